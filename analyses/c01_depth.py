@@ -18,14 +18,14 @@ from thermostats.claims.claim import (
 from thermostats.claims.common_tests import correlate_columns
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_line
-from thermostats.modelling.classical.association import Slope, correlation, slope
+from thermostats.claims.worlds import build_line_worlds
+from thermostats.modelling.classical.association import Slope, estimate_correlation, estimate_slope
 from thermostats.modelling.lines import fit_line
-from thermostats.modelling.specification import correlation_with, within_labs
-from thermostats.plots.general import drawing, gain_by_depth
+from thermostats.modelling.specification import build_correlation, permute_within_labs
+from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026.stated_facts import NAMED_GAINS, PYTHIA, gains
+from thermostats.studies.delia2026.stated_facts import NAMED_GAINS, PYTHIA, load_gains
 
 ALPHA = 0.05
 WEAK, STATED = -0.3, -0.81
@@ -48,10 +48,10 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def models(evidence: Evidence) -> pd.DataFrame:
+def select_models(evidence: Evidence) -> pd.DataFrame:
     """The Pythia models by depth; of other sets of evidence every family of three depths or
     more."""
-    rows = gains(evidence)
+    rows = load_gains(evidence)
     if evidence.name == PUBLISHED:
         rows = rows[rows["source"] == PYTHIA]
     depths = rows.groupby("family")["n_layers"].transform("nunique")
@@ -60,31 +60,35 @@ def models(evidence: Evidence) -> pd.DataFrame:
     )
 
 
-def outcomes(evidence: Evidence, gain: Case) -> pd.DataFrame:
+def select_outcomes(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """The models with one named gain as the outcome."""
-    return models(evidence).assign(outcome=lambda rows: rows[gain.column]).dropna(subset="outcome")
+    return (
+        select_models(evidence)
+        .assign(outcome=lambda rows: rows[gain.column])
+        .dropna(subset="outcome")
+    )
 
 
 BY_DEPTH = correlate_columns("r", "n_layers", "outcome", groups="family", seed=SEED)
 """Correlation of depth with the outcome, within families."""
 
 
-def depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
+def fit_depth_and_size(rows: pd.DataFrame) -> dict[str, dict[str, Slope]]:
     """Depth and the log of size in one model of the log gain, for each way to count weights."""
     found = {}
     for words, column in SIZES.items():
         logs = rows.assign(size=np.log(rows[column].astype(float)))
-        fit = partial(slope, logs, "log_gain ~ n_layers + size", errors="classical")
+        fit = partial(estimate_slope, logs, "log_gain ~ n_layers + size", errors="classical")
         found[words] = {"depth": fit(term="n_layers"), "size": fit(term="size")}
     return found
 
 
 VIEWS = Views(models=5)
 TRIAL = Trial(
-    outcomes,
+    select_outcomes,
     BY_DEPTH,
     "model_id",
-    worlds_of_line("outcome", "n_layers", STATED, kinds=IN_ONE_LAB, group=""),
+    build_line_worlds("outcome", "n_layers", STATED, kinds=IN_ONE_LAB, group=""),
     within="family",
 )
 
@@ -92,10 +96,10 @@ TRIAL = Trial(
 @CLAIM.finding(
     "depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL, views=VIEWS
 )
-def penultimate(evidence: Evidence, gain: Case) -> Result:
+def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     """The gain that the study means, by a test and by a line through the log gains; other gains are
     in the curve."""
-    rows = models(evidence)
+    rows = select_models(evidence)
     error = rows["penultimate_gain_sd"] / rows["gain"] / np.sqrt(rows["n_prompts"])
     known = rows.assign(error=error, depth=rows["n_layers"])
     fit = fit_line(
@@ -108,7 +112,7 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
         sources=[PYTHIA],
         seed=SEED,
     )
-    slopes = slope(rows, "gain ~ n_layers")
+    slopes = estimate_slope(rows, "gain ~ n_layers")
     columns = [
         "model_id",
         "heritage",
@@ -120,13 +124,13 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     ]
     line = {"straight line": lambda L: slopes.intercept + slopes.estimate * L}
     deep = rows[rows["n_layers"] >= DEEP]
-    judged = outcomes(evidence, gain)
+    judged = select_outcomes(evidence, gain)
     parts = (judged.drop(place) for place in judged.index)
     without = [float(np.corrcoef(part["n_layers"], part["outcome"])[0, 1]) for part in parts]
     return BY_DEPTH(judged).adding(
         table=rows[columns],
-        draw=drawing(
-            gain_by_depth,
+        draw=prepare_drawing(
+            draw_gain_by_depth,
             rows,
             y="gain",
             lower="lower",
@@ -135,33 +139,35 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
             ylabel=gain.words,
         ),
         inference=Inference(fit, tables=("rows",)),
-        audit=audit.depth(evidence, rows, seed=SEED),
+        audit=audit.check_depth(evidence, rows, seed=SEED),
         words={
             "without": [min(without), max(without)],
-            "depth": correlation(rows["n_layers"], rows["gain"], seed=SEED),
-            "density": correlation(rows["rho"], rows["gain"], seed=SEED),
-            "together": correlation(rows["n_layers"], rows["rho"], seed=SEED),
-            "growth": correlation(
+            "depth": estimate_correlation(rows["n_layers"], rows["gain"], seed=SEED),
+            "density": estimate_correlation(rows["rho"], rows["gain"], seed=SEED),
+            "together": estimate_correlation(rows["n_layers"], rows["rho"], seed=SEED),
+            "growth": estimate_correlation(
                 rows["n_layers"], np.log(rows["total_to_penultimate"]), seed=SEED
             ),
             "own": {
-                term: slope(rows, "log_gain ~ n_layers + rho", term=term, errors="classical")
+                term: estimate_slope(
+                    rows, "log_gain ~ n_layers + rho", term=term, errors="classical"
+                )
                 for term in ("n_layers", "rho")
             },
             "prompts": int(rows["n_prompts"].min()),
-            "sizes": depth_and_size(rows),
+            "sizes": fit_depth_and_size(rows),
             "deep": deep,
-            "among_deep": correlation(deep["n_layers"], deep["gain"], seed=SEED),
+            "among_deep": estimate_correlation(deep["n_layers"], deep["gain"], seed=SEED),
         },
     )
 
 
 CLAIM.curve(
     f"depth.{NAMED_GAINS[0].id}",
-    rows=curves.every_universe,
+    rows=curves.collect_universe_rows,
     choices=curves.DEPTH,
-    estimate=correlation_with("n_layers", groups="family"),
-    null=within_labs(lab="family"),
+    estimate=build_correlation("n_layers", groups="family"),
+    null=permute_within_labs(lab="family"),
     above=False,
 )
 

@@ -21,21 +21,25 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.rule import Always, Posterior, V
-from thermostats.claims.worlds import worlds_of_bound
-from thermostats.modelling.classical.association import correlation, power_law, slope
-from thermostats.modelling.classical.counts import one_sample_bound
-from thermostats.modelling.classical.many import Many, counted, shares
-from thermostats.modelling.columns import numbers
+from thermostats.claims.worlds import build_bound_worlds
+from thermostats.modelling.classical.association import (
+    estimate_correlation,
+    estimate_slope,
+    fit_power_law,
+)
+from thermostats.modelling.classical.counts import measure_exceedance
+from thermostats.modelling.classical.many import Many, estimate_shares, wrap_counts
+from thermostats.modelling.columns import read_numbers
 from thermostats.modelling.kleiber import fit_envelope
-from thermostats.modelling.specification import fraction_above
-from thermostats.plots.general import drawing, gain_by_depth
+from thermostats.modelling.specification import build_fraction_above
+from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026.stated_facts import (
     FOUR,
-    gains,
-    penultimate_features,
-    stated,
-    stated_by_model,
+    build_penultimate_features,
+    load_gains,
+    load_stated,
+    load_stated_models,
 )
 
 TOTAL = 10.0
@@ -95,23 +99,23 @@ PRODUCTS = (
 )
 
 
-models = CLAIM.shared(gains)
+models = CLAIM.shared(load_gains)
 
 
-def comparable(evidence: Evidence) -> pd.DataFrame:
+def select_comparable(evidence: Evidence) -> pd.DataFrame:
     """Models whose gains depend on their weights."""
     every = models(evidence)
     return every[every["comparable"]].reset_index(drop=True)
 
 
-def held_to(evidence: Evidence, what: Bound) -> pd.DataFrame:
+def add_bound(evidence: Evidence, what: Bound) -> pd.DataFrame:
     """Comparable models with the outcome, its bound and its relative error of measurement.
 
     The error of a block is that of the penultimate gain over prompts, the one that was published;
     errors of the blocks of a product are taken to go together, which is the most that they can add
     up to.
     """
-    rows = comparable(evidence).dropna(subset=what.column)
+    rows = select_comparable(evidence).dropna(subset=what.column)
     half = (rows["upper"] - rows["gain"]) / rows["gain"]
     error = half / stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1)
     blocks = 1 if what.per_block else rows["n_layers"] - 2
@@ -124,17 +128,17 @@ def count_above(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Ma
     """How many models lie above the bound, with and without their errors of measurement."""
     values = outcomes["outcome"]
     bound = rows["bound"].to_numpy(np.float64)
-    numbers(values[0], "values", positive=True)
+    read_numbers(values[0], "values", positive=True)
     reach = rows["error"].to_numpy(np.float64) * stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1)
     above = values > bound
     clear = values * np.exp(-reach) > bound
-    counts = {"models above": counted(above.sum(axis=1)), CLEAR: counted(clear.sum(axis=1))}
-    return {SHARE: shares(above), **counts}
+    counts = {"models above": wrap_counts(above.sum(axis=1)), CLEAR: wrap_counts(clear.sum(axis=1))}
+    return {SHARE: estimate_shares(above), **counts}
 
 
 def describe_above(rows: pd.DataFrame, result: Result) -> Result:
     """By how much models lie above, and which clearly do."""
-    found = one_sample_bound(rows["outcome"], rows["bound"], tolerated=TOLERATED)
+    found = measure_exceedance(rows["outcome"], rows["bound"], tolerated=TOLERATED)
     lower = rows["outcome"] * np.exp(
         -rows["error"] * stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1)
     )
@@ -148,40 +152,40 @@ ABOVE = Test(
 )
 VIEWS = Views(models=5)
 TRIAL = Trial(
-    held_to, ABOVE, "", worlds_of_bound("outcome", "bound", "error", MOST, "n_layers", SHARE)
+    add_bound, ABOVE, "", build_bound_worlds("outcome", "bound", "error", MOST, "n_layers", SHARE)
 )
 
 
 @CLAIM.finding(
     "bound", primary=WITHIN_BOUND, robustness=ENVELOPE, over=GAINS[:1], trial=TRIAL, views=VIEWS
 )
-def largest(evidence: Evidence, what: Bound) -> Result:
+def judge_largest(evidence: Evidence, what: Bound) -> Result:
     """The largest gain, by counting and by a power law with free constants."""
-    rows, (features, known) = comparable(evidence), penultimate_features(evidence)
-    law = power_law(rows["n_layers"], np.log10(rows[what.column]), against=-1.0)
+    rows, (features, known) = select_comparable(evidence), build_penultimate_features(evidence)
+    law = fit_power_law(rows["n_layers"], np.log10(rows[what.column]), against=-1.0)
     logs = pd.DataFrame(
         {"log_L": np.log10(rows["n_layers"]), "log_G": np.log10(np.log10(rows[what.column]))}
     )
     columns = ["model_id", "heritage", "n_layers", *[one.column for one in (*GAINS, *PRODUCTS)]]
-    products = stated_by_model(evidence, FOUR, {"{}": r"/results/[^/]+/final_cumulative"})
+    products = load_stated_models(evidence, FOUR, {"{}": r"/results/[^/]+/final_cumulative"})
     curves = {"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)}
     ylabel = "largest gain, blocks 2 to L − 1"
-    return bounded(evidence, what).adding(
+    return judge_bound(evidence, what).adding(
         table=rows[columns].assign(bound=what.of(rows)),
-        draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
+        draw=prepare_drawing(draw_gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
         inference=Inference(
             later=partial(fit_envelope, features, what.column, **known, seed=SEED),
             tables=("models", "quantiles", "rivals"),
         ),
         audit=Audit(
-            stated(evidence, {"total gain ≤": "section 4.1, eq. 3"}),
+            load_stated(evidence, {"total gain ≤": "section 4.1, eq. 3"}),
             {"total gain ≤": float(rows["total_to_penultimate"].max())},
         ),
         words={
             "law": law,
-            "classical": slope(logs, "log_G ~ log_L", errors="classical"),
+            "classical": estimate_slope(logs, "log_G ~ log_L", errors="classical"),
             "growth": [
-                correlation(rows["n_layers"], np.log(rows[one.column]), seed=SEED)
+                estimate_correlation(rows["n_layers"], np.log(rows[one.column]), seed=SEED)
                 for one in PRODUCTS
             ],
             "products": list(products.values()),
@@ -195,9 +199,9 @@ def largest(evidence: Evidence, what: Bound) -> Result:
 
 @CLAIM.finding("total", primary=WITHIN_BOUND, over=PRODUCTS, trial=TRIAL, views=VIEWS)
 @CLAIM.finding("bound", primary=WITHIN_BOUND, over=GAINS[1:], trial=TRIAL, views=VIEWS)
-def bounded(evidence: Evidence, what: Bound) -> Result:
+def judge_bound(evidence: Evidence, what: Bound) -> Result:
     """Models above the bound, and their families."""
-    rows = held_to(evidence, what)
+    rows = add_bound(evidence, what)
     above = rows.loc[rows["outcome"] > rows["bound"], "family"].nunique()
     words = {"families_above": above, "families": rows["family"].nunique(), "tolerated": TOLERATED}
     return ABOVE(rows).adding(words=words)
@@ -205,10 +209,10 @@ def bounded(evidence: Evidence, what: Bound) -> Result:
 
 CLAIM.curve(
     f"bound.{GAINS[0].id}",
-    rows=curves.every_universe,
+    rows=curves.collect_universe_rows,
     choices=curves.BOUND,
-    estimate=fraction_above,
-    test=lambda rows: ABOVE(curves.above_the_bound(rows)),
+    estimate=build_fraction_above,
+    test=lambda rows: ABOVE(curves.prepare_bound_rows(rows)),
     above=False,
 )
 

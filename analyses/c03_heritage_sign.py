@@ -11,29 +11,34 @@ import pandas as pd
 from thermostats.claims.claim import Case, Claim, Evidence, Inference, Result, Test, Trial, Views
 from thermostats.claims.finding import Panel
 from thermostats.claims.rule import ACCIDENTS, Decide, Gate, Posterior, V
-from thermostats.claims.shared import covariance_of
-from thermostats.claims.worlds import worlds_of_contrast
-from thermostats.formatting import listed, number
-from thermostats.modelling.causal_graph import confounded
-from thermostats.modelling.classical.counts import barnard_exact, fisher_exact
-from thermostats.modelling.classical.many import Many, counted, differences, find_least_p
-from thermostats.modelling.heritability import DescentSlope, slope
+from thermostats.claims.shared import build_covariance
+from thermostats.claims.worlds import build_contrast_worlds
+from thermostats.formatting import format_number, join_words
+from thermostats.modelling.causal_graph import find_confounded
+from thermostats.modelling.classical.counts import run_barnard_exact, run_fisher_exact
+from thermostats.modelling.classical.many import (
+    Many,
+    estimate_differences,
+    find_least_p,
+    wrap_counts,
+)
+from thermostats.modelling.heritability import DescentSlope, estimate_descent_slope
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
-from thermostats.modelling.specification import between_labs, difference_of_fractions
-from thermostats.plots.general import drawing, forest
-from thermostats.plots.posterior import lab_forest
+from thermostats.modelling.specification import build_fraction_difference, permute_between_labs
+from thermostats.plots.general import draw_forest, prepare_drawing
+from thermostats.plots.posterior import draw_lab_forest
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026 import stated_facts as audit
 from thermostats.studies.delia2026.stated_facts import (
     FOCAL,
     HUNT,
     PYTHIA,
-    features_of,
-    gains,
-    heritage_rows,
+    build_source_features,
+    load_gains,
+    select_heritage_rows,
 )
-from thermostats.tables.labels import having
+from thermostats.tables.labels import drop_unlabelled
 
 ALPHA = 0.05
 SEED = 3
@@ -66,14 +71,14 @@ GAIN = Case("penultimate_gain", "penultimate gain below 1, comparable models", "
 """Models that norm after the residual sum are left out; other gains are in the curve."""
 
 
-models = CLAIM.shared(gains)
+models = CLAIM.shared(load_gains)
 
 
-def signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
+def find_signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """Which models dampen, and clearly so: with the relative errors of the penultimate gain, which
     were published."""
     rows = models(evidence).dropna(subset=gain.column)
-    rows = having(rows[rows["comparable"]].reset_index(drop=True), "heritage", "family")
+    rows = drop_unlabelled(rows[rows["comparable"]].reset_index(drop=True), "heritage", "family")
     value = rows[gain.column]
     low = rows["lower"] / rows["gain"]
     high = rows["upper"] / rows["gain"]
@@ -88,10 +93,10 @@ def compare_families(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[st
     dampens = outcomes["dampens"].astype(bool)
     none = ~dampens[:, focal].any(axis=1) | dampens.all(axis=1)
     if none.all():
-        return {DIFFERENCE.name: counted(np.full(len(none), np.nan))}
-    test = differences(dampens, focal, rows["family"])
+        return {DIFFERENCE.name: wrap_counts(np.full(len(none), np.nan))}
+    test = estimate_differences(dampens, focal, rows["family"])
     known = {name: np.where(none, np.nan, getattr(test, name)) for name in ("estimate", "p")}
-    return {DIFFERENCE.name: replace(counted(known["estimate"]), p=known["p"])}
+    return {DIFFERENCE.name: replace(wrap_counts(known["estimate"]), p=known["p"])}
 
 
 def describe_families(rows: pd.DataFrame, result: Result) -> Result:
@@ -112,8 +117,8 @@ def count_exceptions(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[st
     against = outcomes["dampens"].astype(bool) != rows["focal"].to_numpy(bool)
     clear = against & rows["clear"].to_numpy(bool)
     counts = {
-        OTHER_SIDE.name: counted(against.sum(axis=1)),
-        CLEARLY.name: counted(clear.sum(axis=1)),
+        OTHER_SIDE.name: wrap_counts(against.sum(axis=1)),
+        CLEARLY.name: wrap_counts(clear.sum(axis=1)),
     }
     return {**counts, **compare_families(rows, outcomes)}
 
@@ -138,10 +143,10 @@ VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 DAMPENING = (0.2, 0.6)
 """95% interval of the share of dampening models."""
 OF_SHARES = partial(
-    worlds_of_contrast, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family"
+    build_contrast_worlds, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family"
 )
-DIFFER = Trial(signs, FAMILIES, "", OF_SHARES(STATED))
-FIX = Trial(signs, EXCEPTIONS, "", OF_SHARES(FIXED), version=2)
+DIFFER = Trial(find_signs, FAMILIES, "", OF_SHARES(STATED))
+FIX = Trial(find_signs, EXCEPTIONS, "", OF_SHARES(FIXED), version=2)
 
 
 DESIGN = {
@@ -158,24 +163,27 @@ DESCENT = (
 )
 
 
-def under_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, DescentSlope]:
+def fit_descent(evidence: Evidence, rows: pd.DataFrame) -> dict[str, DescentSlope]:
     """The difference of shares of models by a line along the tree: at the likeliest λ, and where
     all is descent."""
-    k = covariance_of(evidence, rows)
+    k = build_covariance(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows["focal"].to_numpy(np.float64)])
     y = rows["dampens"].to_numpy(np.float64)
-    made = {"λ estimated": slope(y, x, k, 1), "λ = 1": slope(y, x, k, 1, descent=1.0)}
+    made = {
+        "λ estimated": estimate_descent_slope(y, x, k, 1),
+        "λ = 1": estimate_descent_slope(y, x, k, 1, descent=1.0),
+    }
     return {name: row for name, row in made.items() if row is not None}
 
 
-def twins(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def find_twins(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Facts that can hardly be separated from EleutherAI, and who dampens with and without them.
 
     `with_`, `without`: dampening models and models, of the lab and of the others.
     """
     focal = rows["focal"].astype(bool)
     found = []
-    for row in confounded(rows, focal, DESIGN).to_dict("records"):
+    for row in find_confounded(rows, focal, DESIGN).to_dict("records"):
         has = rows[row["fact"]].astype(str) == row["value"]
         counts = [
             (int(rows.loc[at, "dampens"].sum()), int(at.sum()))
@@ -186,20 +194,20 @@ def twins(rows: pd.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
-def in_claimed_order(drawn: Mapping[str, Any]) -> Any:
+def is_claimed_order(drawn: Mapping[str, Any]) -> Any:
     """Whether the labs' mean log gains lie as claimed."""
     own = f"{OF_LAB}{FOCAL}"
     others = [drawn[name] > 0 for name in drawn if name.startswith(OF_LAB) and name != own]
     return np.all([drawn[own] < 0, *others], axis=0)
 
 
-def means_of_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> Inference:
+def fit_lab_means(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> Inference:
     """The heritage model's means of labs, and the rows under descent."""
-    rows = heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
+    rows = select_heritage_rows(evidence, "penultimate_gain", PYTHIA, HUNT)
     fit = fit_heritage(rows, estimand="penultimate_gain", seed=HERITAGE_SEED)
     found = fit.table("labs")
     below = zip(found["heritage"], found["probability_dampens"], strict=True)
-    said = listed([f"{name} {number(float(p), 2)}" for name, p in below])
+    said = join_words([f"{name} {format_number(float(p), 2)}" for name, p in below])
     caption = (
         f"Effect of every lab on the log gain, partially pooled, with P(mean of its models below "
         f"1): {said}."
@@ -208,22 +216,24 @@ def means_of_labs(evidence: Evidence, descent: Mapping[str, DescentSlope]) -> In
     return Inference(
         fit,
         tables={"labs": found, "models": fit.table("models"), DESCENT: rows},
-        panels=(Panel(name="labs", draw=lambda axes: lab_forest(found, axes), caption=caption),),
-        statements={LABS.statement: in_claimed_order},
+        panels=(
+            Panel(name="labs", draw=lambda axes: draw_lab_forest(found, axes), caption=caption),
+        ),
+        statements={LABS.statement: is_claimed_order},
     )
 
 
-def with_audit(evidence: Evidence, gain: Case) -> Result:
+def judge_audited(evidence: Evidence, gain: Case) -> Result:
     """The test over families, with what the audit says of the study's figures."""
-    rows = signs(evidence, gain)
-    stated = audit.stated_shares(evidence)
-    (a, b), (c, d) = counts = audit.dampening(rows, "value")
+    rows = find_signs(evidence, gain)
+    stated = audit.load_stated_shares(evidence)
+    (a, b), (c, d) = counts = audit.count_dampening(rows, "value")
     below = rows[rows["dampens"] & rows["clear"]]
     above = rows[~rows["dampens"] & rows["clear"]]
     words = {"a": a, "inside": a + b, "c": c, "outside": c + d, "stated": stated}
     words |= {"both_sides": sorted(set(below["heritage"]) & set(above["heritage"]))}
     if a:
-        words |= {"share": barnard_exact(counts), "fisher": fisher_exact(counts).p_value}
+        words |= {"share": run_barnard_exact(counts), "fisher": run_fisher_exact(counts).p_value}
         words |= {"fisher_stated": stated.fisher(a + b, c + d)}
     return EXCEPTIONS(rows).adding(words=words)
 
@@ -231,25 +241,25 @@ def with_audit(evidence: Evidence, gain: Case) -> Result:
 @CLAIM.finding(
     "sign", primary=FIXES_THE_SIGN, robustness=LABS, over=(GAIN,), trial=FIX, views=VIEWS
 )
-def penultimate(evidence: Evidence, gain: Case) -> Result:
+def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by a test over families and by the heritage model's means of labs."""
     every = models(evidence)
     ordered = every.sort_values(["heritage", "gain"], ascending=[False, True])
     words = {
         "shown": len(every),
         "focal": every.loc[every["heritage"] == FOCAL, "gain"],
-        "hunt": audit.dampening(features_of(evidence, HUNT), "penultimate_gain"),
+        "hunt": audit.count_dampening(build_source_features(evidence, HUNT), "penultimate_gain"),
         "exceptions": every[(every["heritage"] != FOCAL) & (every["gain"] < 1)].to_dict("records"),
         "means": every.groupby("heritage")["gain"].mean(),
-        "twins": twins(signs(evidence, gain)),
-        "descent": (descent := under_descent(evidence, signs(evidence, gain))),
+        "twins": find_twins(find_signs(evidence, gain)),
+        "descent": (descent := fit_descent(evidence, find_signs(evidence, gain))),
     }
-    return with_audit(evidence, gain).adding(
+    return judge_audited(evidence, gain).adding(
         table=every[
             ["model_id", "heritage", "family", "gain", "lower", "upper", "n_prompts", "comparable"]
         ],
-        draw=drawing(
-            forest,
+        draw=prepare_drawing(
+            draw_forest,
             ordered,
             label="model_id",
             estimate="gain",
@@ -257,13 +267,13 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
             null=1.0,
             xlabel=GAINS_AXIS,
         ),
-        audit=audit.signs_of_labs(evidence, every),
+        audit=audit.check_lab_signs(evidence, every),
         words=words,
-        inference=means_of_labs(evidence, descent),
+        inference=fit_lab_means(evidence, descent),
     )
 
 
-def by_whole_labs(rows: pd.DataFrame) -> float:
+def permute_whole_labs(rows: pd.DataFrame) -> float:
     """p of a difference as large as EleutherAI's, labs moved whole: the share of labs that lie as
     far from the rest."""
     share = rows.groupby("heritage")["dampens"].mean()
@@ -272,15 +282,15 @@ def by_whole_labs(rows: pd.DataFrame) -> float:
 
 
 @CLAIM.finding("difference", primary=DIFFERS, over=(GAIN,), trial=DIFFER, views=VIEWS)
-def difference(evidence: Evidence, gain: Case) -> Result:
+def judge_difference(evidence: Evidence, gain: Case) -> Result:
     """Whether EleutherAI's models dampen more often than those of other labs, whatever single
     models do."""
-    rows = signs(evidence, gain)
+    rows = find_signs(evidence, gain)
     alike = rows[rows["norm_kind"] == LAYER_NORM]
     below = rows[rows["dampens"]]
     words = {
         "labs": rows["heritage"].nunique(),
-        "whole_labs": by_whole_labs(rows),
+        "whole_labs": permute_whole_labs(rows),
         "below": len(below),
         "below_alike": int((below["norm_kind"] == LAYER_NORM).sum()),
         "alike": FAMILIES(alike.reset_index(drop=True)) if alike["focal"].nunique() == 2 else None,
@@ -290,11 +300,11 @@ def difference(evidence: Evidence, gain: Case) -> Result:
 
 CLAIM.curve(
     f"difference.{GAIN.id}",
-    rows=curves.every_universe,
+    rows=curves.collect_universe_rows,
     choices=curves.SIGNS,
-    estimate=difference_of_fractions("focal", "family"),
-    null=between_labs(lab="clade"),
-    test=lambda rows: FAMILIES(curves.sided(rows)),
+    estimate=build_fraction_difference("focal", "family"),
+    null=permute_between_labs(lab="clade"),
+    test=lambda rows: FAMILIES(curves.mark_sides(rows)),
 )
 
 

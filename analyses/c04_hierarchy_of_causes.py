@@ -22,13 +22,23 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.rule import Above, Decide, Each, Posterior, Some, V
-from thermostats.claims.shared import covariance_of, inherited, panels_of, rivals_of_lab, tables_of
+from thermostats.claims.shared import (
+    build_covariance,
+    collect_tables,
+    draw_panels,
+    find_lab_rivals,
+    read_inherited,
+)
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritability import shares
+from thermostats.modelling.heritability import estimate_shares
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.variance_shares import block_f, dominance, freedman_lane
-from thermostats.modelling.specification import across_labs, difference_of_shares
-from thermostats.plots.general import drawing, forest
+from thermostats.modelling.heritage.variance_shares import (
+    compute_block_f,
+    measure_dominance,
+    run_freedman_lane,
+)
+from thermostats.modelling.specification import build_share_estimator, permute_across_labs
+from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026 import hierarchy as cause_worlds
 from thermostats.studies.delia2026.hierarchy import (
@@ -59,8 +69,8 @@ from thermostats.studies.delia2026.stated_facts import (
     HUNT,
     NAMED_GAINS,
     PYTHIA,
-    gains,
-    heritage_rows,
+    load_gains,
+    select_heritage_rows,
 )
 
 LOG_COLUMNS = {
@@ -78,9 +88,9 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def every_model(evidence: Evidence) -> pd.DataFrame:
+def list_all_models(evidence: Evidence) -> pd.DataFrame:
     """Models with logs of shape and size."""
-    rows = gains(evidence)
+    rows = load_gains(evidence)
     logs = rows.assign(
         **{name: np.log(rows[column].astype(float)) for name, column in LOG_COLUMNS.items()}
     )
@@ -89,14 +99,16 @@ def every_model(evidence: Evidence) -> pd.DataFrame:
     )
 
 
-def models(evidence: Evidence, gain: Case, groups: tuple[str, ...] = HERITAGE) -> pd.DataFrame:
+def select_models(
+    evidence: Evidence, gain: Case, groups: tuple[str, ...] = HERITAGE
+) -> pd.DataFrame:
     """Comparable models with the log of a gain, of labs (or other groups) of two models or more.
 
     What a group's only model has of its group and what it has of its own cannot be separated: with
     such models errors of one model pass for heritage, and a rule says "supported" falsely in every
     fifth study where they are noisy.
     """
-    rows = every_model(evidence)
+    rows = list_all_models(evidence)
     rows = rows[rows["comparable"]].assign(outcome=lambda rows: np.log(rows[gain.column]))
     rows = rows.dropna(
         subset=["outcome", *SPAN, *WEIGHT_COUNTS.values()]
@@ -104,14 +116,14 @@ def models(evidence: Evidence, gain: Case, groups: tuple[str, ...] = HERITAGE) -
     return (rows[rows.duplicated([*groups], keep=False)] if groups else rows).reset_index(drop=True)
 
 
-def models_of_all_labs(evidence: Evidence, gain: Case) -> pd.DataFrame:
+def select_lab_models(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """Comparable models of all labs, those of one model too."""
-    return models(evidence, gain, ())
+    return select_models(evidence, gain, ())
 
 
-def models_of_families(evidence: Evidence, gain: Case) -> pd.DataFrame:
+def select_family_models(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """Comparable models of families of two models or more."""
-    return models(evidence, gain, LINEAGE)
+    return select_models(evidence, gain, LINEAGE)
 
 
 DIFFERENCE = V(GEOMETRY_MINUS_SCALE)
@@ -130,18 +142,18 @@ VIEWS = Views(models=12, groups=3, sets=(EXTERNAL, MEASURED, POOLED))
 """In the controlled study width is H·d_h and scale follows from shape: N01 asks this of it by its
 own columns."""
 TRIALS = {
-    "architecture": Trial(models, BY_ARCHITECTURE, worlds=cause_worlds.ARCHITECTURE_WORLDS),
-    "lineage": Trial(models_of_families, BY_LINEAGE, worlds=cause_worlds.LINEAGE_WORLDS),
-    "geometry": Trial(models, BY_GEOMETRY, worlds=cause_worlds.GEOMETRY_WORLDS),
-    "size": Trial(models, BY_SIZE, worlds=cause_worlds.SIZE_WORLDS),
+    "architecture": Trial(select_models, BY_ARCHITECTURE, worlds=cause_worlds.ARCHITECTURE_WORLDS),
+    "lineage": Trial(select_family_models, BY_LINEAGE, worlds=cause_worlds.LINEAGE_WORLDS),
+    "geometry": Trial(select_models, BY_GEOMETRY, worlds=cause_worlds.GEOMETRY_WORLDS),
+    "size": Trial(select_models, BY_SIZE, worlds=cause_worlds.SIZE_WORLDS),
 }
 
 
 @CLAIM.shared
-def heritage_fit(evidence: Evidence, gain: Case, division: Division) -> Fit:
+def fit_heritage_means(evidence: Evidence, gain: Case, division: Division) -> Fit:
     """The heritage model of the models' means."""
-    rows = heritage_rows(evidence, gain.column, PYTHIA, HUNT)
-    rows = rows.merge(every_model(evidence)[["model_id", *SPAN]], on="model_id")
+    rows = select_heritage_rows(evidence, gain.column, PYTHIA, HUNT)
+    rows = rows.merge(list_all_models(evidence)[["model_id", *SPAN]], on="model_id")
     return fit_heritage(rows, estimand=gain.column, blocks=division.blocks, seed=SEED)
 
 
@@ -149,27 +161,29 @@ DESCENT = "shares under descent, next to those of the rule"
 
 
 @CLAIM.shared
-def under_descent(evidence: Evidence, gain: Case, division: Division) -> pd.DataFrame | None:
+def fit_descent_shares(evidence: Evidence, gain: Case, division: Division) -> pd.DataFrame | None:
     """Shares of architecture, or of its two parts, next to descent along the tree in place of the
     lab."""
-    rows = models(evidence, gain)
+    rows = select_models(evidence, gain)
     blocks = {name: columns for name, columns in division.blocks.items() if name != "heritage"}
     designs = {name: rows[[*columns]].to_numpy(np.float64) for name, columns in blocks.items()}
-    k = covariance_of(evidence, rows)
-    return shares(rows["outcome"].to_numpy(np.float64), designs, k, (division.pair,), seed=SEED)
+    k = build_covariance(evidence, rows)
+    return estimate_shares(
+        rows["outcome"].to_numpy(np.float64), designs, k, (division.pair,), seed=SEED
+    )
 
 
-def with_descent(
+def add_descent(
     evidence: Evidence, gain: Case, division: Division, tables: Mapping[str, pd.DataFrame]
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     """Tables of the fit with the one under descent, and its rows by name for the words."""
-    table = under_descent(evidence, gain, division)
+    table = fit_descent_shares(evidence, gain, division)
     if table is None:
         return dict(tables), {"descent": None}
     return {**tables, DESCENT: table}, {"descent": {row.what: row for row in table.itertuples()}}
 
 
-def both_halves(parts: Mapping[str, Finding]) -> pd.DataFrame | None:
+def compare_halves(parts: Mapping[str, Finding]) -> pd.DataFrame | None:
     """What the claim compares, a row each with its interval: lab against architecture, shape
     against size, and size."""
     shares, codings, counts = (parts[name].table for name in ("architecture", "geometry", "size"))
@@ -194,16 +208,16 @@ def both_halves(parts: Mapping[str, Finding]) -> pd.DataFrame | None:
 
 
 @CLAIM.overall(all_of=tuple(f"{name}.{GAIN.id}" for name in ("architecture", "geometry", "size")))
-def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
+def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order and the one on size, by the gain that the study means."""
     parts = {name: found[f"{name}.{GAIN.id}"] for name in TRIALS}
     first = parts["architecture"]
-    table = both_halves(parts)
+    table = compare_halves(parts)
     return Result(
         table=table,
         draw=None
         if table is None
-        else drawing(forest, table, label="what", null=0.0, xlabel=XLABEL),
+        else prepare_drawing(draw_forest, table, label="what", null=0.0, xlabel=XLABEL),
         n_models=first.sample.n_models,
         n_groups=first.sample.n_groups,
         words={"parts": parts, "gain": GAIN.words},
@@ -221,24 +235,26 @@ TABLES_OF_FIT = ("orders", "labs", "models", "classical", "dominance", "commonal
     trial=TRIALS["architecture"],
     views=VIEWS,
 )
-def architecture(evidence: Evidence, gain: Case) -> Result:
+def judge_architecture(evidence: Evidence, gain: Case) -> Result:
     """Does the lab explain more than shape and size together?"""
-    rows = models(evidence, gain)
-    fit = heritage_fit(evidence, gain, Division.UNDIVIDED)
+    rows = select_models(evidence, gain)
+    fit = fit_heritage_means(evidence, gain, Division.UNDIVIDED)
     found = BY_ARCHITECTURE(rows)
-    tables, descent = with_descent(
-        evidence, gain, Division.UNDIVIDED, tables_of(fit, TABLES_OF_FIT)
+    tables, descent = add_descent(
+        evidence, gain, Division.UNDIVIDED, collect_tables(fit, TABLES_OF_FIT)
     )
     return replace(
         found,
-        draw=drawing(forest, found.rows[TABLE_OF_SHARES], label="what", null=0.0, xlabel=XLABEL),
-        inference=Inference(fit, tables=tables, panels=panels_of(fit)),
+        draw=prepare_drawing(
+            draw_forest, found.rows[TABLE_OF_SHARES], label="what", null=0.0, xlabel=XLABEL
+        ),
+        inference=Inference(fit, tables=tables, panels=draw_panels(fit)),
         words={
             **descent,
-            "uncorrected": dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
-            "tests": block_f(rows, "outcome", AGAINST_ARCHITECTURE),
-            "with_labs_of_one": BY_ARCHITECTURE(models_of_all_labs(evidence, gain)).headline,
-            "rivals": rivals_of_lab(rows.join(inherited(evidence, rows["model_id"]))),
+            "uncorrected": measure_dominance(rows, "outcome", AGAINST_ARCHITECTURE, seed=SEED),
+            "tests": compute_block_f(rows, "outcome", AGAINST_ARCHITECTURE),
+            "with_labs_of_one": BY_ARCHITECTURE(select_lab_models(evidence, gain)).headline,
+            "rivals": find_lab_rivals(rows.join(read_inherited(evidence, rows["model_id"]))),
         },
     )
 
@@ -247,11 +263,11 @@ ANY_CODING = {"heritage": HERITAGE, "architecture": curves.SHAPE_AND_SIZE}
 """Architecture in the curve, whose universes divide it in several ways."""
 CLAIM.curve(
     f"architecture.{GAIN.id}",
-    rows=curves.of_the_study,
+    rows=curves.select_study_rows,
     choices=curves.CAUSES,
-    estimate=difference_of_shares("heritage", "architecture", ANY_CODING),
+    estimate=build_share_estimator("heritage", "architecture", ANY_CODING),
     null=replace(
-        across_labs(*curves.SHAPE_AND_SIZE),
+        permute_across_labs(*curves.SHAPE_AND_SIZE),
         words="residuals given shape and size, as coded, among the models of all labs",
     ),
     test=declare_shares(ANY_CODING, ("heritage", "architecture")),
@@ -266,13 +282,13 @@ CLAIM.curve(
     trial=TRIALS["geometry"],
     views=VIEWS,
 )
-def geometry(evidence: Evidence, gain: Case) -> Result:
+def judge_geometry(evidence: Evidence, gain: Case) -> Result:
     """Does shape at a given size explain more than size, whatever is called shape?"""
-    rows = models(evidence, gain)
-    fit = heritage_fit(evidence, gain, Division.DIVIDED)
+    rows = select_models(evidence, gain)
+    fit = fit_heritage_means(evidence, gain, Division.DIVIDED)
     found = BY_GEOMETRY(rows)
-    tables, descent = with_descent(
-        evidence, gain, Division.DIVIDED, tables_of(fit, ("orders", "commonality"))
+    tables, descent = add_descent(
+        evidence, gain, Division.DIVIDED, collect_tables(fit, ("orders", "commonality"))
     )
     shown = found.rows[TABLE_OF_CODINGS].rename(
         columns={
@@ -283,8 +299,8 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
     )
     return replace(
         found,
-        draw=drawing(
-            forest,
+        draw=prepare_drawing(
+            draw_forest,
             shown,
             label="coding",
             null=0.0,
@@ -294,7 +310,7 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
         words=descent
         | {
             "codings": found.rows[TABLE_OF_CODINGS].set_index("coding"),
-            "tests": block_f(rows, "outcome", BLOCKS),
+            "tests": compute_block_f(rows, "outcome", BLOCKS),
         },
     )
 
@@ -307,19 +323,19 @@ def geometry(evidence: Evidence, gain: Case) -> Result:
     trial=TRIALS["size"],
     views=VIEWS,
 )
-def size(evidence: Evidence, gain: Case) -> Result:
+def judge_size(evidence: Evidence, gain: Case) -> Result:
     """Has size almost nothing to do with it, however it is counted?"""
-    rows = models(evidence, gain)
+    rows = select_models(evidence, gain)
     found = BY_SIZE(rows)
     blocks = [BLOCKS | {"scale": (column,)} for column in WEIGHT_COUNTS.values()]
-    tables, descent = with_descent(evidence, gain, Division.DIVIDED, {})
+    tables, descent = add_descent(evidence, gain, Division.DIVIDED, {})
     return replace(
         found,
-        inference=Inference(heritage_fit(evidence, gain, Division.DIVIDED), tables=tables),
+        inference=Inference(fit_heritage_means(evidence, gain, Division.DIVIDED), tables=tables),
         words={
             **descent,
             "counted": found.rows[TABLE_OF_COUNTS].set_index("weights"),
-            "p": [block_f(rows, "outcome", each)["scale"].p_value for each in blocks],
+            "p": [compute_block_f(rows, "outcome", each)["scale"].p_value for each in blocks],
             "r": float(np.corrcoef(rows["log_n"], rows["outcome"])[0, 1]),
         },
     )
@@ -333,19 +349,21 @@ def size(evidence: Evidence, gain: Case) -> Result:
     trial=TRIALS["lineage"],
     views=VIEWS,
 )
-def lineage(evidence: Evidence, gain: Case) -> Result:
+def judge_lineage(evidence: Evidence, gain: Case) -> Result:
     """Exploratory: do lab and family together explain more than shape and size together?"""
-    rows = models_of_families(evidence, gain)
-    fit = heritage_fit(evidence, gain, Division.UNDIVIDED)
+    rows = select_family_models(evidence, gain)
+    fit = fit_heritage_means(evidence, gain, Division.UNDIVIDED)
     found = BY_LINEAGE(rows)
     nested = {"lab": HERITAGE, "family": ("family",), "architecture": SPAN}
     families = rows.groupby("heritage")["family"].nunique()
     return replace(
         found,
-        draw=drawing(forest, found.rows[TABLE_OF_SHARES], label="what", null=0.0, xlabel=XLABEL),
-        inference=Inference(fit, tables=tables_of(fit, ("orders",))),
+        draw=prepare_drawing(
+            draw_forest, found.rows[TABLE_OF_SHARES], label="what", null=0.0, xlabel=XLABEL
+        ),
+        inference=Inference(fit, tables=collect_tables(fit, ("orders",))),
         words={
-            "within": freedman_lane(rows, "outcome", nested, "family", seed=SEED),
+            "within": run_freedman_lane(rows, "outcome", nested, "family", seed=SEED),
             "several": int((families > 1).sum()),
         },
     )

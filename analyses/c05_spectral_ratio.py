@@ -12,30 +12,35 @@ from thermostats.claims.claim import Case, Claim, Evidence, Inference, Result, T
 from thermostats.claims.common_tests import FISHER_95, name_correlation
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Posterior, Some, V
-from thermostats.claims.worlds import worlds_of_line, worlds_of_shift
-from thermostats.formatting import short_name
+from thermostats.claims.worlds import build_line_worlds, build_shift_worlds
+from thermostats.formatting import strip_owner
 from thermostats.modelling.classical.association import (
     Correlation,
-    correlation,
-    weakest_that_decides,
+    estimate_correlation,
+    find_weakest_correlation,
 )
-from thermostats.modelling.classical.many import Many, by_group, correlations, counted
+from thermostats.modelling.classical.many import (
+    Many,
+    estimate_correlations,
+    take_group_means,
+    wrap_counts,
+)
 from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.modelling.crowding import fit_spectral
-from thermostats.studies.delia2026.curves import ratio_of_norms
+from thermostats.studies.delia2026.curves import draw_norm_ratio
 from thermostats.studies.delia2026.stated_facts import (
     H4_V2,
-    gains,
-    known_gains,
-    penultimate_features,
+    build_penultimate_features,
+    load_gains,
+    load_known_gains,
 )
 from thermostats.studies.delia2026.weights_of_claims import (
     LABS,
-    norms_and_gains,
-    unmoved_by_model,
-    value_norm_audit,
+    check_value_norms,
+    collect_norms_and_gains,
+    collect_unmoved,
 )
-from thermostats.studies.nursery.study_rows import trained_norms
+from thermostats.studies.nursery.study_rows import load_trained_norms
 from thermostats.tables.schemas import NURSERY
 
 ALPHA = 0.05
@@ -70,9 +75,9 @@ NOT_W_V = "W_V cut in thirds, which is not W_V in these architectures"
 CLAIM = Claim.read(__file__)
 
 
-def ranks(rows: pd.DataFrame, column: str = "ratio") -> Correlation:
+def measure_rank_correlation(rows: pd.DataFrame, column: str = "ratio") -> Correlation:
     """Rank correlation of a column with the gain."""
-    return correlation(np.log(rows[column]), rows["gain"], method="spearman", seed=SEED)
+    return estimate_correlation(np.log(rows[column]), rows["gain"], method="spearman", seed=SEED)
 
 
 def rank_models(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) -> dict[str, Many]:
@@ -80,14 +85,18 @@ def rank_models(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) 
     decide."""
     FEW.of(rows)
     return {
-        R.name: correlations(np.log(rows["ratio"]), outcomes["gain"], method="spearman", **finely)
+        R.name: estimate_correlations(
+            np.log(rows["ratio"]), outcomes["gain"], method="spearman", **finely
+        )
     }
 
 
 def rank_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) -> dict[str, Many]:
     """The same over the means of recipes."""
     recipes = average_recipes(rows)
-    return rank_models(recipes, {"gain": by_group(outcomes["gain"], rows["heritage"])}, **finely)
+    return rank_models(
+        recipes, {"gain": take_group_means(outcomes["gain"], rows["heritage"])}, **finely
+    )
 
 
 def average_recipes(rows: pd.DataFrame) -> pd.DataFrame:
@@ -111,14 +120,16 @@ RANKS = Test(rank_models, ("gain",), FISHER_95, "p-value", describe_ranks, FINEL
 OF_RECIPES = Test(rank_recipes, ("gain",), FISHER_95, "p-value", describe_recipes, FINELY)
 
 
-def against_gain(rows: pd.DataFrame, how: str, test: Test = RANKS) -> Result:
+def judge_ratio(rows: pd.DataFrame, how: str, test: Test = RANKS) -> Result:
     """Ratio against gain over some models; without an estimate where these are too few for any
     order to decide."""
     sides = {
         "below": rows.loc[rows["gain"] < 1, "ratio"],
         "above": rows.loc[rows["gain"] >= 1, "ratio"],
     }
-    weakest = weakest_that_decides(len(rows), ALPHA) if FEWEST <= len(rows) <= ENUMERATED else None
+    weakest = (
+        find_weakest_correlation(len(rows), ALPHA) if FEWEST <= len(rows) <= ENUMERATED else None
+    )
     words = {
         "how": how,
         "models": rows,
@@ -131,7 +142,7 @@ def against_gain(rows: pd.DataFrame, how: str, test: Test = RANKS) -> Result:
     return replace(found, table=None, words=words)
 
 
-def tried(
+def build_trial(
     rows: Callable[..., pd.DataFrame], test: Test = RANKS, larger: str = ""
 ) -> dict[str, Any]:
     """How a ratio against gain is judged, tried in worlds and without each lab or recipe; `larger`
@@ -139,37 +150,37 @@ def tried(
     trial = Trial(
         lambda e, *over: rows(e, *over).assign(log_ratio=lambda own: np.log(own["ratio"])),
         test,
-        worlds=worlds_of_line("gain", "log_ratio", WEAK),
+        worlds=build_line_worlds("gain", "log_ratio", WEAK),
         larger=larger,
     )
     return {"primary": NEGATIVE, "trial": trial}
 
 
-def measured(evidence: Evidence) -> pd.DataFrame:
+def select_measured(evidence: Evidence) -> pd.DataFrame:
     """Models of the summary whose gain was measured and depends on the weights."""
-    rows = norms_and_gains(evidence)
+    rows = collect_norms_and_gains(evidence)
     return rows[rows["gain"].notna() & rows["comparable"].eq(True)].reset_index(drop=True)
 
 
-def sound(evidence: Evidence) -> pd.DataFrame:
+def select_sound(evidence: Evidence) -> pd.DataFrame:
     """Models of another set of evidence with norms of W_V itself."""
     names = {"wv_norm": "W_V", "wo_norm": "W_O", "wv_wo_ratio": "ratio"}
-    rows = gains(evidence).rename(columns=names).dropna(subset="ratio")
+    rows = load_gains(evidence).rename(columns=names).dropna(subset="ratio")
     return rows.assign(right_matrix=True)
 
 
-def right(evidence: Evidence) -> pd.DataFrame:
+def select_right(evidence: Evidence) -> pd.DataFrame:
     """Those whose published matrix is W_V."""
     if evidence.name != PUBLISHED:
-        return sound(evidence)[lambda rows: rows["comparable"]].reset_index(drop=True)
-    rows = measured(evidence)
+        return select_sound(evidence)[lambda rows: rows["comparable"]].reset_index(drop=True)
+    rows = select_measured(evidence)
     return rows[rows["right_matrix"]].reset_index(drop=True)
 
 
-def every_gain(evidence: Evidence) -> pd.DataFrame:
+def select_every_gain(evidence: Evidence) -> pd.DataFrame:
     """Every model of the summary with a gain, one copied by hand in the study's files."""
-    rows = norms_and_gains(evidence)
-    copied = known_gains(evidence, H4_V2).set_index("model_id")["known_gain"]
+    rows = collect_norms_and_gains(evidence)
+    copied = load_known_gains(evidence, H4_V2).set_index("model_id")["known_gain"]
     return rows.assign(gain=rows["gain"].fillna(rows["model_id"].map(copied))).dropna(subset="gain")
 
 
@@ -178,27 +189,27 @@ def every_gain(evidence: Evidence) -> pd.DataFrame:
     evidence=POOLED,
     needs=FEW,
     views=Views(models=FEWEST, sets=(PUBLISHED, EXTERNAL, MEASURED)),
-    **tried(right),
+    **build_trial(select_right),
 )
-def right_value_matrix(evidence: Evidence) -> Result:
+def judge_right_matrix(evidence: Evidence) -> Result:
     """Models with the right matrix and a gain of their own."""
-    rows = norms_and_gains(evidence)
-    own = measured(evidence)
-    labels = known_gains(evidence, H4_V2)
+    rows = collect_norms_and_gains(evidence)
+    own = select_measured(evidence)
+    labels = load_known_gains(evidence, H4_V2)
     cut = rows.assign(
-        name=rows["model_id"].map(short_name) + np.where(rows["right_matrix"], "", "*")
+        name=rows["model_id"].map(strip_owner) + np.where(rows["right_matrix"], "", "*")
     )
     words = {
         "ends": [rows.loc[rows["ratio"].idxmin()], rows.loc[rows["ratio"].idxmax()]],
-        "by_norm": ranks(every_gain(evidence), "W_V"),
+        "by_norm": measure_rank_correlation(select_every_gain(evidence), "W_V"),
         "side": min((own["gain"] < 1).sum(), (own["gain"] >= 1).sum()),
         "disagree": list(
             labels.loc[(labels["known_gain"] < 1) != (labels["behaviour"] == "DAMPEN"), "model_id"]
         ),
     }
     how = "models with the right W_V and a measured gain"
-    own_rows = right(evidence).assign(
-        name=lambda right: right["model_id"].map(short_name), tested=True
+    own_rows = select_right(evidence).assign(
+        name=lambda right: right["model_id"].map(strip_owner), tested=True
     )
     others = cut[~cut["model_id"].isin(own_rows["model_id"])].assign(tested=False)
     both = pd.concat([own_rows, others], ignore_index=True)
@@ -217,22 +228,26 @@ def right_value_matrix(evidence: Evidence) -> Result:
         ]
     ]
     draw = partial(
-        ratio_of_norms,
+        draw_norm_ratio,
         rows=both[both["tested"] | (both["gain"].notna() & both["right_matrix"].eq(False))],
         xlabel="mean ‖W_V‖₂ / mean ‖W_O‖₂",
         named=True,
     )
-    return against_gain(right(evidence), how).adding(table=table, draw=draw, words=words)
+    return judge_ratio(select_right(evidence), how).adding(table=table, draw=draw, words=words)
 
 
 @CLAIM.finding(
-    "ratio.as_published", robustness=FALLS, needs=FEW, section="ratio", **tried(measured)
+    "ratio.as_published",
+    robustness=FALLS,
+    needs=FEW,
+    section="ratio",
+    **build_trial(select_measured),
 )
-def as_published(evidence: Evidence) -> Result:
+def judge_published(evidence: Evidence) -> Result:
     """Norms as published, right matrix or not."""
-    own, (features, known) = measured(evidence), penultimate_features(evidence)
+    own, (features, known) = select_measured(evidence), build_penultimate_features(evidence)
     how = "norms as published, measured gains of comparable models"
-    found = against_gain(own, how).adding(words={"levels": "labs"})
+    found = judge_ratio(own, how).adding(words={"levels": "labs"})
     if len(own) < FEWEST:
         return found
     ratios = own[["model_id", "ratio"]].assign(doubt=np.where(own["right_matrix"], "", NOT_W_V))
@@ -241,11 +256,11 @@ def as_published(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("ratio.all_models", needs=FEW, section="ratio", **tried(every_gain))
-def all_models(evidence: Evidence) -> Result:
+@CLAIM.finding("ratio.all_models", needs=FEW, section="ratio", **build_trial(select_every_gain))
+def judge_all_models(evidence: Evidence) -> Result:
     """All published norms and gains."""
-    return against_gain(
-        every_gain(evidence), "norms as published, all models, one gain copied by hand"
+    return judge_ratio(
+        select_every_gain(evidence), "norms as published, all models, one gain copied by hand"
     )
 
 
@@ -260,8 +275,8 @@ def compare_labs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, A
     if len(apart):
         ratio = np.exp(first.mean(axis=1) - second.mean(axis=1))
     return {
-        MEANS.name: counted(ratio),
-        "pairs": [{FOLD.name: counted(np.exp(each))} for each in apart],
+        MEANS.name: wrap_counts(ratio),
+        "pairs": [{FOLD.name: wrap_counts(np.exp(each))} for each in apart],
     }
 
 
@@ -275,7 +290,7 @@ def describe_labs(rows: pd.DataFrame, result: Result) -> Result:
 
 
 OF_LABS = Test(compare_labs, ("log_norm",), describe=describe_labs)
-LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="")
+LABS_APART = build_shift_worlds("log_norm", np.log(STATED), ALIKE, "focal", group="")
 
 
 @CLAIM.finding(
@@ -283,7 +298,9 @@ LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="
     primary=TENFOLD,
     needs=AtLeast(rows={f"model of {lab} with the right W_V": 2 for lab in LABS}),
     trial=Trial(
-        lambda e: right_norms(norms_and_gains(e) if e.name == PUBLISHED else sound(e)),
+        lambda e: select_right_norms(
+            collect_norms_and_gains(e) if e.name == PUBLISHED else select_sound(e)
+        ),
         OF_LABS,
         "",
         LABS_APART,
@@ -291,9 +308,9 @@ LABS_APART = worlds_of_shift("log_norm", np.log(STATED), ALIKE, "focal", group="
     ),
     views=Views(models=4, groups=2, including=LABS, sets=OTHERS),
 )
-def labs(evidence: Evidence) -> Result:
+def judge_labs(evidence: Evidence) -> Result:
     """‖W_V‖₂ of one lab over that of the other, model by model."""
-    rows = norms_and_gains(evidence)
+    rows = collect_norms_and_gains(evidence)
     counts = rows[rows["right_matrix"]].groupby("heritage").size().reindex(list(LABS), fill_value=0)
     means = [rows.loc[rows["heritage"] == lab, "W_V"].mean() for lab in LABS]
     words = {
@@ -301,10 +318,12 @@ def labs(evidence: Evidence) -> Result:
         "fold": means[0] / means[1],
         "wrong": list(rows.loc[~rows["right_matrix"], "model_id"]),
     }
-    return OF_LABS(right_norms(rows)).adding(audit=value_norm_audit(evidence, rows), words=words)
+    return OF_LABS(select_right_norms(rows)).adding(
+        audit=check_value_norms(evidence, rows), words=words
+    )
 
 
-def right_norms(rows: pd.DataFrame) -> pd.DataFrame:
+def select_right_norms(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of the two labs whose published matrix is W_V, with the log of its norm."""
     own = rows[rows["right_matrix"] & rows["heritage"].isin(LABS)]
     return own.assign(log_norm=np.log(own["W_V"]), focal=own["heritage"] == LABS[0]).reset_index(
@@ -312,30 +331,30 @@ def right_norms(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def usable(evidence: Evidence) -> pd.DataFrame:
+def select_usable(evidence: Evidence) -> pd.DataFrame:
     """Models trained here whose gain is their own, with three blocks or more."""
-    every = trained_norms(evidence)
+    every = load_trained_norms(evidence)
     own = every[every["comparable"] & (every["n_layers"] >= LEAST_BLOCKS)]
     return own.dropna(subset=["gain", "ratio"]).reset_index(drop=True)
 
 
-def taken(evidence: Evidence, column: str) -> pd.DataFrame:
+def take_matrix(evidence: Evidence, column: str) -> pd.DataFrame:
     """The same with W_V taken one way: the right one, or the rows that the study took for it."""
-    return usable(evidence).assign(ratio=lambda rows: rows[column])
+    return select_usable(evidence).assign(ratio=lambda rows: rows[column])
 
 
-def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
+def judge_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Models trained here with W_V taken one way."""
-    every = trained_norms(evidence)
-    rows = ENOUGH.of(usable(evidence), how=how)
-    own = rows.assign(ratio=rows[column], name=rows["model_id"].map(short_name))
+    every = load_trained_norms(evidence)
+    rows = ENOUGH.of(select_usable(evidence), how=how)
+    own = rows.assign(ratio=rows[column], name=rows["model_id"].map(strip_owner))
     fit = fit_spectral(own, own[["model_id", "ratio"]], seed=SEED, source=NURSERY)
     fused = rows[rows["fused"]]
     words = {
         "off": fused["ratio_cut"] / fused["ratio"],
         "predicted": fit.table("across_labs").iloc[0],
-        "over_models": ranks(own),
-        "learned": ranks(own[own["learned"].eq(True)]),
+        "over_models": measure_rank_correlation(own),
+        "learned": measure_rank_correlation(own[own["learned"].eq(True)]),
         "more_common": max(share := (rows["gain"] < 1).mean(), 1 - share),
         "pinned": (~every["comparable"]).sum(),
         "shallow": (every["comparable"] & (every["n_layers"] < LEAST_BLOCKS)).sum(),
@@ -351,8 +370,8 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
         "upper",
         "learned",
     ]
-    draw = partial(ratio_of_norms, rows=own, xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {how}")
-    found = against_gain(own, how, OF_RECIPES)
+    draw = partial(draw_norm_ratio, rows=own, xlabel=f"mean ‖W_V‖₂ / mean ‖W_O‖₂, {how}")
+    found = judge_ratio(own, how, OF_RECIPES)
     return found.adding(
         words=words, table=rows[columns], draw=draw, inference=Inference(fit, tables=TABLES)
     )
@@ -372,23 +391,25 @@ for asked, column, how in (
     ("ratio.trained", "ratio", "right W_V"),
     ("ratio.trained_published_slicing", "ratio_cut", "W_V by the published slicing"),
 ):
-    declare = CLAIM.finding(asked, **TRAINED, **tried(partial(taken, column=column), OF_RECIPES))
-    declare(partial(of_recipes, column=column, how=how))
+    declare = CLAIM.finding(
+        asked, **TRAINED, **build_trial(partial(take_matrix, column=column), OF_RECIPES)
+    )
+    declare(partial(judge_recipes, column=column, how=how))
 
 
 UNMOVED = (
     Case("balanced", "balanced ratio of the norms of W_V and W_O", "balanced_ratio"),
-    Case("ov_read", "what a head's W_O W_V writes of what it reads (`ov_read`)", "ov_read"),
+    Case("ov_read", "what a head's W_O W_V writes of what it reads (`load_ov_read`)", "ov_read"),
 )
 """Numbers that no change of weights moves which leaves the outputs; both grow with what W_V
 reads."""
 
 
-def unmoved(evidence: Evidence, quantity: Case) -> pd.DataFrame:
+def select_unmoved(evidence: Evidence, quantity: Case) -> pd.DataFrame:
     """Models with one of these numbers and a gain of their own; raises TooFew where no order of
     them could decide."""
-    numbers = unmoved_by_model(evidence)[quantity.column].groupby("model_id").mean()
-    rows = gains(evidence)[lambda every: every["comparable"]].assign(
+    numbers = collect_unmoved(evidence)[quantity.column].groupby("model_id").mean()
+    rows = load_gains(evidence)[lambda every: every["comparable"]].assign(
         ratio=lambda own: own["model_id"].map(numbers)
     )
     return FEW.of(
@@ -396,11 +417,11 @@ def unmoved(evidence: Evidence, quantity: Case) -> pd.DataFrame:
     )
 
 
-def unmoved_trained(evidence: Evidence, quantity: Case) -> pd.DataFrame:
+def select_unmoved_trained(evidence: Evidence, quantity: Case) -> pd.DataFrame:
     """The same of models trained here, at the end of training; raises TooFew where they or their
     recipes are few."""
-    numbers = unmoved_by_model(evidence)[quantity.column]
-    rows = usable(evidence)
+    numbers = collect_unmoved(evidence)[quantity.column]
+    rows = select_usable(evidence)
     ratio = numbers.reindex(pd.MultiIndex.from_frame(rows[["model_id", "revision"]])).to_numpy()
     return ENOUGH.of(
         rows.assign(ratio=ratio).dropna(subset="ratio").reset_index(drop=True),
@@ -408,27 +429,31 @@ def unmoved_trained(evidence: Evidence, quantity: Case) -> pd.DataFrame:
     )
 
 
-AT_END = {"evidence": NURSERY, "needs": ENOUGH, **tried(unmoved_trained, OF_RECIPES, "recipe")}
+AT_END = {
+    "evidence": NURSERY,
+    "needs": ENOUGH,
+    **build_trial(select_unmoved_trained, OF_RECIPES, "recipe"),
+}
 OF_OTHERS = {
     "evidence": POOLED,
     "needs": FEW,
     "views": Views(models=FEWEST, sets=(MEASURED,)),
-    **tried(unmoved, larger="model"),
+    **build_trial(select_unmoved, larger="model"),
 }
 
 
 @CLAIM.finding("unmoved", over=UNMOVED, **OF_OTHERS)
-def unmoved_number(evidence: Evidence, quantity: Case) -> Result:
+def judge_unmoved(evidence: Evidence, quantity: Case) -> Result:
     """The question of the ratio, put to a number that is one of the function."""
-    rows = unmoved(evidence, quantity)
-    return against_gain(rows, quantity.words).adding(words={"whose": "models that others trained"})
+    rows = select_unmoved(evidence, quantity)
+    return judge_ratio(rows, quantity.words).adding(words={"whose": "models that others trained"})
 
 
 @CLAIM.finding("unmoved_trained", over=UNMOVED, section="unmoved", **AT_END)
-def unmoved_number_trained(evidence: Evidence, quantity: Case) -> Result:
+def judge_unmoved_trained(evidence: Evidence, quantity: Case) -> Result:
     """The same of models trained here."""
-    rows = unmoved_trained(evidence, quantity)
-    return against_gain(rows, quantity.words, OF_RECIPES).adding(
+    rows = select_unmoved_trained(evidence, quantity)
+    return judge_ratio(rows, quantity.words, OF_RECIPES).adding(
         words={"whose": "models trained here"}
     )
 

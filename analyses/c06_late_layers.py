@@ -11,20 +11,20 @@ from scipy import stats
 
 from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Test, Trial
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Some, V
-from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.many import Many, by_group, counted, exponential
-from thermostats.modelling.columns import numbers
-from thermostats.plots.general import drawing, strip_by_group
-from thermostats.studies.delia2026.curves import squared_norms
-from thermostats.studies.delia2026.stated_facts import stated
+from thermostats.claims.worlds import build_shift_worlds
+from thermostats.modelling.classical.many import Many, take_group_means, transform_logs, wrap_counts
+from thermostats.modelling.columns import read_numbers
+from thermostats.plots.general import prepare_drawing, strip_by_group
+from thermostats.studies.delia2026.curves import draw_squared_norms
+from thermostats.studies.delia2026.stated_facts import load_stated
 from thermostats.studies.delia2026.weights_of_claims import (
     LATE,
-    late_means,
-    pairs,
-    squared_by_layer,
-    squared_means,
+    build_pairs,
+    build_squared_means,
+    build_squared_norms,
+    measure_late_means,
 )
-from thermostats.studies.nursery.study_rows import trained_norms
+from thermostats.studies.nursery.study_rows import load_trained_norms
 from thermostats.tables.schemas import NURSERY
 
 LEAST, FACTOR, MOST = 100.0, 300.0, 1000.0
@@ -45,9 +45,9 @@ PAIRS = Decide(
 CLAIM = Claim.read(__file__)
 
 
-def late_norms(evidence: Evidence) -> pd.DataFrame:
+def select_late_norms(evidence: Evidence) -> pd.DataFrame:
     """Late layers of the models whose published or measured matrix is W_V."""
-    late = late_means(squared_by_layer(evidence))
+    late = measure_late_means(build_squared_norms(evidence))
     own = late[late["right"]].reset_index(drop=True)
     return own.assign(log_late=np.log(own["late"].astype(float)), focal=own["heritage"] == FOCAL)
 
@@ -56,25 +56,28 @@ def compare_pairs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     """Pairs of a model of the lab and another, and the geometric means of both."""
     places = rows.assign(late=1.0, place=np.arange(len(rows)))
     focal = rows["focal"].to_numpy(bool)
-    both = pairs(places, "late", rows["focal"].astype(bool))
+    both = build_pairs(places, "late", rows["focal"].astype(bool))
     logs = outcomes["log_late"]
-    numbers(logs[0], "log_late", least=0)
+    read_numbers(logs[0], "log_late", least=0)
     means = np.full(len(logs), np.nan)
     if focal.any() and not focal.all():
         means = np.exp(logs[:, focal].mean(axis=1) - logs[:, ~focal].mean(axis=1))
     apart = np.exp(logs[:, both["place"]] - logs[:, both["place_other"]])
-    return {MEANS.name: counted(means), "pairs": [{RATIO.name: counted(each)} for each in apart.T]}
+    return {
+        MEANS.name: wrap_counts(means),
+        "pairs": [{RATIO.name: wrap_counts(each)} for each in apart.T],
+    }
 
 
 def describe_pairs(rows: pd.DataFrame, result: Result) -> Result:
     """Who the pairs are."""
-    both = pairs(rows.assign(late=np.exp(rows["log_late"])), "late", rows["focal"])
+    both = build_pairs(rows.assign(late=np.exp(rows["log_late"])), "late", rows["focal"])
     found = result.rows["pairs"].reindex(columns=[RATIO.name])
     return replace(result, rows={"pairs": both.assign(ratio=found[RATIO.name].to_numpy())})
 
 
 PAIRED = Test(compare_pairs, ("log_late",), describe=describe_pairs)
-LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="")
+LABS_APART = build_shift_worlds("log_late", np.log(FACTOR), ALIKE, "focal", group="")
 
 
 @CLAIM.finding(
@@ -82,15 +85,15 @@ LABS_APART = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "focal", group="
     primary=PAIRS,
     evidence=POOLED,
     needs=AtLeast(rows={"pairs": 1}),
-    trial=Trial(late_norms, PAIRED, "", LABS_APART, ""),
+    trial=Trial(select_late_norms, PAIRED, "", LABS_APART, ""),
 )
-def late_labs(evidence: Evidence) -> Result:
+def judge_late_labs(evidence: Evidence) -> Result:
     """Pairs of models with the right W_V, and what the published means over layers allow."""
-    by_layer = squared_by_layer(evidence)
-    means = squared_means(evidence)
-    late = late_means(by_layer)
+    by_layer = build_squared_norms(evidence)
+    means = build_squared_means(evidence)
+    late = measure_late_means(by_layer)
     others = means[means["heritage"] != FOCAL]
-    found = PAIRED(late_norms(evidence))
+    found = PAIRED(select_late_norms(evidence))
     both = found.rows["pairs"]
     top = late[late["heritage"] == FOCAL].sort_values("late").iloc[-1]
     against = others.assign(ratio=top["late"] / others["squared"])
@@ -102,8 +105,8 @@ def late_labs(evidence: Evidence) -> Result:
         n_models=late["model_id"].nunique(),
         n_groups=late["heritage"].nunique(),
         table=against[["model_id", "heritage", "squared", "ratio"]],
-        draw=partial(squared_norms, by_layer=by_layer, others=others, late=LATE),
-        audit=Audit(stated(evidence, STATED)),
+        draw=partial(draw_squared_norms, by_layer=by_layer, others=others, late=LATE),
+        audit=Audit(load_stated(evidence, STATED)),
         words={
             "top": top["model_id"],
             "against": against,
@@ -129,9 +132,9 @@ def compare_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
     """Geometric mean of each recipe over that of the others, whose units are their recipes; Welch t
     intervals."""
     logs = outcomes["log_late"]
-    numbers(logs[0], "log_late", least=0)
+    read_numbers(logs[0], "log_late", least=0)
     codes = pd.factorize(rows["heritage"], sort=True)[0]
-    means = by_group(logs, codes)
+    means = take_group_means(logs, codes)
     recipes = []
     for code in range(means.shape[1]):
         others = np.delete(means, code, axis=1)
@@ -139,7 +142,7 @@ def compare_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
         low, high = t.confidence_interval(LEVEL)
         recipes.append(
             {
-                RATIO.name: exponential(
+                RATIO.name: transform_logs(
                     Many(means[:, code] - others.mean(axis=1), low, high, t.pvalue)
                 )
             }
@@ -164,23 +167,23 @@ def describe_recipes(rows: pd.DataFrame, result: Result) -> Result:
 OF_RECIPES = Test(compare_recipes, ("log_late",), describe=describe_recipes)
 
 
-def trained_rows(evidence: Evidence, column: str) -> pd.DataFrame:
+def select_trained(evidence: Evidence, column: str) -> pd.DataFrame:
     """Models trained here with the log of their late norms; the first recipe is the one set apart
     in worlds."""
-    rows = trained_norms(evidence).dropna(subset=["late", "late_cut"]).reset_index(drop=True)
+    rows = load_trained_norms(evidence).dropna(subset=["late", "late_cut"]).reset_index(drop=True)
     return rows.assign(
         log_late=np.log(rows[column]), apart=rows["heritage"] == rows["heritage"].min()
     )
 
 
-def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
+def judge_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Late layers of the models trained here with W_V taken one way."""
-    models = ENOUGH.of(trained_rows(evidence, column), how=how)
-    both = pairs(models[["heritage", "late", "late_cut", "learned"]], column)
+    models = ENOUGH.of(select_trained(evidence, column), how=how)
+    both = build_pairs(models[["heritage", "late", "late_cut", "learned"]], column)
     fused = models[models["fused"]]
     learned = both.loc[both["learned"].eq(True) & both["learned_other"].eq(True), "ratio"]
     xlabel = f"mean ‖W_V‖₂² over the last quarter of the layers, {how}"
-    draw = drawing(strip_by_group, models, value=column, null=None, xlabel=xlabel, log="x")
+    draw = prepare_drawing(strip_by_group, models, value=column, null=None, xlabel=xlabel, log="x")
     shown = models[["model_id", "heritage", "fused", "late", "late_cut", "learned"]]
     words = {
         "how": how,
@@ -191,16 +194,16 @@ def of_recipes(evidence: Evidence, column: str, how: str) -> Result:
     return OF_RECIPES(models).adding(table=shown, draw=draw, words=words)
 
 
-WORLDS = worlds_of_shift("log_late", np.log(FACTOR), ALIKE, "apart")
+WORLDS = build_shift_worlds("log_late", np.log(FACTOR), ALIKE, "apart")
 for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
 ):
     trial = Trial(
-        partial(trained_rows, column=column), OF_RECIPES, "", WORLDS, ""
+        partial(select_trained, column=column), OF_RECIPES, "", WORLDS, ""
     )  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
-    declare(partial(of_recipes, column=column, how=how))
+    declare(partial(judge_recipes, column=column, how=how))
 
 
 if __name__ == "__main__":

@@ -7,10 +7,14 @@ import pandas as pd
 
 from thermostats.claims.claim import MEASURED, Claim, Estimate, Evidence, Result
 from thermostats.claims.rule import AtLeast, Decide, Each, V
-from thermostats.measurement.sheaf import identity_residuals
-from thermostats.studies.delia2026.curves import times_slower, traces_over_exact, worst_residuals
-from thermostats.studies.delia2026.weights_of_claims import against_formula, over_exact
-from thermostats.studies.nursery.study_rows import at_the_end
+from thermostats.measurement.sheaf import measure_identity_residuals
+from thermostats.studies.delia2026.curves import (
+    draw_exact_ratios,
+    draw_times_slower,
+    draw_worst_residuals,
+)
+from thermostats.studies.delia2026.weights_of_claims import compare_exact, compare_formula
+from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
 
 TOLERANCE, SINGLE = 1e-10, 1e-5
@@ -31,21 +35,21 @@ STRUCTURE = list(IDENTITIES)[:3]
 CLAIM = Claim.read(__file__)
 
 
-def holds(name: str, tolerance: float) -> Decide:
+def build_identity_rule(name: str, tolerance: float) -> Decide:
     """An identity holds where its largest residual stays below the tolerance, and fails where it
     does not."""
     return Decide(V(name) < tolerance, V(name) >= tolerance)
 
 
 @CLAIM.shared
-def examples(evidence: Evidence) -> pd.DataFrame:
+def load_examples(evidence: Evidence) -> pd.DataFrame:
     """Residuals of the identities on random examples."""
-    return identity_residuals(SIZES, seed=SEED)
+    return measure_identity_residuals(SIZES, seed=SEED)
 
 
-def identity(evidence: Evidence, name: str, columns: list[str]) -> Result:
+def judge_identity(evidence: Evidence, name: str, columns: list[str]) -> Result:
     """The largest residual of some identities over the examples."""
-    table = examples(evidence)
+    table = load_examples(evidence)
     words = {"examples": table, "structure": table[STRUCTURE].max(axis=None)}
     return Result(quantities={name: Estimate(float(table[columns].max(axis=None)))}, words=words)
 
@@ -59,41 +63,45 @@ FASTER = V("times as long when built")
     evidence=None,
     needs=AtLeast(models=0, rows={"sizes": 1}),
 )
-def cost(evidence: Evidence) -> Result:
+def judge_cost(evidence: Evidence) -> Result:
     """The time of the formula against that of building the operator, as measured on one machine."""
     dense = evidence.table("sheaf-dense")
     rates = evidence.table("sheaf-exponents").to_dict("records")
-    exact = examples(evidence)
+    exact = load_examples(evidence)
     words = {"sizes": dense, "rates": rates, "printed": exact["trace_as_printed"].max()}
     words["structure"] = exact[STRUCTURE].max(axis=None)
     rows = {"sizes": dense.rename(columns={"times_slower_when_built": FASTER.name})}
-    return Result(rows=rows, table=dense, draw=partial(times_slower, sizes=dense), words=words)
+    return Result(rows=rows, table=dense, draw=partial(draw_times_slower, sizes=dense), words=words)
 
 
-@CLAIM.finding("blocks", primary=holds("largest residual", TOLERANCE), evidence=None)
-def blocks(evidence: Evidence) -> Result:
+@CLAIM.finding("blocks", primary=build_identity_rule("largest residual", TOLERANCE), evidence=None)
+def judge_blocks(evidence: Evidence) -> Result:
     """Block structure, the trace by the formula, and the sum of the heads' traces."""
-    draw = partial(worst_residuals, table=examples(evidence), names=IDENTITIES, tolerance=TOLERANCE)
-    return identity(evidence, "largest residual", STRUCTURE).adding(
-        table=examples(evidence), draw=draw
+    draw = partial(
+        draw_worst_residuals, table=load_examples(evidence), names=IDENTITIES, tolerance=TOLERANCE
+    )
+    return judge_identity(evidence, "largest residual", STRUCTURE).adding(
+        table=load_examples(evidence), draw=draw
     )
 
 
 @CLAIM.finding(
-    "printed", primary=holds("residual of the printed formula", TOLERANCE), evidence=None
+    "printed",
+    primary=build_identity_rule("residual of the printed formula", TOLERANCE),
+    evidence=None,
 )
-def printed(evidence: Evidence) -> Result:
+def judge_printed(evidence: Evidence) -> Result:
     """The trace with the factor as printed."""
-    return identity(evidence, "residual of the printed formula", ["trace_as_printed"])
+    return judge_identity(evidence, "residual of the printed formula", ["trace_as_printed"])
 
 
-def traces(
+def compare_traces(
     whose: str, attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame
 ) -> Result:
     """The identity on measured models, and what the study's traces are of the exact one."""
-    rows = against_formula(attention, weights, layers)
+    rows = compare_formula(attention, weights, layers)
     table = rows.groupby(["model_id", "heritage"], as_index=False)["residual"].max()
-    table = table.merge(over_exact(attention), on="model_id", how="left")
+    table = table.merge(compare_exact(attention), on="model_id", how="left")
     ways = {name: table[name].dropna() for name in ("first_head", "multi_head", "printed_factor")}
 
     return Result(
@@ -101,7 +109,7 @@ def traces(
         n_models=rows["model_id"].nunique(),
         n_groups=rows["heritage"].nunique(),
         table=table,
-        draw=partial(traces_over_exact, ways=[ways["first_head"], ways["multi_head"]]),
+        draw=partial(draw_exact_ratios, ways=[ways["first_head"], ways["multi_head"]]),
         words={"whose": whose, "rows": len(rows), **ways},
     )
 
@@ -110,16 +118,16 @@ EXACT = Decide(V("residual") <= SINGLE, V("residual") > SINGLE)
 
 
 @CLAIM.finding("trace.trained", primary=EXACT, evidence=NURSERY, needs=AtLeast(models=1))
-def trained(evidence: Evidence) -> Result:
+def judge_trained(evidence: Evidence) -> Result:
     """The identity on models trained here."""
-    return traces(
+    return compare_traces(
         "models trained here",
-        *(at_the_end(evidence, name) for name in ("attention", "weights", "layers")),
+        *(select_end_rows(evidence, name) for name in ("attention", "weights", "layers")),
     )
 
 
 @CLAIM.finding("trace.measured", primary=EXACT, evidence=MEASURED, needs=AtLeast(models=1))
-def measured(evidence: Evidence) -> Result:
+def judge_measured(evidence: Evidence) -> Result:
     """The identity on other models that were measured."""
     weights = evidence.table("weights", matrix="W_V")
     layers = evidence.table("layers", position="last")
@@ -127,7 +135,7 @@ def measured(evidence: Evidence) -> Result:
         "attention", variant=["exact", "first_head", "multi_head", "printed_factor"]
     )
     known = weights.loc[weights["head"] != "", "model_id"]
-    return traces(
+    return compare_traces(
         "models measured here that others trained",
         attention[attention["model_id"].isin(known)],
         weights,

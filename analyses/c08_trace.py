@@ -9,28 +9,28 @@ import pandas as pd
 
 from thermostats.claims.claim import Claim, Evidence, Inference, Result, Test, Trial, Views
 from thermostats.claims.rule import Decide, Each, Gate, Posterior, Some, V
-from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.counts import pairs_above
+from thermostats.claims.worlds import build_shift_worlds
+from thermostats.modelling.classical.counts import count_pairs_above
 from thermostats.modelling.classical.many import (
     ROUNDING,
-    counted,
-    distances_by_chance,
-    separations,
-    sided_groups,
+    draw_chance_distances,
+    find_sided_groups,
+    measure_separations,
+    wrap_counts,
 )
 from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.modelling.lines import fit_line
-from thermostats.studies.delia2026.curves import traces_by_file
+from thermostats.studies.delia2026.curves import draw_file_traces
 from thermostats.studies.delia2026.stated_facts import H4_V2
 from thermostats.studies.delia2026.weights_of_claims import (
     FILES,
     SMALL_OPT,
     SMALLEST_GPT2,
-    mean_traces,
-    subsampled,
+    load_layer_traces,
+    load_subsampled_traces,
+    summarise_traces,
     trace_audit,
 )
-from thermostats.studies.delia2026.weights_of_claims import traces_by_layer as by_layer
 
 ALPHA = 0.05
 SEED = 8
@@ -59,11 +59,12 @@ def separate_kinds(
     rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any
 ) -> dict[str, Any]:
     """Pairs of an expander and a dampener of one file."""
-    share, files = separations(
+    share, files = measure_separations(
         outcomes["log_trace"], rows["expander"].to_numpy(bool), name_files(rows), **finely
     )
     each = [
-        {SHARE.name: counted(of_file), AROUND.name: counted(around)} for of_file, around in files
+        {SHARE.name: wrap_counts(of_file), AROUND.name: wrap_counts(around)}
+        for of_file, around in files
     ]
     return {SHARE.name: share, "files": each}
 
@@ -78,13 +79,13 @@ def describe_files(rows: pd.DataFrame, result: Result) -> Result:
     can give."""
     file = name_files(rows).to_numpy()
     member = rows["expander"].to_numpy(bool)
-    groups = sided_groups(member, file)
+    groups = find_sided_groups(member, file)
     sizes = [
         (file[ours[0]], ours.size + others.size, ours.size * others.size) for ours, others in groups
     ]
     files = pd.DataFrame(sizes, columns=["group", "n", "pairs"]).join(result.rows["files"])
     files.insert(3, "above", files["pairs"] * files[SHARE.name])
-    chance = distances_by_chance(rows[["log_trace"]].to_numpy(np.float64).T, groups, FINE)
+    chance = draw_chance_distances(rows[["log_trace"]].to_numpy(np.float64).T, groups, FINE)
     smallest = float((chance >= chance[-1] - ROUNDING).mean())
     words = {
         "files": files.to_dict("records"),
@@ -103,33 +104,35 @@ KINDS = Test(
 )
 
 
-def as_said(rows: pd.DataFrame, behaviour: str, variant: str) -> pd.DataFrame:
+def select_behaviour(rows: pd.DataFrame, behaviour: str, variant: str) -> pd.DataFrame:
     """One way to say what expands, and one variant of the trace."""
     return rows.assign(
         expander=rows[behaviour].astype(bool), log_trace=np.log(rows[variant].astype(float))
     )
 
 
-def of_variant(evidence: Evidence, behaviour: str, variant: str) -> pd.DataFrame:
+def select_variant_traces(evidence: Evidence, behaviour: str, variant: str) -> pd.DataFrame:
     """Mean traces by model, said one way."""
-    return as_said(mean_traces(evidence), behaviour, variant)
+    return select_behaviour(summarise_traces(evidence), behaviour, variant)
 
 
-def separated(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Result:
+def judge_separation(rows: pd.DataFrame, behaviour: str, variant: str, how: str) -> Result:
     """Pairs of an expander and a dampener, with how behaviour and trace were taken in words."""
-    return KINDS(as_said(rows, behaviour, variant)).adding(words={"how": how, "alpha": ALPHA})
+    return KINDS(select_behaviour(rows, behaviour, variant)).adding(
+        words={"how": how, "alpha": ALPHA}
+    )
 
 
-def tried(behaviour: str, variant: str) -> dict[str, Any]:
+def build_trial(behaviour: str, variant: str) -> dict[str, Any]:
     """How one way is judged, tried in worlds and without each model: a counterexample must not be
     one model."""
-    worlds = worlds_of_shift("log_trace", np.log(FOLD), ALIKE, "expander")
-    own = partial(of_variant, behaviour=behaviour, variant=variant)
+    worlds = build_shift_worlds("log_trace", np.log(FOLD), ALIKE, "expander")
+    own = partial(select_variant_traces, behaviour=behaviour, variant=variant)
     trial = Trial(own, KINDS, "model_id", worlds, larger="")
     return {"primary": SEPARATES, "trial": trial}
 
 
-def line(rows: pd.DataFrame, behaviour: str) -> Inference:
+def fit_trace_line(rows: pd.DataFrame, behaviour: str) -> Inference:
     """The line of the log trace on the behaviour, every file with a level of its own."""
     known = rows[rows["multi_head"].notna()]
     logs = np.log(known["multi_head"].astype(float))
@@ -141,13 +144,13 @@ def line(rows: pd.DataFrame, behaviour: str) -> Inference:
     return Inference(fit, tables=("rows",))
 
 
-@CLAIM.finding("trace.as_labelled", robustness=LARGER, **tried("by_label", "multi_head"))
-def as_labelled(evidence: Evidence) -> Result:
+@CLAIM.finding("trace.as_labelled", robustness=LARGER, **build_trial("by_label", "multi_head"))
+def judge_labelled(evidence: Evidence) -> Result:
     """Behaviour as the study labels it; with what its figures rest on."""
-    rows = mean_traces(evidence)
-    every = by_layer(evidence)["model_id"].unique()
+    rows = summarise_traces(evidence)
+    every = load_layer_traces(evidence)["model_id"].unique()
     small = rows[rows["source"] == H4_V2].set_index("model_id")
-    before = subsampled(evidence)
+    before = load_subsampled_traces(evidence)
     kinds = small["by_label"].reindex(before.index).to_numpy(bool)
 
     words = {
@@ -159,32 +162,38 @@ def as_labelled(evidence: Evidence) -> Result:
         "disagree": list(rows.loc[rows["by_label"] != rows["by_gain"], "model_id"]),
         "missing": rows[rows["layers_missing"] > 0],
         "unknown": [name for name in every if name not in set(rows["model_id"])],
-        "subsampled": (pairs_above(before.to_numpy(), kinds), int(kinds.sum() * (~kinds).sum())),
+        "subsampled": (
+            count_pairs_above(before.to_numpy(), kinds),
+            int(kinds.sum() * (~kinds).sum()),
+        ),
     }
-    return separated(rows, "by_label", "multi_head", "behaviour as labelled").adding(
+    return judge_separation(rows, "by_label", "multi_head", "behaviour as labelled").adding(
         table=rows.drop(columns=["by_label", "by_gain"]),
-        draw=partial(traces_by_file, rows=rows, files=FILES),
+        draw=partial(draw_file_traces, rows=rows, files=FILES),
         audit=trace_audit(evidence, rows),
         words=words,
-        inference=line(rows, "by_label"),
+        inference=fit_trace_line(rows, "by_label"),
     )
 
 
 @CLAIM.finding(
-    "trace.by_gain", robustness=LARGER, views=Views(models=4), **tried("by_gain", "multi_head")
+    "trace.by_gain",
+    robustness=LARGER,
+    views=Views(models=4),
+    **build_trial("by_gain", "multi_head"),
 )
-def by_gain(evidence: Evidence) -> Result:
+def judge_gain(evidence: Evidence) -> Result:
     """Behaviour as the gain that the study gives for the model has it."""
-    rows = mean_traces(evidence)
-    found = separated(rows, "by_gain", "multi_head", "behaviour by the stated gain")
-    return found.adding(inference=line(rows, "by_gain"))
+    rows = summarise_traces(evidence)
+    found = judge_separation(rows, "by_gain", "multi_head", "behaviour by the stated gain")
+    return found.adding(inference=fit_trace_line(rows, "by_gain"))
 
 
-@CLAIM.finding("trace.first_head", **tried("by_label", "first_head"))
-def first_head(evidence: Evidence) -> Result:
+@CLAIM.finding("trace.first_head", **build_trial("by_label", "first_head"))
+def judge_first_head(evidence: Evidence) -> Result:
     """The other published trace."""
     how = "behaviour as labelled, trace of the first head"
-    return separated(mean_traces(evidence), "by_label", "first_head", how)
+    return judge_separation(summarise_traces(evidence), "by_label", "first_head", how)
 
 
 if __name__ == "__main__":

@@ -21,17 +21,17 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.rule import Above, AtLeast, Posterior, V
-from thermostats.claims.worlds import worlds_of_shift
-from thermostats.modelling.classical.association import permuted_signs
-from thermostats.modelling.classical.many import Many, by_group, means
+from thermostats.claims.worlds import build_shift_worlds
+from thermostats.modelling.classical.association import permute_signs
+from thermostats.modelling.classical.many import Many, estimate_means, take_group_means
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
 from thermostats.modelling.transition import fit_transition
 from thermostats.studies.delia2026 import curves as claim_figures
 from thermostats.studies.delia2026 import weights_of_claims as layers
-from thermostats.studies.delia2026.stated_facts import features_of, without_tuned
+from thermostats.studies.delia2026.stated_facts import build_source_features, drop_tuned
 from thermostats.studies.delia2026.weights_of_claims import TRANSITION_DEFINITIONS as DEFINITIONS
-from thermostats.studies.nursery.study_rows import at_the_end
+from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
 
 SEED, FEWEST = 9, 3
@@ -69,9 +69,9 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def predicted(evidence: Evidence) -> pd.DataFrame:
+def load_predictions(evidence: Evidence) -> pd.DataFrame:
     """Empirical L* by model and definition, calibration values too, with what the formulas say."""
-    rows = layers.with_predictions(layers.empirical(evidence), evidence)
+    rows = layers.add_predictions(layers.collect_transitions(evidence), evidence)
     return rows[
         rows["kind"].isin([*(one.column for one in DEFINITIONS), "calibration"])
     ].reset_index(drop=True)
@@ -81,12 +81,12 @@ def average_gained(
     rows: pd.DataFrame, outcomes: Mapping[str, Any], name: str = GAINED
 ) -> dict[str, Many]:
     """Mean of the column `gained`, points of depth."""
-    return {name: means(outcomes["gained"], least=FEWEST)}
+    return {name: estimate_means(outcomes["gained"], least=FEWEST)}
 
 
 def average_groups(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """The same over means of recipes or labs."""
-    return average_gained(rows, {"gained": by_group(outcomes["gained"], rows["heritage"])})
+    return average_gained(rows, {"gained": take_group_means(outcomes["gained"], rows["heritage"])})
 
 
 def describe_gained(rows: pd.DataFrame, result: Result) -> Result:
@@ -101,7 +101,7 @@ def describe_groups(rows: pd.DataFrame, result: Result) -> Result:
 
 def flip_signs(gained: np.ndarray, result: Result) -> Result:
     """A result of one mean with its p by flips of signs."""
-    p, counted, _ = permuted_signs(gained, seed=SEED)
+    p, counted, _ = permute_signs(gained, seed=SEED)
     [(name, mean)] = result.quantities.items()
     return result.adding(quantities={name: replace(mean, p=p)}, words={"permutation": counted})
 
@@ -112,43 +112,43 @@ NEARER_THAN_OTHERS = replace(NEARER_THAN_HALF, many=partial(average_gained, name
 NEARER_IN_GROUPS = replace(NEARER_THAN_HALF, many=average_groups, describe=describe_groups)
 
 
-def gained_by(rows: pd.DataFrame, other: str, formula: str = "error_formula") -> pd.DataFrame:
+def add_gained(rows: pd.DataFrame, other: str, formula: str = "error_formula") -> pd.DataFrame:
     """The rows with `gained`, the error of another rule minus that of the formula."""
     return rows.assign(gained=rows[other] - rows[formula])
 
 
-def by_definition(evidence: Evidence, definition: Case) -> pd.DataFrame:
+def select_definition(evidence: Evidence, definition: Case) -> pd.DataFrame:
     """Models with L* by one definition, and what the formula gains on L/2."""
-    rows = predicted(evidence)
-    return gained_by(rows[rows["kind"] == definition.column].reset_index(drop=True), "error_half")
+    rows = load_predictions(evidence)
+    return add_gained(rows[rows["kind"] == definition.column].reset_index(drop=True), "error_half")
 
 
-def compared(rows: pd.DataFrame) -> Result:
+def compare_errors(rows: pd.DataFrame) -> Result:
     """Errors of depth of the formula and of L/2 over models, by one definition of L*."""
-    relative = [layers.relative_error(rows, name) for name in ("formula", "half")]
+    relative = [layers.measure_relative_error(rows, name) for name in ("formula", "half")]
     words = {
         "formula": rows["error_formula"].mean(),
         "half": rows["error_half"].mean(),
         "nearer": int((rows["error_formula"] < rows["error_half"]).sum()),
         "relative": relative if isfinite(relative[0]) else [],
-        "fraction": layers.error_of_fraction(rows),
+        "fraction": layers.measure_fraction_error(rows),
     }
-    return NEARER_THAN_HALF(gained_by(rows, "error_half")).adding(words=words)
+    return NEARER_THAN_HALF(add_gained(rows, "error_half")).adding(words=words)
 
 
-def within_scope(rows: pd.DataFrame) -> dict[str, Any]:
+def compare_scoped_errors(rows: pd.DataFrame) -> dict[str, Any]:
     """The same comparison without models that the study itself puts out of the formula's scope;
     empty without any."""
     outside = rows["position_scheme"] == OUT_OF_SCOPE
     if not outside.any() or (~outside).sum() < LEAST_IN_SCOPE:
         return {}
-    inside = compared(rows[~outside].reset_index(drop=True))
+    inside = compare_errors(rows[~outside].reset_index(drop=True))
     errors = {name: inside.words[name] for name in ("formula", "half")}
     names = {"out": rows.loc[outside, "model_id"].tolist(), "n": inside.n_models}
     return names | errors | {"gained": inside.headline, "verdict": NEARER.verdict(inside)}
 
 
-def line(rows: pd.DataFrame) -> Inference:
+def fit_error_line(rows: pd.DataFrame) -> Inference:
     """The mean difference of the errors, labs with levels of their own; empty for too few
     models."""
     if len(rows) < LEAST:
@@ -158,10 +158,10 @@ def line(rows: pd.DataFrame) -> Inference:
     return Inference(fit, tables=("rows",))
 
 
-def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def list_decisive_models(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Models without which the test has another verdict, and what it says then."""
-    whole = NEARER.verdict(compared(rows))
-    parts = {model: compared(rows[rows["model_id"] != model]) for model in rows["model_id"]}
+    whole = NEARER.verdict(compare_errors(rows))
+    parts = {model: compare_errors(rows[rows["model_id"] != model]) for model in rows["model_id"]}
     verdicts = {model: NEARER.verdict(part) for model, part in parts.items()}
     return [
         {"model_id": model, "gained": parts[model].headline, "verdict": verdict}
@@ -170,8 +170,8 @@ def without_one(rows: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-WORLDS = worlds_of_shift("gained", CLAIMED, SCALE, column="n_layers")
-TRIAL = Trial(by_definition, NEARER_THAN_HALF, worlds=WORLDS, larger="")
+WORLDS = build_shift_worlds("gained", CLAIMED, SCALE, column="n_layers")
+TRIAL = Trial(select_definition, NEARER_THAN_HALF, worlds=WORLDS, larger="")
 FOUND, OF_FILES = (
     [one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False)
 )
@@ -181,64 +181,68 @@ FOUND, OF_FILES = (
     "error", primary=NEARER, robustness=MEAN, over=FOUND, trial=TRIAL, views=Views(models=4)
 )
 @CLAIM.finding("error", primary=NEARER, robustness=MEAN, over=OF_FILES, trial=TRIAL)
-def error(evidence: Evidence, definition: Case) -> Result:
+def judge_error(evidence: Evidence, definition: Case) -> Result:
     """Is the formula nearer to L* than L/2, by this definition?"""
-    rows = predicted(evidence)
-    part = by_definition(evidence, definition)
+    rows = load_predictions(evidence)
+    part = select_definition(evidence, definition)
     calibrated = rows[rows["kind"] == "calibration"].reset_index(drop=True)
-    audit = layers.error_audit(evidence, rows, definition.column)
-    found = compared(part).adding(
-        audit=audit, inference=line(part), words={"scope": within_scope(part)}
+    audit = layers.check_errors(evidence, rows, definition.column)
+    found = compare_errors(part).adding(
+        audit=audit, inference=fit_error_line(part), words={"scope": compare_scoped_errors(part)}
     )
     if definition.id == "figure_5":
-        draw = partial(claim_figures.transition_layers, rows=rows, kinds=SHOWN)
+        draw = partial(claim_figures.draw_transition_layers, rows=rows, kinds=SHOWN)
         return found.adding(
-            table=rows[COLUMNS], draw=draw, words=layers.figure_words(evidence, rows)
+            table=rows[COLUMNS], draw=draw, words=layers.describe_figure(evidence, rows)
         )
     if definition.id == "steepest":
         same = part["model_id"].map(calibrated.set_index("model_id")["layer"]) == part["layer"]
         return found.adding(
-            words={"same": int(same.sum()), "new": part[~same], "without_one": without_one(part)}
+            words={
+                "same": int(same.sum()),
+                "new": part[~same],
+                "without_one": list_decisive_models(part),
+            }
         )
     return found
 
 
 @CLAIM.shared
-def placed(evidence: Evidence) -> Fit:
+def fit_places(evidence: Evidence) -> Fit:
     """L*/L by depth and heads, labs partially pooled, first change of sign."""
-    rows = features_of(evidence, layers.SIGN_CHANGE)
+    rows = build_source_features(evidence, layers.SIGN_CHANGE)
     return fit_transition(
         rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED
     )
 
 
-def rows_without_own_lab(evidence: Evidence) -> pd.DataFrame:
+def exclude_own_lab(evidence: Evidence) -> pd.DataFrame:
     """Errors of every rule where the model's lab was left out, and what the formula gains on the
     mean fraction."""
-    models = placed(evidence).table("models")
+    models = fit_places(evidence).table("models")
     errors = {
         name: 100 * (models[name] - models["L_star"]).abs() / models["n_layers"] for name in RULES
     }
-    return gained_by(models.assign(**errors), RULES[0], RULES[1])
+    return add_gained(models.assign(**errors), RULES[0], RULES[1])
 
 
 @CLAIM.finding(
     "across_labs",
     primary=Above(OVER_LABS, 0),
     robustness=MEAN,
-    trial=Trial(rows_without_own_lab, NEARER_THAN_OTHERS, worlds=WORLDS, larger=""),
+    trial=Trial(exclude_own_lab, NEARER_THAN_OTHERS, worlds=WORLDS, larger=""),
 )
-def across_labs(evidence: Evidence) -> Result:
+def judge_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""
-    rows = rows_without_own_lab(evidence)
-    fit = placed(evidence)
+    rows = exclude_own_lab(evidence)
+    fit = fit_places(evidence)
     words = {
         "errors": rows[list(RULES)].mean().to_dict(),
         "shape": float(SHAPE.truth(fit.quantities).mean()),
     }
     tables = {name.replace("_", " "): fit.table(name) for name in TABLES}
     return NEARER_THAN_OTHERS(rows).adding(
-        words=words, inference=replace(line(rows), tables=tables)
+        words=words, inference=replace(fit_error_line(rows), tables=tables)
     )
 
 
@@ -247,16 +251,16 @@ LEAST_BLOCKS = 4
 ENOUGH = AtLeast(models=24, groups=8)
 
 
-def of_curve(evidence: Evidence) -> pd.DataFrame:
+def load_curve_layers(evidence: Evidence) -> pd.DataFrame:
     """Models with the layer at which the contraction ratio is smallest (from 0), and what the
     formula gains on L/2."""
     trained = evidence.name == NURSERY
     attention = (
-        at_the_end(evidence, "attention")
+        select_end_rows(evidence, "attention")
         if trained
         else evidence.table("attention", variant="exact")
     )
-    curves = layers.by_layer(attention)
+    curves = layers.summarise_layers(attention)
     deep = curves.groupby("model_id")["layer"].transform("size") >= LEAST_BLOCKS
     lowest = (
         curves[deep]
@@ -266,9 +270,9 @@ def of_curve(evidence: Evidence) -> pd.DataFrame:
     places = lowest[["model_id"]].assign(
         kind="contraction", layer=lowest["layer"].astype(float) - 1
     )
-    rows = layers.with_predictions(places, evidence)
+    rows = layers.add_predictions(places, evidence)
     rows = rows.assign(heritage=rows["model_id"].map(lowest.set_index("model_id")["heritage"]))
-    return gained_by(rows if trained else without_tuned(evidence, rows), "error_half").reset_index(
+    return add_gained(rows if trained else drop_tuned(evidence, rows), "error_half").reset_index(
         drop=True
     )
 
@@ -278,12 +282,12 @@ def of_curve(evidence: Evidence) -> pd.DataFrame:
     primary=NEARER,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=Trial(of_curve, NEARER_IN_GROUPS, worlds=WORLDS, larger="recipe"),
+    trial=Trial(load_curve_layers, NEARER_IN_GROUPS, worlds=WORLDS, larger="recipe"),
     views=Views(models=4, groups=3, sets=(POOLED,)),
 )
-def contraction(evidence: Evidence) -> Result:
+def judge_contraction(evidence: Evidence) -> Result:
     """Does the formula give the layer of a curve that no change of weights moves?"""
-    rows = ENOUGH.of(of_curve(evidence))
+    rows = ENOUGH.of(load_curve_layers(evidence))
     errors = {"formula": rows["error_formula"].mean(), "half": rows["error_half"].mean()}
     inside = rows[rows["formula"] < rows["n_layers"]]
     words = {

@@ -23,23 +23,23 @@ from thermostats.claims.claim import (
 from thermostats.claims.common_tests import correlate_columns
 from thermostats.claims.noise import ALIKE, IN_ONE_LAB
 from thermostats.claims.rule import Above, Below, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
-from thermostats.modelling.classical.association import slope
-from thermostats.modelling.classical.counts import roc_threshold
-from thermostats.modelling.classical.many import Many, counted, means, shares
+from thermostats.claims.worlds import build_level_worlds, build_line_worlds
+from thermostats.modelling.classical.association import estimate_slope
+from thermostats.modelling.classical.counts import find_roc_threshold
+from thermostats.modelling.classical.many import Many, estimate_means, estimate_shares, wrap_counts
 from thermostats.modelling.crowding import fit_threshold
 from thermostats.modelling.lines import fit_line
-from thermostats.modelling.specification import between_and_within_labs, correlation_with
-from thermostats.plots.general import log_axis, reference, scatter_labelled
+from thermostats.modelling.specification import build_correlation, permute_between_and_within_labs
+from thermostats.plots.general import draw_reference, draw_scatter, log_axis
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026 import stated_facts as audit
 from thermostats.studies.delia2026.stated_facts import (
     HUNT,
     NAMED_GAINS,
     PYTHIA,
-    gains,
-    penultimate_features,
-    prompts_as_averaged,
+    build_penultimate_features,
+    expand_prompts,
+    load_gains,
 )
 
 ALPHA = 0.05
@@ -80,21 +80,21 @@ SLOPE = Posterior("slope over log ρ < 0", draws=V("slope on log_rho") < 0)
 CLAIM = Claim.read(__file__)
 
 
-models = CLAIM.shared(gains)
+models = CLAIM.shared(load_gains)
 
 
-def by_family(evidence: Evidence, inside: bool) -> pd.DataFrame:
+def select_family(evidence: Evidence, inside: bool) -> pd.DataFrame:
     """Comparable models of the family on which the rule was made, or of all others, whose density
     is known."""
     rows = models(evidence).dropna(subset="rho")
     return rows[rows["comparable"] & ((rows["family"] == FAMILY) == inside)].reset_index(drop=True)
 
 
-def outside(evidence: Evidence) -> pd.DataFrame:
+def select_outside(evidence: Evidence) -> pd.DataFrame:
     """Models of other families, with the published range and on which side of its middle they
     lie."""
-    low, high = audit.published_thresholds(evidence)
-    rows = by_family(evidence, False)
+    low, high = audit.load_published_thresholds(evidence)
+    rows = select_family(evidence, False)
     return rows.assign(low=low, high=high, dense=(rows["rho"] >= (low + high) / 2).astype(float))
 
 
@@ -107,7 +107,9 @@ def judge_rule(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any
     for cut in rows[["low", "high"]].iloc[0]:
         right = (rows["rho"] >= cut).to_numpy() == below
         p = np.where(majority < 1, stats.binom.sf(right.sum(axis=1) - 1, n, majority), np.nan)
-        ends.append({ACCURACY.name: replace(shares(right), p=p), COMMONER: counted(majority)})
+        ends.append(
+            {ACCURACY.name: replace(estimate_shares(right), p=p), COMMONER: wrap_counts(majority)}
+        )
     return {ENDS: ends}
 
 
@@ -115,7 +117,7 @@ def describe_rule(rows: pd.DataFrame, result: Result) -> Result:
     """The better end heads the finding; both are named with their balanced accuracy."""
     sides = rows.assign(gain=np.exp(rows["log_gain"]))
     tried = {
-        float(cut): audit.named_by_density(sides, cut) for cut in rows[["low", "high"]].iloc[0]
+        float(cut): audit.score_density_rule(sides, cut) for cut in rows[["low", "high"]].iloc[0]
     }
     found = max(tried.values(), key=lambda one: one.estimate)
     accuracy = {ACCURACY.name: Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")}
@@ -127,34 +129,34 @@ def describe_rule(rows: pd.DataFrame, result: Result) -> Result:
 
 BY_RULE = Test(judge_rule, ("log_gain",), describe=describe_rule)
 VIEWS = Views(models=5)
-STEPS = worlds_of_line("log_gain", "dense", STEP_SIZE, mean=True)
-RULED = Trial(outside, BY_RULE, worlds=STEPS)
+STEPS = build_line_worlds("log_gain", "dense", STEP_SIZE, mean=True)
+RULED = Trial(select_outside, BY_RULE, worlds=STEPS)
 
 
 @CLAIM.finding("threshold", primary=BETTER, robustness=STEP, trial=RULED, views=VIEWS)
-def threshold(evidence: Evidence) -> Result:
+def judge_threshold(evidence: Evidence) -> Result:
     """The rule on models that it was not made on, at the better end of the published range."""
     every = models(evidence)
-    inside = by_family(evidence, True)
-    low, high = audit.published_thresholds(evidence)
-    features, known = penultimate_features(evidence)
+    inside = select_family(evidence, True)
+    low, high = audit.load_published_thresholds(evidence)
+    features, known = build_penultimate_features(evidence)
     within = (
         (V("threshold") >= low) & (V("threshold") <= high) & (V("below") > 0) & (V("above") < 0)
     )
     fair = every[every["comparable"]]
-    best = roc_threshold(fair["rho"], fair["gain"] < 1, seed=SEED)
+    best = find_roc_threshold(fair["rho"], fair["gain"] < 1, seed=SEED)
 
     def draw(axes: Axes) -> None:
         axes.axvspan(low, high, color="#d5d2cb", alpha=0.5, linewidth=0)
-        reference(axes, 1.0)
+        draw_reference(axes, 1.0)
         axes.set_xscale("log")
-        scatter_labelled(every, axes, x="rho", y="gain", lower="lower", upper="upper")
+        draw_scatter(every, axes, x="rho", y="gain", lower="lower", upper="upper")
         axes.set_ylabel(NAMED_GAINS[0].words)
         log_axis(axes, "x")
 
     columns = ["model_id", "heritage", "rho", "n_layers", "gain", "lower", "upper", "comparable"]
     both = "log_gain ~ n_layers + rho"
-    return BY_RULE(outside(evidence)).adding(
+    return BY_RULE(select_outside(evidence)).adding(
         table=every[columns].sort_values("rho"),
         draw=draw,
         inference=Inference(
@@ -162,14 +164,14 @@ def threshold(evidence: Evidence) -> Result:
             tables=("threshold", "rivals", "models"),
             statements={STEP.statement: within.truth},
         ),
-        audit=audit.density(evidence, every, best.estimate),
+        audit=audit.check_density(evidence, every, best.estimate),
         words={
             "best": best,
-            "learned": audit.named_by_density(inside, high),
+            "learned": audit.score_density_rule(inside, high),
             "high": high,
             "shown": len(every),
             "p": {
-                term: slope(inside, both, term=term, errors="classical").p_value
+                term: estimate_slope(inside, both, term=term, errors="classical").p_value
                 for term in ("rho", "n_layers")
             },
         },
@@ -180,7 +182,7 @@ RANKS = correlate_columns(RANK.name, "rho", "log_gain", method="spearman", seed=
 """Rank correlation of ρ with the gain."""
 
 
-def association(rows: pd.DataFrame) -> Result:
+def judge_association(rows: pd.DataFrame) -> Result:
     """ρ against the gain over some models, by ranks and by a line over log ρ."""
     error = (
         (rows["upper"] - rows["lower"])
@@ -195,26 +197,28 @@ def association(rows: pd.DataFrame) -> Result:
     return RANKS(rows).adding(inference=Inference(fit, tables=("rows",)))
 
 
-DRIVEN = partial(worlds_of_line, "log_gain", "rho", DRIVES)
+DRIVEN = partial(build_line_worlds, "log_gain", "rho", DRIVES)
 INSIDE = Trial(
-    partial(by_family, inside=True), RANKS, "model_id", DRIVEN(kinds=IN_ONE_LAB, group="")
+    partial(select_family, inside=True), RANKS, "model_id", DRIVEN(kinds=IN_ONE_LAB, group="")
 )
-OUTSIDE = Trial(partial(by_family, inside=False), RANKS, worlds=DRIVEN())
+OUTSIDE = Trial(partial(select_family, inside=False), RANKS, worlds=DRIVEN())
 
 
 @CLAIM.finding(
     "density.pythia", primary=FALLS, robustness=SLOPE, trial=INSIDE, views=Views(models=5)
 )
-def pythia(evidence: Evidence) -> Result:
+def judge_pythia(evidence: Evidence) -> Result:
     """Does the gain fall with ρ inside the family on which the rule was made?"""
-    rows = by_family(evidence, True)
-    return association(rows).adding(audit=audit.density_in_the_family(evidence, rows, seed=SEED))
+    rows = select_family(evidence, True)
+    return judge_association(rows).adding(
+        audit=audit.check_family_density(evidence, rows, seed=SEED)
+    )
 
 
 @CLAIM.finding("density.others", primary=FALLS, robustness=SLOPE, trial=OUTSIDE, views=VIEWS)
-def others(evidence: Evidence) -> Result:
+def judge_others(evidence: Evidence) -> Result:
     """Does the gain fall with ρ outside the Pythia family?"""
-    return association(by_family(evidence, False))
+    return judge_association(select_family(evidence, False))
 
 
 WITHIN_OR_NOT = correlate_columns(
@@ -223,26 +227,32 @@ WITHIN_OR_NOT = correlate_columns(
 """Rank correlation of ρ and the gain in a universe, with levels of labs removed or not."""
 CLAIM.curve(
     "density.others",
-    rows=curves.of_means,
+    rows=curves.select_mean_rows,
     choices=curves.DENSITY,
-    estimate=correlation_with("rho", method="spearman", groups="within"),
-    null=between_and_within_labs(lab="lab"),
+    estimate=build_correlation("rho", method="spearman", groups="within"),
+    null=permute_between_and_within_labs(lab="lab"),
     above=False,
     test=WITHIN_OR_NOT,
 )
 
 
-def of_the_pair(evidence: Evidence) -> pd.DataFrame:
+def select_pair(evidence: Evidence) -> pd.DataFrame:
     """Gains of the two models by prompt, from the file with most prompts."""
     rows = models(evidence)
-    return prompts_as_averaged(rows[rows["model_id"].isin(LEVELS)])
+    return expand_prompts(rows[rows["model_id"].isin(LEVELS)])
 
 
 def average_prompts(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Mean gains of the two models with t intervals, and how far apart they are."""
     names = rows["model_id"].to_numpy()
-    dense, sparse = (means(outcomes["gain"][:, names == model], least=FEWEST) for model in LEVELS)
-    return {"difference": counted(dense.estimate - sparse.estimate), DENSE: dense, SPARSE: sparse}
+    dense, sparse = (
+        estimate_means(outcomes["gain"][:, names == model], least=FEWEST) for model in LEVELS
+    )
+    return {
+        "difference": wrap_counts(dense.estimate - sparse.estimate),
+        DENSE: dense,
+        SPARSE: sparse,
+    }
 
 
 def describe_pair(_: pd.DataFrame, result: Result) -> Result:
@@ -252,19 +262,19 @@ def describe_pair(_: pd.DataFrame, result: Result) -> Result:
 
 BY_PROMPTS = Test(average_prompts, ("gain",), describe=describe_pair)
 AT_1 = dict.fromkeys(LEVELS, 1.0)
-BY_LEVELS = worlds_of_levels("gain", LEVELS, AT_1, PROMPTS, ALIKE)
-PAIR = Trial(of_the_pair, BY_PROMPTS, "", BY_LEVELS, "prompt")
+BY_LEVELS = build_level_worlds("gain", LEVELS, AT_1, PROMPTS, ALIKE)
+PAIR = Trial(select_pair, BY_PROMPTS, "", BY_LEVELS, "prompt")
 
 
 @CLAIM.finding(
     "pair", primary=Below(DENSE, 1) & Above(SPARSE, 1), trial=PAIR, views=Views(models=2)
 )
-def pair(evidence: Evidence) -> Result:
+def judge_pair(evidence: Evidence) -> Result:
     """The two models that the study names."""
     rows = models(evidence).set_index("model_id")
     words = {"dense": rows.loc[audit.DENSE], "sparse": rows.loc[audit.SPARSE]}
-    return BY_PROMPTS(of_the_pair(evidence)).adding(
-        audit=audit.density_of_the_pair(evidence), words=words
+    return BY_PROMPTS(select_pair(evidence)).adding(
+        audit=audit.check_pair_density(evidence), words=words
     )
 
 

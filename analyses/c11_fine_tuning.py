@@ -24,16 +24,16 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.common_tests import count_share
 from thermostats.claims.rule import Always, AtLeast, Decide, Each, Posterior, Some, V
-from thermostats.claims.worlds import worlds_of_levels, worlds_of_share
-from thermostats.formatting import short_name
-from thermostats.modelling.classical.many import by_group, exponential, means
+from thermostats.claims.worlds import build_level_worlds, build_share_worlds
+from thermostats.formatting import strip_owner
+from thermostats.modelling.classical.many import estimate_means, take_group_means, transform_logs
 from thermostats.modelling.draws import Statement
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritability import BranchChange, change
-from thermostats.modelling.pairs import changes_sides, fit_invariance
-from thermostats.plots.general import slopes
+from thermostats.modelling.heritability import BranchChange, estimate_branch_change
+from thermostats.modelling.pairs import fit_invariance, is_changing_sides
+from thermostats.plots.general import draw_slopes
 from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
-from thermostats.studies.delia2026.gains_of_claims import follows
+from thermostats.studies.delia2026.gains_of_claims import check_derived
 from thermostats.studies.delia2026.stated_facts import TWIN
 from thermostats.studies.nursery import steered
 from thermostats.tables.schemas import INTERVENED
@@ -59,15 +59,15 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def pairs(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
+def build_pairs(evidence: Evidence) -> tuple[pd.DataFrame, pd.DataFrame]:
     """All pairs, and those of a base and a model tuned from it."""
-    table = tuned_pairs.pairs(evidence, seed=SEED)
+    table = tuned_pairs.build_pairs(evidence, seed=SEED)
     return table, table[table["base_and_child"].astype(bool)].reset_index(drop=True)
 
 
-def related(evidence: Evidence) -> pd.DataFrame:
+def select_related(evidence: Evidence) -> pd.DataFrame:
     """Pairs of a base and a model tuned from it."""
-    return pairs(evidence)[1]
+    return build_pairs(evidence)[1]
 
 
 def count_models(true: pd.DataFrame, result: Result) -> Result:
@@ -79,10 +79,10 @@ FLIPPED = replace(count_share(SHARE.name, "flips", true=FLIPS.name), describe=co
 """How many pairs flip, with the exact interval of their share."""
 
 
-def ratios(evidence: Evidence) -> pd.DataFrame:
-    """Log ratios of tuned to base by prompt, related pairs; `pairs`: how many intervals are
+def measure_ratios(evidence: Evidence) -> pd.DataFrame:
+    """Log ratios of tuned to base by prompt, related pairs; `build_pairs`: how many intervals are
     given."""
-    table, true = pairs(evidence)
+    table, true = build_pairs(evidence)
     return tuned_pairs.log_ratios(evidence, true).assign(pairs=len(table))
 
 
@@ -92,15 +92,17 @@ def change_pairs(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, A
     Over prompts "supported" would be false in 28% of studies in which a category's prompts are
     alike.
     """
-    level = level_of_pairs(rows)
+    level = find_pair_level(rows)
     found = []
     for _, own in rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False):
-        logs = by_group(outcomes["log_ratio"][:, own["place"]], own["category"])
-        found.append({RATIO.name: exponential(means(logs, level=level, least=LEAST_CATEGORIES))})
+        logs = take_group_means(outcomes["log_ratio"][:, own["place"]], own["category"])
+        found.append(
+            {RATIO.name: transform_logs(estimate_means(logs, level=level, least=LEAST_CATEGORIES))}
+        )
     return {"pairs": found}
 
 
-def level_of_pairs(rows: pd.DataFrame) -> float:
+def find_pair_level(rows: pd.DataFrame) -> float:
     """Level of every pair's interval, Bonferroni over all pairs."""
     return 1 - 0.05 / int(rows["pairs"].iloc[0])
 
@@ -110,7 +112,7 @@ def describe_pairs(rows: pd.DataFrame, result: Result) -> Result:
     true = result.rows["pairs"].reindex(columns=["ratio", "ratio_lower", "ratio_upper", "p"])
     true.insert(0, "model_id", list(dict.fromkeys(rows["model_id"])))
     most = true.loc[np.log(true["ratio"]).abs().idxmax()]
-    level = 100 * level_of_pairs(rows)
+    level = 100 * find_pair_level(rows)
     kind = f"t interval of the log ratio over categories of prompts, {level:.1f}%"
     known = Estimate(most["ratio"], most["ratio_lower"], most["ratio_upper"], kind, most["p"])
     moved = (true["ratio_lower"] > 1) | (true["ratio_upper"] < 1)
@@ -129,11 +131,13 @@ CHANGES = Test(change_pairs, ("log_ratio",), describe=describe_pairs)
 @CLAIM.shared
 def fit_related(evidence: Evidence) -> Fit:
     """The fit to the related pairs, of which both findings ask."""
-    return fit_invariance(tuned_pairs.by_prompt(evidence), margin=1 + NEGLIGIBLE, seed=SEED)
+    return fit_invariance(
+        tuned_pairs.collect_prompt_gains(evidence), margin=1 + NEGLIGIBLE, seed=SEED
+    )
 
 
 STATEMENTS: Mapping[str, Statement] = {
-    KEEPS.statement: lambda q: ~changes_sides(q).any(axis=-1),
+    KEEPS.statement: lambda q: ~is_changing_sides(q).any(axis=-1),
     MOVES.statement: lambda q: (np.abs(q["ratio"] - 1) > NEGLIGIBLE).any(axis=-1),
 }
 TABLES = {"pairs": "pairs", "new pair": "new_pair", "shown": "shown"}
@@ -141,49 +145,49 @@ TABLES = {"pairs": "pairs", "new pair": "new_pair", "shown": "shown"}
 DESCENT = "tuning as branches of the tree of descent"
 
 
-def under_descent(true: pd.DataFrame) -> BranchChange | None:
+def fit_branch_change(true: pd.DataFrame) -> BranchChange | None:
     """Pairs as branches from base to tuned model, each of which changes the log gain by a step of
     its own."""
     if true.empty:
         return None
-    return change(
+    return estimate_branch_change(
         *(np.log(true[f"{end}_geometric"].to_numpy(np.float64)) for end in ("base", "instruct"))
     )
 
 
-def of_branches(found: BranchChange | None) -> dict[str, pd.DataFrame]:
+def build_branch_table(found: BranchChange | None) -> dict[str, pd.DataFrame]:
     """The table of the page, where there is one."""
     return {} if found is None else {DESCENT: pd.DataFrame([vars(found)])}
 
 
 VIEWS = Views(models=2)
 LEAST = AtLeast(models=1)
-ACROSS = worlds_of_share("flips", 0.0, MOST_FLIPS)
-LEVELS = worlds_of_levels("log_ratio", np.log1p(STATED), 0.0)
-SIGN = Trial(related, FLIPPED, "", ACROSS, "pair")
-MAGNITUDE = Trial(ratios, CHANGES, "category", LEVELS, "prompt")
+ACROSS = build_share_worlds("flips", 0.0, MOST_FLIPS)
+LEVELS = build_level_worlds("log_ratio", np.log1p(STATED), 0.0)
+SIGN = Trial(select_related, FLIPPED, "", ACROSS, "pair")
+MAGNITUDE = Trial(measure_ratios, CHANGES, "category", LEVELS, "prompt")
 
 
 @CLAIM.finding("sign", primary=CANNOT, robustness=KEEPS, trial=SIGN, views=VIEWS)
-def sign(evidence: Evidence) -> Result:
+def judge_sign(evidence: Evidence) -> Result:
     """Does any tuned model stand on the other side of 1 than its base?"""
-    (table, true), fit = pairs(evidence), fit_related(evidence)
-    branches = under_descent(true)
-    tables = {name: fit.table(of) for name, of in TABLES.items()} | of_branches(branches)
+    (table, true), fit = build_pairs(evidence), fit_related(evidence)
+    branches = fit_branch_change(true)
+    tables = {name: fit.table(of) for name, of in TABLES.items()} | build_branch_table(branches)
 
     def draw(axes: Axes) -> None:
         ends = np.where(table["base_and_child"], "", " (not base and child)")
         shown = table.assign(
-            pair=[f"{short_name(m)}{end}" for m, end in zip(table["model_id"], ends, strict=True)]
+            pair=[f"{strip_owner(m)}{end}" for m, end in zip(table["model_id"], ends, strict=True)]
         )
         before, after = ([f"{when}_{part}" for part in PARTS] for when in ("base", "instruct"))
-        slopes(shown, axes, before=before, after=after, label="pair")
+        draw_slopes(shown, axes, before=before, after=after, label="pair")
         axes.set_ylabel("gain of the last block")
 
     return FLIPPED(true).adding(
         table=table,
         draw=draw,
-        audit=tuned_pairs.counts_audit(evidence, table),
+        audit=tuned_pairs.check_counts(evidence, table),
         inference=Inference(fit, tables=tables, statements=STATEMENTS),
         words={
             "branches": branches,
@@ -193,17 +197,17 @@ def sign(evidence: Evidence) -> Result:
             "needed": int(np.ceil(np.log(0.025) / np.log(1 - MOST_FLIPS))),
             "most": MOST_FLIPS,
             "new": fit.table("new_pair").set_index("pair").loc["any pair"],
-            "follows": follows(evidence, TWIN),
+            "follows": check_derived(evidence, TWIN),
         },
     )
 
 
-def by_penultimate(evidence: Evidence) -> pd.DataFrame:
+def select_penultimate(evidence: Evidence) -> pd.DataFrame:
     """Pairs whose penultimate gains are known."""
-    return LEAST.of(tuned_pairs.pairs_by_penultimate(evidence))
+    return LEAST.of(tuned_pairs.build_penultimate_pairs(evidence))
 
 
-OF_PENULTIMATE = replace(SIGN, rows=by_penultimate)
+OF_PENULTIMATE = replace(SIGN, rows=select_penultimate)
 
 
 @CLAIM.finding(
@@ -214,9 +218,9 @@ OF_PENULTIMATE = replace(SIGN, rows=by_penultimate)
     needs=LEAST,
     views=Views(models=2, sets=(EXTERNAL, MEASURED)),
 )
-def sign_penultimate(evidence: Evidence) -> Result:
+def judge_sign_penultimate(evidence: Evidence) -> Result:
     """The same of pairs that are known by the gain of the block before the last."""
-    rows = by_penultimate(evidence)
+    rows = select_penultimate(evidence)
     return FLIPPED(rows).adding(table=rows, words={"rows": rows.to_dict("records")})
 
 
@@ -240,15 +244,17 @@ def crossed_on_purpose(evidence: Evidence, gain: Case) -> Result:
     trial=MAGNITUDE,
     views=VIEWS,
 )
-def magnitude(evidence: Evidence) -> Result:
+def judge_magnitude(evidence: Evidence) -> Result:
     """By how much does tuning change the gain?"""
-    (table, true), fit = pairs(evidence), fit_related(evidence)
-    branches = under_descent(true)
-    return CHANGES(ratios(evidence)).adding(
+    (table, true), fit = build_pairs(evidence), fit_related(evidence)
+    branches = fit_branch_change(true)
+    return CHANGES(measure_ratios(evidence)).adding(
         table=table,
-        audit=tuned_pairs.gains_audit(evidence, table),
+        audit=tuned_pairs.check_gains(evidence, table),
         inference=Inference(
-            fit, tables={"pairs": fit.table("pairs")} | of_branches(branches), statements=STATEMENTS
+            fit,
+            tables={"pairs": fit.table("pairs")} | build_branch_table(branches),
+            statements=STATEMENTS,
         ),
         words={"related": true, "branches": branches},
     )

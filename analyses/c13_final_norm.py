@@ -24,22 +24,22 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.common_tests import EXACT_95, count_rows
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_share
-from thermostats.modelling.classical.counts import classification_accuracy, proportion
+from thermostats.claims.worlds import build_share_worlds
+from thermostats.modelling.classical.counts import estimate_proportion, measure_accuracy
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.shares import fit_share
-from thermostats.plots.general import MUTED, log_axis, reference, scatter_labelled
+from thermostats.plots.general import MUTED, draw_reference, draw_scatter, log_axis
 from thermostats.studies.delia2026 import stated_facts as audit
 from thermostats.studies.delia2026.stated_facts import (
     CLEAN,
     HUNT,
     LAST_GAIN_FILES,
     PYTHIA,
-    features_of,
-    one_run_each,
+    build_source_features,
+    select_single_runs,
 )
-from thermostats.tables.labels import having
-from thermostats.tables.model_rows import gain_by_prompt, model_rows
+from thermostats.tables.labels import drop_unlabelled
+from thermostats.tables.model_rows import model_rows, read_prompt_gains
 
 SEED = 13
 CHANGING = "share that changes sides"
@@ -62,9 +62,9 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def judged(evidence: Evidence) -> pd.DataFrame:
+def score_rule(evidence: Evidence) -> pd.DataFrame:
     """Whether the rule on ρ is right for each model and file, with and without the final norm."""
-    rows = features_of(evidence, HUNT, PYTHIA, CLEAN)
+    rows = build_source_features(evidence, HUNT, PYTHIA, CLEAN)
     table = (
         rows[["model_id", "heritage", "source", "rho", "penultimate_gain", "normed_gain"]]
         .dropna()
@@ -77,21 +77,21 @@ def judged(evidence: Evidence) -> pd.DataFrame:
     return table.reset_index(drop=True)
 
 
-def both_ways(evidence: Evidence) -> pd.DataFrame:
+def select_both_ways(evidence: Evidence) -> pd.DataFrame:
     """Every model measured both ways, once."""
-    rows = judged(evidence)
+    rows = score_rule(evidence)
     return pd.concat([rows[rows["source"] == source] for source in (PYTHIA, HUNT)]).drop_duplicates(
         "model_id"
     )
 
 
-def of_the_hunt(evidence: Evidence) -> pd.DataFrame:
+def select_hunt(evidence: Evidence) -> pd.DataFrame:
     """The models on which 43.75% was counted."""
-    rows = judged(evidence)
+    rows = score_rule(evidence)
     return rows[rows["source"] == HUNT].reset_index(drop=True)
 
 
-def mcnemar(table: pd.DataFrame) -> Result:
+def run_mcnemar(table: pd.DataFrame) -> Result:
     """Accuracy of the rule without the norm, McNemar's exact test against with it."""
     gained = int((table["right_without"] & ~table["right_with"]).sum())
     lost = int((~table["right_without"] & table["right_with"]).sum())
@@ -100,7 +100,7 @@ def mcnemar(table: pd.DataFrame) -> Result:
         if gained + lost
         else 1.0
     )
-    without = proportion(int(table["right_without"].sum()), len(table))
+    without = estimate_proportion(int(table["right_without"].sum()), len(table))
     return Result.of(
         table,
         {
@@ -111,9 +111,9 @@ def mcnemar(table: pd.DataFrame) -> Result:
     )
 
 
-def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
+def judge_accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
     """McNemar's test, and the share put right."""
-    without = classification_accuracy(table["rho"] >= THRESHOLD, table["penultimate_gain"] < 1)
+    without = measure_accuracy(table["rho"] >= THRESHOLD, table["penultimate_gain"] < 1)
     differ = table[table["right_without"] != table["right_with"]].assign(
         put_right=lambda rows: rows["right_without"]
     )
@@ -123,16 +123,16 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")
-        reference(axes, 1.0)
+        draw_reference(axes, 1.0)
         axes.axvline(THRESHOLD, color=MUTED, linewidth=0.9, linestyle=":")
-        scatter_labelled(table, axes, x="rho", y="penultimate_gain")
+        draw_scatter(table, axes, x="rho", y="penultimate_gain")
         log_axis(axes, "x")
         axes.set(
             xlabel="head density ρ = H / d_h (dotted: threshold)",
             ylabel="gain without the final norm",
         )
 
-    return mcnemar(table).adding(
+    return run_mcnemar(table).adding(
         draw=draw,
         inference=Inference(later=fitted if len(differ) else None, tables=("groups",)),
         audit=figures or Audit(),
@@ -146,33 +146,35 @@ def accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
     )
 
 
-WORLDS = worlds_of_share("right_without", WITHOUT, WITH)
-RIGHT = partial(Trial, test=OneByOne(mcnemar), worlds=WORLDS)
+WORLDS = build_share_worlds("right_without", WITHOUT, WITH)
+RIGHT = partial(Trial, test=OneByOne(run_mcnemar), worlds=WORLDS)
 
 
-@CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(of_the_hunt))
-def hunt(evidence: Evidence) -> Result:
+@CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(select_hunt))
+def judge_hunt(evidence: Evidence) -> Result:
     """The models on which 43.75% was counted."""
-    return accuracy(of_the_hunt(evidence), audit.final_norm(evidence, judged(evidence), THRESHOLD))
+    return judge_accuracy(
+        select_hunt(evidence), audit.check_final_norm(evidence, score_rule(evidence), THRESHOLD)
+    )
 
 
-@CLAIM.finding("accuracy.all", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(both_ways))
-def every(evidence: Evidence) -> Result:
+@CLAIM.finding("accuracy.all", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(select_both_ways))
+def judge_every_model(evidence: Evidence) -> Result:
     """Every model measured both ways."""
-    return accuracy(both_ways(evidence))
+    return judge_accuracy(select_both_ways(evidence))
 
 
-def known_both_ways(evidence: Evidence) -> pd.DataFrame:
+def select_known_blocks(evidence: Evidence) -> pd.DataFrame:
     """Models whose last block, in files with other prompts, was measured with the norm and
     without."""
     if evidence.name == PUBLISHED:
-        last = one_run_each(gain_by_prompt(evidence, "last_gain", *LAST_GAIN_FILES))
-        known = both_ways(evidence)
+        last = select_single_runs(read_prompt_gains(evidence, "last_gain", *LAST_GAIN_FILES))
+        known = select_both_ways(evidence)
         known = known.assign(
             last_gain=known["model_id"].map(last.groupby("model_id")["value"].mean())
         )
     else:
-        known = having(model_rows(evidence, "last_gain", incomparable=True), "heritage")
+        known = drop_unlabelled(model_rows(evidence, "last_gain", incomparable=True), "heritage")
     known = known.dropna(subset=["last_gain", "normed_gain"])[
         ["model_id", "heritage", "last_gain", "normed_gain"]
     ]
@@ -194,7 +196,9 @@ def describe_changed(known: pd.DataFrame, result: Result) -> Result:
 
 
 CHANGED = Test(count_changed, ("changes_sides",), EXACT_95, describe=describe_changed)
-SIGN = Trial(known_both_ways, CHANGED, worlds=worlds_of_share("changes_sides", SIGNS, MISJUDGED))
+SIGN = Trial(
+    select_known_blocks, CHANGED, worlds=build_share_worlds("changes_sides", SIGNS, MISJUDGED)
+)
 
 
 @CLAIM.finding(
@@ -204,15 +208,15 @@ SIGN = Trial(known_both_ways, CHANGED, worlds=worlds_of_share("changes_sides", S
     trial=SIGN,
     views=Views(models=LEAST, reads=("layers.gain_block", "summaries.normed_gain")),
 )
-def sign(evidence: Evidence) -> Result:
+def judge_sign(evidence: Evidence) -> Result:
     """Models whose last block lies on the other side of 1 with the norm."""
-    table = both_ways(evidence)
+    table = select_both_ways(evidence)
 
     def draw(axes: Axes) -> None:
         axes.set_yscale("log")
-        reference(axes, 1.0)
-        reference(axes, 1.0, vertical=True)
-        scatter_labelled(table, axes, x="penultimate_gain", y="normed_gain")
+        draw_reference(axes, 1.0)
+        draw_reference(axes, 1.0, vertical=True)
+        draw_scatter(table, axes, x="penultimate_gain", y="normed_gain")
         log_axis(axes, "y")
         axes.set(
             xlabel="penultimate gain, without the norm", ylabel="gain of the last block with it"
@@ -221,7 +225,7 @@ def sign(evidence: Evidence) -> Result:
     apart = np.abs(np.log(table["normed_gain"] / table["penultimate_gain"]))
     factor = float(np.exp(np.median(apart)))
     words = {"mixed": int(table["changes_sides"].sum()), "shown": len(table), "factor": factor}
-    return CHANGED(known_both_ways(evidence)).adding(draw=draw, words=words)
+    return CHANGED(select_known_blocks(evidence)).adding(draw=draw, words=words)
 
 
 if __name__ == "__main__":

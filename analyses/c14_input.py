@@ -22,20 +22,20 @@ from thermostats.claims.claim import (
 from thermostats.claims.common_tests import count_share
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_parts, worlds_of_share
+from thermostats.claims.worlds import build_part_worlds, build_share_worlds
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import bca
-from thermostats.modelling.classical.many import Many, by_group, resampled_means
-from thermostats.modelling.classical.mixed import shares_of_rows, variance_components
+from thermostats.modelling.classical.association import bootstrap_bca
+from thermostats.modelling.classical.many import Many, bootstrap_means, take_group_means
+from thermostats.modelling.classical.mixed import estimate_row_shares, estimate_variance_components
 from thermostats.modelling.ranking import PARTS_OF_MEANS as OF_VARIANCE
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
-from thermostats.plots.general import drawing, strip_by_group
+from thermostats.plots.general import prepare_drawing, strip_by_group
 from thermostats.studies.delia2026 import stated_facts as audit
 from thermostats.studies.delia2026 import stated_facts as by_prompt
 from thermostats.studies.delia2026.hierarchy import ORDER
 from thermostats.studies.delia2026.stated_facts import BENCHMARK, LAST_GAIN_FILES, PYTHIA
-from thermostats.tables.model_rows import gain_by_prompt
+from thermostats.tables.model_rows import read_prompt_gains
 from thermostats.tables.schemas import NURSERY
 
 SEED = 14
@@ -68,39 +68,41 @@ MOST = Posterior(f"{BETWEEN} > {HALF:g}")
 CLAIM = Claim.read(__file__)
 
 
-def logged(rows: pd.DataFrame) -> pd.DataFrame:
+def add_log_gain(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by prompt with the log of the gain."""
     return rows.assign(log_gain=np.log(rows["value"]))
 
 
 @CLAIM.shared
-def published(evidence: Evidence) -> pd.DataFrame:
+def load_published(evidence: Evidence) -> pd.DataFrame:
     """Last gains by prompt of the published files, one run a model, with categories."""
-    return logged(
-        by_prompt.one_run_each(by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES))
+    return add_log_gain(
+        by_prompt.select_single_runs(
+            by_prompt.load_prompt_gains(evidence, "last_gain", *LAST_GAIN_FILES)
+        )
     )
 
 
-def of_the_family(evidence: Evidence) -> pd.DataFrame:
+def select_family(evidence: Evidence) -> pd.DataFrame:
     """Penultimate gains by prompt of the Pythia family; of other sets of evidence those of every
     model."""
     if evidence.name == PUBLISHED:
-        return logged(gain_by_prompt(evidence, "penultimate_gain", PYTHIA))
-    return logged(by_prompt.published_or_set(evidence, "penultimate_gain"))
+        return add_log_gain(read_prompt_gains(evidence, "penultimate_gain", PYTHIA))
+    return add_log_gain(by_prompt.load_prompt_gains(evidence, "penultimate_gain"))
 
 
-def measured(evidence: Evidence) -> pd.DataFrame:
+def load_measured(evidence: Evidence) -> pd.DataFrame:
     """Last gain by prompt of models measured here."""
-    return logged(FEWEST.of(by_prompt.measured_here(evidence, "last_gain")))
+    return add_log_gain(FEWEST.of(by_prompt.load_measured_gains(evidence, "last_gain")))
 
 
-def between(side: float) -> float:
+def find_model_share(side: float) -> float:
     """Models' share of the variance at which so many prompts lie on their model's side, levels
     being normal about 1."""
     return float(np.sin(np.pi * (side - HALF)) ** 2)
 
 
-def sides(rows: pd.DataFrame) -> Result:
+def estimate_sides(rows: pd.DataFrame) -> Result:
     """Mean over models of the share of prompts whose gain is on the side of 1 where the model's
     mean is."""
     rows = rows.assign(value=np.exp(rows["log_gain"]))
@@ -120,14 +122,14 @@ def sides(rows: pd.DataFrame) -> Result:
     upper = average
     kind = "no interval: every model alike"
     if np.ptp(shares) > 0:
-        lower, upper, kind = bca(shares, np.mean, level=LEVEL, seed=SEED)
+        lower, upper, kind = bootstrap_bca(shares, np.mean, level=LEVEL, seed=SEED)
     found = {SHARE: Estimate(average, lower, upper, f"{kind}, over models, {100 * LEVEL:.0f}%")}
     return Result.of(
         table, found, rows={"prompts": agree}, words={"least": table.iloc[0], "shares": shares}
     )
 
 
-def both_sides(rows: pd.DataFrame) -> pd.DataFrame:
+def count_sides(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per model: `above` and `below`, its prompts on either side of 1, and whether both are
     two or more."""
     by = rows.assign(above=rows["log_gain"] > 0, below=rows["log_gain"] <= 0).groupby(
@@ -141,13 +143,17 @@ CROSSED = count_share(CROSSING, "crosses", true=CROSSES)
 """How many models have prompts on both sides of 1."""
 
 
-def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None = None) -> Result:
-    """`sides` with its fit."""
-    found = sides(rows)
+def judge_own_side(
+    rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None = None
+) -> Result:
+    """`estimate_sides` with its fit."""
+    found = estimate_sides(rows)
     sources = sorted(set(rows["source"]))
     always = int((found.words["shares"] == 1).sum())
     return found.adding(
-        draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
+        draw=prepare_drawing(
+            strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT
+        ),
         audit=audit or Audit(),
         inference=Inference(
             later=partial(
@@ -166,20 +172,20 @@ def own_side(rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None =
     )
 
 
-def shares_of_models(rows: pd.DataFrame) -> Inference:
+def fit_model_shares(rows: pd.DataFrame) -> Inference:
     """The model of gains by models and categories of prompts, and its statement about the models'
     share."""
     asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
-    fit = fit_benchmark(by_prompt.without_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
+    fit = fit_benchmark(by_prompt.drop_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
     model = OF_VARIANCE.index("model")
     statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
     return Inference(fit, tables=("shares", "ranks"), statements=statements)
 
 
-def parts(rows: pd.DataFrame) -> Result:
+def decompose_variance(rows: pd.DataFrame) -> Result:
     """How much of the variance of log gain lies between models, between prompts, and in their
     interplay."""
-    found = variance_components(rows, "log_gain", "model_id", "prompt_id", seed=SEED)
+    found = estimate_variance_components(rows, "log_gain", "model_id", "prompt_id", seed=SEED)
     named = {
         "share_of_variance": found.shares,
         "lower": found.shares_lower,
@@ -197,71 +203,75 @@ def parts(rows: pd.DataFrame) -> Result:
     )
 
 
-def parts_of_variance(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
-    """`parts` with its fit."""
-    return parts(rows).adding(words=which, inference=shares_of_models(rows))
+def judge_variance_parts(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
+    """`decompose_variance` with its fit."""
+    return decompose_variance(rows).adding(words=which, inference=fit_model_shares(rows))
 
 
-def sides_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`sides` of many studies."""
+def estimate_sides_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`estimate_sides` of many studies."""
     gains = np.exp(outcomes["log_gain"])
     models = pd.factorize(rows["model_id"])[0]
-    agrees = (gains < 1) == (by_group(gains, rows["model_id"]) < 1)[:, models]
-    return {SHARE: resampled_means(by_group(agrees, rows["model_id"]), SEED)}
+    agrees = (gains < 1) == (take_group_means(gains, rows["model_id"]) < 1)[:, models]
+    return {SHARE: bootstrap_means(take_group_means(agrees, rows["model_id"]), SEED)}
 
 
-def parts_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`parts` of many studies; raises UsageError where a model lacks a prompt."""
+def decompose_variance_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`decompose_variance` of many studies; raises UsageError where a model lacks a prompt."""
     places = rows.assign(place=np.arange(len(rows))).pivot(
         index="model_id", columns="prompt_id", values="place"
     )
     if places.isna().any(axis=None):
         raise UsageError("models of different prompts")
-    return {BETWEEN: shares_of_rows(outcomes["log_gain"][:, places.to_numpy(np.int64)], seed=SEED)}
+    return {
+        BETWEEN: estimate_row_shares(outcomes["log_gain"][:, places.to_numpy(np.int64)], seed=SEED)
+    }
 
 
-SIDES = worlds_of_parts("log_gain", between(NEARLY_ALL), between(ROBUST))
-PARTS = worlds_of_parts("log_gain", MOSTLY, HALF)
-EVERY = worlds_of_share("crosses", 0.0, NONE)
-OF_SIDES = partial(Trial, test=OneByOne(sides, sides_at_once), worlds=SIDES)
-OF_PARTS = partial(Trial, test=OneByOne(parts, parts_at_once), worlds=PARTS)
-FAMILY = OF_SIDES(of_the_family, unit="model_id")
-SIDED = OF_SIDES(published)
-SIDED_HERE = OF_SIDES(measured)
-SHARED = OF_PARTS(published)
-SHARED_HERE = OF_PARTS(measured)
+SIDES = build_part_worlds("log_gain", find_model_share(NEARLY_ALL), find_model_share(ROBUST))
+PARTS = build_part_worlds("log_gain", MOSTLY, HALF)
+EVERY = build_share_worlds("crosses", 0.0, NONE)
+OF_SIDES = partial(Trial, test=OneByOne(estimate_sides, estimate_sides_many), worlds=SIDES)
+OF_PARTS = partial(Trial, test=OneByOne(decompose_variance, decompose_variance_many), worlds=PARTS)
+FAMILY = OF_SIDES(select_family, unit="model_id")
+SIDED = OF_SIDES(load_published)
+SIDED_HERE = OF_SIDES(load_measured)
+SHARED = OF_PARTS(load_published)
+SHARED_HERE = OF_PARTS(load_measured)
 VIEWS, OTHERS = Views(models=4), Views(models=4, sets=(EXTERNAL, POOLED, NURSERY))
 """What was measured here has findings of its own on last gains."""
 HERE: dict[str, Any] = {"evidence": MEASURED, "needs": FEWEST}
 
 
-def every_prompt(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
+def judge_crossing(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
     """Models with prompts on both sides of 1, with a figure."""
-    models = both_sides(rows)
+    models = count_sides(rows)
     crossing = list(models.loc[models["crosses"], "model_id"])
     return CROSSED(models).adding(
         table=models,
-        draw=drawing(strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT),
+        draw=prepare_drawing(
+            strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT
+        ),
         words={**which, "crossing": crossing},
     )
 
 
 OF_EVERY = partial(Trial, test=CROSSED, unit="", worlds=EVERY)
-OF_FAMILY = OF_EVERY(lambda evidence: both_sides(of_the_family(evidence)))
-OF_LAST = OF_EVERY(lambda evidence: both_sides(published(evidence)))
+OF_FAMILY = OF_EVERY(lambda evidence: count_sides(select_family(evidence)))
+OF_LAST = OF_EVERY(lambda evidence: count_sides(load_published(evidence)))
 
 
 @CLAIM.finding("every_prompt.penultimate_gain", primary=ANY, trial=OF_FAMILY, views=VIEWS)
-def every_prompt_of_pythia(evidence: Evidence) -> Result:
+def judge_pythia_prompts(evidence: Evidence) -> Result:
     """Is the side the same over all prompts, for the Pythia family of figure 7?"""
-    return every_prompt(of_the_family(evidence), FIGURE_7)
+    return judge_crossing(select_family(evidence), FIGURE_7)
 
 
 @CLAIM.finding("every_prompt.last_gain", primary=ANY, trial=OF_LAST, views=OTHERS)
-def every_prompt_of_last_gains(evidence: Evidence) -> Result:
+def judge_last_gain_prompts(evidence: Evidence) -> Result:
     """Is the side the same over all prompts, for every model whose last gain was published by
     prompt?"""
-    return every_prompt(published(evidence), BY_MODEL)
+    return judge_crossing(load_published(evidence), BY_MODEL)
 
 
 @CLAIM.finding(
@@ -271,37 +281,37 @@ def every_prompt_of_last_gains(evidence: Evidence) -> Result:
     trial=FAMILY,
     views=VIEWS,
 )
-def of_pythia(evidence: Evidence) -> Result:
+def judge_pythia(evidence: Evidence) -> Result:
     """Is it in the Pythia family of figure 7?"""
-    rows = of_the_family(evidence)
-    return own_side(rows, FIGURE_7, audit.figure_7_audit(evidence, rows))
+    rows = select_family(evidence)
+    return judge_own_side(rows, FIGURE_7, audit.check_figure_7(evidence, rows))
 
 
 @CLAIM.finding(
     "own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS
 )
-def of_last_gains(evidence: Evidence) -> Result:
+def judge_last_gains(evidence: Evidence) -> Result:
     """Is the gain of most prompts on the model's own side, in every model whose last gain was
     published by prompt?"""
-    figures = audit.benchmark_audit(evidence, gain_by_prompt(evidence, "last_gain", BENCHMARK))
-    return own_side(published(evidence), BY_MODEL, figures)
+    figures = audit.check_benchmark(evidence, read_prompt_gains(evidence, "last_gain", BENCHMARK))
+    return judge_own_side(load_published(evidence), BY_MODEL, figures)
 
 
 @CLAIM.finding(
     "variance", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED, views=OTHERS
 )
-def variance(evidence: Evidence) -> Result:
+def judge_variance(evidence: Evidence) -> Result:
     """Parts of the variance of the same gains."""
-    return parts_of_variance(published(evidence), BY_MODEL)
+    return judge_variance_parts(load_published(evidence), BY_MODEL)
 
 
 @CLAIM.finding(
     "entropy", primary=Decide(NEVER, NEVER)
 )  # no Trial: the rule has no side to be wrong on
-def entropy(evidence: Evidence) -> Result:
+def judge_entropy(evidence: Evidence) -> Result:
     """The study's own test of one model's input: gain with the final norm against entropy over few
     prompts."""
-    table = audit.of_one_model(evidence)
+    table = audit.load_single_model(evidence)
     r = stats.pearsonr(table["value"], table["entropy"])
     ends = r.confidence_interval()
     kind = "Fisher-z confidence interval, 95%, unit: the prompt"
@@ -312,7 +322,7 @@ def entropy(evidence: Evidence) -> Result:
         n_models=1,
         n_groups=1,
         table=table,
-        audit=audit.entropy_audit(evidence, table),
+        audit=audit.check_entropy(evidence, table),
         words={"rows": table},
     )
 
@@ -320,17 +330,17 @@ def entropy(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "own_side.measured", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED_HERE, **HERE
 )
-def of_measured(evidence: Evidence) -> Result:
+def judge_measured(evidence: Evidence) -> Result:
     """Models measured here."""
-    return own_side(measured(evidence), OF_MEASURED)
+    return judge_own_side(load_measured(evidence), OF_MEASURED)
 
 
 @CLAIM.finding(
     "variance.measured", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED_HERE, **HERE
 )
-def variance_measured(evidence: Evidence) -> Result:
+def judge_variance_measured(evidence: Evidence) -> Result:
     """Parts of the variance over models measured here."""
-    return parts_of_variance(measured(evidence), OF_MEASURED)
+    return judge_variance_parts(load_measured(evidence), OF_MEASURED)
 
 
 if __name__ == "__main__":

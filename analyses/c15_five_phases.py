@@ -9,12 +9,12 @@ import pandas as pd
 from thermostats.claims.claim import POOLED, Claim, Evidence, Inference, Result, Test, Trial
 from thermostats.claims.common_tests import EXACT_95, count_rows
 from thermostats.claims.rule import AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_share
-from thermostats.modelling.classical.counts import LEAST_POINTS, phases
+from thermostats.claims.worlds import build_share_worlds
+from thermostats.modelling.classical.counts import LEAST_POINTS, fit_phases
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.shares import fit_share
-from thermostats.plots.general import drawing, lines_by_layer
-from thermostats.studies.nursery.study_rows import at_the_end
+from thermostats.plots.general import draw_lines_by_layer, prepare_drawing
+from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
 
 SAID = 5
@@ -36,7 +36,7 @@ MOST = Decide(ENOUGH & (SHARE.lower > HALF), ENOUGH & (SHARE.upper < HALF))
 CLAIM = Claim.read(__file__)
 
 
-def curves(rows: pd.DataFrame) -> pd.DataFrame:
+def build_curves(rows: pd.DataFrame) -> pd.DataFrame:
     """Anisotropy by model and layer, mean over prompts, of models deep enough to show five
     pieces."""
     rows = rows[rows["anisotropy"].notna() & (rows["layer"].astype(float) > 0)]
@@ -45,12 +45,12 @@ def curves(rows: pd.DataFrame) -> pd.DataFrame:
     return mean[deep].astype({"layer": float, "anisotropy": float})
 
 
-def preferences(table: pd.DataFrame) -> pd.DataFrame:
+def find_preferences(table: pd.DataFrame) -> pd.DataFrame:
     """One row per model: fall of BIC from three pieces to five, the number of the lowest BIC, and
     what it prefers."""
     rows = []
     for (model, heritage), curve in table.groupby(["model_id", "heritage"]):
-        found = phases(curve["layer"], curve["anisotropy"])
+        found = fit_phases(curve["layer"], curve["anisotropy"])
         gain = found[RIVAL].bic - found[SAID].bic
         prefers = SAID if gain >= MARGIN else RIVAL if gain <= -MARGIN else 0
         rows.append((model, heritage, gain, min(found, key=lambda k: found[k].bic), prefers))
@@ -72,7 +72,7 @@ def describe_five(decided: pd.DataFrame, result: Result) -> Result:
 FIVE = Test(count_five, ("five",), EXACT_95, "p-value", describe_five)
 
 
-def either(models: pd.DataFrame) -> pd.DataFrame:
+def select_decided(models: pd.DataFrame) -> pd.DataFrame:
     """Models that prefer one of the two, and whether it is five."""
     return (
         models[models["prefers"] > 0]
@@ -81,7 +81,7 @@ def either(models: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def named(models: pd.DataFrame) -> pd.DataFrame:
+def name_preferences(models: pd.DataFrame) -> pd.DataFrame:
     """What every model prefers, in words with how many do."""
     words = models["prefers"].map(
         {SAID: f"prefers {SAID} pieces", RIVAL: f"prefers {RIVAL} pieces", 0: "fits either"}
@@ -91,11 +91,11 @@ def named(models: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def judged(
+def judge_models(
     table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None
 ) -> Result:
     """`shares` of models with their curves; `start`: the same models before training."""
-    decided = either(models)
+    decided = select_decided(models)
     fitted = partial(fit_share, decided, "five", sources=sources, seed=SEED)
     shown = models
     five = int(decided["five"].sum())
@@ -107,8 +107,11 @@ def judged(
         models,
         FIVE(decided).quantities,
         table=shown,
-        draw=drawing(
-            lines_by_layer, table.merge(named(models), on="model_id"), y="anisotropy", by="prefers"
+        draw=prepare_drawing(
+            draw_lines_by_layer,
+            table.merge(name_preferences(models), on="model_id"),
+            y="anisotropy",
+            by="prefers",
         ),
         inference=Inference(
             later=fitted if len(decided) >= LEAST_JUDGED else None, tables=("groups",)
@@ -125,31 +128,31 @@ def judged(
 
 
 @CLAIM.shared
-def known(evidence: Evidence, here: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+def load_known(evidence: Evidence, here: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Curves and preferences of models that others trained, or of those trained here at the end of
     training."""
-    rows = at_the_end(evidence, "layers") if here else evidence.table("layers")
-    table = ANY.of(curves(rows), least=LEAST_LAYERS)
-    return table, preferences(table)
+    rows = select_end_rows(evidence, "layers") if here else evidence.table("layers")
+    table = ANY.of(build_curves(rows), least=LEAST_LAYERS)
+    return table, find_preferences(table)
 
 
-def decided(evidence: Evidence, here: bool) -> pd.DataFrame:
-    """`either` of the same."""
-    return either(known(evidence, here)[1])
+def load_decided(evidence: Evidence, here: bool) -> pd.DataFrame:
+    """`select_decided` of the same."""
+    return select_decided(load_known(evidence, here)[1])
 
 
-TRIED = partial(Trial, test=FIVE, worlds=worlds_of_share("five", MOSTLY, HALF))
-OTHERS, HERE = (TRIED(partial(decided, here=here)) for here in (False, True))
+TRIED = partial(Trial, test=FIVE, worlds=build_share_worlds("five", MOSTLY, HALF))
+OTHERS, HERE = (TRIED(partial(load_decided, here=here)) for here in (False, True))
 PREFERS = Posterior("share > 0.5")
 
 
 @CLAIM.finding(
     "phases.published", primary=MOST, robustness=PREFERS, evidence=POOLED, needs=ANY, trial=OTHERS
 )
-def others(evidence: Evidence) -> Result:
+def judge_others(evidence: Evidence) -> Result:
     """Models that others trained, of which no published file holds anisotropy."""
-    rows, (table, models) = evidence.table("layers"), known(evidence, False)
-    return judged(
+    rows, (table, models) = evidence.table("layers"), load_known(evidence, False)
+    return judge_models(
         table, models, sorted(set(rows.loc[rows["model_id"].isin(table["model_id"]), "source"]))
     )
 
@@ -157,13 +160,13 @@ def others(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY, trial=HERE
 )
-def trained(evidence: Evidence) -> Result:
+def judge_trained(evidence: Evidence) -> Result:
     """Models trained here, at the end of training and before it."""
-    table, models = known(evidence, True)
+    table, models = load_known(evidence, True)
     recipes = table.groupby("model_id")["heritage"].first()
     before = evidence.table("layers", source=NURSERY, revision=START).drop(columns="heritage")
     before = before.assign(heritage=before["model_id"].map(recipes)).dropna(subset="heritage")
-    return judged(table, models, [NURSERY], preferences(curves(before)))
+    return judge_models(table, models, [NURSERY], find_preferences(build_curves(before)))
 
 
 if __name__ == "__main__":

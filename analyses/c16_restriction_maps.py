@@ -17,14 +17,14 @@ from thermostats.claims.claim import (
     Trial,
 )
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_share
-from thermostats.modelling.classical.counts import proportion
+from thermostats.claims.worlds import build_share_worlds
+from thermostats.modelling.classical.counts import estimate_proportion
 from thermostats.modelling.shares import fit_share
-from thermostats.plots.general import drawing, forest
+from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026 import curves as claim_figures
 from thermostats.studies.delia2026 import weights_of_claims as maps
-from thermostats.studies.delia2026.gains_of_claims import follows
-from thermostats.studies.nursery.study_rows import at_the_end
+from thermostats.studies.delia2026.gains_of_claims import check_derived
+from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
 
 SEED = 16
@@ -42,33 +42,38 @@ ABSOLUTE = Case("absolute", "operator norm", "operator_norm")
 TRAINED = [replace(one, id=f"trained_{one.id}") for one in (RELATIVE, ABSOLUTE)]
 
 
-def shares(table: pd.DataFrame) -> Result:
+def estimate_share(table: pd.DataFrame) -> Result:
     """The share of models that show the pattern."""
     shown = int(table["shows_it"].sum())
-    share = proportion(shown, len(table))
+    share = estimate_proportion(shown, len(table))
     known = Estimate.of(share, f"{share.interval}, 95%", share.p_value)
     return Result.of(table, {SHARE.name: known, SHOWN.name: Estimate(shown)})
 
 
-def of_the_study(evidence: Evidence, measure: Case) -> pd.DataFrame:
+def load_study_model(evidence: Evidence, measure: Case) -> pd.DataFrame:
     """The study's own model: a row, and whether any definition of L* shows the pattern."""
-    curve, layers, model = maps.published(evidence)
-    shows = bool(maps.before_and_after(curve, layers, measure.column)["shows_it"].any())
+    curve, layers, model = maps.load_published_maps(evidence)
+    shows = bool(maps.compare_transition_sides(curve, layers, measure.column)["shows_it"].any())
     return pd.DataFrame(
         [{"model_id": model["model_id"], "heritage": model["heritage"], "shows_it": shows}]
     )
 
 
-def of_training(evidence: Evidence, measure: Case) -> pd.DataFrame:
+def load_trained(evidence: Evidence, measure: Case) -> pd.DataFrame:
     """Models trained here, with the right W_V."""
     models = evidence.table("models", source=NURSERY)
-    table = maps.patterns(maps.by_layer(at_the_end(evidence, "attention")), models, measure.column)
+    table = maps.find_patterns(
+        maps.summarise_layers(select_end_rows(evidence, "attention")), models, measure.column
+    )
     return ENOUGH.of(table, least=ENOUGH.models)
 
 
 STUDY, TRIED = (
-    Trial(rows, OneByOne(shares), unit, worlds_of_share("shows_it", share, HALF))
-    for rows, unit, share in ((of_the_study, "", EVERY_MODEL), (of_training, "heritage", MOSTLY))
+    Trial(rows, OneByOne(estimate_share), unit, build_share_worlds("shows_it", share, HALF))
+    for rows, unit, share in (
+        (load_study_model, "", EVERY_MODEL),
+        (load_trained, "heritage", MOSTLY),
+    )
 )
 
 
@@ -79,21 +84,21 @@ STUDY, TRIED = (
     over=(RELATIVE, ABSOLUTE),
     trial=STUDY,
 )
-def contraction(evidence: Evidence, measure: Case) -> Result:
+def judge_contraction(evidence: Evidence, measure: Case) -> Result:
     """The study's own model, before and after L* by each of its definitions."""
-    curve, layers, model = maps.published(evidence)
-    table = maps.before_and_after(curve, layers, measure.column)
-    sliced = maps.not_W_V(evidence)
+    curve, layers, model = maps.load_published_maps(evidence)
+    table = maps.compare_transition_sides(curve, layers, measure.column)
+    sliced = maps.is_wrong_matrix(evidence)
     judged = pd.DataFrame(
         {"model_id": [] if sliced and measure == ABSOLUTE else [model["model_id"]]}
     )
-    found = shares(of_the_study(evidence, measure)).quantities
+    found = estimate_share(load_study_model(evidence, measure)).quantities
     labels = {
         "y": measure.column,
         "model": model["model_id"],
         "ylabel": f"{measure.words}, mean over edges",
     }
-    audit, lost, every = maps.maps_audit(evidence, layers)
+    audit, lost, every = maps.check_maps(evidence, layers)
 
     return Result(
         quantities={"mean before L*": Estimate(float(table["before"].iloc[0])), **found},
@@ -101,7 +106,7 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
         n_models=1,
         n_groups=1,
         table=table,
-        draw=partial(claim_figures.restriction_maps, curve=curve, table=table, **labels),
+        draw=partial(claim_figures.draw_restriction_maps, curve=curve, table=table, **labels),
         audit=audit,
         words={
             "first": table.iloc[0],
@@ -111,7 +116,7 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
             "sliced": sliced,
             "lost": lost,
             "layers": every,
-            "follows": follows(evidence, maps.SOURCE),
+            "follows": check_derived(evidence, maps.SOURCE),
         },
     )
 
@@ -126,17 +131,17 @@ def contraction(evidence: Evidence, measure: Case) -> Result:
     section="trained",
     trial=TRIED,
 )
-def trained(evidence: Evidence, measure: Case) -> Result:
+def judge_trained(evidence: Evidence, measure: Case) -> Result:
     """Models trained here, with the right W_V; models measured here that others trained are
     shown."""
-    table = of_training(evidence, measure)
-    found = shares(table)
+    table = load_trained(evidence, measure)
+    found = estimate_share(table)
     every = evidence.named(POOLED)
-    others = maps.by_layer(every.table("attention", variant="exact"))
-    middle = maps.over_models(table)
+    others = maps.summarise_layers(every.table("attention", variant="exact"))
+    middle = maps.summarise_models(table)
     xlabel = f"{measure.words}, mean over edges: median and 90% of models"
     return found.adding(
-        draw=drawing(forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
+        draw=prepare_drawing(draw_forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
         inference=Inference(
             later=partial(fit_share, table, "shows_it", sources=[NURSERY], seed=SEED),
             tables=("groups",),
@@ -145,7 +150,7 @@ def trained(evidence: Evidence, measure: Case) -> Result:
             "shown": found.quantities[SHOWN.name].value,
             "largest": float(table["largest"].max()),
             "at_minimum": middle[middle["definition"] == "minimum"].set_index("part")["estimate"],
-            "others": maps.patterns(others, every.table("models"), measure.column),
+            "others": maps.find_patterns(others, every.table("models"), measure.column),
         },
     )
 

@@ -11,17 +11,17 @@ from scipy import stats
 from thermostats.claims.claim import Claim, Evidence, Finding, Inference, Result, Test, Trial, Views
 from thermostats.claims.common_tests import count_share
 from thermostats.claims.rule import Always, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_exponent, worlds_of_share
+from thermostats.claims.worlds import build_exponent_worlds, build_share_worlds
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import power_law
+from thermostats.modelling.classical.association import fit_power_law
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.columns import numbers
+from thermostats.modelling.columns import read_numbers
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
-from thermostats.plots.general import drawing, lines_by_layer
+from thermostats.plots.general import draw_lines_by_layer, prepare_drawing
 from thermostats.studies.delia2026 import gains_of_claims as gains
-from thermostats.studies.delia2026.curves import attention_and_mlp, gain_by_size
-from thermostats.studies.delia2026.gains_of_claims import follows
+from thermostats.studies.delia2026.curves import draw_attention_and_mlp, draw_gain_by_size
+from thermostats.studies.delia2026.gains_of_claims import check_derived
 
 STATED, MARGIN, SCATTER = 0.35, 0.10, 0.35
 """The exponent, how far off it is another, and the SD of log gains about the line that makes the
@@ -53,9 +53,9 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def last_blocks(evidence: Evidence) -> pd.DataFrame:
+def load_last_blocks(evidence: Evidence) -> pd.DataFrame:
     """One row per model."""
-    last = gains.of_last_block(evidence)
+    last = gains.collect_last_blocks(evidence)
     logs = {"log_gain": np.log(last["gain_mlp"]), "log_params": np.log(last["n_params"])}
     signs = {"contracts": last["largest_attention_gain"] < 1, "expands": last["gain_mlp"] > 1}
     return last.assign(**logs, **signs)
@@ -67,8 +67,8 @@ def fit_exponent(last: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, M
     Raises UsageError where models are no more than the line's two coefficients, all of one size,
     or of unknown gain or size.
     """
-    size = numbers(last["log_params"], "log_params", least=LEAST_MODELS, varied=True)
-    numbers(outcomes["log_gain"][0], "log_gain", least=LEAST_MODELS)
+    size = read_numbers(last["log_params"], "log_params", least=LEAST_MODELS, varied=True)
+    read_numbers(outcomes["log_gain"][0], "log_gain", least=LEAST_MODELS)
     x = np.column_stack([np.ones(size.size), size])
     inverse = np.linalg.inv(x.T @ x)
     leverage = np.einsum("ij,jk,ik->i", x, inverse, x)
@@ -91,7 +91,7 @@ def fit_exponent(last: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, M
 
 CONTRACTS = "models with a block at or above 1"
 EXPANDED = "models that do not expand"
-WORLDS = worlds_of_exponent("log_gain", "log_params", STATED, MARGIN, SCATTER)
+WORLDS = build_exponent_worlds("log_gain", "log_params", STATED, MARGIN, SCATTER)
 
 
 def describe_exponent(last: pd.DataFrame, result: Result) -> Result:
@@ -102,27 +102,27 @@ def describe_exponent(last: pd.DataFrame, result: Result) -> Result:
 
 
 FITTED = Test(fit_exponent, ("log_gain",), "", "p of the stated exponent", describe_exponent)
-LINE = Trial(last_blocks, FITTED, "model_id", WORLDS)
+LINE = Trial(load_last_blocks, FITTED, "model_id", WORLDS)
 CONTRACTING = count_share("share of models", "contracts", false=CONTRACTS, interval=INTERVAL)
 EXPANDING = count_share("share of models", "expands", false=EXPANDED, interval=INTERVAL)
 """The share of models that contract, or expand, in all that is asked, and how many are against."""
-ATTENTION = Trial(last_blocks, CONTRACTING, "", worlds_of_share("contracts", ALWAYS, HALF))
-MLP = Trial(last_blocks, EXPANDING, "", worlds_of_share("expands", ALWAYS, HALF))
+ATTENTION = Trial(load_last_blocks, CONTRACTING, "", build_share_worlds("contracts", ALWAYS, HALF))
+MLP = Trial(load_last_blocks, EXPANDING, "", build_share_worlds("expands", ALWAYS, HALF))
 
 
 @CLAIM.overall(all_of=PARTS)
-def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
+def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The three parts together."""
-    layers = gains.by_layer(evidence)
-    last = last_blocks(evidence)
+    layers = gains.collect_layer_gains(evidence)
+    last = load_last_blocks(evidence)
     words = {name: found[name] for name in PARTS} | {
         "layers": layers,
         "breaking": layers[layers["gain_attention"] >= 1],
         "last": last,
         "stated": STATED,
-        "follows": follows(evidence, gains.SCALING),
+        "follows": check_derived(evidence, gains.SCALING),
     }
-    return Result.of(last, {}, draw=partial(attention_and_mlp, last=last), words=words)
+    return Result.of(last, {}, draw=partial(draw_attention_and_mlp, last=last), words=words)
 
 
 @CLAIM.finding(
@@ -132,10 +132,10 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     trial=LINE,
     views=Views(models=8, reads=SUB_BLOCKS),
 )
-def exponent(evidence: Evidence) -> Result:
+def judge_exponent(evidence: Evidence) -> Result:
     """Exponent of the last MLP gain over the number of parameters."""
-    last = last_blocks(evidence)
-    found = power_law(last["n_params"], last["gain_mlp"], against=STATED)
+    last = load_last_blocks(evidence)
+    found = fit_power_law(last["n_params"], last["gain_mlp"], against=STATED)
     least = stats.linregress(np.log10(last["n_params"]), np.log10(last["gain_mlp"]))
     fit = fit_line(
         last,
@@ -147,9 +147,9 @@ def exponent(evidence: Evidence) -> Result:
         seed=SEED,
     )
     return FITTED(last).adding(
-        draw=partial(gain_by_size, last=last, law=found, stated=STATED),
+        draw=partial(draw_gain_by_size, last=last, law=found, stated=STATED),
         inference=Inference(fit, tables=("rows",)),
-        audit=gains.exponent_audit(evidence, least),
+        audit=gains.check_exponent(evidence, least),
         words={
             "line": least,
             "stated": STATED,
@@ -159,15 +159,15 @@ def exponent(evidence: Evidence) -> Result:
 
 
 @CLAIM.finding("attention", primary=Always(CONTRACTS, MOST), trial=ATTENTION, views=VIEWS)
-def attention(evidence: Evidence) -> Result:
+def judge_attention(evidence: Evidence) -> Result:
     """Is every attention gain below 1?"""
-    layers = gains.by_layer(evidence)
-    last = last_blocks(evidence)
+    layers = gains.collect_layer_gains(evidence)
+    last = load_last_blocks(evidence)
     breaking = layers[layers["gain_attention"] >= 1]
     again = evidence.table("layers", source=gains.FFN)
     return CONTRACTING(last).adding(
         table=breaking if len(breaking) else last,
-        audit=gains.contracting_audit(evidence, layers),
+        audit=gains.check_contracting(evidence, layers),
         words={
             "blocks": len(layers),
             "breaking": breaking,
@@ -180,10 +180,10 @@ def attention(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "last_mlp", primary=Always(EXPANDED, MOST), robustness=EXPANDS, trial=MLP, views=VIEWS
 )
-def last_mlp(evidence: Evidence) -> Result:
+def judge_last_mlp(evidence: Evidence) -> Result:
     """Is the last MLP's gain above 1 in every model?"""
-    layers = gains.by_layer(evidence)
-    last = last_blocks(evidence)
+    layers = gains.collect_layer_gains(evidence)
+    last = load_last_blocks(evidence)
     later = partial(fit_share, last, "expands", group=None, sources=[gains.SCALING], seed=SEED)
     others = layers.merge(
         last[["model_id", "layer"]].rename(columns={"layer": "end"}), on="model_id"
@@ -194,7 +194,7 @@ def last_mlp(evidence: Evidence) -> Result:
     ylabel = "MLP gain, output over normed input"
     return EXPANDING(last).adding(
         table=last[["model_id", "gain_mlp"]],
-        draw=drawing(lines_by_layer, layers, y="gain_mlp", null=1.0, ylabel=ylabel),
+        draw=prepare_drawing(draw_lines_by_layer, layers, y="gain_mlp", null=1.0, ylabel=ylabel),
         inference=Inference(later=later, tables=("groups",)),
         words={
             "above": int(last["expands"].sum()),

@@ -21,15 +21,21 @@ from thermostats.claims.claim import (
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED
 from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
-from thermostats.claims.worlds import worlds_of_slopes
-from thermostats.modelling.classical.association import welch_difference, within_correlation
-from thermostats.modelling.classical.many import welch_differences, within_correlations
+from thermostats.claims.worlds import build_slope_worlds
+from thermostats.modelling.classical.association import (
+    estimate_welch_difference,
+    estimate_within_correlation,
+)
+from thermostats.modelling.classical.many import (
+    estimate_welch_differences,
+    estimate_within_correlations,
+)
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.lines import fit_line
-from thermostats.plots.general import drawing, forest, strip_by_group
+from thermostats.plots.general import draw_forest, prepare_drawing, strip_by_group
 from thermostats.studies.delia2026 import stated_facts as by_prompt
 from thermostats.studies.delia2026 import weights_of_claims as entropies
-from thermostats.studies.delia2026.gains_of_claims import follows
+from thermostats.studies.delia2026.gains_of_claims import check_derived
 from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, LAST_GAIN_FILES
 from thermostats.tables.schemas import NURSERY
 
@@ -55,54 +61,58 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def rows(evidence: Evidence) -> pd.DataFrame:
+def load_rows(evidence: Evidence) -> pd.DataFrame:
     """Last gain and entropy by model and prompt of the published files, every run."""
-    gains = by_prompt.published_or_set(evidence, "last_gain", *LAST_GAIN_FILES)
-    return entropies.with_entropy(evidence, gains)
+    gains = by_prompt.load_prompt_gains(evidence, "last_gain", *LAST_GAIN_FILES)
+    return entropies.add_entropy(evidence, gains)
 
 
-def highest(every: pd.DataFrame) -> str:
+def find_highest_category(every: pd.DataFrame) -> str:
     """The category of prompts of the highest mean entropy."""
     return str(every.groupby("category")["entropy"].mean().idxmax())
 
 
-def one_each(evidence: Evidence) -> pd.DataFrame:
+def select_single_runs(evidence: Evidence) -> pd.DataFrame:
     """One run a model of the published files."""
-    every = by_prompt.one_run_each(rows(evidence))
+    every = by_prompt.select_single_runs(load_rows(evidence))
     return every.assign(log_gain=np.log(every["value"]))
 
 
-def bases(evidence: Evidence) -> pd.DataFrame:
+def select_bases(evidence: Evidence) -> pd.DataFrame:
     """Base models, one run each."""
-    return by_prompt.without_tuned(evidence, one_each(evidence))
+    return by_prompt.drop_tuned(evidence, select_single_runs(evidence))
 
 
-def benchmark(evidence: Evidence) -> pd.DataFrame:
+def select_benchmark(evidence: Evidence) -> pd.DataFrame:
     """The four models of the benchmark."""
-    every = rows(evidence)
+    every = load_rows(evidence)
     own = every[every["source"] == BENCHMARK]
     return own.assign(log_gain=np.log(own["value"]))
 
 
-def sensible(evidence: Evidence) -> pd.DataFrame:
+def select_sensible(evidence: Evidence) -> pd.DataFrame:
     """Base models without the category of the highest entropy."""
-    own = bases(evidence)
-    return own[own["category"] != highest(one_each(evidence))] if len(own) else own
+    own = select_bases(evidence)
+    return (
+        own[own["category"] != find_highest_category(select_single_runs(evidence))]
+        if len(own)
+        else own
+    )
 
 
-def measured(evidence: Evidence) -> pd.DataFrame:
+def select_measured(evidence: Evidence) -> pd.DataFrame:
     """Base models measured here, on the prompts that most of them have."""
-    gains = by_prompt.measured_here(evidence, "last_gain")
-    every = entropies.with_entropy(evidence, gains, by_prompt.MEASURED)
-    own = ENOUGH.of(by_prompt.without_tuned(evidence, every))
+    gains = by_prompt.load_measured_gains(evidence, "last_gain")
+    every = entropies.add_entropy(evidence, gains, by_prompt.MEASURED)
+    own = ENOUGH.of(by_prompt.drop_tuned(evidence, every))
     return own.assign(log_gain=np.log(own["value"]))
 
 
-def inside(rows: pd.DataFrame, resamples: int = RESAMPLES) -> Result:
+def estimate_correlation(rows: pd.DataFrame, resamples: int = RESAMPLES) -> Result:
     """Mean Spearman correlation over prompts inside models, of prompts that all models have."""
-    x = by_prompt.wide(rows, "entropy").dropna()
-    y = by_prompt.wide(rows, "log_gain").dropna()
-    found = within_correlation(x, y, seed=SEED, resamples=resamples)
+    x = by_prompt.build_prompt_matrix(rows, "entropy").dropna()
+    y = by_prompt.build_prompt_matrix(rows, "log_gain").dropna()
+    found = estimate_within_correlation(x, y, seed=SEED, resamples=resamples)
     rho = Estimate.of(found, f"{found.interval}, 95%", found.p_value)
     words = {"n": found.n, "by_model": found.by_model}
     return Result(
@@ -113,88 +123,94 @@ def inside(rows: pd.DataFrame, resamples: int = RESAMPLES) -> Result:
     )
 
 
-def inside_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`inside` of many studies."""
+def estimate_correlation_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`estimate_correlation` of many studies."""
     place = (
-        by_prompt.wide(rows.assign(place=np.arange(len(rows))), "place").dropna().to_numpy(np.int64)
+        by_prompt.build_prompt_matrix(rows.assign(place=np.arange(len(rows))), "place")
+        .dropna()
+        .to_numpy(np.int64)
     )
     x = rows["entropy"].to_numpy(np.float64)[place]
     return {
-        RHO.name: within_correlations(
+        RHO.name: estimate_within_correlations(
             x, outcomes["log_gain"][:, place], seed=SEED, resamples=FEWEST
         )
     }
 
 
-def correlation(rows: pd.DataFrame, whose: str) -> Result:
-    """`inside` by model, and by Pearson."""
-    result = inside(rows)
-    x = by_prompt.wide(rows, "entropy").dropna()
-    y = by_prompt.wide(rows).dropna()
-    linear = within_correlation(x, y, method="pearson", seed=SEED, resamples=FEWER)
+def judge_correlation(rows: pd.DataFrame, whose: str) -> Result:
+    """`estimate_correlation` by model, and by Pearson."""
+    result = estimate_correlation(rows)
+    x = by_prompt.build_prompt_matrix(rows, "entropy").dropna()
+    y = by_prompt.build_prompt_matrix(rows).dropna()
+    linear = estimate_within_correlation(x, y, method="pearson", seed=SEED, resamples=FEWER)
     table = result.words["by_model"].rename_axis("model_id").reset_index()
     labs = rows.drop_duplicates("model_id").set_index("model_id")["heritage"]
     table.insert(1, "heritage", table["model_id"].map(labs))
     table = table.sort_values("estimate", ascending=False, ignore_index=True)
     xlabel = "Spearman correlation over prompts"
-    draw = drawing(forest, table, label="model_id", heritage="heritage", xlabel=xlabel)
+    draw = prepare_drawing(draw_forest, table, label="model_id", heritage="heritage", xlabel=xlabel)
     positive = int((table["estimate"] > 0).sum())
     words = {"whose": whose, "positive": positive, "table": table, "linear": Estimate.of(linear)}
     return result.adding(table=table, draw=draw, words=words)
 
 
-def slopes_inside_models(rows: pd.DataFrame, category: str) -> Inference:
+def fit_inner_slopes(rows: pd.DataFrame, category: str) -> Inference:
     """The model of slopes inside models, and what its statement becomes without a category."""
-    fit = fit_slopes(by_prompt.without_unknown_labs(rows), "last_gain", without=category, seed=SEED)
+    fit = fit_slopes(by_prompt.drop_unknown_labs(rows), "last_gain", without=category, seed=SEED)
     return Inference(fit, tables=("slopes", "correlation"))
 
 
-SLOPES = worlds_of_slopes("log_gain", "entropy", MOVES)
-INSIDE = OneByOne(partial(inside, resamples=FEWEST), inside_at_once)
+SLOPES = build_slope_worlds("log_gain", "entropy", MOVES)
+INSIDE = OneByOne(partial(estimate_correlation, resamples=FEWEST), estimate_correlation_many)
 BASES, FOUR, SENSIBLE, HERE = (
-    Trial(own, INSIDE, worlds=SLOPES, version=2) for own in (bases, benchmark, sensible, measured)
+    Trial(own, INSIDE, worlds=SLOPES, version=2)
+    for own in (select_bases, select_benchmark, select_sensible, select_measured)
 )
 
 
 @CLAIM.overall(all_of=("entropy.base", "cliches"))
-def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
+def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """Entropy and clichés, the two parts of the claim, together."""
     parts = {name: found[name] for name in ("entropy.base", "cliches", "entropy.without_nonsense")}
-    own = bases(evidence)
+    own = select_bases(evidence)
     counts = {"n_models": own["model_id"].nunique(), "n_groups": own["heritage"].nunique()}
-    words = {"parts": parts, "category": highest(rows(evidence))}
+    words = {"parts": parts, "category": find_highest_category(load_rows(evidence))}
     return Result(table=parts["cliches"].table, words=words, **counts)
 
 
 @CLAIM.finding("entropy.base", primary=POSITIVE, robustness=SLOPE, trial=BASES, views=OTHERS)
-def of_bases(evidence: Evidence) -> Result:
+def judge_bases(evidence: Evidence) -> Result:
     """Base models, one run each."""
-    own = bases(evidence)
-    return correlation(own, "base models").adding(
-        audit=entropies.correlation_audit(evidence, rows(evidence)),
-        words={"files": {name: follows(evidence, name) for name in (BENCHMARK, GPT2)}},
-        inference=slopes_inside_models(own, highest(one_each(evidence))),
+    own = select_bases(evidence)
+    return judge_correlation(own, "base models").adding(
+        audit=entropies.check_correlation(evidence, load_rows(evidence)),
+        words={"files": {name: check_derived(evidence, name) for name in (BENCHMARK, GPT2)}},
+        inference=fit_inner_slopes(own, find_highest_category(select_single_runs(evidence))),
     )
 
 
 @CLAIM.finding("entropy.benchmark", primary=POSITIVE, trial=FOUR)
-def of_benchmark(evidence: Evidence) -> Result:
+def judge_benchmark(evidence: Evidence) -> Result:
     """The four models of the benchmark."""
-    return correlation(benchmark(evidence), "the benchmark's models")
+    return judge_correlation(select_benchmark(evidence), "the benchmark's models")
 
 
 @CLAIM.finding("entropy.without_nonsense", primary=POSITIVE, trial=SENSIBLE, views=OTHERS)
-def without_category(evidence: Evidence) -> Result:
+def judge_sensible(evidence: Evidence) -> Result:
     """Base models without the category of the highest entropy."""
-    return correlation(
-        sensible(evidence), f"base models, without the category {highest(one_each(evidence))}"
+    return judge_correlation(
+        select_sensible(evidence),
+        f"base models, without the category {find_highest_category(select_single_runs(evidence))}",
     )
 
 
-def by_kind(evidence: Evidence) -> pd.DataFrame:
+def select_kinds(evidence: Evidence) -> pd.DataFrame:
     """Entropy of clichés and novel prompts, each averaged over models."""
     prompts = (
-        one_each(evidence).groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
+        select_single_runs(evidence)
+        .groupby(["prompt_id", "category"], as_index=False)["entropy"]
+        .mean()
     )
     two = prompts[prompts["category"].isin(["Cliche", "Novel"])].reset_index(drop=True)
     return two.assign(
@@ -204,29 +220,39 @@ def by_kind(evidence: Evidence) -> pd.DataFrame:
     )
 
 
-def apart(two: pd.DataFrame) -> Result:
+def estimate_difference(two: pd.DataFrame) -> Result:
     """Difference of the mean entropies."""
     cliche, novel = (two.loc[two["cliche"] == kind, "entropy"] for kind in (1.0, 0.0))
-    d = welch_difference(cliche, novel, log=False, seed=SEED)
+    d = estimate_welch_difference(cliche, novel, log=False, seed=SEED)
     difference = Estimate.of(d, f"{d.interval} over prompts, 95%", d.p_permutation)
     words = {"cliche": len(cliche), "novel": len(novel), "prompts": len(two)}
     return Result(quantities={APART_BY.name: difference}, words=words)
 
 
-def apart_at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`apart` of many studies."""
-    return {APART_BY.name: welch_differences(outcomes["entropy"], rows["cliche"].to_numpy() == 1)}
+def estimate_difference_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`estimate_difference` of many studies."""
+    return {
+        APART_BY.name: estimate_welch_differences(
+            outcomes["entropy"], rows["cliche"].to_numpy() == 1
+        )
+    }
 
 
-BY_KIND = worlds_of_slopes("entropy", "cliche", APART, ALIKE)
-KINDS = Trial(by_kind, OneByOne(apart, apart_at_once), "prompt_id", BY_KIND, "prompt")
+BY_KIND = build_slope_worlds("entropy", "cliche", APART, ALIKE)
+KINDS = Trial(
+    select_kinds,
+    OneByOne(estimate_difference, estimate_difference_many),
+    "prompt_id",
+    BY_KIND,
+    "prompt",
+)
 
 
 @CLAIM.finding("cliches", primary=Below(APART_BY.name, 0), robustness=LESS, trial=KINDS)
-def cliches(evidence: Evidence) -> Result:
+def judge_cliches(evidence: Evidence) -> Result:
     """Mean entropy of clichés against novel prompts, each prompt averaged over models."""
-    every = one_each(evidence)
-    two = by_kind(evidence)
+    every = select_single_runs(evidence)
+    two = select_kinds(evidence)
     prompts = every.groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
     two = two.assign(model_id=two["prompt_id"])
     fit = fit_line(
@@ -235,11 +261,11 @@ def cliches(evidence: Evidence) -> Result:
     every_prompt = prompts.assign(heritage="prompts")
     xlabel = "entropy in nats, one point per prompt, mean over models; tick: mean"
     shown = fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})
-    return apart(two).adding(
+    return estimate_difference(two).adding(
         n_models=every["model_id"].nunique(),
         n_groups=every["heritage"].nunique(),
         table=prompts.sort_values(["category", "prompt_id"], ignore_index=True),
-        draw=drawing(
+        draw=prepare_drawing(
             strip_by_group,
             every_prompt,
             value="entropy",
@@ -248,7 +274,7 @@ def cliches(evidence: Evidence) -> Result:
             xlabel=xlabel,
         ),
         inference=Inference(fit, tables={"prompts": shown}),
-        audit=entropies.cliche_audit(evidence, rows(evidence)),
+        audit=entropies.check_cliches(evidence, load_rows(evidence)),
     )
 
 
@@ -260,11 +286,11 @@ def cliches(evidence: Evidence) -> Result:
     needs=ENOUGH,
     trial=HERE,
 )
-def of_measured(evidence: Evidence) -> Result:
+def judge_measured(evidence: Evidence) -> Result:
     """Base models measured here, on the prompts that most of them have."""
-    own = measured(evidence)
-    return correlation(own, "models measured here").adding(
-        inference=slopes_inside_models(own, highest(own))
+    own = select_measured(evidence)
+    return judge_correlation(own, "models measured here").adding(
+        inference=fit_inner_slopes(own, find_highest_category(own))
     )
 
 

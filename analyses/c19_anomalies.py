@@ -26,24 +26,24 @@ from thermostats.claims.claim import (
 from thermostats.claims.finding import FittedModel
 from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
-from thermostats.claims.worlds import worlds_of_levels, worlds_of_line
+from thermostats.claims.worlds import build_level_worlds, build_line_worlds
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import one_sample
+from thermostats.modelling.classical.association import estimate_one_sample
 from thermostats.modelling.classical.many import (
     Many,
-    by_group,
-    correlations,
-    counted,
-    exponential,
-    means,
+    estimate_correlations,
+    estimate_means,
+    take_group_means,
+    transform_logs,
+    wrap_counts,
 )
 from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import (
-    drawing,
-    forest,
+    draw_forest,
+    draw_reference,
+    draw_scatter,
     log_axis,
-    reference,
-    scatter_labelled,
+    prepare_drawing,
     strip_by_group,
 )
 from thermostats.studies.delia2026 import gains_of_claims as anomalies
@@ -54,9 +54,9 @@ from thermostats.studies.delia2026.stated_facts import (
     GPT2,
     GPTJ,
     fit_last_gains,
-    published_or_set,
+    load_prompt_gains,
 )
-from thermostats.studies.nursery.study_rows import trained_unembeddings
+from thermostats.studies.nursery.study_rows import load_trained_unembeddings
 from thermostats.tables.schemas import NURSERY
 
 SEED = 19
@@ -92,15 +92,15 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def gains(evidence: Evidence) -> pd.DataFrame:
+def load_model_gains(evidence: Evidence) -> pd.DataFrame:
     """Last gains by prompt of the models that the explanations are about."""
-    return published_or_set(evidence, "last_gain", BENCHMARK, GPT2, GPTJ)
+    return load_prompt_gains(evidence, "last_gain", BENCHMARK, GPT2, GPTJ)
 
 
-def of(evidence: Evidence, column: str, value: str) -> pd.DataFrame:
+def select_gains(evidence: Evidence, column: str, value: str) -> pd.DataFrame:
     """Gains by prompt of one model, or of one file; of other sets of evidence of the family that
     the file is about."""
-    rows = gains(evidence)
+    rows = load_model_gains(evidence)
     if column == "source" and evidence.name != PUBLISHED:
         column = "family"
         value = FAMILIES[value]
@@ -112,9 +112,9 @@ def of(evidence: Evidence, column: str, value: str) -> pd.DataFrame:
 
 
 @CLAIM.overall(all_of=PARTS)
-def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
+def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The three explanations that the study keeps and its files allow to test."""
-    asked = gains(evidence.named(PUBLISHED))
+    asked = load_model_gains(evidence.named(PUBLISHED))
     asked = asked[~asked["model_id"].isin(anomalies.NOT_ASKED)]
     verdicts = {name: found[name].verdict for name in PARTS}
     table = pd.DataFrame(
@@ -129,7 +129,7 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     ]
     stand, fall = (list(verdicts.values()).count(verdict) for verdict in (SUPPORTED, AGAINST))
     xlabel = "last gain, one point per prompt; tick: mean"
-    draw = drawing(strip_by_group, asked, value="value", group="model_id", xlabel=xlabel)
+    draw = prepare_drawing(strip_by_group, asked, value="value", group="model_id", xlabel=xlabel)
     words = {
         "parts": len(PARTS),
         "stand": stand,
@@ -145,9 +145,9 @@ WEAK = Each("others", V("raw_factor") > TWOFOLD) & Each("others", V("divided_fac
 
 
 @CLAIM.finding("opt", primary=Decide(WEAK, Each("others", V("divided_factor") > TWOFOLD)))
-def opt(evidence: Evidence) -> Result:
+def judge_opt(evidence: Evidence) -> Result:
     """Does the norm of W_V account for OPT's small trace?"""
-    table = anomalies.traces_and_norms(evidence)
+    table = anomalies.collect_traces_and_norms(evidence)
     sound = ~table["sliced"]
     others = table[sound].drop(index=OPT)
     most = others.loc[others["raw_ratio"].idxmax()]
@@ -158,7 +158,7 @@ def opt(evidence: Evidence) -> Result:
         rows={"others": others},
         table=table.reset_index(),
         draw=partial(trace_by_norm, table=table, at=OPT),
-        audit=anomalies.opt_audit(evidence),
+        audit=anomalies.check_opt(evidence),
         words={
             "most": most,
             "others": len(others),
@@ -168,7 +168,7 @@ def opt(evidence: Evidence) -> Result:
     )
 
 
-def falling(x: pd.Series, y: pd.Series) -> Estimate:
+def measure_falling_correlation(x: pd.Series, y: pd.Series) -> Estimate:
     """Correlation with a one-sided p, exact for few models."""
     r = float(np.corrcoef(x, y)[0, 1])
     p = float(stats.pearsonr(x, y, alternative="less").pvalue)
@@ -181,23 +181,23 @@ def falling(x: pd.Series, y: pd.Series) -> Estimate:
     return Estimate(r, lower, upper, "Fisher-z confidence interval, 95%", p, "one-sided p-value")
 
 
-def correlated(table: pd.DataFrame) -> Result:
+def estimate_correlation(table: pd.DataFrame) -> Result:
     """Correlation of the log gain with the log norm."""
-    r = falling(table["log_norm"], table["log_gain"])
+    r = measure_falling_correlation(table["log_norm"], table["log_gain"])
     return Result.of(table, {"r": r, "models": Estimate(len(table))})
 
 
-def correlated_at_once(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`correlated` of many studies of more models than `MOST_EXACT`."""
+def estimate_correlation_many(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """`estimate_correlation` of many studies of more models than `MOST_EXACT`."""
     n = len(table)
     if n <= MOST_EXACT:
         raise UsageError("too few models", got=n, allowed=f"more than {MOST_EXACT}")
-    found = correlations(table["log_norm"].to_numpy(np.float64), outcomes["log_gain"])
+    found = estimate_correlations(table["log_norm"].to_numpy(np.float64), outcomes["log_gain"])
     t = found.estimate * np.sqrt((n - 2) / (1 - found.estimate**2))
-    return {"r": replace(found, p=stats.t.cdf(t, n - 2)), "models": counted(np.full(len(t), n))}
+    return {"r": replace(found, p=stats.t.cdf(t, n - 2)), "models": wrap_counts(np.full(len(t), n))}
 
 
-def line(table: pd.DataFrame, source: str) -> Inference:
+def fit_norm_line(table: pd.DataFrame, source: str) -> Inference:
     """The line of the same."""
     fit = None
     if len(table) >= LEAST_LINE:
@@ -205,47 +205,53 @@ def line(table: pd.DataFrame, source: str) -> Inference:
     return Inference(fit, tables=("rows",))
 
 
-def with_logs(table: pd.DataFrame) -> pd.DataFrame:
+def add_logs(table: pd.DataFrame) -> pd.DataFrame:
     """Published unembeddings with logs of their norm and of the gain that the file multiplies."""
     shown = table.reset_index()
     norm, gain = (np.log(shown[name].astype(float)) for name in ("spectral_norm", "gain_stated"))
     return shown.assign(log_norm=norm, log_gain=gain)
 
 
-def of_files(evidence: Evidence) -> pd.DataFrame:
+def load_published(evidence: Evidence) -> pd.DataFrame:
     """Models with a published unembedding."""
-    return with_logs(anomalies.unembeddings(evidence, gains(evidence)))
+    return add_logs(anomalies.collect_unembeddings(evidence, load_model_gains(evidence)))
 
 
-def of_training(evidence: Evidence) -> pd.DataFrame:
+def load_trained(evidence: Evidence) -> pd.DataFrame:
     """Comparable models trained here."""
-    return ENOUGH.of(trained_unembeddings(evidence))
+    return ENOUGH.of(load_trained_unembeddings(evidence))
 
 
-LINES = worlds_of_line("log_gain", "log_norm", CLEAR)
+LINES = build_line_worlds("log_gain", "log_norm", CLEAR)
 ON_NORM = partial(Trial, worlds=LINES)
 
 
 @CLAIM.finding(
-    "unembedding", primary=NEGATIVE, robustness=FALLS, trial=ON_NORM(of_files, OneByOne(correlated))
+    "unembedding",
+    primary=NEGATIVE,
+    robustness=FALLS,
+    trial=ON_NORM(load_published, OneByOne(estimate_correlation)),
 )
-def unembedding(evidence: Evidence) -> Result:
+def judge_unembedding(evidence: Evidence) -> Result:
     """Do models with a small last gain have a large unembedding?"""
-    table = anomalies.unembeddings(evidence, gains(evidence))
-    shown = with_logs(table)
+    table = anomalies.collect_unembeddings(evidence, load_model_gains(evidence))
+    shown = add_logs(table)
     words = {
         "enough": len(table) >= LEAST,
         "least": LEAST_LINE,
-        "follows": anomalies.follows(evidence, LLAMA_FILE),
+        "follows": anomalies.check_derived(evidence, LLAMA_FILE),
         "lacking": list(table.index[table["last_gain_measured"].isna()]),
     }
-    audit = anomalies.projector_audit(evidence, table)
-    return correlated(shown).adding(
-        table=table.reset_index(), audit=audit, words=words, inference=line(shown, LLAMA_FILE)
+    audit = anomalies.check_projector(evidence, table)
+    return estimate_correlation(shown).adding(
+        table=table.reset_index(),
+        audit=audit,
+        words=words,
+        inference=fit_norm_line(shown, LLAMA_FILE),
     )
 
 
-def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
+def estimate_mean_gains(own: pd.DataFrame, name: str = "last gain") -> Result:
     """Geometric mean last gain of every model over its categories of prompts; the largest heads the
     finding.
 
@@ -254,7 +260,9 @@ def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
     """
     rows = []
     for (model, heritage), r in own.groupby(["model_id", "heritage"]):
-        d = one_sample(np.exp(r["log_gain"]), groups=r["category"], against=1, log=True, seed=SEED)
+        d = estimate_one_sample(
+            np.exp(r["log_gain"]), groups=r["category"], against=1, log=True, seed=SEED
+        )
         below = float(stats.t.cdf(d.statistic, d.df))
         rows.append((model, heritage, d.ratio, d.ratio_lower, d.ratio_upper, below, len(r)))
     columns = ["model_id", "heritage", "estimate", "lower", "upper", "p", "n"]
@@ -268,24 +276,24 @@ def by_prompts(own: pd.DataFrame, name: str = "last gain") -> Result:
     return Result.of(table, {name: gain}, rows={"models": shown}, table=table.drop(columns="n"))
 
 
-def prompts_at_once(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`by_prompts` of many studies."""
+def estimate_mean_gains_many(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """`estimate_mean_gains` of many studies."""
     models = []
     for _, r in own.assign(place=np.arange(len(own))).groupby(["model_id", "heritage"]):
-        logs = by_group(outcomes["log_gain"][:, r["place"]], r["category"])
+        logs = take_group_means(outcomes["log_gain"][:, r["place"]], r["category"])
         if logs.shape[1] < LEAST_CATEGORIES:
             raise UsageError(
                 "too few categories", got=logs.shape[1], allowed=f"{LEAST_CATEGORIES} or more"
             )
-        models.append(exponential(means(logs)))
+        models.append(transform_logs(estimate_means(logs)))
     worst = np.argmax([each.estimate for each in models], axis=0)
     at = {part: np.choose(worst, [getattr(each, part) for each in models]) for part in PARTS_OF}
     return {"last gain": Many(**at), "models": [{"last gain": each} for each in models]}
 
 
-def mean_gains(own: pd.DataFrame) -> Result:
-    """`by_prompts` with the fit to the same gains."""
-    found = by_prompts(own)
+def judge_mean_gains(own: pd.DataFrame) -> Result:
+    """`estimate_mean_gains` with the fit to the same gains."""
+    found = estimate_mean_gains(own)
     fit = fit_last_gains(own, scale=SCALE, seed=SEED)
     table = found.rows["models"]
     worst = table.iloc[-1]
@@ -299,14 +307,16 @@ def mean_gains(own: pd.DataFrame) -> Result:
     return found.adding(inference=Inference(fit, tables=("means",)), words=words)
 
 
-of_llama, of_mistral = (partial(of, column="model_id", value=model) for model in (LLAMA, MISTRAL))
+of_llama, of_mistral = (
+    partial(select_gains, column="model_id", value=model) for model in (LLAMA, MISTRAL)
+)
 LOG = float(np.log(MARGIN))
-SMALLER = worlds_of_levels("log_gain", float(np.log(SMALL)), 0.0)
-UNCHANGED = worlds_of_levels("log_gain", 0.0, LOG, others={"smaller": -LOG})
+SMALLER = build_level_worlds("log_gain", float(np.log(SMALL)), 0.0)
+UNCHANGED = build_level_worlds("log_gain", 0.0, LOG, others={"smaller": -LOG})
 SMALL_OF, UNCHANGED_OF = (
     partial(
         Trial,
-        test=OneByOne(by_prompts, prompts_at_once),
+        test=OneByOne(estimate_mean_gains, estimate_mean_gains_many),
         unit="category",
         worlds=worlds,
         larger="prompt",
@@ -321,23 +331,23 @@ ALL_DAMPEN = EveryRow(Below("last gain", 1), "models")
 @CLAIM.finding(
     "llama", primary=Below("last gain", 1), robustness=DAMPENS, trial=SMALL_OF(of_llama), views=VIEW
 )
-def llama(evidence: Evidence) -> Result:
+def judge_llama(evidence: Evidence) -> Result:
     """Does LLaMA's last block dampen at all?"""
     own = of_llama(evidence)
-    audit, normed = anomalies.llama_audit(evidence, float(np.exp(np.log(own["value"]).mean())))
-    return mean_gains(own).adding(table=None, audit=audit, words={"normed": normed})
+    audit, normed = anomalies.check_llama(evidence, float(np.exp(np.log(own["value"]).mean())))
+    return judge_mean_gains(own).adding(table=None, audit=audit, words={"normed": normed})
 
 
-def dampens(evidence: Evidence, source: str) -> Result:
+def judge_dampening(evidence: Evidence, source: str) -> Result:
     """Do the models of one file dampen, as the explanation predicts?"""
-    own = of(evidence, "source", source)
-    found = mean_gains(own)
+    own = select_gains(evidence, "source", source)
+    found = judge_mean_gains(own)
     xlabel = "last gain, geometric mean over prompts"
-    draw = drawing(
-        forest, found.table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel
+    draw = prepare_drawing(
+        draw_forest, found.table, label="model_id", heritage="heritage", null=1.0, xlabel=xlabel
     )
     audit = anomalies.test_audit(evidence, own, source)
-    follows = anomalies.follows(evidence, source)
+    follows = anomalies.check_derived(evidence, source)
     return found.adding(draw=draw, audit=audit, words={"follows": follows})
 
 
@@ -345,11 +355,11 @@ for explanation, file in (
     ("layer_norm", GPT2),
     ("parallel_block", GPTJ),
 ):  # both are rejected by the study itself
-    trial = SMALL_OF(partial(of, column="source", value=file))
+    trial = SMALL_OF(partial(select_gains, column="source", value=file))
     declare = CLAIM.finding(
         explanation, primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=trial, views=VIEW
     )
-    declare(partial(dampens, source=file))
+    declare(partial(judge_dampening, source=file))
 
 
 SILENT = Posterior(
@@ -364,9 +374,9 @@ SILENT = Posterior(
     trial=UNCHANGED_OF(of_mistral),
     views=VIEW,
 )
-def silent_exit(evidence: Evidence) -> Result:
+def judge_silent_exit(evidence: Evidence) -> Result:
     """Does Mistral's last block leave the norm of the stream as it is?"""
-    found = mean_gains(of_mistral(evidence))
+    found = judge_mean_gains(of_mistral(evidence))
     without_p = {"last gain": replace(found.headline, p=None)}
     return found.adding(quantities=without_p, table=None, words={"margin": MARGIN})
 
@@ -377,12 +387,12 @@ def silent_exit(evidence: Evidence) -> Result:
     robustness=FALLS,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=ON_NORM(of_training, OneByOne(correlated, correlated_at_once)),
+    trial=ON_NORM(load_trained, OneByOne(estimate_correlation, estimate_correlation_many)),
 )
-def unembedding_trained(evidence: Evidence) -> Result:
+def judge_trained_unembedding(evidence: Evidence) -> Result:
     """Does the last gain fall with the norm of the unembedding in the models trained here, all of
     them measured?"""
-    table = of_training(evidence)
+    table = load_trained(evidence)
     tied = table["tied"].astype(str).eq("True")
     groups = {"tied to the embedding": table[tied], "of its own": table[~tied]}
     known = {
@@ -392,16 +402,16 @@ def unembedding_trained(evidence: Evidence) -> Result:
     }
 
     def draw(axes: Axes) -> None:
-        reference(axes, 1.0)
-        scatter_labelled(table, axes, x="spectral_norm", y="last_gain", labels=False)
+        draw_reference(axes, 1.0)
+        draw_scatter(table, axes, x="spectral_norm", y="last_gain", labels=False)
         axes.set(xlabel="spectral norm of the unembedding", ylabel="last gain")
         log_axis(axes, "x")
         log_axis(axes, "y")
 
     shown = table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]]
     words = {"by_tie": list(known.items())}
-    return correlated(table).adding(
-        table=shown, draw=draw, words=words, inference=line(table, NURSERY)
+    return estimate_correlation(table).adding(
+        table=shown, draw=draw, words=words, inference=fit_norm_line(table, NURSERY)
     )
 
 

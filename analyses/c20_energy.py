@@ -7,17 +7,17 @@ import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.rule import Always, Each, Gate, Posterior, V
-from thermostats.claims.worlds import worlds_of_mean
+from thermostats.claims.worlds import build_mean_worlds
 from thermostats.modelling.shares import fit_share
-from thermostats.studies.delia2026.curves import net_amplification
+from thermostats.studies.delia2026.curves import draw_net_amplification
 from thermostats.studies.delia2026.gains_of_claims import (
     BELOW,
-    amplification,
+    check_product,
     declare_amplifying,
-    product_audit,
-    published_product,
+    load_published_product,
+    measure_amplification,
 )
-from thermostats.tables.labels import having
+from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import model_rows
 
 SEED = 20
@@ -33,7 +33,7 @@ MOST = Posterior("share > 0.5", draws=V("share") > 0.5, refuted=AMPLIFY.against)
 CLAIM = Claim.read(__file__)
 
 
-def logs(table: pd.DataFrame) -> pd.DataFrame:
+def add_log_amplification(table: pd.DataFrame) -> pd.DataFrame:
     """Comparable models with the log amplification and half its interval; without prompts a product
     counts as exact."""
     half = (
@@ -48,34 +48,34 @@ def logs(table: pd.DataFrame) -> pd.DataFrame:
 SHARE = declare_amplifying(MODELS)
 
 
-def of_models(evidence: Evidence) -> pd.DataFrame:
+def load_models(evidence: Evidence) -> pd.DataFrame:
     """Models over the blocks after the first."""
     if evidence.name != PUBLISHED:
-        rows = having(model_rows(evidence, "total_amplification"), "heritage")
+        rows = drop_unlabelled(model_rows(evidence, "total_amplification"), "heritage")
         half = (rows["upper"] / rows["gain"] - 1).fillna(0.0)
         return rows.assign(log=rows["log_gain"], half=half)
-    return logs(amplification(evidence, seed=SEED))
+    return add_log_amplification(measure_amplification(evidence, seed=SEED))
 
 
-def of_products(evidence: Evidence) -> pd.DataFrame:
+def load_products(evidence: Evidence) -> pd.DataFrame:
     """The study's products."""
-    return logs(published_product(evidence))
+    return add_log_amplification(load_published_product(evidence))
 
 
-WORLDS = worlds_of_mean("log", STATED, 0.0, APART)
+WORLDS = build_mean_worlds("log", STATED, 0.0, APART)
 
 
 @CLAIM.finding(
     "families",
     primary=AMPLIFY,
     robustness=MOST,
-    trial=Trial(of_models, SHARE, "", WORLDS),
+    trial=Trial(load_models, SHARE, "", WORLDS),
     views=Views(models=4),
 )
-def families(evidence: Evidence) -> Result:
+def judge_families(evidence: Evidence) -> Result:
     """Does every family amplify over the blocks after the first?"""
-    table = amplification(evidence, seed=SEED)
-    found = SHARE(logs(table))
+    table = measure_amplification(evidence, seed=SEED)
+    found = SHARE(add_log_amplification(table))
     fair = found.rows[MODELS]
     by_family = found.rows["families"]
     rows = by_family.assign(model_id=by_family["family"])
@@ -83,7 +83,7 @@ def families(evidence: Evidence) -> Result:
     shown = fair.assign(least=fair.groupby("family")["amplification"].transform("min")).sort_values(
         "least"
     )
-    draw = net_amplification(shown, "net amplification, blocks after the first", "family")
+    draw = draw_net_amplification(shown, "net amplification, blocks after the first", "family")
     words = {
         "shown": shown,
         "left_out": list(table.loc[~table["comparable"], "model_id"]),
@@ -95,18 +95,22 @@ def families(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("with_input_and_norm", primary=AMPLIFY, trial=Trial(of_products, SHARE, "", WORLDS))
-def with_input_and_norm(evidence: Evidence) -> Result:
+@CLAIM.finding(
+    "with_input_and_norm", primary=AMPLIFY, trial=Trial(load_products, SHARE, "", WORLDS)
+)
+def judge_product(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""
-    table = published_product(evidence)
+    table = load_published_product(evidence)
     shown = table.assign(lower=table["without_block_1"], upper=table["amplification"])
-    draw = net_amplification(shown, "product of all gains (point), without block 1 (end of bar)")
+    draw = draw_net_amplification(
+        shown, "product of all gains (point), without block 1 (end of bar)"
+    )
     words = {
         "first": float((np.log(table["of_block_1"]) / np.log(table["amplification"])).median()),
         "smallest": table.loc[table["blocks_2_to_before_last"].idxmin()],
     }
-    return SHARE(logs(table)).adding(
-        table=table, draw=draw, words=words, audit=product_audit(evidence, table)
+    return SHARE(add_log_amplification(table)).adding(
+        table=table, draw=draw, words=words, audit=check_product(evidence, table)
     )
 
 

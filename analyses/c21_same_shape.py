@@ -23,21 +23,21 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.rule import Decide, Posterior, V
-from thermostats.claims.worlds import TOTAL, worlds_of_shift
+from thermostats.claims.worlds import TOTAL, build_shift_worlds
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.matched import (
     BELOW,
     CELL,
     SHAPE,
     Cells,
-    false_rate,
+    estimate_ratio,
+    estimate_ratios,
     fit_matched,
-    permuted,
-    ratio_of_cells,
-    ratios_of_cells,
+    run_permutations,
+    simulate_false_rate,
 )
-from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, gains
-from thermostats.tables.labels import having
+from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, load_gains
+from thermostats.tables.labels import drop_unlabelled
 
 ALPHA = 0.05
 SEED = 21
@@ -57,13 +57,13 @@ GAINS = (
 )
 CLAIM = Claim.read(__file__)
 
-models = CLAIM.shared(gains)
+models = CLAIM.shared(load_gains)
 
 
-def matched(evidence: Evidence, gain: Case) -> pd.DataFrame:
+def match_shapes(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """Comparable models of shapes that EleutherAI and others built, with the log of a gain."""
     every = models(evidence).dropna(subset=[gain.column, *SHAPE])
-    rows = having(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
+    rows = drop_unlabelled(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
     cell = rows[list(SHAPE)].astype(int).astype(str).agg(" × ".join, axis=1)
     logs = np.log(rows[gain.column].astype(float))
     rows = rows.assign(**{CELL: cell}, focal=rows["heritage"] == FOCAL, log_outcome=logs)
@@ -71,39 +71,43 @@ def matched(evidence: Evidence, gain: Case) -> pd.DataFrame:
     return rows[both].sort_values([*SHAPE, "focal"], kind="stable", ignore_index=True)
 
 
-def cells_of(rows: pd.DataFrame) -> Cells:
+def build_cells(rows: pd.DataFrame) -> Cells:
     """Shapes, sides and families of the rows."""
     cell, family = (pd.factorize(rows[name], sort=True)[0] for name in (CELL, "family"))
     return Cells(cell=cell, side=rows["focal"].to_numpy(bool), group=family)
 
 
-def within_shapes(rows: pd.DataFrame) -> Result:
+def compare_shapes(rows: pd.DataFrame) -> Result:
     """Mean over shapes of the log ratio of geometric means; p: families moved whole that lie as far
     to that side."""
-    cells = cells_of(rows)
+    cells = build_cells(rows)
     y = rows["log_outcome"].to_numpy(np.float64)
-    r = ratio_of_cells(y, cells, seed=SEED)
-    p = r.groups.p_below if r.estimate < 0 else permuted(-y, cells, cells.of_groups(SEED)).p_below
+    r = estimate_ratio(y, cells, seed=SEED)
+    p = (
+        r.groups.p_below
+        if r.estimate < 0
+        else run_permutations(-y, cells, cells.of_groups(SEED)).p_below
+    )
     ratio = Estimate(r.ratio, r.ratio_lower, r.ratio_upper, INTERVAL, p, "one-sided p-value")
     return Result.of(rows, {RATIO.name: ratio}, table=None, words={"test": r})
 
 
-def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+def compare_shapes_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """The same of many studies."""
-    return {RATIO.name: ratios_of_cells(outcomes["log_outcome"], cells_of(rows), seed=SEED)}
+    return {RATIO.name: estimate_ratios(outcomes["log_outcome"], build_cells(rows), seed=SEED)}
 
 
 TRIAL = Trial(
-    matched,
-    OneByOne(within_shapes, at_once),
+    match_shapes,
+    OneByOne(compare_shapes, compare_shapes_many),
     CELL,
-    worlds_of_shift("log_outcome", float(np.log(STATED)), TOTAL, by="focal", group="family"),
+    build_shift_worlds("log_outcome", float(np.log(STATED)), TOTAL, by="focal", group="family"),
     within=CELL,
 )
 VIEWS = partial(Views, models=6, groups=2, including=(FOCAL,))
 
 
-def sides(rows: pd.DataFrame) -> dict[str, Any]:
+def count_sides(rows: pd.DataFrame) -> dict[str, Any]:
     """Shapes, pairs of EleutherAI's and another's model, and how many lie on opposite sides of
     1."""
     cells = [(part[part["focal"]], part[~part["focal"]]) for _, part in rows.groupby(CELL)]
@@ -121,11 +125,11 @@ def sides(rows: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def of_models(rows: pd.DataFrame, *, families: float, residual: float) -> float:
+def simulate_false_alarms(rows: pd.DataFrame, *, families: float, residual: float) -> float:
     """How often models moved within their shapes would say at 5% that labs differ, were only
     families unlike."""
-    cells = cells_of(rows)
-    return false_rate(cells, cells.of_units(SEED), group_sd=families, unit_sd=residual)
+    cells = build_cells(rows)
+    return simulate_false_rate(cells, cells.of_units(SEED), group_sd=families, unit_sd=residual)
 
 
 @CLAIM.finding(
@@ -136,23 +140,25 @@ def of_models(rows: pd.DataFrame, *, families: float, residual: float) -> float:
     trial=TRIAL,
     views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)),
 )
-def penultimate(evidence: Evidence, gain: Case) -> Result:
+def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain: families moved whole decide; models moved within shapes and the fit are
     shown."""
-    rows = matched(evidence, gain)
+    rows = match_shapes(evidence, gain)
     fit = fit_matched(rows, gain.column, focal=FOCAL, sources=[PYTHIA, HUNT], seed=SEED)
     spread = {
         name: float(np.median(fit.quantities[f"{name}_sd"])) for name in ("family", "residual")
     }
     columns = ["model_id", "heritage", "family", CELL, "gain", "lower", "upper"]
-    return within_shapes(rows).adding(
+    return compare_shapes(rows).adding(
         table=rows[columns],
         draw=lambda axes: fit.plot("cells", axes),
         inference=Inference(fit, tables=("cells", "permutation")),
         words={
-            **sides(rows),
+            **count_sides(rows),
             "spread": spread,
-            "errs": of_models(rows, families=spread["family"], residual=spread["residual"]),
+            "errs": simulate_false_alarms(
+                rows, families=spread["family"], residual=spread["residual"]
+            ),
         },
     )
 
@@ -165,10 +171,10 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     evidence=POOLED,
     views=VIEWS(sets=(PUBLISHED, EXTERNAL, MEASURED)),
 )
-def over_all_blocks(evidence: Evidence, gain: Case) -> Result:
+def judge_all_blocks(evidence: Evidence, gain: Case) -> Result:
     """The mean gain per block, of all evidence first."""
-    rows = matched(evidence, gain)
-    return within_shapes(rows).adding(words=sides(rows))
+    rows = match_shapes(evidence, gain)
+    return compare_shapes(rows).adding(words=count_sides(rows))
 
 
 if __name__ == "__main__":

@@ -28,15 +28,15 @@ from thermostats.claims.worlds import (
     Outcomes,
     World,
     Worlds,
-    along,
-    worlds_of_mean,
-    worlds_of_shift,
+    build_errors,
+    build_mean_worlds,
+    build_shift_worlds,
 )
-from thermostats.formatting import declared
-from thermostats.modelling.classical.many import Many, differences, means
-from thermostats.plots.general import drawing, lines_by_layer
-from thermostats.studies.delia2026.stated_facts import FOCAL, gains
-from thermostats.tables.labels import having
+from thermostats.formatting import format_declared
+from thermostats.modelling.classical.many import Many, estimate_differences, estimate_means
+from thermostats.plots.general import draw_lines_by_layer, prepare_drawing
+from thermostats.studies.delia2026.stated_facts import FOCAL, load_gains
+from thermostats.tables.labels import drop_unlabelled
 
 SEED = 22
 EVERY, HALF = 1.0, 0.5
@@ -67,15 +67,15 @@ AT = tuple(f"block L − {k}" for k in range(1, BLOCKS + 1))
 """Columns: log gain of a block by its distance from the end, the penultimate one first."""
 CLAIM = Claim.read(__file__)
 
-models = CLAIM.shared(gains)
+models = CLAIM.shared(load_gains)
 
 
 @CLAIM.shared
-def by_block(evidence: Evidence) -> pd.DataFrame:
+def load_block_gains(evidence: Evidence) -> pd.DataFrame:
     """Gains of blocks 2 to L − 1 of comparable models, a row each: means over prompts, of models
     that lack none."""
     every = models(evidence)
-    rows = having(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
+    rows = drop_unlabelled(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
     layers = evidence.table("layers", position="last")
     layers = layers[layers["run_id"].isin(rows["run_id"]) & (layers["gain_block"] > 0)]
     averaged = (
@@ -99,7 +99,7 @@ def by_block(evidence: Evidence) -> pd.DataFrame:
     return blocks[whole].assign(focal=lambda t: t["heritage"] == FOCAL).reset_index(drop=True)
 
 
-def of_models(blocks: pd.DataFrame) -> pd.DataFrame:
+def summarise_models(blocks: pd.DataFrame) -> pd.DataFrame:
     """One row a model: how many of its blocks there are and lie below 1, their share, and its
     penultimate gain."""
     named = ["model_id", "heritage", "family", "source", "n_layers", "focal"]
@@ -113,60 +113,67 @@ def of_models(blocks: pd.DataFrame) -> pd.DataFrame:
     return rows.astype({"share": float})
 
 
-def shares(evidence: Evidence) -> pd.DataFrame:
+def select_shares(evidence: Evidence) -> pd.DataFrame:
     """The rows on which the first rule decides."""
-    return of_models(by_block(evidence))
+    return summarise_models(load_block_gains(evidence))
 
 
-def contrast(rows: pd.DataFrame, values: np.ndarray, name: str) -> dict[str, Many]:
+def compare_labs(rows: pd.DataFrame, values: np.ndarray, name: str) -> dict[str, Many]:
     """Mean over EleutherAI's families less the mean over the others', of values study × row."""
-    return {name: differences(values, rows["focal"].to_numpy(bool), rows["family"], seed=SEED)}
+    return {
+        name: estimate_differences(values, rows["focal"].to_numpy(bool), rows["family"], seed=SEED)
+    }
 
 
-def by_share(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+def compare_shares(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Difference between EleutherAI and the others in the share of a model's blocks below 1."""
-    return contrast(rows, outcomes["share"], SHARE.name)
+    return compare_labs(rows, outcomes["share"], SHARE.name)
 
 
-def dampening(evidence: Evidence) -> pd.DataFrame:
+def select_dampening(evidence: Evidence) -> pd.DataFrame:
     """Models whose penultimate gain is below 1."""
-    rows = shares(evidence)
+    rows = select_shares(evidence)
     return rows[rows["penultimate"] < 0].reset_index(drop=True)
 
 
-def mean_share(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+def estimate_mean_share(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Mean over models of the share of blocks below 1; raises TooFew below `LEAST` models."""
     if len(rows) < LEAST:
         raise TooFew(Result.of(rows))
-    return {OF_BLOCKS.name: means(outcomes["share"], HALF)}
+    return {OF_BLOCKS.name: estimate_means(outcomes["share"], HALF)}
 
 
-MEAN = Test(mean_share, ("share",), "95% t interval over models")
-DIFFERENCE = Test(by_share, ("share",), INTERVAL, MOVED)
+MEAN = Test(estimate_mean_share, ("share",), "95% t interval over models")
+DIFFERENCE = Test(compare_shares, ("share",), INTERVAL, MOVED)
 BESIDE = (POOLED, EXTERNAL, MEASURED)
 """The controlled study is of one lab."""
 VIEWS = Views(models=6, groups=2, including=(FOCAL,), sets=BESIDE)
-DAMPENING = Trial(dampening, MEAN, "model_id", worlds_of_mean("share", EVERY, 0.0, TOTAL, "family"))
+DAMPENING = Trial(
+    select_dampening, MEAN, "model_id", build_mean_worlds("share", EVERY, 0.0, TOTAL, "family")
+)
 SHARES = Trial(
-    shares, DIFFERENCE, "family", worlds_of_shift("share", EVERY, TOTAL, by="focal", group="family")
+    select_shares,
+    DIFFERENCE,
+    "family",
+    build_shift_worlds("share", EVERY, TOTAL, by="focal", group="family"),
 )
 
 
 @CLAIM.finding(
     "dampening", primary=MOST_BLOCKS, trial=DAMPENING, views=Views(models=LEAST, sets=BESIDE)
 )
-def of_dampening_models(evidence: Evidence) -> Result:
+def judge_dampening_models(evidence: Evidence) -> Result:
     """Whether most blocks of a model lie below 1 whose penultimate one does."""
-    rows = dampening(evidence)
+    rows = select_dampening(evidence)
     shown = rows.drop(columns=["focal", "source"]).assign(penultimate=np.exp(rows["penultimate"]))
-    return MEAN(rows).adding(table=shown, words=counts(rows))
+    return MEAN(rows).adding(table=shown, words=count_blocks(rows))
 
 
 @CLAIM.finding("every_layer", primary=MOSTLY, trial=SHARES, views=VIEWS)
-def every_layer(evidence: Evidence) -> Result:
+def judge_every_layer(evidence: Evidence) -> Result:
     """Whether blocks of EleutherAI's models lie below 1 that do not in others."""
-    blocks = by_block(evidence)
-    rows = of_models(blocks)
+    blocks = load_block_gains(evidence)
+    rows = summarise_models(blocks)
     shown = blocks.assign(
         gain=np.exp(blocks["log_gain"]), blocks_before_the_last=blocks["layer"] - blocks["n_layers"]
     )
@@ -175,14 +182,17 @@ def every_layer(evidence: Evidence) -> Result:
         table=rows.drop(columns=["focal", "source"]).assign(
             penultimate=np.exp(rows["penultimate"])
         ),
-        draw=drawing(
-            lines_by_layer, shown, y="gain", x="blocks_before_the_last", null=1.0, by="labs"
+        draw=prepare_drawing(
+            draw_lines_by_layer, shown, y="gain", x="blocks_before_the_last", null=1.0, by="labs"
         ),
-        words={"own": counts(rows[rows["focal"]]), "others": counts(rows[~rows["focal"]])},
+        words={
+            "own": count_blocks(rows[rows["focal"]]),
+            "others": count_blocks(rows[~rows["focal"]]),
+        },
     )
 
 
-def counts(rows: pd.DataFrame) -> dict[str, int]:
+def count_blocks(rows: pd.DataFrame) -> dict[str, int]:
     """Models, their blocks, and how many of these lie below 1."""
     return {
         "models": len(rows),
@@ -191,17 +201,17 @@ def counts(rows: pd.DataFrame) -> dict[str, int]:
     }
 
 
-def at_the_end(evidence: Evidence) -> pd.DataFrame:
+def select_last_blocks(evidence: Evidence) -> pd.DataFrame:
     """One row a model of enough blocks: log gains of the `BLOCKS` before the last one, by distance
     from the end."""
-    blocks = by_block(evidence)
+    blocks = load_block_gains(evidence)
     placed = blocks.assign(at=blocks["n_layers"] - blocks["layer"])
     wide = placed[placed["at"] <= BLOCKS].pivot(index="model_id", columns="at", values="log_gain")
     wide = wide.reindex(columns=range(1, BLOCKS + 1)).set_axis(list(AT), axis=1).dropna()
-    return of_models(blocks).merge(wide.reset_index(), on="model_id")
+    return summarise_models(blocks).merge(wide.reset_index(), on="model_id")
 
 
-def step(profile: np.ndarray) -> np.ndarray:
+def find_step(profile: np.ndarray) -> np.ndarray:
     """Blocks K of the step that fits differences d_1 … d_n best: d̄ up to block K and 0 beyond,
     least squares.
 
@@ -212,7 +222,7 @@ def step(profile: np.ndarray) -> np.ndarray:
     )
 
 
-def depth(rows: pd.DataFrame) -> Estimate:
+def estimate_depth(rows: pd.DataFrame) -> Estimate:
     """Blocks from the end within which labs differ; interval: families drawn anew on each side."""
     means = rows.groupby(["focal", "family"])[list(AT)].mean()
     rng = np.random.default_rng(SEED)
@@ -221,32 +231,32 @@ def depth(rows: pd.DataFrame) -> Estimate:
         side[rng.integers(len(side), size=(RESAMPLES, len(side)))].mean(axis=1) for side in sides
     ]
     ends = np.quantile(
-        step(drawn[0] - drawn[1]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf"
+        find_step(drawn[0] - drawn[1]), [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf"
     )
-    value = int(step(sides[0].mean(axis=0) - sides[1].mean(axis=0)))
+    value = int(find_step(sides[0].mean(axis=0) - sides[1].mean(axis=0)))
     return Estimate(value, float(ends[0]), float(ends[1]), "95% bootstrap interval over families")
 
 
-def earlier_less_half(values: Mapping[str, Any]) -> np.ndarray:
+def measure_earlier_excess(values: Mapping[str, Any]) -> np.ndarray:
     """Mean log gain of the earlier blocks less half of the penultimate one's."""
     earlier = np.mean([np.asarray(values[name], np.float64) for name in AT[1:]], axis=0)
     return np.asarray(earlier - np.asarray(values[AT[0]], np.float64) / 2)
 
 
-def by_distance(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+def compare_distances(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Whether earlier blocks have more than half of the penultimate one's difference."""
-    return contrast(rows, earlier_less_half(outcomes), EARLIER.name)
+    return compare_labs(rows, measure_earlier_excess(outcomes), EARLIER.name)
 
 
 def describe_distance(rows: pd.DataFrame, result: Result) -> Result:
     """The result headed by the depth within which labs differ."""
-    return result.adding(quantities={DEPTH.name: depth(rows), **result.quantities})
+    return result.adding(quantities={DEPTH.name: estimate_depth(rows), **result.quantities})
 
 
-DISTANCE = Test(by_distance, AT, INTERVAL, MOVED, describe_distance)
+DISTANCE = Test(compare_distances, AT, INTERVAL, MOVED, describe_distance)
 
 
-def of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
+def simulate_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outcomes:
     """The penultimate block lowered by as much as stated where the lab is EleutherAI, earlier ones
     by a part of it.
 
@@ -258,30 +268,34 @@ def of_blocks(part: float, rows: pd.DataFrame, noise: Noise, _: Random) -> Outco
     return {name: lowered * (1.0 if name == AT[0] else part) + errors[name] for name in AT}
 
 
-AT_REST, BOX = along("focal", ordered=False, group="family")
+AT_REST, BOX = build_errors("focal", ordered=False, group="family")
 
 
-def profiles(part: float, *, kind: str, **nuisances: Any) -> World:
+def build_profile_world(part: float, *, kind: str, **nuisances: Any) -> World:
     """The world of a part; in a sample without end the earlier blocks have (part − 1/2) log
     `STATED`."""
     errors = replace(AT_REST, kind=kind, **nuisances)
     words = (
-        f"earlier blocks with a part {declared(part)} of the penultimate one's difference, "
+        f"earlier blocks with a part {format_declared(part)} of the penultimate one's difference, "
         f"{errors.words}"
     )
     large = Result(quantities={EARLIER.name: Estimate((part - 0.5) * float(np.log(STATED)))})
-    return World(words, partial(of_blocks, part), errors, large)
+    return World(words, partial(simulate_blocks, part), errors, large)
 
 
 PROFILES = Trial(
-    at_the_end, DISTANCE, "family", Worlds(profiles, claimed=1.0, null=0.0, box=BOX), version=2
+    select_last_blocks,
+    DISTANCE,
+    "family",
+    Worlds(build_profile_world, claimed=1.0, null=0.0, box=BOX),
+    version=2,
 )
 
 
 @CLAIM.finding("from_the_end", primary=ALIKE, trial=PROFILES, views=VIEWS)
-def from_the_end(evidence: Evidence) -> Result:
+def judge_end_distance(evidence: Evidence) -> Result:
     """Within how many blocks from the end labs differ."""
-    rows = at_the_end(evidence)
+    rows = select_last_blocks(evidence)
     families = rows.groupby(["focal", "family"])[list(AT)].mean()
     sides = families.groupby(level="focal").mean()
     ratios = np.exp(sides.loc[True] - sides.loc[False])

@@ -22,11 +22,11 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.rule import Decide, V
-from thermostats.claims.worlds import worlds_of_exponent
-from thermostats.modelling.classical.many import Many, clustered_slopes
-from thermostats.plots.general import drawing, gain_by_depth
-from thermostats.studies.delia2026.stated_facts import gains
-from thermostats.tables.labels import having
+from thermostats.claims.worlds import build_exponent_worlds
+from thermostats.modelling.classical.many import Many, fit_clustered_slopes
+from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
+from thermostats.studies.delia2026.stated_facts import load_gains
+from thermostats.tables.labels import drop_unlabelled
 
 ALPHA = 0.05
 TOTAL = 10.0
@@ -63,16 +63,16 @@ PRODUCTS = (
     Product("from_block_1", "product of gains of blocks 2 to L − 1", "total_to_penultimate"),
     Product("from_input", "product of gains of blocks 1 to L − 1", "total_from_input", first=1),
 )
-models = CLAIM.shared(gains)
+models = CLAIM.shared(load_gains)
 
 
-def growing(evidence: Evidence, what: Product) -> pd.DataFrame:
+def select_growing(evidence: Evidence, what: Product) -> pd.DataFrame:
     """Comparable models whose product is above 1, of which log log A exists.
 
     Columns: `log_blocks`, `excess` (log log A − log log A of the law) and `law` (the latter).
     """
     every = models(evidence).dropna(subset=what.column)
-    rows = having(
+    rows = drop_unlabelled(
         every[every["comparable"] & (every[what.column] > 1)].reset_index(drop=True), "heritage"
     )
     layers = rows["n_layers"].astype(float)
@@ -83,31 +83,31 @@ def growing(evidence: Evidence, what: Product) -> pd.DataFrame:
     )
 
 
-def against_the_law(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+def compare_law(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Slope of log log A on the log of the number of blocks; p: against the law's slope on the same
     models."""
     x = rows["log_blocks"].to_numpy(np.float64)
-    beyond = clustered_slopes(x, outcomes["excess"], rows["heritage"])
-    law = slope_of_law(rows)
+    beyond = fit_clustered_slopes(x, outcomes["excess"], rows["heritage"])
+    law = find_law_slope(rows)
     slope = Many(beyond.estimate + law, beyond.lower + law, beyond.upper + law, beyond.p)
     return {SLOPE: slope, BEYOND.name: beyond}
 
 
-def slope_of_law(rows: pd.DataFrame) -> float:
+def find_law_slope(rows: pd.DataFrame) -> float:
     """Of log log A on the log of the number of blocks where each block has the law's gain."""
     return float(
         np.polyfit(rows["log_blocks"].to_numpy(np.float64), rows["law"].to_numpy(np.float64), 1)[0]
     )
 
 
-AGAINST_THE_LAW = Test(against_the_law, ("excess",), INTERVAL, "p-value against the law")
+AGAINST_THE_LAW = Test(compare_law, ("excess",), INTERVAL, "p-value against the law")
 VIEWS = partial(Views, models=8, groups=3)
 TRIAL = Trial(
-    growing,
+    select_growing,
     AGAINST_THE_LAW,
     "heritage",
     replace(
-        worlds_of_exponent("excess", "log_blocks", 0.0, RIVAL, SCATTER),
+        build_exponent_worlds("excess", "log_blocks", 0.0, RIVAL, SCATTER),
         null=RIVAL,
         others={"falling": -RIVAL},
     ),
@@ -122,10 +122,10 @@ TRIAL = Trial(
     evidence=POOLED,
     views=VIEWS(sets=(PUBLISHED, EXTERNAL, MEASURED)),
 )
-def from_block_1(evidence: Evidence, what: Product) -> Result:
+def judge_block_product(evidence: Evidence, what: Product) -> Result:
     """The product that every model has, of all evidence first: the study's own models end at 36
     layers."""
-    rows = growing(evidence, what)
+    rows = select_growing(evidence, what)
     found = AGAINST_THE_LAW(rows)
     slope = found.quantities[SLOPE].value
     assert slope is not None  # noqa: S101
@@ -138,8 +138,10 @@ def from_block_1(evidence: Evidence, what: Product) -> Result:
     columns = ["model_id", "heritage", "n_layers", what.column, "gain"]
     return found.adding(
         table=rows[columns].assign(law=what.law(rows["n_layers"].astype(float))),
-        draw=drawing(gain_by_depth, rows, y=what.column, curves=curves, ylabel=what.words, log="y"),
-        words={**described(rows, what), "deepest": deepest.to_dict("records")},
+        draw=prepare_drawing(
+            draw_gain_by_depth, rows, y=what.column, curves=curves, ylabel=what.words, log="y"
+        ),
+        words={**describe_products(rows, what), "deepest": deepest.to_dict("records")},
     )
 
 
@@ -150,20 +152,20 @@ def from_block_1(evidence: Evidence, what: Product) -> Result:
     trial=TRIAL,
     views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)),
 )
-def from_input(evidence: Evidence, what: Product) -> Result:
+def judge_input_product(evidence: Evidence, what: Product) -> Result:
     """The product from the embedding on, of the study's own files first."""
-    rows = growing(evidence, what)
-    return AGAINST_THE_LAW(rows).adding(words=described(rows, what))
+    rows = select_growing(evidence, what)
+    return AGAINST_THE_LAW(rows).adding(words=describe_products(rows, what))
 
 
-def described(rows: pd.DataFrame, what: Product) -> dict[str, Any]:
+def describe_products(rows: pd.DataFrame, what: Product) -> dict[str, Any]:
     """Depths, and how the products lie."""
     product = rows[what.column].astype(float)
     return {
         "depths": (int(rows["n_layers"].min()), int(rows["n_layers"].max())),
         "median": float(product.median()),
         "above": int((product > TOTAL).sum()),
-        "of_law": slope_of_law(rows),
+        "of_law": find_law_slope(rows),
         "total": TOTAL,
         "law_at": {int(L): TOTAL ** (1 / L) for L in sorted(set(rows["n_layers"].astype(int)))},
     }

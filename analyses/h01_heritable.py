@@ -23,14 +23,18 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.shared import tree_of
-from thermostats.claims.worlds import worlds_of_descent
+from thermostats.claims.shared import build_tree
+from thermostats.claims.worlds import build_descent_worlds
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.heritability import enough, heritabilities, support
-from thermostats.modelling.tree_likelihood import ancestors
-from thermostats.plots.general import curve
+from thermostats.modelling.heritability import (
+    estimate_heritabilities,
+    has_enough_models,
+    profile_heritability,
+)
+from thermostats.modelling.tree_likelihood import estimate_ancestors
+from thermostats.plots.general import draw_curve
 from thermostats.plots.posterior import draw_tree
-from thermostats.tables.labels import having
+from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.tree import Tree
 
@@ -55,9 +59,9 @@ GAINS = (
 
 
 @CLAIM.shared
-def models(evidence: Evidence, gain: str) -> pd.DataFrame:
+def select_models(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per model with its log gain and the logarithms of its shape and size."""
-    rows = having(model_rows(evidence, gain), "heritage")
+    rows = drop_unlabelled(model_rows(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [
@@ -75,40 +79,45 @@ def models(evidence: Evidence, gain: str) -> pd.DataFrame:
     return complete[np.isfinite(complete[list(COLUMNS)]).all(axis=1)].reset_index(drop=True)
 
 
-def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
+def select_rows(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """The rows that the rule reads."""
-    return models(evidence, gain.column)
+    return select_models(evidence, gain.column)
 
 
-def descent(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+def estimate_descent(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """λ beyond shape, size and source, with p of none; raises TooFew where models hardly outnumber
     labs or columns."""
-    if not enough(rows, COLUMNS):
+    if not has_enough_models(rows, COLUMNS):
         raise TooFew(Result.of(rows))
-    return {LAMBDA.name: heritabilities(rows, outcomes["log_gain"], COLUMNS)}
+    return {LAMBDA.name: estimate_heritabilities(rows, outcomes["log_gain"], COLUMNS)}
 
 
-DESCENT = Test(descent, ("log_gain",), INTERVAL, "p-value")
+DESCENT = Test(estimate_descent, ("log_gain",), INTERVAL, "p-value")
 VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
 TRIAL = Trial(
-    rows_of,
+    select_rows,
     DESCENT,
     "heritage",
-    worlds_of_descent("log_gain", CLAIMED, "log_n", LAMBDA.name, group="source"),
+    build_descent_worlds("log_gain", CLAIMED, "log_n", LAMBDA.name, group="source"),
     version=3,
 )
 
 
-def on_the_tree(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:
+def prepare_tree_figure(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:
     """How well each λ fits, above the whole tree: models as measured, ancestors as expected given
     them."""
-    whole = tree_of(evidence, rows)
+    whole = build_tree(evidence, rows)
     x = np.column_stack([np.ones(len(rows)), rows[list(COLUMNS)]])
     at = [whole.place(name) for name in rows["model_id"]]
-    values = ancestors(rows["log_gain"].to_numpy(np.float64), x, whole.covariance(whole.names), at)
+    values = estimate_ancestors(
+        rows["log_gain"].to_numpy(np.float64), x, whole.covariance(whole.names), at
+    )
     return partial(
-        draw, support(rows, "log_gain", COLUMNS), whole, dict(zip(whole.names, values, strict=True))
+        draw,
+        profile_heritability(rows, "log_gain", COLUMNS),
+        whole,
+        dict(zip(whole.names, values, strict=True)),
     )
 
 
@@ -119,7 +128,7 @@ def draw(fits: pd.DataFrame, tree: Tree, values: Mapping[str, float], axes: Axes
     axes.remove()
     figure.set_figheight(2.2 + HEIGHT * len(values))
     above, below = figure.subplots(2, 1, height_ratios=[1.3, 6])
-    curve(above, fits["share"], fits["log_likelihood"], fits["inside"])
+    draw_curve(above, fits["share"], fits["log_likelihood"], fits["inside"])
     above.set(
         xlabel="λ, the share of what shape and size leave that goes with descent",
         ylabel="log likelihood",
@@ -136,12 +145,14 @@ def draw(fits: pd.DataFrame, tree: Tree, values: Mapping[str, float], axes: Axes
     needs=LEAST,
     views=VIEWS,
 )
-def penultimate(evidence: Evidence, gain: Case) -> Result:
+def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by the test of no descent, and on the tree."""
-    rows = LEAST.of(rows_of(evidence, gain))
+    rows = LEAST.of(select_rows(evidence, gain))
     words = {"labs": rows["heritage"].nunique()}
     return DESCENT(rows).adding(
-        table=rows.drop(columns=list(COLUMNS)), draw=on_the_tree(evidence, rows), words=words
+        table=rows.drop(columns=list(COLUMNS)),
+        draw=prepare_tree_figure(evidence, rows),
+        words=words,
     )
 
 
@@ -154,9 +165,9 @@ def penultimate(evidence: Evidence, gain: Case) -> Result:
     needs=LEAST,
     views=VIEWS,
 )
-def other(evidence: Evidence, gain: Case) -> Result:
+def judge_other(evidence: Evidence, gain: Case) -> Result:
     """Another gain."""
-    rows = LEAST.of(rows_of(evidence, gain))
+    rows = LEAST.of(select_rows(evidence, gain))
     return DESCENT(rows).adding(words={"labs": rows["heritage"].nunique()})
 
 

@@ -22,10 +22,10 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.common_tests import count_share
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds import worlds_of_share
-from thermostats.modelling.classical.counts import proportion
-from thermostats.plots.general import drawing, forest
-from thermostats.tables.reading import of_last_revision
+from thermostats.claims.worlds import build_share_worlds
+from thermostats.modelling.classical.counts import estimate_proportion
+from thermostats.plots.general import draw_forest, prepare_drawing
+from thermostats.tables.reading import keep_last_revision
 from thermostats.tables.schemas import NURSERY
 
 SELDOM, CLAIMED = 0.25, 0.05
@@ -44,21 +44,21 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def branches(evidence: Evidence, gain: str) -> pd.DataFrame:
+def build_branches(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per branch, both ends measured by one source: parent, model_id (the child), kind,
     changes.
 
     A branch leads from the nearest measured ancestor by weights, or from the next smaller model of
     the same family. `changes`: the 95% intervals over prompts exclude 1 on opposite sides.
     """
-    models = gains(evidence, gain)
+    models = load_model_gains(evidence, gain)
     above = evidence.table("lineage")
     parents = dict(zip(above["model_id"], above["parent"], strict=True))
     kinds = dict(zip(above["model_id"], above["kind"], strict=True))
     found = []
     for _, own in models.groupby("source"):
         ends = own.set_index("model_id").to_dict("index")
-        pairs = {name: ancestor(name, parents, ends) for name in ends}
+        pairs = {name: find_ancestor(name, parents, ends) for name in ends}
         found += [(parent, name, kinds[name], ends) for name, parent in pairs.items() if parent]
         alone = own[
             ~own["model_id"].map(pairs).astype(bool)
@@ -69,7 +69,7 @@ def branches(evidence: Evidence, gain: str) -> pd.DataFrame:
             found += [
                 (smaller, larger, SCALED, ends) for smaller, larger in pairwise(recipe["model_id"])
             ]
-    table = pd.DataFrame([row_of(*branch) for branch in found], columns=list(COLUMNS))
+    table = pd.DataFrame([build_row(*branch) for branch in found], columns=list(COLUMNS))
     order = table.sort_values(["model_id", "n_prompts"], ascending=[True, False], kind="stable")
     return order.drop_duplicates(["parent", "model_id"], ignore_index=True)
 
@@ -88,7 +88,9 @@ COLUMNS = (
 )
 
 
-def row_of(parent: str, child: str, kind: str, ends: dict[str, dict[str, Any]]) -> tuple[Any, ...]:
+def build_row(
+    parent: str, child: str, kind: str, ends: dict[str, dict[str, Any]]
+) -> tuple[Any, ...]:
     """One branch as a row of `COLUMNS`."""
     a = ends[parent]
     b = ends[child]
@@ -108,7 +110,7 @@ def row_of(parent: str, child: str, kind: str, ends: dict[str, dict[str, Any]]) 
     )
 
 
-def ancestor(name: str, parents: dict[str, str], ends: Container[str]) -> str:
+def find_ancestor(name: str, parents: dict[str, str], ends: Container[str]) -> str:
     """The nearest ancestor by weights that was measured; empty: none."""
     above = parents.get(name, "")
     while above and above not in ends:
@@ -116,10 +118,10 @@ def ancestor(name: str, parents: dict[str, str], ends: Container[str]) -> str:
     return above
 
 
-def gains(evidence: Evidence, gain: str) -> pd.DataFrame:
+def load_model_gains(evidence: Evidence, gain: str) -> pd.DataFrame:
     """One row per model and source: gain with its 95% t interval over prompts, from the run with
     most prompts."""
-    every = of_last_revision(evidence.table("features").dropna(subset=gain), "model_id")
+    every = keep_last_revision(evidence.table("features").dropna(subset=gain), "model_id")
     every = every[every["comparable"] & (every[gain] > 0)]
     sizes = evidence.table("prompts").groupby("prompt_set").size()
     own = every[f"{gain}_n"].astype("float64")
@@ -134,31 +136,31 @@ def gains(evidence: Evidence, gain: str) -> pd.DataFrame:
     )
 
 
-def rows_of(evidence: Evidence, gain: Case) -> pd.DataFrame:
+def select_rows(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """The branches that the rule reads."""
-    return branches(evidence, gain.column)
+    return build_branches(evidence, gain.column)
 
 
 CHANGED = count_share(SHARE.name, "changes")
 """The share of branches that change the side, with its exact interval."""
 VIEWS = Views(models=8, sets=(PUBLISHED, EXTERNAL, MEASURED, NURSERY))
-WORLDS = worlds_of_share("changes", CLAIMED, SELDOM)
-TRIAL = Trial(rows_of, CHANGED, "heritage", WORLDS, "pair")
+WORLDS = build_share_worlds("changes", CLAIMED, SELDOM)
+TRIAL = Trial(select_rows, CHANGED, "heritage", WORLDS, "pair")
 
 
 @CLAIM.finding(
     "sides", primary=KEEPS, over=GAINS, trial=TRIAL, evidence=POOLED, needs=LEAST, views=VIEWS
 )
-def sides(evidence: Evidence, gain: Case) -> Result:
+def judge_sides(evidence: Evidence, gain: Case) -> Result:
     """All branches, and by kind."""
-    every = rows_of(evidence, gain)
+    every = select_rows(evidence, gain)
     words = {
         "over_1": every[every["changes"].astype(bool)].to_dict("records"),
         "branches": len(every),
     }
     rows = LEAST.of(every, shown=[], **words)
     counts = rows.groupby("kind")["changes"].agg(["sum", "size"])
-    shares = [proportion(int(k), int(n)) for k, n in counts.itertuples(index=False)]
+    shares = [estimate_proportion(int(k), int(n)) for k, n in counts.itertuples(index=False)]
     shown = counts.reset_index().assign(
         share=[one.estimate for one in shares],
         lower=[one.lower for one in shares],
@@ -167,8 +169,8 @@ def sides(evidence: Evidence, gain: Case) -> Result:
     labelled = shown.assign(
         kind=[f"{kind} ({n})" for kind, n in zip(shown["kind"], shown["size"], strict=True)]
     )
-    draw = drawing(
-        forest,
+    draw = prepare_drawing(
+        draw_forest,
         labelled,
         label="kind",
         estimate="share",

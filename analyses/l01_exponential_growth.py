@@ -15,9 +15,14 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.common_tests import count_share_in_groups
 from thermostats.claims.rule import Above, AtLeast
-from thermostats.claims.worlds import worlds_of_share
-from thermostats.plots.general import drawing, forest
-from thermostats.studies.literature.exponential import STRONG, along_training, laws, profiles
+from thermostats.claims.worlds import build_share_worlds
+from thermostats.plots.general import draw_forest, prepare_drawing
+from thermostats.studies.literature.exponential import (
+    STRONG,
+    build_profiles,
+    compare_training_steps,
+    fit_laws,
+)
 from thermostats.tables.schemas import NURSERY
 
 SHARE = "share of models"
@@ -31,28 +36,33 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def models(evidence: Evidence) -> pd.DataFrame:
+def fit_models(evidence: Evidence) -> pd.DataFrame:
     """Both laws fitted to every model."""
-    return LEAST.of(laws(profiles(evidence)))
+    return LEAST.of(fit_laws(build_profiles(evidence)))
 
 
 SHARED = count_share_in_groups(SHARE, "exponential", "heritage")
 """In how many models the exponential law fits better; models of one lab are alike."""
-WORLDS = worlds_of_share("exponential", MOST, HALF)
-TRIAL = Trial(models, SHARED, worlds=WORLDS)
-OF_RECIPES = Trial(models, SHARED, worlds=WORLDS, larger="recipe")
+WORLDS = build_share_worlds("exponential", MOST, HALF)
+TRIAL = Trial(fit_models, SHARED, worlds=WORLDS)
+OF_RECIPES = Trial(fit_models, SHARED, worlds=WORLDS, larger="recipe")
 
 
-def compared(evidence: Evidence) -> Result:
+def judge_laws(evidence: Evidence) -> Result:
     """The share, with how far apart the laws are in every model."""
-    rows = models(evidence).sort_values("delta", ignore_index=True)
+    rows = fit_models(evidence).sort_values("delta", ignore_index=True)
     strong = rows["delta"].abs() >= STRONG
     shown = rows.assign(lower=rows["delta"].clip(upper=0), upper=rows["delta"].clip(lower=0))
     label = "BIC of the exponential law minus that of the power"
     return SHARED(rows).adding(
         table=rows,
-        draw=drawing(
-            forest, shown, label="model_id", estimate="delta", heritage="heritage", xlabel=label
+        draw=prepare_drawing(
+            draw_forest,
+            shown,
+            label="model_id",
+            estimate="delta",
+            heritage="heritage",
+            xlabel=label,
         ),
         words={
             "k": int(rows["exponential"].sum()),
@@ -77,15 +87,17 @@ def compared(evidence: Evidence) -> Result:
     needs=LEAST,
     views=Views(models=8, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED)),
 )
-def real(evidence: Evidence) -> Result:
+def judge_real_models(evidence: Evidence) -> Result:
     """Does one growth rate fit most models better than one that falls with depth?"""
-    return compared(evidence)
+    return judge_laws(evidence)
 
 
 @CLAIM.finding("nursery", primary=RULE, trial=OF_RECIPES, evidence=NURSERY, needs=LEAST)
-def nursery(evidence: Evidence) -> Result:
+def judge_nursery_models(evidence: Evidence) -> Result:
     """The same of the controlled study's deep models, at the end of training and on the way."""
-    return compared(evidence).adding(words={"steps": along_training(evidence).to_dict("records")})
+    return judge_laws(evidence).adding(
+        words={"steps": compare_training_steps(evidence).to_dict("records")}
+    )
 
 
 if __name__ == "__main__":

@@ -9,54 +9,54 @@ import pandas as pd
 
 from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, OneByOne, Result, Trial
 from thermostats.claims.rule import Above
-from thermostats.claims.worlds import worlds_of_line
-from thermostats.plots.general import drawing
+from thermostats.claims.worlds import build_line_worlds
+from thermostats.plots.general import prepare_drawing
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
-from thermostats.studies.nursery.crossed import ALIKE, RECIPE, worlds_of
+from thermostats.studies.nursery.crossed import ALIKE, RECIPE, build_worlds
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
 from thermostats.studies.nursery.third_tests import (
     NAMES,
-    by_other_choices,
-    by_ratios,
-    ratios_of,
-    rule,
-    spreads_of,
-    weights_of,
-    with_choices,
+    build_ratio_many,
+    build_rule,
+    estimate_other_choices,
+    judge_ratio_choices,
+    judge_ratios,
+    summarise_spreads,
+    weigh_corpora,
 )
 from thermostats.studies.nursery.training_choices import (
     QUARTER,
     SAVED,
-    by_predictions,
-    compared,
-    published_rows,
-    slopes_of_all,
-    with_predictions,
+    add_predictions,
+    combine_slopes,
+    judge_predictions,
+    load_published_rows,
+    score_predictions,
 )
 from thermostats.tables.schemas import NURSERY
 
-PREDICTED = worlds_of_line("log_gain", "predicted", QUARTER, mean=True)
+PREDICTED = build_line_worlds("log_gain", "predicted", QUARTER, mean=True)
 
 CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def published(evidence: Evidence) -> pd.DataFrame:
+def select_published(evidence: Evidence) -> pd.DataFrame:
     """The comparable published models."""
-    return published_rows(evidence.named(PUBLISHED))
+    return load_published_rows(evidence.named(PUBLISHED))
 
 
 @CLAIM.overall(all_of=("recipe", "shape"))
-def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
+def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order by the third study: recipe against architecture, and shape against size."""
     parts = {name: found[name] for name in ("recipe", "shape", "alike")}
     first = parts["recipe"]
     words: dict[str, Any] = {"parts": parts}
     if first.table is not None:
         words |= {
-            "weights": weights_of(third.enough(evidence)),
-            "extent": third.extent(third.ends(evidence)),
+            "weights": weigh_corpora(third.require_enough(evidence)),
+            "extent": third.describe_extent(third.select_ends(evidence)),
         }
     return Result(
         words=words,
@@ -67,75 +67,77 @@ def whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     )
 
 
-def of_third(name: str) -> dict[str, Any]:
+def declare_finding(name: str) -> dict[str, Any]:
     """What a finding of the third study's ratios declares."""
     trial = Trial(
         third.read,
-        OneByOne(partial(by_ratios, name=name), ratios_of(name)),
+        OneByOne(partial(judge_ratios, name=name), build_ratio_many(name)),
         "recipe",
-        worlds_of(name, NAMES[name]),
+        build_worlds(name, NAMES[name]),
         version=2,
     )
-    return {"primary": rule(name), "trial": trial, **third.STUDY}
+    return {"primary": build_rule(name), "trial": trial, **third.STUDY}
 
 
-@CLAIM.finding("recipe", **of_third(RECIPE))
-def recipe(evidence: Evidence) -> Result:
+@CLAIM.finding("recipe", **declare_finding(RECIPE))
+def judge_recipe(evidence: Evidence) -> Result:
     """Does the recipe do more than the architecture among models of one corpus?"""
-    rows = third.enough(evidence)
-    table = spreads_of(rows)
-    others = by_other_choices(evidence, rows)
-    seeds = third.repeats(evidence)
+    rows = third.require_enough(evidence)
+    table = summarise_spreads(rows)
+    others = estimate_other_choices(evidence, rows)
+    seeds = third.measure_repeats(evidence)
     words = {
         "spreads": table.pivot(index="of", columns="block", values="estimate").to_dict("index"),
         "others": others.to_dict("records"),
         "seed": float(np.sqrt(np.square(seeds).mean() / 2)) if len(seeds) else None,
         "repeats": len(seeds),
-        "prompts": third.prompts_of_others(rows).to_dict("records"),
+        "prompts": third.compare_prompt_sets(rows).to_dict("records"),
         "learned": int((rows["learned"].astype(bool) & (rows["trained_on"] != "shuffled")).sum()),
         "asked": int((rows["trained_on"] != "shuffled").sum()),
     }
-    draw = partial(glance.spreads, table)
-    return with_choices(RECIPE, rows).adding(words=words, table=table, draw=draw)
+    draw = partial(glance.draw_spreads, table)
+    return judge_ratio_choices(RECIPE, rows).adding(words=words, table=table, draw=draw)
 
 
-@CLAIM.finding("shape", **of_third(SHAPE))
-def shape(evidence: Evidence) -> Result:
+@CLAIM.finding("shape", **declare_finding(SHAPE))
+def judge_shape(evidence: Evidence) -> Result:
     """Does shape at one size do more than size?"""
-    rows = third.enough(evidence)
-    scored = third.scored(evidence, rows)
+    rows = third.require_enough(evidence)
+    scored = third.score_predictions(evidence, rows)
     outside = [
         f"{row.quantity} ({third.IN_WORDS[row.corpus]})"
         for row in scored[~scored["inside"]].itertuples()
     ]
-    return with_choices(SHAPE, rows).adding(
+    return judge_ratio_choices(SHAPE, rows).adding(
         words={"predicted": len(scored), "outside": outside}, table=scored
     )
 
 
-@CLAIM.finding("alike", **of_third(ALIKE))
-def alike(evidence: Evidence) -> Result:
+@CLAIM.finding("alike", **declare_finding(ALIKE))
+def judge_alike(evidence: Evidence) -> Result:
     """Does a recipe do the same whatever it is trained on?"""
-    rows = third.enough(evidence)
+    rows = third.require_enough(evidence)
     named = rows.assign(trained_on=rows["trained_on"].map(third.IN_WORDS))
-    return with_choices(ALIKE, rows).adding(draw=drawing(glance.by_recipe, named))
+    return judge_ratio_choices(ALIKE, rows).adding(draw=prepare_drawing(glance.draw_recipes, named))
 
 
-def of_published_by_third(evidence: Evidence) -> pd.DataFrame:
+def load_predictions(evidence: Evidence) -> pd.DataFrame:
     """Published models with what the third study's slopes predict about their mean."""
-    return with_predictions(published(evidence), slopes_of_all(third.enough(evidence)))
+    return add_predictions(
+        select_published(evidence), combine_slopes(third.require_enough(evidence))
+    )
 
 
 @CLAIM.finding(
     "carry_over_third",
     primary=Above(SAVED, 0),
-    trial=Trial(of_published_by_third, OneByOne(by_predictions), worlds=PREDICTED, version=2),
+    trial=Trial(load_predictions, OneByOne(score_predictions), worlds=PREDICTED, version=2),
     evidence=NURSERY,
     group="lab",
 )
-def carry_over_of_third(evidence: Evidence) -> Result:
+def judge_transfer(evidence: Evidence) -> Result:
     """Do the third study's slopes predict the published gains better than their mean does?"""
-    return compared(of_published_by_third(evidence))
+    return judge_predictions(load_predictions(evidence))
 
 
 if __name__ == "__main__":

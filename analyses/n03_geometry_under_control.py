@@ -7,9 +7,9 @@ from thermostats.studies.nursery import third
 from thermostats.studies.nursery.third_tests import (
     IN_ALL,
     IN_EVERY,
-    by_crossed,
-    shown_by_corpus,
-    slopes_by_corpus,
+    estimate_crossed_slopes,
+    estimate_slopes_many,
+    show_corpus_slopes,
 )
 
 CLAIM = Claim.read(__file__)
@@ -20,26 +20,28 @@ TERMS = (
 )
 
 
-def with_term(rows: pd.DataFrame, term: Case) -> pd.DataFrame:
+def add_term(rows: pd.DataFrame, term: Case) -> pd.DataFrame:
     """Models with the term that is asked about, and its values as `column`."""
     return rows.assign(term=term.column, column=lambda frame: frame[term.column])
 
 
-def of_third(evidence: Evidence, term: Case) -> pd.DataFrame:
+def select_models(evidence: Evidence, term: Case) -> pd.DataFrame:
     """What tests read of the third study's models."""
-    return with_term(third.read(evidence), term)
+    return add_term(third.read(evidence), term)
 
 
 @CLAIM.finding(
     "third",
     primary=IN_EVERY,
     over=TERMS,
-    trial=Trial(of_third, OneByOne(by_crossed, slopes_by_corpus), "recipe", IN_ALL),
+    trial=Trial(
+        select_models, OneByOne(estimate_crossed_slopes, estimate_slopes_many), "recipe", IN_ALL
+    ),
     **third.STUDY,
 )
-def of_crossed_recipes(evidence: Evidence, term: Case) -> Result:
+def judge_slopes(evidence: Evidence, term: Case) -> Result:
     """Slopes of the third study, recipes that were each trained on four corpora as the unit."""
-    return shown_by_corpus(with_term(third.enough(evidence), term), term.words)
+    return show_corpus_slopes(add_term(third.require_enough(evidence), term), term.words)
 
 
 if __name__ == "__main__":

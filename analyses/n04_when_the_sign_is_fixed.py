@@ -9,7 +9,7 @@ import pandas as pd
 from thermostats.claims.claim import Claim, Evidence, OneByOne, Result, Trial
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
-from thermostats.studies.nursery.third_tests import settled
+from thermostats.studies.nursery.third_tests import estimate_settled_many
 from thermostats.studies.nursery.training_choices import (
     ACROSS,
     CAN_CROSS,
@@ -19,97 +19,109 @@ from thermostats.studies.nursery.training_choices import (
     STIFFER,
     STIFFNESS,
     TUNED,
-    along_training,
-    at_end,
-    by_bases,
-    by_corpora,
-    changes_by_kind,
-    crossings,
-    of_corpus,
-    with_changes,
+    add_changes,
+    build_end_worlds,
+    count_crossings,
+    describe_corpus,
+    estimate_corpus_ranks,
+    estimate_crossing_share,
+    summarise_changes,
+    summarise_training,
 )
 from thermostats.tables.schemas import NURSERY
 
 CLAIM = Claim.read(__file__)
 
 
-def crossed(evidence: Evidence) -> pd.DataFrame:
+def select_early_and_late(evidence: Evidence) -> pd.DataFrame:
     """Log gains of the third study at a tenth of training and at the end."""
-    return third.HALF.of(third.early_and_late(evidence))
+    return third.HALF.of(third.select_early_and_late(evidence))
 
 
 @CLAIM.finding(
     "third",
     primary=SETTLES,
-    trial=Trial(crossed, OneByOne(by_corpora, settled), "recipe", at_end(32, 640), version=3),
+    trial=Trial(
+        select_early_and_late,
+        OneByOne(estimate_corpus_ranks, estimate_settled_many),
+        "recipe",
+        build_end_worlds(32, 640),
+        version=3,
+    ),
     **third.STUDY,
 )
-def of_third_study(evidence: Evidence) -> Result:
+def judge_early_sign(evidence: Evidence) -> Result:
     """Does a tenth of training go with the end, among models of one shape and corpus, in four
     corpora?"""
-    rows = crossed(evidence)
-    table = along_training(partial(third.early_and_late, evidence), third.SHARES)
+    rows = select_early_and_late(evidence)
+    table = summarise_training(partial(third.select_early_and_late, evidence), third.SHARES)
     words = {
         "settled": table.to_dict("records"),
         "agree": int(((rows["early"] > 0) == (rows["end"] > 0)).sum()),
         "by": {
-            third.IN_WORDS[str(name)]: of_corpus(own) for name, own in rows.groupby("trained_on")
+            third.IN_WORDS[str(name)]: describe_corpus(own)
+            for name, own in rows.groupby("trained_on")
         },
         "on": {
-            words: of_corpus(third.early_and_late(evidence, on=name))
+            words: describe_corpus(third.select_early_and_late(evidence, on=name))
             for name, words in third.IN_WORDS.items()
         },
-        "flips": third.pairs(evidence)["flips"],
+        "flips": third.build_pairs(evidence)["flips"],
     }
-    return replace(by_corpora(rows), table=table, words=words, draw=partial(glance.settling, table))
+    return replace(
+        estimate_corpus_ranks(rows),
+        table=table,
+        words=words,
+        draw=partial(glance.draw_settling, table),
+    )
 
 
-def tuned_of_third(evidence: Evidence) -> pd.DataFrame:
+def select_tuned_pairs(evidence: Evidence) -> pd.DataFrame:
     """Pairs of a base and a tuned model of the third study."""
-    return TUNED.of(third.pairs(evidence))
+    return TUNED.of(third.build_pairs(evidence))
 
 
 @CLAIM.finding(
     "third_tuning",
     primary=CAN_CROSS,
-    trial=Trial(tuned_of_third, OneByOne(by_bases), "", ACROSS, "pair"),
+    trial=Trial(select_tuned_pairs, OneByOne(estimate_crossing_share), "", ACROSS, "pair"),
     evidence=NURSERY,
     needs=TUNED,
 )
-def tuning_of_third(evidence: Evidence) -> Result:
+def judge_tuning(evidence: Evidence) -> Result:
     """Can tuning cross 1, and from how far?"""
-    rows = tuned_of_third(evidence)
-    words = crossings(rows) | {"on_new": int(rows["flips_on_new"].sum())}
-    return by_bases(rows).adding(words=words, draw=partial(glance.tuned, rows))
+    rows = select_tuned_pairs(evidence)
+    words = count_crossings(rows) | {"on_new": int(rows["flips_on_new"].sum())}
+    return estimate_crossing_share(rows).adding(words=words, draw=partial(glance.draw_tuned, rows))
 
 
-def changed(evidence: Evidence) -> pd.DataFrame:
+def measure_changes(evidence: Evidence) -> pd.DataFrame:
     """The pairs with how much tuning changed them."""
-    return with_changes(tuned_of_third(evidence))
+    return add_changes(select_tuned_pairs(evidence))
 
 
 @CLAIM.finding(
     "third_stiffness",
     primary=LESS,
-    trial=Trial(changed, STIFFNESS, "side", STIFFER, "recipe"),
+    trial=Trial(measure_changes, STIFFNESS, "side", STIFFER, "recipe"),
     evidence=NURSERY,
     needs=TUNED,
 )
-def stiffness_of_third(evidence: Evidence) -> Result:
+def judge_stiffness(evidence: Evidence) -> Result:
     """Do models that dampen change less under tuning than models that expand?"""
-    rows = changed(evidence)
+    rows = measure_changes(evidence)
     dampening, expanding = (
         rows.loc[rows["dampens"] == side, "side"].nunique() for side in (True, False)
     )
     found = STIFFNESS(rows)
     words = {
         "times": math.exp(found.quantities[STIFF.name].value or 0.0),
-        "kinds": changes_by_kind(rows),
+        "kinds": summarise_changes(rows),
         "dampening": dampening,
         "expanding": expanding,
         "least_p": (1 + (dampening == expanding)) / math.comb(dampening + expanding, dampening),
     }
-    return found.adding(words=words, draw=partial(glance.changes, rows))
+    return found.adding(words=words, draw=partial(glance.draw_changes, rows))
 
 
 if __name__ == "__main__":

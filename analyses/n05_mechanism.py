@@ -9,12 +9,19 @@ import pandas as pd
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, OneByOne, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
-from thermostats.claims.worlds import worlds_of_line
+from thermostats.claims.worlds import build_line_worlds
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
-from thermostats.studies.nursery.study_rows import jackknife
-from thermostats.studies.nursery.third_tests import mediation
-from thermostats.studies.nursery.training_choices import DECAY, EXPONENTS, LAW, MARGIN, RATE, worlds
+from thermostats.studies.nursery.study_rows import run_jackknife
+from thermostats.studies.nursery.third_tests import estimate_mediation_many
+from thermostats.studies.nursery.training_choices import (
+    DECAY,
+    EXPONENTS,
+    LAW,
+    MARGIN,
+    RATE,
+    build_exponent_worlds,
+)
 from thermostats.tables.schemas import NURSERY
 
 RECIPES = AtLeast(groups=8)
@@ -24,19 +31,19 @@ MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
 FOLLOWS = Within(RATE, LAW - MARGIN, LAW + MARGIN) & Within(DECAY, LAW - MARGIN, LAW + MARGIN)
 INDIRECT = V("effect through the spectra")
 CLAIM = Claim.read(__file__)
-MEDIATED = worlds_of_line("log_gain", "log_norm", R, ordered=False, group="")
+MEDIATED = build_line_worlds("log_gain", "log_norm", R, ordered=False, group="")
 
 
 @CLAIM.shared
-def crossed(evidence: Evidence) -> pd.DataFrame:
+def select_recipes(evidence: Evidence) -> pd.DataFrame:
     """Means of the third study's recipes with decay whose steps have a set size, means over the
     corpora."""
-    return RECIPES.of(third.by_recipe(third.enough(evidence)))
+    return RECIPES.of(third.group_decay_recipes(third.require_enough(evidence)))
 
 
-def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
+def select_spectra(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     """Recipes of the third study with the spectrum of one matrix."""
-    rows = crossed(evidence)
+    rows = select_recipes(evidence)
     return rows.assign(spectrum=rows[matrix.id])
 
 
@@ -44,40 +51,44 @@ def of_third(evidence: Evidence, matrix: Case) -> pd.DataFrame:
     "third",
     primary=FOLLOWS,
     over=MATRICES,
-    trial=Trial(of_third, EXPONENTS, "recipe", worlds(), "recipe"),
+    trial=Trial(select_spectra, EXPONENTS, "recipe", build_exponent_worlds(), "recipe"),
     evidence=NURSERY,
     needs=RECIPES,
 )
-def of_crossed_recipes(evidence: Evidence, matrix: Case) -> Result:
+def judge_exponents(evidence: Evidence, matrix: Case) -> Result:
     """Does the spectral norm go with rate and with decay as the law says, in recipes trained on
     four corpora each?"""
     by = {
         third.IN_WORDS[str(corpus)]: EXPONENTS(
-            third.by_recipe(own).assign(spectrum=lambda f: f[matrix.id])
+            third.group_decay_recipes(own).assign(spectrum=lambda f: f[matrix.id])
         ).quantities
-        for corpus, own in third.enough(evidence).groupby("trained_on")
+        for corpus, own in third.require_enough(evidence).groupby("trained_on")
     }
-    return with_figure(of_third(evidence, matrix), matrix).adding(words={"by": by})
+    return show_exponents(select_spectra(evidence, matrix), matrix).adding(words={"by": by})
 
 
-def with_figure(rows: pd.DataFrame, matrix: Case) -> Result:
+def show_exponents(rows: pd.DataFrame, matrix: Case) -> Result:
     """The exponents with their figure and table."""
-    draw = partial(glance.spectra, rows, what=matrix.words)
+    draw = partial(glance.draw_spectra, rows, what=matrix.words)
     table = rows[["recipe", "optimiser", "n", "log_rate", "log_decay", "log_ratio", "spectrum"]]
     return replace(EXPONENTS(rows), n_models=int(rows["n"].sum()), table=table, draw=draw)
 
 
-def by_mediation(rows: pd.DataFrame) -> Result:
+def estimate_mediation(rows: pd.DataFrame) -> Result:
     """What of the effect on the gain goes through the spectra, recipes left out for its
     interval."""
-    whole, _, half = jackknife(rows["recipe"], lambda kept: third.mediated(rows, kept)[0])
+    whole, _, half = run_jackknife(
+        rows["recipe"], lambda kept: third.estimate_mediation(rows, kept)[0]
+    )
     effect = Estimate(
         float(whole[0]),
         float(whole[0] - half[0]),
         float(whole[0] + half[0]),
         "95% jackknife t interval",
     )
-    return Result.of(rows, {INDIRECT.name: effect}, words={"vanishes": third.mediated(rows)[1]})
+    return Result.of(
+        rows, {INDIRECT.name: effect}, words={"vanishes": third.estimate_mediation(rows)[1]}
+    )
 
 
 THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
@@ -87,8 +98,8 @@ THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
     "third_mediation",
     primary=THROUGH,
     trial=Trial(
-        crossed,
-        OneByOne(by_mediation, partial(mediation, quantity=INDIRECT.name)),
+        select_recipes,
+        OneByOne(estimate_mediation, partial(estimate_mediation_many, quantity=INDIRECT.name)),
         "recipe",
         MEDIATED,
         version=2,
@@ -96,22 +107,22 @@ THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
     evidence=NURSERY,
     needs=RECIPES,
 )
-def mediation_of_crossed_recipes(evidence: Evidence) -> Result:
+def judge_mediation(evidence: Evidence) -> Result:
     """Does the gain follow the spectra in recipes trained on four corpora each?"""
-    rows = third.enough(evidence)
+    rows = third.require_enough(evidence)
     on = {
-        third.IN_WORDS[corpus]: by_mediation(
-            third.by_recipe(rows.assign(log_gain=rows[column]))
+        third.IN_WORDS[corpus]: estimate_mediation(
+            third.group_decay_recipes(rows.assign(log_gain=rows[column]))
         ).headline
         for corpus, column in third.ON.items()
     }
-    return mediates(crossed(evidence)).adding(words={"on": on})
+    return show_mediation(select_recipes(evidence)).adding(words={"on": on})
 
 
-def mediates(rows: pd.DataFrame) -> Result:
+def show_mediation(rows: pd.DataFrame) -> Result:
     """The effect through the spectra with its table."""
     table = rows[["recipe", "optimiser", "n", "log_ratio", "log_norm", "log_gain"]]
-    return replace(by_mediation(rows), n_models=int(rows["n"].sum()), table=table)
+    return replace(estimate_mediation(rows), n_models=int(rows["n"].sum()), table=table)
 
 
 if __name__ == "__main__":

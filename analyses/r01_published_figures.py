@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 
 from thermostats.claims.claim import POOLED, Claim, Evidence, Result, Test, Trial
 from thermostats.claims.rule import AtLeast, Decide, V
-from thermostats.claims.worlds import worlds_of_mean
-from thermostats.modelling.classical.many import Many, exponential, means
-from thermostats.plots.posterior import bland_altman
+from thermostats.claims.worlds import build_mean_worlds
+from thermostats.modelling.classical.many import Many, estimate_means, transform_logs
+from thermostats.plots.posterior import draw_bland_altman
 from thermostats.tables.schemas import GAINS
 
 SEED = 101
@@ -54,7 +54,7 @@ FIGURES = (
 
 
 @CLAIM.shared
-def pairs(evidence: Evidence, figure: Figure) -> pd.DataFrame:
+def match_figures(evidence: Evidence, figure: Figure) -> pd.DataFrame:
     """One row per model with both: the published figure (`value`), the measured one, the log of
     their ratio; of several files or runs their geometric means, and `why`: a named quantity of the
     measurement that the published one is.
@@ -82,7 +82,7 @@ def pairs(evidence: Evidence, figure: Figure) -> pd.DataFrame:
 
 def average_ratios(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Geometric mean over models of measured / published, its t interval and p."""
-    return {RATIO.name: exponential(means(outcomes["log_ratio"], least=FEWEST))}
+    return {RATIO.name: transform_logs(estimate_means(outcomes["log_ratio"], least=FEWEST))}
 
 
 def describe_ratio(rows: pd.DataFrame, result: Result) -> Result:
@@ -95,25 +95,27 @@ def describe_ratio(rows: pd.DataFrame, result: Result) -> Result:
 
 ENOUGH = AtLeast(models=5)
 LOG = float(np.log(MARGIN))
-WORLDS = worlds_of_mean("log_ratio", 0.0, LOG, SPREAD, others={"smaller": -LOG})
+WORLDS = build_mean_worlds("log_ratio", 0.0, LOG, SPREAD, others={"smaller": -LOG})
 T_OF_LOGS = "95% t confidence interval of the log"
 MEAN = Test(average_ratios, ("log_ratio",), T_OF_LOGS, "p-value", describe_ratio)
-TRIAL = Trial(lambda evidence, figure: ENOUGH.of(pairs(evidence, figure)), MEAN, worlds=WORLDS)
+TRIAL = Trial(
+    lambda evidence, figure: ENOUGH.of(match_figures(evidence, figure)), MEAN, worlds=WORLDS
+)
 
 
 @CLAIM.finding("ratio", primary=SAME, trial=TRIAL, evidence=POOLED, needs=ENOUGH, over=FIGURES)
-def published_again(evidence: Evidence, figure: Figure) -> Result:
+def judge_published(evidence: Evidence, figure: Figure) -> Result:
     """By which factor does a measurement of the same models differ from the published figure?"""
-    rows = pairs(evidence, figure)
+    rows = match_figures(evidence, figure)
     found = MEAN(ENOUGH.of(rows, apart=rows.iloc[:0]))
     apart = rows[rows["log_ratio"].abs() > np.log(MARGIN)]
-    draw = partial(_drawn, rows, found.words)
+    draw = partial(_draw_ratios, rows, found.words)
     return found.adding(draw=draw, words={"apart": apart, "within": len(rows) - len(apart)})
 
 
-def _drawn(rows: pd.DataFrame, limits: Mapping[str, float], axes: Axes) -> Axes:
+def _draw_ratios(rows: pd.DataFrame, limits: Mapping[str, float], axes: Axes) -> Axes:
     lines = {"limits of agreement": limits["below"], "": limits["above"]}
-    return bland_altman(rows, axes, lines)
+    return draw_bland_altman(rows, axes, lines)
 
 
 if __name__ == "__main__":

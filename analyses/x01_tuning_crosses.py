@@ -11,11 +11,18 @@ from matplotlib.axes import Axes
 from thermostats.claims.claim import MEASURED, Case, Claim, Evidence, Result, Test, Trial
 from thermostats.claims.common_tests import EXACT_95
 from thermostats.claims.rule import AtLeast, Sometimes, V
-from thermostats.claims.worlds import worlds_of_levels
+from thermostats.claims.worlds import build_level_worlds
 from thermostats.errors import UsageError
-from thermostats.formatting import short_name
-from thermostats.modelling.classical.many import Many, by_group, counted, exponential, means, shares
-from thermostats.plots.general import slopes
+from thermostats.formatting import strip_owner
+from thermostats.modelling.classical.many import (
+    Many,
+    estimate_means,
+    estimate_shares,
+    take_group_means,
+    transform_logs,
+    wrap_counts,
+)
+from thermostats.plots.general import draw_slopes
 
 OF_MODELS, ENDS = "gains", ("gain", "gain_lower", "gain_upper")
 """Gains of models as the test gives them, which are shown by pair."""
@@ -38,7 +45,7 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
+def load_last_blocks(evidence: Evidence, over: Case) -> pd.DataFrame:
     """Log gains of the last block by input: encoders that were tuned from a measured one, and those
     it was tuned from.
 
@@ -78,12 +85,12 @@ def count_crossings(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
     parts = rows.assign(place=np.arange(len(rows))).groupby("model_id", sort=False)
     gain = {}
     for model, own in parts:
-        logs = by_group(outcomes["log_gain"][:, own["place"]], own["category"])
-        gain[model] = means(logs, least=LEAST_CATEGORIES)
-    crosses = [_cross(gain[base], gain[model]) for model, base in pairs]
+        logs = take_group_means(outcomes["log_gain"][:, own["place"]], own["category"])
+        gain[model] = estimate_means(logs, least=LEAST_CATEGORIES)
+    crosses = [_is_crossing(gain[base], gain[model]) for model, base in pairs]
     by_pair = np.stack(crosses, axis=1)
-    gains = [{"gain": exponential(each)} for each in gain.values()]
-    counts = {SHARE.name: shares(by_pair), CROSS.name: counted(by_pair.sum(axis=1))}
+    gains = [{"gain": transform_logs(each)} for each in gain.values()]
+    counts = {SHARE.name: estimate_shares(by_pair), CROSS.name: wrap_counts(by_pair.sum(axis=1))}
     return {**counts, OF_MODELS: gains}
 
 
@@ -133,37 +140,37 @@ def describe_crossings(rows: pd.DataFrame, result: Result) -> Result:
 CROSSINGS = Test(count_crossings, ("log_gain",), EXACT_95, describe=describe_crossings)
 
 
-def _cross(base: Many, tuned: Many) -> Any:
+def _is_crossing(base: Many, tuned: Many) -> Any:
     return ((base.upper < 0) & (tuned.lower > 0)) | ((tuned.upper < 0) & (base.lower > 0))
 
 
 def answer(evidence: Evidence, over: Case) -> Result:
     """Does tuning move the gain of the last block, norm included, or the sum before the norm,
     across 1?"""
-    rows = AtLeast(models=2).of(last_blocks(evidence, over))
+    rows = AtLeast(models=2).of(load_last_blocks(evidence, over))
     found = CROSSINGS(rows)
     models = evidence.table("models", modality="encoder")
     left = models[(models["parent"] != "") & ~models["model_id"].isin(rows["model_id"])]
 
     def draw(axes: Axes) -> None:
         table = found.words["pairs"]
-        shown = table.assign(pair=[short_name(model) for model in table["model_id"]])
+        shown = table.assign(pair=[strip_owner(model) for model in table["model_id"]])
         before = ("base", "base_lower", "base_upper")
         after = ("gain", "lower", "upper")
-        slopes(shown, axes, before=before, after=after, label="pair", names=("base", "tuned"))
+        draw_slopes(shown, axes, before=before, after=after, label="pair", names=("base", "tuned"))
         axes.set_ylabel(f"{QUANTITIES[over.column]}, {over.words}")
 
     return found.adding(draw=draw, words={"left_out": left})
 
 
-WORLDS = worlds_of_levels(
+WORLDS = build_level_worlds(
     "log_gain",
     {"base": BEFORE, "tuned": AFTER},
     {"base": BEFORE, "tuned": 0.0},
     SCATTER,
     unit="role",
 )
-TRIAL = Trial(last_blocks, CROSSINGS, "category", WORLDS, "prompt")
+TRIAL = Trial(load_last_blocks, CROSSINGS, "category", WORLDS, "prompt")
 
 
 for asked, column in (("sign", "gain_block"), ("sum", "gain_sum_mlp")):

@@ -8,8 +8,8 @@ from scipy import stats
 
 from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, Trial
 from thermostats.claims.rule import Always, AtLeast, Each, Gate, V
-from thermostats.claims.worlds import worlds_of_mean
-from thermostats.studies.delia2026.curves import net_amplification
+from thermostats.claims.worlds import build_mean_worlds
+from thermostats.studies.delia2026.curves import draw_net_amplification
 from thermostats.studies.delia2026.gains_of_claims import BELOW, declare_amplifying
 from thermostats.tables.model_rows import model_rows
 
@@ -25,7 +25,7 @@ CLAIM = Claim.read(__file__)
 
 
 @CLAIM.shared
-def models_of(evidence: Evidence, post: bool) -> pd.DataFrame:
+def select_models(evidence: Evidence, post: bool) -> pd.DataFrame:
     """One row per model: log amplification with half its 95% interval over inputs; `post`: of the
     sums before the norm.
 
@@ -67,37 +67,37 @@ def models_of(evidence: Evidence, post: bool) -> pd.DataFrame:
 
 
 SHARE = declare_amplifying("models")
-NETS = worlds_of_mean("log", float(np.log(124)), 0.0, 1.0)
+NETS = build_mean_worlds("log", float(np.log(124)), 0.0, 1.0)
 """As declared for C20."""
-SUMS = worlds_of_mean("log", float(np.log(2) / 2), 0.0, 0.1)
+SUMS = build_mean_worlds("log", float(np.log(2) / 2), 0.0, 0.1)
 """Writes as long as the stream and at right angles to it make a sum √2 times as long; models differ
 by a tenth."""
 
 
 PRE, POST = (
-    Trial(partial(models_of, post=post), SHARE, "", worlds)
+    Trial(partial(select_models, post=post), SHARE, "", worlds)
     for post, worlds in ((False, NETS), (True, SUMS))
 )
 
 
 @CLAIM.finding("pre_norm", primary=AMPLIFY, trial=PRE, evidence=MEASURED, needs=LEAST)
-def pre_norm(evidence: Evidence) -> Result:
+def judge_pre_norm(evidence: Evidence) -> Result:
     """Do encoders and vision models without post-norm amplify over the blocks after the first?"""
-    found = SHARE(models_of(evidence, post=False))
+    found = SHARE(select_models(evidence, post=False))
     own = found.rows["models"]
     shown = own.assign(per_block=np.exp(own["log"] / (own["n_layers"] - 1)))
     decoders = model_rows(evidence.named(POOLED), "geometric_gain_to_penultimate")["gain"]
     words = {"shown": shown, "n_decoders": len(decoders), "median": float(decoders.median())}
-    draw = net_amplification(own, "net amplification, blocks after the first")
+    draw = draw_net_amplification(own, "net amplification, blocks after the first")
     return found.adding(table=own, draw=draw, words=words)
 
 
 @CLAIM.finding("post_norm", primary=AMPLIFY, trial=POST, evidence=MEASURED, needs=LEAST)
-def post_norm(evidence: Evidence) -> Result:
+def judge_post_norm(evidence: Evidence) -> Result:
     """Are the sums before the norms of post-norm encoders longer than what enters?"""
-    found = SHARE(models_of(evidence, post=True))
+    found = SHARE(select_models(evidence, post=True))
     own = found.rows["models"]
-    draw = net_amplification(own, "sum before the norm over what enters, mean")
+    draw = draw_net_amplification(own, "sum before the norm over what enters, mean")
     return found.adding(table=own, draw=draw, words={"shown": own})
 
 

@@ -6,7 +6,7 @@ resumable.
     benchmarks/alarms.py --limits         # two minutes: the right model of the line without fits
 
 y_i = a + b z_i + u_lab(i) + ε_i with z the standardised log of depth, on models as they are met
-(`model_facts`), and what is wrong added. Every data set is fitted by `fit_heritage` and by
+(`simulate_facts`), and what is wrong added. Every data set is fitted by `fit_heritage` and by
 `fit_line`. What is done is kept in `--folder`; counts go to `results/alarms.csv`, which
 docs/explanation/posterior-checks.md shows (`make snapshot`).
 
@@ -28,11 +28,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.modelling import laws
-from thermostats.modelling.checks import FAILED, WARNED, Gate, predictive
+from thermostats.modelling.checks import FAILED, WARNED, Gate, check_replicates
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.simulated import model_facts
+from thermostats.modelling.heritage.simulated import simulate_facts
 from thermostats.modelling.laws import Regressors
 from thermostats.modelling.lines import fit_line
 
@@ -151,7 +151,7 @@ KINDS: dict[str, Change] = {
 def world(kind: str, n_models: int, n_labs: int, seed: int, size: float = 1.0) -> pd.DataFrame:
     """One table as `fit_heritage` takes it, wrong in this way, at so many times its stated size."""
     rng = np.random.default_rng([zlib.crc32(kind.encode()), n_models, seed])
-    facts = model_facts(n_models, n_labs, rng)
+    facts = simulate_facts(n_models, n_labs, rng)
     lab = pd.factorize(facts["heritage"])[0]
     log_depth = np.log(facts["n_layers"].to_numpy(np.float64))
     z = (log_depth - log_depth.mean()) / log_depth.std()
@@ -235,8 +235,8 @@ def limits() -> pd.DataFrame:
             table = world(RIGHT_MODEL, n_models, n_labs, seed)
             x = (table["log_n_layers"] - table["log_n_layers"].mean()).to_numpy()
             design = Regressors(x=x[:, None] / x.std(), groups=pd.factorize(table["heritage"])[0])
-            statistics = laws.statistics(design, laws.CLOSING)
-            check = predictive(
+            statistics = laws.build_statistics(design, laws.CLOSING)
+            check = check_replicates(
                 "residuals", noise, table["log_gain"].to_numpy(), statistics, outcome=FAILED
             )
             failed += check.outcome == FAILED

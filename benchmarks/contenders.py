@@ -159,18 +159,18 @@ def eager_notebook(folder: Path) -> Work:
 
 def spectra(folder: Path) -> Work:
     """This package: ‖W_V‖₂ and ‖W_O‖₂ of every layer, read from the files each time."""
-    from thermostats.measurement.checkpoint import geometry, open_checkpoint  # noqa: PLC0415
+    from thermostats.measurement.checkpoint import open_checkpoint, read_geometry  # noqa: PLC0415
     from thermostats.measurement.lookup import lookup  # noqa: PLC0415
-    from thermostats.measurement.spectra import layer_rows, read_config  # noqa: PLC0415
+    from thermostats.measurement.spectra import build_weight_rows, read_config  # noqa: PLC0415
 
     def run() -> list[float]:
         config = read_config(folder)
         entry, tensors = lookup(config), open_checkpoint(folder)
-        layers = range(1, geometry(entry, config).n_layers + 1)
+        layers = range(1, read_geometry(entry, config).n_layers + 1)
         rows = [
             row
             for layer in layers
-            for row in layer_rows(entry, config, tensors, layer, heads=False)
+            for row in build_weight_rows(entry, config, tensors, layer, heads=False)
         ]
         return [float(row["spectral_norm"]) for row in rows]
 
@@ -239,10 +239,11 @@ def exact(folder: Path) -> Work:
 
 
 def every_spectrum(folder: Path) -> Work:
-    """This package: the whole table `weights` of a model's files, heads and embeddings included."""
-    from thermostats.measurement.spectra import weights  # noqa: PLC0415
+    """This package: the whole table `measure_weights` of a model's files, heads and embeddings
+    included."""
+    from thermostats.measurement.spectra import measure_weights  # noqa: PLC0415
 
-    return lambda: len(weights(folder)) * 0
+    return lambda: len(measure_weights(folder)) * 0
 
 
 def row_norms(folder: Path) -> Work:
@@ -250,11 +251,11 @@ def row_norms(folder: Path) -> Work:
     over its bytes."""
     from thermostats.measurement.checkpoint import open_checkpoint  # noqa: PLC0415
     from thermostats.measurement.lookup import lookup  # noqa: PLC0415
-    from thermostats.measurement.spectra import embedding_summaries, read_config  # noqa: PLC0415
+    from thermostats.measurement.spectra import read_config, summarise_embeddings  # noqa: PLC0415
 
     config = read_config(folder)
     return lambda: list(
-        embedding_summaries(lookup(config), config, open_checkpoint(folder)).values()
+        summarise_embeddings(lookup(config), config, open_checkpoint(folder)).values()
     )
 
 
@@ -282,11 +283,13 @@ def plain_read(folder: Path) -> Work:
 
 def _loaded(folder: Path, attention: str) -> tuple[Any, list[Any]]:
     from thermostats.measurement.batching import TokenisedPrompt  # noqa: PLC0415
-    from thermostats.measurement.hub import model_folder  # noqa: PLC0415
+    from thermostats.measurement.hub import fetch_model_folder  # noqa: PLC0415
     from thermostats.measurement.loading import load  # noqa: PLC0415
 
     prompts = [TokenisedPrompt(f"{i:02d}", tuple(ids)) for i, ids in enumerate(prompts_of(folder))]
-    return load(model_folder(str(folder)), attention=attention, tokenizer=False).decoder, prompts
+    return load(
+        fetch_model_folder(str(folder)), attention=attention, tokenizer=False
+    ).decoder, prompts
 
 
 def _matrices(folder: Path) -> list[Any]:

@@ -17,8 +17,8 @@ os.environ["OMP_NUM_THREADS"] = "1"
 from dataclasses import replace
 
 from thermostats.claims.evidence import PUBLISHED, Evidence
-from thermostats.claims.question import curve_of
-from thermostats.claims.run import claim_of
+from thermostats.claims.question import build_curve
+from thermostats.claims.run import load_claim
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = Path(__file__).parent / "results"
@@ -28,7 +28,7 @@ GOAL = 60.0
 
 def main() -> None:
     """Measure, and write a line into results/curve.md."""
-    claim = claim_of(ROOT / "analyses" / "c04_hierarchy_of_causes.py")
+    claim = load_claim(ROOT / "analyses" / "c04_hierarchy_of_causes.py")
     question = next(question for question in claim.questions if question.curve)
     if not (question.curve and question.primary and question.trial):
         raise RuntimeError(f"{question.id} has no curve")
@@ -37,7 +37,7 @@ def main() -> None:
     evidence = Evidence().named(PUBLISHED)
     curve.rows(evidence)
     start = time.process_time()
-    made = curve_of(curve, question.primary, question.trial.test, evidence)
+    made = build_curve(curve, question.primary, question.trial.test, evidence)
     seconds = time.process_time() - start
     n = len(made.table) + len(made.failed)
     line = (

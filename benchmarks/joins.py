@@ -29,7 +29,7 @@ from results import RESULTS, markdown
 from scale import model_row, run_row
 
 from thermostats.tables import store
-from thermostats.tables.features import features
+from thermostats.tables.features import build_features
 from thermostats.tables.join import join
 from thermostats.tables.store import CACHE_VARIABLE
 
@@ -94,7 +94,7 @@ STEPS: dict[str, Callable[[Path], int]] = {
     "join": joined,
     "join again": joined,
     "load": lambda folder: len(store.load("layers", folder / "mine")),
-    "features": lambda folder: len(features(folder / "mine")),
+    "features": lambda folder: len(build_features(folder / "mine")),
 }
 
 
@@ -163,7 +163,7 @@ def verdict(name: str, goal: Goal, row: pd.Series) -> str:
 
 HEADING = f"""\
 CSV files of models, prompts, runs and layers ({LAYERS} layers, {PROMPTS} prompts, the gain alone) are joined into a new
-folder, and again; then the table layers is loaded and `features` made, with the rows that ship beneath. CPU-seconds
+folder, and again; then the table layers is loaded and `build_features` made, with the rows that ship beneath. CPU-seconds
 grow with the load of the machine, as first touches of memory do. Made by `python benchmarks/joins.py DIR`."""  # noqa: E501
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 
 import thermostats
 from thermostats.tables.tree import Tree
-from thermostats.tables.tree_of_models import recovered
+from thermostats.tables.tree_of_models import compare_groups
 
 TABLE = Path(__file__).parent / "results" / "kinship.csv"
 COLUMNS = ["models", "by", "question", "right", "of", "by_chance"]
@@ -60,10 +60,10 @@ def groups(
     )
     rng = np.random.default_rng(seed)
     shuffled = [
-        recovered(declared, renamed(found, models, rng), models)["recovered"].sum()
+        compare_groups(declared, renamed(found, models, rng), models)["recovered"].sum()
         for _ in range(200)
     ]
-    table = recovered(declared, found, models)
+    table = compare_groups(declared, found, models)
     return (
         name,
         by,

@@ -19,7 +19,7 @@ from scipy import stats
 
 import thermostats
 from thermostats.modelling.heritage.law import TOTAL_SD
-from thermostats.modelling.tree_likelihood import Restricted, pagel, pagel_by_pruning
+from thermostats.modelling.tree_likelihood import Restricted, fit_pagel, fit_pagel_by_pruning
 from thermostats.tables.tree import Tree
 
 RESULTS = Path(__file__).parent / "results"
@@ -123,7 +123,9 @@ def speed() -> pd.DataFrame:
         y, x = rng.standard_normal(n), np.column_stack([np.ones(n), rng.standard_normal(n)])
         pruned = way == "pruning"
         best = (
-            pagel_by_pruning(y, x, tree, models) if pruned else pagel(y, x, tree.covariance(models))
+            fit_pagel_by_pruning(y, x, tree, models)
+            if pruned
+            else fit_pagel(y, x, tree.covariance(models))
         )
         lines.append((n, len(tree), way, made, process_time() - start, best.parameter))
     return pd.DataFrame(

@@ -33,10 +33,10 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 
-from thermostats.modelling.draws import Settings, convergence, versions
+from thermostats.modelling.draws import Settings, list_versions, measure_convergence
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulated import simulate_facts, simulate_heritage
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ("python", "pymc", "what", "cpu_s", "wall_s", "ess_min", "times", "times_checks", "note")
@@ -51,7 +51,7 @@ ALONE = ("exact", "nutpie", "pymc", "refits", "large")
 
 def table(seed: int, n_models: int = 24, n_labs: int = 8, n_prompts: int = 25) -> Any:
     """Gains of a simulated study."""
-    facts = model_facts(n_models, n_labs, np.random.default_rng(seed))
+    facts = simulate_facts(n_models, n_labs, np.random.default_rng(seed))
     return simulate_heritage(facts, shares=SHARES, seed=seed, n_prompts=n_prompts).table
 
 
@@ -68,7 +68,9 @@ def clocked(what: str, work: Callable[[], Fit | None], note: str = "") -> dict[s
     if fit is None:
         return row | {"note": note}
     draws = np.stack([fit.reported[name] for name in fit.reported], axis=2)
-    effective = fit.draws.effective if fit.draws.exact else min(convergence(draws)["ess_bulk"])
+    effective = (
+        fit.draws.effective if fit.draws.exact else min(measure_convergence(draws)["ess_bulk"])
+    )
     attempts = "" if fit.draws.exact else f"{fit.draws.attempts} attempts, "
     order = fit.probabilities["heritage > geometry > scale"]
     return row | {
@@ -97,7 +99,7 @@ def measured(what: str) -> list[dict[str, Any]]:
         ]
     if what in {"nutpie", "pymc"}:
         settings = Settings(sampler=what, tune=600 if what == "nutpie" else 1000)
-        versions()
+        list_versions()
 
         def sampled() -> Fit:
             return fit_heritage(rows, estimand="simulated", lab_df=NEARLY_NORMAL, settings=settings)
@@ -190,7 +192,10 @@ def main() -> None:
                 "times_checks": round(row["cpu_s"] / checks, 1),
             }
     write(
-        [{"python": platform.python_version(), "pymc": versions()["pymc"], **row} for row in rows],
+        [
+            {"python": platform.python_version(), "pymc": list_versions()["pymc"], **row}
+            for row in rows
+        ],
         arguments.bambi,
     )
 

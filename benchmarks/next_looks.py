@@ -19,9 +19,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.calibration import nearest
+from thermostats.claims.calibration import find_nearest
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import PLAUSIBLE, levels, point_of, random_of, worlds_of
+from thermostats.claims.levels import (
+    PLAUSIBLE,
+    build_random,
+    parse_point,
+    require_worlds,
+    simulate_levels,
+)
 from thermostats.claims.noise import Errors
 from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
 from thermostats.claims.planning.contrast import contrast_of
@@ -34,12 +40,12 @@ from thermostats.claims.planning.next_models import (
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.planning.scoring import Looks, limits_on, shares_of
 from thermostats.claims.planning.search import Budget
-from thermostats.claims.question import Question, plain
+from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Verdict
-from thermostats.claims.run import claim_of
-from thermostats.claims.study import scripts
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts
 from thermostats.claims.worlds import Array, Outcomes, World
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 
 CLAIMS = ("C21", "H01", "C01")
 LOOKS = Looks(3, 1)
@@ -63,7 +69,7 @@ class Design:
 
 def designs_of(name: str) -> tuple[Question, Design]:
     """The design at hand and those that `next` proposes, two looks deep."""
-    claim = claim_of(scripts(shipped("analyses"))[name])
+    claim = load_claim(list_scripts(find_shipped("analyses"))[name])
     asked = asked_question(claim)
     if asked is None:
         raise SystemExit(f"{name}: no question of it is put to measured models")
@@ -103,7 +109,7 @@ def as_measured(rows: pd.DataFrame, outcomes: Mapping[str, Array], every: pd.Dat
 
 def verdict_of(question: Question, design: Design, world: World) -> str:
     """The verdict of one study at one look."""
-    attained = levels(question, design.rows, world, 1, "look")
+    attained = simulate_levels(question, design.rows, world, 1, "look")
     shares = shares_of(attained, design.limits)
     return max(shares, key=lambda side: shares[side])
 
@@ -121,18 +127,18 @@ def choose(
         if world is None:
             chances.append(0.0)
             continue
-        attained = levels(question, measured, world, AHEAD, "ahead")
+        attained = simulate_levels(question, measured, world, AHEAD, "ahead")
         chances.append(1 - shares_of(attained, each.limits)[OPEN])
     return design.following[int(np.argmax(chances))]
 
 
 def run_studies(name: str, question: Question, start: Design, seed: int) -> pd.DataFrame:
     """Some studies of one claim, each measured until decided."""
-    every = plain(rows_of_all(start))
-    known = nearest(question, len(start.rows)).side(SUPPORTED).rows
+    every = convert_numpy(rows_of_all(start))
+    known = find_nearest(question, len(start.rows)).side(SUPPORTED).rows
     worst = known[known["box"] == PLAUSIBLE].sort_values("bound_05").iloc[0]
-    world = worlds_of(question).at(**point_of(str(worst["point"])))
-    drawn = world.draw(every, random_of(question, every, CHUNK, f"looks {seed}"))
+    world = require_worlds(question).at(**parse_point(str(worst["point"])))
+    drawn = world.draw(every, build_random(question, every, CHUNK, f"looks {seed}"))
     rows = []
     for study in range(CHUNK):
         outcomes = {column: values[study] for column, values in drawn.items()}

@@ -30,12 +30,12 @@ from test_loading import write_tokenizer  # noqa: E402
 
 from thermostats.measurement import proof  # noqa: E402
 from thermostats.measurement.batching import ImagePrompt  # noqa: E402
-from thermostats.measurement.forward import as_measured, call, make_batches  # noqa: E402
+from thermostats.measurement.forward import call, make_batches, prepare_model  # noqa: E402
 from thermostats.measurement.gains import measure_gains  # noqa: E402
-from thermostats.measurement.proof import check_proof, second_pass  # noqa: E402
+from thermostats.measurement.proof import check_proof, repeat_pass  # noqa: E402
 from thermostats.measurement.session import measure_one  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
-from thermostats.tables.folders import begun  # noqa: E402
+from thermostats.tables.folders import start_folder  # noqa: E402
 
 FAMILIES = (
     "gpt2",
@@ -100,14 +100,14 @@ def of_default_run(decoder: Any, folder: Path) -> float:
     else:
         transformers.ViTImageProcessor(size={"height": 168, "width": 168}).save_pretrained(folder)  # type: ignore[attr-defined]
     spec = RunSpec(model=str(folder), name="own/model", heritage="Own", prompts=prompts)
-    checks = check_proof, second_pass
-    proof.check_proof, proof.second_pass = map(watched, checks)
-    with TemporaryDirectory() as data, begun(f"{data}/mine") as folder_of_rows:
+    checks = check_proof, repeat_pass
+    proof.check_proof, proof.repeat_pass = map(watched, checks)
+    with TemporaryDirectory() as data, start_folder(f"{data}/mine") as folder_of_rows:
         outcomes = []
         seconds = timed(lambda: outcomes.append(measure_one(spec, folder_of_rows)))
     if outcomes[0].status != "measured":
         sys.exit(outcomes[0].problem.reason)
-    proof.check_proof, proof.second_pass = checks
+    proof.check_proof, proof.repeat_pass = checks
     return sum(spent) / seconds
 
 
@@ -123,7 +123,7 @@ def row(name: str, repeats: int, folder: Path) -> dict[str, Any]:
     batches = make_batches(decoder, prompts, packed=True)
 
     def plain() -> None:
-        with as_measured(decoder.model):
+        with prepare_model(decoder.model):
             for batch in batches:
                 call(decoder.base, batch)
 
@@ -132,7 +132,7 @@ def row(name: str, repeats: int, folder: Path) -> dict[str, Any]:
     def prove() -> None:
         check_proof(decoder)
         alone = {"token_budget": 1, "packed": False}
-        second_pass(
+        repeat_pass(
             decoder, prompts, lambda prompt: measure_gains(decoder, [prompt], **alone).layers, rows
         )
 

@@ -26,7 +26,7 @@ from test_loading import write_tokenizer
 from thermostats.measurement import forward, gains, spectra
 from thermostats.measurement.session import measure_one
 from thermostats.measurement.spec import WHAT, RunSpec
-from thermostats.tables.folders import begun
+from thermostats.tables.folders import start_folder
 
 FILE = sizes.ROOT / "benchmarks" / "results" / "readings.csv"
 FAMILIES = ("gpt_neox", "gpt2", "llama")
@@ -37,7 +37,7 @@ def seconds(folder: Path, what: tuple[str, ...], *, reading: bool) -> float:
     """Processor's seconds of measuring a model's folder."""
     never = mock.patch.object
     spec = RunSpec(model=str(folder), name="own/model", heritage="Own", prompts="core", what=what)
-    with TemporaryDirectory() as data, begun(f"{data}/mine") as rows:
+    with TemporaryDirectory() as data, start_folder(f"{data}/mine") as rows:
         began = process_time()
         if reading:
             outcome = measure_one(spec, rows)

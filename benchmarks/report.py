@@ -40,7 +40,7 @@ from results import RESULTS, markdown
 from scale import model_row
 
 import thermostats
-from thermostats.tables.folders import shipped_models
+from thermostats.tables.folders import list_shipped_models
 
 THERMOSTATS = (sys.executable, "-m", "thermostats")
 LOAD = (
@@ -248,7 +248,7 @@ def commands(folder: Path) -> Iterator[dict[str, Any]]:
     measure = [
         *THERMOSTATS,
         "measure",
-        str(shipped_models()[0]),
+        str(list_shipped_models()[0]),
         "--what",
         "gains",
         "--data",

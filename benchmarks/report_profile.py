@@ -23,7 +23,7 @@ import pandas as pd
 from report import alone
 from results import RESULTS, markdown
 
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 
 ROOT = Path(__file__).resolve().parents[1]
 SHOWN = 6
@@ -74,7 +74,7 @@ def profiled(script: Path) -> dict[str, Any]:
 
 
 def main(chosen: list[str]) -> None:
-    there = scripts(ROOT / "analyses")
+    there = list_scripts(ROOT / "analyses")
     rows = []
     for claim in chosen or there:
         rows.append(profiled(there[claim]))

@@ -143,7 +143,10 @@ def make(folder: Path, runs: int, n_prompts: int) -> None:
     """A data folder of simulated runs; their numbers are those of sixteen, as nothing here depends
     on them."""
     templates = [
-        {name: store.to_csv(frame, name) for name, frame in rows_of_run(seed, n_prompts).items()}
+        {
+            name: store.encode_csv(frame, name)
+            for name, frame in rows_of_run(seed, n_prompts).items()
+        }
         for seed in range(TEMPLATES)
     ]
     prompt = {
@@ -159,7 +162,7 @@ def make(folder: Path, runs: int, n_prompts: int) -> None:
         pd.DataFrame([model_row(i) for i in range(runs + 1)]), "models", folder / "models.csv"
     )
     rows = pd.DataFrame([run_row(i) for i in range(runs)])
-    header, *lines = store.to_csv(rows, "runs").splitlines(keepends=True)
+    header, *lines = store.encode_csv(rows, "runs").splitlines(keepends=True)
     places = {name: folder / "measured" / name for name in ("runs", *templates[0])}
     for place in places.values():
         place.mkdir(parents=True, exist_ok=True)
@@ -175,7 +178,7 @@ def step(name: str, folder: Path) -> int:
     if name == "load layers":
         return len(store.load("layers", folder))
     if name == "features":
-        return len(features.features(folder))
+        return len(features.build_features(folder))
     if name == "check":
         return sum(store.check(folder).values())
     runs = len(list((folder / "measured" / "runs").glob("*.csv")))

@@ -27,7 +27,7 @@ from results import RESULTS, markdown
 from scipy.optimize import curve_fit
 from scipy.stats import t as student
 
-from thermostats.measurement.sheaf import ValueSpectra, multi_head_trace
+from thermostats.measurement.sheaf import ValueSpectra, measure_multi_head_trace
 
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
 WIDTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -38,7 +38,7 @@ DENSE = ((8, 16), (8, 32), (16, 32), (16, 64), (32, 64))
 def trace(A: NDArray[np.float64], W: NDArray[np.float64]) -> float:
     """The package's trace of one head; ‖W_V‖_F² needs the squared entries of W_V and no
     spectrum."""
-    return multi_head_trace(A[None], ValueSpectra(np.einsum("ij,ij->i", W, W)[None]))
+    return measure_multi_head_trace(A[None], ValueSpectra(np.einsum("ij,ij->i", W, W)[None]))
 
 
 def dense_trace(A: NDArray[np.float64], W: NDArray[np.float64]) -> float:

@@ -22,10 +22,10 @@ import numpy as np
 import pandas as pd
 
 import thermostats
-from thermostats.claims.calibration import table
+from thermostats.claims.calibration import read_table
 from thermostats.claims.levels import TIPPING
-from thermostats.claims.study import scripts
-from thermostats.formatting import number
+from thermostats.claims.study import list_scripts
+from thermostats.formatting import format_number
 from thermostats.modelling import (
     crowding,
     entropy,
@@ -40,9 +40,9 @@ from thermostats.modelling import (
 from thermostats.modelling.heritage.law import BLOCKS, STANDARD, TOTAL_SD
 from thermostats.modelling.lineage_law import Lineage
 from thermostats.modelling.mixed_model import Declaration
-from thermostats.plots.general import legend_above, reference
-from thermostats.plots.svg import drawn
-from thermostats.tables.export import codebook
+from thermostats.plots.general import draw_reference, place_legend
+from thermostats.plots.svg import render_svg
+from thermostats.tables.export import write_codebook
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
@@ -96,7 +96,7 @@ def commands() -> str:
 
 def tables() -> str:
     """Every table and column."""
-    return codebook().replace("# Codebook", "# Tables", 1)
+    return write_codebook().replace("# Codebook", "# Tables", 1)
 
 
 def worlds() -> str:
@@ -131,13 +131,14 @@ def worlds() -> str:
         "power",
         "for a power of 0.8",
     )
-    for (rule, n), rows in table().groupby(["rule", "n_models"]):
+    for (rule, n), rows in read_table().groupby(["rule", "n_models"]):
         tipping = int((rows["box"] == TIPPING).sum())
         lines += ["", f"## {rule}, {n} rows" + f" ({tipping} tipping points)" * bool(tipping), ""]
         lines += [f"| {' | '.join(heads)} |", "|---|---|---" + 7 * "|---:" + "|"]
         for row in rows[rows["box"] != TIPPING].itertuples():
             bounds = [
-                number(float(bound), 2) for bound in (row.bound_05, row.bound_01, row.bound_001)
+                format_number(float(bound), 2)
+                for bound in (row.bound_05, row.bound_01, row.bound_001)
             ]
             power = "" if pd.isna(row.power) else f"{row.power:.0%}"
             wanted = "" if pd.isna(row.models_wanted) else f"{row.models_wanted:.0f}"
@@ -288,7 +289,7 @@ def _reached(code: Mapping[str, Any], name: str) -> str:
 
 def _using(name: str) -> list[str]:
     """Claims whose analysis fits a law itself."""
-    every = scripts(ROOT / "analyses").items()
+    every = list_scripts(ROOT / "analyses").items()
     return [
         claim
         for claim, path in every
@@ -441,18 +442,18 @@ def by_layer(position: str, columns: dict[str, str], models: dict[str, str]) -> 
                 low, mean, high = (np.exp(each) for each in (logs.min(), logs.mean(), logs.max()))
                 axes.plot(mean.index, mean, color=color, label=said)
                 axes.fill_between(mean.index, low, high, color=color, alpha=0.2, linewidth=0)
-            reference(axes, 1.0)
+            draw_reference(axes, 1.0)
             axes.set(xlabel="block", ylabel=words)
-            legend_above(axes)
+            place_legend(axes)
 
-    return drawn(draw)
+    return render_svg(draw)
 
 
 def pictures(folder: Path) -> None:
     """The pictures of the README and of the pages on encoders and on vision, from the shipped
     rows."""
     (folder.parent / "profile.svg").write_bytes(
-        drawn(lambda axes: thermostats.profile(SHOWN, axes=axes))
+        render_svg(lambda axes: thermostats.profile(SHOWN, axes=axes))
     )
     lineage = {
         "rxnfp/bert_pretrained": "base",

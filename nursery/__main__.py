@@ -18,10 +18,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from nursery import DESIGN
 from nursery.records import read_record
 from thermostats.cli.options import Data, Json, check_file, run
-from thermostats.errors import DataError, UsageError, did_you_mean, not_installed
-from thermostats.measurement.spec import EngineSettings, check_device, check_here, count_gpus
+from thermostats.errors import DataError, UsageError, build_install_error, suggest_nearest
+from thermostats.measurement.spec import EngineSettings, check_device, count_gpus, require_device
 from thermostats.tables import folders
-from thermostats.terminal import print_rows, say_next
+from thermostats.terminal import print_next_step, print_rows
 
 if TYPE_CHECKING:
     from nursery.designs import Member, Pack
@@ -117,7 +117,7 @@ def design(
     print_rows(rows, list(rows[0]), as_json)
     if out is not None:
         designs.write(study, out)
-        say_next(
+        print_next_step(
             f"python -m nursery corpora, then python -m nursery train {out}", visible=not as_json
         )
 
@@ -140,7 +140,7 @@ def corpora(
 
     build(folder, text)
     print(folder)
-    say_next(
+    print_next_step(
         "python -m nursery train --model c005-L04d32h8"
         + ("" if folder == HERE else f" --folder {folder}")
     )
@@ -176,7 +176,7 @@ def train(
     check_device(device)
     where = EngineSettings(engine, address=address)
     if engine == "local":
-        check_here(device)
+        require_device(device)
     device = ("cuda" if count_gpus() else "cpu") if device == "auto" else device
     path = _file(design)
     packs, _ = _chosen(models, recipe, path)
@@ -205,7 +205,7 @@ def train(
     print_rows(
         rows, ["model", "corpus", "steps", "loss", "loss_unigram", "learned", "seconds"], as_json
     )
-    say_next(
+    print_next_step(
         f"python -m nursery measure{_of(design)} --folder {folder} --data mine", visible=not as_json
     )
 
@@ -223,7 +223,7 @@ def measure(
 
     Example: `python -m nursery measure --data mine`
     """
-    folders.own_folder(data)
+    folders.find_own_folder(data)
     wanted = _trained(models, recipe, folder, design)
     _check_installed()
     from nursery.measuring import measure_all  # noqa: PLC0415
@@ -239,7 +239,7 @@ def measure(
     print_rows(rows, ["model", "revision", "status", "seconds", "reason"], as_json)
     if any(row["status"] == "failed" for row in rows):
         raise typer.Exit(1)
-    say_next("thermostats report --all", data=data, visible=not as_json)
+    print_next_step("thermostats report --all", data=data, visible=not as_json)
 
 
 @app.command()
@@ -261,10 +261,10 @@ def compare(
     wanted = _trained(models, recipe, folder)
     _check_installed()
     from nursery import measuring  # noqa: PLC0415
-    from thermostats.modelling.display import records  # noqa: PLC0415
+    from thermostats.modelling.display import convert_records  # noqa: PLC0415
 
     table = measuring.compare(wanted, folder)
-    print_rows(records(table), list(table.columns), as_json)
+    print_rows(convert_records(table), list(table.columns), as_json)
     if not as_json:
         print(
             f"same: log gains of every layer differ by at most {measuring.TOLERANCE:g} nat",
@@ -304,7 +304,7 @@ def by_prompt(
     Example: `python -m nursery prompts second.parquet`
     """
     check_device(device)
-    check_here(device)
+    require_device(device)
     packs, _ = _chosen([], [], _file(design))
     _check_installed()
     from nursery.designs import OF_CORPORA  # noqa: PLC0415
@@ -372,7 +372,7 @@ def _chosen(
                     f"no such {what} in the design",
                     got=name,
                     allowed=" … ".join(listed[:1] + listed[-1:]),
-                    next_step=did_you_mean(name, listed, "python -m nursery design lists them"),
+                    next_step=suggest_nearest(name, listed, "python -m nursery design lists them"),
                 )
     if models or recipes:
         members = [
@@ -431,10 +431,10 @@ def _check_installed() -> None:
         import torch  # noqa: F401, PLC0415
         import transformers  # noqa: F401, PLC0415
     except ImportError as error:
-        raise not_installed(error, "the nursery needs torch and transformers") from error
-    from thermostats.measurement.session import quiet  # noqa: PLC0415
+        raise build_install_error(error, "the nursery needs torch and transformers") from error
+    from thermostats.measurement.session import set_quiet  # noqa: PLC0415
 
-    quiet()
+    set_quiet()
 
 
 @contextmanager

@@ -21,8 +21,8 @@ import torch
 
 from nursery import designs, pack_training, recipes, stacked, tokenizer
 from nursery.corpora import load
-from thermostats.measurement.execute import execute
-from thermostats.measurement.session import quiet
+from thermostats.measurement.execute import run_specs
+from thermostats.measurement.session import set_quiet
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables.schemas import NURSERY
 
@@ -87,14 +87,14 @@ def instrument(
             download=False,
         )
         began = time.process_time()
-        list(execute([spec], Path(name) / "data"))
+        list(run_specs([spec], Path(name) / "data"))
         return time.process_time() - began
 
 
 def main(corpora: Path) -> pd.DataFrame:
     """A row a shape: seconds of a measured model each way, and the ratio."""
     torch.set_num_threads(1)
-    quiet()
+    set_quiet()
     recipe = replace(
         recipes.drawn(1, 1, CONTEXT)[0],
         optimiser="adamw",

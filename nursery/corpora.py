@@ -28,7 +28,7 @@ import numpy.typing as npt
 from nursery import english, python_source, recipes, synthetic, tokenizer
 from nursery.records import CORPORA
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.folders import only_writer, write_all
+from thermostats.tables.folders import hold_folder, write_all
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -74,7 +74,7 @@ def build(folder: Path, text: Path | None = None) -> None:
     be read or has fewer than 20 documents, or if the folder cannot be written; ThermostatsError if
     the package cannot be downloaded.
     """
-    with only_writer(folder):
+    with hold_folder(folder):
         record = _record(folder) or {}
         content = None if text is None else _joined(english.documents(_read(text)))
         if (

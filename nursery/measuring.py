@@ -14,12 +14,12 @@ import pandas as pd
 from nursery.designs import Member
 from nursery.records import Trained, read_gains, read_record, step_folder
 from thermostats.errors import DataError
-from thermostats.measurement.execute import execute
-from thermostats.measurement.model_row import model_row
+from thermostats.measurement.execute import run_specs
+from thermostats.measurement.model_row import build_model_row
 from thermostats.measurement.spec import Outcome, RunSpec
-from thermostats.studies.nursery import shipped_table
+from thermostats.studies.nursery import load_shipped_table
 from thermostats.tables import store
-from thermostats.tables.folders import writable_folder
+from thermostats.tables.folders import prepare_folder
 from thermostats.tables.join import join
 from thermostats.tables.schemas import NURSERY
 
@@ -48,7 +48,7 @@ def spec(folder: Path, trained: Trained) -> RunSpec:
 
 def row_of_model(member: Member, folder: Path, trained: Trained) -> pd.DataFrame:
     """Row of the table `models`: recipe as family; variant base, or instruct where it was tuned."""
-    facts = model_row(
+    facts = build_model_row(
         step_folder(folder, trained.model, trained.steps),
         model_id=model_id(trained.model),
         revision=f"step{trained.steps:05d}",
@@ -70,14 +70,14 @@ def measure_all(
 ) -> Iterator[tuple[str, Outcome]]:
     """Measure trained models of a design; yields model and outcome. Finished measurements are
     skipped."""
-    place = writable_folder(data)
+    place = prepare_folder(data)
     recorded = set(
         store.load("models", place)[["model_id", "revision"]].itertuples(index=False, name=None)
     )
     for member, trained in trained_models(members, folder):
         if (model_id(trained.model), f"step{trained.steps:05d}") not in recorded:
             join([row_of_model(member, folder, trained)], data=place)
-        for outcome in execute([spec(folder, trained)], place):
+        for outcome in run_specs([spec(folder, trained)], place):
             yield trained.model, outcome
 
 
@@ -108,7 +108,7 @@ def compare(members: Sequence[Member], folder: Path) -> pd.DataFrame:
     Raises DataError where none of the models is trained or shipped.
     """
     models = [trained.model for _, trained in trained_models(members, folder)]
-    shipped = _kept(shipped_table("second/gains")).rename("shipped")
+    shipped = _kept(load_shipped_table("second/gains")).rename("shipped")
     shipped = shipped[shipped.index.isin(models, level="model")]
     if shipped.empty:
         raise DataError(

@@ -14,7 +14,7 @@ from nursery import tokenizer
 from nursery.corpora import prompt_sets
 from nursery.designs import OF_CORPORA
 from thermostats.measurement.prompts import load_prompts
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 from thermostats.tables.schemas import NURSERY
 
 WINDOW = 32
@@ -41,7 +41,7 @@ def prompts_of(folder: Path, kind: str) -> Prompts:
         sets = {name: slice(i * count, (i + 1) * count) for i, name in enumerate(windows)}
         return Prompts(tokens, torch.full((len(tokens),), WINDOW - 1), sets)
     words = tokenizer.load(folder)
-    texts: Mapping[int, str] = load_prompts(NURSERY, shipped("data"))["text"].to_dict()
+    texts: Mapping[int, str] = load_prompts(NURSERY, find_shipped("data"))["text"].to_dict()
     rows = [words(text)["input_ids"] for text in texts.values()]
     ends = torch.tensor([len(row) - 1 for row in rows])
     padded = [row + [0] * (int(ends.max()) + 1 - len(row)) for row in rows]

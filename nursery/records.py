@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from thermostats.errors import DataError, first_line
+from thermostats.errors import DataError, take_first_line
 from thermostats.studies.nursery import SECOND
 
 CORPORA, RECORD, LOSSES, GAINS = "corpora.json", "training.json", "losses.csv", "gains.csv"
@@ -102,5 +102,8 @@ def read_by_prompt(folder: Path, model: str) -> pd.DataFrame:
 def _damaged(path: Path, error: Exception) -> DataError:
     step = f"remove the folder {path.parent}, and repeat the python -m nursery train that made it"
     return DataError(
-        "a file of a trained model is damaged", where=path, got=first_line(error), next_step=step
+        "a file of a trained model is damaged",
+        where=path,
+        got=take_first_line(error),
+        next_step=step,
     )

@@ -36,10 +36,10 @@ from nursery.tables import write
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below, Decide, V
-from thermostats.modelling.classical.counts import proportion
-from thermostats.studies.nursery.study_rows import by_t, final, slope_within
+from thermostats.modelling.classical.counts import estimate_proportion
+from thermostats.studies.nursery.study_rows import build_t_estimate, fit_inner_slope, select_final
 from thermostats.studies.nursery.third import COLUMNS
-from thermostats.studies.nursery.training_choices import within_cells
+from thermostats.studies.nursery.training_choices import measure_cell_correlation
 from thermostats.tables.schemas import NURSERY
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -127,7 +127,9 @@ def verdict(rule: Decide, estimate: Estimate) -> str:
 def mean_slope(rng: np.random.Generator, slope: float) -> str:
     """N03: slope on log L by recipe, 32 of them, t interval of the mean."""
     slopes = rng.normal(slope, np.hypot(0.058, 0.05 / np.sqrt(12) / 0.566), 32)
-    return verdict(Below("x", 0), by_t(slopes.mean(), stats.sem(slopes), len(slopes) - 1, ""))
+    return verdict(
+        Below("x", 0), build_t_estimate(slopes.mean(), stats.sem(slopes), len(slopes) - 1, "")
+    )
 
 
 def factor(rng: np.random.Generator, difference: float) -> str:
@@ -148,7 +150,7 @@ def spectra(rng: np.random.Generator, slope: float) -> str:
         {"optimiser": list("alm") * 6, "x": x, "y": slope * x + rng.normal(0, 0.3, 18)}
     )
     rule = Decide((V("x").lower > 0.5) & (V("x").upper < 1.5), V("x").upper < 0.5)
-    return verdict(rule, by_t(*slope_within(rows, "y", "x", "optimiser"), ""))
+    return verdict(rule, build_t_estimate(*fit_inner_slope(rows, "y", "x", "optimiser"), ""))
 
 
 def ranks(rng: np.random.Generator, r: float) -> str:
@@ -157,7 +159,7 @@ def ranks(rng: np.random.Generator, r: float) -> str:
     end = rng.normal(size=432)
     early = r * end + np.sqrt(1 - r * r) * rng.normal(size=432)
     cells = pd.Series(np.repeat(np.arange(12), 36))
-    correlation = within_cells(
+    correlation = measure_cell_correlation(
         pd.Series(early), pd.Series(end), cells, pd.Series(np.tile(np.arange(36), 12))
     )
     return verdict(Above("x", 0.71), correlation)
@@ -165,7 +167,7 @@ def ranks(rng: np.random.Generator, r: float) -> str:
 
 def crossings(rng: np.random.Generator, share: float) -> str:
     """N06, tuning: 42 pairs, of which so many cross 1 clearly."""
-    crossed = Estimate.of(proportion(int(rng.binomial(42, share)), 42))
+    crossed = Estimate.of(estimate_proportion(int(rng.binomial(42, share)), 42))
     return verdict(Decide(V("x").lower > 0.01, V("x").upper < 0.10), crossed)
 
 
@@ -209,7 +211,7 @@ def rules() -> pd.DataFrame:
 def predictions() -> pd.DataFrame:
     """What the first study's fit (recipes as random levels) says of the second, with 95%
     intervals."""
-    rows = final(Evidence(ROOT / "data").named(NURSERY))
+    rows = select_final(Evidence(ROOT / "data").named(NURSERY))
     rows = rows[
         rows["comparable"] & (rows["n_layers"] > SHALLOW) & rows["penultimate_gain"].notna()
     ]

@@ -19,17 +19,17 @@ from nursery.component_worlds import logs
 from nursery.designs import Design
 from nursery.recipes import CORPORA, drawn
 from nursery.second_study import at_every_shape, ends
-from thermostats.studies.nursery import shipped_table
+from thermostats.studies.nursery import load_shipped_table
 from thermostats.studies.nursery.crossed import (
     LEVEL,
     THRESHOLDS,
     Array,
     CrossedWorld,
     Interval,
-    coded,
-    lines,
-    ratios,
-    worlds,
+    encode_shapes,
+    estimate_ratios,
+    fit_lines,
+    list_worlds,
 )
 from thermostats.tables.folders import write_atomically
 
@@ -73,7 +73,7 @@ def rates(
     by_rule: dict[str, list[str]] = {name: [] for name in THRESHOLDS}
     for number in range(simulations):
         y = world.study(recipes, x, np.random.default_rng([SEED, seed, number]))
-        for name, interval in ratios(y, x).items():
+        for name, interval in estimate_ratios(y, x).items():
             by_rule[name].append(verdict(interval, THRESHOLDS[name]))
     return [
         {
@@ -124,7 +124,7 @@ def candidates() -> pd.DataFrame:
             "models": len(design.recipes) * len(x),
             "core_hours": round(design.hours, 1),
         }
-        for place, world in enumerate(worlds()):
+        for place, world in enumerate(list_worlds()):
             rows += [facts | row for row in rates(world, recipes, x, SIMULATIONS, place)]
         print(facts, flush=True)
     return pd.DataFrame(rows)
@@ -132,15 +132,15 @@ def candidates() -> pd.DataFrame:
 
 def predictions() -> pd.DataFrame:
     """What the second study says of every corpus that it has, with 95% intervals."""
-    models = ends(shipped_table("second/models"), shipped_table("second/gains"))
+    models = ends(load_shipped_table("second/models"), load_shipped_table("second/gains"))
     rows = []
     for corpus, of_corpus in models.groupby("corpus"):
         y, x = at_every_shape(of_corpus)
-        for name, interval in ratios(y[None], x).items():
+        for name, interval in estimate_ratios(y[None], x).items():
             if np.isfinite(interval.estimate):
                 rows.append({"corpus": corpus, "quantity": name} | vars(interval))
         recipes = len(y)
-        slopes = lines(y[None], coded(x))[0][0, :, 1:]
+        slopes = fit_lines(y[None], encode_shapes(x))[0][0, :, 1:]
         half = stats.t.ppf((1 + LEVEL) / 2, recipes - 1) * stats.sem(slopes)
         for i, name in enumerate(("log L/d", "log rho", "log N")):
             mean = slopes[:, i].mean()

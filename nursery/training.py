@@ -24,8 +24,8 @@ import torch
 from nursery.designs import Pack
 from nursery.pack_training import run
 from nursery.records import Trained
-from thermostats.errors import ThermostatsError, not_installed
-from thermostats.measurement.session import quiet
+from thermostats.errors import ThermostatsError, build_install_error
+from thermostats.measurement.session import set_quiet
 from thermostats.measurement.spec import EngineSettings
 
 Submit = Callable[..., Any]
@@ -129,7 +129,7 @@ def pool(settings: EngineSettings, workers: int, *, gpu: bool) -> Iterator[tuple
     try:
         library = import_module("ray")
     except ModuleNotFoundError as error:
-        raise not_installed(error, "the engine ray is not installed", "ray") from error
+        raise build_install_error(error, "the engine ray is not installed", "ray") from error
     with _ray(library, settings, gpu) as submit:
         yield submit, None
 
@@ -178,4 +178,4 @@ def _prepare() -> None:
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    quiet()
+    set_quiet()

@@ -21,7 +21,7 @@ from pack_runs import write
 from thermostats.tables import store
 from thermostats.tables.features import AS_READ
 from thermostats.tables.runs import LIKE
-from thermostats.tables.schemas import key, with_added
+from thermostats.tables.schemas import add_later_columns, list_key_columns
 
 ROOT = Path(__file__).resolve().parents[1]
 ADDED = {"layers": list(AS_READ), "weights": ["ov_read_norm", "balanced_norm"]}
@@ -43,8 +43,8 @@ def pairs(data: Path) -> dict[str, str]:
 def filled(name: str, rows: pd.DataFrame, again: pd.DataFrame, of: dict[str, str]) -> pd.DataFrame:
     """Rows of an archive with the added columns of the runs that were measured again, and why there
     is none."""
-    rows = with_added(rows, name)
-    keys = key(name)
+    rows = add_later_columns(rows, name)
+    keys = list_key_columns(name)
     new = again.assign(run_id=again["run_id"].map({fresh: old for old, fresh in of.items()}))
     both = rows[keys].merge(new, on=keys, how="left").set_axis(rows.index)
     here = rows["run_id"].isin(set(new["run_id"]))

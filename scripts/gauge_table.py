@@ -25,8 +25,8 @@ import wide  # noqa: E402
 
 from thermostats.measurement import gauge  # noqa: E402
 from thermostats.measurement.forward import Decoder  # noqa: E402
-from thermostats.measurement.gauge import ModelWeights, weights_of, with_weights  # noqa: E402
-from thermostats.measurement.gauge_moves import moves, opened, tables_of  # noqa: E402
+from thermostats.measurement.gauge import ModelWeights, extract_weights, replace_weights  # noqa: E402
+from thermostats.measurement.gauge_moves import build_tables, measure_moves, open_model  # noqa: E402
 from thermostats.tables.invariants import CLASSES  # noqa: E402
 
 FILE = ROOT / "data" / "gauge.csv"
@@ -57,12 +57,12 @@ HEADS: tuple[Change, ...] = (
     (
         "heads",
         "W_V × 8 and W_O / 8 in every block",
-        partial(gauge.turn_heads, turn=gauge.scaled(8.0)),
+        partial(gauge.turn_heads, turn=gauge.make_scaling_turn(8.0)),
     ),
     (
         "heads",
         "W_V × 32 and W_O / 32 in block 2",
-        partial(gauge.turn_heads, turn=gauge.scaled(32.0, layer=1)),
+        partial(gauge.turn_heads, turn=gauge.make_scaling_turn(32.0, layer=1)),
     ),
 )
 LOGITS: Change = ("logits", "1vᵀ added to the unembedding, normal v", gauge.shift_logits)
@@ -89,11 +89,7 @@ def ones(depth: int) -> tuple[Change, ...]:
 
 
 READERS: Change = ("readers", "u(1/γ)ᵀ added to every W_V, normal u", gauge.shift_readers)
-POST: Change = (
-    "post-norm",
-    "γ and β × 4 at the end of every second block",
-    gauge.rescale_post_norms,
-)
+POST: Change = ("post-norm", "γ and β × 4 at the end of every second block", gauge.scale_post_norms)
 
 
 def trained() -> Iterator[tuple[str, Path, dict[str, Any], tuple[Change, ...]]]:
@@ -114,15 +110,15 @@ def trained() -> Iterator[tuple[str, Path, dict[str, Any], tuple[Change, ...]]]:
 
 def rows_of(places: Decoder, prompts: list[Any], changes: tuple[Change, ...]) -> pd.DataFrame:
     """Rows of the file for one model."""
-    weights = weights_of(places)
+    weights = extract_weights(places)
     frames = []
     with wide.float64():
-        before = tables_of(places, prompts)
+        before = build_tables(places, prompts)
         for change, how, changed in changes:
-            if why := gauge.allows(change, weights):
+            if why := gauge.find_obstacle(change, weights):
                 raise SystemExit(f"{places.entry.name} does not allow {change}: {why}")
-            after = tables_of(with_weights(places, changed(weights)), prompts)
-            frames.append(moves(change, before, after).assign(how=how))
+            after = build_tables(replace_weights(places, changed(weights)), prompts)
+            frames.append(measure_moves(change, before, after).assign(how=how))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -131,11 +127,11 @@ def of_classes() -> pd.DataFrame:
     frames = []
     for name in PROOF:
         places = wide.opened(name, attention="eager")
-        weights = weights_of(places)
+        weights = extract_weights(places)
         allowed = [
             (change, "", changed)
             for change, changed in gauge.CHANGES.items()
-            if not gauge.allows(change, weights)
+            if not gauge.find_obstacle(change, weights)
         ]
         frames.append(
             rows_of(places, tiny.inputs(places, 9, 5, 7), tuple(allowed)).assign(model=name)
@@ -151,7 +147,7 @@ def of_classes() -> pd.DataFrame:
 def main() -> None:
     """Write the file."""
     frames = [
-        rows_of(*opened(path, **changed), changes).assign(model=name)
+        rows_of(*open_model(path, **changed), changes).assign(model=name)
         for name, path, changed, changes in trained()
     ]
     rows = pd.concat([*frames, of_classes()], ignore_index=True)

@@ -30,15 +30,15 @@ from transformers import PretrainedConfig
 
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.architectures import STACKS
-from thermostats.measurement.checkpoint import geometry
-from thermostats.measurement.class_facts import facts_of
+from thermostats.measurement.checkpoint import read_geometry
+from thermostats.measurement.class_facts import collect_facts
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.model_class import Architecture
-from thermostats.measurement.plan import built
+from thermostats.measurement.plan import build_empty_model
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import store
 from thermostats.tables.folders import write_atomically
-from thermostats.tables.schemas import dtypes
+from thermostats.tables.schemas import list_dtypes
 
 DECLARED = Path(__file__).parent / "candidates"
 PLACE = Path(__file__).resolve().parents[1] / "data" / "candidates.csv"
@@ -187,11 +187,11 @@ def describe_model(architecture: str, configuration: Mapping[str, Any]) -> dict[
         config.save_pretrained(folder)
         stated = read_config(folder, "image" if architecture in STACKS else "text")
         entry = lookup(stated)
-        model = built(folder, entry.loader, **entry.set_values)
+        model = build_empty_model(folder, entry.loader, **entry.set_values)
     stack = model.get_submodule(entry.part) if entry.part else model
-    shape = geometry(entry, stated)
+    shape = read_geometry(entry, stated)
     ties = getattr(config, "tie_word_embeddings", True)
-    facts = facts_of(stack, entry, stated, tied=bool(ties) or not entry.has_head)
+    facts = collect_facts(stack, entry, stated, tied=bool(ties) or not entry.has_head)
     weights = count_repository(config) or facts["n_params"]
     if ties and configuration.get("tie_word_embeddings") is False:
         weights += (
@@ -276,7 +276,7 @@ def list_candidates() -> pd.DataFrame:
         check_stated(row, shape["stated_millions"])
         rows.append(row)
     named = name_terms(name_origin(pd.DataFrame(rows)))
-    return store.validate(named[list(dtypes("candidates"))], "candidates")
+    return store.validate(named[list(list_dtypes("candidates"))], "candidates")
 
 
 def main() -> int:
@@ -286,7 +286,7 @@ def main() -> int:
     transformers.logging.set_verbosity_error()
     try:
         table = list_candidates()
-        write_atomically(PLACE, store.to_csv(table, "candidates"))
+        write_atomically(PLACE, store.encode_csv(table, "candidates"))
     except ThermostatsError as error:
         print(error, file=sys.stderr)
         return error.exit_code

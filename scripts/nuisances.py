@@ -23,20 +23,20 @@ import pandas as pd
 
 from thermostats.claims import bounds
 from thermostats.claims.evidence import MEASURED, POOLED, Evidence
-from thermostats.claims.noise import column_words
-from thermostats.claims.run import claim_of
-from thermostats.claims.study import scripts
-from thermostats.errors import UsageError, unknown
+from thermostats.claims.noise import describe_column
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts
+from thermostats.errors import UsageError, build_unknown_error
 from thermostats.modelling import nuisances
 from thermostats.modelling.draws import Array
 from thermostats.modelling.nuisances import NuisancePosterior
 from thermostats.studies.delia2026.stated_facts import FOCAL
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.study_rows import with_logs
-from thermostats.studies.nursery.training_choices import slopes_of_all, with_predictions
+from thermostats.studies.nursery.study_rows import add_logs
+from thermostats.studies.nursery.training_choices import add_predictions, combine_slopes
 from thermostats.tables.folders import BOUNDS
-from thermostats.tables.labels import having
-from thermostats.tables.model_rows import gain_by_prompt, model_rows, with_category
+from thermostats.tables.labels import drop_unlabelled
+from thermostats.tables.model_rows import add_category, model_rows, read_prompt_gains
 from thermostats.tables.schemas import GAINS, NURSERY, READ_GAINS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -86,7 +86,7 @@ def add_shape(rows: pd.DataFrame) -> pd.DataFrame:
 def read_models(evidence: Evidence, gain: str = "penultimate_gain") -> pd.DataFrame:
     """Comparable models of all evidence with a named gain, their shape and who measured them."""
     pooled = evidence.named(POOLED)
-    rows = add_shape(having(model_rows(pooled, gain), "heritage"))
+    rows = add_shape(drop_unlabelled(model_rows(pooled, gain), "heritage"))
     return rows.assign(source=pooled.origin(rows["source"]))
 
 
@@ -97,8 +97,8 @@ def read_gains(evidence: Evidence, gain: str) -> pd.DataFrame:
 
 def read_predicted(evidence: Evidence) -> pd.DataFrame:
     """Log penultimate gains, with what slopes of the controlled study predict of them."""
-    rows = with_logs(read_gains(evidence, "penultimate_gain"))
-    predicted = with_predictions(rows, slopes_of_all(third.enough(evidence)))["predicted"]
+    rows = add_logs(read_gains(evidence, "penultimate_gain"))
+    predicted = add_predictions(rows, combine_slopes(third.require_enough(evidence)))["predicted"]
     return rows.assign(predicted=predicted)
 
 
@@ -112,7 +112,7 @@ def read_finding(
     evidence: Evidence, finding: str, column: str, chosen: str = POOLED
 ) -> pd.DataFrame:
     """Rows that the test of a finding reads of a set of evidence, with one of its columns."""
-    claim = claim_of(scripts(ROOT / "analyses")[finding.partition(".")[0]])
+    claim = load_claim(list_scripts(ROOT / "analyses")[finding.partition(".")[0]])
     (question,) = (each for each in claim.questions if each.id == finding)
     assert question.trial is not None  # noqa: S101 (all findings that are named below are tried)
     rows = question.trial.of(evidence.named(chosen), question.over)
@@ -131,7 +131,7 @@ def read_models_asked(evidence: Evidence, finding: str, column: str) -> pd.DataF
 def read_prompts(evidence: Evidence, gain: str) -> pd.DataFrame:
     """Log of a named gain of all evidence by model and prompt, of the run with most prompts."""
     pooled = evidence.named(POOLED)
-    every = with_category(pooled, gain_by_prompt(pooled, gain))
+    every = add_category(pooled, read_prompt_gains(pooled, gain))
     size = every.groupby(["model_id", "run_id"])["prompt_id"].transform("size")
     runs = every.assign(size=size).sort_values(["model_id", "size", "run_id"], kind="stable")
     last = runs.drop_duplicates("model_id", keep="last")
@@ -344,7 +344,7 @@ def dependence_job(
     codes = pd.factorize(own[group])[0] if group else None
     fit = partial(nuisances.estimate_dependence, y, x, values, codes, ordered=outcome.ordered)
     inputs = (project(x), *(part for part in (values, codes) if part is not None))
-    return Job(name, "dependence", column_words(column), group, y, fit, inputs)
+    return Job(name, "dependence", describe_column(column), group, y, fit, inputs)
 
 
 def shape_job(name: str, outcome: Outcome, rows: pd.DataFrame, removed: Sequence[str]) -> Job:
@@ -384,7 +384,7 @@ def project(x: Array) -> Array:
 def read_own_table() -> pd.DataFrame:
     """The table as it is on the disk; empty where there is none."""
     if not TABLE.is_file():
-        return bounds.empty_table()
+        return bounds.build_empty_table()
     bounds.read_table.cache_clear()
     return bounds.read_table()
 
@@ -418,14 +418,14 @@ def main(chosen: Sequence[str], anew: bool = False) -> None:
     Raises UsageError for an outcome that is none.
     """
     if wrong := [name for name in chosen if name not in OUTCOMES]:
-        raise unknown("no such outcome", wrong[0], OUTCOMES)
+        raise build_unknown_error("no such outcome", wrong[0], OUTCOMES)
     evidence = Evidence(ROOT / "data")
     table = read_own_table()
     table = table[table["outcome"].isin(OUTCOMES)]
     for name in chosen or OUTCOMES:
         started = time.process_time()
         rows = OUTCOMES[name].rows(evidence)
-        known = bounds.empty_table() if anew else table
+        known = bounds.build_empty_table() if anew else table
         lines, left_out = estimate_outcome(name, rows, known)
         others = table[table["outcome"] != name]
         table = pd.concat([part for part in (others, lines) if len(part)], ignore_index=True)

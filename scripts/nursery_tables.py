@@ -12,8 +12,8 @@ import json
 
 import pandas as pd
 
-from thermostats.studies.nursery import FOURTH, READ, SECOND, THIRD, shipped_table
-from thermostats.tables.folders import shipped, write_atomically
+from thermostats.studies.nursery import FOURTH, READ, SECOND, THIRD, load_shipped_table
+from thermostats.tables.folders import find_shipped, write_atomically
 
 NUMBER = "number"
 WHOLE = "integer"
@@ -165,8 +165,8 @@ def datapackage() -> bytes:
 
 
 if __name__ == "__main__":
-    folder = shipped("data") / "nursery"
+    folder = find_shipped("data") / "nursery"
     (folder / "third" / "read").mkdir(exist_ok=True)
-    for name, frame in extract(*(shipped_table(f"third/{name}") for name in THIRD)).items():
+    for name, frame in extract(*(load_shipped_table(f"third/{name}") for name in THIRD)).items():
         write_atomically(folder / "third" / "read" / f"{name}.parquet", packed(frame))
     write_atomically(folder / "datapackage.json", datapackage())

@@ -19,15 +19,17 @@ import pyarrow.parquet as pq
 
 from thermostats.tables import store
 from thermostats.tables.folders import ARCHIVE, ARCHIVES, write_atomically
-from thermostats.tables.schemas import FLOAT, TABLES, dtypes, key, written
-from thermostats.tables.store import schema
+from thermostats.tables.schemas import FLOAT, TABLES, list_dtypes, list_key_columns, list_written
+from thermostats.tables.store import build_schema
 
 
 def write(frame: pd.DataFrame, name: str, path: Path) -> None:
     """Write rows of table `name`, validated, as an archive, whole or not at all."""
-    ordered = frame.sort_values(key(name), ignore_index=True)
-    table = pa.Table.from_pandas(ordered, schema(name, written(frame, name)), preserve_index=False)
-    numbers = [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
+    ordered = frame.sort_values(list_key_columns(name), ignore_index=True)
+    table = pa.Table.from_pandas(
+        ordered, build_schema(name, list_written(frame, name)), preserve_index=False
+    )
+    numbers = [label for label, dtype in list_dtypes(name).items() if dtype == FLOAT]
     content = io.BytesIO()
     pq.write_table(
         table.replace_schema_metadata(),
@@ -51,7 +53,7 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
         paths = sorted((data / "measured" / name).glob("*.csv"))
         frames = [store.read_typed(path, name) for path in paths]
         column, among = (
-            ("run_id", chosen) if "run_id" in store.dtypes(name) else ("model_id", models)
+            ("run_id", chosen) if "run_id" in store.list_dtypes(name) else ("model_id", models)
         )
         packed = [
             i

@@ -25,10 +25,10 @@ import tiny  # noqa: E402
 import transformers  # noqa: E402
 from test_towers import whole  # noqa: E402
 
-from thermostats.errors import ThermostatsError, first_line  # noqa: E402
+from thermostats.errors import ThermostatsError, take_first_line  # noqa: E402
 from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: E402
 from thermostats.measurement.proving import FAILS, HOLDS, ModelProof, prove  # noqa: E402
-from thermostats.measurement.session import quiet  # noqa: E402
+from thermostats.measurement.session import set_quiet  # noqa: E402
 from thermostats.tables import store  # noqa: E402
 from thermostats.tables.folders import write_atomically  # noqa: E402
 from thermostats.tables.schemas import TABLES  # noqa: E402
@@ -103,7 +103,7 @@ def read_rows() -> dict[tuple[str, str], dict[str, Any]]:
 def write_rows(rows: dict[tuple[str, str], dict[str, Any]]) -> None:
     """Write the file."""
     frame = pd.DataFrame(list(rows.values()), columns=list(TABLES["proofs"].columns))
-    write_atomically(FILE, store.to_csv(store.validate(frame, "proofs", FILE), "proofs"))
+    write_atomically(FILE, store.encode_csv(store.validate(frame, "proofs", FILE), "proofs"))
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def main() -> None:
     parser.add_argument("classes", nargs="*", choices=[*every, []], default=[], metavar="CLASS")
     parser.add_argument("--missing", action="store_true")
     arguments = parser.parse_args()
-    quiet()
+    set_quiet()
     rows = read_rows()
     number = version("transformers")
     failed: list[str] = []
@@ -127,7 +127,7 @@ def main() -> None:
         try:
             proof = prove_class(name)
         except (ImportError, AttributeError, TypeError, ValueError, ThermostatsError) as error:
-            print(f"{name}: left out, {type(error).__name__}: {first_line(error)}", flush=True)
+            print(f"{name}: left out, {type(error).__name__}: {take_first_line(error)}", flush=True)
             left_out.append(name)
             continue
         rows[name, number] = make_row(name, proof)

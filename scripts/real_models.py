@@ -221,7 +221,7 @@ def measure(root: Path, data: Path) -> None:
     with (Path(__file__).parent / "real_models.csv").open(encoding="utf-8", newline="") as lines:
         rows = [row for row in csv.DictReader(lines) if (root / row["folder"]).exists()]
     command = [sys.executable, "-m", "thermostats"]
-    from thermostats.tables.model_rows import own_models  # noqa: PLC0415
+    from thermostats.tables.model_rows import read_own_models  # noqa: PLC0415
 
     for row in rows:
         named = [
@@ -233,7 +233,7 @@ def measure(root: Path, data: Path) -> None:
         ]
         options = ["--prompts", row["prompts"], "--heritage", row["heritage"], "--data", str(data)]
         subprocess.run([*command, "measure", *named, *options], check=True)
-        if row["model_id"] not in set(own_models(data)["model_id"]):
+        if row["model_id"] not in set(read_own_models(data)["model_id"]):
             continue  # its row ships
         facts = [f"{name}={row[name]}" for name in FACTS if row[name]]
         subprocess.run([*command, "set", row["model_id"], *facts, "--data", str(data)], check=True)

@@ -32,10 +32,10 @@ from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, Subject, describe_tuning
 from thermostats.measurement.interventions import PriceCurve
 from thermostats.measurement.loading import load
-from thermostats.measurement.model_row import model_row
+from thermostats.measurement.model_row import build_model_row
 from thermostats.measurement.opened_models import ModelRequest, open_model
 from thermostats.measurement.sampled_texts import pad_texts
-from thermostats.measurement.spec import in_shard
+from thermostats.measurement.spec import select_shard
 from thermostats.measurement.steering import BaseOutputs, Goal
 from thermostats.measurement.steering_spec import (
     FACTORS,
@@ -46,7 +46,7 @@ from thermostats.measurement.steering_spec import (
 from thermostats.studies.nursery.steered import PREFIX
 from thermostats.tables import store
 from thermostats.tables.choices import of_interventions
-from thermostats.tables.folders import ARCHIVE, shipped, shipped_models, writable_folder
+from thermostats.tables.folders import ARCHIVE, find_shipped, list_shipped_models, prepare_folder
 from thermostats.tables.join import join
 from thermostats.tables.schemas import NURSERY, OURS
 
@@ -125,7 +125,7 @@ def list_studies(folder: Path, stories: Path | None) -> list[Study]:
                 )
             )
     corpus = pd.read_csv(DESIGN.parents[1] / "design.csv").set_index("model")["corpus"]
-    found += [Study(p, f"{NURSERY}/{p.name}", True, corpus[p.name]) for p in shipped_models()]
+    found += [Study(p, f"{NURSERY}/{p.name}", True, corpus[p.name]) for p in list_shipped_models()]
     if stories is not None:
         found.append(Study(stories, STORIES, True, source=OURS, older="same"))
     return found
@@ -164,7 +164,7 @@ def record_model(study: Study, data: Path) -> None:
     if study.member is None or (store.load("models", data)["model_id"] == study.name).any():
         return
     member = study.member
-    facts = model_row(
+    facts = build_model_row(
         study.folder,
         model_id=study.name,
         revision="main",
@@ -246,7 +246,7 @@ def pack_rows(wanted: list[Study], data: Path) -> None:
         if source == NURSERY:
             tables["models"] = models[models["model_id"].str.startswith(PREFIX)]
         for name, frame in tables.items() if len(chosen) else ():
-            write(frame, name, shipped("data") / place / f"{name}-steered{ARCHIVE}")
+            write(frame, name, find_shipped("data") / place / f"{name}-steered{ARCHIVE}")
             print(place, name, len(frame))
 
 
@@ -262,12 +262,12 @@ def main() -> None:
     torch.set_num_threads(1)
     folder = arguments.folder.resolve()
     train_models(folder)
-    data = writable_folder(folder / "rows")
+    data = prepare_folder(folder / "rows")
     studies = list_studies(folder, arguments.stories)
     if wrong := set(arguments.without) - {study.name for study in studies}:
         parser.error(f"--without {' '.join(sorted(wrong))}: no such model")
     wanted = [study for study in studies if study.name not in arguments.without]
-    for study in in_shard(wanted, arguments.shard):
+    for study in select_shard(wanted, arguments.shard):
         steer_study(study, folder, data)
     if arguments.pack:
         pack_rows(wanted, data)

@@ -25,12 +25,12 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedC
 
 from thermostats.claims import calibration
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import SIDES, calibrated, levels_of_rows
+from thermostats.claims.levels import SIDES, calibrate_rule, measure_levels
 from thermostats.claims.result import TooFew, Verdict
-from thermostats.claims.run import claim_of
-from thermostats.claims.study import scripts
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts
 from thermostats.errors import UsageError
-from thermostats.settings import cores_there_are, end_with_parent
+from thermostats.settings import count_cores, stop_with_parent
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "data" / "worlds.csv"
@@ -48,7 +48,7 @@ def evidence() -> Evidence:
 def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
     """Question and rows of every rule that has worlds, by the rule and the number of rows."""
     by_design: dict[Key, tuple[Any, pd.DataFrame]] = {}
-    for question in claim_of(scripts(ROOT / "analyses")[claim]).questions:
+    for question in load_claim(list_scripts(ROOT / "analyses")[claim]).questions:
         if question.trial is None or question.trial.worlds is None:
             continue
         with suppress(TooFew):
@@ -62,7 +62,7 @@ def asked(claim: str, design: Key) -> dict[Verdict, list[float]]:
     those of a design."""
     (key, n), levels = design, {side: set[float]() for side in SIDES}
     sizes = [size for rule, size in designs(claim) if rule == key]
-    for question in claim_of(scripts(ROOT / "analyses")[claim]).questions:
+    for question in load_claim(list_scripts(ROOT / "analyses")[claim]).questions:
         if question.key != key or question.trial is None:
             continue
         for name in (question.scope.evidence, *(question.views.sets if question.views else ())):
@@ -70,8 +70,8 @@ def asked(claim: str, design: Key) -> dict[Verdict, list[float]]:
                 rows = question.trial.of(evidence().named(name), question.over)
                 if question.views is not None and name != question.scope.evidence:
                     rows = question.views.of(rows)
-                if calibration.nearest_size(sizes, len(rows)) == n:
-                    for side, level in levels_of_rows(question, rows).items():
+                if calibration.find_nearest_size(sizes, len(rows)) == n:
+                    for side, level in measure_levels(question, rows).items():
                         levels[side].add(level)
     return {side: sorted(of_side) for side, of_side in levels.items()}
 
@@ -80,7 +80,7 @@ def tried(claim: str, design: Key, seconds: float) -> tuple[list[dict[str, Any]]
     """Rows of the table for one rule and design, and the CPU-seconds that they took."""
     question, rows = designs(claim)[design]
     started = time.process_time()
-    rows_made = list(calibrated(question, rows, seconds=seconds, tipping=asked(claim, design)))
+    rows_made = list(calibrate_rule(question, rows, seconds=seconds, tipping=asked(claim, design)))
     return rows_made, time.process_time() - started
 
 
@@ -90,14 +90,14 @@ def todo(claims: list[str], chosen: list[str], anew: bool = False) -> Iterator[t
         for design, (question, rows) in designs(claim).items():
             if chosen and not {claim, question.key} & set(chosen):
                 continue
-            if anew or calibration.of_design(question, len(rows)).empty:
+            if anew or calibration.select_design(question, len(rows)).empty:
                 yield claim, design
 
 
 def current(claims: list[str]) -> pd.DataFrame:
     """The table as it is on the disk, without rows of rules of these claims that no longer
     stand."""
-    table = calibration.table.__wrapped__()
+    table = calibration.read_table.__wrapped__()
     stands = {
         (*design, question.digest()) for c in claims for design, (question, _) in designs(c).items()
     }
@@ -122,13 +122,13 @@ def main(chosen: list[str], jobs: int, seconds: float, anew: bool = False) -> No
     Raises RuntimeError that names the rules that failed, once the others are written.
     """
     named = {name.partition(".")[0] for name in chosen}
-    claims = [claim for claim in scripts(ROOT / "analyses") if not chosen or claim in named]
+    claims = [claim for claim in list_scripts(ROOT / "analyses") if not chosen or claim in named]
     waiting = list(todo(claims, chosen, anew))
     columns = (TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
     failed = dict[str, BaseException]()
     with (
         Progress(*columns) as bar,
-        ProcessPoolExecutor(jobs, get_context("spawn"), end_with_parent) as pool,
+        ProcessPoolExecutor(jobs, get_context("spawn"), stop_with_parent) as pool,
     ):
         task = bar.add_task("rules", total=len(waiting))
         running = {pool.submit(tried, *job, seconds): job for job in waiting}
@@ -149,7 +149,7 @@ def main(chosen: list[str], jobs: int, seconds: float, anew: bool = False) -> No
 if __name__ == "__main__":
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("claims", nargs="*")
-    parser.add_argument("--jobs", type=int, default=cores_there_are())
+    parser.add_argument("--jobs", type=int, default=count_cores())
     parser.add_argument("--seconds", type=float, default=SECONDS)
     parser.add_argument("--anew", action="store_true")
     arguments = parser.parse_args()

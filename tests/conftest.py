@@ -66,7 +66,7 @@ def shipped_tables() -> Evidence:
 
 def table(name: str, *rows: dict[str, object]) -> pd.DataFrame:
     """Rows as table `name`; what a row leaves out is empty."""
-    columns = store.dtypes(name)
+    columns = store.list_dtypes(name)
     full = [
         {label: row.get(label, "" if dtype == "str" else None) for label, dtype in columns.items()}
         for row in rows
@@ -155,7 +155,7 @@ def finding(claim: str, **fields: object) -> dict[str, object]:
 def make_empty_store(folder: Path) -> Path:
     """A folder of tables, read by itself, that have no rows."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "models.csv").write_bytes(store.to_csv(table("models"), "models"))
+    (folder / "models.csv").write_bytes(store.encode_csv(table("models"), "models"))
     return folder
 
 
@@ -185,7 +185,9 @@ def _files_of_the_small_store() -> dict[str, bytes]:
         name: f"measured/{name}/{measured['run_id']}.csv" if name in of_run else f"{name}.csv"
         for name in tables
     }
-    return {places[name]: store.to_csv(table(name, *rows), name) for name, rows in tables.items()}
+    return {
+        places[name]: store.encode_csv(table(name, *rows), name) for name, rows in tables.items()
+    }
 
 
 @pytest.fixture
@@ -252,7 +254,7 @@ def rows_of_atlas() -> pd.DataFrame:
     """Rows that the atlas draws of the shipped tables."""
     from thermostats.reporting.pages import atlas
 
-    return atlas.rows(shipped_tables())
+    return atlas.collect_rows(shipped_tables())
 
 
 @pytest.fixture(scope="session")
@@ -260,7 +262,7 @@ def page_of_atlas(rows_of_atlas: pd.DataFrame) -> str:
     """The atlas of the shipped tables."""
     from thermostats.reporting.pages import atlas
 
-    return atlas.page(shipped_tables(), rows_of_atlas)
+    return atlas.render_page(shipped_tables(), rows_of_atlas)
 
 
 @pytest.fixture(scope="session")

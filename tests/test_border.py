@@ -7,7 +7,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from thermostats.claims.study import GROUP, studies
+from thermostats.claims.study import GROUP, load_studies
 from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY
 
@@ -86,6 +86,6 @@ def test_neither_the_package_nor_an_analysis_imports_the_training() -> None:
 
 def test_a_study_can_be_taken_away() -> None:
     """What the instrument knows of a study it knows from the study's registration."""
-    for name, study in studies().items():
+    for name, study in load_studies().items():
         for path in filter(None, [study.verbs, study.read_table, *study.pages.values()]):
             assert path.startswith((f"{GROUP}.{name}.", f"{GROUP}.{name}:"))

@@ -17,14 +17,14 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from thermostats import __version__
-from thermostats.claims.run import claim_of
-from thermostats.claims.study import scripts
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts
 from thermostats.cli.app import app
-from thermostats.cli.tools import new_claim
+from thermostats.cli.tools import create_claim
 from thermostats.errors import DataError
 from thermostats.reporting import report
 from thermostats.tables import store
-from thermostats.tables.folders import shipped, shipped_models
+from thermostats.tables.folders import find_shipped, list_shipped_models
 from thermostats.tables.join import join
 
 
@@ -74,9 +74,9 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
 
 def test_join_twice_from_the_shell(small_store: Path, tmp_path: Path) -> None:
     measured = run(source="elsewhere")
-    (tmp_path / "r.csv").write_bytes(store.to_csv(table("runs", measured), "runs"))
+    (tmp_path / "r.csv").write_bytes(store.encode_csv(table("runs", measured), "runs"))
     (tmp_path / "l.csv").write_bytes(
-        store.to_csv(table("layers", layer(measured, 1, 2.0)), "layers")
+        store.encode_csv(table("layers", layer(measured, 1, 2.0)), "layers")
     )
     first = thermostats("join", tmp_path / "r.csv", tmp_path / "l.csv", "--data", small_store)
     assert first.returncode == 0
@@ -88,7 +88,7 @@ def test_join_twice_from_the_shell(small_store: Path, tmp_path: Path) -> None:
     )
     assert [row["unchanged"] for row in json.loads(again.stdout)] == [1, 1]
     (tmp_path / "l.csv").write_bytes(
-        store.to_csv(table("layers", layer(measured, 1, 2.5)), "layers")
+        store.encode_csv(table("layers", layer(measured, 1, 2.5)), "layers")
     )
     refused = thermostats("join", tmp_path / "l.csv", "--data", small_store)
     assert refused.returncode == 1
@@ -111,7 +111,7 @@ def test_a_refused_measurement_begins_no_store(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    [good] = [path for path in shipped_models() if path.name == "r07-5"]
+    [good] = [path for path in list_shipped_models() if path.name == "r07-5"]
     done = thermostats(
         "measure", "./nowhere", good, "--what", "weights", "--data", "mine", "--json", cwd=tmp_path
     )
@@ -121,7 +121,7 @@ def test_one_wrong_folder_of_several_does_not_stop_the_others(tmp_path: Path) ->
 
 
 def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
-    new_claim("depth helps", tmp_path / "analyses")
+    create_claim("depth helps", tmp_path / "analyses")
     listed = thermostats("ls", "claims", "--analyses", "analyses", cwd=tmp_path)
     assert listed.stdout.splitlines() == [
         "claim\treads\tneeds\ttitle",
@@ -137,10 +137,10 @@ def test_own_claims_are_listed_and_asked_for_by_name(tmp_path: Path) -> None:
 def test_claims_say_whose_rows_and_how_many_they_need() -> None:
     """The words hold what the first finding declares of every set of evidence."""
     listed = {row["claim"]: row for row in json.loads(thermostats("ls", "claims", "--json").stdout)}
-    for name, script in scripts(shipped("analyses")).items():
+    for name, script in list_scripts(find_shipped("analyses")).items():
         assert listed[name]["needs"], name
         views = next(
-            (question.views for question in claim_of(script).questions if question.views), None
+            (question.views for question in load_claim(script).questions if question.views), None
         )
         if views is not None:
             said = [
@@ -152,7 +152,7 @@ def test_claims_say_whose_rows_and_how_many_they_need() -> None:
 
 
 def test_a_stale_report_says_what_builds_it(tmp_path: Path) -> None:
-    new_claim("depth helps", tmp_path / "analyses")
+    create_claim("depth helps", tmp_path / "analyses")
     done = thermostats(
         "report", "U01", "--check", "--analyses", "analyses", "--out", "none", cwd=tmp_path
     )
@@ -163,7 +163,7 @@ def test_a_stale_report_says_what_builds_it(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_report_with_own_rows_says_where_their_answers_are(tmp_path: Path) -> None:
-    new_claim("depth helps", tmp_path / "analyses")
+    create_claim("depth helps", tmp_path / "analyses")
     join(table("models", model("own/one")), data=tmp_path / "mine")
     asked = ["report", "C20", "--check", "--out", "none", "--data", "mine"]
     assert "Your models" not in thermostats(*asked, cwd=tmp_path).stderr
@@ -206,7 +206,7 @@ def test_the_shell_completes_lists_and_claims() -> None:
         return done.stdout.split()
 
     assert completed("thermostats ls mo", 2) == ["models"]
-    named_so = [claim for claim in scripts(shipped("analyses")) if claim.startswith("C2")]
+    named_so = [claim for claim in list_scripts(find_shipped("analyses")) if claim.startswith("C2")]
     assert (
         completed("thermostats report C2", 2)
         == completed("thermostats findings C2", 2)
@@ -261,7 +261,7 @@ def test_folders_of_shipped_models_are_listed_one_a_line() -> None:
 def test_an_installed_package_has_no_trained_models_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("thermostats.tables.folders.shipped_models", list)
+    monkeypatch.setattr("thermostats.tables.folders.list_shipped_models", list)
     done = CliRunner().invoke(app, ["ls", "models", "--paths"])
     assert isinstance(
         done.exception, DataError

@@ -7,18 +7,18 @@ import pytest
 
 from thermostats.claims.result import Estimate
 from thermostats.formatting import (
-    agrees,
-    comparison,
-    declared,
-    figure,
-    first_sentences,
-    markdown,
-    number,
-    printed_decimals,
-    probability_text,
-    range_text,
-    relation,
-    with_interval,
+    compare_figures,
+    count_decimals,
+    escape_markdown,
+    format_declared,
+    format_estimate,
+    format_figure,
+    format_number,
+    format_p_value,
+    format_probability,
+    format_range,
+    is_reproduced,
+    take_sentences,
 )
 
 KINDS = ("p-value", "one-sided p-value")
@@ -39,7 +39,7 @@ KINDS = ("p-value", "one-sided p-value")
     ],
 )
 def test_numbers(value: float | None, text: str) -> None:
-    assert number(value) == text
+    assert format_number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_numbers(value: float | None, text: str) -> None:
 def test_an_estimate_has_the_digits_that_its_interval_supports(
     numbers: tuple[float, ...], text: str
 ) -> None:
-    assert with_interval(*numbers) == text
-    assert range_text(*numbers[1:]) == text[text.find("[") :] * ("[" in text)
+    assert format_estimate(*numbers) == text
+    assert format_range(*numbers[1:]) == text[text.find("[") :] * ("[" in text)
 
 
 @pytest.mark.parametrize(
@@ -85,11 +85,11 @@ def test_an_estimate_has_the_digits_that_its_interval_supports(
 def test_agreement_to_the_printed_digits(
     name: str, published: float, reproduced: float, expected: bool
 ) -> None:
-    assert agrees(name, published, reproduced) is expected
+    assert is_reproduced(name, published, reproduced) is expected
 
 
 def test_comparison_keeps_what_stands_on_one_side() -> None:
-    rows = comparison(
+    rows = compare_figures(
         {"r": -0.81, "figure only": 5.6, "not a number": 1.0},
         {"r": -0.9, "new": 2.0, "not a number": float("nan")},
     )
@@ -117,33 +117,33 @@ def test_comparison_keeps_what_stands_on_one_side() -> None:
     ],
 )
 def test_markdown_shows_text_as_it_is(text: str, escaped: str) -> None:
-    assert markdown(text) == escaped
+    assert escape_markdown(text) == escaped
 
 
 def test_whole_numbers_have_no_decimals() -> None:
-    assert [figure(value, 5) for value in (31.0, 8192.0, -3.0, 0.5, None)] == [
+    assert [format_figure(value, 5) for value in (31.0, 8192.0, -3.0, 0.5, None)] == [
         "31",
         "8,192",
         "−3",
         "0.50000",
         "",
     ]
-    assert comparison({"n": 100.0}, {"n": 100.0})[0].reproduced == "100"
-    near_one = comparison({"p": 1 - 8e-11}, {"p": 1 - 8e-11})[0]
+    assert compare_figures({"n": 100.0}, {"n": 100.0})[0].reproduced == "100"
+    near_one = compare_figures({"p": 1 - 8e-11}, {"p": 1 - 8e-11})[0]
     assert near_one.published == near_one.reproduced == "1 − 8.0 × 10⁻¹¹"
 
 
 @pytest.mark.parametrize(
     ("function", "cases"),
     [
-        (relation, {0.0141: "= 0.014", 2e-9: "< 0.0001", 1.0: "= 1", 0.9996: "> 0.99"}),
-        (printed_decimals, {-0.81: 2, 62696.0: 0, 0.0001: 4, 80.0: 0, 0.9445249826020732: 6}),
+        (format_p_value, {0.0141: "= 0.014", 2e-9: "< 0.0001", 1.0: "= 1", 0.9996: "> 0.99"}),
+        (count_decimals, {-0.81: 2, 62696.0: 0, 0.0001: 4, 80.0: 0, 0.9445249826020732: 6}),
         (
-            declared,
+            format_declared,
             {0.05: "0.05", -0.3: "−0.3", 1 - 0.95: "0.05", 1000.0: "1,000", -0.07039: "−0.0704"},
         ),
         (
-            first_sentences,
+            take_sentences,
             {
                 "Pythia 1.4B has G = 0.9. The limit. The "
                 "rest.": "Pythia 1.4B has G = 0.9. The limit.",
@@ -161,4 +161,7 @@ def test_numbers_and_sentences_as_they_are_shown(
 
 def test_sides_of_p_values_are_said() -> None:
     two, one = (Estimate(1.0, p=0.03, p_kind=kind) for kind in KINDS)
-    assert (probability_text(two), probability_text(one)) == ("p = 0.030", "one-sided p = 0.030")
+    assert (format_probability(two), format_probability(one)) == (
+        "p = 0.030",
+        "one-sided p = 0.030",
+    )

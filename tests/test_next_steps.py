@@ -23,8 +23,8 @@ import pytest
 from pasted import Refusal, code_in, faults, watched
 
 import thermostats
-from thermostats.errors import ThermostatsError, some_of, unknown
-from thermostats.next_steps import Code, call, command, file_read, written
+from thermostats.errors import ThermostatsError, build_unknown_error, join_some
+from thermostats.next_steps import Code, call, write_command, write_file_read, write_value
 
 ROOT = Path(__file__).parents[1]
 FRAME = pd.DataFrame(
@@ -229,16 +229,16 @@ def test_a_line_that_does_not_run_is_named(step: str) -> None:
 
 def test_a_message_names_the_five_nearest_of_many() -> None:
     names = [f"column_{number}" for number in range(130)]
-    assert some_of(names[:30]) == ", ".join(names[:30])
+    assert join_some(names[:30]) == ", ".join(names[:30])
     assert (
-        some_of(names, "column_77").startswith("column_77, ")
-        and some_of(names, "x").count(", ") == 4
+        join_some(names, "column_77").startswith("column_77, ")
+        and join_some(names, "x").count(", ") == 4
     )
-    assert some_of(names, "column_77").endswith(" and 125 more")
+    assert join_some(names, "column_77").endswith(" and 125 more")
     wide = pd.DataFrame({name: [1.0, 2.0] for name in names})
     for refuse in (
         lambda: thermostats.fit_line(wide, "colum_77", model=None),
-        lambda: _raise(unknown("no", "x", names)),
+        lambda: _raise(build_unknown_error("no", "x", names)),
     ):
         with pytest.raises(ThermostatsError) as refused:
             refuse()
@@ -262,13 +262,13 @@ def test_values_are_written_as_python_has_them() -> None:
         Code("df"),
     ]
     texts = ["1", "1", "0.5", "True", "None", '"a \\"b\\""', '"x y"', '{"k": [1, (2,)]}', "df"]
-    assert [written(value) for value in values] == texts
+    assert [write_value(value) for value in values] == texts
     assert call("join", Code("df"), data="x y") == 'thermostats.join(df, data="x y")'
-    line = command(
+    line = write_command(
         "set", "m", "lab=My lab", data="x y", own=True, constant=["a=1", "b=2"], revision=""
     )
     assert line == "thermostats set m 'lab=My lab' --data 'x y' --own --constant a=1 --constant b=2"
     assert (
-        file_read("a b.tsv")
+        write_file_read("a b.tsv")
         == 'pd.read_csv("a b.tsv", sep="\\t", dtype=str, keep_default_na=False)'
     )

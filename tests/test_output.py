@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from conftest import command, finding, table
 
-from thermostats.cli.tools import new_claim
-from thermostats.errors import DataError, did_you_mean
+from thermostats.cli.tools import create_claim
+from thermostats.errors import DataError, suggest_nearest
 from thermostats.tables import store
 
 COMMAND = [sys.executable, "-m", "thermostats"]
@@ -72,7 +72,7 @@ def test_what_a_terminal_cannot_encode_is_replaced(encoding: str, asked: tuple[s
 def test_a_reader_that_stops_gets_no_traceback(what: str, tmp_path: Path) -> None:
     asked = [*COMMAND, "ls", "columns"]
     if what == "an analysis":
-        asked = [sys.executable, str(new_claim("depth helps", tmp_path))]
+        asked = [sys.executable, str(create_claim("depth helps", tmp_path))]
     process = subprocess.Popen(asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -183,10 +183,10 @@ def test_no_color_leaves_no_colour_in_help() -> None:
 
 
 def test_the_nearest_name_is_found_whatever_its_case() -> None:
-    assert did_you_mean("ELEUTHERAI/pythia-160", ["EleutherAI/pythia-160m", "gpt2"]) == (
+    assert suggest_nearest("ELEUTHERAI/pythia-160", ["EleutherAI/pythia-160m", "gpt2"]) == (
         "did you mean EleutherAI/pythia-160m?"
     )
-    assert did_you_mean("xyz", ["models"], "look around") == "look around"
+    assert suggest_nearest("xyz", ["models"], "look around") == "look around"
 
 
 def test_wrong_rows_are_listed_up_to_ten() -> None:

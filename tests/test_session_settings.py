@@ -16,7 +16,7 @@ from thermostats import options
 from thermostats.errors import UsageError
 from thermostats.modelling import sampling
 from thermostats.modelling.draws import Settings
-from thermostats.settings import at_level
+from thermostats.settings import set_level
 from thermostats.tables.store import CACHE_VARIABLE, cache_folder
 
 
@@ -40,14 +40,14 @@ def test_a_level_holds_for_the_fits_that_follow_and_not_for_a_report() -> None:
     assert (before.level, after.level) == (0.94, 0.5)
     width = [fit.summary().eval("upper - lower").iloc[0] for fit in (before, after)]
     assert width[1] < 0.5 * width[0]
-    with at_level():
+    with set_level():
         assert line().level == 0.94
     assert options.level == 0.5
 
 
 def test_cores_are_at_most_so_many() -> None:
     options.cores = 1
-    assert sampling._options(Settings())["cores"] == 1
+    assert sampling._build_options(Settings())["cores"] == 1
 
 
 def test_the_cache_is_a_folder_or_off(tmp_path: Path) -> None:

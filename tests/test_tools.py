@@ -14,7 +14,7 @@ from conftest import command, layer, model, run, table
 
 import thermostats
 from thermostats.cli import tools
-from thermostats.cli.tools import new_claim, new_heritage
+from thermostats.cli.tools import create_claim, create_heritage
 from thermostats.errors import UsageError
 from thermostats.modelling.model_gains import gain_rows
 from thermostats.reporting import snapshot as citing
@@ -22,7 +22,7 @@ from thermostats.reporting import state as posteriors
 from thermostats.reporting.report import report
 from thermostats.studies.delia2026.stated_facts import HUNT, PYTHIA
 from thermostats.tables import register, store
-from thermostats.tables.folders import writable_folder
+from thermostats.tables.folders import prepare_folder
 from thermostats.tables.join import join
 
 
@@ -35,14 +35,17 @@ def test_doctor_tells_of_a_library_that_is_not_there(monkeypatch: pytest.MonkeyP
         return real(name)
 
     monkeypatch.setattr(posteriors, "version", version)
-    found = {check["name"]: check for check in tools.checks()}
+    found = {check["name"]: check for check in tools.run_checks()}
     assert (found["libraries"]["state"], found["libraries"]["advice"]) == (
         tools.BROKEN,
         "pip install nutpie",
     )
     assert found["extra measure"]["state"] == tools.MISSING
     assert "pip install" in (advice := found["extra measure"]["advice"]) and "[measure]" in advice
-    assert f"{len(store.load('models', store.shipped('data')))} models" in found["tables"]["found"]
+    assert (
+        f"{len(store.load('models', store.find_shipped('data')))} models"
+        in found["tables"]["found"]
+    )
 
 
 def test_doctor_says_with_what_classes_and_fits_were_proven(
@@ -70,10 +73,12 @@ def test_doctor_says_with_what_classes_and_fits_were_proven(
 def test_doctor_tells_of_a_damaged_store_and_of_one_to_come(
     small_store: Path, tmp_path: Path
 ) -> None:
-    state = {check["name"]: check["state"] for check in tools.checks(small_store)}
+    state = {check["name"]: check["state"] for check in tools.run_checks(small_store)}
     assert (
         state["tables"]
-        == {check["name"]: check["state"] for check in tools.checks(tmp_path / "mine")}["tables"]
+        == {check["name"]: check["state"] for check in tools.run_checks(tmp_path / "mine")}[
+            "tables"
+        ]
     )
     assert state["tables"] == tools.OK and not (tmp_path / "mine").exists()
     (small_store / "models.csv").write_text("nothing")
@@ -98,12 +103,12 @@ def test_citations_are_of_the_sources_in_use(small_store: Path) -> None:
         "gardner2024transformers",
     )
     assert [key for key in built_on if f"{{{key}," not in shipped] == []
-    keys = [citation.key for citation in citing.cited(small_store)]
+    keys = [citation.key for citation in citing.list_citations(small_store)]
     assert "delia2026thermodynamic" not in keys and set(keys).isdisjoint(built_on)
     assert "transformers" not in keys
     assert keys[-1] == "source1"
     join(table("runs", run(source="thermostats", prompt_set="", prompt_sha="")), data=small_store)
-    assert "transformers" in [citation.key for citation in citing.cited(small_store)]
+    assert "transformers" in [citation.key for citation in citing.list_citations(small_store)]
     assert thermostats.citations(small_store).count("{") == thermostats.citations(
         small_store
     ).count("}")
@@ -111,7 +116,7 @@ def test_citations_are_of_the_sources_in_use(small_store: Path) -> None:
 
 @pytest.mark.slow
 def test_the_template_of_a_claim_gives_a_page(tmp_path: Path) -> None:
-    path = new_claim("Depth helps!", tmp_path / "mine")
+    path = create_claim("Depth helps!", tmp_path / "mine")
     assert path.name == "u01_depth_helps.py"
     result = report(
         analyses=tmp_path / "mine", claims=["u01"], out=tmp_path / "report", processes=1
@@ -127,9 +132,9 @@ def test_the_template_of_a_claim_gives_a_page(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_template_of_a_claim_counts_own_rows(tmp_path: Path) -> None:
-    path = new_claim("mine", tmp_path)
+    path = create_claim("mine", tmp_path)
     numbers = []
-    for data in (store.shipped("data"), _with_an_own_model(tmp_path / "own")):
+    for data in (store.find_shipped("data"), _with_an_own_model(tmp_path / "own")):
         done = command(path, THERMOSTATS_DATA=data)
         found = re.search(r" pooled +(\d+) / (\d+)$", done.stdout, re.M)
         assert found is not None, done.stdout
@@ -140,7 +145,7 @@ def test_the_template_of_a_claim_counts_own_rows(tmp_path: Path) -> None:
 def _with_an_own_model(folder: Path) -> Path:
     """A store with one model of one's own, of a lab of its own, that has three layers."""
     measured = run(model_id="own/model", source="own hooks", prompt_set="", prompt_sha="")
-    writable_folder(folder)
+    prepare_folder(folder)
     models = table("models", model("own/model", heritage="Own lab", n_layers=3))
     layers = table("layers", *(layer(measured, number, 1.1, prompt_id="") for number in (1, 2, 3)))
     join([models, table("runs", measured), layers], data=folder)
@@ -154,7 +159,7 @@ def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
 ) -> None:
     monkeypatch.setenv("THERMOSTATS_CACHE", "off")
     own = _with_own_prompts(tmp_path / "own")
-    path = new_heritage(folder=tmp_path / "mine")
+    path = create_heritage(folder=tmp_path / "mine")
     assert path.name == "u01_heritage_with_my_models.py"
     result = report(
         ["U01"], data=own, analyses=tmp_path / "mine", out=tmp_path / "report", processes=1
@@ -206,7 +211,7 @@ def test_the_template_of_heritage_asks_all_that_ship_and_one_s_own(
 def test_the_template_of_heritage_says_how_many_models_are_too_few(
     small_store: Path, tmp_path: Path
 ) -> None:
-    path = new_heritage("My own", tmp_path)
+    path = create_heritage("My own", tmp_path)
     done = command(path, "--details", THERMOSTATS_DATA=small_store)
     assert "NEEDS MEASUREMENT" in done.stdout
     assert (
@@ -243,17 +248,17 @@ def _with_own_prompts(folder: Path) -> Path:
 
 
 def test_claims_of_one_folder_have_ids_of_their_own(tmp_path: Path) -> None:
-    assert new_claim("one", tmp_path).name == "u01_one.py"
-    assert new_claim("two", tmp_path).name == "u02_two.py"
+    assert create_claim("one", tmp_path).name == "u01_one.py"
+    assert create_claim("two", tmp_path).name == "u02_two.py"
     with pytest.raises(UsageError, match="analysis of that name"):
-        new_claim("ONE", tmp_path)
+        create_claim("ONE", tmp_path)
     (tmp_path / "u01_one.py").unlink()
     with pytest.raises(UsageError, match="analysis of that name"):
-        new_claim("one", tmp_path)
+        create_claim("one", tmp_path)
     for number in range(3, 100):
         (tmp_path / f"u{number:02d}_more.py").touch()
     with pytest.raises(UsageError, match="no id is free"):
-        new_claim("three", tmp_path)
+        create_claim("three", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -271,12 +276,12 @@ def test_claims_of_one_folder_have_ids_of_their_own(tmp_path: Path) -> None:
 def test_letters_of_a_name_lose_their_accents_and_no_letter_is_lost(
     tmp_path: Path, name: str, file: str, title: str
 ) -> None:
-    path = new_claim(name, tmp_path)
+    path = create_claim(name, tmp_path)
     assert path.name == file
     assert path.with_suffix(".md").read_text(encoding="utf-8").startswith(f"# U01 {title}\n")
     compile(path.read_text(encoding="utf-8"), path, "exec")
     with pytest.raises(UsageError, match="analysis of that name"):
-        new_claim(name, tmp_path)
+        create_claim(name, tmp_path)
 
 
 def test_a_name_without_latin_letters_is_refused(tmp_path: Path) -> None:
@@ -284,7 +289,7 @@ def test_a_name_without_latin_letters_is_refused(tmp_path: Path) -> None:
         with pytest.raises(
             UsageError, match=r"no letters.*words in Latin letters, such as depth-helps"
         ):
-            new_claim(name, tmp_path)
+            create_claim(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -138,7 +138,9 @@ LISTED = ["--help", "ls claims", "ls models"]
 
 def test_what_there_is_is_listed_with_nothing_larger_than_tables(tmp_path: Path) -> None:
     """In one process after another: what one loads, the next would have."""
-    Path(tmp_path / "findings.csv").write_bytes(store.to_csv(store.load("findings"), "findings"))
+    Path(tmp_path / "findings.csv").write_bytes(
+        store.encode_csv(store.load("findings"), "findings")
+    )
     for case in [*(words.split() for words in LISTED), ["findings", "--out", str(tmp_path)]]:
         [(code, _, loaded)] = told([case], LARGE, tmp_path)
         assert (code, set(loaded) - {"numpy", "jinja2", "pandas"}) == (0, set()), case

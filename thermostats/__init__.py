@@ -116,10 +116,10 @@ def __getattr__(name: str) -> Any:
         warn(f"thermostats.{name} is {study}.{name} now", DeprecationWarning, stacklevel=2)
         return getattr(import_module(study), name)
     if name not in _HOME:
-        from thermostats.errors import nearest  # noqa: PLC0415
+        from thermostats.errors import find_nearest  # noqa: PLC0415
 
         step = _INSTEAD.get(name) or (
-            f"thermostats.{near}" if (near := nearest(name, _HOME)) else ""
+            f"thermostats.{near}" if (near := find_nearest(name, _HOME)) else ""
         )
         what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
         raise AttributeError(what + f". Next: {step}" * bool(step))
@@ -143,9 +143,9 @@ def import_public(module: str, name: str, home: str) -> Any:
     in words, and that belongs to the package which is its home."""
     public = getattr(import_module(module), name)
     if isfunction(public):
-        from thermostats.next_steps import in_words  # noqa: PLC0415
+        from thermostats.next_steps import wrap_function  # noqa: PLC0415
 
-        public = in_words(public)
+        public = wrap_function(public)
         public.__module__, public.__qualname__ = home, name  # where pickle finds it
     return public
 

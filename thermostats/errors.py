@@ -43,11 +43,15 @@ class ThermostatsError(Exception):
         remedy: Any = None,
         options: Sequence[str] = (),
     ) -> None:
-        self.what, self.where, self.got = visible(what), visible(str(where)), visible(str(got))
+        self.what, self.where, self.got = (
+            escape_hidden(what),
+            escape_hidden(str(where)),
+            escape_hidden(str(got)),
+        )
         self.allowed, self.next_step, self.rows = (
-            visible(allowed),
-            visible(next_step),
-            tuple(map(visible, rows)),
+            escape_hidden(allowed),
+            escape_hidden(next_step),
+            tuple(map(escape_hidden, rows)),
         )
         self.remedy, self.options = remedy, tuple(options)
         details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(
@@ -92,27 +96,27 @@ class TransientError(ThermostatsError):
     tried again."""
 
 
-def visible(text: str) -> str:
+def escape_hidden(text: str) -> str:
     """Text with hidden characters escaped, so that a name from a file cannot write on a
     terminal."""
     return HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def did_you_mean(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
+def suggest_nearest(got: str, allowed: Iterable[str], otherwise: str = "") -> str:
     """A next step that names the nearest of what is allowed, whatever its case; `otherwise` where
     none is near."""
-    near = nearest(got, allowed)
+    near = find_nearest(got, allowed)
     return f"did you mean {near}?" if near else otherwise
 
 
-def nearest(got: str, allowed: Iterable[str]) -> str:
+def find_nearest(got: str, allowed: Iterable[str]) -> str:
     """The nearest of what is allowed, whatever its case; empty where none is near."""
     folded = {name.casefold(): name for name in allowed}
     near = get_close_matches(got.casefold(), folded, n=1)
     return folded[near[0]] if near else ""
 
 
-def some_of(names: Iterable[object], near: object = "") -> str:
+def join_some(names: Iterable[object], near: object = "") -> str:
     """Names for a message: all where they are few, else the five nearest to one and how many
     more."""
     every = [str(name) for name in names]
@@ -134,14 +138,14 @@ def install(extra: str) -> str:
     return f"pip install '{__package__}[{extra}]'"
 
 
-def not_installed(
+def build_install_error(
     error: ImportError, what: str = "measuring needs torch and transformers", extra: str = "measure"
 ) -> UsageError:
     """The error for a package without an extra."""
     return UsageError(what, got=str(error), next_step=install(extra))
 
 
-def unknown(
+def build_unknown_error(
     what: str,
     got: object,
     allowed: Iterable[str],
@@ -157,13 +161,15 @@ def unknown(
     is near.
     """
     names = list(allowed)
-    step = did_you_mean(str(got), names, otherwise)
+    step = suggest_nearest(str(got), names, otherwise)
     if line and names:
-        step = f"{step} {line.format(nearest(str(got), names) or names[0])}".strip()
-    return UsageError(what, where=where, got=repr(got), allowed=some_of(names, got), next_step=step)
+        step = f"{step} {line.format(find_nearest(str(got), names) or names[0])}".strip()
+    return UsageError(
+        what, where=where, got=repr(got), allowed=join_some(names, got), next_step=step
+    )
 
 
-def listed(value: Any, what: str) -> list[str] | None:
+def make_list(value: Any, what: str) -> list[str] | None:
     """Names as a list, a string as the only one; None stays None.
 
     Raises UsageError for what is neither text nor a collection of texts.
@@ -178,11 +184,11 @@ def listed(value: Any, what: str) -> list[str] | None:
     return names
 
 
-def first_line(error: BaseException, most: int = 160) -> str:
+def take_first_line(error: BaseException, most: int = 160) -> str:
     """The first line of what an error says, or its kind where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:most]
 
 
-def reason(error: Exception) -> str:
+def describe_file_error(error: Exception) -> str:
     """Why a file or folder could not be read or written, without its name."""
     return getattr(error, "strerror", None) or str(error)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import thermostats
-from thermostats.errors import UsageError, nearest
+from thermostats.errors import UsageError, find_nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,15 +81,14 @@ class CallMade:
         new = {
             name: value
             for name, value in changed.items()
-            if name in self.arguments or (name in usual and not _same(value, usual[name]))
+            if name in self.arguments or (name in usual and not _is_same(value, usual[name]))
         }
         stated = {**self.arguments, **new, first: rows or Code(self.rows)}
         ordered = [
             name for name in self.signature.parameters if stated.get(name, LEFT_OUT) is not LEFT_OUT
         ]
         words = {
-            name: value if _can_be_written(value := stated[name]) else Code(name)
-            for name in ordered
+            name: value if _is_writable(value := stated[name]) else Code(name) for name in ordered
         }
         unnamed = []
         for name, parameter in self.signature.parameters.items():
@@ -103,7 +102,7 @@ MADE: ContextVar[CallMade | None] = ContextVar("MADE", default=None)
 
 
 @contextmanager
-def making(made: CallMade) -> Iterator[None]:
+def hold_call(made: CallMade) -> Iterator[None]:
     """Next steps of what is refused here are this call with other arguments."""
     token = MADE.set(made)
     try:
@@ -112,19 +111,19 @@ def making(made: CallMade) -> Iterator[None]:
         MADE.reset(token)
 
 
-def again(rows: Code | None = None, **changed: Any) -> str:
+def repeat_call(rows: Code | None = None, **changed: Any) -> str:
     """The call that is being made, with other rows or arguments; empty where none is."""
     made = MADE.get()
     return made.line(rows, **changed) if made else ""
 
 
-def argument(name: str) -> Any:
+def get_argument(name: str) -> Any:
     """An argument of the call that is being made; None where it has none."""
     made = MADE.get()
     return made.arguments.get(name) if made else None
 
 
-def in_words(function: Callable[P, T], of: str = "", name: str = "") -> Callable[P, T]:
+def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Callable[P, T]:
     """A function whose call with arguments that it has not, or without one that it needs, is a
     UsageError in words.
 
@@ -137,13 +136,15 @@ def in_words(function: Callable[P, T], of: str = "", name: str = "") -> Callable
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise misused(name or function.__name__, signature, args, kwargs, error, of) from None
+            raise build_misuse_error(
+                name or function.__name__, signature, args, kwargs, error, of
+            ) from None
         return function(*args, **kwargs)
 
     return called
 
 
-def misused(
+def build_misuse_error(
     name: str,
     signature: Signature,
     args: Sequence[Any],
@@ -160,23 +161,23 @@ def misused(
     arguments = dict(zip(names, args[1:] if of else args, strict=False))
     strange = [word for word in kwargs if word not in names]
     free = [each for each in names if each not in kwargs]
-    meant = {word: near for word in strange if (near := _meant(word, free))}
+    meant = {word: near for word in strange if (near := _guess_argument(word, free))}
     arguments |= {
         meant.get(word, word): value
         for word, value in kwargs.items()
         if word in names or word in meant
     }
     for word, value in arguments.items():
-        arguments[word] = (
-            value if _can_be_written(value) else Code("df" if _is_table(value) else word)
-        )
+        arguments[word] = value if _is_writable(value) else Code("df" if _is_table(value) else word)
     parameters = {word: signature.parameters[word] for word in names}
     needed = [
         word
         for word, each in parameters.items()
         if each.default is each.empty and each.kind not in MANY
     ]
-    named = {word: _placeholder(word, parameters[word], first=word == names[0]) for word in needed}
+    named = {
+        word: _make_placeholder(word, parameters[word], first=word == names[0]) for word in needed
+    }
     arguments = {
         word: arguments.get(word, named.get(word))
         for word in names
@@ -202,24 +203,24 @@ def misused(
     )
 
 
-def _meant(word: str, names: Sequence[str]) -> str:
+def _guess_argument(word: str, names: Sequence[str]) -> str:
     """The argument that a word of another library stands for, or the nearest."""
-    return other if (other := OF_OTHERS.get(word, "")) in names else nearest(word, names)
+    return other if (other := OF_OTHERS.get(word, "")) in names else find_nearest(word, names)
 
 
-def methods_in_words(kind: type[T]) -> type[T]:
-    """A class of fits whose methods are called as `in_words` has it."""
+def wrap_methods(kind: type[T]) -> type[T]:
+    """A class of fits whose methods are called as `wrap_function` has it."""
     for name, method in list(vars(kind).items()):
         if (
             inspect.isfunction(method)
             and not name.startswith("_")
             and name not in kind.__annotations__
         ):
-            setattr(kind, name, in_words(method, of="fit"))
+            setattr(kind, name, wrap_function(method, of="fit"))
     return kind
 
 
-def _placeholder(word: str, parameter: Parameter, *, first: bool) -> Code:
+def _make_placeholder(word: str, parameter: Parameter, *, first: bool) -> Code:
     """What stands for an argument that is missing: rows are `df`, all else only the user knows."""
     return Code("df" if first and "DataFrame" in str(parameter.annotation) else word.upper())
 
@@ -228,22 +229,22 @@ def _is_table(value: Any) -> bool:
     return hasattr(value, "columns") or hasattr(value, "to_pandas")
 
 
-def _same(value: Any, other: Any) -> bool:
+def _is_same(value: Any, other: Any) -> bool:
     """Whether two arguments are one, lists and tuples alike."""
     value, other = (list(each) if isinstance(each, tuple) else each for each in (value, other))
     return type(value) is type(other) and bool(value == other)
 
 
-def _can_be_written(value: Any) -> bool:
+def _is_writable(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return all(map(_can_be_written, value.values()))
+        return all(map(_is_writable, value.values()))
     if isinstance(value, (list, tuple)):
-        return all(map(_can_be_written, value))
+        return all(map(_is_writable, value))
     return value is None or isinstance(value, (Code, str, Path, Real))
 
 
 @contextmanager
-def lines_for_a_shell() -> Iterator[None]:
+def set_shell_lines() -> Iterator[None]:
     """Lines of calls that are refused here are commands."""
     token = SHELL.set(True)
     try:
@@ -259,13 +260,13 @@ def call(function: str, *values: Any, **arguments: Any) -> str:
     if study := thermostats.find_study(function):
         home = f"{study}."
     words = [
-        *map(written, values),
-        *(f"{name}={written(value)}" for name, value in arguments.items()),
+        *map(write_value, values),
+        *(f"{name}={write_value(value)}" for name, value in arguments.items()),
     ]
     return f"{home}{function}({', '.join(words)})"
 
 
-def command(verb: str, *words: object, **options: object) -> str:
+def write_command(verb: str, *words: object, **options: object) -> str:
     """The command of a verb; an option that is true stands alone, one of several values is
     repeated."""
     line = [PROGRAM, verb, *map(str, words)]
@@ -280,27 +281,29 @@ def command(verb: str, *words: object, **options: object) -> str:
     return shlex.join(line)
 
 
-def in_shell(line: str) -> str:
+def write_shell_command(line: str) -> str:
     """A line of Python as a command that prints what it gives."""
     imports = f"import {PROGRAM}" + ", pandas as pd" * ("pd." in line)
     return f"python -c {shlex.quote(f'{imports}; print({line})')}"
 
 
-def file_read(path: str | Path) -> str:
+def write_file_read(path: str | Path) -> str:
     """The expression that reads a file of rows as a frame, its texts as they are."""
-    return READERS[Path(path).suffix.lower()].format(written(str(path)))
+    return READERS[Path(path).suffix.lower()].format(write_value(str(path)))
 
 
-def written(value: Any) -> str:
+def write_value(value: Any) -> str:
     """A value as Python has it, texts in double quotes, numbers of any library as plain ones."""
     if isinstance(value, (str, Path)):
         return json.dumps(str(value), ensure_ascii=False)
     if isinstance(value, Mapping):
         return (
-            "{" + ", ".join(f"{written(key)}: {written(each)}" for key, each in value.items()) + "}"
+            "{"
+            + ", ".join(f"{write_value(key)}: {write_value(each)}" for key, each in value.items())
+            + "}"
         )
     if isinstance(value, (list, tuple)):
-        inner = ", ".join(map(written, value))
+        inner = ", ".join(map(write_value, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
     if isinstance(value, Code):
         return value.text

@@ -9,7 +9,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from thermostats.errors import UsageError, unknown
+from thermostats.errors import UsageError, build_unknown_error
 
 CACHE_VARIABLE = "THERMOSTATS_CACHE"
 OFF = "off"
@@ -48,12 +48,12 @@ class Options:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in NAMES:
-            raise unknown("no such option", name, NAMES, where="thermostats.options")
+            raise build_unknown_error("no such option", name, NAMES, where="thermostats.options")
         if name == "cache":
             _set_cache(value)
             return
         if name == "level":
-            value = coverage(value, "thermostats.options.level = {}")
+            value = check_coverage(value, "thermostats.options.level = {}")
         if name == "cores" and value is not None and not (type(value) is int and value > 0):
             raise UsageError(
                 "not a number of cores",
@@ -71,7 +71,7 @@ class Options:
         return "\n".join(f"{name}: {getattr(self, name)}" for name in NAMES)
 
 
-def coverage(level: Any, line: str = "level={}") -> float:
+def check_coverage(level: Any, line: str = "level={}") -> float:
     """The level of an interval, from one half; UsageError with what is meant by less, put into
     `line`.
 
@@ -96,7 +96,7 @@ options = Options()
 
 
 @contextmanager
-def at_level(level: float = LEVEL) -> Iterator[None]:
+def set_level(level: float = LEVEL) -> Iterator[None]:
     """Whatever the session chose, intervals of this level; by default as a report states them."""
     chosen = options.level
     options.level = level
@@ -106,22 +106,22 @@ def at_level(level: float = LEVEL) -> Iterator[None]:
         options.level = chosen
 
 
-def calibrating() -> bool:
+def is_calibrating() -> bool:
     """Whether rules are simulated on the rows at hand where no table knows their design."""
     return CALIBRATE_VARIABLE in os.environ
 
 
-def drawing() -> bool:
+def is_drawing() -> bool:
     """Whether posteriors that PyMC alone can draw are drawn for a report."""
     return DRAW_VARIABLE in os.environ or THOROUGH_VARIABLE in os.environ
 
 
-def cores_there_are() -> int:
+def count_cores() -> int:
     """Cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def end_with_parent() -> None:
+def stop_with_parent() -> None:
     """From now on this process ends with the one that started it, however that ends: nobody takes
     its results then."""
     from multiprocessing import parent_process  # noqa: PLC0415
@@ -129,10 +129,10 @@ def end_with_parent() -> None:
 
     parent = parent_process()
     if parent is not None:
-        Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
+        Thread(target=_wait_sentinel, args=(parent.sentinel,), daemon=True).start()
 
 
-def _end_after(sentinel: int) -> None:
+def _wait_sentinel(sentinel: int) -> None:
     """End this process, whatever it is doing, once the sentinel of another says that that one has
     ended."""
     from multiprocessing.connection import wait  # noqa: PLC0415
@@ -142,7 +142,7 @@ def _end_after(sentinel: int) -> None:
 
 
 @contextmanager
-def variables(values: Mapping[str, str]) -> Iterator[None]:
+def set_variables(values: Mapping[str, str]) -> Iterator[None]:
     """Variables as processes started meanwhile shall find them."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)

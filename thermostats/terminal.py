@@ -57,18 +57,20 @@ def print_rows(
     if as_json:
         print_json(rows)
     elif sys.stdout.isatty():
-        _table(
-            [{label: _cell(row[label], digits=DIGITS) for label in columns} for row in rows],
+        _print_table(
+            [{label: _format_cell(row[label], digits=DIGITS) for label in columns} for row in rows],
             columns,
             spare,
         )
     else:
         print("\t".join(columns))
         for row in rows:
-            print("\t".join(_cell(row[label], digits) for label in columns))
+            print("\t".join(_format_cell(row[label], digits) for label in columns))
 
 
-def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequence[str]) -> None:
+def _print_table(
+    rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequence[str]
+) -> None:
     """Rows of text as a table of the terminal's width."""
     from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -107,7 +109,7 @@ def _table(rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequen
         print(f"left out for lack of width: {', '.join(left)}; --json has them", file=sys.stderr)
 
 
-def say_next(step: str, *, data: Path | None = None, visible: bool = True) -> None:
+def print_next_step(step: str, *, data: Path | None = None, visible: bool = True) -> None:
     """One last line on standard error: what can be done now, with the folder `data` where that must
     be named."""
     if visible:
@@ -116,12 +118,12 @@ def say_next(step: str, *, data: Path | None = None, visible: bool = True) -> No
         )
 
 
-def watched(as_json: bool = False) -> bool:
+def is_watched(as_json: bool = False) -> bool:
     """Whether a person looks at the output."""
     return not as_json and sys.stdout.isatty()
 
 
-def looked_at() -> bool:
+def is_progress_seen() -> bool:
     """Whether a person sees progress: standard error is a terminal, or the process is a
     notebook's."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
@@ -143,7 +145,7 @@ def refuse(error: ThermostatsError, *, as_json: bool = False) -> None:
 
 
 @contextmanager
-def readable_in_part() -> Iterator[None]:
+def handle_closed_output() -> Iterator[None]:
     """Let what reads the output stop early, as `head` does, or run out of space: exit code 1 and no
     traceback."""
     replace_what_is_lacking()
@@ -162,7 +164,7 @@ def readable_in_part() -> Iterator[None]:
         sys.exit(1)
 
 
-def _cell(value: object, digits: int | None = None) -> str:
+def _format_cell(value: object, digits: int | None = None) -> str:
     """A value as text; a number exactly, or to so many digits."""
     text = "" if value is None else str(value)
     if isinstance(value, float):

@@ -24,8 +24,8 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Result
 from thermostats.errors import DataError, UsageError
 from thermostats.studies.nursery.crossed import REFERENCE
-from thermostats.studies.nursery.training_choices import published_rows
-from thermostats.tables.folders import shipped
+from thermostats.studies.nursery.training_choices import load_published_rows
+from thermostats.tables.folders import find_shipped
 
 GRID = {"L": [4.0, 8.0, 16.0], "rho": [0.125, 2.0], "d": [32.0, 80.0]}
 
@@ -188,7 +188,7 @@ def test_two_designs_do_not_share_a_folder(tmp_path):
 
 
 def test_the_reference_is_that_of_the_published_models():
-    rows = published_rows(Evidence(shipped("data")).named("published"))
+    rows = load_published_rows(Evidence(find_shipped("data")).named("published"))
     assert len(rows) == 22
     assert np.allclose(rows[["log_L", "log_rho", "log_d"]].cov(), REFERENCE, atol=1e-4)
 
@@ -294,7 +294,7 @@ def test_a_proposal_that_cannot_be_is_wrong_use(options, message):
 
 
 def test_the_second_study_is_the_design_that_was_frozen():
-    folder = shipped("data") / "nursery" / "second"
+    folder = find_shipped("data") / "nursery" / "second"
     assert designs.digest(folder / "design.toml") == (folder / "design.sha256").read_text().strip()
     study = designs.read(folder / "design.toml")
     members = [member.model for pack in study.packs() for member in pack.members]

@@ -11,7 +11,7 @@ from nursery import designs, fourth_study, third_study
 from nursery.fourth_study import CORPORA, OUT, RECIPES
 from nursery.tests.test_designs import design
 from thermostats.errors import UsageError
-from thermostats.studies.nursery import shipped_table
+from thermostats.studies.nursery import load_shipped_table
 
 DESIGN = designs.read(OUT / "design.toml")
 
@@ -44,7 +44,7 @@ def test_eight_recipes_have_a_second_seed_in_both_corpora():
 
 
 def test_the_tables_hold_the_models_of_the_design_and_three_tuned_from_each_that_learned():
-    rows = shipped_table("fourth/models")
+    rows = load_shipped_table("fourth/models")
     trained = rows[rows["parent"].isna()]
     assert set(trained["model"]) == {m.model for pack in DESIGN.packs() for m in pack.members}
     bases = trained[trained["replicate_of"].isna() & trained["learned"]]

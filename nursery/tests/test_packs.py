@@ -26,7 +26,7 @@ from nursery.pack_training import run as run_pack  # noqa: E402
 from nursery.rates import Optimiser, orthogonal  # noqa: E402
 from nursery.recipes import Recipe, shape_of  # noqa: E402
 from nursery.records import BY_PROMPT, LOSSES, model_folder, read_gains, read_record, step_folder  # noqa: E402
-from thermostats.measurement.execute import execute  # noqa: E402
+from thermostats.measurement.execute import run_specs  # noqa: E402
 from thermostats.measurement.spec import RunSpec  # noqa: E402
 from thermostats.tables import store  # noqa: E402
 
@@ -216,7 +216,7 @@ def test_gains_and_spectra_along_training_are_the_instruments(made, trained, tmp
         name="x/y",
         download=False,
     )
-    assert [outcome.problem.reason for outcome in execute([spec], tmp_path)] == [""]
+    assert [outcome.problem.reason for outcome in run_specs([spec], tmp_path)] == [""]
     layers = store.load("layers", tmp_path)
     runs = store.load("runs", tmp_path)
     mine = set(runs.loc[runs["model_id"] == "x/y", "run_id"])

@@ -19,7 +19,7 @@ from nursery.pack_training import run as run_pack
 from nursery.recipes import drawn, shape_of
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 
 RECIPE = replace(drawn(1, 3, 128)[0], name="small", steps=6, batch=2)
 PACK = Pack("small", shape_of(2, 0.125, 32), (Member("small-1", RECIPE, 7),), 128, (0.0, 1.0))
@@ -27,7 +27,7 @@ PACK = Pack("small", shape_of(2, 0.125, 32), (Member("small-1", RECIPE, 7),), 12
 
 def test_a_trained_model_is_measured_once(made, tmp_path):
     run_pack(PACK, made)
-    shutil.copy(shipped("data") / "prompts.csv", tmp_path)
+    shutil.copy(find_shipped("data") / "prompts.csv", tmp_path)
     for status in ("measured", "skipped"):
         assert [
             outcome.status for _, outcome in measuring.measure_all(PACK.members, made, tmp_path)

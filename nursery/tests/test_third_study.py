@@ -39,14 +39,14 @@ def test_every_recipe_is_in_every_corpus_and_size_is_apart_from_shape():
             r for r in DESIGN.recipes if r.name == recipe.name.partition("-")[0] + "-english"
         )
         assert replace(recipe, name="", corpus="") == replace(twin, name="", corpus="")
-    z = crossed.coded(X)
+    z = crossed.encode_shapes(X)
     assert np.abs(np.corrcoef(z.T) - np.eye(3)).max() < 0.03
     assert np.exp(np.ptp(z[:, 2])) > 16
 
 
 def test_the_coding_is_that_of_depth_width_and_size():
     L, rho, d = np.exp(X).T
-    z = crossed.coded(X)
+    z = crossed.encode_shapes(X)
     for column, truth in zip(z.T, (np.log(L / d), np.log(rho), np.log(L * d**2)), strict=True):
         assert column == pytest.approx(truth - truth.mean())
 
@@ -58,7 +58,7 @@ WORLD = CrossedWorld(
 
 def test_variances_of_a_large_study_are_the_true_ones():
     y = WORLD.study(4000, X, np.random.default_rng(1))
-    estimates = crossed.variances(*crossed.lines(y, crossed.coded(X)))
+    estimates = crossed.estimate_variances(*crossed.fit_lines(y, crossed.encode_shapes(X)))
     betas = WORLD.betas()
     truth = {
         "recipe": np.mean(np.square(WORLD.recipe)),
@@ -77,7 +77,7 @@ def test_estimates_of_variances_are_unbiased_where_there_is_nothing():
     draws = []
     for seed in range(400):
         y = empty.study(10, X, np.random.default_rng(seed))
-        draws.append(crossed.variances(*crossed.lines(y, crossed.coded(X))))
+        draws.append(crossed.estimate_variances(*crossed.fit_lines(y, crossed.encode_shapes(X))))
     for name in ("recipe", "architecture", "shape", "size"):
         values = np.array([getattr(estimates, name) for estimates in draws])
         assert abs(values.mean()) < 4 * values.std() / 20, name

@@ -100,7 +100,9 @@ def shipped(trained, members, monkeypatch, changed=lambda rows: rows):
     gains = [
         pd.read_csv(model_folder(trained, m.model) / GAINS).assign(model=m.model) for m in members
     ]
-    monkeypatch.setattr(measuring, "shipped_table", {"second/gains": changed(pd.concat(gains))}.get)
+    monkeypatch.setattr(
+        measuring, "load_shipped_table", {"second/gains": changed(pd.concat(gains))}.get
+    )
 
 
 @pytest.mark.parametrize("factor, same", [(1.0, True), (1.1, False)])

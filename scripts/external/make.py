@@ -29,8 +29,8 @@ from thermostats.tables import store
 from thermostats.tables.export import FILE, Source
 from thermostats.tables.export import LICENCE_FILE as LICENCE
 from thermostats.tables.folders import write_atomically
-from thermostats.tables.identities import parameter_counts
-from thermostats.tables.schemas import dtypes, with_added
+from thermostats.tables.identities import count_parameters
+from thermostats.tables.schemas import add_later_columns, list_dtypes
 from thermostats.tables.store import check_licence
 
 HERE = Path(__file__).parent
@@ -68,11 +68,11 @@ def models() -> pd.DataFrame:
         "sandwich" if architecture in SANDWICH else "pre" for architecture in rows["architecture"]
     ]
     counts = [
-        parameter_counts({str(name): value for name, value in row.items()})
+        count_parameters({str(name): value for name, value in row.items()})
         for row in rows.to_dict("records")
     ]
     rows["n_params"], rows["n_params_nonembedding"] = zip(*counts, strict=True)
-    return with_added(rows, "models")[list(dtypes("models"))]
+    return add_later_columns(rows, "models")[list(list_dtypes("models"))]
 
 
 def licence(source: Source, folder: Path) -> bytes:
@@ -116,7 +116,7 @@ def files(folder: Path) -> dict[str, bytes]:
     """Every file of `data/external` by its path there. Raises where something is wrong with a
     source."""
     made = []
-    contents = {"models.csv": store.to_csv(models(), "models")}
+    contents = {"models.csv": store.encode_csv(models(), "models")}
     for reader in (*SOURCES, *contributions(folder)):
         source = reader.SOURCE
         place = folder / source.name
@@ -131,7 +131,7 @@ def files(folder: Path) -> dict[str, bytes]:
         tables = reader.tables(place)
         made.append(tables)
         for name, rows in tables.rows.items():
-            contents[f"{source.name}/{name}.csv"] = store.to_csv(pd.DataFrame(rows), name)
+            contents[f"{source.name}/{name}.csv"] = store.encode_csv(pd.DataFrame(rows), name)
     return contents | {"README.md": readme(made)}
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.tables.column_map import CENTRED, RAW, as_read_of, ratios
+from thermostats.tables.column_map import CENTRED, RAW, compute_ratios, convert_read_gains
 from thermostats.tables.export import Source
 from thermostats.tables.runs import run_id
-from thermostats.tables.schemas import EXTERNAL, dtypes
+from thermostats.tables.schemas import EXTERNAL, list_dtypes
 
 Rows = list[dict[str, Any]]
 
@@ -55,7 +55,9 @@ class Tables:
 
     def add(self, table: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add rows; columns that they lack are empty."""
-        blank = {label: "" if dtype == "str" else None for label, dtype in dtypes(table).items()}
+        blank = {
+            label: "" if dtype == "str" else None for label, dtype in list_dtypes(table).items()
+        }
         self.rows.setdefault(table, []).extend({**blank, **row} for row in rows)
 
     def norms(
@@ -73,8 +75,8 @@ class Tables:
         form: of `centred` norms these are read gains.
         """
         states = pd.DataFrame({"state": range(first, first + len(norms)), "norm": norms})
-        rows = ratios(states, (), self.source.name)[["layer", "norm_in", "gain_block"]]
-        rows = as_read_of(rows) if form == CENTRED else rows
+        rows = compute_ratios(states, (), self.source.name)[["layer", "norm_in", "gain_block"]]
+        rows = convert_read_gains(rows) if form == CENTRED else rows
         place = {"run_id": run, "prompt_id": prompt, "position": position}
         self.add("layers", ({**place, **row} for row in rows.to_dict("records")))
 

@@ -8,7 +8,7 @@ import pandas as pd
 from altered import ROOT
 
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.nursery import shipped_table
+from thermostats.studies.nursery import load_shipped_table
 from thermostats.tables.schemas import NURSERY
 
 STEPS = 600
@@ -59,7 +59,7 @@ class Trained(Made):
     ) -> None:
         rng = np.random.default_rng(4)
         design = (
-            shipped_table()
+            load_shipped_table()
             .sort_values(["n_layers", "model"], ascending=[False, True])
             .head(max(models, 1))
         )

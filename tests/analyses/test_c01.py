@@ -25,7 +25,9 @@ def test_verdict_follows_the_gains(gains: list[float], verdict: str) -> None:
     c01 = analysis("c01")
     assert (
         c01.FALLS.verdict(
-            c01.BY_DEPTH(c01.outcomes(altered(layers=changed).named("published"), NAMED_GAINS[0]))
+            c01.BY_DEPTH(
+                c01.select_outcomes(altered(layers=changed).named("published"), NAMED_GAINS[0])
+            )
         )
         == verdict
     )

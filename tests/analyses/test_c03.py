@@ -43,7 +43,7 @@ def test_verdict(
 ) -> None:
     c03 = by_rules_alone("c03")
     monkeypatch.setattr(c03, "models", lambda _: made(gains, width))
-    rows = c03.signs(altered().named("published"), c03.GAIN)
+    rows = c03.find_signs(altered().named("published"), c03.GAIN)
     assert c03.FIXES_THE_SIGN.verdict(c03.EXCEPTIONS(rows)) == verdict
 
 
@@ -52,12 +52,12 @@ def test_a_difference_is_asked_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         c03, "models", lambda _: made([0.9, 0.9, 0.9, 0.9, 1.1] + [0.9] * 7 + [1.1] * 12)
     )
-    rows = c03.signs(altered().named("published"), c03.GAIN)
+    rows = c03.find_signs(altered().named("published"), c03.GAIN)
     assert c03.DIFFERS.verdict(c03.FAMILIES(rows)) == YES
-    assert c03.by_whole_labs(rows) == 1.0
+    assert c03.permute_whole_labs(rows) == 1.0
     labs = ["EleutherAI"] * 2 + ["A", "B", "C"]
     assert (
-        c03.by_whole_labs(
+        c03.permute_whole_labs(
             pd.DataFrame({"heritage": labs, "dampens": [True, False, False, False, False]})
         )
         == 0.25

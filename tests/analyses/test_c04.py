@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from thermostats.claims import levels
 from thermostats.claims.noise import Random
-from thermostats.claims.question import plain
-from thermostats.modelling.heritage.variance_shares import shares_of_signals
-from thermostats.plots.general import forest
+from thermostats.claims.question import convert_numpy
+from thermostats.modelling.heritage.variance_shares import measure_signal_shares
+from thermostats.plots.general import draw_forest
 from thermostats.studies.delia2026 import hierarchy
 
 GAIN = "penultimate_gain"
@@ -57,7 +57,7 @@ def test_verdicts_follow_the_causes(
 ) -> None:
     c04 = untried(by_rules_alone("c04"))
     c04.gains = lambda _: made(60, by, 0.02, seed=4)
-    c04.under_descent = lambda *_: None  # models that are made up have no parents
+    c04.fit_descent_shares = lambda *_: None  # models that are made up have no parents
     c04.rivals_of_lab = lambda _: []  # nor a year or a tokenizer
     found = judged(c04, shipped(), f"{finding}.{GAIN}")[f"{finding}.{GAIN}"]
     assert (found.verdict, found.reason) == (verdict, reason)
@@ -76,11 +76,13 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
         )
         least = min(
             np.subtract(
-                *shares_of_signals(rows, drawn["outcome"], coding.blocks)[:, 1:].mean(axis=0)
+                *measure_signal_shares(rows, drawn["outcome"], coding.blocks)[:, 1:].mean(axis=0)
             )
             for coding in hierarchy.CODINGS
         )
-        held = levels.truths(question, plain(rows), question.trial.worlds.at(size))["supported"]
+        held = levels.count_truths(question, convert_numpy(rows), question.trial.worlds.at(size))[
+            "supported"
+        ]
         assert (least > 0) == (held >= levels.MOSTLY), (size, least, held)
 
 
@@ -95,7 +97,10 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
 )
 def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
-    rows, boundary = c04.models(shipped().named("published"), c04.GAIN), getattr(hierarchy, name)
+    rows, boundary = (
+        c04.select_models(shipped().named("published"), c04.GAIN),
+        getattr(hierarchy, name),
+    )
     random = Random(np.random.default_rng(1), 5)
     signals = boundary.outcomes(
         0.6, 1.0, boundary.beside, rows, lambda own: np.zeros((5, len(own))), random
@@ -117,7 +122,7 @@ def test_the_figure_of_the_whole_has_every_part_of_the_claim() -> None:
     tables = shipped().fork().named("published")
     trials = {name: c04.TRIALS[name] for name in ("architecture", "geometry", "size")}
     parts = {name: trial.test(trial.of(tables, c04.GAIN)) for name, trial in trials.items()}
-    table = c04.both_halves(parts).set_index("what")
+    table = c04.compare_halves(parts).set_index("what")
     assert list(table.index[:3]) == ["lab", "shape and size", "lab − shape and size"]
     heads = {
         "lab − shape and size": "architecture",
@@ -129,5 +134,5 @@ def test_the_figure_of_the_whole_has_every_part_of_the_claim() -> None:
         assert tuple(table.loc[what]) == (head.value, head.lower, head.upper)
     assert all(what.startswith("shape − size: ") for what in table.index[3:6]) and len(table) == 8
     axes = Figure().add_subplot()
-    forest(table.reset_index(), axes, label="what")
+    draw_forest(table.reset_index(), axes, label="what")
     assert [label.get_text() for label in axes.get_yticklabels()] == list(table.index)

@@ -10,7 +10,7 @@ from altered import verdict as said
 from simulated_studies import Trained
 
 from thermostats.claims.result import TooFew
-from thermostats.studies.nursery import shipped_table
+from thermostats.studies.nursery import load_shipped_table
 
 c05 = by_rules_alone("c05")
 
@@ -25,7 +25,7 @@ def rows(sign: float, n: int = 9) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("sign", "verdict"), [(-1, YES), (1, NO)])
 def test_the_rank_correlation_must_be_negative(sign: int, verdict: str) -> None:
-    result = c05.against_gain(rows(sign), "made up")
+    result = c05.judge_ratio(rows(sign), "made up")
     assert c05.NEGATIVE.verdict(result) == verdict and result.headline.value == pytest.approx(sign)
 
 
@@ -34,9 +34,9 @@ def test_an_interval_above_what_is_weak_speaks_against_it_and_four_models_decide
         {"ratio": np.arange(1.0, 61), "gain": 1 + np.tile([0.1, -0.1, 0.2], 20), "heritage": "lab"}
     )
     noise = noise.assign(model_id=[f"m{i}" for i in noise.index])
-    assert c05.NEGATIVE.verdict(c05.against_gain(noise, "made up")) == NO
-    assert c05.NEGATIVE.verdict(c05.against_gain(noise.iloc[:6], "made up")) == OPEN
-    assert not c05.against_gain(rows(-1, 4), "made up").quantities
+    assert c05.NEGATIVE.verdict(c05.judge_ratio(noise, "made up")) == NO
+    assert c05.NEGATIVE.verdict(c05.judge_ratio(noise.iloc[:6], "made up")) == OPEN
+    assert not c05.judge_ratio(rows(-1, 4), "made up").quantities
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_tenfold_is_asked_of_every_pair_and_refuted_by_the_means(
 ) -> None:
     labs = ["EleutherAI", "EleutherAI", "Meta", "Meta"]
     rows = pd.DataFrame({"W_V": norms, "heritage": labs, "right_matrix": right, "model_id": "m"})
-    result = c05.OF_LABS(c05.right_norms(rows))
+    result = c05.OF_LABS(c05.select_right_norms(rows))
     assert said(c05, "value_norm.labs", result) == verdict
 
 
 def of_trained(**made: Any) -> list[Any]:
     tables = Trained(**made)
-    return [c05.of_recipes(tables, column, "made up") for column in ("ratio", "ratio_cut")]
+    return [c05.judge_recipes(tables, column, "made up") for column in ("ratio", "ratio_cut")]
 
 
 @pytest.mark.parametrize(("elasticity", "verdict"), [(-0.3, YES), (0.3, NO)])
@@ -76,12 +76,12 @@ def test_the_slope_that_was_put_in_is_found_and_the_published_slicing_weakens_it
 def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_measurement() -> (
     None
 ):
-    design = shipped_table()
+    design = load_shipped_table()
     right, _ = of_trained(models=96, elasticity=-0.3)
     assert right.n_models == int(((design["norm"] != "post") & (design["n_layers"] >= 3)).sum())
     for models in (0, 20):
         with pytest.raises(TooFew):
-            c05.of_recipes(Trained(models=models), "ratio", "made up")
+            c05.judge_recipes(Trained(models=models), "ratio", "made up")
 
 
 @pytest.mark.slow

@@ -19,8 +19,8 @@ def test_pairs_of_labs_are_judged_by_the_right_norms(
     )
     rows = rows.assign(depth=[0.5, 1.0] * 2, squared=[1.0, squared, 9.0, 1.0], right=right)
     c06 = analysis("c06")
-    monkeypatch.setattr(c06, "squared_by_layer", lambda _: rows)
-    assert said(c06, "late.labs", c06.PAIRED(c06.late_norms(None))) == verdict
+    monkeypatch.setattr(c06, "build_squared_norms", lambda _: rows)
+    assert said(c06, "late.labs", c06.PAIRED(c06.select_late_norms(None))) == verdict
 
 
 @pytest.mark.parametrize(

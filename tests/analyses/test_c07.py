@@ -7,7 +7,7 @@ import pytest
 from altered import NO, OPEN, UNMEASURED, YES, analysis, verdict
 
 from thermostats.claims.result import Result
-from thermostats.measurement.sheaf import dense_operator
+from thermostats.measurement.sheaf import build_dense_operator
 
 
 def test_dense_operator_is_the_kronecker_product() -> None:
@@ -17,7 +17,9 @@ def test_dense_operator_is_the_kronecker_product() -> None:
     W = rng.normal(size=(1, 2, 3))
     w = (A[0] + A[0].T) / 2
     np.fill_diagonal(w, 0.0)
-    assert np.allclose(dense_operator(A, W), np.kron(np.diag(w.sum(axis=1)) - w, W[0].T @ W[0]))
+    assert np.allclose(
+        build_dense_operator(A, W), np.kron(np.diag(w.sum(axis=1)) - w, W[0].T @ W[0])
+    )
 
 
 @pytest.mark.parametrize(

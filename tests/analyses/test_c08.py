@@ -43,5 +43,5 @@ def test_one_cut_must_separate_the_kinds_the_same_way_in_every_file(
             "heritage": "lab",
         }
     )
-    result = c08.separated(rows, "expands", "multi_head", "made up")
+    result = c08.judge_separation(rows, "expands", "multi_head", "made up")
     assert c08.SEPARATES.verdict(result) == verdict and result.n_models == n

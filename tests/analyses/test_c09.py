@@ -9,7 +9,7 @@ from altered import NO, OPEN, YES, altered, by_rules_alone, shipped
 
 from thermostats.claims.result import Result
 from thermostats.studies.delia2026.stated_facts import H4_EXTENDED
-from thermostats.studies.delia2026.weights_of_claims import all_heads
+from thermostats.studies.delia2026.weights_of_claims import find_all_head_transitions
 
 c09 = by_rules_alone("c09")
 ACROSS = [question.name for question in c09.CLAIM.questions].index("across_labs")
@@ -31,10 +31,10 @@ def made(formula: float, half: float) -> pd.DataFrame:
     ("formula", "half", "verdict"), [(3.0, 20.0, YES), (20.0, 3.0, NO), (10.0, 10.0, OPEN)]
 )
 def test_verdict_follows_the_errors(formula: float, half: float, verdict: str) -> None:
-    result = c09.compared(made(formula, half))
+    result = c09.compare_errors(made(formula, half))
     assert c09.NEARER.verdict(result) == verdict
     assert (result.n_models, result.n_groups) == (6, 2)
-    assert c09.without_one(made(formula, half)) == []
+    assert c09.list_decisive_models(made(formula, half)) == []
 
 
 @pytest.mark.parametrize(("off", "verdict"), [(0.0, NO), (12.0, YES)])
@@ -54,7 +54,7 @@ def test_across_labs_the_formula_is_held_against_the_mean_fraction(
     tables = dict.fromkeys(c09.TABLES, models)
     fit = SimpleNamespace(quantities=slopes, table=tables.get)
     monkeypatch.setattr(c09, "fit_transition", lambda *_, **__: fit)
-    result: Result = c09.across_labs(altered())
+    result: Result = c09.judge_labs(altered())
     assert c09.CLAIM.questions[ACROSS].primary.verdict(result) == verdict
     assert result.words["shape"] == 0.5 and result.words["errors"]["logit"] == 0
     assert (result.n_models, result.n_groups) == (6, 2)
@@ -63,10 +63,10 @@ def test_across_labs_the_formula_is_held_against_the_mean_fraction(
 def test_models_out_of_the_studys_scope_are_left_out_beside_the_printed_comparison() -> None:
     """Figure 5 without BLOOM-560m, whose position scheme is ALiBi: 13.3% of depth against 17.7% for
     L/2, by hand."""
-    rows = c09.by_definition(
+    rows = c09.select_definition(
         shipped(), next(one for one in c09.DEFINITIONS if one.id == "figure_5")
     )
-    scope = c09.within_scope(rows)
+    scope = c09.compare_scoped_errors(rows)
     assert [name.split("/")[1] for name in scope["out"]] == ["bloom-560m"] and scope["n"] == len(
         rows
     ) - 1 == 5
@@ -74,7 +74,7 @@ def test_models_out_of_the_studys_scope_are_left_out_beside_the_printed_comparis
     inside = rows[~rows["model_id"].str.contains("bloom")]
     half = 100 * (inside["n_layers"] / 2 - inside["layer"]).abs() / inside["n_layers"]
     assert scope["half"] == pytest.approx(half.mean())
-    assert c09.within_scope(inside) == {}
+    assert c09.compare_scoped_errors(inside) == {}
 
 
 def test_steepest_change_is_found_as_in_the_files() -> None:
@@ -83,6 +83,6 @@ def test_steepest_change_is_found_as_in_the_files() -> None:
     published = tables.table(
         "transitions", source=H4_EXTENDED, definition="max_abs_gradient"
     ).dropna(subset="layer")
-    found = all_heads(tables).set_index("model_id")["layer"]
+    found = find_all_head_transitions(tables).set_index("model_id")["layer"]
     assert len(published) == 3
     assert (published.set_index("model_id")["layer"] - 1 == found[published["model_id"]]).all()

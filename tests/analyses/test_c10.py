@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, shipped
 
 from thermostats.claims.result import Estimate, Result
-from thermostats.studies.delia2026.stated_facts import named_by_density
+from thermostats.studies.delia2026.stated_facts import score_density_rule
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from thermostats.studies.delia2026.stated_facts import named_by_density
 def test_threshold(above: float, below: float, verdict: str) -> None:
     c10, rho = analysis("c10"), np.linspace(0.05, 0.4, 14)
     rows = pd.DataFrame({"rho": rho, "gain": np.where(rho >= 0.18, above, below)})
-    tried = [named_by_density(rows, cut) for cut in (0.15, 0.2)]
+    tried = [score_density_rule(rows, cut) for cut in (0.15, 0.2)]
     ends = [(one.estimate, one.lower, one.upper, one.majority, one.p_value) for one in tried]
     parts = ["accuracy", "accuracy_lower", "accuracy_upper"]
     table = pd.DataFrame(ends, columns=[*parts, "share of the commoner sign", "p"])
@@ -55,7 +55,7 @@ def test_association(r: float, lower: float, p: float, verdict: str) -> None:
 @pytest.mark.parametrize(("r", "verdict"), [(-1.0, YES), (1.0, NO)])
 def test_the_rule_on_other_families_reads_rows_alone(r: float, verdict: str) -> None:
     c10 = analysis("c10")
-    rows = pd.concat([c10.outside(altered().named("published"))] * 4, ignore_index=True)
+    rows = pd.concat([c10.select_outside(altered().named("published"))] * 4, ignore_index=True)
     rows["log_gain"] = 0.1 * r * (rows["dense"] - 0.5)
     assert c10.BETTER.verdict(c10.BY_RULE(rows)) == verdict
     once = rows.head(14).assign(

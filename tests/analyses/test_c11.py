@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of
 
-from thermostats.studies.delia2026.gains_of_claims import pairs_by_penultimate
+from thermostats.studies.delia2026.gains_of_claims import build_penultimate_pairs
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_pairs_known_by_the_penultimate_gain_count_where_one_source_has_both() -
     rows = pd.DataFrame(
         models, columns=["model_id", "variant", "parent", "source", "penultimate_gain"]
     ).assign(**facts)
-    found = pairs_by_penultimate(SimpleNamespace(table=lambda _: rows))
+    found = build_penultimate_pairs(SimpleNamespace(table=lambda _: rows))
     assert list(found["instruct"]) == ["a-it", "b-it"] and list(found["flips"]) == [True, False]
-    unstated = pairs_by_penultimate(
+    unstated = build_penultimate_pairs(
         SimpleNamespace(table=lambda _: rows.assign(penultimate_gain_sd=None))
     )
     assert list(unstated["flips"]) == [True, True]

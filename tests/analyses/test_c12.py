@@ -28,7 +28,7 @@ def test_what_one_model_turns_round_counts_once() -> None:
     def count(*pairs: str) -> int:
         lower, higher = zip(*pairs, strict=True) if pairs else ((), ())
         order = pd.DataFrame({"lower": lower, "higher": higher, "ratio_upper": 0.9})
-        return hierarchy.replicated(order.astype({"lower": object, "higher": object}), rows)
+        return hierarchy.count_replicated(order.astype({"lower": object, "higher": object}), rows)
 
     assert [
         count(),
@@ -39,7 +39,7 @@ def test_what_one_model_turns_round_counts_once() -> None:
         count("ab", "AB"),
     ] == [*(0, 1, 1, 1, 2, 2)]
     order = pd.DataFrame({"lower": list("ab"), "higher": list("bc"), "ratio_upper": [1.1, 0.9]})
-    assert hierarchy.replicated(order, rows) == 1
+    assert hierarchy.count_replicated(order, rows) == 1
 
 
 @pytest.mark.parametrize(("bases", "verdict"), [(2, OPEN), (1, YES)])
@@ -55,11 +55,12 @@ def test_families_in_order_are_supported_only_with_several_base_models_each(
 
 def test_prompts_of_one_category_that_are_alike_do_not_support_the_order() -> None:
     c12 = analysis("c12")
-    rows = c12.last_of_four(altered())
+    rows = c12.select_last_gains(altered())
     kinds = rows["category"].astype("category").cat.codes
     alike = rows.assign(log_gain=rows["place"] * (0.2 + 0.3 * (kinds == 0) - 0.3 * (kinds == 1)))
-    rule, found = Decide(c12.RISES, c12.FALLS), c12.in_order(alike)
+    rule, found = Decide(c12.RISES, c12.FALLS), c12.estimate_steps(alike)
     assert (found.rows["steps"]["ratio_lower"] > 1).all() and rule.verdict(found) == OPEN
     assert (
-        rule.verdict(c12.in_order(alike.assign(log_gain=0.2 * rows["place"] + 0.01 * kinds))) == YES
+        rule.verdict(c12.estimate_steps(alike.assign(log_gain=0.2 * rows["place"] + 0.01 * kinds)))
+        == YES
     )

@@ -22,7 +22,7 @@ def test_every_prompt_of_five_of_eight_models_is_not_on_one_side() -> None:
             rows["model_id"].isin([f"m{m}" for m in range(models)])
         )
         rows = rows.assign(heritage="lab", log_gain=np.where(against, -0.1, 0.1))
-        assert c14.ANY.verdict(c14.CROSSED(c14.both_sides(rows))) == verdict, (turned, models)
+        assert c14.ANY.verdict(c14.CROSSED(c14.count_sides(rows))) == verdict, (turned, models)
 
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.001, YES), (0.5, NO)])

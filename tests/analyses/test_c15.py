@@ -6,7 +6,7 @@ import pytest
 from altered import NO, YES, altered, by_rules_alone, judged
 from simulated_studies import Trained
 
-from thermostats.studies.nursery import shipped_table
+from thermostats.studies.nursery import load_shipped_table
 
 
 @pytest.mark.parametrize(("levels", "verdict"), [((0, 2, 0.5, 3, 1), YES), ((0, 3, 1), NO)])
@@ -39,7 +39,7 @@ def test_phases_of_trained_models_are_counted_at_the_end_and_before_training(
     found = judged(by_rules_alone("c15"), Trained(96, levels=levels), "phases.trained")[
         "phases.trained"
     ]
-    deep = int((shipped_table()["n_layers"] >= 20).sum())
+    deep = int((load_shipped_table()["n_layers"] >= 20).sum())
     assert (
         found.verdict == verdict
         and found.sample.n_models == deep

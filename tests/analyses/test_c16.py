@@ -35,7 +35,7 @@ def trained(monkeypatch: pytest.MonkeyPatch, shapes: list[tuple[float, float]]) 
     c16, tables = by_rules_alone("c16"), altered()
     models = tables.table("models", source=NURSERY)["model_id"].unique()[: len(shapes)]
     rows = pd.concat([maps(*shape, model) for shape, model in zip(shapes, models, strict=True)])
-    monkeypatch.setattr(c16, "at_the_end", lambda *_: rows)
+    monkeypatch.setattr(c16, "select_end_rows", lambda *_: rows)
     found = judged(c16, tables, "contraction.trained_absolute")["contraction.trained_absolute"]
     assert found.sample.group == "recipe"
     return found.verdict

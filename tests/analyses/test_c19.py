@@ -37,7 +37,7 @@ def test_a_line_is_fitted_where_there_are_models_enough(
         heritage=table["model_id"].str.split("/").str[0], gain_stated=np.exp(noise) * norm**slope
     )
     table = table.assign(last_gain_measured=1.0, effective_amplification=1.0).set_index("model_id")
-    monkeypatch.setattr(gains_of_claims, "unembeddings", lambda *_: table)
-    monkeypatch.setattr(gains_of_claims, "projector_audit", lambda *_: Audit())
+    monkeypatch.setattr(gains_of_claims, "collect_unembeddings", lambda *_: table)
+    monkeypatch.setattr(gains_of_claims, "check_projector", lambda *_: Audit())
     found = judged(analysis("c19"), shipped(), "unembedding")["unembedding"]
     assert found.posterior is not None and found.verdict == verdict

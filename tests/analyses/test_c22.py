@@ -64,7 +64,7 @@ def test_profiles_decide(blocks: str, model: str, labs: str, end: str) -> None:
 def test_gains_of_a_block_are_those_of_the_tables() -> None:
     """GPT-Neo 125M, counted by hand from its file: blocks 2 to 11, of which three lie below 1."""
     c22 = analysis("c22")
-    rows = c22.by_block(shipped().named("published"))
+    rows = c22.load_block_gains(shipped().named("published"))
     own = rows[rows["model_id"] == "EleutherAI/gpt-neo-125m"].sort_values("layer")
     assert own["layer"].tolist() == list(range(2, 12))
     runs = shipped().table("runs")
@@ -86,8 +86,8 @@ def test_the_step_is_the_one_of_least_squares(true: int) -> None:
         np.square(profile - np.where(np.arange(10) < k, profile[:k].mean(), 0)).sum()
         for k in range(1, 11)
     ]
-    assert c22.step(profile) == np.argmin(squares) + 1
-    assert abs(c22.step(profile) - true) <= 1
+    assert c22.find_step(profile) == np.argmin(squares) + 1
+    assert abs(c22.find_step(profile) - true) <= 1
 
 
 def study(c22: Any, part: float, seed: int) -> pd.DataFrame:
@@ -135,6 +135,6 @@ def test_the_interval_of_the_number_of_blocks_holds_the_true_one(true: int) -> N
         blocks = pd.DataFrame(
             lowered + of_family + rng.normal(0, 0.03, lowered.shape), columns=list(c22.AT)
         )
-        depth = c22.depth(rows.assign(**blocks))
+        depth = c22.estimate_depth(rows.assign(**blocks))
         held += depth.lower <= true <= depth.upper
     assert held >= 54

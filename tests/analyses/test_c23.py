@@ -67,7 +67,7 @@ def test_the_slope_is_that_of_least_squares_and_the_law_s_own_is_zero_beyond_it(
     assert result.quantities["slope"].value == pytest.approx(
         np.polyfit(blocks, law + rows["excess"], 1)[0]
     )
-    assert c23.slope_of_law(rows) == pytest.approx(np.polyfit(blocks, law, 1)[0])
+    assert c23.find_law_slope(rows) == pytest.approx(np.polyfit(blocks, law, 1)[0])
 
 
 def test_a_product_that_does_not_grow_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,5 +75,5 @@ def test_a_product_that_does_not_grow_is_left_out(monkeypatch: pytest.MonkeyPatc
     rows = models(10.0 ** ((DEPTHS - 2) / DEPTHS), c23)
     rows.loc[0, "total_to_penultimate"] = 0.9
     monkeypatch.setattr(c23, "models", lambda *_: rows)
-    kept = c23.growing(altered(), c23.PRODUCTS[0])
+    kept = c23.select_growing(altered(), c23.PRODUCTS[0])
     assert len(kept) == len(rows) - 1 and np.isfinite(kept["excess"]).all()

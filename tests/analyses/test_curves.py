@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from altered import analysis, shipped
 
-from thermostats.claims.question import curve_of
-from thermostats.modelling.specification import universes
+from thermostats.claims.question import build_curve
+from thermostats.modelling.specification import build_universes
 from thermostats.studies.delia2026.curves import READ
 
 OPTIONS = {
@@ -37,7 +37,7 @@ def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
         choice: {label: question.curve.choices[choice][label]} for choice, label in chosen.items()
     }
     curve = replace(question.curve, rows=lambda _: rows, choices=only)
-    made = curve_of(curve, question.primary, question.trial.test, evidence)
+    made = build_curve(curve, question.primary, question.trial.test, evidence)
     result = question.trial.test(question.trial.of(evidence, question.over))
     (row,) = made.table.to_dict("records")
     assert row["n_models"] == result.n_models
@@ -47,6 +47,6 @@ def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
         np.log(headline) if name == "c12" else headline, rel=1e-6
     )
     for choice, options in question.curve.choices.items():
-        for labels, universe in universes(rows, {**only, choice: options}):
+        for labels, universe in build_universes(rows, {**only, choice: options}):
             assert len(universe) > 3 or not READ.keys().isdisjoint(labels), labels
             assert np.isfinite(universe["outcome"]).all()

@@ -7,20 +7,20 @@ import pytest
 from altered import analysis
 
 from thermostats.errors import UsageError
-from thermostats.formatting import figure, number
-from thermostats.tables.invariants import effects
+from thermostats.formatting import format_figure, format_number
+from thermostats.tables.invariants import read_effects
 
 HEADS, BLOCK = "W_V × 8 and W_O / 8 in every block", "W_V × 32 and W_O / 32 in block 2"
 MOVES = {
-    "c05": (HEADS, number, ("wv_wo_ratio", "wv_norm")),
-    "c06": (HEADS, number, ("wv_norm",)),
-    "c08": (HEADS, figure, ("trace of exact", "trace of multi_head")),
+    "c05": (HEADS, format_number, ("wv_wo_ratio", "wv_norm")),
+    "c06": (HEADS, format_number, ("wv_norm",)),
+    "c08": (HEADS, format_figure, ("trace of exact", "trace of multi_head")),
     "c09": (
         BLOCK,
-        number,
+        format_number,
         ("L_star_first_sign_change_multi_head", "L_star_max_abs_gradient_multi_head"),
     ),
-    "c16": (HEADS, number, ("operator_norm of exact",)),
+    "c16": (HEADS, format_number, ("operator_norm of exact",)),
 }
 """The change that a claim names, how its figures are written, and what it says is moved."""
 UNMOVED = ("unmoved", "contraction")
@@ -38,7 +38,7 @@ def test_a_claim_begins_with_a_change_that_moves_what_it_is_about_and_leaves_the
     claim: str,
 ) -> None:
     how, written, moved = MOVES[claim]
-    rows, exact = effects("r03-1", how), analysis(claim).CLAIM.stated().exact
+    rows, exact = read_effects("r03-1", how), analysis(claim).CLAIM.stated().exact
     assert how in exact
     for quantity in moved:
         row = rows[quantity]
@@ -53,9 +53,9 @@ def test_a_claim_begins_with_a_change_that_moves_what_it_is_about_and_leaves_the
 def test_other_claims_say_nothing_exact_and_unknown_changes_are_refused() -> None:
     assert analysis("c01").CLAIM.exact == ""
     with pytest.raises(UsageError, match="no such change"):
-        effects("r03-1", "W_V × 9")
+        read_effects("r03-1", "W_V × 9")
     with pytest.raises(UsageError, match="no such model"):
-        effects("r99", HEADS)
+        read_effects("r99", HEADS)
 
 
 @pytest.mark.parametrize("claim", ["c05", "c06", "c08", "c09"])

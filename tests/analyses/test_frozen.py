@@ -7,7 +7,7 @@ import pytest
 from altered import shipped_by_rules_alone
 from golden import HERE, differing
 
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 from thermostats.tables import store
 
 BY_FITS = {"C09"}
@@ -16,7 +16,8 @@ BY_FITS = {"C09"}
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "claim", [claim for claim in scripts(store.shipped("analyses")) if claim not in BY_FITS]
+    "claim",
+    [claim for claim in list_scripts(store.find_shipped("analyses")) if claim not in BY_FITS],
 )
 def test_verdicts_and_estimates_are_the_frozen_ones(claim: str) -> None:
     frozen, allowed = (

@@ -15,9 +15,14 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritability import SHARES, SOURCES, heritabilities, labs_and_families
+from thermostats.modelling.heritability import (
+    SHARES,
+    SOURCES,
+    build_lab_covariance,
+    estimate_heritabilities,
+)
 from thermostats.modelling.tree_likelihood import Restricted
-from thermostats.plots.general import house_style
+from thermostats.plots.general import set_house_style
 
 
 def models(n_labs: int = 10, each: int = 6, lam: float = 0.0, seed: int = 0) -> pd.DataFrame:
@@ -34,7 +39,7 @@ def models(n_labs: int = 10, each: int = 6, lam: float = 0.0, seed: int = 0) -> 
             **{name: rng.normal(size=lab.size) for name in ("log_L", "log_H", "log_d_h", "log_n")},
         }
     )
-    root = np.linalg.cholesky((1 - lam) * np.eye(lab.size) + lam * labs_and_families(rows))
+    root = np.linalg.cholesky((1 - lam) * np.eye(lab.size) + lam * build_lab_covariance(rows))
     return rows.assign(log_gain=0.2 * root @ rng.standard_normal(lab.size), lab=lab)
 
 
@@ -54,21 +59,21 @@ def test_shape_that_goes_with_the_lab_is_no_descent() -> None:
     rng = np.random.default_rng(5)
     rows["log_L"] = rng.normal(size=20)[rows["lab"]]
     rows["log_gain"] += 0.5 * rows["log_L"]
-    assert heritabilities(rows, rows[["log_gain"]].to_numpy().T, ()).p[0] < 0.001
+    assert estimate_heritabilities(rows, rows[["log_gain"]].to_numpy().T, ()).p[0] < 0.001
     assert verdict(rows) != YES
 
 
 def test_families_and_labs_share_a_third_each() -> None:
     rows = models(2, each=4).assign(family=["a", "a", "b", "", "c", "c", "c", "c"])
-    k = 3 * labs_and_families(rows)
+    k = 3 * build_lab_covariance(rows)
     assert k[0].tolist() == [3, 2, 1, 1, 0, 0, 0, 0] and k[4].tolist() == [0, 0, 0, 0, 3, 2, 2, 2]
 
 
 def test_one_source_is_the_restricted_likelihood_of_descent_alone() -> None:
     rows = models(8, each=4, lam=0.5, seed=3)
     y, x = rows["log_gain"].to_numpy(), np.ones((len(rows), 1))
-    alone = Restricted.of(y, x, labs_and_families(rows))
-    [share], [lower], [upper], [p] = astuple(heritabilities(rows, y[None], ()))
+    alone = Restricted.of(y, x, build_lab_covariance(rows))
+    [share], [lower], [upper], [p] = astuple(estimate_heritabilities(rows, y[None], ()))
     assert abs(share - alone.estimate()) <= 0.05
     assert abs(lower - alone.interval()[0]) <= 0.05 and abs(upper - alone.interval()[1]) <= 0.05
     assert p == pytest.approx(stats.chi2.sf(float(alone.statistic()), 1) / 2, rel=0.05)
@@ -81,7 +86,7 @@ def test_the_likelihood_beside_sources_is_that_of_the_normal_density() -> None:
     alike = (source[:, None] == source).astype(float)
 
     def twice(share: float, ratio: float) -> float:
-        v = ratio * alike + share * labs_and_families(rows) + (1 - share) * np.eye(len(rows))
+        v = ratio * alike + share * build_lab_covariance(rows) + (1 - share) * np.eye(len(rows))
         beta, df = gls(v, y, x), len(rows) - 1
         rest = y - x @ beta
         sigma = rest @ np.linalg.solve(v, rest) / df
@@ -91,7 +96,7 @@ def test_the_likelihood_beside_sources_is_that_of_the_normal_density() -> None:
 
     ratios = [rest / (1 - rest) for rest in SOURCES]
     profile = [max(twice(share, ratio) for ratio in ratios) for share in SHARES]
-    [share], _, _, [p] = astuple(heritabilities(rows, y[None], ()))
+    [share], _, _, [p] = astuple(estimate_heritabilities(rows, y[None], ()))
     assert share == SHARES[int(np.argmax(profile))]
     assert p == pytest.approx(stats.chi2.sf(max(profile) - profile[0], 1) / 2, rel=1e-6)
 
@@ -114,10 +119,10 @@ def test_as_many_models_as_the_refusal_asks_for_are_enough(
     order = np.argsort(rows.groupby("heritage").cumcount(), kind="stable")
     enough, fewer = (rows.iloc[order[:n]] for n in (least, least - 1))
     assert fewer["heritage"].nunique() == labs
-    heritabilities(enough, enough[["log_gain"]].to_numpy().T, columns)
+    estimate_heritabilities(enough, enough[["log_gain"]].to_numpy().T, columns)
     words = "2 labs, 3 models more than labs, 3 more than columns and the mean"
     with pytest.raises(UsageError, match=f"allowed: {words}"):
-        heritabilities(fewer, fewer[["log_gain"]].to_numpy().T, columns)
+        estimate_heritabilities(fewer, fewer[["log_gain"]].to_numpy().T, columns)
 
 
 def test_sources_that_differ_are_no_descent() -> None:
@@ -127,8 +132,10 @@ def test_sources_that_differ_are_no_descent() -> None:
         rows["source"] == "one", rng.standard_normal((400, 1)), rng.standard_normal((400, 1))
     )
     outcomes = 0.6**0.5 * levels + 0.4**0.5 * rng.standard_normal((400, len(rows)))
-    beside = int((heritabilities(rows, outcomes, ()).p <= 0.05).sum())
-    without = int((heritabilities(rows.assign(source="one"), outcomes, ()).p <= 0.05).sum())
+    beside = int((estimate_heritabilities(rows, outcomes, ()).p <= 0.05).sum())
+    without = int(
+        (estimate_heritabilities(rows.assign(source="one"), outcomes, ()).p <= 0.05).sum()
+    )
     assert stats.binom.sf(beside - 1, 400, 0.05) > 0.001
     assert stats.binom.sf(without - 1, 400, 0.05) < 1e-6
 
@@ -136,11 +143,11 @@ def test_sources_that_differ_are_no_descent() -> None:
 def test_the_figure_shows_the_interval_of_lambda_and_its_names_do_not_collide() -> None:
     evidence = shipped().fork().named("pooled")
     h01 = analysis("h01")
-    rows = h01.rows_of(evidence, h01.GAINS[0])
-    with house_style():
+    rows = h01.select_rows(evidence, h01.GAINS[0])
+    with set_house_style():
         figure = Figure()
         canvas = FigureCanvasAgg(figure)
-        h01.on_the_tree(evidence, rows)(figure.add_subplot())
+        h01.prepare_tree_figure(evidence, rows)(figure.add_subplot())
         canvas.draw()
         above, below, *_ = figure.axes
         boxes = {text.get_text(): text.get_window_extent() for text in below.texts}

@@ -33,7 +33,7 @@ def test_a_branch_changes_the_side_only_where_both_intervals_exclude_1() -> None
             "above": (1.1, 1.2),
         }.items()
     }
-    changes = {(a, b): h03.row_of(a, b, "tuned", ends)[-1] for a in ends for b in ends}
+    changes = {(a, b): h03.build_row(a, b, "tuned", ends)[-1] for a in ends for b in ends}
     assert {pair for pair, changed in changes.items() if changed} == {
         ("below", "above"),
         ("above", "below"),
@@ -43,5 +43,5 @@ def test_a_branch_changes_the_side_only_where_both_intervals_exclude_1() -> None
 def test_the_parent_is_the_nearest_ancestor_that_was_measured() -> None:
     h03 = analysis("h03")
     parents = {"chat": "base", "base": "older", "older": ""}
-    assert h03.ancestor("chat", parents, {"chat", "older"}) == "older"
-    assert h03.ancestor("chat", parents, {"chat"}) == ""
+    assert h03.find_ancestor("chat", parents, {"chat", "older"}) == "older"
+    assert h03.find_ancestor("chat", parents, {"chat"}) == ""

@@ -5,7 +5,11 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, ROOT, YES, analysis, shipped, verdict
 
-from thermostats.studies.literature.exponential import along_training, laws, profiles
+from thermostats.studies.literature.exponential import (
+    build_profiles,
+    compare_training_steps,
+    fit_laws,
+)
 
 DEPTHS = np.repeat([12, 16, 24, 32, 40, 80], 4)
 
@@ -38,7 +42,7 @@ def made(
 @pytest.mark.parametrize(("rate", "power", "says"), [(0.06, 0.0, YES), (0.0, 1.0, NO)])
 def test_the_law_by_which_models_were_made_is_told(rate: float, power: float, says: str) -> None:
     l01 = analysis("l01")
-    rows = laws(made(rate, power, seed=1))
+    rows = fit_laws(made(rate, power, seed=1))
     assert verdict(l01, "models", l01.SHARED(rows)) == says
     fitted, true = (rows["power"], power) if power else (rows["growth"], np.exp(rate))
     assert fitted.median() == pytest.approx(true, rel=0.02)
@@ -47,17 +51,17 @@ def test_the_law_by_which_models_were_made_is_told(rate: float, power: float, sa
 def test_of_models_that_do_not_grow_half_go_either_way() -> None:
     """Errors alone favour neither law: over 40 studies of 24 models the share is a half within 3
     standard errors."""
-    favoured = np.concatenate([laws(made(0.0, 0.0, seed))["exponential"] for seed in range(40)])
+    favoured = np.concatenate([fit_laws(made(0.0, 0.0, seed))["exponential"] for seed in range(40)])
     assert abs(favoured.mean() - 0.5) < 3 * 0.5 / favoured.size**0.5
     l01 = analysis("l01")
-    assert verdict(l01, "models", l01.SHARED(laws(made(0.0, 0.0, seed=0)))) == OPEN
+    assert verdict(l01, "models", l01.SHARED(fit_laws(made(0.0, 0.0, seed=0)))) == OPEN
 
 
 def test_errors_that_go_together_hardly_hide_a_power_law() -> None:
     """With neighbours correlated at 0.5, as increments of real models are, a power of 1/2 is told
     in most models."""
     favoured = np.concatenate(
-        [laws(made(0.0, 0.5, seed, ar=0.5))["exponential"] for seed in range(20)]
+        [fit_laws(made(0.0, 0.5, seed, ar=0.5))["exponential"] for seed in range(20)]
     )
     assert favoured.mean() < 0.1
 
@@ -71,30 +75,30 @@ def test_delta_is_the_difference_of_both_bics_by_least_squares() -> None:
     for column in (np.ones(y.size), np.log(layer) - np.log(layer - 1)):
         _, (squares,), _, _ = np.linalg.lstsq(column[:, None], y, rcond=None)
         bic.append(y.size * np.log(squares / y.size) + np.log(y.size))
-    row = laws(own).iloc[0]
+    row = fit_laws(own).iloc[0]
     assert row["delta"] == pytest.approx(bic[0] - bic[1]) and row["blocks"] == y.size
 
 
 def test_cumulated_norms_have_errors_that_go_together_where_increments_have_none() -> None:
-    rows = laws(made(0.06, 0.0, seed=4))
+    rows = fit_laws(made(0.06, 0.0, seed=4))
     assert rows["neighbours"].median() > 0.5
     assert abs(rows["neighbours_of_increments"].median()) < 0.2
 
 
 def test_models_of_the_controlled_study_are_taken_at_the_end_of_training() -> None:
     evidence = shipped().named("nursery")
-    end, steps = profiles(evidence), along_training(evidence)
+    end, steps = build_profiles(evidence), compare_training_steps(evidence)
     revisions = evidence.table("layers", position="last")["revision"].unique()
     last = max(revisions, key=lambda name: int(name.removeprefix("step")))
-    pd.testing.assert_frame_equal(end, profiles(evidence, last))
+    pd.testing.assert_frame_equal(end, build_profiles(evidence, last))
     assert list(steps["step"]) == [0, 6, 18, 60, 180, 600] and set(steps["models"]) == {
         end["model_id"].nunique()
     }
-    assert steps["exponential"].iloc[-1] == laws(end)["exponential"].sum()
+    assert steps["exponential"].iloc[-1] == fit_laws(end)["exponential"].sum()
 
 
 def test_profiles_are_one_measurement_a_model_of_blocks_2_to_before_the_last() -> None:
-    rows = profiles(shipped().named("pooled"))
+    rows = build_profiles(shipped().named("pooled"))
     inside = rows.groupby("model_id").agg(
         first=("layer", "min"), last=("layer", "max"), L=("n_layers", "first")
     )

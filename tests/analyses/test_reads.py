@@ -10,11 +10,11 @@ from thermostats.claims import run
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import BESIDE, ROWS
 from thermostats.claims.result import Reason, Verdict
-from thermostats.claims.run import claim_of, needs
-from thermostats.claims.study import scripts
+from thermostats.claims.run import find_needs, load_claim
+from thermostats.claims.study import list_scripts
 
 ROOT = Path(__file__).resolve().parents[2]
-CLAIMS = {name: claim_of(path) for name, path in scripts(ROOT / "analyses").items()}
+CLAIMS = {name: load_claim(path) for name, path in list_scripts(ROOT / "analyses").items()}
 
 
 def sets(claim: Claim) -> set[str]:
@@ -45,8 +45,8 @@ def test_sentences_by_verdict_stand_under_a_verdict_or_a_reason_that_there_is(na
 def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_names_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """C01 asks of published rows first; no family of several depths is measured here, and `needs`
-    says so."""
+    """C01 asks of published rows first; no family of several depths is measured here, and
+    `find_needs` says so."""
     evidence, claim = shipped_tables(), CLAIMS["C01"]
     findings = claim.judge(evidence)
     assert {finding.sample.evidence for finding in findings if not finding.sample.view_of} == {
@@ -58,5 +58,5 @@ def test_a_claim_is_asked_of_the_sets_that_have_rows_and_reads_those_that_it_nam
     selections = map(json.loads, evidence.selections)
     assert {parts[2] for parts in selections if parts[0] not in BESIDE} == sets(claim)
     monkeypatch.setattr(run, "Evidence", lambda _: evidence.fork())
-    needed = {row["evidence"]: row["needs"] for row in needs(claim).sets}
+    needed = {row["evidence"]: row["needs"] for row in find_needs(claim).sets}
     assert all("needs at least" in needed[name] for name in unasked)

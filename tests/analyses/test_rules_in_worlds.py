@@ -16,14 +16,14 @@ from altered import ROOT, analysis, shipped
 
 from thermostats.claims import calibration, condition, levels
 from thermostats.claims.calibration import Side
-from thermostats.claims.question import plain
+from thermostats.claims.question import convert_numpy
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import ALPHA, NEVER, Posterior
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 from thermostats.claims.worlds import CLAIMED, NULL
 from thermostats.errors import UsageError
 
-CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
+CLAIMS = [claim.lower() for claim in list_scripts(ROOT / "analyses")]
 LONG = {"c18", "n01", "n02", "n03", "n04", "n05"}
 IN_TURN = [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in CLAIMS]
 """Claims by how long their worlds take."""
@@ -57,7 +57,7 @@ def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
     for times in (1, 4, 16):
         rng, many = (
             np.random.default_rng(1),
-            rows if times == 1 else levels.multiplied(question.trial, rows, times),
+            rows if times == 1 else levels.repeat_rows(question.trial, rows, times),
         )
         family = question.trial.worlds
         worlds = [
@@ -76,7 +76,7 @@ def test_what_every_rule_is_worth_is_known_as_it_stands(claim: str) -> None:
     """A verdict of a rule that the table lacks is provisional, and says so; `make worlds` tries
     it."""
     for name, (question, rows) in tried(claim).items():
-        known = calibration.of_design(question, len(rows))
+        known = calibration.select_design(question, len(rows))
         assert len(known), f"{name}: run make worlds CLAIMS={claim.upper()}"
         for side in levels.SIDES:
             of_side = known[known["side"] == side]
@@ -143,7 +143,7 @@ def test_a_side_comes_falsely_in_five_per_cent_of_fresh_studies_at_the_worst_poi
     not made again."""
     cache = request.config.cache
     for name, (question, rows) in tried(claim).items():
-        known = calibration.of_design(question, len(rows))
+        known = calibration.select_design(question, len(rows))
         for side in levels.SIDES:
             worst = Side(known[known["side"] == side]).worst
             if worst is None:
@@ -160,8 +160,10 @@ def test_a_side_comes_falsely_in_five_per_cent_of_fresh_studies_at_the_worst_poi
 
 def often(question: Any, rows: pd.DataFrame, side: str, worst: pd.Series, n: int) -> float:
     """How often a side is given in fresh studies of a world."""
-    world = levels.worlds_of(question).at(**levels.point_of(worst["point"]))
-    made = levels.levels(question, plain(rows), world, n, f"fresh {n}")[:, levels.SIDES.index(side)]
+    world = levels.require_worlds(question).at(**levels.parse_point(worst["point"]))
+    made = levels.simulate_levels(question, convert_numpy(rows), world, n, f"fresh {n}")[
+        :, levels.SIDES.index(side)
+    ]
     return float(((made <= ALPHA) & (made < worst["bound_05"])).mean())
 
 
@@ -173,13 +175,13 @@ def test_many_studies_at_once_have_the_levels_that_they_have_one_by_one(claim: s
         rule, trial = question.on_trial()
         if trial.many_studies is None:
             continue
-        own, worlds = plain(rows), trial.worlds
+        own, worlds = convert_numpy(rows), trial.worlds
         for world in (worlds.at(NULL), worlds.at(CLAIMED)):
-            outcomes = world.draw(own, levels.random_of(question, own, 4, "at once"))
-            at_once = levels._of_all(rule, trial, own, outcomes)
+            outcomes = world.draw(own, levels.build_random(question, own, 4, "at once"))
+            at_once = levels._measure_all(rule, trial, own, outcomes)
             single = [
-                levels._of_study(rule, replace(trial, unit=""), study)
-                for study in levels._studies(own, outcomes)
+                levels._measure_study(rule, replace(trial, unit=""), study)
+                for study in levels._generate_studies(own, outcomes)
             ]
             error = (
                 4 * np.sqrt(np.array(single) * (1 - np.array(single)) / 999)

@@ -19,10 +19,10 @@ from thermostats.claims.claim import MOST_LINES, Claim
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.result import OPEN, Estimate
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = scripts(ROOT / "analyses")
+SCRIPTS = list_scripts(ROOT / "analyses")
 GOLDEN = json.loads((ROOT / "tests" / "golden" / "findings.json").read_text("utf-8"))
 CPU_SECONDS = 10.0
 

@@ -12,17 +12,17 @@ import pandas as pd
 import pytest
 from altered import ROOT, analysis, by_rules_alone, shipped
 
-from thermostats.claims.finding import posterior_of
+from thermostats.claims.finding import record_posterior
 from thermostats.claims.result import Inference, TooFew
 from thermostats.claims.rule import Posterior
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 from thermostats.modelling.checks import AS_FITTED
-from thermostats.modelling.draws import Array, Settings, truth_of
-from thermostats.modelling.fit import Design, Fit, Law, law_fitted
+from thermostats.modelling.draws import Array, Settings, evaluate_statement
+from thermostats.modelling.fit import Design, Fit, Law, build_fit
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
 
 pytestmark = pytest.mark.slow
-CLAIMS = [claim.lower() for claim in scripts(ROOT / "analyses")]
+CLAIMS = [claim.lower() for claim in list_scripts(ROOT / "analyses")]
 SHAPE = (4, 250)
 """Draws enough for the weights of the exact engine to be trusted."""
 
@@ -64,7 +64,7 @@ def stand_in(statements: Collection[str], quantities: Mapping[str, Array] | None
         reported=("x",),
         statements={name: partial(above_0, name) for name in statements},
     )
-    return law_fitted(
+    return build_fit(
         replace(law, alternatives={"another": law}), rows, settings=Settings(draws=SHAPE[1])
     )
 
@@ -97,9 +97,9 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
         for statement in rule.statements_of(
             replace(result, inference=Inference(stand_in(names)))
         ).values():
-            truth_of(statement, read)
+            evaluate_statement(statement, read)
         result = replace(result, inference=Inference(stand_in(names, read)))
-        shown = posterior_of(result, rule, "A model.")
+        shown = record_posterior(result, rule, "A model.")
         checks = {check.name: check.table for check in shown.gate.checks}
         others, units = checks["prior sensitivity"], checks["influence"]
         for table in (shown.sensitivity, others, units):

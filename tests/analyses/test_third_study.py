@@ -22,13 +22,20 @@ from thermostats.studies.nursery.crossed import (
     RECIPE,
     THRESHOLDS,
     CrossedWorld,
-    ratios,
-    table,
-    worlds,
-    worlds_of,
+    build_table,
+    build_worlds,
+    estimate_ratios,
+    list_worlds,
 )
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
-from thermostats.studies.nursery.third_tests import LEFT, NAMES, OVER_SIZE, SHARED, by_ratios, rule
+from thermostats.studies.nursery.third_tests import (
+    LEFT,
+    NAMES,
+    OVER_SIZE,
+    SHARED,
+    build_rule,
+    judge_ratios,
+)
 
 FINDINGS = {
     "n01": ("whole", "recipe", "shape", "alike", "carry_over_third"),
@@ -60,7 +67,7 @@ def test_nothing_is_said_before_the_study_is_measured(claim: str) -> None:
 @pytest.mark.parametrize("claim", FINDINGS)
 def test_every_finding_is_drawn_and_in_words(claim: str) -> None:
     for name, found in judged(
-        by_rules_alone(claim), study(worlds()[2], crossing=9), *FINDINGS[claim]
+        by_rules_alone(claim), study(list_worlds()[2], crossing=9), *FINDINGS[claim]
     ).items():
         assert found.verdict != UNMEASURED and found.sample.n_models
         assert found.figure.draw is None or is_drawn(found), name
@@ -110,16 +117,20 @@ def test_the_order_is_that_of_both_ratios() -> None:
 
 def test_a_verdict_that_one_corpus_makes_is_left_open() -> None:
     interval = Result(
-        quantities={OVER_SIZE: by_ratios(third.ends(study(STRONG)), SHAPE).quantities[OVER_SIZE]}
+        quantities={
+            OVER_SIZE: judge_ratios(third.select_ends(study(STRONG)), SHAPE).quantities[OVER_SIZE]
+        }
     )
     every = pd.DataFrame({"choice": ["a", "b"], OVER_SIZE: [3.0, 2.0]})
-    assert rule(SHAPE).verdict(replace(interval, rows={LEFT: every})) == YES
-    assert rule(SHAPE).verdict(replace(interval, rows={LEFT: every.replace(2.0, 0.9)})) == OPEN
+    assert build_rule(SHAPE).verdict(replace(interval, rows={LEFT: every})) == YES
+    assert (
+        build_rule(SHAPE).verdict(replace(interval, rows={LEFT: every.replace(2.0, 0.9)})) == OPEN
+    )
 
 
 def test_gains_are_those_of_the_penultimate_block_on_prompts_of_the_own_corpus() -> None:
     tables = made(STRONG, elsewhere=-0.2)
-    rows = third.ends(with_third(tables))
+    rows = third.select_ends(with_third(tables))
     row, gains = rows.iloc[7], tables["gains"]
     gains = gains[(gains["model"] == row["model"]) & (gains["step"] == row["steps"])]
     gains = gains[(gains["prompts"] == row["trained_on"]) & (gains["layer"] == row["n_layers"] - 1)]
@@ -128,11 +139,11 @@ def test_gains_are_those_of_the_penultimate_block_on_prompts_of_the_own_corpus()
 
 
 def test_gains_on_prompts_of_others_are_compared_by_recipe() -> None:
-    rows = third.ends(with_third(made(STRONG, elsewhere=-0.2)))
-    assert third.prompts_of_others(rows)["difference"].to_numpy() == pytest.approx([0.2] * 4)
+    rows = third.select_ends(with_third(made(STRONG, elsewhere=-0.2)))
+    assert third.compare_prompt_sets(rows)["difference"].to_numpy() == pytest.approx([0.2] * 4)
     rng, columns = np.random.default_rng(1), list(third.ON.values())
     rows[columns] += rng.normal(0, 0.1, (len(rows), len(columns)))
-    others = third.prompts_of_others(rows).set_index("corpus")
+    others = third.compare_prompt_sets(rows).set_index("corpus")
     assert list(others.index) == list(rows["trained_on"].unique())
     for corpus, group in rows.groupby("trained_on"):
         elsewhere = group[[third.ON[name] for name in third.CORPORA if name != corpus]].to_numpy()
@@ -153,13 +164,15 @@ def test_gains_on_prompts_of_others_are_compared_by_recipe() -> None:
 def test_ratios_are_means_of_logs_by_precision_over_corpora_that_have_language() -> None:
     """By hand: one corpus at a time, weights held fixed while each recipe is left out, t over
     recipes."""
-    rows = third.ends(study(worlds()[2]))
-    quantity = by_ratios(rows, SHAPE).quantities[OVER_SIZE]
-    y, x, corpora = table(rows[rows["trained_on"] != "shuffled"])
+    rows = third.select_ends(study(list_worlds()[2]))
+    quantity = judge_ratios(rows, SHAPE).quantities[OVER_SIZE]
+    y, x, corpora = build_table(rows[rows["trained_on"] != "shuffled"])
     assert corpora == ["code", "english", "synthetic"]
 
     def log_ratios(kept: np.ndarray) -> np.ndarray:
-        return np.log([ratios(y[[c]][:, kept], x)["shape / size"].estimate for c in range(3)])
+        return np.log(
+            [estimate_ratios(y[[c]][:, kept], x)["shape / size"].estimate for c in range(3)]
+        )
 
     n = y.shape[1]
     left = np.array([log_ratios(np.delete(np.arange(n), r)) for r in range(n)])
@@ -173,17 +186,17 @@ def test_ratios_are_means_of_logs_by_precision_over_corpora_that_have_language()
 
 
 def test_what_shuffled_english_does_moves_no_ratio() -> None:
-    rows = third.ends(study(worlds()[2]))
+    rows = third.select_ends(study(list_worlds()[2]))
     loud = rows.assign(
         log_gain=rows["log_gain"] * np.where(rows["trained_on"] == "shuffled", 5.0, 1.0)
     )
-    assert by_ratios(loud, SHAPE).quantities == by_ratios(rows, SHAPE).quantities
+    assert judge_ratios(loud, SHAPE).quantities == judge_ratios(rows, SHAPE).quantities
 
 
 def test_slopes_in_two_codings_are_one_plane() -> None:
     """d y/d log L at one width is the slope on log L/d plus that on log N."""
-    rows = third.ends(study(worlds()[2]))
-    at = {term: third.slopes(rows, term)[0] for term in third.TERMS}
+    rows = third.select_ends(study(list_worlds()[2]))
+    at = {term: third.fit_recipe_slopes(rows, term)[0] for term in third.TERMS}
     assert at["log_L"] == pytest.approx(at["log_shape"] + at["log_N"])
 
 
@@ -191,7 +204,7 @@ def test_one_mean_in_all_columns_is_tested_as_hotelling_does() -> None:
     """Of two columns it is the paired t test; unlike means are found."""
     rng = np.random.default_rng(1)
     y = rng.normal(size=(12, 2))
-    f, df, rest, p = third_tests.hotelling(y)
+    f, df, rest, p = third_tests.run_hotelling(y)
     t = stats.ttest_rel(y[:, 0], y[:, 1])
     assert (
         (df, rest) == (1, 11)
@@ -199,35 +212,38 @@ def test_one_mean_in_all_columns_is_tested_as_hotelling_does() -> None:
         and p == pytest.approx(t.pvalue)
     )
     draws = [
-        third_tests.hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3] for _ in range(400)
+        third_tests.run_hotelling(rng.normal(size=(20, 4)) * [1, 2, 3, 4] + 5)[3]
+        for _ in range(400)
     ]
     assert stats.kstest(draws, "uniform").pvalue > 0.001
-    assert third_tests.hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
+    assert third_tests.run_hotelling(rng.normal([0, 0, 0, 3], 1, (20, 4)))[3] < 1e-4
 
 
 def test_worlds_at_the_edge_lie_on_it() -> None:
     for name in (RECIPE, SHAPE, ALIKE):
-        family = worlds_of(name, NAMES[name])
+        family = build_worlds(name, NAMES[name])
         assert family.claimed.values[name] > THRESHOLDS[name]
         for point in family.hostile():
             world = family.at("null", **point)
             assert "at the boundary" in world.words
             assert not any(
                 side.statement().holds(world.large)
-                for side in (rule(name).supported, rule(name).against)
+                for side in (build_rule(name).supported, build_rule(name).against)
             )
-    rows = third.ends(study(STRONG))
-    edge = worlds_of(ALIKE, SHARED).at("null", residual=0.02, slopes=0.0, tails=0.0, unlike=3.0)
+    rows = third.select_ends(study(STRONG))
+    edge = build_worlds(ALIKE, SHARED).at("null", residual=0.02, slopes=0.0, tails=0.0, unlike=3.0)
     rng = np.random.default_rng(1)
-    shares = [by_ratios(edge.change(rows, rng), ALIKE).quantities[SHARED].value for _ in range(200)]
+    shares = [
+        judge_ratios(edge.change(rows, rng), ALIKE).quantities[SHARED].value for _ in range(200)
+    ]
     assert np.mean(shares) == pytest.approx(0.5, abs=0.04)
 
 
 def test_tables_are_read_as_the_trainings_write_them(tmp_path, monkeypatch) -> None:
     folder = tmp_path / "nursery" / "third"
     write(made(STRONG), folder)
-    monkeypatch.setattr(tables_that_ship, "shipped", lambda _: tmp_path)
-    assert len(third.ends(Evidence())) == 640
+    monkeypatch.setattr(tables_that_ship, "find_shipped", lambda _: tmp_path)
+    assert len(third.select_ends(Evidence())) == 640
     (folder / "read" / "gains.parquet").write_bytes(b"")
     with pytest.raises(Exception, match="a table of the nursery cannot be read"):
-        third.ends(Evidence())
+        third.select_ends(Evidence())

@@ -16,7 +16,7 @@ from thermostats.claims.evidence import MEASURED, POOLED, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.question import Question
 from thermostats.claims.result import UNMEASURED, TooFew
-from thermostats.tables.column_map import READ, may_be_left_out
+from thermostats.tables.column_map import READ, is_optional
 from thermostats.tables.schemas import TABLES
 
 CLAIMS = sorted(path.name[:3] for path in (ROOT / "analyses").glob("*.py"))
@@ -90,7 +90,7 @@ def own(folder: Path) -> Evidence:
 
 
 def test_what_is_required_and_what_is_asked_for_are_all_columns_that_this_test_leaves_out() -> None:
-    required = [name for name in TABLES["models"].columns if not may_be_left_out("models", name)]
+    required = [name for name in TABLES["models"].columns if not is_optional("models", name)]
     assert sorted(required) == sorted(REQUIRED) and set(REST) == set(READ)
 
 

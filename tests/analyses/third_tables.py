@@ -17,9 +17,9 @@ from scripts.nursery_tables import extract, packed
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import MODELS, THIRD, third
 from thermostats.studies.nursery.crossed import CrossedWorld
-from thermostats.tables.folders import shipped as folder
+from thermostats.tables.folders import find_shipped
 
-DESIGN = folder("data") / "nursery" / "third" / "design.toml"
+DESIGN = find_shipped("data") / "nursery" / "third" / "design.toml"
 SD = 0.05
 """Of log gains between prompts."""
 

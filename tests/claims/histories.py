@@ -17,8 +17,8 @@ import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.export import Source
-from thermostats.tables.folders import PROVENANCE, own_files, shipped
-from thermostats.tables.model_rows import own_models, set_facts
+from thermostats.tables.folders import PROVENANCE, find_shipped, list_own_files
+from thermostats.tables.model_rows import read_own_models, set_facts
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import EXTERNAL, NURSERY, OURS, TABLES
 
@@ -58,7 +58,7 @@ def make_package(folder: Path, *, tiny: bool = False) -> Path:
 
     tiny: nothing of the controlled study, and a few rows a run.
     """
-    real, data = shipped("data"), folder / "data"
+    real, data = find_shipped("data"), folder / "data"
     tables = {name: store.load(name, real) for name in TABLES if name != "findings"}
     models, seeds = tables["models"], "-1$" if tiny else "-[12]$|-1-tuned$"
     few = models[(models["heritage"] != NURSERY) | models["model_id"].str.contains(seeds)]
@@ -89,7 +89,7 @@ class History:
         self.root, self.folder = folder, folder / "mine"
         self.folders = [self.folder]
         self.tables = {
-            name: store.load(name, shipped("data")) for name in TABLES if name != "findings"
+            name: store.load(name, find_shipped("data")) for name in TABLES if name != "findings"
         }
         self.done: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -177,7 +177,7 @@ class History:
     def join_runs(self, count: int = 1) -> str:
         """Runs like some that ship, of the same model or of one's own, by somebody else, without
         any row."""
-        own, rows = own_models(self.folder)[["model_id", "revision"]].to_dict("records"), []
+        own, rows = read_own_models(self.folder)[["model_id", "revision"]].to_dict("records"), []
         for like in self.random.sample(self.of_others(self.tables["runs"]), count):
             model = self.random.choice(own) if own and self.random.random() < 1 / 4 else {}
             said = dict.fromkeys(("licence", "model_sha", "confirmed_sha", "proof"), "")
@@ -222,9 +222,9 @@ class History:
             .assign(run_id=run)
         )
         if "layer" in rows:
-            models = pd.concat([self.tables["models"], own_models(self.folder)]).drop_duplicates(
-                "model_id"
-            )
+            models = pd.concat(
+                [self.tables["models"], read_own_models(self.folder)]
+            ).drop_duplicates("model_id")
             [depth] = models.loc[models["model_id"] == model, "n_layers"]
             rows = rows[rows["layer"].fillna(0) <= depth]
         return rows
@@ -240,7 +240,7 @@ class History:
                 sorted({*SOURCES, *self.tables["runs"]["source"]} - known)
             )
         if name == "lineage":
-            models = [*own_models(self.folder)["model_id"], *self.tables["models"]["model_id"]]
+            models = [*read_own_models(self.folder)["model_id"], *self.tables["models"]["model_id"]]
             row |= {"model_id": self.random.choice(models), "heritage": "", "family": ""}
         if name == "prompts":
             row["category"] = self.random.choice(sorted(set(self.tables["prompts"]["category"])))
@@ -272,7 +272,7 @@ class History:
 
     def set_fact(self) -> str:
         """A fact of one's own model."""
-        models = own_models(self.folder)
+        models = read_own_models(self.folder)
         if models.empty:
             return ""
         model = self.random.choice(sorted(set(models["model_id"])))
@@ -309,7 +309,7 @@ class History:
 
     def forget_source(self) -> str:
         """The rows of a source are gone."""
-        sources = {*self.own_rows("runs")["source"], *own_models(self.folder)["source"]} & set(
+        sources = {*self.own_rows("runs")["source"], *read_own_models(self.folder)["source"]} & set(
             SOURCES
         )
         if not sources:
@@ -347,7 +347,7 @@ class History:
         ]
 
     def own_rows(self, name: str) -> pd.DataFrame:
-        held = [store.read_typed(path, name) for path in own_files(name, self.folder)]
+        held = [store.read_typed(path, name) for path in list_own_files(name, self.folder)]
         return pd.concat(held, ignore_index=True) if held else self.tables[name].iloc[:0]
 
     def changed(self, rows: pd.DataFrame, name: str) -> pd.DataFrame:
@@ -357,7 +357,7 @@ class History:
         numbers = [
             label
             for label in rows
-            if label not in store.key(name) and rows[label].dtype == "float64"
+            if label not in store.list_key_columns(name) and rows[label].dtype == "float64"
         ]
         if name == "layers":
             others = [label for label in numbers if label != "gain_block"]

@@ -33,7 +33,7 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     whole = {"outcome": "some_gain", "rows": 43, "groups": 12, "median": 0.1, "digest": "x"}
     written = rows.assign(**whole, lower=lower)[list(bounds.COLUMNS)]
     written.to_csv(tmp_path / BOUNDS, index=False)
-    monkeypatch.setattr(bounds, "shipped", lambda _: tmp_path)
+    monkeypatch.setattr(bounds, "find_shipped", lambda _: tmp_path)
     bounds.read_table.cache_clear()
     yield
     bounds.read_table.cache_clear()

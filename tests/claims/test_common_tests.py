@@ -20,9 +20,9 @@ from thermostats.claims.common_tests import (
 from thermostats.claims.question import OneByOne, Test, Trial
 from thermostats.claims.result import Result
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import correlation
-from thermostats.modelling.classical.counts import clustered_share, proportion
-from thermostats.modelling.classical.many import Many, counted, means
+from thermostats.modelling.classical.association import estimate_correlation
+from thermostats.modelling.classical.counts import estimate_clustered_share, estimate_proportion
+from thermostats.modelling.classical.many import Many, estimate_means, wrap_counts
 
 
 def models(n: int = 12) -> pd.DataFrame:
@@ -37,9 +37,9 @@ def models(n: int = 12) -> pd.DataFrame:
 def average(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Mean of every study, and of every lab as a row of a table."""
     labs = rows["heritage"].to_numpy()
-    each = [{"mean": means(outcomes["y"][:, labs == lab])} for lab in np.unique(labs)]
-    none = counted(np.full(len(outcomes["y"]), np.nan))
-    return {"mean": means(outcomes["y"]), "none": none, "labs": each}
+    each = [{"mean": estimate_means(outcomes["y"][:, labs == lab])} for lab in np.unique(labs)]
+    none = wrap_counts(np.full(len(outcomes["y"]), np.nan))
+    return {"mean": estimate_means(outcomes["y"]), "none": none, "labs": each}
 
 
 def test_one_study_has_the_numbers_of_the_first_of_many() -> None:
@@ -67,7 +67,7 @@ def test_without_words_for_p_one_study_has_none() -> None:
 def test_correlation_of_columns_is_that_of_two_samples(groups: str) -> None:
     rows = models()
     within = rows[groups] if groups else None
-    alone = correlation(rows["x"], rows["y"], groups=within, method="spearman", seed=2)
+    alone = estimate_correlation(rows["x"], rows["y"], groups=within, method="spearman", seed=2)
     test = correlate_columns("r", "x", "y", groups=groups, method="spearman", seed=2)
     found = test(rows)
     r = found.quantities["r"]
@@ -84,7 +84,7 @@ def test_share_is_exact_and_counts_are_named_and_no_rows_are_refused() -> None:
     k = int(rows["grows"].sum())
     test = count_share("share", "grows", true="grow", false="shrink", n="models")
     found = test(rows).quantities
-    alone = proportion(k, 12)
+    alone = estimate_proportion(k, 12)
     share = found["share"]
     assert (share.value, share.lower, share.upper) == pytest.approx(
         (alone.estimate, alone.lower, alone.upper)
@@ -98,7 +98,7 @@ def test_share_is_exact_and_counts_are_named_and_no_rows_are_refused() -> None:
 def test_share_of_alike_rows_has_the_interval_of_groups() -> None:
     rows = models()
     share = count_share_in_groups("share", "grows", "heritage")(rows).quantities["share"]
-    alone = clustered_share(rows["grows"], rows["heritage"])
+    alone = estimate_clustered_share(rows["grows"], rows["heritage"])
     assert (share.value, share.lower, share.upper) == pytest.approx(
         (alone.estimate, alone.lower, alone.upper)
     )

@@ -9,7 +9,7 @@ import pytest
 
 from thermostats.claims.claim import Audit, Basis, Claim, Estimate
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Finding, Sample, from_columns, text_of
+from thermostats.claims.finding import Finding, Sample, format_finding, read_finding
 from thermostats.claims.modality import MODALITIES
 from thermostats.claims.result import SUPPORTED
 from thermostats.errors import DataError, UsageError
@@ -42,7 +42,7 @@ def test_tables_beside_the_schema_are_read_too(small_store: Path) -> None:
 
 
 def test_a_finding_on_a_terminal_says_all_it_has() -> None:
-    lines = text_of(FINDING).splitlines()
+    lines = format_finding(FINDING).splitlines()
     assert lines[0] == "SUPPORTED  mean gain"
     assert "  rests on     1 model of 4 labs" in lines
     assert any(line.startswith("  estimate     1.25 [1.1") for line in lines)
@@ -79,9 +79,9 @@ def test_an_analysis_as_a_script_prints_its_claim_or_says_what_is_wrong(
 def test_a_finding_has_a_place_for_every_column_and_comes_back_from_them() -> None:
     values = FINDING.columns()
     assert (values["claim"], values["lower"], values["n_heritages"]) == ("U01", 1.1, 4)
-    assert from_columns(values) == FINDING
+    assert read_finding(values) == FINDING
     with pytest.raises(KeyError):
-        from_columns({**values, "lowest": 1.0})
+        read_finding({**values, "lowest": 1.0})
 
 
 def test_a_claim_states_its_modality() -> None:

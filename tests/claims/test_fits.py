@@ -12,8 +12,8 @@ import pytest
 from conftest import shipped_tables
 from matplotlib.figure import Figure
 
-from thermostats.claims.finding import FittedModel, Undrawn, posterior_of, text_of
-from thermostats.claims.judge import answered
+from thermostats.claims.finding import FittedModel, Undrawn, format_finding, record_posterior
+from thermostats.claims.judge import answer_question
 from thermostats.claims.question import Question
 from thermostats.claims.result import OPEN, SUPPORTED, Estimate, Inference, Reason, Result
 from thermostats.claims.rule import Above, Posterior, V
@@ -38,7 +38,7 @@ def test_a_posterior_is_shown_whole(fit: Fit) -> None:
     result = Result(
         quantities={"x": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, tables=("rows",))
     )
-    shown = posterior_of(result, Posterior("slope on x > 0"), "y on x.", Above("x", 0))
+    shown = record_posterior(result, Posterior("slope on x > 0"), "y on x.", Above("x", 0))
     assert shown.conclusion.probability == fit.probabilities["slope on x > 0"]
     assert shown.conclusion.verdict == shown.concluded == SUPPORTED
     assert list(shown.tables) == ["rows"]
@@ -73,7 +73,7 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
         quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(fit, statements=drawn)
     )
     agreed = statement == "slope on x > 0"
-    found = answered(words, question, shipped_tables(), result, None)
+    found = answer_question(words, question, shipped_tables(), result, None)
     assert (found.verdict, found.reason) == (SUPPORTED, Reason.NONE)
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
     assert ("agrees" in found.plain) == agreed and found.criterion.words.endswith(
@@ -101,7 +101,7 @@ def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(
 
     result = Result(quantities={"slope": Estimate(1.0, 0.5, 1.5)}, inference=Inference(later=later))
     shown = Question("U01.one", "one", None, Result, primary=Above("slope", 0), robustness=rule)
-    found = answered(words, shown, shipped_tables(), result, None)
+    found = answer_question(words, shown, shipped_tables(), result, None)
     assert (
         not drawn and found.plain == f"{SUPPORTED.sentence}." and found.convergence.ess_min is None
     )
@@ -111,13 +111,13 @@ def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(
         "not supported where it is at most 0.05, else inconclusive.",
         statement="P(slope on x > 0)",
     )
-    assert "P(slope on x > 0) is not drawn: thermostats report U01 --draw" in text_of(found)
+    assert "P(slope on x > 0) is not drawn: thermostats report U01 --draw" in format_finding(found)
     decides = Question("U01.one", "one", None, Result, primary=rule)
-    assert answered(
+    assert answer_question(
         words, decides, shipped_tables(), result, None
     ).verdict == SUPPORTED and drawn == [1]
     monkeypatch.setenv(DRAW_VARIABLE, "1")
-    again = answered(words, shown, shipped_tables(), result, None)
+    again = answer_question(words, shown, shipped_tables(), result, None)
     assert (
         drawn == [1, 1]
         and isinstance(again.posterior, FittedModel)
@@ -128,7 +128,7 @@ def test_what_is_left_for_later_is_made_where_it_is_drawn_or_decides(
 def test_error_of_a_probability(fit: Fit) -> None:
     """The bound by the smallest effective sample is not below the error of the draws themselves."""
     middle = float(np.median(fit.quantities["mean"]))
-    exact = posterior_of(
+    exact = record_posterior(
         Result(inference=Inference(fit)),
         Posterior("mean above its median", draws=V("mean") > middle),
         "y on x.",

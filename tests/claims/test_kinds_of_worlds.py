@@ -6,14 +6,14 @@ import pytest
 
 from thermostats.claims.noise import Errors, PromptErrors, Random
 from thermostats.claims.worlds import (
-    worlds_of_bound,
-    worlds_of_contrast,
-    worlds_of_descent,
-    worlds_of_levels,
-    worlds_of_parts,
-    worlds_of_shares,
-    worlds_of_shift,
-    worlds_of_slopes,
+    build_bound_worlds,
+    build_cause_worlds,
+    build_contrast_worlds,
+    build_descent_worlds,
+    build_level_worlds,
+    build_part_worlds,
+    build_shift_worlds,
+    build_slope_worlds,
 )
 
 N = 4000
@@ -40,7 +40,7 @@ def prompts(models: int = 40) -> pd.DataFrame:
 
 @pytest.mark.parametrize("by", ["", "kind"])
 def test_a_shift_is_of_all_rows_or_of_one_kind(by: str) -> None:
-    worlds = worlds_of_shift("y", 3.0, 0.5, by)
+    worlds = build_shift_worlds("y", 3.0, 0.5, by)
     for size, shift in zip(SIZES, (3.0, 0.0), strict=True):
         made = worlds.at(size).change(rows(), np.random.default_rng(2))
         shifted = (
@@ -54,7 +54,7 @@ def test_a_shift_is_of_all_rows_or_of_one_kind(by: str) -> None:
 def test_causes_have_the_shares_of_the_variance_that_the_world_says() -> None:
     models = rows().assign(shape=np.random.default_rng(6).normal(size=N))
     columns = {"size": ("x",), "form": ("shape",)}
-    worlds = worlds_of_shares(
+    worlds = build_cause_worlds(
         "y", columns, {"size": 0.2, "form": 0.3}, {"form alone": {"form": 0.3}}
     )
     for size, shares in (
@@ -70,7 +70,7 @@ def test_causes_have_the_shares_of_the_variance_that_the_world_says() -> None:
 
 def test_descent_has_a_share_of_the_variance() -> None:
     models = rows().assign(family="", model_id=[f"m{i}" for i in range(N)], log_n=np.arange(N))
-    worlds = worlds_of_descent("y", 0.6, "log_n")
+    worlds = build_descent_worlds("y", 0.6, "log_n")
     for size, share in zip(SIZES, (0.2, 0.0), strict=True):  # a third of 0.6 lies between labs
         made = worlds.at(size).change(models, np.random.default_rng(8))
         within = made["y"].groupby(made["heritage"]).var().mean()
@@ -78,14 +78,14 @@ def test_descent_has_a_share_of_the_variance() -> None:
 
 
 def test_outcomes_lie_below_the_bound_or_above_in_a_share() -> None:
-    worlds = worlds_of_bound("y", "bound", "error", 0.25)
+    worlds = build_bound_worlds("y", "bound", "error", 0.25)
     for size, share in zip(SIZES, (0.0, 0.25), strict=True):
         above = worlds.at(size).change(rows(), np.random.default_rng(3))["y"] > 2.0
         assert above.mean() == pytest.approx(share, abs=0.05)
 
 
 def test_shares_differ_between_one_kind_and_the_others() -> None:
-    worlds = worlds_of_contrast("holds", "kind", (0.8, 0.0), (0.4,), "family")
+    worlds = build_contrast_worlds("holds", "kind", (0.8, 0.0), (0.4,), "family")
     for size, shares in zip(SIZES, ([0.8, 0.0], [0.4, 0.4]), strict=True):
         share = (
             worlds.at(size).change(rows(), np.random.default_rng(4)).groupby("kind")["holds"].mean()
@@ -95,7 +95,7 @@ def test_shares_differ_between_one_kind_and_the_others() -> None:
 
 def test_worlds_by_prompt_have_the_levels_and_slopes_that_they_say() -> None:
     levels = {f"m{m}": float(m % 2) for m in range(40)}
-    worlds = worlds_of_levels("y", levels, dict.fromkeys(levels, 0.5), sd=0.2)
+    worlds = build_level_worlds("y", levels, dict.fromkeys(levels, 0.5), sd=0.2)
     for size in SIZES:
         means = (
             worlds.at(size)
@@ -106,7 +106,7 @@ def test_worlds_by_prompt_have_the_levels_and_slopes_that_they_say() -> None:
         assert means.mean() == pytest.approx(0.5, abs=0.1) and (means.std() > 0.4) == (
             size == "claimed"
         )
-    slopes = worlds_of_slopes("y", "x", 0.6)
+    slopes = build_slope_worlds("y", "x", 0.6)
     for size, r in zip(SIZES, (0.6, 0.0), strict=True):
         made = slopes.at(size).change(prompts(), np.random.default_rng(1))
         within = made[["x", "y"]] - made.groupby("model_id")[["x", "y"]].transform("mean")
@@ -114,7 +114,7 @@ def test_worlds_by_prompt_have_the_levels_and_slopes_that_they_say() -> None:
 
 
 def test_models_have_the_share_of_the_variance_that_the_world_says() -> None:
-    worlds = worlds_of_parts("y", 0.9, 0.5)
+    worlds = build_part_worlds("y", 0.9, 0.5)
     for size, share in zip(SIZES, (0.9, 0.5), strict=True):
         found = []
         for seed in range(30):

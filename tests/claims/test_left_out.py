@@ -11,7 +11,7 @@ import pytest
 from conftest import shipped_tables
 
 from thermostats.claims.evidence import MEASURED, Evidence
-from thermostats.claims.question import own_models_missing
+from thermostats.claims.question import describe_missing_models
 from thermostats.tables import store
 
 MODELS = [
@@ -60,7 +60,7 @@ class Rows(Evidence):
 def test_every_model_left_out_has_its_reason(mine: Path) -> None:
     evidence = Rows(mine)
     evidence.name = MEASURED
-    told = list(own_models_missing("C03", ["gains"], {"me/used"}, evidence))
+    told = list(describe_missing_models("C03", ["gains"], {"me/used"}, evidence))
     assert len(told) == len(SAID)
     for name, words in SAID.items():
         assert any(
@@ -69,4 +69,6 @@ def test_every_model_left_out_has_its_reason(mine: Path) -> None:
 
 
 def test_nobody_is_named_without_own_rows() -> None:
-    assert not list(own_models_missing("C03", ["gains"], set(), shipped_tables().named(MEASURED)))
+    assert not list(
+        describe_missing_models("C03", ["gains"], set(), shipped_tables().named(MEASURED))
+    )

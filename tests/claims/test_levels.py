@@ -18,14 +18,14 @@ from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Criterion, Finding, Sample, Strength
 from thermostats.claims.judge import (
     AT_WILL,
-    answered,
-    calibration_of,
-    settles,
-    together,
-    two_verdicts,
+    answer_question,
+    choose_calibration,
+    combine_parts,
+    describe_settling,
+    pick_verdicts,
     weigh,
 )
-from thermostats.claims.question import OneByOne, Question, Scope, Test, Trial, plain
+from thermostats.claims.question import OneByOne, Question, Scope, Test, Trial, convert_numpy
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Estimate, Reason, Result
 from thermostats.claims.rule import (
     ALPHA,
@@ -46,11 +46,23 @@ from thermostats.claims.rule import (
     V,
 )
 from thermostats.claims.template import Template
-from thermostats.claims.worlds import World, Worlds, worlds_of_line, worlds_of_mean, worlds_of_share
+from thermostats.claims.worlds import (
+    World,
+    Worlds,
+    build_line_worlds,
+    build_mean_worlds,
+    build_share_worlds,
+)
 from thermostats.errors import DataError, UsageError
-from thermostats.modelling.classical.association import correlation, one_sample
-from thermostats.modelling.classical.counts import clustered_sign_permutation, proportion
-from thermostats.modelling.classical.many import Many, correlations, differences, means, shares
+from thermostats.modelling.classical.association import estimate_correlation, estimate_one_sample
+from thermostats.modelling.classical.counts import estimate_proportion, permute_clustered_signs
+from thermostats.modelling.classical.many import (
+    Many,
+    estimate_correlations,
+    estimate_differences,
+    estimate_means,
+    estimate_shares,
+)
 from thermostats.settings import CALIBRATE_VARIABLE
 
 R = V("r")
@@ -87,7 +99,7 @@ def question(worlds: Worlds | None, rule: Rule = RISES, n: int = 20, unit: str =
     return Question("T01.line", "line", None, lambda _: of_line(study(n)), rule, trial=trial)
 
 
-LINE = worlds_of_line("y", "x", 0.7, kinds=("normal", "lognormal"), group="")
+LINE = build_line_worlds("y", "x", 0.7, kinds=("normal", "lognormal"), group="")
 
 
 def test_the_level_of_an_interval_is_that_at_which_it_would_touch_the_bar() -> None:
@@ -189,9 +201,9 @@ def test_correlations_of_many_studies_are_those_of_single_ones(
 ) -> None:
     rng = np.random.default_rng(3)
     x, outcomes = rng.normal(size=7), rng.normal(size=(4, 7))
-    found = correlations(x, outcomes, method=method, groups=groups)  # type: ignore[arg-type]
+    found = estimate_correlations(x, outcomes, method=method, groups=groups)  # type: ignore[arg-type]
     for place, y in enumerate(outcomes):
-        single = correlation(x, y, method=method, groups=groups, seed=1)  # type: ignore[arg-type]
+        single = estimate_correlation(x, y, method=method, groups=groups, seed=1)  # type: ignore[arg-type]
         known = (single.estimate, single.lower, single.upper)
         assert (found.estimate[place], found.lower[place], found.upper[place]) == pytest.approx(
             known
@@ -204,9 +216,12 @@ def test_correlations_of_many_studies_are_those_of_single_ones(
 def test_means_and_shares_of_many_studies_are_those_of_single_ones() -> None:
     rng = np.random.default_rng(5)
     outcomes = rng.normal(0.3, 1, (5, 12))
-    of_means, of_shares = means(outcomes), shares(outcomes > 0)
+    of_means, of_shares = estimate_means(outcomes), estimate_shares(outcomes > 0)
     for place, y in enumerate(outcomes):
-        single, share = one_sample(y, seed=1, resamples=1), proportion(int((y > 0).sum()), 12)
+        single, share = (
+            estimate_one_sample(y, seed=1, resamples=1),
+            estimate_proportion(int((y > 0).sum()), 12),
+        )
         for found, known in ((of_means, single), (of_shares, share)):
             at = [getattr(found, name)[place] for name in ("estimate", "lower", "upper", "p")]
             assert at == pytest.approx([known.estimate, known.lower, known.upper, known.p_value])
@@ -218,10 +233,10 @@ def test_differences_of_many_studies_move_groups_whole(families: int) -> None:
     family = np.array([f"f{i % families}" for i in range(3 * families)])
     focal = np.isin(family, ["f0", "f1", "f2"])
     outcomes = rng.random((3, len(family))) < np.where(focal, 0.8, 0.3)
-    found = differences(outcomes, focal, family)
+    found = estimate_differences(outcomes, focal, family)
     for place, y in enumerate(outcomes):
         labs = np.where(focal, "own", "other")
-        single = clustered_sign_permutation(y, labs, family, focal="own", seed=1)
+        single = permute_clustered_signs(y, labs, family, focal="own", seed=1)
         by = pd.Series(y).groupby(family).mean()
         apart = by[["f0", "f1", "f2"]].mean() - by.drop(["f0", "f1", "f2"]).mean()
         assert found.estimate[place] == pytest.approx(apart)
@@ -230,32 +245,32 @@ def test_differences_of_many_studies_move_groups_whole(families: int) -> None:
 
 def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> None:
     assert (
-        levels.bound(np.arange(1, 100) / 100, 0.05) == 0.04999
+        levels.find_bound(np.arange(1, 100) / 100, 0.05) == 0.04999
     )  # four of 99 lie below: (4 + 1)/(99 + 1)
     assert (
-        levels.bound(np.full(99, 1 / 60), 0.05) == 0.01666
+        levels.find_bound(np.full(99, 1 / 60), 0.05) == 0.01666
     )  # not 0.01667: what ties with it is not below it
-    assert levels.bound(np.r_[np.zeros(12), np.ones(87)], 0.05) == 0.0
-    assert levels.bound(np.zeros(10), 0.05) == 0.0
+    assert levels.find_bound(np.r_[np.zeros(12), np.ones(87)], 0.05) == 0.0
+    assert levels.find_bound(np.zeros(10), 0.05) == 0.0
     grid = np.r_[np.full(12, 1 / 21), np.full(88, 0.5)]  # permutations whose floor comes up in 12%
     assert not Side(
-        pd.DataFrame({"box": ["plausible"], "bound_05": [levels.bound(grid, 0.05)]})
+        pd.DataFrame({"box": ["plausible"], "bound_05": [levels.find_bound(grid, 0.05)]})
     ).gives(1 / 21)
 
 
 def test_truth_is_computed_from_large_samples_and_flips_at_the_boundary() -> None:
     asked = question(LINE, Decide((R > 0.3) & (R.p <= ALPHA), (R < 0.3) & (R.p > ALPHA)))
     rows = study()
-    assert levels.truths(asked, rows, LINE.at("claimed"))[SUPPORTED] == levels.SAMPLES
-    assert levels.truths(asked, rows, LINE.at("null"))[SUPPORTED] == 0
-    sizes = levels.false_sizes(asked, rows)
+    assert levels.count_truths(asked, rows, LINE.at("claimed"))[SUPPORTED] == levels.SAMPLES
+    assert levels.count_truths(asked, rows, LINE.at("null"))[SUPPORTED] == 0
+    sizes = levels.find_false_sizes(asked, rows)
     assert sizes[SUPPORTED][0] == "null" and sizes[AGAINST][0] == "claimed"
     for side in (SUPPORTED, AGAINST):
         assert LINE.size(sizes[side][1]) == pytest.approx(0.3, abs=0.05)
 
 
 def test_a_null_in_which_neither_side_is_true_is_false_for_both() -> None:
-    sizes = levels.false_sizes(question(LINE), study())
+    sizes = levels.find_false_sizes(question(LINE), study())
     assert sizes[SUPPORTED] == ["null"] and "null" in sizes[AGAINST] and "claimed" in sizes[AGAINST]
 
 
@@ -271,18 +286,18 @@ def test_either_side_of_one_bar_states_nothing_that_a_null_could_meet() -> None:
 def test_bad_worlds_are_refused_by_name() -> None:
     nothing = replace(LINE, claimed=0.0)
     with pytest.raises(DataError, match=r"leaves no false world.*T01\.line"):
-        levels.false_sizes(question(LINE, Decide(R > -2, NEVER)), study())
+        levels.find_false_sizes(question(LINE, Decide(R > -2, NEVER)), study())
     with pytest.raises(DataError, match=r"fewer units than the simulation needs.*T01\.line"):
-        list(levels.calibrated(question(nothing, n=1), study(1)))
+        list(levels.calibrate_rule(question(nothing, n=1), study(1)))
 
     def fails(_: pd.DataFrame) -> Result:
         raise UsageError("too few")
 
     lost = replace(question(LINE), trial=Trial(lambda _: study(), OneByOne(fails), "", LINE))
     with pytest.raises(DataError, match=r"truth of a world cannot be computed.*T01\.line"):
-        levels.truths(lost, study(), LINE.at())
+        levels.count_truths(lost, study(), LINE.at())
     with pytest.raises(DataError, match="without worlds"):
-        levels.worlds_of(question(None))
+        levels.require_worlds(question(None))
 
 
 def test_boxes_raise_one_nuisance_to_its_bound_or_all() -> None:
@@ -301,9 +316,11 @@ def test_boxes_raise_one_nuisance_to_its_bound_or_all() -> None:
 
 def test_points_have_random_numbers_in_common() -> None:
     asked, rows = question(LINE), study()
-    first, again = (levels.levels(asked, rows, LINE.at("null"), 20, "seed") for _ in range(2))
+    first, again = (
+        levels.simulate_levels(asked, rows, LINE.at("null"), 20, "seed") for _ in range(2)
+    )
     np.testing.assert_array_equal(first, again)
-    raised = levels.levels(asked, rows, LINE.at("null", ar=0.1), 20, "seed")
+    raised = levels.simulate_levels(asked, rows, LINE.at("null", ar=0.1), 20, "seed")
     assert np.corrcoef(np.log(first[:, 0] + 1e-3), np.log(raised[:, 0] + 1e-3))[0, 1] > 0.8
 
 
@@ -312,7 +329,7 @@ def made() -> pd.DataFrame:
     """The rows of the table for a line that is clear in its data."""
     rows = study().assign(y=lambda own: own["x"] + 0.1 * own["y"])
     effort = levels.Effort(30, 40, 400, 200)
-    return pd.DataFrame(levels.calibrated(question(LINE), rows, effort)).reindex(
+    return pd.DataFrame(levels.calibrate_rule(question(LINE), rows, effort)).reindex(
         columns=list(calibration.ORDER)
     )
 
@@ -322,8 +339,12 @@ def test_limits_are_those_of_the_worst_world_and_hold_again(made: pd.DataFrame) 
     assert side.limit() == side.rows.loc[side.rows["box"] == "plausible", "bound_05"].min() < 0.05
     worst = side.worst
     assert worst is not None and "ar=0.6" in worst["point"]
-    again = levels.levels(
-        asked, study(), levels.worlds_of(asked).at(**levels.point_of(worst["point"])), 600, "again"
+    again = levels.simulate_levels(
+        asked,
+        study(),
+        levels.require_worlds(asked).at(**levels.parse_point(worst["point"])),
+        600,
+        "again",
     )
     assert (again[:, 0] < side.limit()).mean() < 0.07
     assert (again[:, 0] <= ALPHA).mean() > 0.07
@@ -347,9 +368,9 @@ def test_a_decided_verdict_has_tipping_points_and_conditions(made: pd.DataFrame)
 
 def test_a_verdict_falls_between_the_values_that_were_tried() -> None:
     path = [(0.0, 0.1), (0.3, 0.04), (0.6, 0.01)]
-    assert levels.falls_at(path, 0.02) == (pytest.approx(0.5), True)
-    assert levels.falls_at(path, 0.04) == (pytest.approx(0.3), True)
-    assert levels.falls_at(path, 0.2) == (0.0, True) and levels.falls_at(path, 0.001) == (
+    assert levels.find_fall(path, 0.02) == (pytest.approx(0.5), True)
+    assert levels.find_fall(path, 0.04) == (pytest.approx(0.3), True)
+    assert levels.find_fall(path, 0.2) == (0.0, True) and levels.find_fall(path, 0.001) == (
         0.6,
         False,
     )
@@ -389,7 +410,7 @@ def weighed(
 ):
     asked = question(LINE, rule)
     known = table_of(**limits).assign(digest=asked.digest())
-    monkeypatch.setattr(calibration, "table", lambda: known)
+    monkeypatch.setattr(calibration, "read_table", lambda: known)
     return weigh(asked, shipped_tables(), result, study())
 
 
@@ -429,23 +450,25 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
             "groups_wanted": 15,
         }
         known = pd.concat([known, pd.DataFrame([row])], ignore_index=True)
-        monkeypatch.setattr(calibration, "table", lambda known=known: known)
-        found = answered(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
+        monkeypatch.setattr(calibration, "read_table", lambda known=known: known)
+        found = answer_question(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
         assert (found.verdict, found.reason) == (OPEN, reason)
         said = f"A study of this size finds an effect of the declared size in {power:.0%} of cases."
         assert found.criterion.settles == said
         grows = replace(question(LINE), scope=Scope(POOLED))
-        found = answered(WORDS, grows, shipped_tables(), of(0.3, p=0.2), study())
+        found = answer_question(WORDS, grows, shipped_tables(), of(0.3, p=0.2), study())
         line = "`thermostats next T01` says which models would settle it."
         assert found.criterion.settles == f"{said} {line}"
         asked = question(LINE)
         assert asked.trial is not None
         at_will = replace(asked, trial=replace(asked.trial, larger=""))
-        said = answered(WORDS, at_will, shipped_tables(), of(0.3, p=0.2), study()).criterion.settles
+        said = answer_question(
+            WORDS, at_will, shipped_tables(), of(0.3, p=0.2), study()
+        ).criterion.settles
         assert said.startswith(AT_WILL) and "would find" not in said and f"{power:.0%}" in said
     found = weighed(monkeypatch, of(0.5, p=0.04), supported=(0.0, 0.0))
     assert (found.verdict, found.reason) == (OPEN, Reason.TOO_LITTLE)
-    assert settles(question(LINE), found).startswith(
+    assert describe_settling(question(LINE), found).startswith(
         "Even at its smallest level “supported” comes falsely"
     )
 
@@ -460,7 +483,7 @@ def test_a_side_of_a_tried_rule_without_a_false_world_is_not_given(
         SUPPORTED,
     )
     assert (
-        settles(question(LINE), found)
+        describe_settling(question(LINE), found)
         == "“supported” was tried in no case in which it is false, so it is not given."
     )
     assert weighed(monkeypatch, of(-0.5, p=0.001), not_supported=(0.05, 0.05)).verdict == AGAINST
@@ -475,7 +498,7 @@ def test_a_side_that_nuisances_make_true_everywhere_is_refused_by_name() -> None
 
     worlds = replace(LINE, make=lifted, box={"ar": (0.0, 0.6)})
     rule = Decide((R > 0.3) & (R.p <= ALPHA), NEVER)
-    assert levels.false_sizes(question(worlds, rule), study())[SUPPORTED]
+    assert levels.find_false_sizes(question(worlds, rule), study())[SUPPORTED]
     search = levels.Search(
         question(worlds, rule), study(), SUPPORTED, ["null"], levels.Effort(4, 4, 4, 4)
     )
@@ -483,7 +506,7 @@ def test_a_side_that_nuisances_make_true_everywhere_is_refused_by_name() -> None
     with pytest.raises(DataError, match=r"leaves no false world.*T01\.line.*“supported” is true"):
         raised = replace(worlds, box={"ar": (0.3, 0.6)})
         list(
-            levels.calibrated(
+            levels.calibrate_rule(
                 question(replace(raised, null=0.0), rule), study(), levels.Effort(4, 4, 4, 4)
             )
         )
@@ -499,11 +522,13 @@ def test_a_verdict_that_one_unit_carries_hangs_on_it(
     )
     rows.loc[0, ["x", "y"]] += outlier
     asked = question(None, unit="model_id")
-    monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.05, 0.05)).iloc[:0])
+    monkeypatch.setattr(
+        calibration, "read_table", lambda: table_of(supported=(0.05, 0.05)).iloc[:0]
+    )
     found = weigh(asked, shipped_tables(), of_line(rows), rows)
     assert found.reason == (Reason.ONE_UNIT if unit else Reason.NONE)
     assert not unit or found.strength.unit == unit
-    at = levels.attained(RISES, asked.trial, rows, of_line(rows), SUPPORTED)
+    at = levels.measure_attained(RISES, asked.trial, rows, of_line(rows), SUPPORTED)
     assert (at.without > levels.WITHOUT * ALPHA) == bool(unit)
     every = replace(asked, trial=replace(asked.trial, unit="")) if asked.trial else asked
     assert weigh(every, shipped_tables(), of_line(rows), rows).verdict == SUPPORTED
@@ -514,7 +539,7 @@ def test_a_study_that_hangs_on_a_unit_has_a_larger_level_in_the_simulation() -> 
     rows = study().assign(y=0.0)
     rows.loc[0, ["x", "y"]] = 9.0
     rows["y"] += 0.1 * np.random.default_rng(5).normal(size=len(rows))
-    (supported, _) = levels._of_study(
+    (supported, _) = levels._measure_study(
         RISES, Trial(lambda _: rows, OneByOne(of_line), "model_id"), rows
     )
     alone = of_line(rows[rows["model_id"] != "m0"])
@@ -523,7 +548,7 @@ def test_a_study_that_hangs_on_a_unit_has_a_larger_level_in_the_simulation() -> 
 
 def test_studies_at_once_are_studies_one_by_one() -> None:
     def many(rows: pd.DataFrame, outcomes: dict[str, np.ndarray]) -> dict[str, Many]:
-        found = correlations(rows["x"].to_numpy(), outcomes["y"])
+        found = estimate_correlations(rows["x"].to_numpy(), outcomes["y"])
         t = found.estimate * np.sqrt((len(rows) - 2) / (1 - found.estimate**2))
         return {"r": replace(found, p=2 * stats.t.sf(np.abs(t), len(rows) - 2))}
 
@@ -534,7 +559,8 @@ def test_studies_at_once_are_studies_one_by_one() -> None:
     )
     for world in (LINE.at("null", "lognormal", ar=0.3), LINE.at("claimed")):
         one, other = (
-            levels.levels(asked, study(8), world, 60, "seed") for asked in (single, at_once)
+            levels.simulate_levels(asked, study(8), world, 60, "seed")
+            for asked in (single, at_once)
         )
         low = one[:, 0] <= ALPHA
         np.testing.assert_allclose(one[low, 0], other[low, 0], rtol=1e-6)
@@ -545,8 +571,11 @@ def test_what_was_simulated_of_another_rule_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked, known = question(LINE), table_of(supported=(0.01, 0.01))
-    monkeypatch.setattr(calibration, "table", lambda: known)
-    assert len(calibration.of_design(asked, 20)) == 2 and calibration.of_design(asked, 21).empty
+    monkeypatch.setattr(calibration, "read_table", lambda: known)
+    assert (
+        len(calibration.select_design(asked, 20)) == 2
+        and calibration.select_design(asked, 21).empty
+    )
     assert asked.trial is not None
     others = (
         replace(asked, primary=Above("r", 0)),
@@ -554,12 +583,15 @@ def test_what_was_simulated_of_another_rule_counts_for_nothing(
         replace(asked, trial=replace(asked.trial, worlds=replace(LINE, claimed=0.5))),
         replace(asked, trial=replace(asked.trial, worlds=replace(LINE, box={}))),
     )
-    assert all(calibration.of_design(other, 20).empty for other in others)
+    assert all(calibration.select_design(other, 20).empty for other in others)
 
 
 def test_limits_of_the_nearest_design_are_provisional(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)))
-    here, there = calibration.nearest(question(LINE), 20), calibration.nearest(question(LINE), 33)
+    monkeypatch.setattr(calibration, "read_table", lambda: table_of(supported=(0.01, 0.01)))
+    here, there = (
+        calibration.find_nearest(question(LINE), 20),
+        calibration.find_nearest(question(LINE), 33),
+    )
     assert here.provisional == "" and here.tried
     assert (
         there.provisional
@@ -569,15 +601,17 @@ def test_limits_of_the_nearest_design_are_provisional(monkeypatch: pytest.Monkey
 
 
 def test_rows_of_ones_own_are_simulated_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)))
+    monkeypatch.setattr(calibration, "read_table", lambda: table_of(supported=(0.01, 0.01)))
     asked = question(LINE, n=12)
-    assert calibration_of(asked, study(12)).provisional
+    assert choose_calibration(asked, study(12)).provisional
     monkeypatch.setenv(CALIBRATE_VARIABLE, "1")
-    known = calibration_of(asked, study(12))
+    known = choose_calibration(asked, study(12))
     assert known.provisional == "" and set(known.rows["box"]) == {"plausible", "hostile"}
     assert known.side(SUPPORTED).limit() != 0.01
-    monkeypatch.setattr(calibration, "table", lambda: table_of(supported=(0.01, 0.01)).iloc[:0])
-    alone = calibration.on_these(asked, study(12))
+    monkeypatch.setattr(
+        calibration, "read_table", lambda: table_of(supported=(0.01, 0.01)).iloc[:0]
+    )
+    alone = calibration.calibrate_rows(asked, study(12))
     assert alone.tried and alone.side(SUPPORTED).limit() > 0
 
 
@@ -589,10 +623,12 @@ def test_one_of_several_parts_speaks_against_the_whole_at_a_stricter_level() -> 
     asked = Question("T01.line", "line", None, lambda _: Result(), parts=("T01.a", "T01.b"))
     for level, verdict, leans in ((0.02, AGAINST, ""), (0.03, OPEN, AGAINST)):
         parts = [part(AGAINST, level), part(SUPPORTED, 0.001)]
-        found = together(WORDS, asked, parts, Result())
+        found = combine_parts(WORDS, asked, parts, Result())
         assert (found.verdict, found.strength.leans) == (verdict, leans)
     assert (
-        together(WORDS, asked, [part(SUPPORTED, 0.04), part(SUPPORTED, 0.001)], Result()).verdict
+        combine_parts(
+            WORDS, asked, [part(SUPPORTED, 0.04), part(SUPPORTED, 0.001)], Result()
+        ).verdict
         == SUPPORTED
     )
 
@@ -623,9 +659,9 @@ def test_two_verdicts_of_a_claim_are_of_its_first_question() -> None:
         on("b", "published", AGAINST),
         on("a", "published", OPEN),
     ]
-    own, every = two_verdicts(findings)
+    own, every = pick_verdicts(findings)
     assert own is findings[2] and every is findings[0]
-    assert two_verdicts(findings[1:2]) == (findings[1], None) and two_verdicts([]) == (None, None)
+    assert pick_verdicts(findings[1:2]) == (findings[1], None) and pick_verdicts([]) == (None, None)
 
 
 def test_a_verdict_over_findings_is_on_all_evidence_the_one_over_these_there() -> None:
@@ -635,9 +671,9 @@ def test_a_verdict_over_findings_is_on_all_evidence_the_one_over_these_there() -
 
     whole = replace(on("whole", "", OPEN), criterion=Criterion(parts=("a", "b")))
     parts = [on("a", "published", OPEN), on("b", "published", OPEN), on("a", "pooled", SUPPORTED)]
-    assert two_verdicts([whole, *parts]) == (whole, None)
+    assert pick_verdicts([whole, *parts]) == (whole, None)
     for verdict in (SUPPORTED, AGAINST):
-        own, every = two_verdicts([whole, *parts, on("b", "pooled", verdict)])
+        own, every = pick_verdicts([whole, *parts, on("b", "pooled", verdict)])
         assert own is whole and every is not None and every.verdict == verdict
 
 
@@ -646,7 +682,7 @@ def test_shares_are_met_whether_units_are_alike_or_not(claimed: float) -> None:
     rows = pd.concat(
         [study().assign(heritage=lambda own, i=i: own["heritage"] + str(i)) for i in range(100)]
     )
-    worlds = worlds_of_share("flips", claimed, 0.5)
+    worlds = build_share_worlds("flips", claimed, 0.5)
     for size, share in (("claimed", claimed), ("null", 0.5)):
         for alike in (0.0, 0.3):
             made = worlds.at(size, alike=alike).change(rows, np.random.default_rng(1))
@@ -663,10 +699,10 @@ def test_plain_rows_say_the_same_in_types_of_numpy() -> None:
         }
     )
     rows = rows.convert_dtypes().astype({"name": "string"})
-    made = plain(rows)
+    made = convert_numpy(rows)
     assert [kind.kind for kind in made.dtypes] == ["f", "i", "b", "O"]
     assert made["whole"].tolist() == [1, 2, 3] and made["n"].isna().tolist() == [False, False, True]
-    pd.testing.assert_frame_equal(plain(made), made)
+    pd.testing.assert_frame_equal(convert_numpy(made), made)
 
 
 def test_a_world_may_know_its_own_truth() -> None:
@@ -674,10 +710,12 @@ def test_a_world_may_know_its_own_truth() -> None:
         return World("of known numbers", lambda *_: {}, LINE.at().errors, of(size))
 
     bar = replace(LINE, make=known)
-    assert levels.truths(question(bar), study(), bar.at("null")) == {SUPPORTED: 0, AGAINST: 0}
-    assert levels.truths(question(bar), study(), bar.at("claimed"))[SUPPORTED] == levels.SAMPLES
+    assert levels.count_truths(question(bar), study(), bar.at("null")) == {SUPPORTED: 0, AGAINST: 0}
+    assert (
+        levels.count_truths(question(bar), study(), bar.at("claimed"))[SUPPORTED] == levels.SAMPLES
+    )
 
 
 def test_means_have_a_box_of_labs_alone() -> None:
-    worlds = worlds_of_mean("y", 0.0, 0.1, 0.2)
+    worlds = build_mean_worlds("y", 0.0, 0.1, 0.2)
     assert set(worlds.box) == {"between"} and worlds.at("null").words.startswith("mean 0.1")

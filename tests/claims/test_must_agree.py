@@ -10,7 +10,7 @@ import pytest
 from conftest import shipped_tables
 
 from thermostats.claims.claim import Claim
-from thermostats.claims.finding import Criterion, Finding, must_agree
+from thermostats.claims.finding import Criterion, Finding, check_agreement
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above, Below
 from thermostats.errors import DataError
@@ -27,12 +27,12 @@ YES, NO, OPEN = "supported", "not supported", "inconclusive"
 
 def test_one_statement_is_not_decided_both_ways() -> None:
     with pytest.raises(DataError, match=r"N01\.a, N02\.b"):
-        must_agree([finding("N01.a", YES), finding("N01.c", OPEN), finding("N02.b", NO)])
+        check_agreement([finding("N01.a", YES), finding("N01.c", OPEN), finding("N02.b", NO)])
 
 
 @pytest.mark.parametrize("others", [("one", OPEN), ("one", YES), ("another", NO), ("", NO)])
 def test_what_is_open_or_asks_something_else_does_not_contradict(others: tuple[str, str]) -> None:
-    must_agree(
+    check_agreement(
         [finding("N01.a", YES), finding("N02.b", others[1], others[0]), finding("N03.c", NO, "")]
     )
 

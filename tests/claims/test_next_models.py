@@ -37,18 +37,18 @@ from thermostats.claims.planning.search import Budget, Pool, SetSearch
 from thermostats.claims.question import OneByOne, Question, Trial
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Result
 from thermostats.claims.rule import NEVER, Decide, V
-from thermostats.claims.run import claim_of, needs_of_all
-from thermostats.claims.study import scripts
+from thermostats.claims.run import load_claim, needs_of_all
+from thermostats.claims.study import list_scripts
 from thermostats.claims.worlds import (
     TOTAL,
     Worlds,
-    worlds_of_descent,
-    worlds_of_line,
-    worlds_of_share,
-    worlds_of_shift,
+    build_descent_worlds,
+    build_line_worlds,
+    build_share_worlds,
+    build_shift_worlds,
 )
 from thermostats.errors import UsageError
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 
 RNG = np.random.default_rng(4)
 HEADER = "model_id,heritage,family,n_layers,n_heads,d_model,n_params\n"
@@ -79,10 +79,10 @@ def question(worlds: Worlds, within: str = "") -> Question:
     return Question("T01.one", "one", None, lambda evidence: Result(), rule, trial=trial)
 
 
-LINE = worlds_of_line("y", "n_layers", 0.5)
-SHIFT = worlds_of_shift("y", 0.4, TOTAL, by="focal")
-DESCENT = worlds_of_descent("y", 0.6, "n_layers")
-SHARE = worlds_of_share("holds", 0.9, 0.5)
+LINE = build_line_worlds("y", "n_layers", 0.5)
+SHIFT = build_shift_worlds("y", 0.4, TOTAL, by="focal")
+DESCENT = build_descent_worlds("y", 0.6, "n_layers")
+SHARE = build_share_worlds("holds", 0.9, 0.5)
 
 
 @pytest.mark.parametrize("worlds", [LINE, SHIFT, DESCENT])
@@ -106,7 +106,7 @@ def test_worlds_of_truth_values_have_no_moments_and_are_contrasts_of_shares() ->
 
 def test_information_of_a_mean_is_that_of_least_squares() -> None:
     rows = study()
-    contrast = contrast_of(question(worlds_of_line("y", "n_layers", 0.5, group="")), rows)
+    contrast = contrast_of(question(build_line_worlds("y", "n_layers", 0.5, group="")), rows)
     flat = replace(contrast, covariances=np.eye(len(rows))[None])
     x = contrast.effect - contrast.effect.mean()
     assert flat.precision() == pytest.approx(float(x @ x))
@@ -116,7 +116,7 @@ def test_models_of_a_group_by_themselves_say_nothing_of_a_test_within_groups() -
     rows = study(8, 4)
     alone = rows.assign(family=[f"f{k}" for k in range(8)], heritage="one lab")
     pairs = alone.assign(family=[f"f{k % 4}" for k in range(8)])
-    worlds = worlds_of_line("y", "n_layers", 0.5, group="")
+    worlds = build_line_worlds("y", "n_layers", 0.5, group="")
     known = [contrast_of(question(worlds, "family"), each).precision() for each in (alone, pairs)]
     assert known[0] < 0.05 * known[1]
 
@@ -172,7 +172,7 @@ def test_predictions_keep_the_rows_at_hand_and_follow_their_effect() -> None:
     x = rows["n_layers"].to_numpy()
     rows["y"] = 2.0 + 0.3 * x + 0.01 * RNG.normal(size=16)
     new = np.arange(16) >= 12
-    asked = question(worlds_of_line("y", "n_layers", 0.5, group=""))
+    asked = question(build_line_worlds("y", "n_layers", 0.5, group=""))
     world = predictive(asked, rows, new, contrast_of(asked, rows))
     assert world is not None
     drawn = world.draw(rows, Random(np.random.default_rng(2), 4000))["y"]
@@ -186,7 +186,7 @@ def test_predicted_intervals_hold_what_was_promised() -> None:
     rows = study(14).assign(heritage=[f"h{k}" for k in range(14)])
     rows["family"] = rows["heritage"]
     new = np.arange(14) >= 10
-    asked = question(worlds_of_line("y", "n_layers", 0.5, group=""))
+    asked = question(build_line_worlds("y", "n_layers", 0.5, group=""))
     contrast = contrast_of(asked, rows)
     inside = []
     for study_ in range(150):
@@ -233,7 +233,7 @@ def test_rows_that_candidates_add_are_those_that_the_claim_selects() -> None:
     names = ["cerebras/Cerebras-GPT-1.3B", "cerebras/Cerebras-GPT-111M"]
     chosen = candidates[candidates["model_id"].isin(names)]
     tables = planned_tables(chosen, evidence, ["gains"])
-    claim = claim_of(scripts(shipped("analyses"))["C21"])
+    claim = load_claim(list_scripts(find_shipped("analyses"))["C21"])
     asked = asked_question(claim)
     assert asked is not None
     trial = asked[0].on_trial()[1]
@@ -290,12 +290,12 @@ def test_advice_names_the_models_their_costs_and_the_line(tmp_path: Path) -> Non
             ("c", "C", 20, 200e6),
         )
     ]
-    claim = claim_of(scripts(shipped("analyses"))["C01"])
+    claim = load_claim(list_scripts(find_shipped("analyses"))["C01"])
     candidates = read_candidates(own_list(tmp_path / "own.csv", *lines))
     budget = Budget(1.0, 2)
     advice = plan_claim(claim, Evidence(None), candidates, budget, Looks())
     assert not advice.sets and "no candidate within the budget enters" in advice.first_line
-    claim = claim_of(scripts(shipped("analyses"))["H01"])
+    claim = load_claim(list_scripts(find_shipped("analyses"))["H01"])
     advice = plan_claim(claim, Evidence(None), candidates, budget, Looks())
     assert isinstance(advice, NextModels) and advice.rows >= 40
     best = advice.sets[0]
@@ -309,7 +309,7 @@ def test_advice_names_the_models_their_costs_and_the_line(tmp_path: Path) -> Non
 
 def test_the_table_over_claims_names_the_line_for_each() -> None:
     rows = {row["claim"]: row for row in needs_of_all()}
-    assert len(rows) == len(scripts(shipped("analyses")))
+    assert len(rows) == len(list_scripts(find_shipped("analyses")))
     assert rows["C21"]["next"] == "thermostats next C21" and rows["C21"]["models"] > 0
     assert rows["N01"]["next"] == "thermostats needs N01" and rows["N01"]["models"] == 0
 

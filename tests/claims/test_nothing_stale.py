@@ -21,24 +21,24 @@ from thermostats.claims.evidence import (
     MEASURED,
     POOLED,
     Evidence,
-    coincidence,
-    digest_of,
-    lacking,
-    measuring_runs,
+    describe_coincidence,
+    find_lacking,
+    find_measuring_runs,
+    hash_rows,
 )
 from thermostats.claims.finding import Finding, Sample
-from thermostats.claims.question import Curve, own_models_missing
-from thermostats.claims.run import claim_of
+from thermostats.claims.question import Curve, describe_missing_models
+from thermostats.claims.run import load_claim
 from thermostats.claims.stored import Stored, decode, encode
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 from thermostats.errors import ThermostatsError
-from thermostats.reporting.state import pages_of_tables
+from thermostats.reporting.state import list_table_pages
 from thermostats.tables import folders
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.store import CACHE_VARIABLE
 
-CLAIMS = scripts(folders.shipped("analyses"))
-PAGES = pages_of_tables()
+CLAIMS = list_scripts(folders.find_shipped("analyses"))
+PAGES = list_table_pages()
 EVERY = (*CLAIMS, *PAGES)
 CHECKS = 6
 """How often findings are asked for in a long history, each time after one thing more."""
@@ -72,23 +72,25 @@ WAYS: dict[str, Callable[[Evidence], Any]] = {
         pd.Series([*SOURCES, "logos-in-layers", "buk81-removed"])
     ),
     "without a source": lambda evidence: evidence.without(SOURCES[0]).table("weights"),
-    "measuring runs": measuring_runs,
-    "measuring runs again": measuring_runs,
+    "measuring runs": find_measuring_runs,
+    "measuring runs again": find_measuring_runs,
     "shared": lambda evidence: evidence.computed(("shared",), partial(twice_read, evidence)),
     "shared again": lambda evidence: evidence.computed(("shared",), partial(twice_read, evidence)),
-    "coincidence": lambda evidence: coincidence(evidence, MODELS),
-    "coincidence again": lambda evidence: coincidence(evidence, MODELS),
+    "coincidence": lambda evidence: describe_coincidence(evidence, MODELS),
+    "coincidence again": lambda evidence: describe_coincidence(evidence, MODELS),
     "left out": lambda evidence: list(
-        own_models_missing(READERS, ("gains", "weights"), (), evidence)
+        describe_missing_models(READERS, ("gains", "weights"), (), evidence)
     ),
-    "lacking": lambda evidence: lacking(evidence, ["outputs.entropy", "summaries.normed_gain"]),
+    "lacking": lambda evidence: find_lacking(
+        evidence, ["outputs.entropy", "summaries.normed_gain"]
+    ),
 }
 
 
 def twice_read(evidence: Evidence) -> list[str]:
     """What is computed of a result that is computed once itself, and of a set beside."""
     return [
-        str(len(measuring_runs(evidence))),
+        str(len(find_measuring_runs(evidence))),
         said_of(evidence.named(MEASURED).table("transitions")),
     ]
 
@@ -150,9 +152,9 @@ def world(
     """A folder for a history where the package has few rows; fits and curves are functions of rows
     read anyway."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(judge, "_fitted", lambda *_: None)
-    monkeypatch.setattr(judge, "curve_of", rows_of_curve)
-    monkeypatch.setattr(stored, "drawn", lambda _: b"")
+    monkeypatch.setattr(judge, "_record_fit", lambda *_: None)
+    monkeypatch.setattr(judge, "build_curve", rows_of_curve)
+    monkeypatch.setattr(stored, "render_svg", lambda _: b"")
 
     def with_package(tiny: bool = False) -> Path:
         monkeypatch.setattr(folders, "INSTALLED", packages(tiny))
@@ -163,7 +165,7 @@ def world(
 
 def rows_of_curve(curve: Curve, _rule: object, _test: object, evidence: Evidence) -> str:
     """In the place of a curve the rows that it is made of."""
-    return digest_of(curve.rows(evidence))
+    return hash_rows(curve.rows(evidence))
 
 
 class Compared(Stored):
@@ -206,7 +208,7 @@ class Compared(Stored):
         except ThermostatsError as error:
             self.stale.append(f"{name}: kept, anew {error}")
             return
-        made = stored._drawn(anew, {}).finding if isinstance(anew, Finding) else anew
+        made = stored._draw_finding(anew, {}).finding if isinstance(anew, Finding) else anew
         if as_text(kept) != as_text(decode(json.loads(as_text(made)))):
             one, other = json.loads(as_text(kept)), json.loads(as_text(made))
             self.stale.append(f"{name}: {first_difference(one, other)}")
@@ -240,10 +242,10 @@ def ask(name: str, tables: Evidence) -> Compared:
         elif name == READERS:
             Readers(READERS, *[""] * 4).judge(evidence, findings)
         else:
-            claim_of(CLAIMS[name]).judge(evidence, findings)
+            load_claim(CLAIMS[name]).judge(evidence, findings)
     except ThermostatsError:
         return findings  # as in a report, which says so and keeps nothing of the claim
-    assert before in ("", stored.digest_of(evidence.selections)), (
+    assert before in ("", stored.hash_selections(evidence.selections)), (
         "a report would take for stale what is kept"
     )
     findings.write()

@@ -43,7 +43,7 @@ def make_outcome(rows: pd.DataFrame) -> script.Outcome:
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setattr(script, "TABLE", tmp_path / BOUNDS)
-    monkeypatch.setattr(bounds, "shipped", lambda _: tmp_path)
+    monkeypatch.setattr(bounds, "find_shipped", lambda _: tmp_path)
     few = make_rows().head(6)
     outcomes = {"one": make_outcome(make_rows()), "few": make_outcome(few)}
     monkeypatch.setattr(script, "OUTCOMES", outcomes)
@@ -111,7 +111,7 @@ def test_the_shipped_table_is_what_the_script_makes(name: str) -> None:
     bounds.read_table.cache_clear()
     shipped = bounds.read_table()
     rows = script.OUTCOMES[name].rows(Evidence())
-    made, left_out = script.estimate_outcome(name, rows, bounds.empty_table())
+    made, left_out = script.estimate_outcome(name, rows, bounds.build_empty_table())
     assert not left_out
     made = made.sort_values(list(bounds.KEY), ignore_index=True)
     expected = shipped[shipped["outcome"] == name].reset_index(drop=True)

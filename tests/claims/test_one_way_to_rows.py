@@ -37,7 +37,7 @@ REPORT = (
 )
 ALLOWED = {
     "thermostats/claims/evidence.py": "the one way to rows",
-    "thermostats/claims/bounds.py": "bounds of nuisances that ship, which `package_sha` holds",
+    "thermostats/claims/bounds.py": "bounds of nuisances that ship, which `hash_package` holds",
     "thermostats/claims/calibration.py:table": "levels in simulated worlds, which a page's digest "
     "holds by claim",
     "thermostats/claims/run.py:_analysis": "whether tables are there, for an error, which nobody "
@@ -180,7 +180,7 @@ def test_rows_are_read_in_one_way() -> None:
 OF_THE_PACKAGE = {
     "thermostats/tables/export.py:_tables": "a contribution, which nobody keeps",
     "thermostats/tables/folders.py": "what the folder of the package is",
-    "thermostats/tables/invariants.py:table": "words are made of it, and `package_sha` holds it",
+    "thermostats/tables/invariants.py:table": "words are made of it, and `hash_package` holds it",
     "thermostats/tables/model_rows.py:own_ids": "whether a folder is the package's",
     "thermostats/tables/plausible.py:_shipped": "questions about joined rows, before they are rows",
     "thermostats/tables/register.py:load_proofs": "what measuring says of a class, and a list",

@@ -14,12 +14,12 @@ from scipy import stats
 from thermostats.claims import power as planning
 from thermostats.claims.calibration import ORDER, Calibration
 from thermostats.claims.levels import POWER, WANTED
-from thermostats.claims.planned import PlannedStudy, studies
-from thermostats.claims.power import drawn, planned_power, power, sentences
+from thermostats.claims.planned import PlannedStudy, plan_studies
+from thermostats.claims.power import draw_rows, power, simulate_planned_power, write_sentences
 from thermostats.claims.question import OneByOne, Question, Trial
 from thermostats.claims.result import SUPPORTED, Estimate, Result
 from thermostats.claims.rule import ALPHA, Decide, V
-from thermostats.claims.worlds import worlds_of_mean
+from thermostats.claims.worlds import build_mean_worlds
 from thermostats.errors import UsageError
 
 MEAN = V("mean")
@@ -45,7 +45,7 @@ def mean(rows: pd.DataFrame) -> Result:
 
 def question() -> Question:
     trial = Trial(
-        lambda _: here(), OneByOne(mean), "", worlds_of_mean("y", SHIFT, 0.0, 1.0, group="")
+        lambda _: here(), OneByOne(mean), "", build_mean_worlds("y", SHIFT, 0.0, 1.0, group="")
     )
     return Question("T01.mean", "mean", None, lambda _: mean(here()), RULE, trial=trial)
 
@@ -57,7 +57,7 @@ def known(limit: float) -> Calibration:
 
 
 def test_labs_at_hand_take_turns_and_whoever_comes_again_is_another() -> None:
-    made = drawn(PlannedStudy((4, 3, 2, 2)), here(), np.random.default_rng(1))
+    made = draw_rows(PlannedStudy((4, 3, 2, 2)), here(), np.random.default_rng(1))
     models = made.drop_duplicates("model_id").groupby("heritage")["model_id"].agg(list)
     assert {lab: len(of) for lab, of in models.items()} == {"a": 4, "b": 3, "c": 2, "a 1": 2}
     assert set(models["a"]) < {f"a{k}" for k in range(5)} and {
@@ -73,9 +73,9 @@ def test_labs_at_hand_take_turns_and_whoever_comes_again_is_another() -> None:
 def test_power_is_that_of_the_t_test(limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """P(t > t_(1−α/2)) with t noncentral, δ = shift √n: each model has two rows, so n is twice the
     models."""
-    monkeypatch.setattr(planning, "on_these", lambda *_: known(limit))
-    sizes = studies([6, 20], [3], [[9, 1]])
-    table = planned_power(question(), here(), sizes, most=1000)
+    monkeypatch.setattr(planning, "calibrate_rows", lambda *_: known(limit))
+    sizes = plan_studies([6, 20], [3], [[9, 1]])
+    table = simulate_planned_power(question(), here(), sizes, most=1000)
     assert table[["models", "labs", "largest"]].to_numpy().tolist() == [
         [6, 3, 2],
         [20, 3, 7],
@@ -90,7 +90,7 @@ def test_power_is_that_of_the_t_test(limit: float, monkeypatch: pytest.MonkeyPat
         f"20 models of 3 labs would say “supported” where it is true in {share:.0%} of simulations."
     )
     none = "No study of these sizes says “supported” where it is true in 80% of simulations."
-    assert sentences(table) == [reached if share >= WANTED else none]
+    assert write_sentences(table) == [reached if share >= WANTED else none]
 
 
 def exact(models: int, limit: float) -> float:
@@ -100,16 +100,16 @@ def exact(models: int, limit: float) -> float:
 
 def test_a_rule_that_was_not_tried_is_tried_on_the_study_itself() -> None:
     """Of a mean of 0 “not supported” is not true, so that it has no power there."""
-    table = planned_power(question(), here(), studies([12], [3], []), most=400)
+    table = simulate_planned_power(question(), here(), plan_studies([12], [3], []), most=400)
     assert table["side"].tolist() == ["supported"] and 0 < table["limit"][0] < ALPHA
     assert table["power"][0] == pytest.approx(exact(12, table["limit"][0]), abs=0.1)
 
 
 def test_studies_are_every_pair_as_even_as_may_be() -> None:
-    made = studies([7, 9], [2, 3], [[1, 5, 2]])
+    made = plan_studies([7, 9], [2, 3], [[1, 5, 2]])
     assert [study.sizes for study in made] == [(4, 3), (3, 2, 2), (5, 4), (3, 3, 3), (5, 2, 1)]
     with pytest.raises(UsageError, match=r"no study is asked for.*thermostats.power"):
-        studies([20], [], [])
+        plan_studies([20], [], [])
 
 
 def test_a_claim_without_worlds_and_a_finding_that_is_not_there_are_named() -> None:
@@ -125,13 +125,13 @@ def test_levels_that_end_above_the_limit_are_no_lack_of_power() -> None:
         "power": [0.0, 0.0],
         "limit": [6e-4, 5e-4],
     }
-    lines = planning.sentences(pd.DataFrame({**rows, "least": [1 / 1500, 1 / 1500]}))
+    lines = planning.write_sentences(pd.DataFrame({**rows, "least": [1 / 1500, 1 / 1500]}))
     assert any(
         "No simulated test attains a level below α*: the least is 0.00067" in line for line in lines
     )
     assert not any(
         "attains" in line
-        for line in planning.sentences(pd.DataFrame({**rows, "least": [1e-5, 1 / 1500]}))
+        for line in planning.write_sentences(pd.DataFrame({**rows, "least": [1e-5, 1 / 1500]}))
     )
 
 

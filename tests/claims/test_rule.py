@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.claims.judge import headline, wanted
+from thermostats.claims.judge import find_wanted_bounds, pick_headline
 from thermostats.claims.result import (
     AGAINST,
     OPEN,
@@ -16,7 +16,7 @@ from thermostats.claims.result import (
     Estimate,
     Inference,
     Result,
-    all_of,
+    combine_verdicts,
 )
 from thermostats.claims.rule import (
     NEVER,
@@ -152,9 +152,9 @@ def test_rules_join_as_parts_and_as_alternatives() -> None:
         at(-1, 2)
     ) == OPEN
     assert (
-        all_of([]) == OPEN
-        and all_of([SUPPORTED, UNMEASURED]) == OPEN
-        and all_of([UNMEASURED]) == UNMEASURED
+        combine_verdicts([]) == OPEN
+        and combine_verdicts([SUPPORTED, UNMEASURED]) == OPEN
+        and combine_verdicts([UNMEASURED]) == UNMEASURED
     )
 
 
@@ -261,7 +261,7 @@ def test_too_few_models_groups_or_rows_need_measurement() -> None:
 def test_the_numbers_that_an_estimate_is_compared_with(
     rule: Rule | None, above_and_below: tuple[float | None, float | None]
 ) -> None:
-    assert wanted(rule, "x") == above_and_below
+    assert find_wanted_bounds(rule, "x") == above_and_below
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_two_clear_counterexamples_refute_a_statement_about_every_unit(
 
 def test_a_p_value_that_is_not_defined_is_none() -> None:
     defined, undefined = (
-        headline(Result(quantities={"share": Estimate(0.5, p=p, p_kind="one-sided p-value")}))
+        pick_headline(Result(quantities={"share": Estimate(0.5, p=p, p_kind="one-sided p-value")}))
         for p in (0.2, float("nan"))
     )
     assert (defined.p, defined.p_kind) == (0.2, "one-sided p-value")

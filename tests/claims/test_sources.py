@@ -18,8 +18,8 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
-from thermostats.claims.evidence import READS, coincidence, lacking, sources_by_lab
-from thermostats.claims.judge import again, hangs_on_source, settles, weigh
+from thermostats.claims.evidence import READS, describe_coincidence, find_lacking, list_lab_sources
+from thermostats.claims.judge import describe_settling, find_decisive_source, repeat_question, weigh
 from thermostats.claims.question import OneByOne, Question
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Reason
 from thermostats.claims.rule import NEAR, Above, Below
@@ -62,7 +62,7 @@ LEAST = Views(models=2)
 
 
 def hanging(rows: Rows, least: Views = LEAST) -> str:
-    return hangs_on_source(QUESTION, rows, rows.frame, SUPPORTED, least, NEAR)
+    return find_decisive_source(QUESTION, rows, rows.frame, SUPPORTED, least, NEAR)
 
 
 def test_a_verdict_that_falls_without_one_source_hangs_on_it() -> None:
@@ -87,11 +87,11 @@ def test_a_counterexample_stands_without_its_source() -> None:
         primary=Below("mean", 0),
     )
     one = replace(by_lab, trial=QUESTION.trial, primary=by_lab.primary)
-    assert hangs_on_source(by_lab, rows, rows.frame, SUPPORTED, LEAST, NEAR) == "x"
+    assert find_decisive_source(by_lab, rows, rows.frame, SUPPORTED, LEAST, NEAR) == "x"
     against = replace(one, primary=Above("mean", 0))
-    assert hangs_on_source(against, rows, rows.frame, AGAINST, LEAST, NEAR) == ""
+    assert find_decisive_source(against, rows, rows.frame, AGAINST, LEAST, NEAR) == ""
     assert (
-        hangs_on_source(
+        find_decisive_source(
             replace(against, trial=by_lab.trial), rows, rows.frame, AGAINST, LEAST, NEAR
         )
         == "x"
@@ -106,7 +106,7 @@ def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
         Reason.ONE_SOURCE,
         SUPPORTED,
     )
-    assert settles(QUESTION, found).startswith("Without the rows of the source x")
+    assert describe_settling(QUESTION, found).startswith("Without the rows of the source x")
 
 
 @pytest.fixture(scope="module")
@@ -134,21 +134,21 @@ def test_labs_of_one_source_are_named_from_the_rows(shipped: Evidence) -> None:
         shipped.named(POOLED),
         {"01-ai/Yi-34B", "mistralai/Mistral-7B-v0.1", "google/gemma-2-27b"},
     )
-    assert sources_by_lab(pooled, models).to_dict() == {
+    assert list_lab_sources(pooled, models).to_dict() == {
         "01.AI": {"logos-in-layers"},
         "Google": {"logos-in-layers"},
         "Mistral AI": {"logos-in-layers", PUBLISHED, "buk81-removed"} - {"buk81-removed"},
     }
-    said = coincidence(pooled, models)
+    said = describe_coincidence(pooled, models)
     assert said.startswith(
         "In this set every new lab comes from one source: 01.AI and Google from logos-in-layers."
     )
     assert (
-        coincidence(shipped.named(PUBLISHED), models)
+        describe_coincidence(shipped.named(PUBLISHED), models)
         == ""
-        == coincidence(pooled, {"mistralai/Mistral-7B-v0.1"})
+        == describe_coincidence(pooled, {"mistralai/Mistral-7B-v0.1"})
     )
-    said = coincidence(shipped.named(EXTERNAL), {"01-ai/Yi-34B", "openai-community/gpt2"})
+    said = describe_coincidence(shipped.named(EXTERNAL), {"01-ai/Yi-34B", "openai-community/gpt2"})
     assert said.startswith(
         "In this set one source alone measured 1 of 2 labs: 01.AI by logos-in-layers."
     )
@@ -156,11 +156,13 @@ def test_labs_of_one_source_are_named_from_the_rows(shipped: Evidence) -> None:
 
 def test_columns_that_a_set_lacks_are_named(shipped: Evidence) -> None:
     external = shipped.named(EXTERNAL)
-    assert lacking(external, list(READS.values())) == ["outputs.entropy", "attention.trace"]
-    assert lacking(external, ["summaries.normed_gain", "layers.gain_mlp"]) == ["layers.gain_mlp"]
+    assert find_lacking(external, list(READS.values())) == ["outputs.entropy", "attention.trace"]
+    assert find_lacking(external, ["summaries.normed_gain", "layers.gain_mlp"]) == [
+        "layers.gain_mlp"
+    ]
     trial = Trial(lambda evidence: evidence.table("features").iloc[:0], OneByOne(mean), "")
     question = replace(QUESTION, trial=trial, views=LEAST)
     assert (
         "no values of attention.trace"
-        in again(question, external, measures=["attention"]).criterion.settles
+        in repeat_question(question, external, measures=["attention"]).criterion.settles
     )

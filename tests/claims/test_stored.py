@@ -17,7 +17,7 @@ from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result
 from thermostats.claims.result import Verdict
 from thermostats.claims.rule import Above, AtLeast
 from thermostats.claims.stored import Stored, decode, encode
-from thermostats.plots.general import drawing, forest
+from thermostats.plots.general import draw_forest, prepare_drawing
 
 KEY = "ab" * 32
 WORDS = """# U01 Models of a lab grow
@@ -88,7 +88,7 @@ def claim(tmp_path: Path, made: list[str]) -> Claim:
         )
         mean = float(rows["gain"].mean())
         found = Result.of(rows, {"gain": Estimate(mean, mean - 0.1, mean + 0.1)}, table=table)
-        return Result(**{**vars(found), "draw": drawing(forest, table, label="what")})
+        return Result(**{**vars(found), "draw": prepare_drawing(draw_forest, table, label="what")})
 
     @claim.overall(["lab.a", "lab.b"])
     def whole(evidence: Evidence, _parts: object) -> Result:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from thermostats.claims import study as registry
-from thermostats.claims.study import Study, named, studies
+from thermostats.claims.study import Study, load_named, load_studies
 
 
 class Entry:
@@ -23,17 +23,17 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(
         registry, "entry_points", lambda group: [Entry()] if group == "thermostats.studies" else []
     )
-    studies.cache_clear()
+    load_studies.cache_clear()
     yield
-    studies.cache_clear()
+    load_studies.cache_clear()
 
 
 def test_the_packages_studies_are_found_by_listing_them() -> None:
-    assert {"delia2026", "nursery"} <= set(studies())
-    for study in studies().values():
-        assert all(callable(named(page).files) for page in study.pages.values())
+    assert {"delia2026", "nursery"} <= set(load_studies())
+    for study in load_studies().values():
+        assert all(callable(load_named(page).files) for page in study.pages.values())
 
 
 def test_a_study_of_another_distribution_is_found_by_its_entry_point(other: None) -> None:
-    assert [*studies()][-1] == "other"
-    assert named(studies()["other"].pages["other"]) is json
+    assert [*load_studies()][-1] == "other"
+    assert load_named(load_studies()["other"].pages["other"]) is json

@@ -16,11 +16,11 @@ from thermostats.claims import run
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.judge import again
+from thermostats.claims.judge import repeat_question
 from thermostats.claims.question import Question, Views
 from thermostats.claims.result import UNMEASURED
-from thermostats.claims.run import claim_of, needs
-from thermostats.claims.study import scripts
+from thermostats.claims.run import find_needs, load_claim
+from thermostats.claims.study import list_scripts
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import model_rows as model_rows_module
 from thermostats.tables import store
@@ -29,8 +29,8 @@ from thermostats.tables.model_rows import model_rows
 from thermostats.tables.schemas import NURSERY
 
 CLAIMS = {
-    name: claim_of(path)
-    for name, path in scripts(store.shipped("analyses")).items()
+    name: load_claim(path)
+    for name, path in list_scripts(store.find_shipped("analyses")).items()
     if name.startswith("C")
 }
 KEY = ["model_id", "revision"]
@@ -41,7 +41,7 @@ def asked(claim: Claim) -> list[Question]:
 
 
 def view(question: Question, data: Path | None, name: str) -> Finding:
-    return again(question, tables(data).named(name))
+    return repeat_question(question, tables(data).named(name))
 
 
 @cache
@@ -89,7 +89,7 @@ def test_sets_hold_what_they_say(five: Path) -> None:
     assert sources[PUBLISHED] <= files and sources[NURSERY] == {NURSERY}
     assert sources[MEASURED] == {"thermostats", "my hooks"}
     assert sources[EXTERNAL] == {
-        path.name for path in (store.shipped("data") / "external").iterdir() if path.is_dir()
+        path.name for path in (store.find_shipped("data") / "external").iterdir() if path.is_dir()
     }
     assert sources[POOLED] == sources[PUBLISHED] | sources[EXTERNAL] | sources[MEASURED]
 
@@ -174,9 +174,11 @@ def test_pooled_rows_are_one_a_model_and_agree_with_a_single_measurement() -> No
 
 def test_the_files_of_a_study_are_one_instrument(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[str] = set()
-    combine = model_rows_module.pooled
+    combine = model_rows_module.combine_measurements
     monkeypatch.setattr(
-        model_rows_module, "pooled", lambda rows: seen.update(rows["source"]) or combine(rows)
+        model_rows_module,
+        "combine_measurements",
+        lambda rows: seen.update(rows["source"]) or combine(rows),
     )
     model_rows(shipped_tables().named(POOLED))
     others = set(shipped_tables().named(EXTERNAL).table("runs")["source"])
@@ -196,7 +198,7 @@ def test_needs_name_models_and_the_line_that_brings_them_in(
     five: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "Evidence", lambda data: tables(data).fork())
-    found = needs(CLAIMS["C05"], five)
+    found = find_needs(CLAIMS["C05"], five)
     lacking = {one.model_id: one.lacks for one in found.models}
     assert lacking["EleutherAI/pythia-70m"] == ("weights",)
     assert lacking["openai-community/gpt2"] == ("weights", "gains")
@@ -208,9 +210,11 @@ def test_needs_name_models_and_the_line_that_brings_them_in(
     assert "google/gemma-3-270m" in again and again.endswith(
         f"--what weights,gains --set older=again --data {five}"
     )
-    assert "google/gemma-3-270m" not in {one.model_id for one in needs(CLAIMS["C01"], five).models}
+    assert "google/gemma-3-270m" not in {
+        one.model_id for one in find_needs(CLAIMS["C01"], five).models
+    }
     assert all(one.disk > 0 and one.memory > one.disk and one.seconds > 0 for one in found.models)
-    assert needs(CLAIMS["C07"]).sets == ()
+    assert find_needs(CLAIMS["C07"]).sets == ()
 
 
 def test_no_such_set_is_named() -> None:
@@ -233,7 +237,7 @@ def test_other_sets_are_all_but_the_one_that_a_finding_asks() -> None:
 def test_a_question_without_a_trial_has_no_views() -> None:
     question = Question("T01.x", "x", None, lambda _: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(DataError, match="one set of evidence"):
-        again(question, shipped_tables().named(MEASURED))
+        repeat_question(question, shipped_tables().named(MEASURED))
 
 
 @pytest.fixture(scope="module")
@@ -264,7 +268,9 @@ def own_nursery(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, frame in kept.items():
         own = frame.assign(run_id=frame["run_id"].map(new)) if "run_id" in frame else frame
         thermostats.join(
-            own[[label for label in store.dtypes(name) if label in own]], table=name, data=folder
+            own[[label for label in store.list_dtypes(name) if label in own]],
+            table=name,
+            data=folder,
         )
     return folder
 
@@ -299,13 +305,13 @@ def test_the_nursery_as_own_rows_gets_a_verdict_or_a_need_from_every_claim(
 def test_seeds_are_the_ceiling_of_shares_of_variance() -> None:
     question = next(q for q in asked(CLAIMS["C04"]) if q.id == "C04.size.penultimate_gain")
     evidence = shipped_tables().named(POOLED)
-    assert not again(question, evidence).notes
+    assert not repeat_question(question, evidence).notes
     features = evidence._joined("features")
     repeats = features["model_id"] == "EleutherAI/pythia-1b"
     evidence._loaded["features"] = features.assign(
         seed_of=np.where(repeats, "EleutherAI/pythia-1.4b", "")
     )
     evidence._digests.clear()
-    (note,) = again(question, evidence).notes
+    (note,) = repeat_question(question, evidence).notes
     assert "seeds alone change the penultimate gain" in note and "of its log variance" in note
     assert "EleutherAI/pythia-1b" not in set(model_rows(evidence)["model_id"])

@@ -24,12 +24,12 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     pd.DataFrame(rows).reindex(columns=list(calibration.ORDER)).to_csv(
         tmp_path / "worlds.csv", index=False
     )
-    monkeypatch.setattr(calibration, "shipped", lambda _: tmp_path)
+    monkeypatch.setattr(calibration, "find_shipped", lambda _: tmp_path)
     monkeypatch.setattr(worlds, "TABLE", tmp_path / "worlds.csv")
     monkeypatch.setattr(worlds, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
-    calibration.table.cache_clear()
+    calibration.read_table.cache_clear()
     yield tmp_path
-    calibration.table.cache_clear()
+    calibration.read_table.cache_clear()
 
 
 def row(rule: str, n: int, digest: str) -> dict[str, Any]:
@@ -46,8 +46,8 @@ def row(rule: str, n: int, digest: str) -> dict[str, Any]:
 
 
 def table() -> pd.DataFrame:
-    calibration.table.cache_clear()
-    return calibration.table()
+    calibration.read_table.cache_clear()
+    return calibration.read_table()
 
 
 def test_rules_that_are_through_stay_and_are_not_done_again(
@@ -96,6 +96,6 @@ def test_tipping_points_are_asked_for_the_levels_of_every_finding_of_a_rule() ->
     question, rows = worlds.designs(CLAIM)[design := (f"{CLAIM}.variance", 275)]
     levels = worlds.asked(CLAIM, design)
     assert all(
-        level in levels[side] for side, level in worlds.levels_of_rows(question, rows).items()
+        level in levels[side] for side, level in worlds.measure_levels(question, rows).items()
     )
     assert max(map(len, levels.values())) > 1

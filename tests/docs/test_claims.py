@@ -13,9 +13,9 @@ from page_blocks import PAGES, ROOT, blocks, loaded
 from surface import commands
 
 from thermostats.claims.evidence import ROWS
-from thermostats.claims.run import claim_of
-from thermostats.claims.study import scripts, studies
-from thermostats.tables.folders import shipped
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts, load_studies
+from thermostats.tables.folders import find_shipped
 from thermostats.tables.schemas import GAINS
 
 COMMAND = re.compile(r"(?<![\w.])thermostats((?: [^\s`|>$()\\]+)+)")
@@ -198,14 +198,14 @@ def test_files_that_pages_for_contributors_name_are_there() -> None:
 
 def test_contributing_says_whose_every_letter_is() -> None:
     part = NAMES["CONTRIBUTING.md"].split("**A claim.**")[1].split("\n\n")[0]
-    for study in studies().values():
+    for study in load_studies().values():
         if study.letter:
             home = next(home for home in (study.name, "further.py") if f"studies/{home}" in part)
             assert re.search(rf"\b{study.letter}\b[^;:()]*\(`[\w/]*{re.escape(home)}", part), (
                 study.letter
             )
-    assert {name[0] for name in scripts(shipped("analyses"))} == {
-        s.letter for s in studies().values() if s.letter
+    assert {name[0] for name in list_scripts(find_shipped("analyses"))} == {
+        s.letter for s in load_studies().values() if s.letter
     }
 
 
@@ -215,7 +215,7 @@ def test_the_claim_in_contributing_has_all_that_its_steps_ask_for(tmp_path: Path
             (tmp_path / PurePosixPath(block.note.removeprefix("file: ")).name).write_text(
                 block.code, encoding="utf-8"
             )
-    claim = claim_of(next(tmp_path.glob("*.py")))
+    claim = load_claim(next(tmp_path.glob("*.py")))
     (question,) = claim.questions
     assert (
         claim.basis.rows in ROWS

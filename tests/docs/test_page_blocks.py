@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from page_blocks import PAGES, ROOT, RUN, blocks, run
 
-from thermostats.tables.folders import shipped_models
+from thermostats.tables.folders import list_shipped_models
 
 FOUND = {str(page.relative_to(ROOT)): blocks(page.read_text(encoding="utf-8")) for page in PAGES}
 RUNNING = [name for name, found in FOUND.items() if any(block.language in RUN for block in found)]
@@ -55,7 +55,7 @@ def _lay(name: str, folder: Path) -> None:
     if "thermostats measure" in code or lacks_model:
         pytest.importorskip("torch")
     if lacks_model:
-        [model] = [path for path in shipped_models() if path.name == "r07-5"]
+        [model] = [path for path in list_shipped_models() if path.name == "r07-5"]
         shutil.copytree(model, folder / "my-model")
     if "my-report" in code and "thermostats report" not in code:
         (folder / "my-report").symlink_to(ROOT / "reports", target_is_directory=True)

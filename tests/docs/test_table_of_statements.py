@@ -6,9 +6,9 @@ import re
 import pytest
 from page_blocks import ROOT
 
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 
 PAGE = ROOT / "docs" / "explanation" / "statements.md"
 SOURCES = ROOT.parent / "shared" / "paper"
@@ -25,7 +25,7 @@ SAME = 7
 
 def test_every_place_that_is_named_exists() -> None:
     claims, rows = (
-        set(scripts(shipped("analyses"))),
+        set(list_scripts(find_shipped("analyses"))),
         set(store.load("inconsistencies")["inconsistency_id"]),
     )
     missing = []
@@ -50,7 +50,7 @@ def test_all_documents_and_all_claims_of_the_study_are_in_it() -> None:
     assert all(numbers) and {match[1] for match in numbers if match} == set("01234")
     assert len(ROWS) == len({row[1] for row in ROWS}) > 50
     named = {place for _, place in PLACES}
-    of_study = {name for name in scripts(shipped("analyses")) if name.startswith("C")}
+    of_study = {name for name in list_scripts(find_shipped("analyses")) if name.startswith("C")}
     assert of_study - named == set()
 
 

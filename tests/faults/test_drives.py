@@ -18,9 +18,9 @@ from start_states import files_of, make_news
 
 from thermostats.errors import DataError
 from thermostats.tables import store
-from thermostats.tables.folders import SCHEMA, own_files
+from thermostats.tables.folders import SCHEMA, list_own_files
 from thermostats.tables.join import join
-from thermostats.tables.schemas import TABLES, absent, key
+from thermostats.tables.schemas import TABLES, list_key_columns, list_optional
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_drive_that_vanishes_is_said_and_every_file_is_whole(
 
 
 def test_a_file_that_vanishes_while_tables_are_read_is_named(data: Path) -> None:
-    runs = own_files("runs", data)[0]
+    runs = list_own_files("runs", data)[0]
     runs.unlink()
     runs.symlink_to(data / "nowhere.csv")
     refused(lambda: store.check(data), runs.name)
@@ -135,7 +135,7 @@ def test_a_clock_set_back_leaves_a_report_fresh(tmp_path: Path) -> None:
 
 
 def test_rows_of_the_same_run_twice_in_two_files_are_refused(data: Path) -> None:
-    path = own_files("layers", data)[0]
+    path = list_own_files("layers", data)[0]
     shutil.copy(path, path.with_name("copy.csv"))
     refused(lambda: store.check(data), "twice")
 
@@ -152,8 +152,12 @@ def test_a_changed_schema_has_another_number() -> None:
     """
     columns = {
         name: [
-            key(name),
-            [[x, column.dtype] for x, column in schema.columns.items() if x not in absent(name)],
+            list_key_columns(name),
+            [
+                [x, column.dtype]
+                for x, column in schema.columns.items()
+                if x not in list_optional(name)
+            ],
         ]
         for name, schema in TABLES.items()
     }

@@ -19,7 +19,7 @@ from conftest import layer, make_store, model, run, table
 from start_states import files_of, make_news
 
 from thermostats.tables import store
-from thermostats.tables.folders import MARK, layers, writable_folder
+from thermostats.tables.folders import MARK, list_layers, prepare_folder
 from thermostats.tables.join import forget, join
 from thermostats.tables.store import CACHE_VARIABLE
 
@@ -137,11 +137,11 @@ def test_writers_at_once_one_of_them_killed_leave_every_row_once(tmp_path: Path)
 
 
 def _begin(folder: Path) -> str:
-    return writable_folder(folder).name
+    return prepare_folder(folder).name
 
 
 def test_writers_that_begin_one_store_at_once_all_find_it_whole(tmp_path: Path) -> None:
     with get_context("fork").Pool(8) as pool:
         assert set(pool.map(_begin, [tmp_path / "mine"] * 24)) == {"mine"}
     assert [path.name for path in (tmp_path / "mine").iterdir()] == [MARK]
-    assert layers(tmp_path / "mine")[1] == tmp_path / "mine"
+    assert list_layers(tmp_path / "mine")[1] == tmp_path / "mine"

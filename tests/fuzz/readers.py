@@ -15,14 +15,14 @@ from conftest import SHA, layer, model, run, table
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement import checkpoint, prompts, spectra
-from thermostats.measurement.model_row import model_row, stored_dtype
-from thermostats.measurement.spec import specs
+from thermostats.measurement.model_row import build_model_row, find_stored_dtype
+from thermostats.measurement.spec import collect_specs
 from thermostats.reporting import build, state
 from thermostats.reporting.claim_page import read_entry
 from thermostats.tables import incoming, runs, store
 from thermostats.tables.column_map import load_map
-from thermostats.tables.join import as_tables
-from thermostats.tables.validation import typed
+from thermostats.tables.join import split_tables
+from thermostats.tables.validation import convert_rows
 
 SIZES = {"n_layer": 1, "n_head": 2, "n_embd": 4, "n_inner": 8, "vocab_size": 5, "n_positions": 6}
 CONFIG = {"model_type": "gpt2", **SIZES, "tie_word_embeddings": True}
@@ -72,22 +72,22 @@ def read_weights(path: Path) -> None:
 
 def read_model(path: Path) -> None:
     """What `measure --what weights` reads of a model's folder."""
-    model_row(path.parent, model_id="a/b", revision="main", models=table("models"))
-    stored_dtype(checkpoint.open_checkpoint(path.parent))
-    spectra.weights(path.parent)
+    build_model_row(path.parent, model_id="a/b", revision="main", models=table("models"))
+    find_stored_dtype(checkpoint.open_checkpoint(path.parent))
+    spectra.measure_weights(path.parent)
 
 
 def read_rows(path: Path) -> None:
     """What `join` does with a file before it looks at the store."""
-    for name, rows in as_tables(incoming.read(path), None, None, str(path), dict, pd.DataFrame):
-        store.to_csv(typed(rows, name, str(path)), name)
+    for name, rows in split_tables(incoming.read(path), None, None, str(path), dict, pd.DataFrame):
+        store.encode_csv(convert_rows(rows, name, str(path)), name)
 
 
 def read_stored(name: str, path: Path) -> None:
     """What every verb does with a file of the store; what is accepted is written as it was read."""
     frame = store.validate(store.read_typed(path, name), name, path)
     again = path.with_name("again.csv")
-    again.write_bytes(store.to_csv(frame, name))
+    again.write_bytes(store.encode_csv(frame, name))
     pd.testing.assert_frame_equal(store.validate(store.read_typed(again, name), name), frame)
     again.unlink()
 
@@ -121,7 +121,7 @@ def readers() -> dict[str, Reader]:
         "prompts": table("prompts", prompt),
     }
     stored = {
-        name: store.to_csv(frame, name) for name, frame in {"layers": layers, **tables}.items()
+        name: store.encode_csv(frame, name) for name, frame in {"layers": layers, **tables}.items()
     }
     rows = json.dumps(layers.astype(object).to_dict("records"), default=str)
     lines = "\n".join(map(json.dumps, json.loads(rows)))
@@ -177,7 +177,12 @@ def readers() -> dict[str, Reader]:
             prompts.read_prompts,
         ),
         *(
-            Reader(f"specs as {form}", f"s.{ending}", (text,), lambda path: specs([str(path)], {}))
+            Reader(
+                f"specs as {form}",
+                f"s.{ending}",
+                (text,),
+                lambda path: collect_specs([str(path)], {}),
+            )
             for form, ending, text in (
                 ("TOML", "toml", b'[[spec]]\nmodel = "a/b"\nrevision = ["x", "y"]\n'),
                 ("CSV", "csv", b"model,revision,token_budget\na/b,main,9\n"),

@@ -24,8 +24,8 @@ from typing import Any
 
 from thermostats.claims.finding import Finding, FittedModel
 from thermostats.claims.run import Run, run_all
-from thermostats.claims.study import scripts
-from thermostats.formatting import comparison
+from thermostats.claims.study import list_scripts
+from thermostats.formatting import compare_figures
 from thermostats.settings import DRAW_VARIABLE
 from thermostats.tables import store
 
@@ -169,7 +169,7 @@ def refrozen(run: Run, frozen: Mapping[str, Any]) -> dict[str, Any]:
 def agreement(frozen: Mapping[str, Any]) -> dict[str, str]:
     """Published figures of a finding: whether the recomputed one agrees, in words; empty of one
     without any."""
-    rows = comparison(frozen.get("published", {}), frozen.get("reproduced", {}))
+    rows = compare_figures(frozen.get("published", {}), frozen.get("reproduced", {}))
     return {row.name: AGREES[row.agrees] for row in rows if row.published}
 
 
@@ -219,14 +219,14 @@ def main() -> int:
     asked = parser.parse_args()
     frozen = json.loads((HERE / "findings.json").read_text(encoding="utf-8"))
     allowed = json.loads((HERE / "changes.json").read_text(encoding="utf-8"))
-    found = scripts(store.shipped("analyses"))
+    found = list_scripts(store.find_shipped("analyses"))
     jobs = {
         claim: path for claim, path in found.items() if not asked.claims or claim in asked.claims
     }
     bad = 0
     if asked.draw or asked.freeze:
         os.environ[DRAW_VARIABLE] = "1"
-    for claim, run in run_all(jobs, store.data_folder(), asked.processes):
+    for claim, run in run_all(jobs, store.find_data_folder(), asked.processes):
         if asked.freeze:
             frozen = refrozen(run, frozen)
             continue

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from golden import HERE, agreement, as_frozen, compared, refrozen
 
-from thermostats.claims.finding import from_columns
-from thermostats.claims.run import Run, claim_of, run_one
+from thermostats.claims.finding import read_finding
+from thermostats.claims.run import Run, load_claim, run_one
 from thermostats.claims.stored import Made
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 from thermostats.tables import store
 
-SCRIPTS = scripts(store.shipped("analyses"))
+SCRIPTS = list_scripts(store.find_shipped("analyses"))
 QUICK, BY_FITS = ("C06",), ("C07", "C09")
 """A claim without a fit; another, and claims of whose estimates some are of a fit."""
 
@@ -31,7 +31,7 @@ def test_findings_are_the_frozen_ones(claim: str, monkeypatch: pytest.MonkeyPatc
     frozen, allowed = (
         json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes")
     )
-    run = run_one(SCRIPTS[claim], store.data_folder())
+    run = run_one(SCRIPTS[claim], store.find_data_folder())
     assert compared(run, frozen, allowed, 1e-9) == []
     said = " ".join(finding.plain for finding in run.findings).replace(",", " ").replace("[", " ")
     assert not {"nan", "None", "inf"} & set(said.split())
@@ -68,10 +68,10 @@ def test_freezing_says_which_verdicts_and_agreements_changed(
 ) -> None:
     published = {"r": 0.81, "n": 20.0, "slope": 1.0}
     figures = {"published": published, "reproduced": {"r": 0.8099, "n": 19.0}}
-    finding = from_columns(
+    finding = read_finding(
         {"id": "C07.cost", "estimand": "cost", "plain": "So.", "verdict": "supported", **figures}
     )
-    run = Run(claim_of(SCRIPTS["C07"]), (Made(finding, b"", (), {}),))
+    run = Run(load_claim(SCRIPTS["C07"]), (Made(finding, b"", (), {}),))
     other = {"C06.late": {"verdict": "supported"}}
     before = as_frozen(finding) | {"verdict": "inconclusive", "reproduced": {"r": 0.9, "n": 20.0}}
     assert refrozen(run, other | {"C07.cost": before}) == other | {"C07.cost": as_frozen(finding)}

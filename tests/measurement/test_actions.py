@@ -22,12 +22,12 @@ import thermostats
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
 from thermostats.measurement.actions import Action, change_model, parse_actions
-from thermostats.measurement.forward import input_of, tensor_of
+from thermostats.measurement.forward import extract_input, extract_tensor
 from thermostats.measurement.prices import measure_matrices, read_texts
 from thermostats.measurement.sampled_texts import pad_texts
 from thermostats.measurement.stream_logs import read_stream
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 
 ROWS = [[1, 5, 9, 11, 3], [1, 7, 2], [1, 4, 4, 8, 30, 21, 17]]
 FEW: dict[str, Any] = {"held_out": 4, "tokens": 10}
@@ -88,13 +88,15 @@ def test_a_block_that_is_left_out_hands_on_what_it_reads(family: str) -> None:
     states: list[Any] = []
     block = base.blocks[1]
     handle = block.register_forward_hook(
-        lambda _module, args, kwargs, out: states.append((input_of(args, kwargs), tensor_of(out))),
+        lambda _module, args, kwargs, out: states.append(
+            (extract_input(args, kwargs), extract_tensor(out))
+        ),
         with_kwargs=True,
     )
     halved = change_model(base, [Action("block", (2,), 0.5)])
     seen: list[Any] = []
     halved.blocks[2].register_forward_pre_hook(
-        lambda _module, args, kwargs: seen.append(input_of(args, kwargs)), with_kwargs=True
+        lambda _module, args, kwargs: seen.append(extract_input(args, kwargs)), with_kwargs=True
     )
     with torch.no_grad():
         read_stream(base, texts)
@@ -207,7 +209,7 @@ def test_the_commands_print_rows_and_json(folder: Path, tmp_path: Path) -> None:
 
 
 def test_on_a_packaged_layer_norm_model_the_side_of_one_is_free() -> None:
-    path = shipped("data") / "nursery" / "models" / "r07-5"
+    path = find_shipped("data") / "nursery" / "models" / "r07-5"
     if not path.is_dir():
         pytest.skip("trained models are in the repository alone")
     rows = thermostats.do(

@@ -19,7 +19,7 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement import attention, sheaf
 from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.checkpoint import split
-from thermostats.measurement.forward import Decoder, in_turn, input_of, submodule
+from thermostats.measurement.forward import Decoder, extract_input, find_submodule, track_layers
 from thermostats.tables.store import validate
 
 EAGER_IS_WRONG = "falcon_multi_head_sequential"
@@ -38,20 +38,20 @@ def seen_by(decoder: Decoder, prompt: Any, layer: int) -> tuple[Any, Any, Any]:
     def keep(name: str) -> Any:
         def hook(_module: Any, args: Any, kwargs: Any) -> None:
             if now() == layer:
-                seen[name] = matrix(input_of(args, kwargs))
+                seen[name] = matrix(extract_input(args, kwargs))
 
         return hook
 
     handles = [
-        submodule(decoder.blocks[layer], path, decoder.entry).register_forward_pre_hook(
+        find_submodule(decoder.blocks[layer], path, decoder.entry).register_forward_pre_hook(
             keep(path), with_kwargs=True
         )
         for path in (decoder.entry.value, decoder.entry.output)
     ]
-    collected = attention.collecting(
+    collected = attention.collect_attention(
         decoder, lambda at, A: seen.update({at: A[0].double().numpy()})
     )
-    with in_turn(decoder.blocks) as now, collected, torch.inference_mode():
+    with track_layers(decoder.blocks) as now, collected, torch.inference_mode():
         decoder.base(**tiny.arguments(prompt))
     for handle in handles:
         handle.remove()
@@ -72,7 +72,7 @@ def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
     A, x, received = seen_by(decoder, tiny.inputs(decoder, 7)[0], layer)
     block = decoder.blocks[layer]
     value, output = (
-        submodule(block, path, decoder.entry).weight.detach().double().numpy()
+        find_submodule(block, path, decoder.entry).weight.detach().double().numpy()
         for path in (decoder.entry.value, decoder.entry.output)
     )
     parts = split(decoder.entry, decoder.config, value, output)
@@ -97,8 +97,8 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
     for prompt in prompts:
         for layer in range(len(decoder.blocks)):
             A, _, _ = seen_by(decoder, prompt, layer)
-            values = attention.layer_values(decoder, layer)
-            rows += sheaf.layer_rows(
+            values = attention.measure_layer_values(decoder, layer)
+            rows += sheaf.build_attention_rows(
                 A,
                 values.exact,
                 layer=layer + 1,
@@ -106,9 +106,10 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
                 published=values.published,
             )
     norms = [
-        attention.layer_values(decoder, layer).spectral_norm for layer in range(len(decoder.blocks))
+        attention.measure_layer_values(decoder, layer).spectral_norm
+        for layer in range(len(decoder.blocks))
     ]
-    rows += [sheaf.proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
+    rows += [sheaf.build_proxy_row(layer, norm) for layer, norm in enumerate(norms, 1)]
     plain = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
     assert table["missing"].equals(plain["missing"])
     np.testing.assert_allclose(
@@ -143,14 +144,14 @@ def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_retu
     for layer, block in enumerate(decoder.blocks):
         A = returned[layer][0].double().numpy()
         value, output = (
-            submodule(block, path, decoder.entry).weight.detach().double().numpy()
+            find_submodule(block, path, decoder.entry).weight.detach().double().numpy()
             for path in (decoder.entry.value, decoder.entry.output)
         )
         parts = split(decoder.entry, decoder.config, value, output)
         for h in range(len(A)):
             rows = A[h] / A[h].sum(axis=1, keepdims=True)
             eigenvalues = np.linalg.eigvalsh(
-                sheaf.dense_operator(A[h : h + 1], parts.head(h)[0][None])
+                sheaf.build_dense_operator(A[h : h + 1], parts.head(h)[0][None])
             )
             expected = {
                 "trace": eigenvalues.sum(),
@@ -169,7 +170,7 @@ def test_one_layer_of_weights_is_reduced_before_the_next_is_computed() -> None:
     for layer, block in enumerate(decoder.blocks):
         block.register_forward_pre_hook(lambda *_args, at=layer: order.append(("enter", at)))
     with (
-        attention.collecting(decoder, lambda at, _A: order.append(("reduced", at))),
+        attention.collect_attention(decoder, lambda at, _A: order.append(("reduced", at))),
         torch.inference_mode(),
     ):
         decoder.base(input_ids=torch.tensor([[3, 4, 5]]))

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from thermostats.errors import UsageError
-from thermostats.measurement.batching import TokenisedPrompt, batches, check_prompts, packs
+from thermostats.measurement.batching import (
+    TokenisedPrompt,
+    check_prompts,
+    plan_batches,
+    plan_packs,
+)
 
 
 def cost(lengths: list[int], parts: list[list[int]], overhead: int) -> int:
@@ -21,7 +26,7 @@ def cost(lengths: list[int], parts: list[list[int]], overhead: int) -> int:
 def test_no_partition_of_the_sorted_prompts_within_the_budget_is_cheaper(
     lengths: list[int], budget: int, overhead: int
 ) -> None:
-    split = batches(lengths, budget=budget, overhead=overhead)
+    split = plan_batches(lengths, budget=budget, overhead=overhead)
     assert sorted(i for part in split for i in part) == list(range(len(lengths)))
     assert all(
         len(part) == 1 or len(part) * max(lengths[i] for i in part) <= budget for part in split
@@ -39,7 +44,7 @@ def test_no_partition_of_the_sorted_prompts_within_the_budget_is_cheaper(
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=30), st.integers(1, 60))
 @settings(deadline=None, max_examples=60)
 def test_packs_hold_every_prompt_once_within_the_budget(lengths: list[int], budget: int) -> None:
-    packed = packs(lengths, budget=budget)
+    packed = plan_packs(lengths, budget=budget)
     assert sorted(i for pack in packed for i in pack) == list(range(len(lengths)))
     sizes = [sum(lengths[i] for i in pack) for pack in packed]
     assert all(len(pack) == 1 or size <= budget for pack, size in zip(packed, sizes, strict=True))

@@ -21,14 +21,14 @@ from packaging.version import Version
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import ARCHITECTURES, LIKE_TOWERS, STACKS, TEXT_TOWERS
-from thermostats.measurement.forward import decoder
+from thermostats.measurement.forward import build_decoder
 from thermostats.measurement.lookup import UNSUPPORTED, lookup
 from thermostats.measurement.model_class import (
     Architecture,
     UnknownArchitectureError,
     UnsupportedArchitectureError,
 )
-from thermostats.measurement.proof import conformance
+from thermostats.measurement.proof import check_conformance
 
 modeling_auto = importlib.import_module("transformers.models.auto.modeling_auto")
 
@@ -190,7 +190,7 @@ def built(name: str, *, tiny_one: bool) -> Any:
 def fits(entry: Architecture, model: torch.nn.Module) -> bool:
     """Whether an entry made for another class has this model's modules, and its arithmetic."""
     try:
-        return conformance(decoder(model, entry)).passed
+        return check_conformance(build_decoder(model, entry)).passed
     except (
         ThermostatsError,
         RuntimeError,

@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.measurement.compare import effective_rank
+from thermostats.measurement.compare import measure_effective_rank
 
 CHANGED = "transformer.h.1.mlp.c_fc.weight"
 
@@ -124,8 +124,8 @@ def test_the_command_prints_what_changed(
 
 def test_effective_rank_of_changes_that_are_known() -> None:
     q, _ = np.linalg.qr(np.random.default_rng(2).standard_normal((9, 9)))
-    assert effective_rank(q[:, :4]) == pytest.approx(4)  # four singular values of 1
-    assert effective_rank(np.outer(q[0], q[1, :5])) == pytest.approx(1)
-    assert effective_rank(1e-200 * q) == pytest.approx(9) and math.isnan(
-        effective_rank(np.zeros((3, 2)))
+    assert measure_effective_rank(q[:, :4]) == pytest.approx(4)  # four singular values of 1
+    assert measure_effective_rank(np.outer(q[0], q[1, :5])) == pytest.approx(1)
+    assert measure_effective_rank(1e-200 * q) == pytest.approx(9) and math.isnan(
+        measure_effective_rank(np.zeros((3, 2)))
     )

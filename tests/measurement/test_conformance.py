@@ -20,21 +20,21 @@ import torch
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.architectures import ARCHITECTURES
-from thermostats.measurement.checkpoint import split, stored_rows, value_rows
+from thermostats.measurement.checkpoint import count_stored_rows, index_value_rows, split
 from thermostats.measurement.forward import (
     Decoder,
-    as_measured,
-    attends,
-    input_of,
-    mixing,
-    submodule,
-    tensor_of,
+    extract_input,
+    extract_tensor,
+    find_mixer,
+    find_submodule,
+    has_attention,
+    prepare_model,
 )
 from thermostats.measurement.gains import OF_READING, measure_gains
-from thermostats.measurement.lookup import lookup, of_layer
-from thermostats.measurement.proof import PROOF, TOLERANCES, conformance
+from thermostats.measurement.lookup import lookup, select_layer_config
+from thermostats.measurement.proof import PROOF, TOLERANCES, check_conformance
 from thermostats.measurement.readings import POST_NORM
-from thermostats.measurement.spectra import weights
+from thermostats.measurement.spectra import measure_weights
 
 LENGTHS = (2, 9, 6, 5)
 NO_MLP = (
@@ -57,11 +57,13 @@ def run_plainly(decoder: Decoder, prompt: Any) -> dict[str, list[torch.Tensor]]:
     def keep(module: torch.nn.Module, name: str) -> None:
         def before(_m: object, args: tuple, kwargs: dict) -> None:
             seen[f"{name} in"].append(
-                input_of(args, kwargs).detach().clone().double().flatten(0, -2)
+                extract_input(args, kwargs).detach().clone().double().flatten(0, -2)
             )
 
         def after(_m: object, _args: tuple, output: object) -> None:
-            seen[f"{name} out"].append(tensor_of(output).detach().clone().double().flatten(0, -2))
+            seen[f"{name} out"].append(
+                extract_tensor(output).detach().clone().double().flatten(0, -2)
+            )
 
         handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
         handles.append(module.register_forward_hook(after))
@@ -70,11 +72,11 @@ def run_plainly(decoder: Decoder, prompt: Any) -> dict[str, list[torch.Tensor]]:
     paths = {entry.attention_norm, entry.attention_out, entry.attention_write}
     paths |= {entry.mlp, entry.mlp_norm, entry.mlp_out, entry.mlp_write, *entry.norm_after}
     for block in dict.fromkeys(decoder.blocks):
-        for path in {*paths, entry.output if attends(block, entry) else ""} - {""}:
-            keep(submodule(block, path, entry), path)
-        keep(submodule(block, mixing(block, entry), entry), "mixer")
+        for path in {*paths, entry.output if has_attention(block, entry) else ""} - {""}:
+            keep(find_submodule(block, path, entry), path)
+        keep(find_submodule(block, find_mixer(block, entry), entry), "mixer")
         keep(block, "block")
-    with as_measured(decoder.model):
+    with prepare_model(decoder.model):
         seen["last hidden"].append(
             decoder.base(**tiny.arguments(prompt)).last_hidden_state[0].double()
         )
@@ -93,7 +95,7 @@ def test_every_entry_has_a_tiny_model_and_is_found_for_it(decoder: Decoder) -> N
 
 
 def test_value_and_output_matrices_are_what_the_model_multiplies_by(decoder: Decoder) -> None:
-    differences = conformance(decoder)
+    differences = check_conformance(decoder)
     assert max(getattr(differences, name) for name in PROOF) < 1e-5
 
 
@@ -110,13 +112,15 @@ def test_no_other_layout_passes(decoder: Decoder) -> None:
     place = next(
         layer
         for layer in range(len(decoder.blocks))
-        if layer and attends(decoder.blocks[layer], entry)
+        if layer and has_attention(decoder.blocks[layer], entry)
     )
-    same = value_rows(entry, config).tolist()
+    same = index_value_rows(entry, config).tolist()
     for other in others:
-        rows = value_rows(other, config)
-        if rows.tolist() != same and stored_rows(other, config) == stored_rows(entry, config):
-            differences = conformance(replace(decoder, entry=other), layers=[place])
+        rows = index_value_rows(other, config)
+        if rows.tolist() != same and count_stored_rows(other, config) == count_stored_rows(
+            entry, config
+        ):
+            differences = check_conformance(replace(decoder, entry=other), layers=[place])
             assert differences.value > 0.1, (other.layout, other.n_kv_heads)
 
 
@@ -170,7 +174,7 @@ def test_subblocks_read_what_their_norms_leave(decoder: Decoder) -> None:
     for layer, block in enumerate(decoder.blocks):
         x = seen["block in"][layer]
         norm = (
-            submodule(block, entry.attention_norm, entry)
+            find_submodule(block, entry.attention_norm, entry)
             if entry.attention_norm
             else torch.nn.Identity()
         )
@@ -179,15 +183,17 @@ def test_subblocks_read_what_their_norms_leave(decoder: Decoder) -> None:
             read, normed = (each.sort(dim=0).values for each in (read, normed))
         torch.testing.assert_close(normed, read, rtol=1e-5, atol=1e-5)
         middle = x if entry.parallel else x + attention[layer]
-        norm = submodule(block, entry.mlp_norm, entry) if entry.mlp_norm else torch.nn.Identity()
+        norm = (
+            find_submodule(block, entry.mlp_norm, entry) if entry.mlp_norm else torch.nn.Identity()
+        )
         if not entry.depths and entry.mlp:
             into = seen[f"{entry.mlp} in"][layer]
             torch.testing.assert_close(norm(middle.float()).double(), into, rtol=1e-5, atol=1e-5)
-        if not attends(block, entry):
+        if not has_attention(block, entry):
             continue
         # the attention's output is W_O (+ bias) on what stands before the output projection
-        projection = submodule(block, entry.output, entry)
-        place = sum(attends(before, entry) for before in decoder.blocks[:layer])
+        projection = find_submodule(block, entry.output, entry)
+        place = sum(has_attention(before, entry) for before in decoder.blocks[:layer])
         out = projection(seen[f"{entry.output} in"][place].float()).double()
         written = seen[f"{entry.attention_out or 'mixer'} out"][layer]
         torch.testing.assert_close(out, written, rtol=1e-5, atol=1e-5)
@@ -306,7 +312,7 @@ def subtracts_mean(decoder: Decoder, layer: int, x: torch.Tensor) -> bool:
     """Whether a norm of a block leaves the same of x and of x + 1."""
     entry = decoder.entry
     path = next(filter(None, (entry.mlp_norm, entry.attention_norm, entry.attention_write)))
-    norm = submodule(decoder.blocks[layer], path, entry)
+    norm = find_submodule(decoder.blocks[layer], path, entry)
     return bool(torch.allclose(norm(x.float()), norm(x.float() + 1), atol=1e-4))
 
 
@@ -330,7 +336,7 @@ def test_outputs_are_those_of_the_whole_model(decoder: Decoder) -> None:
     assert measured.outputs is not None
     rows = measured.outputs.set_index("prompt_id")
     for prompt in prompts:
-        with as_measured(decoder.model):
+        with prepare_model(decoder.model):
             logits = (
                 decoder.model(input_ids=torch.tensor([prompt.token_ids])).logits[0, -1].double()
             )
@@ -352,23 +358,25 @@ def test_a_saved_model_gives_the_spectra_of_its_modules(decoder: Decoder, tmp_pa
     memory."""
     model, entry = decoder.model, decoder.entry
     model.save_pretrained(tmp_path)  # type: ignore[operator]
-    spectral = weights(tmp_path).set_index(["layer", "matrix", "head"])["spectral_norm"]
+    spectral = measure_weights(tmp_path).set_index(["layer", "matrix", "head"])["spectral_norm"]
     exact = {}
     attending = [
-        (layer, b) for layer, b in enumerate(dict.fromkeys(decoder.blocks), 1) if attends(b, entry)
+        (layer, b)
+        for layer, b in enumerate(dict.fromkeys(decoder.blocks), 1)
+        if has_attention(b, entry)
     ]
     for layer, block in attending:
         value, output = (
-            submodule(block, path, entry).weight.detach().double().numpy()
+            find_submodule(block, path, entry).weight.detach().double().numpy()
             for path in (entry.value, entry.output)
         )
-        parts = split(entry, of_layer(entry, decoder.config, layer - 1), value, output)
+        parts = split(entry, select_layer_config(entry, decoder.config, layer - 1), value, output)
         exact |= {(layer, "W_V", ""): parts.w_v, (layer, "W_O", ""): parts.w_o}
         heads = (parts.head(h) for h in range(len(parts.kv_head)))
         exact |= {(layer, "OV", str(h)): W_O @ W_V for h, (W_V, W_O) in enumerate(heads, 1)}
     if entry.reads == "text":
         exact[0, "embedding", ""] = (
-            submodule(decoder.base, entry.embedding, entry).weight.detach().double().numpy()
+            find_submodule(decoder.base, entry.embedding, entry).weight.detach().double().numpy()
         )
     if entry.has_head:
         exact[0, "unembedding", ""] = model.get_output_embeddings().weight.detach().double().numpy()
@@ -385,7 +393,7 @@ def test_in_half_precision_gains_and_subblocks_are_those_of_a_plain_loop(
 ) -> None:
     """To the tolerance of the precision: batches round in other places than single prompts."""
     decoder = tiny.places(tiny.build(name).to(dtype))
-    proof = conformance(decoder)
+    proof = check_conformance(decoder)
     assert proof.passed, str(proof)
     prompts = tiny.inputs(decoder, *LENGTHS)
     if decoder.entry.reads == "image":

@@ -15,7 +15,7 @@ pytest.importorskip("huggingface_hub")
 from thermostats.errors import ThermostatsError, TransientError, UsageError
 from thermostats.measurement import execute, hub
 from thermostats.measurement.engines import Inline, Job
-from thermostats.measurement.execute import Downloads, _measured
+from thermostats.measurement.execute import Downloads, _measure_jobs
 from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec
 
 SIZE = 1000
@@ -52,8 +52,8 @@ def net(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     def not_here(*_: object, **__: object) -> None:
         raise ThermostatsError("not in the cache")
 
-    monkeypatch.setattr(execute, "folder_of", fetch)
-    monkeypatch.setattr(hub, "model_folder", not_here)
+    monkeypatch.setattr(execute, "fetch_folder", fetch)
+    monkeypatch.setattr(hub, "fetch_model_folder", not_here)
 
     def download_bytes(model: str, revision: str) -> int:
         return SIZE * (9 if model == "lab/huge" else 1)
@@ -132,14 +132,14 @@ def test_two_commands_do_not_share_a_budget(tmp_path: Path, net: list[str]) -> N
 def test_the_next_models_come_while_one_is_measured(
     tmp_path: Path, net: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, fetch = threading.Event(), execute.folder_of
+    here, fetch = threading.Event(), execute.fetch_folder
 
     def fetched(spec: RunSpec) -> None:
         fetch(spec)
         if len(net) == 3:
             here.set()
 
-    monkeypatch.setattr(execute, "folder_of", fetched)
+    monkeypatch.setattr(execute, "fetch_folder", fetched)
 
     class Slow(Inline):
         """Is through with the first model only when the last one is on this machine."""
@@ -150,7 +150,7 @@ def test_the_next_models_come_while_one_is_measured(
             return [(job, Outcome(job.spec.model, "measured"))]
 
     wanted = [Job(RunSpec(name)) for name in ("lab/a", "lab/b", "lab/c")]
-    outcomes = list(_measured(wanted, tmp_path, Slow(EngineSettings(), tmp_path), 0, None))
+    outcomes = list(_measure_jobs(wanted, tmp_path, Slow(EngineSettings(), tmp_path), 0, None))
     assert [outcome.model for outcome in outcomes] == ["lab/a", "lab/b", "lab/c"] == net
 
 

@@ -15,7 +15,7 @@ import transformers
 from conftest import make_empty_store
 
 from thermostats.measurement.engines import Job
-from thermostats.measurement.execute import lacking, planned
+from thermostats.measurement.execute import find_missing_kinds, plan_job
 from thermostats.measurement.plan import Need, Place, estimate
 from thermostats.measurement.spec import Outcome, RunSpec
 
@@ -26,7 +26,7 @@ HERE = Place("cpu", 10**9)
 def beforehand(spec: RunSpec, data: Path, place: Place = HERE) -> Outcome:
     make_empty_store(data)
     need: Need = estimate(Path(spec.model), spec, TEXTS, place.kind)
-    return planned(Job(spec, need), TEXTS, data, place)
+    return plan_job(Job(spec, need), TEXTS, data, place)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_cannot_be_measured_has_its_reason(
     name: str, refused: dict[str, str], tmp_path: Path
 ) -> None:
     tiny.build(name).config.save_pretrained(tmp_path)  # type: ignore[union-attr, operator]
-    cannot = lacking(
+    cannot = find_missing_kinds(
         tmp_path, RunSpec(str(tmp_path), prompts="images" if name == "vit" else "core")
     )
     assert cannot.keys() == refused.keys()
@@ -72,5 +72,5 @@ def test_memory_disk_and_time_are_told_before_anything_is_loaded(tmp_path: Path)
 def test_a_class_that_is_not_measured_is_refused_with_the_reason(tmp_path: Path) -> None:
     tiny.build("gpt2").config.save_pretrained(tmp_path)  # type: ignore[union-attr, operator]
     (tmp_path / "config.json").write_text('{"model_type": "pvt"}')
-    outcome = planned(Job(RunSpec(str(tmp_path))), TEXTS, tmp_path / "data", HERE)
+    outcome = plan_job(Job(RunSpec(str(tmp_path))), TEXTS, tmp_path / "data", HERE)
     assert outcome.status == "failed" and "width changes between stages" in outcome.problem.reason

@@ -24,9 +24,9 @@ from thermostats.measurement import forward, gains
 from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.prompts import CATEGORIES, made_images, read_image, render
+from thermostats.measurement.prompts import CATEGORIES, build_made_images, read_image, render
 from thermostats.tables import store
-from thermostats.tables.features import features
+from thermostats.tables.features import build_features
 
 SIDE = tiny.SMALL["image_size"]
 HASHES = {
@@ -41,7 +41,7 @@ def data(tmp_path: Path) -> Path:
     """Tables of its own, without the package's beneath."""
     folder = tmp_path / "data"
     folder.mkdir()
-    (folder / "models.csv").write_bytes((store.shipped("data") / "models.csv").read_bytes())
+    (folder / "models.csv").write_bytes((store.find_shipped("data") / "models.csv").read_bytes())
     return folder
 
 
@@ -254,7 +254,7 @@ def test_swin_has_gains_within_stages_and_no_total(data: Path, tmp_path: Path) -
     tokens = layers.query("prompt_id == 'disc-40.0'").sort_values("layer")["n_tokens"]
     assert tokens.tolist() == [256, 256, 64, 64, 16]
     assert store.check(data)["attention"] == 0  # within windows
-    row = features(data, position="patches").query("model_id == 'swin'").iloc[0]
+    row = build_features(data, position="patches").query("model_id == 'swin'").iloc[0]
     assert row["stages"] == 3 and row["geometric_gain"] > 0 and np.isnan(row["total_amplification"])
     with pytest.raises(UsageError, match="has none of the requested quantities"):
         measure(str(folder), data, prompts="images", what=("attention",))
@@ -302,7 +302,7 @@ def without(folder: Path, file: str) -> None:
 def test_recipes_give_what_they_say(tmp_path: Path) -> None:
     assert {
         recipe: row.text_sha256
-        for row in made_images().itertuples()
+        for row in build_made_images().itertuples()
         if (recipe := row.text) in HASHES
     } == HASHES
     assert sum(map(len, CATEGORIES.values())) == 25

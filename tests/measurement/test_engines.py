@@ -22,7 +22,7 @@ import small
 import transformers
 
 from thermostats.measurement.engines import Inline, Job, Local
-from thermostats.measurement.execute import execute, largest_first, open_engine
+from thermostats.measurement.execute import open_engine, order_jobs, run_specs
 from thermostats.measurement.plan import Place, estimate
 from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec
 from thermostats.tables import runs as spec_states
@@ -42,7 +42,7 @@ def expected(
 ) -> dict[str, bytes]:
     """What measuring them one after the other in one process leaves."""
     data = tmp_path_factory.mktemp("expected") / "data"
-    outcomes = list(execute(small_specs, data))
+    outcomes = list(run_specs(small_specs, data))
     assert [outcome.status for outcome in outcomes] == ["measured"] * 4, outcomes
     assert [Path(outcome.model).name for outcome in outcomes] == [
         "m3",
@@ -73,7 +73,7 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_measured_is_tried_agai
     broken = RunSpec(str(tmp_path / "nowhere"), prompts=small_specs[0].prompts)
     (tmp_path / "nowhere").mkdir()
     outcomes = {
-        Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)
+        Path(o.model).name: o for o in run_specs([broken, *small_specs[:2]], data, engine=engine)
     }
     assert (
         outcomes["nowhere"].status == "failed"
@@ -102,7 +102,7 @@ def test_a_cluster_of_ray_on_this_machine_leaves_the_same_files(
     engine = open_engine(EngineSettings("ray", cpus=1), data)
     assert engine.place.kind in {"cpu", "accelerator"} and ray.is_initialized()
     outcomes = {
-        Path(o.model).name: o for o in execute([broken, *small_specs[:2]], data, engine=engine)
+        Path(o.model).name: o for o in run_specs([broken, *small_specs[:2]], data, engine=engine)
     }
     assert {name: o.status for name, o in outcomes.items()} == {
         "nowhere": "failed",
@@ -120,18 +120,18 @@ def test_a_refused_spec_is_not_loaded_and_the_others_are(
 ) -> None:
     data = tmp_path / "data"
     engine = Inline(EngineSettings(), data)
-    jobs = largest_first(
+    jobs = order_jobs(
         small_specs, {small_specs[0].prompts: ["a b c", "b c d e f", "f a"]}, engine.place
     )
     needs = [job.need.total for job in jobs if job.need is not None]
     assert needs == sorted(needs, reverse=True) and len(needs) == 4
     engine.place = Place("cpu", needs[1])
-    outcomes = list(execute(small_specs, data, engine=engine))
+    outcomes = list(run_specs(small_specs, data, engine=engine))
     assert [o.status for o in outcomes] == ["failed", "measured", "measured", "measured"]
     assert "cannot fit into memory and was not loaded" in outcomes[0].problem.reason
     dry = {
         outcome.status: outcome
-        for outcome in execute(small_specs, data, dry_run=True, engine=engine)
+        for outcome in run_specs(small_specs, data, dry_run=True, engine=engine)
     }
     assert (
         set(dry) == {"failed", "skipped"}
@@ -187,7 +187,7 @@ def test_a_node_of_a_cluster_is_killed_and_what_is_left_is_as_on_this_machine(
     empty = tmp_path / "empty"
     empty.mkdir()
     outcomes = list(
-        execute([*small_specs, replace(small_specs[0], model=str(empty))], data, engine=engine)
+        run_specs([*small_specs, replace(small_specs[0], model=str(empty))], data, engine=engine)
     )
     assert sorted(outcome.status for outcome in outcomes) == ["failed", *["measured"] * 4], outcomes
     assert killed and any(outcome.attempts > 1 for outcome in outcomes)

@@ -19,17 +19,17 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement import plan
 from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.forward import Decoder, as_measured, make_batches
+from thermostats.measurement.forward import Decoder, make_batches, prepare_model
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.hub import model_folder
+from thermostats.measurement.hub import fetch_model_folder
 from thermostats.measurement.loading import load
 from thermostats.measurement.plan import (
     PROCESS,
     Need,
     Place,
+    count_devices,
     count_parameters,
-    devices_needed,
-    refusal,
+    find_refusal,
 )
 from thermostats.measurement.spec import RunSpec
 
@@ -47,12 +47,12 @@ GIB = 2**30
     ],
 )
 def test_devices_that_hold_a_model(place: Place, devices: int) -> None:
-    assert devices_needed(Need(10**9, 8 * GIB, 2 * GIB), place) == devices
+    assert count_devices(Need(10**9, 8 * GIB, 2 * GIB), place) == devices
 
 
 def test_a_refusal_says_what_would_fit() -> None:
     need = Need(10**9, 4 * GIB, 6 * GIB)
-    on_cpu = refusal(RunSpec("lab/a"), need, Place("cpu", 6 * GIB))
+    on_cpu = find_refusal(RunSpec("lab/a"), need, Place("cpu", 6 * GIB))
     assert on_cpu is not None
     assert on_cpu.where == "lab/a in float32"
     assert on_cpu.got == "4 GiB of weights and 6 GiB of activations, 6 GiB there are"
@@ -61,7 +61,7 @@ def test_a_refusal_says_what_would_fit() -> None:
         "prompts; "
         "a machine with 10.6 GiB free; --what weights, which reads only the files"
     )
-    on_gpu = refusal(
+    on_gpu = find_refusal(
         RunSpec("lab/a", dtype="bfloat16"),
         Need(10**9, 6 * GIB, 4 * GIB),
         Place("accelerator", 4 * GIB),
@@ -114,10 +114,10 @@ def highest(decoder: Decoder, prompts: list[TokenisedPrompt], **options: Any) ->
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, attention: str) -> None:
     decoder, prompts = tiny.opened(name, attention, **LARGER[name]), tiny.prompts(200, 150)
-    with as_measured(decoder.model):
+    with prepare_model(decoder.model):
         (batch,) = make_batches(decoder, prompts, 1000, packed=True)
     for decode in (None, str):
-        stated = plan.activation_bytes(decoder, batch, outputs=decode is not None)
+        stated = plan.estimate_activation_bytes(decoder, batch, outputs=decode is not None)
         measured = highest(decoder, prompts, token_budget=1000, decode=decode)
         assert measured < 1.1 * stated < 4 * measured, (stated / measured, decode)
 
@@ -125,7 +125,7 @@ def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, atten
 def test_a_batch_that_would_not_fit_is_named_before_it_is_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "memory_available", lambda _device: 100_000)
+    monkeypatch.setattr(plan, "find_free_memory", lambda _device: 100_000)
     for measure, attention in ((measure_gains, "sdpa"), (measure_attention, "eager")):
         with pytest.raises(
             ThermostatsError, match=r"not enough memory for a batch of prompts.*--set token_budget"
@@ -139,9 +139,9 @@ def test_weights_that_would_not_fit_are_named_from_the_headers(
     model = tiny.build("llama")
     model.save_pretrained(tmp_path)  # type: ignore[operator]
     numbers = sum(parameter.numel() for parameter in model.parameters())
-    monkeypatch.setattr(plan, "memory_available", lambda _device: 2 * numbers)
-    load(model_folder(str(tmp_path)), dtype="bfloat16", device="cpu", tokenizer=False)
+    monkeypatch.setattr(plan, "find_free_memory", lambda _device: 2 * numbers)
+    load(fetch_model_folder(str(tmp_path)), dtype="bfloat16", device="cpu", tokenizer=False)
     with pytest.raises(
         ThermostatsError, match=r"not enough memory for the model .*--dtype bfloat16"
     ):
-        load(model_folder(str(tmp_path)), device="cpu", tokenizer=False)
+        load(fetch_model_folder(str(tmp_path)), device="cpu", tokenizer=False)

@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("huggingface_hub")
 
-from thermostats.cli.listing import rows_of_table as rows
+from thermostats.cli.listing import list_table_rows
 from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
-from thermostats.measurement.execute import execute
+from thermostats.measurement.execute import run_specs
 from thermostats.measurement.plan import Place
 from thermostats.measurement.session import write_state
-from thermostats.measurement.spec import EngineSettings, Outcome, Problem, RunSpec, lost
+from thermostats.measurement.spec import EngineSettings, Outcome, Problem, RunSpec, build_loss
 from thermostats.tables import runs
 
 
@@ -43,7 +43,7 @@ class Scripted:
         name = Path(job.spec.model).name
         self.seen.append((name, job.attempt, job.n_bytes))
         if job.attempt <= self.losses.get(name, 0):
-            return [(job, lost(job.spec, f"node {job.attempt} is gone"))]
+            return [(job, build_loss(job.spec, f"node {job.attempt} is gone"))]
         return [
             (
                 job,
@@ -76,7 +76,7 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     engine = Scripted({"m0": 2, "m1": 9}, broken=("m2",))
     outcomes = {
         outcome.model.rpartition("/")[2]: outcome
-        for outcome in execute(wanted, tmp_path / "d", engine=engine)
+        for outcome in run_specs(wanted, tmp_path / "d", engine=engine)
     }
     assert (outcomes["m0"].status, outcomes["m0"].attempts) == ("measured", 3)
     assert (outcomes["m1"].status, outcomes["m1"].attempts) == ("failed", 3)
@@ -99,11 +99,11 @@ def test_states_are_listed_beside_runs_while_they_last(
     wanted: list[RunSpec], tmp_path: Path
 ) -> None:
     data = tmp_path / "d"
-    working = execute(wanted, data, engine=Scripted({}))
+    working = run_specs(wanted, data, engine=Scripted({}))
     next(working)
     states = {
         Path(row["model_id"]).name: row["state"]
-        for row in rows("runs", data)[0]
+        for row in list_table_rows("runs", data)[0]
         if row["run_id"] == ""
     }
     assert {states["m1"], states["m2"]} == {"waiting"}
@@ -117,7 +117,7 @@ def test_states_are_listed_beside_runs_while_they_last(
     )  # above any process
     states = {
         Path(row["model_id"]).name: row["state"]
-        for row in rows("runs", data)[0]
+        for row in list_table_rows("runs", data)[0]
         if row["run_id"] == ""
     }
     assert states["m1"] == "interrupted"

@@ -23,17 +23,17 @@ from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.checkpoint import geometry
-from thermostats.measurement.class_facts import check_loaded, differing, facts_of
+from thermostats.measurement.checkpoint import read_geometry
+from thermostats.measurement.class_facts import check_loaded, collect_facts, find_differences
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.loading import load
-from thermostats.measurement.model_row import model_row
-from thermostats.measurement.plan import built
+from thermostats.measurement.model_row import build_model_row
+from thermostats.measurement.plan import build_empty_model
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import store
-from thermostats.tables.identities import WEIGHTS, parameter_counts
+from thermostats.tables.identities import WEIGHTS, count_parameters
 
 KNOWN = pd.DataFrame({"model_id": [], "heritage": []}, dtype="str")
 
@@ -44,7 +44,7 @@ def model(request: pytest.FixtureRequest) -> Decoder:
 
 
 def row_of(folder: Path, reads: str = "text") -> dict[str, Any]:
-    return model_row(folder, model_id="a/b", revision="main", models=KNOWN, reads=reads)
+    return build_model_row(folder, model_id="a/b", revision="main", models=KNOWN, reads=reads)
 
 
 def loaded(folder: Path, reads: str = "text") -> Decoder:
@@ -62,9 +62,16 @@ def test_facts_of_the_files_are_those_of_the_class_and_of_the_loaded_model(
     row, config = row_of(tmp_path, model.entry.reads), read_config(tmp_path, model.entry.reads)
     places = loaded(tmp_path, model.entry.reads)
     tied = check_loaded(places, tmp_path, config)
-    by_class = facts_of(built(tmp_path, places.entry.loader), places.entry, config, tied=tied)
-    assert differing(row, by_class, "of the class") == []
-    assert differing(row, facts_of(places.model, places.entry, config, tied=tied), "loaded") == []
+    by_class = collect_facts(
+        build_empty_model(tmp_path, places.entry.loader), places.entry, config, tied=tied
+    )
+    assert find_differences(row, by_class, "of the class") == []
+    assert (
+        find_differences(
+            row, collect_facts(places.model, places.entry, config, tied=tied), "loaded"
+        )
+        == []
+    )
     inside = [
         parameter.numel()
         for name, parameter in places.model.named_parameters()
@@ -92,7 +99,7 @@ def test_a_gate_multiplies(model: Decoder) -> None:
         x = torch.randn(
             1,
             64,
-            geometry(model.entry, model.config).d_model,
+            read_geometry(model.entry, model.config).d_model,
             generator=torch.Generator().manual_seed(4),
         )
         more = (
@@ -106,7 +113,7 @@ def test_a_gate_multiplies(model: Decoder) -> None:
             return float((out if isinstance(out, torch.Tensor) else out[0]).double().norm())
 
         power = math.log2(size(2e4) / size(1e4))
-    facts = facts_of(model.model, model.entry, model.config, tied=True)
+    facts = collect_facts(model.model, model.entry, model.config, tied=True)
     assert power - activation_power(layer) == pytest.approx(int(facts["gated_mlp"]), abs=0.05)
 
 
@@ -154,7 +161,7 @@ def test_formula_headers_and_model_count_the_same(name: str, tmp_path: Path) -> 
     )  # the formula stands for its 7b form
     model.save_pretrained(tmp_path)
     row = row_of(tmp_path)
-    assert parameter_counts(row) == (row["n_params"], row["n_params_nonembedding"])
+    assert count_parameters(row) == (row["n_params"], row["n_params_nonembedding"])
     assert row["n_params"] == sum(parameter.numel() for parameter in model.parameters())
 
 
@@ -216,11 +223,11 @@ def test_unembedding_is_the_one_that_is_loaded(
     if stored in ("none", "head alone") and says is not True:
         if says is False:
             with pytest.raises(DataError, match="lacks a tensor"):
-                spectra.weights(folder)
+                spectra.measure_weights(folder)
         with pytest.raises(DataError, match="weights and configuration disagree"):
             loaded(folder)  # transformers leaves it at random
         return
-    rows = spectra.weights(folder).set_index("matrix")["spectral_norm"]
+    rows = spectra.measure_weights(folder).set_index("matrix")["spectral_norm"]
     for name, matrix in zip(("embedding", "unembedding"), heads(folder), strict=True):
         assert rows[name] == pytest.approx(
             float(torch.linalg.matrix_norm(matrix.double(), 2)), rel=1e-5

@@ -20,7 +20,7 @@ from thermostats.errors import ThermostatsError
 from thermostats.measurement.batching import tokenise
 from thermostats.measurement.forward import make_batches
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.hub import model_folder
+from thermostats.measurement.hub import fetch_model_folder
 from thermostats.measurement.loading import load
 from thermostats.tables import store
 
@@ -139,7 +139,7 @@ def test_out_of_memory_is_named_with_what_to_try(error: Exception) -> None:
 
 @pytest.mark.skipif(not STORIES.is_dir(), reason="the folder with the real model is not here")
 def test_real_model_agrees_with_output_hidden_states_except_for_the_normed_last() -> None:
-    loaded = load(model_folder(str(STORIES)), device="cpu")
+    loaded = load(fetch_model_folder(str(STORIES)), device="cpu")
     texts = [("a", "Once upon a time"), ("b", "The little dog was happy because"), ("c", "Lily")]
     prompts, _ = tokenise(loaded.tokenizer, texts)
     measured = measure_gains(

@@ -20,7 +20,7 @@ import wide
 from thermostats.errors import UsageError
 from thermostats.measurement import gauge
 from thermostats.measurement.architectures import ARCHITECTURES
-from thermostats.measurement.gauge import weights_of, with_weights
+from thermostats.measurement.gauge import extract_weights, replace_weights
 from thermostats.measurement.gguf_files import RECORD
 
 ROUNDING = 1000
@@ -42,9 +42,9 @@ def off(name: str, **changes: Any) -> list[str]:
     with wide.Narrowest() as narrowest:
         before = wide.outputs(places, prompt)
     tolerance = ROUNDING * torch.finfo(narrowest.dtype).eps
-    weights, wrong = weights_of(places), []
+    weights, wrong = extract_weights(places), []
     for change, changed in gauge.CHANGES.items():
-        why = gauge.allows(change, weights)
+        why = gauge.find_obstacle(change, weights)
         try:
             after = changed(weights)
         except (IndexError, KeyError) as error:  # the change is of modules that the class has not
@@ -52,7 +52,7 @@ def off(name: str, **changes: Any) -> list[str]:
             continue
         same = all(after.tensors[key] is weights.tensors[key] for key in weights.tensors)
         moved = float(
-            (wide.outputs(with_weights(places, after), prompt) - before).norm() / before.norm()
+            (wide.outputs(replace_weights(places, after), prompt) - before).norm() / before.norm()
         )
         assert moved < tolerance or moved > MOVED, (
             f"{name} {change}: {moved:.1e} is neither rounding nor a change"
@@ -109,22 +109,22 @@ def test_clips_clamps_and_softcaps_bite_and_entries_know_of_them() -> None:
 def test_what_a_class_does_not_allow_is_refused_with_its_reason(
     name: str, changes: dict[str, Any], change: str, why: str
 ) -> None:
-    weights = weights_of(tiny.opened(name, **changes))
+    weights = extract_weights(tiny.opened(name, **changes))
     with pytest.raises(UsageError, match="does not allow") as refused:
         gauge.apply(change, weights)
-    assert gauge.allows(change, weights) == why
+    assert gauge.find_obstacle(change, weights) == why
     assert why in str(refused.value) and "changes that it allows" in str(refused.value)
 
 
 def test_a_change_that_there_is_not_is_refused() -> None:
     with pytest.raises(UsageError, match="no such change"):
-        gauge.apply("twist", weights_of(tiny.opened("llama")))
+        gauge.apply("twist", extract_weights(tiny.opened("llama")))
 
 
 def test_query_heads_of_one_group_share_the_matrix_of_their_values() -> None:
     places = wide.opened("llama")
-    weights = weights_of(places)
-    after = gauge.turn_heads(weights, gauge.scaled(8.0, layer=1))
+    weights = extract_weights(places)
+    after = gauge.turn_heads(weights, gauge.make_scaling_turn(8.0, layer=1))
     value, output = (weights.name(path, 1) for path in (places.entry.value, places.entry.output))
     np.testing.assert_array_equal(after.tensors[value], 8 * weights.tensors[value])
     np.testing.assert_array_equal(after.tensors[output], weights.tensors[output] / 8)
@@ -148,9 +148,9 @@ def test_folding_unties_in_memory_alone(tmp_path: Path) -> None:
 def test_half_precision_is_read_exactly(tmp_path: Path, dtype: torch.dtype) -> None:
     places = tiny.opened("qwen2")
     places.model.to(dtype).save_pretrained(tmp_path)
-    held, read = weights_of(places), gauge.read_weights(tmp_path)
+    held, read = extract_weights(places), gauge.read_weights(tmp_path)
     assert all(np.array_equal(read.tensors[name], held.tensors[name]) for name in read.tensors)
-    assert gauge.allows("heads", read) == ""
+    assert gauge.find_obstacle("heads", read) == ""
 
 
 def test_a_dequantised_copy_is_named_as_one(tmp_path: Path) -> None:

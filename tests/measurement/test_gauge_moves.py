@@ -21,10 +21,10 @@ import gauge_table  # noqa: E402
 
 from thermostats.cli import listing  # noqa: E402
 from thermostats.errors import UsageError  # noqa: E402
-from thermostats.tables.export import codebook  # noqa: E402
+from thermostats.tables.export import write_codebook  # noqa: E402
 from thermostats.tables.features import FEATURES, TRANSITION  # noqa: E402
-from thermostats.tables.folders import shipped_models  # noqa: E402
-from thermostats.tables.invariants import CLASSES, table, what_moves  # noqa: E402
+from thermostats.tables.folders import list_shipped_models  # noqa: E402
+from thermostats.tables.invariants import CLASSES, find_moves, read_table  # noqa: E402
 from thermostats.tables.schemas import FLOAT, FUNCTION, STORED, TABLES  # noqa: E402
 
 OTHERWISE = {
@@ -49,7 +49,7 @@ def test_the_committed_rows_of_a_trained_model_are_what_it_gives(name: str, how:
     _, folder, changed, changes = next(each for each in gauge_table.trained() if each[0] == name)
     chosen = tuple(change for change in changes if how in change[1])
     rows = gauge_table.rows_of(*gauge_table.opened(folder, **changed), chosen)
-    both = table()[table()["model"] == name].merge(
+    both = read_table()[read_table()["model"] == name].merge(
         rows, on=["change", "how", "table", "quantity"], suffixes=("", "_now")
     )
     assert len(both) > 60 * len(chosen)
@@ -61,7 +61,7 @@ def test_the_committed_rows_of_a_trained_model_are_what_it_gives(name: str, how:
 
 
 def test_columns_of_the_function_are_never_moved_and_the_others_are() -> None:
-    rows = table().assign(column=lambda frame: frame["quantity"].str.partition(" of ")[0])
+    rows = read_table().assign(column=lambda frame: frame["quantity"].str.partition(" of ")[0])
     farthest = rows.groupby(["table", "column"])["moved"].max()
     for name in MEASURED:
         for label, column in TABLES[name].columns.items():
@@ -74,7 +74,7 @@ def test_columns_of_the_function_are_never_moved_and_the_others_are() -> None:
 
 
 def test_every_change_was_tried_on_classes_and_on_a_trained_model() -> None:
-    rows = table()
+    rows = read_table()
     assert set(rows["change"]) == set(gauge_table.gauge.CHANGES)
     trained = rows[rows["model"] != CLASSES]
     assert set(trained["change"]) == set(gauge_table.gauge.CHANGES)
@@ -82,22 +82,22 @@ def test_every_change_was_tried_on_classes_and_on_a_trained_model() -> None:
 
 
 def test_what_moves_a_quantity_comes_with_how_far() -> None:
-    rows = what_moves("wv_wo_ratio")
+    rows = find_moves("wv_wo_ratio")
     assert (rows["moved"].diff().dropna() <= 0).all() and CLASSES not in set(rows["model"])
     eight = rows[rows["how"] == "W_V × 8 and W_O / 8 in every block"]
     np.testing.assert_allclose(eight["after"] / eight["before"], 64, rtol=1e-5)
-    assert len(what_moves("wv_wo_ratio", shipped_only=False)) > len(rows)
-    assert what_moves("entropy").empty
+    assert len(find_moves("wv_wo_ratio", shipped_only=False)) > len(rows)
+    assert find_moves("entropy").empty
     with pytest.raises(UsageError, match="did you mean wv_wo_ratio"):
-        what_moves("wv_wo_ration")
+        find_moves("wv_wo_ration")
 
 
 def test_a_number_that_comes_or_goes_has_moved_without_end() -> None:
-    from thermostats.measurement.gauge_moves import moves
+    from thermostats.measurement.gauge_moves import measure_moves
 
     before = {"features": pd.DataFrame({"last_gain": [1.0], "L_star_peak_exact": [2.0]})}
     after = {"features": pd.DataFrame({"last_gain": [1.5], "L_star_peak_exact": [np.nan]})}
-    assert dict(moves("heads", before, after)[["quantity", "moved"]].to_numpy()) == {
+    assert dict(measure_moves("heads", before, after)[["quantity", "moved"]].to_numpy()) == {
         "last_gain": 0.5,
         "L_star_peak_exact": np.inf,
     }
@@ -111,12 +111,12 @@ def of(rows: pd.DataFrame, *quantities: str) -> dict[str, tuple[float, float]]:
 
 def test_the_three_demonstrations_have_the_numbers_that_the_page_says() -> None:
     from thermostats.measurement import gauge
-    from thermostats.measurement.gauge_moves import before_and_after
+    from thermostats.measurement.gauge_moves import measure_change
 
-    folders = {path.name: path for path in shipped_models()}
-    eight = partial(gauge.turn_heads, turn=gauge.scaled(8.0))
+    folders = {path.name: path for path in list_shipped_models()}
+    eight = partial(gauge.turn_heads, turn=gauge.make_scaling_turn(8.0))
     knob = of(
-        before_and_after(folders["r03-1"], eight),
+        measure_change(folders["r03-1"], eight),
         "wv_wo_ratio",
         "penultimate_gain",
         "entropy",
@@ -134,7 +134,7 @@ def test_the_three_demonstrations_have_the_numbers_that_the_page_says() -> None:
     late = partial(gauge.add_ones, amount=64.0, layer=7, spread=0.0)
     for change, gain in ((dampened, 0.612), (late, 1.815)):
         sign = of(
-            before_and_after(folders["r07-5"], change),
+            measure_change(folders["r07-5"], change),
             "penultimate_gain",
             "penultimate_read_gain",
             "entropy",
@@ -142,7 +142,7 @@ def test_the_three_demonstrations_have_the_numbers_that_the_page_says() -> None:
         assert sign["penultimate_gain"] == pytest.approx((1.073, gain), abs=5e-4)
         for same in ("penultimate_read_gain", "entropy"):
             assert sign[same][1] == pytest.approx(sign[same][0], rel=1e-5)
-    table = before_and_after(folders["r15-2"], gauge.rescale_post_norms, do_layer_norm_before=False)
+    table = measure_change(folders["r15-2"], gauge.scale_post_norms, do_layer_norm_before=False)
     post = of(table, "penultimate_gain", "last_gain", "entropy")
     assert post["penultimate_gain"][1] == pytest.approx(4 * post["penultimate_gain"][0], rel=1e-5)
     assert post["last_gain"][1] == pytest.approx(post["last_gain"][0] / 4, rel=1e-5)
@@ -150,9 +150,9 @@ def test_the_three_demonstrations_have_the_numbers_that_the_page_says() -> None:
 
 
 def test_the_codebook_and_the_listing_say_of_what_a_column_is_a_property() -> None:
-    assert "| gain_read | number | ratio | function | yes |" in codebook()
-    assert "| wv_wo_ratio | number | ratio | weights as stored |" in codebook()
-    listed, columns = listing.rows_of_table("columns", None, table="layers")
+    assert "| gain_read | number | ratio | function | yes |" in write_codebook()
+    assert "| wv_wo_ratio | number | ratio | weights as stored |" in write_codebook()
+    listed, columns = listing.list_table_rows("columns", None, table="layers")
     of = {row["column"]: row["of"] for row in listed}
     assert "of" in columns
     assert (of["gain_block"], of["gain_read"], of["prompt_id"]) == (

@@ -21,17 +21,17 @@ import transformers
 from safetensors.numpy import load_file
 
 from thermostats.errors import DataError, ThermostatsError, UsageError
-from thermostats.measurement.execute import execute
+from thermostats.measurement.execute import run_specs
 from thermostats.measurement.gguf_files import (
     Converted,
     check_metadata,
     check_tokenizer,
-    gguf_folder,
+    prepare_gguf_folder,
     record,
 )
 from thermostats.measurement.lookup import lookup
-from thermostats.measurement.spec import specs
-from thermostats.measurement.spectra import weights
+from thermostats.measurement.spec import collect_specs
+from thermostats.measurement.spectra import measure_weights
 from thermostats.tables import store
 
 Q8_0 = 7
@@ -58,7 +58,7 @@ def cache(tmp_path: Path) -> Path:
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
-    shutil.copy(store.shipped("data") / "models.csv", folder)
+    shutil.copy(store.find_shipped("data") / "models.csv", folder)
     return folder
 
 
@@ -70,11 +70,11 @@ def test_every_row_of_an_unrounded_file_is_that_of_the_same_model_in_safetensors
     made = small.model(tied=tied)
     file = small.write(tmp_path / "in-gguf.gguf", small.tensors(made))
     made.save_pretrained(tmp_path / "plain")
-    for path in gguf_folder(file).glob("tokenizer*"):
+    for path in prepare_gguf_folder(file).glob("tokenizer*"):
         shutil.copy(path, tmp_path / "plain")
     (tmp_path / "two.txt").write_text("ab c d\nb c ab f\n")
     options = {"prompts": str(tmp_path / "two.txt"), "heritage": "Us"}
-    for outcome in execute(specs([str(file), str(tmp_path / "plain")], options), data):
+    for outcome in run_specs(collect_specs([str(file), str(tmp_path / "plain")], options), data):
         assert outcome.status == "measured", outcome.problem.reason
     assert store.check(data)["runs"] == 6
     models = store.load("models", data).set_index("model_id").loc[["in-gguf", "plain"]]
@@ -109,7 +109,7 @@ def test_blocks_of_eight_bits_are_their_scale_times_the_integer(
 ) -> None:
     made = small.model(tied=False)
     file = small.write(tmp_path / "rounded.gguf", small.tensors(made, "Q8_0"), file_type=Q8_0)
-    folder = gguf_folder(file, cache)
+    folder = prepare_gguf_folder(file, cache)
     stated = record(folder)
     name = "model.layers.1.mlp.up_proj.weight"
     weights = made.get_parameter(name).detach().numpy()
@@ -134,9 +134,9 @@ def test_rows_of_matrices_say_what_their_tensors_were_stored_as(
     held = small.tensors(small.model(tied=True), "Q8_0")
     values = small.model(tied=True).model.layers[1].self_attn.v_proj.weight.detach().numpy()
     held["blk.1.attn_v.weight"] = small.stored(values, "Q4_0")
-    rows = weights(gguf_folder(small.write(tmp_path / "m.gguf", held), cache)).set_index(
-        ["layer", "matrix", "head"]
-    )
+    rows = measure_weights(
+        prepare_gguf_folder(small.write(tmp_path / "m.gguf", held), cache)
+    ).set_index(["layer", "matrix", "head"])
     for (layer, matrix, _), stored in rows["stored_as"].items():
         other = {"W_V": "Q4_0", "OV": "Q8_0 Q4_0"}.get(matrix, "Q8_0") if layer == 2 else "Q8_0"
         assert stored == other, (layer, matrix)
@@ -147,9 +147,13 @@ def test_a_head_stored_twice_is_told_from_one_of_its_own(tmp_path: Path, cache: 
     twice = small.tensors(tied, "Q8_0")
     twice["output.weight"] = small.stored(tied.model.embed_tokens.weight.detach().numpy(), "Q4_0")
     folders = [
-        gguf_folder(small.write(tmp_path / "twice.gguf", twice), cache),
-        gguf_folder(small.write(tmp_path / "own.gguf", small.tensors(untied, "Q8_0")), cache),
-        gguf_folder(small.write(tmp_path / "once.gguf", small.tensors(tied, "Q8_0")), cache),
+        prepare_gguf_folder(small.write(tmp_path / "twice.gguf", twice), cache),
+        prepare_gguf_folder(
+            small.write(tmp_path / "own.gguf", small.tensors(untied, "Q8_0")), cache
+        ),
+        prepare_gguf_folder(
+            small.write(tmp_path / "once.gguf", small.tensors(tied, "Q8_0")), cache
+        ),
     ]
     assert [record(folder)["head"] for folder in folders] == ["tied, stored twice", "own", "tied"]
     counts = [
@@ -180,7 +184,7 @@ def test_parts_and_pieces_are_read_as_one_file(tmp_path: Path, cache: Path) -> N
             content[i * third : (i + 1) * third]
         )
     folders = [
-        gguf_folder(path, cache)
+        prepare_gguf_folder(path, cache)
         for path in (file, split[1], tmp_path / "cut" / "whole.gguf.part02")
     ]
     first, *others = (load_file(folder / "model.safetensors") for folder in folders)
@@ -195,17 +199,17 @@ def test_a_second_call_makes_nothing_and_another_file_of_the_name_is_made_anew(
     tmp_path: Path, cache: Path
 ) -> None:
     file = small.write(tmp_path / "small.gguf", small.tensors(small.model(tied=True)))
-    folder = gguf_folder(file, cache)
+    folder = prepare_gguf_folder(file, cache)
     before = (folder / "model.safetensors").stat().st_mtime_ns
-    assert gguf_folder(file, cache) == folder
+    assert prepare_gguf_folder(file, cache) == folder
     assert (folder / "model.safetensors").stat().st_mtime_ns == before
     small.write(file, small.tensors(small.model(tied=True, seed=1)))
-    assert gguf_folder(file, cache) != folder
+    assert prepare_gguf_folder(file, cache) != folder
 
 
 def refused(path: Path, cache: Path, kind: type[ThermostatsError] = DataError) -> str:
     with pytest.raises(kind) as caught:
-        gguf_folder(path, cache)
+        prepare_gguf_folder(path, cache)
     assert not list((cache / "gguf").glob("[!.]*"))
     assert caught.value.next_step
     return str(caught.value)
@@ -301,7 +305,7 @@ def test_without_a_cache_nothing_is_made(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("THERMOSTATS_CACHE", "off")
     path = small.write(tmp_path / "m.gguf", small.tensors(small.model(tied=False)))
     with pytest.raises(UsageError, match="switched off"):
-        gguf_folder(path)
+        prepare_gguf_folder(path)
 
 
 READ = {
@@ -357,7 +361,7 @@ def test_every_key_of_an_architecture_is_read_or_refused_by_its_name(
     for key in set(keys) - READ - CHANGE_NO_NUMBER:
         file = small.write(tmp_path / "m.gguf", held, stating={f"llama.{key}": 3})
         try:
-            gguf_folder(file, cache)
+            prepare_gguf_folder(file, cache)
         except UsageError as error:
             assert f"llama.{key} = 3" in error.got
         else:
@@ -368,14 +372,14 @@ def test_every_key_of_an_architecture_is_read_or_refused_by_its_name(
 def test_keys_that_change_no_number_leave_the_model_as_it_is(tmp_path: Path, cache: Path) -> None:
     held = small.tensors(small.model(tied=True))
     plain = load_file(
-        gguf_folder(small.write(tmp_path / "m.gguf", held), cache) / "model.safetensors"
+        prepare_gguf_folder(small.write(tmp_path / "m.gguf", held), cache) / "model.safetensors"
     )
     widths = {"vocab_size", "embedding_length", "feed_forward_length"}
     stating: dict[str, object] = {f"llama.{key}": 16 for key in CHANGE_NO_NUMBER - widths}
     usual = {"attention.key_length": 8, "attention.value_length": 8, "attention.causal": True}
     none = {"rope.scaling.type": "none", "rope.scaling.factor": 1.0, "attention.scale": 8**-0.5}
     stating |= {f"llama.{key}": value for key, value in {**usual, **none}.items()}
-    folder = gguf_folder(small.write(tmp_path / "m.gguf", held, stating=stating), cache)
+    folder = prepare_gguf_folder(small.write(tmp_path / "m.gguf", held, stating=stating), cache)
     assert record(folder)["files"] == ["m.gguf"]
     other = load_file(folder / "model.safetensors")
     assert plain.keys() == other.keys()
@@ -435,7 +439,7 @@ def test_a_tokenizer_that_is_read_as_another_one_is_refused(tmp_path: Path, cach
         stating["tokenizer.ggml.add_space_prefix"] = prefixed
         file = small.write(tmp_path / "m.gguf", held, stating=stating)
         if prefixed:
-            assert gguf_folder(file, cache)
+            assert prepare_gguf_folder(file, cache)
         else:
             assert "add_space_prefix = False" in refused(file, tmp_path / "other")
 

@@ -19,7 +19,7 @@ import study_hub
 import tiny
 
 from thermostats.errors import UsageError
-from thermostats.measurement.hub import local_folder
+from thermostats.measurement.hub import find_local_folder
 
 TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105
 COMMIT = "0" * 40
@@ -148,5 +148,5 @@ def test_measuring_goes_on_with_the_models_that_are_there(hub: str, tmp_path: Pa
 def test_a_folder_that_holds_an_adapter_alone_is_named_as_such(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     with pytest.raises(UsageError, match="adapter alone") as refused:
-        local_folder(str(tmp_path))
+        find_local_folder(str(tmp_path))
     assert "merge_and_unload" in str(refused.value)

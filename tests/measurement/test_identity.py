@@ -25,15 +25,15 @@ from typer.testing import CliRunner
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.execute import execute
+from thermostats.measurement.execute import run_specs
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.model_row import standing
+from thermostats.measurement.model_row import resolve_run
 from thermostats.measurement.spec import RunSpec
-from thermostats.measurement.spectra import file_sha, model_sha
-from thermostats.measurement.versions import older
+from thermostats.measurement.spectra import hash_file, hash_model
+from thermostats.measurement.versions import find_outdated_rows
 from thermostats.tables import folders, store
-from thermostats.tables.features import features
+from thermostats.tables.features import build_features
 from thermostats.tables.schemas import OF_RUNS
 
 WHAT = ("weights", "gains")
@@ -46,7 +46,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = small.save_model(place / "first" / "checkpoint-500")
     (place / "mine").mkdir()
     shutil.copy(
-        store.shipped("data") / "models.csv", place / "mine"
+        store.find_shipped("data") / "models.csv", place / "mine"
     )  # without the package's rows beneath
     measure(model, place / "mine", prompts=str(small.save_prompts(place)), what=WHAT)
     return place
@@ -90,7 +90,7 @@ def test_a_folder_that_changed_is_not_taken_for_the_one_measured(
     with pytest.raises(UsageError, match="measured under this name") as caught:
         measure(folder, tmp_path / "mine", prompts=prompts, what=WHAT)
     assert "--set name=first/checkpoint-500" in str(caught.value.next_step)
-    (outcome,) = execute([RunSpec(str(folder), prompts=prompts, what=WHAT)], tmp_path / "mine")
+    (outcome,) = run_specs([RunSpec(str(folder), prompts=prompts, what=WHAT)], tmp_path / "mine")
     assert (outcome.status, outcome.problem.wrong_use) == ("failed", True)
     again = measure(
         folder, tmp_path / "mine", prompts=prompts, what=WHAT, name="first/checkpoint-500"
@@ -110,20 +110,20 @@ def test_one_model_at_several_places_is_measured_once(
         pd.testing.assert_frame_equal(
             measure(place, tmp_path / "mine", prompts=prompts, what=WHAT), first
         )
-    (done,) = execute([RunSpec(str(moved), prompts=prompts, what=WHAT)], tmp_path / "mine")
+    (done,) = run_specs([RunSpec(str(moved), prompts=prompts, what=WHAT)], tmp_path / "mine")
     assert done.status == "skipped"
 
 
 def test_what_the_configuration_says_of_its_origin_does_not_count(folder: Path) -> None:
-    before = model_sha(folder)
+    before = hash_model(folder)
     path = folder / "config.json"
     config = json.loads(path.read_text())
     path.write_text(
         json.dumps({**config, "_name_or_path": "elsewhere", "transformers_version": "9"}, indent=7)
     )
-    assert model_sha(folder) == before
+    assert hash_model(folder) == before
     path.write_text(json.dumps({**config, "n_head": 4}))
-    assert model_sha(folder) != before
+    assert hash_model(folder) != before
 
 
 def test_a_hash_is_that_of_the_bytes_and_kept_until_the_file_changes(
@@ -132,20 +132,20 @@ def test_a_hash_is_that_of_the_bytes_and_kept_until_the_file_changes(
     monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(spectra, "SETTLED", -1.0)
     path = folder / "model.safetensors"
-    assert file_sha(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert hash_file(path) == hashlib.sha256(path.read_bytes()).hexdigest()
     (note,) = (tmp_path / "cache" / "weights").iterdir()
     noted = json.loads(note.read_text())
     note.write_text(json.dumps({**noted, "sha256": "0" * 64}))
-    assert file_sha(path) == "0" * 64, "it is not read again"
+    assert hash_file(path) == "0" * 64, "it is not read again"
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)
     os.utime(path, ns=(noted["seen"][2], noted["seen"][2]))
-    assert file_sha(path) == hashlib.sha256(content).hexdigest(), (
+    assert hash_file(path) == hashlib.sha256(content).hexdigest(), (
         "neither size nor time of change was new"
     )
     note.write_text("{")
-    assert file_sha(path) == hashlib.sha256(content).hexdigest()
+    assert hash_file(path) == hashlib.sha256(content).hexdigest()
 
 
 def test_the_hubs_cache_names_the_hash(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_the_hubs_cache_names_the_hash(tmp_path: Path) -> None:
     link = tmp_path / "models--a--b" / "snapshots" / "c" / "model.safetensors"
     link.parent.mkdir(parents=True)
     link.symlink_to(blob)
-    assert file_sha(link) == "ab" * 32
+    assert hash_file(link) == "ab" * 32
 
 
 def as_before(data: Path) -> dict[str, str]:
@@ -203,7 +203,7 @@ def test_older_runs_are_asked_about_once(before: Path, folder: Path, prompts: st
     assert (answered.exit_code, "skipped" in answered.stdout) == (0, True), answered.output
     assert "skipped" in CliRunner().invoke(app, call).stdout, "it is not asked again"
     assert sorted(path.name for path in (before / "measured" / "runs").iterdir()) == files
-    assert not older(before)
+    assert not find_outdated_rows(before)
     trained(folder)
     with pytest.raises(UsageError, match="measured under this name"):
         measure(folder, before, prompts=prompts, what=WHAT)
@@ -229,31 +229,31 @@ def test_an_older_run_of_the_same_commit_stands(recorded: str, tmp_path: Path) -
     new = {**run("a/b", measure_version="2", model_sha="x")}
     there = table("runs", old)
     hub = ModelFolder("a/b", "main", tmp_path, "c" * 40)
-    assert standing(new, hub, there, "again")[0]["run_id"] == new["run_id"]
+    assert resolve_run(new, hub, there, "again")[0]["run_id"] == new["run_id"]
     if recorded == hub.commit:
-        assert standing(new, hub, there, "")[0]["run_id"] == old["run_id"]
+        assert resolve_run(new, hub, there, "")[0]["run_id"] == old["run_id"]
     elif recorded:
         with pytest.raises(UsageError, match="another commit") as caught:
-            standing(new, hub, there, "same")
+            resolve_run(new, hub, there, "same")
         assert f"--revision {hub.commit}" in str(caught.value.next_step)
     else:
         with pytest.raises(UsageError, match="older than the hash"):
-            standing(new, hub, there, "")
-        confirmed, answered = standing(new, hub, there, "same")
+            resolve_run(new, hub, there, "")
+        confirmed, answered = resolve_run(new, hub, there, "same")
         assert confirmed["run_id"] == old["run_id"] == answered[0]
 
 
 def test_older_runs_that_are_measured_again_give_way(
     before: Path, folder: Path, prompts: str
 ) -> None:
-    assert len(older(before)) == 1
-    assert "2 runs do not state" in older(before)[0]
+    assert len(find_outdated_rows(before)) == 1
+    assert "2 runs do not state" in find_outdated_rows(before)[0]
     old = {path.stem for path in (before / "measured" / "layers").iterdir()}
     new = measure(folder, before, prompts=prompts, what=WHAT, older="again")
     assert set(new["run_id"]).isdisjoint(old)
-    rows = features(before).set_index("model_id").loc[["checkpoint-500"]]
+    rows = build_features(before).set_index("model_id").loc[["checkpoint-500"]]
     assert rows["run_id"].tolist() == list(new["run_id"].unique())
-    assert not older(before)
+    assert not find_outdated_rows(before)
     assert set(measure(folder, before, prompts=prompts, what=WHAT)["run_id"]) == set(new["run_id"])
 
 
@@ -265,7 +265,7 @@ def test_check_names_facts_that_no_model_of_their_class_has(before: Path) -> Non
     )
     store.save(models, "models", before / "models.csv")
     (before / folders.MARK).write_text(f"schema = {folders.SCHEMA}\n")
-    sentences = [line for line in older(before) if "gated_mlp" in line]
+    sentences = [line for line in find_outdated_rows(before) if "gated_mlp" in line]
     assert sentences == [
         "checkpoint-500 @ main: gated_mlp False is not what its class has; "
         "thermostats measure checkpoint-500 --set older=again corrects it"
@@ -282,15 +282,16 @@ def test_check_names_what_a_switch_of_the_configuration_changed(
         "rope_scaling": {"type": "longrope"},
         "num_hidden_layers": 1,
     }
-    monkeypatch.setattr("thermostats.measurement.versions._config", lambda *_: switched)
-    text = "\n".join(older(before))
+    monkeypatch.setattr("thermostats.measurement.versions._read_cached_config", lambda *_: switched)
+    text = "\n".join(find_outdated_rows(before))
     gains = next(path.stem for path in (before / "measured" / "layers").iterdir())
     assert text.count(f"run {gains}:") == 3
     assert all(word in text for word in ("chunk_size_feed_forward", "longest prompt", "one block"))
     monkeypatch.setattr(
-        "thermostats.measurement.versions._config", lambda *_: {"chunk_size_feed_forward": 0}
+        "thermostats.measurement.versions._read_cached_config",
+        lambda *_: {"chunk_size_feed_forward": 0},
     )
-    assert "run " not in "".join(older(before)).replace("runs do not", "")
+    assert "run " not in "".join(find_outdated_rows(before)).replace("runs do not", "")
 
 
 def test_a_model_in_the_tables_of_another_shape_is_not_taken_for_it(
@@ -309,7 +310,7 @@ def test_a_model_that_is_gone_is_finished_by_its_name(
 ) -> None:
     shutil.rmtree(folder)
     spec = RunSpec("checkpoint-500", prompts=prompts, what=WHAT, download=False)
-    (outcome,) = execute([spec], tmp_path / "mine")
+    (outcome,) = run_specs([spec], tmp_path / "mine")
     assert (outcome.status, len(outcome.finished)) == ("skipped", 2), outcome.problem.reason
 
 

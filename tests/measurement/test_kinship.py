@@ -19,8 +19,8 @@ from safetensors.numpy import load_file
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.measurement.spectra import weights
-from thermostats.tables.tree_of_models import recovered
+from thermostats.measurement.spectra import measure_weights
+from thermostats.tables.tree_of_models import compare_groups
 
 LINEAGE = "(((a:1,b:1)left:1,(c:1,d:1)right:1)base:1,(x:1,y:1)other:1)root;"
 PARENTS = {
@@ -82,7 +82,7 @@ def test_a_distance_is_that_of_numpy_on_the_files(trained: dict[str, Path]) -> N
 
 def test_a_lineage_of_trainings_is_got_back_from_the_weights(trained: dict[str, Path]) -> None:
     found = thermostats.neighbour_joining(thermostats.weight_distances(trained))
-    table = recovered(thermostats.tree(LINEAGE), found, list(trained))
+    table = compare_groups(thermostats.tree(LINEAGE), found, list(trained))
     assert table["recovered"].tolist() == [True] * len(table) and len(table) == 3
     nearest = thermostats.weight_distances(
         {name: trained[name] for name in ("base", "other", "a")}
@@ -144,7 +144,7 @@ def test_squared_steps_add_along_a_lineage(trained: dict[str, Path]) -> None:
 def test_angles_do_not_change_with_size_and_see_the_shape_of_spectra(
     trained: dict[str, Path],
 ) -> None:
-    base = weights(trained["base"]).assign(model_id="base")
+    base = measure_weights(trained["base"]).assign(model_id="base")
     larger = base.assign(
         model_id="larger",
         spectral_norm=3 * base["spectral_norm"],

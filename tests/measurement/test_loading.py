@@ -26,9 +26,9 @@ from thermostats.measurement import loading
 from thermostats.measurement.batching import TokenisedPrompt, tokenise
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.hub import model_folder
+from thermostats.measurement.hub import fetch_model_folder
 from thermostats.measurement.loading import load
-from thermostats.measurement.plan import built
+from thermostats.measurement.plan import build_empty_model
 from thermostats.measurement.proof import check_proof
 from thermostats.measurement.spectra import WITHOUT_HEAD
 from thermostats.tables import store
@@ -62,7 +62,7 @@ def folder(saved: Path, tmp_path: Path) -> Path:
 
 
 def opened(folder: Path, **options: Any) -> loading.Loaded:
-    return load(model_folder(str(folder)), device="cpu", **options)
+    return load(fetch_model_folder(str(folder)), device="cpu", **options)
 
 
 def rewrite(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
@@ -161,16 +161,16 @@ def test_eager_attention_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
 
 def test_a_device_that_is_not_there(folder: Path) -> None:
     with pytest.raises(UsageError, match="no such device here"):
-        load(model_folder(str(folder)), device="quantum")
+        load(fetch_model_folder(str(folder)), device="quantum")
 
 
 def test_folders_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no config\.json"):
-        model_folder(str(tmp_path))
+        fetch_model_folder(str(tmp_path))
     with pytest.raises(UsageError, match="no such model folder"):
-        model_folder(str(tmp_path / "absent"))
+        fetch_model_folder(str(tmp_path / "absent"))
     with pytest.raises(UsageError, match="not the id of a model"):
-        model_folder("bad id!")
+        fetch_model_folder("bad id!")
 
 
 def test_special_tokens_in_front_stay_and_those_behind_go(folder: Path) -> None:
@@ -237,7 +237,7 @@ def test_what_a_configuration_says_of_kernels_and_outputs_changes_no_number(
     assert after.outputs is not None
     pd.testing.assert_frame_equal(after.outputs, before.outputs)
     assert check_proof(decoder).passed
-    assert built(folder).config.return_dict  # type: ignore[union-attr]
+    assert build_empty_model(folder).config.return_dict  # type: ignore[union-attr]
 
 
 HEADLESS = {

@@ -15,17 +15,17 @@ pytest.importorskip("transformers")
 import small
 import tiny
 
-from thermostats.measurement.execute import execute
+from thermostats.measurement.execute import run_specs
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
-from thermostats.tables.features import features
+from thermostats.tables.features import build_features
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
-    shutil.copy(store.shipped("data") / "models.csv", folder)
+    shutil.copy(store.find_shipped("data") / "models.csv", folder)
     return folder
 
 
@@ -51,7 +51,7 @@ def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
     spec = RunSpec(
         str(saved(name, tmp_path / name)), prompts=str(small.save_prompts(tmp_path)), heritage="Us"
     )
-    (first,) = execute([spec], data)
+    (first,) = run_specs([spec], data)
     assert first.status == "measured", first.problem.reason
     assert store.check(data)["runs"] == 2
     assert store.check(data)["layers"] == 3 * 3 * 3
@@ -61,7 +61,7 @@ def test_a_model_is_measured_whole_and_a_second_call_does_nothing(
     layers = store.load("layers", data)
     assert layers[["gain_block", "gain_attention", "write_attention"]].notna().all(axis=None)
     assert layers["gain_mlp"].isna().all() == (name == "mamba")
-    (again,) = execute([spec], data)
+    (again,) = run_specs([spec], data)
     assert again.status == "skipped"
 
 
@@ -69,13 +69,13 @@ def test_a_model_without_attention_has_no_heads_and_no_shape_of_them(
     tmp_path: Path, data: Path
 ) -> None:
     folder = saved("mamba", tmp_path / "mamba")
-    (done,) = execute(
+    (done,) = run_specs(
         [RunSpec(str(folder), prompts=str(small.save_prompts(tmp_path)), what=("gains",))], data
     )
     assert done.status == "measured", done.problem.reason
     row = store.load("models", data).set_index("model_id").loc["mamba"]
     assert (row[["n_heads", "n_kv_heads", "d_head", "d_ff"]] == 0).all()
     assert row["n_params"] == sum(p.numel() for p in tiny.build("mamba").parameters())
-    gains = features(data).set_index("model_id").loc["mamba"]
+    gains = build_features(data).set_index("model_id").loc["mamba"]
     assert np.isnan(gains["rho"]) and np.isnan(gains["kv_ratio"])
     assert gains["last_gain"] > 0

@@ -21,8 +21,8 @@ from thermostats.errors import DataError
 from thermostats.measurement import spectra
 from thermostats.measurement.compare import compare
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.model_row import model_row
-from thermostats.measurement.same_function import ACTING, CLASSES, function_distance
+from thermostats.measurement.model_row import build_model_row
+from thermostats.measurement.same_function import ACTING, CLASSES, measure_function_distance
 from thermostats.measurement.spectra import read_config
 
 KNOWN = pd.DataFrame({"model_id": [], "heritage": []}, dtype="str")
@@ -76,14 +76,16 @@ def test_what_is_at_its_default_may_be_left_out(model: Decoder, tmp_path: Path) 
         assert read(tmp_path, reads) == wanted, key
     try:
         state(tmp_path, config)
-        rows = spectra.weights(tmp_path, reads=reads)
-        facts = model_row(tmp_path, model_id="a/b", revision="main", models=KNOWN, reads=reads)
+        rows = spectra.measure_weights(tmp_path, reads=reads)
+        facts = build_model_row(
+            tmp_path, model_id="a/b", revision="main", models=KNOWN, reads=reads
+        )
     except DataError:
         pytest.skip("files hold the whole model, of which this stack is a part")
     state(tmp_path, {name: value for name, value in config.items() if name not in spare})
     assert read(tmp_path, reads) == wanted
-    pd.testing.assert_frame_equal(spectra.weights(tmp_path, reads=reads), rows)
-    again = model_row(tmp_path, model_id="a/b", revision="main", models=KNOWN, reads=reads)
+    pd.testing.assert_frame_equal(spectra.measure_weights(tmp_path, reads=reads), rows)
+    again = build_model_row(tmp_path, model_id="a/b", revision="main", models=KNOWN, reads=reads)
     assert again == facts
 
 
@@ -124,7 +126,7 @@ FUNCTION = {
 def test_what_does_not_act_in_a_forward_pass_makes_no_other_function(
     key: str, tmp_path: Path
 ) -> None:
-    apart = function_distance(
+    apart = measure_function_distance(
         llama(tmp_path / "a"), llama(tmp_path / "b", **{key: NO_FUNCTION[key]})
     )
     assert apart.distance < 1e-9
@@ -133,7 +135,9 @@ def test_what_does_not_act_in_a_forward_pass_makes_no_other_function(
 
 @pytest.mark.parametrize("key", FUNCTION)
 def test_what_acts_in_a_forward_pass_is_named(key: str, tmp_path: Path) -> None:
-    apart = function_distance(llama(tmp_path / "a"), llama(tmp_path / "b", **{key: FUNCTION[key]}))
+    apart = measure_function_distance(
+        llama(tmp_path / "a"), llama(tmp_path / "b", **{key: FUNCTION[key]})
+    )
     assert any(key in note for note in apart.notes)
 
 
@@ -147,7 +151,7 @@ def test_two_spellings_of_one_rotation_are_one_function(tmp_path: Path) -> None:
     config = stated(old)
     config.pop("rope_parameters", None)
     state(old, {**config, "rope_theta": 5e5})
-    apart = function_distance(new, old)
+    apart = measure_function_distance(new, old)
     assert apart.distance < 1e-9
     assert not apart.notes
 
@@ -171,6 +175,6 @@ def test_weights_that_are_no_numbers_are_named(tmp_path: Path) -> None:
 def test_a_model_without_its_head_is_compared_over_what_both_have(tmp_path: Path) -> None:
     whole = llama(tmp_path / "a")
     transformers.LlamaForCausalLM.from_pretrained(whole).model.save_pretrained(tmp_path / "b")
-    apart = function_distance(whole, tmp_path / "b")
+    apart = measure_function_distance(whole, tmp_path / "b")
     assert apart.distance < 1e-9
     assert any("head" in note for note in apart.notes)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.cli.options import exit_code, with_option
+from thermostats.cli.options import choose_exit_code, suggest_option
 from thermostats.errors import DataError, TransientError, UsageError
-from thermostats.measurement.spec import Cost, Outcome, Problem, RunSpec, failed, lost
+from thermostats.measurement.spec import Cost, Outcome, Problem, RunSpec, build_failure, build_loss
 
 ROW = (
     "model",
@@ -29,7 +29,7 @@ def outcome_of(error: Exception) -> Outcome:
     try:
         raise error
     except Exception as raised:
-        return failed(RunSpec("lab/a"), raised)
+        return build_failure(RunSpec("lab/a"), raised)
 
 
 def test_the_row_is_flat() -> None:
@@ -66,7 +66,7 @@ def test_the_row_is_flat() -> None:
 def test_a_failed_model_is_measured_with_the_option_that_it_lacked(
     error: Exception, command: str
 ) -> None:
-    said = with_option(outcome_of(error), "Us", Path("mine"))
+    said = suggest_option(outcome_of(error), "Us", Path("mine"))
     assert (
         said.startswith(command)
         and bool(said) == bool(command)
@@ -81,5 +81,5 @@ def test_a_problem_says_whose_fault_it_is() -> None:
     ]
     faults = [(outcome.problem.wrong_use, outcome.problem.again) for outcome in outcomes]
     assert faults == [(True, False), (False, False), (False, True), (False, True)]
-    assert lost(RunSpec("lab/a"), "gone").problem == Problem("gone", again=True)
-    assert exit_code(outcomes[:1]) == 2 and exit_code(outcomes) == 1
+    assert build_loss(RunSpec("lab/a"), "gone").problem == Problem("gone", again=True)
+    assert choose_exit_code(outcomes[:1]) == 2 and choose_exit_code(outcomes) == 1

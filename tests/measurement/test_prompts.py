@@ -8,7 +8,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import load_prompts, read_prompts
 from thermostats.tables import store
 from thermostats.tables.join import join
-from thermostats.tables.runs import prompt_sha
+from thermostats.tables.runs import hash_prompts
 
 
 def test_core_has_the_studys_categories_and_ranks():
@@ -54,8 +54,8 @@ def test_hash_of_a_set_is_over_its_texts_in_order_of_their_names(tmp_path):
     frame = folder_with(tmp_path, [("b", "second"), ("a", "first")])
     digests = [hashlib.sha256(text).hexdigest() for text in (b"first", b"second")]
     expected = hashlib.sha256("".join(digests).encode()).hexdigest()
-    assert prompt_sha(frame) == prompt_sha(load_prompts("mine", tmp_path)) == expected
-    assert prompt_sha(folder_with(tmp_path, [("a", "second"), ("b", "first")])) != expected
+    assert hash_prompts(frame) == hash_prompts(load_prompts("mine", tmp_path)) == expected
+    assert hash_prompts(folder_with(tmp_path, [("a", "second"), ("b", "first")])) != expected
 
 
 def test_imported_texts_fill_a_set_and_hashes_alone_do_not(tmp_path):

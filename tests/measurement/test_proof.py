@@ -21,11 +21,11 @@ from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.proof import (
     OF_SUBBLOCKS,
     PROOF,
+    check_conformance,
     check_proof,
-    conformance,
-    proved,
-    relative_difference,
-    without_unproven,
+    drop_unproven,
+    measure_proved,
+    measure_relative_difference,
 )
 
 HALF = (torch.float16, torch.bfloat16)
@@ -34,10 +34,12 @@ HALF = (torch.float16, torch.bfloat16)
 def test_a_difference_is_relative_and_beyond_rounding() -> None:
     x, write = np.full(64, 3.0), np.ones(64)
     off = [x + write + 0.01, -x]
-    assert relative_difference(off, write) == pytest.approx(0.01)
+    assert measure_relative_difference(off, write) == pytest.approx(0.01)
     # ε(|3 + 1.01| + |3|) = 0.00701 of the 0.01 is rounding
-    assert relative_difference(off, write, epsilon=1e-3) == pytest.approx(0.01 - 0.00701, rel=1e-9)
-    assert relative_difference(off, write, epsilon=1e-2) == 0.0
+    assert measure_relative_difference(off, write, epsilon=1e-3) == pytest.approx(
+        0.01 - 0.00701, rel=1e-9
+    )
+    assert measure_relative_difference(off, write, epsilon=1e-2) == 0.0
 
 
 def test_a_large_coordinate_hides_itself_and_no_other() -> None:
@@ -47,17 +49,17 @@ def test_a_large_coordinate_hides_itself_and_no_other() -> None:
     step = x + write
     step[5] = 300.0  # the write is lost in rounding
     terms = [step, -x]
-    assert relative_difference(terms, write, tolerance=5e-2, epsilon=2**-8) < 5e-2
+    assert measure_relative_difference(terms, write, tolerance=5e-2, epsilon=2**-8) < 5e-2
     for wrong in (write * 1.2, np.roll(write, 1), write * 0.0 + 0.1):
-        assert relative_difference(terms, wrong, tolerance=5e-2, epsilon=2**-8) > 5e-2
+        assert measure_relative_difference(terms, wrong, tolerance=5e-2, epsilon=2**-8) > 5e-2
 
 
 @pytest.mark.parametrize("expected", [np.zeros(4), np.ones(4)])
 def test_what_is_not_there_or_not_a_number_is_off(expected: np.ndarray) -> None:
-    assert relative_difference([expected], expected) == 0.0
-    assert relative_difference([expected + 1e-3], expected) > 1e-4
-    assert relative_difference([expected * np.nan], expected) == np.inf
-    assert relative_difference([np.zeros(0)], np.zeros(0)) == np.inf
+    assert measure_relative_difference([expected], expected) == 0.0
+    assert measure_relative_difference([expected + 1e-3], expected) > 1e-4
+    assert measure_relative_difference([expected * np.nan], expected) == np.inf
+    assert measure_relative_difference([np.zeros(0)], np.zeros(0)) == np.inf
 
 
 def massive(dtype: torch.dtype, size: float, *, everywhere: bool = False) -> Decoder:
@@ -79,7 +81,7 @@ def test_massive_activations_are_measured_in_their_precision(
     decoder = massive(dtype, size, everywhere=everywhere)
     proof = check_proof(decoder)
     assert proof.passed
-    rows, _ = proved(
+    rows, _ = measure_proved(
         lambda each, **options: measure_gains(decoder, each, **options),
         decoder,
         tiny.prompts(5, 3, 7),
@@ -94,19 +96,21 @@ def test_a_wrong_write_is_seen_beside_a_massive_coordinate(dtype: torch.dtype) -
     decoder = massive(dtype, 300.0)
     assert (
         "residual"
-        in conformance(replace(decoder, entry=replace(decoder.entry, mlp_write="self_attn"))).failed
+        in check_conformance(
+            replace(decoder, entry=replace(decoder.entry, mlp_write="self_attn"))
+        ).failed
     )
 
 
 def test_finite_sinks_take_their_share_and_no_other_matrix_passes() -> None:
     decoder = tiny.opened("gpt_oss")
-    assert conformance(decoder).value < 1e-5
+    assert check_conformance(decoder).value < 1e-5
     without = replace(decoder, entry=replace(decoder.entry, sinks=False))
-    assert conformance(without).value > 0.1
+    assert check_conformance(without).value > 0.1
     handle = decoder.blocks[1].self_attn.v_proj.register_forward_hook(
         lambda _m, _a, out: out.roll(1, -1)
     )
-    assert conformance(decoder).value > 0.1
+    assert check_conformance(decoder).value > 0.1
     handle.remove()
 
 
@@ -131,7 +135,7 @@ def test_what_cannot_be_proved_of_one_quantity_leaves_the_others() -> None:
     )
     proof = check_proof(decoder, needed=("stream",))
     assert proof.failed == ("residual",) and "the writes do not add up" in proof.reasons[0]
-    rows = without_unproven(measure_gains(decoder, tiny.prompts(5, 2)), proof).layers
+    rows = drop_unproven(measure_gains(decoder, tiny.prompts(5, 2)), proof).layers
     np.testing.assert_array_equal(rows["gain_block"], wanted.layers["gain_block"])
     np.testing.assert_array_equal(rows["anisotropy"], wanted.layers["anisotropy"])
     assert rows[OF_SUBBLOCKS].isna().all(axis=None)
@@ -163,7 +167,7 @@ def test_rows_that_others_changed_are_measured_again_alone(spoilt: str) -> None:
             ] *= 1.01
         return SimpleNamespace(layers=rows)
 
-    measured, note = proved(
+    measured, note = measure_proved(
         measure, decoder, prompts, options={}, alone={"token_budget": 1, "packed": False}
     )
     assert note.endswith(" alone")
@@ -174,4 +178,4 @@ def test_a_block_that_writes_nothing_is_right() -> None:
     decoder = tiny.opened("llama")
     for path in ("self_attn.o_proj", "mlp.down_proj", "self_attn.v_proj"):
         decoder.blocks[1].get_submodule(path).weight.data.zero_()
-    assert conformance(decoder).passed
+    assert check_conformance(decoder).passed

@@ -88,7 +88,7 @@ def test_every_class_holds(name: str, tmp_path: Path) -> None:
 
 
 def test_every_class_that_can_be_built_is_in_the_register() -> None:
-    rows = store.load("proofs", store.shipped("data"))
+    rows = store.load("proofs", store.find_shipped("data"))
     assert set(tiny.CONFIGURATIONS) <= set(rows["architecture"])
     assert {entry.name for entry in ARCHITECTURES} <= set(
         rows.loc[rows["failed"] == "", "architecture"]
@@ -142,7 +142,7 @@ def test_the_read_gain_in_rows_is_held_against_the_states() -> None:
 )
 def test_what_norms_see_is_asked_of_the_norms(name: str, ignores: bool) -> None:
     decoder = tiny.opened(name)
-    assert identities.ignores_mean(decoder, 32) == ignores
+    assert identities.is_mean_ignored(decoder, 32) == ignores
 
 
 def change_entry(name: str, **changes: Any) -> dict[str, set[str]]:
@@ -464,7 +464,7 @@ def test_inputs_that_meet_fail_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     def meet(*_args: object, **_options: object) -> Iterator[Any]:
         raise proving.InputsMeetError("they meet", got="off by 0.2")
 
-    monkeypatch.setattr(proving, "proved", meet)
+    monkeypatch.setattr(proving, "measure_proved", meet)
     proof = prove(build_model("llama"))
     assert proof.failed == ("again",)
     assert json.loads(json.dumps(proof.to_json(), allow_nan=False))["passed"] is False
@@ -476,7 +476,7 @@ def test_a_failed_identity_names_its_worst_place_and_all_causes() -> None:
         Deviation("residual", 0.5, 0.5, "block 2", "second"),
         Deviation("residual", 0.0, 0.9, "block 3"),
     ]
-    (row,) = proving.gather_worst(found, {"residual": "wrong"}, ALLOWED, {})
+    (row,) = proving.collect_worst(found, {"residual": "wrong"}, ALLOWED, {})
     assert (row.state, row.difference, row.excess, row.place) == (FAILS, 0.9, 0.5, "block 2")
     assert row.why == "wrong: first, second"
 
@@ -499,7 +499,7 @@ def test_a_version_that_is_not_in_the_register_is_said(
         data = tmp_path / number
         measure(folder, data, prompts=str(prompts), what="gains", heritage="Us")
         (run,) = store.load("runs", data).query("model_id == 'tiny-gpt2'")["proof"]
-        proofs = {row["name"]: row for row in tools.checks()}["proofs"]
+        proofs = {row["name"]: row for row in tools.run_checks()}["proofs"]
         notes.append((run.partition(" unproven=")[2], proofs["state"], proofs["found"]))
     proved = (
         f"{len(register.list_proved(transformers.__version__))} classes were proved under "

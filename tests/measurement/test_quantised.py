@@ -16,7 +16,7 @@ from conftest import make_empty_store
 from safetensors.torch import load_file, save_file
 
 from thermostats.errors import DataError
-from thermostats.measurement.execute import lacking
+from thermostats.measurement.execute import find_missing_kinds
 from thermostats.measurement.model_row import OTHERWISE
 from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
@@ -54,4 +54,4 @@ def test_a_method_is_named_and_the_next_step_is_its_own(
     assert f"quantised by {method.removesuffix('_4bit')}" in caught.value.what
     assert step in caught.value.next_step
     with pytest.raises(DataError, match=f"quantised by {method.removesuffix('_4bit')}"):
-        lacking(folder, spec)
+        find_missing_kinds(folder, spec)

@@ -19,12 +19,12 @@ import wide
 from thermostats.measurement import gauge
 from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.checkpoint import split
-from thermostats.measurement.forward import submodule
+from thermostats.measurement.forward import find_submodule
 from thermostats.measurement.gains import OF_READING, measure_gains
-from thermostats.measurement.gauge import weights_of, with_weights
-from thermostats.measurement.gauge_moves import spectra_of
+from thermostats.measurement.gauge import extract_weights, replace_weights
+from thermostats.measurement.gauge_moves import measure_spectra
 from thermostats.measurement.readings import NORMED_WRITE, POST_NORM
-from thermostats.tables.invariants import balanced_ratio_of, ov_read_of
+from thermostats.tables.invariants import compute_balanced_ratio, compute_ov_read
 
 HELD = 1e-10
 """Largest relative move of an invariant in float64."""
@@ -50,12 +50,12 @@ def invariants(places: Any) -> dict[str, pd.Series]:
         column: layers.set_index(["layer", "prompt_id", "position"])[[column]] for column in COLUMNS
     }
     if places.entry.value:
-        weights = spectra_of(weights_of(places)).assign(run_id="r")
+        weights = measure_spectra(extract_weights(places)).assign(run_id="r")
         position = layers["position"].iloc[-1]
-        frames["ov_read"] = ov_read_of(RUNS, weights, layers, position).set_index(
+        frames["ov_read"] = compute_ov_read(RUNS, weights, layers, position).set_index(
             ["layer", "head"]
         )[["ov_read"]]
-        frames["balanced_ratio"] = balanced_ratio_of(RUNS, weights).set_index("layer")[
+        frames["balanced_ratio"] = compute_balanced_ratio(RUNS, weights).set_index("layer")[
             ["balanced_ratio"]
         ]
     return {name: frame[name] for name, frame in frames.items()}
@@ -65,11 +65,11 @@ def invariants(places: Any) -> dict[str, pd.Series]:
 def test_invariants_are_held_by_every_change_that_a_class_allows(names: list[str]) -> None:
     for name in names:
         places = wide.opened(name)
-        weights, before = weights_of(places), invariants(places)
+        weights, before = extract_weights(places), invariants(places)
         for change in gauge.CHANGES:
-            if gauge.allows(change, weights):
+            if gauge.find_obstacle(change, weights):
                 continue
-            after = invariants(with_weights(places, gauge.apply(change, weights)))
+            after = invariants(replace_weights(places, gauge.apply(change, weights)))
             for quantity, values in before.items():
                 assert values.index.equals(after[quantity].index), (name, change, quantity)
                 assert values.isna().equals(after[quantity].isna()), (name, change, quantity)
@@ -87,7 +87,7 @@ def test_what_is_not_defined_is_missing_with_its_reason() -> None:
         layers = measure_gains(places, tiny.inputs(places, 6)).layers
         assert layers[list(OF_READING)].isna().all(axis=None) == post
         assert layers["missing"].str.contains(f"{POST_NORM}: {', '.join(OF_READING)}").all() == post
-        weights = spectra_of(weights_of(places))
+        weights = measure_spectra(extract_weights(places))
         ov, whole = (
             weights[weights["matrix"] == "OV"],
             weights[weights["matrix"].isin(["W_V", "W_O"]) & (weights["head"] == "")],
@@ -104,13 +104,13 @@ def test_what_is_not_defined_is_missing_with_its_reason() -> None:
 )
 def test_they_are_those_of_plain_matrices(name: str) -> None:
     places = wide.opened(name)
-    entry, weights = places.entry, weights_of(places)
-    rows = spectra_of(weights).set_index(["layer", "matrix", "head"])
+    entry, weights = places.entry, extract_weights(places)
+    rows = measure_spectra(weights).set_index(["layer", "matrix", "head"])
     d = places.config["hidden_size"]
     P = np.eye(d) - 1 / d if name in ("gpt_neox", "opt", "dinov2", "modernbert") else np.eye(d)
     for layer, block in enumerate(places.blocks):
         value, output = (
-            submodule(block, path, entry).weight.detach().double().numpy()
+            find_submodule(block, path, entry).weight.detach().double().numpy()
             for path in (entry.value, entry.output)
         )
         parts = split(entry, places.config, value, output)

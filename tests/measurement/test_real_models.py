@@ -385,10 +385,10 @@ class OfFile:
 
 @pytest.mark.parametrize("model", DECODERS)
 def test_shipped_rows_of_models_in_gguf_are_those_of_the_file_in_plain_torch(model: str) -> None:
-    from thermostats.measurement.gguf_files import gguf_folder
+    from thermostats.measurement.gguf_files import prepare_gguf_folder
 
     file, rows = PLACE / DECODERS[model], rows_of(model)
-    tokenizer = Tokenizer.from_file(str(gguf_folder(file) / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(prepare_gguf_folder(file) / "tokenizer.json"))
     prompts, plain = (
         store.load("prompts").query("prompt_set == 'core'").set_index("prompt_id"),
         OfFile(file),

@@ -24,9 +24,9 @@ from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement import spectra
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.gguf_files import gguf_folder
+from thermostats.measurement.gguf_files import prepare_gguf_folder
 from thermostats.measurement.model_row import check_quantised
-from thermostats.measurement.proof import check_proof, without_unproven
+from thermostats.measurement.proof import check_proof, drop_unproven
 
 
 def configured(folder: Path, **changes: object) -> Path:
@@ -43,7 +43,7 @@ def keys_for_values(_: Path) -> None:
         measure_gains(decoder, tiny.prompts(5)),
         check_proof(decoder, needed=("stream",)),
     )
-    assert without_unproven(measured, proof).layers.equals(measured.layers)
+    assert drop_unproven(measured, proof).layers.equals(measured.layers)
     check_proof(decoder, needed=("value",))
 
 
@@ -54,7 +54,7 @@ def pieces_the_wrong_way_round(place: Path) -> None:
     size = 3 * len(content) // 5
     (place / "m.gguf.001").write_bytes(content[size:])
     (place / "m.gguf.002").write_bytes(content[:size])
-    gguf_folder(place / "m.gguf.001", place / "cache")
+    prepare_gguf_folder(place / "m.gguf.001", place / "cache")
 
 
 def model_in_a_wrapper(place: Path) -> None:
@@ -69,7 +69,7 @@ def model_in_a_wrapper(place: Path) -> None:
 def weights_outside_the_folder(place: Path) -> None:
     folder = small.save_model(place / "m")
     (place / "averaged.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
-    spectra.weights(configured(folder, transformers_weights="../averaged.safetensors"))
+    spectra.measure_weights(configured(folder, transformers_weights="../averaged.safetensors"))
 
 
 REFUSED: dict[Callable[[Path], None], tuple[type[ThermostatsError], str]] = {
@@ -101,14 +101,14 @@ def test_a_sublayer_that_writes_nothing_is_a_norm_of_zero() -> None:
 def test_weights_that_the_configuration_names_are_those_measured(tmp_path: Path) -> None:
     folder = small.save_model(tmp_path / "m")
     tensors = load_file(folder / "model.safetensors")
-    before = spectra.weights(folder).set_index("matrix")["spectral_norm"]["embedding"]
+    before = spectra.measure_weights(folder).set_index("matrix")["spectral_norm"]["embedding"]
     save_file(
         {n: 3 * x for n, x in tensors.items()},
         folder / "averaged.safetensors",
         metadata={"format": "pt"},
     )
     configured(folder, transformers_weights="averaged.safetensors")
-    after = spectra.weights(folder).set_index("matrix")["spectral_norm"]["embedding"]
+    after = spectra.measure_weights(folder).set_index("matrix")["spectral_norm"]["embedding"]
     assert after == pytest.approx(3 * before, rel=1e-5)
 
 

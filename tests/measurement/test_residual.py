@@ -24,10 +24,12 @@ from thermostats.measurement import gains
 )
 def test_norms_are_in_float32_or_wider(dtype: torch.dtype, expected: torch.dtype) -> None:
     x = torch.full((1, 3, 4), 300.0, dtype=dtype)
-    norms = gains.norms(x, 3)
+    norms = gains.measure_norms(x, 3)
     assert (norms.dtype, tuple(norms.shape)) == (expected, (3, 1))
     assert norms.flatten().tolist() == [600.0] * 3
-    with gains.recording(tiny.places(tiny.build("gpt2").to(dtype)), torch.ones(1, 1, 3)) as record:
+    with gains.record_batch(
+        tiny.places(tiny.build("gpt2").to(dtype)), torch.ones(1, 1, 3)
+    ) as record:
         assert {tensor.dtype for tensor in record.values()} == {expected}
 
 
@@ -36,7 +38,7 @@ def test_anisotropy_is_the_mean_cosine_of_all_pairs() -> None:
     weights = torch.tensor(
         [[[1, 1, 1, 0, 0], [0, 0, 0, 1, 1]], [[0, 1, 1, 1, 0], [1, 0, 0, 0, 1]]], dtype=x.dtype
     )
-    cosine = gains.mean_cosine(x, gains.norms(x, 2), weights)
+    cosine = gains.measure_mean_cosine(x, gains.measure_norms(x, 2), weights)
     for row in range(2):
         for prompt in range(2):
             vectors = x[row][weights[row, prompt] == 1].numpy()

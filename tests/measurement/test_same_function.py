@@ -20,8 +20,8 @@ from thermostats.errors import UsageError
 from thermostats.measurement import gauge
 from thermostats.measurement.compare import compare, weight_distances
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.gauge import ModelWeights, weights_of, with_weights
-from thermostats.measurement.same_function import function_distance
+from thermostats.measurement.gauge import ModelWeights, extract_weights, replace_weights
+from thermostats.measurement.same_function import measure_function_distance
 
 SAME = 1e-9
 """Rounding in float64."""
@@ -212,7 +212,9 @@ def swap_ends(weights: ModelWeights) -> ModelWeights:
 def every_change(weights: ModelWeights) -> dict[str, ModelWeights]:
     """Weights after one more change each, all on top of each other."""
     steps = {
-        change: made for change, made in gauge.CHANGES.items() if not gauge.allows(change, weights)
+        change: made
+        for change, made in gauge.CHANGES.items()
+        if not gauge.find_obstacle(change, weights)
     }
     steps = {
         "neurons": move_neurons,
@@ -232,20 +234,20 @@ def every_change(weights: ModelWeights) -> dict[str, ModelWeights]:
 @pytest.mark.parametrize("name", FIVE)
 def test_models_that_changes_connect_are_one_function(name: str) -> None:
     places = wide.opened(name)
-    weights, prompt = weights_of(places), tiny.inputs(places, 9)[0]
+    weights, prompt = extract_weights(places), tiny.inputs(places, 9)[0]
     before = wide.outputs(places, prompt)
     for step, after in every_change(weights).items():
-        moved = wide.outputs(with_weights(places, after), prompt)
+        moved = wide.outputs(replace_weights(places, after), prompt)
         assert float((moved - before).norm() / before.norm()) < 1e-9, step
-        apart = function_distance(weights, after)
+        apart = measure_function_distance(weights, after)
         assert apart.distance < SAME, (step, apart.parts[apart.parts["distance"] > SAME])
-        assert function_distance(after, weights).distance < SAME
+        assert measure_function_distance(after, weights).distance < SAME
         assert apart.notes == ()
 
 
 @pytest.mark.parametrize("name", FIVE)
 def test_heads_are_matched(name: str) -> None:
-    weights = weights_of(wide.opened(name))
+    weights = extract_weights(wide.opened(name))
     tensors = copied(weights)
     into, out = projections(name)
     for start in blocks(weights):
@@ -268,12 +270,12 @@ def test_heads_are_matched(name: str) -> None:
                     rows[:] = rows[::-1].copy()
         w_o = by_columns(name, tensors, start + out)
         w_o[:] = w_o.reshape(len(w_o), HEADS, -1)[:, ::-1].reshape(w_o.shape).copy()
-    assert function_distance(weights, weights.with_tensors(tensors)).distance < SAME
+    assert measure_function_distance(weights, weights.with_tensors(tensors)).distance < SAME
 
 
 @pytest.mark.parametrize("name", FIVE)
 def test_another_function_is_not_0_and_says_where(name: str) -> None:
-    weights = weights_of(wide.opened(name))
+    weights = extract_weights(wide.opened(name))
     places = (weights.entry.output, weights.entry.value, feed_forward(name)[0])
     for path, part in zip(
         places, ("attention writes", "attention writes", "feed-forward layer"), strict=True
@@ -281,22 +283,22 @@ def test_another_function_is_not_0_and_says_where(name: str) -> None:
         key = f"{weights.start(1)}{path}.weight"
         noise = np.random.default_rng(5).standard_normal(weights.tensors[key].shape)
         near = weights.with_tensors({key: weights.tensors[key] + 1e-4 * noise})
-        apart = function_distance(weights, near)
+        apart = measure_function_distance(weights, near)
         off = apart.parts[apart.parts["distance"] > SAME]
         assert 1e-6 < apart.distance < 1e-2
         assert set(off["layer"]) == {2} and part in set(off["part"])
-    other = weights_of(wide.opened(name))
+    other = extract_weights(wide.opened(name))
     value = f"{weights.start(0)}{weights.entry.output}.weight"
     twice = other.with_tensors({value: 2 * other.tensors[value]})
-    rows = function_distance(weights, twice).parts.set_index(["layer", "part"])["distance"]
+    rows = measure_function_distance(weights, twice).parts.set_index(["layer", "part"])["distance"]
     if name in ("llama", "qwen3"):
         assert rows[1, "attention writes"] == pytest.approx(1.0, rel=1e-9)
     assert rows[1, "attention writes"] > 0.3
 
 
 def test_ones_in_a_model_whose_norms_keep_the_mean_make_another_function() -> None:
-    weights = weights_of(wide.opened("llama"))
-    assert function_distance(weights, gauge.add_ones(weights)).distance > 0.1
+    weights = extract_weights(wide.opened("llama"))
+    assert measure_function_distance(weights, gauge.add_ones(weights)).distance > 0.1
 
 
 def test_models_as_they_are_stored(tmp_path: Path) -> None:
@@ -304,13 +306,13 @@ def test_models_as_they_are_stored(tmp_path: Path) -> None:
     for name, change in (("a", None), ("b", gauge.turn_heads), ("c", None)):
         places = tiny.opened("llama")
         if change is not None:
-            places = with_weights(places, change(weights_of(places)))
+            places = replace_weights(places, change(extract_weights(places)))
         if name == "c":
             with torch.no_grad():
                 places.blocks[0].mlp.up_proj.weight.mul_(1.5)
         places.model.save_pretrained(tmp_path / name)  # type: ignore[operator]
         folders[name] = tmp_path / name
-    assert function_distance(folders["a"], folders["b"]).distance < 1e-6
+    assert measure_function_distance(folders["a"], folders["b"]).distance < 1e-6
     table = weight_distances(folders, form="function")
     stored = weight_distances(folders)
     assert stored.loc["a", "b"] > 1e-3
@@ -320,8 +322,10 @@ def test_models_as_they_are_stored(tmp_path: Path) -> None:
 
 
 def test_configurations_that_differ_are_named() -> None:
-    first, second = (weights_of(tiny.opened("llama", rms_norm_eps=eps)) for eps in (1e-6, 1e-5))
-    apart = function_distance(first, second)
+    first, second = (
+        extract_weights(tiny.opened("llama", rms_norm_eps=eps)) for eps in (1e-6, 1e-5)
+    )
+    apart = measure_function_distance(first, second)
     assert apart.distance < SAME
     assert apart.notes == (
         "the configurations differ in rms_norm_eps: not the same function, whatever the distance",
@@ -335,14 +339,14 @@ def test_configurations_that_differ_are_named() -> None:
 def test_classes_without_a_form_are_refused(first: str, second: str) -> None:
     pair: list[Decoder] = [tiny.opened(name) for name in (first, second)]
     with pytest.raises(UsageError, match="no canonical form in common"):
-        function_distance(*map(weights_of, pair))
+        measure_function_distance(*map(extract_weights, pair))
 
 
 def test_compare_says_what_is_one_function_and_why_others_have_no_form(tmp_path: Path) -> None:
     places = tiny.opened("llama")
     for name, held in (
         ("a", places),
-        ("b", with_weights(places, gauge.fold_norms(weights_of(places)))),
+        ("b", replace_weights(places, gauge.fold_norms(extract_weights(places)))),
     ):
         held.model.save_pretrained(tmp_path / name)  # type: ignore[operator]
     both = compare(tmp_path / "a", tmp_path / "b")

@@ -18,7 +18,7 @@ import transformers
 from conftest import snapshot
 
 from thermostats.measurement import session
-from thermostats.measurement.execute import execute
+from thermostats.measurement.execute import run_specs
 from thermostats.measurement.plan import plan
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
@@ -28,7 +28,7 @@ from thermostats.tables import store
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
-    shutil.copy(store.shipped("data") / "models.csv", folder)
+    shutil.copy(store.find_shipped("data") / "models.csv", folder)
     return folder
 
 
@@ -46,7 +46,7 @@ def test_tables_pass_their_check_and_a_second_call_does_nothing(
     model: Path, prompts: Path, data: Path
 ) -> None:
     spec = RunSpec(str(model), prompts=str(prompts), heritage="Us")
-    (first,) = execute([spec], data)
+    (first,) = run_specs([spec], data)
     assert first.status == "measured", first.problem.reason
     counts = store.check(data)
     assert counts["runs"] == 3
@@ -58,7 +58,7 @@ def test_tables_pass_their_check_and_a_second_call_does_nothing(
     assert row["n_params"] == sum(parameter.numel() for parameter in loaded.parameters())
     assert (row["heritage"], row["norm_place"], row["position_scheme"]) == ("Us", "pre", "learned")
     before = snapshot(data)
-    (second,) = execute([spec], data)
+    (second,) = run_specs([spec], data)
     assert second.status == "skipped"
     assert snapshot(data) == before
 
@@ -69,7 +69,7 @@ def test_a_model_without_a_final_norm_is_finished_without_summaries(
     folder = shutil.copytree(model, tmp_path / "post-norm")
     tiny.build("opt_post_norm").save_pretrained(folder)
     spec = RunSpec(str(folder), prompts=str(prompts), what=("gains",))
-    assert [done.status for _ in range(2) for done in execute([spec], data)] == [
+    assert [done.status for _ in range(2) for done in run_specs([spec], data)] == [
         "measured",
         "skipped",
     ]
@@ -165,7 +165,7 @@ def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
             )
         )
     before = snapshot(data)
-    outcomes = list(execute(specs, data))
+    outcomes = list(run_specs(specs, data))
     by_name = {Path(outcome.model).name: outcome for outcome in outcomes}
     for name, (_, message) in BROKEN.items():
         outcome = by_name[name]
@@ -178,7 +178,7 @@ def test_models_that_fail_say_why_leave_nothing_and_do_not_stop_the_others(
     assert {
         name: held for name, held in snapshot(data).items() if not name.startswith(".measuring")
     } == before
-    outcomes = list(execute([*specs[:2], RunSpec(str(model), prompts=str(prompts))], data))
+    outcomes = list(run_specs([*specs[:2], RunSpec(str(model), prompts=str(prompts))], data))
     assert sorted(outcome.status for outcome in outcomes) == ["failed", "failed", "measured"], (
         outcomes
     )
@@ -190,11 +190,11 @@ def test_a_lab_named_later_is_filled_in_and_another_one_refused(
     model: Path, prompts: Path, data: Path
 ) -> None:
     options = {"prompts": str(prompts), "what": ("weights",)}
-    (first,) = execute([RunSpec(str(model), **options)], data)  # type: ignore[arg-type]
-    (again,) = execute([RunSpec(str(model), heritage="Us", **options)], data)  # type: ignore[arg-type]
+    (first,) = run_specs([RunSpec(str(model), **options)], data)  # type: ignore[arg-type]
+    (again,) = run_specs([RunSpec(str(model), heritage="Us", **options)], data)  # type: ignore[arg-type]
     assert (first.status, again.status) == ("measured", "skipped")
     assert store.load("models", data).set_index("model_id").loc["tiny-gpt2", "heritage"] == "Us"
-    (other,) = execute([RunSpec(str(model), heritage="Them", **options)], data)  # type: ignore[arg-type]
+    (other,) = run_specs([RunSpec(str(model), heritage="Them", **options)], data)  # type: ignore[arg-type]
     assert (
         other.problem.wrong_use
         and "thermostats set tiny-gpt2 heritage=Them" in other.problem.reason

@@ -9,7 +9,7 @@ import pytest
 
 from thermostats.errors import UsageError
 from thermostats.measurement import spec
-from thermostats.measurement.spec import check_device, check_here, check_set, count_gpus
+from thermostats.measurement.spec import check_device, check_set, count_gpus, require_device
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "mps", "cuda", "cuda:0", "xpu:12"])
@@ -55,14 +55,14 @@ def test_gpus_are_counted_by_the_driver(
         *(["cuda"] if count else []),
     ]
     for device in there:
-        check_here(device)
+        require_device(device)
     with pytest.raises(
         UsageError, match=f"no such GPU on this machine.*got cuda:{count}; allowed: auto, cpu"
     ):
-        check_here(f"cuda:{count}")
+        require_device(f"cuda:{count}")
     (tmp_path / "kfd").touch()
     assert count_gpus() is None
-    check_here("cuda:7")
+    require_device("cuda:7")
 
 
 def test_a_damaged_table_of_prompts_is_told_by_what_reads_it_whole(small_store: Path) -> None:

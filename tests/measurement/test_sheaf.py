@@ -41,9 +41,9 @@ def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink, causa
         softmax_attention(rng, heads, n, sink=sink, causal=causal),
         rng.standard_normal((heads, d_h, d)),
     )
-    measured = sheaf.head_measures(A, sheaf.value_spectra(W))
+    measured = sheaf.measure_heads(A, sheaf.measure_value_spectra(W))
     for h in range(heads):
-        L = sheaf.dense_operator(A[h : h + 1], W[h : h + 1])
+        L = sheaf.build_dense_operator(A[h : h + 1], W[h : h + 1])
         eigenvalues = np.linalg.eigvalsh(L)
         scale = eigenvalues[-1]
         assert measured["trace"][h] == pytest.approx(np.trace(L), rel=1e-10)
@@ -56,9 +56,9 @@ def test_head_measures_are_those_of_the_dense_operator(seed, n, d_h, sink, causa
 def test_heads_are_blocks_of_one_operator():
     rng = np.random.default_rng(0)
     A, W = softmax_attention(rng, 3, 4), rng.standard_normal((3, 2, 4))
-    spectra = sheaf.value_spectra(W)
-    rows = rows_by_head(sheaf.layer_rows(A, spectra, spectra, layer=1, prompt_id="a"))
-    total = sheaf.dense_operator(A, W)
+    spectra = sheaf.measure_value_spectra(W)
+    rows = rows_by_head(sheaf.build_attention_rows(A, spectra, spectra, layer=1, prompt_id="a"))
+    total = sheaf.build_dense_operator(A, W)
     eigenvalues = np.linalg.eigvalsh(total)
     assert rows[""]["trace"] == pytest.approx(np.trace(total), rel=1e-10)
     assert rows[""]["trace"] == pytest.approx(
@@ -72,7 +72,8 @@ def test_uniform_attention_over_two_tokens_by_hand():
     A = np.array([[[1.0, 0.0], [0.5, 0.5]]])
     W = np.diag([3.0, 4.0])[None]
     measured = {
-        name: value[0] for name, value in sheaf.head_measures(A, sheaf.value_spectra(W)).items()
+        name: value[0]
+        for name, value in sheaf.measure_heads(A, sheaf.measure_value_spectra(W)).items()
     }
     # w = 1/4, L_G = [[1, -1], [-1, 1]]/4 with eigenvalues 0 and 1/2; squared singular values 9 and
     # 16
@@ -95,10 +96,10 @@ def test_uniform_attention_over_two_tokens_by_hand():
 def test_published_variants_by_name():
     rng = np.random.default_rng(3)
     A, W = softmax_attention(rng, 2, 5), rng.standard_normal((2, 3, 4))
-    spectra, other = sheaf.value_spectra(W), sheaf.value_spectra(2 * W)
+    spectra, other = sheaf.measure_value_spectra(W), sheaf.measure_value_spectra(2 * W)
     rows = {
         r["variant"]: r["trace"]
-        for r in sheaf.layer_rows(A, spectra, other, layer=1, prompt_id="a")
+        for r in sheaf.build_attention_rows(A, spectra, other, layer=1, prompt_id="a")
         if r["head"] == ""
     }
     frobenius = np.linalg.norm(W, axis=(1, 2)) ** 2
@@ -107,20 +108,24 @@ def test_published_variants_by_name():
         4 * (5 - np.trace(A.mean(axis=0))) * frobenius[0], rel=1e-12
     )
     assert rows["printed_factor"] == pytest.approx(0, abs=1e-12)
-    sinks = sheaf.printed_factor_trace(0.5 * A, spectra)
+    sinks = sheaf.measure_printed_trace(0.5 * A, spectra)
     assert sinks == pytest.approx(-2.5 * frobenius.sum(), rel=1e-12)
-    assert sheaf.proxy_row(4, 3.0)["trace"] == 9.0
+    assert sheaf.build_proxy_row(4, 3.0)["trace"] == 9.0
 
 
 def test_rows_are_a_table():
     rng = np.random.default_rng(5)
-    spectra = sheaf.value_spectra(rng.standard_normal((2, 3, 4)))
-    rows = sheaf.layer_rows(softmax_attention(rng, 2, 4), spectra, spectra, layer=3, prompt_id="a")
-    rows += sheaf.layer_rows(np.ones((2, 1, 1)), spectra, spectra, layer=3, prompt_id="one token")
-    rows += sheaf.layer_rows(
+    spectra = sheaf.measure_value_spectra(rng.standard_normal((2, 3, 4)))
+    rows = sheaf.build_attention_rows(
+        softmax_attention(rng, 2, 4), spectra, spectra, layer=3, prompt_id="a"
+    )
+    rows += sheaf.build_attention_rows(
+        np.ones((2, 1, 1)), spectra, spectra, layer=3, prompt_id="one token"
+    )
+    rows += sheaf.build_attention_rows(
         np.full((2, 3, 3), np.nan), spectra, spectra, layer=3, prompt_id="overflow"
     )
-    rows.append(sheaf.proxy_row(3, 2.0))
+    rows.append(sheaf.build_proxy_row(3, 2.0))
     table = validate(pd.DataFrame(rows).assign(run_id="r"), "attention")
     assert list(table.columns) == list(TABLES["attention"].columns)
     one_token = table[(table["prompt_id"] == "one token") & (table["variant"] == "exact")]
@@ -137,7 +142,7 @@ def test_rows_are_a_table():
 def test_uniform_causal_attention_in_closed_form():
     n = 7
     A = np.tril(np.ones((1, n, n))) / np.arange(1, n + 1)[None, :, None]
-    measured = sheaf.head_measures(A, sheaf.value_spectra(np.eye(3)[None]))
+    measured = sheaf.measure_heads(A, sheaf.measure_value_spectra(np.eye(3)[None]))
     rows = np.arange(1, n + 1)
     assert measured["entropy"][0] == pytest.approx(np.log(rows).mean(), rel=1e-13)
     assert measured["distance"][0] == pytest.approx(((rows - 1) / 2).mean(), rel=1e-13)
@@ -149,14 +154,14 @@ def test_attention_to_the_first_token_alone_is_a_star():
     n = 6
     A = np.zeros((1, n, n))
     A[0, :, 0] = 1
-    measured = sheaf.head_measures(A, sheaf.value_spectra(np.eye(2)[None]))
+    measured = sheaf.measure_heads(A, sheaf.measure_value_spectra(np.eye(2)[None]))
     assert measured["graph_lambda2"][0] == pytest.approx(1 / 2, rel=1e-13)
     assert measured["laplacian_max"][0] == pytest.approx(n / 2, rel=1e-13)
     assert measured["contraction_ratio"][0] == pytest.approx((n - 1) / (n * (n - 1) / 2), rel=1e-13)
 
 
 def test_attention_to_oneself_alone_has_no_nonzero_eigenvalue():
-    measured = sheaf.head_measures(np.eye(4)[None], sheaf.value_spectra(np.eye(2)[None]))
+    measured = sheaf.measure_heads(np.eye(4)[None], sheaf.measure_value_spectra(np.eye(2)[None]))
     assert measured["trace"][0] == measured["graph_lambda2"][0] == measured["laplacian_max"][0] == 0
     assert np.isnan(measured["laplacian_min"][0])
 
@@ -164,8 +169,8 @@ def test_attention_to_oneself_alone_has_no_nonzero_eigenvalue():
 def test_rank_deficient_values_do_not_turn_rounding_into_eigenvalues():
     rng = np.random.default_rng(1)
     W = np.outer(rng.standard_normal(4), rng.standard_normal(6))[None].astype(np.float32)
-    spectra = sheaf.value_spectra(W)
+    spectra = sheaf.measure_value_spectra(W)
     assert np.count_nonzero(spectra.squared) == 1
     assert spectra.spectral[0] == pytest.approx(np.linalg.norm(W[0].astype(float)), rel=1e-12)
-    wider_than_the_stream = sheaf.value_spectra(rng.standard_normal((3, 300, 2)))
+    wider_than_the_stream = sheaf.measure_value_spectra(rng.standard_normal((3, 300, 2)))
     assert np.count_nonzero(wider_than_the_stream.squared, axis=1).tolist() == [2, 2, 2]

@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.spec import RunSpec, revisions, specs
+from thermostats.measurement.spec import RunSpec, collect_specs, expand_revisions
 
 FILES = {
     "a.toml": '[[spec]]\nmodel = "a/b"\nrevision = ["s1", "s2"]\n[[spec]]\nmodel = "c/d"\nwhat = '
@@ -24,7 +24,7 @@ FILES = {
 def test_every_form_says_the_same(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(FILES[name])
-    listed = specs([str(path), "e/f", "a/b", "e/f"], {"dtype": "bfloat16"})
+    listed = collect_specs([str(path), "e/f", "a/b", "e/f"], {"dtype": "bfloat16"})
     assert listed == [
         RunSpec("a/b", "s1", "bfloat16"),
         RunSpec("a/b", "s2", "bfloat16"),
@@ -63,14 +63,14 @@ def test_what_is_wrong_is_named(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_text(text)
     with pytest.raises((UsageError, DataError), match=f"(?s){message}"):
-        specs([str(path)], {})
+        collect_specs([str(path)], {})
 
 
 def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "p.txt").write_text("a b\n")
     monkeypatch.chdir(tmp_path)
-    (spec,) = specs(["model"], {"prompts": "p.txt"})
+    (spec,) = collect_specs(["model"], {"prompts": "p.txt"})
     assert (spec.model, spec.prompts) == (str(tmp_path / "model"), str(tmp_path / "p.txt"))
 
 
@@ -85,8 +85,8 @@ def test_paths_are_found_from_elsewhere(tmp_path: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_lists_and_ranges_of_revisions(text: str, names: list[str]) -> None:
-    assert revisions(text) == names
-    assert [spec.revision for spec in specs(["owner/model"], {"revision": text})] == names
+    assert expand_revisions(text) == names
+    assert [spec.revision for spec in collect_specs(["owner/model"], {"revision": text})] == names
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_lists_and_ranges_of_revisions(text: str, names: list[str]) -> None:
 )
 def test_what_is_no_list_of_revisions_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="revision"):
-        revisions(text)
+        expand_revisions(text)

@@ -10,7 +10,11 @@ from safetensors.numpy import save_file
 
 from thermostats.errors import DataError
 from thermostats.measurement import spectra
-from thermostats.measurement.checkpoint import published_heads, published_thirds, value_rows
+from thermostats.measurement.checkpoint import (
+    index_value_rows,
+    take_published_heads,
+    take_published_thirds,
+)
 from thermostats.measurement.lookup import lookup
 from thermostats.tables.store import validate
 
@@ -81,7 +85,7 @@ def check(rows, layer, matrix, head, W, rel=1e-6):
 )
 def test_separate_matrices_with_grouped_queries(tmp_path, dtype, shards):
     stored = model(tmp_path, LLAMA, llama(np.random.default_rng(0)), dtype, shards)
-    rows = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights")
+    rows = validate(spectra.measure_weights(tmp_path).assign(run_id="r"), "weights")
     assert len(rows) == 2 + 2 * (2 + 3 * H) and (rows["missing"] == "").all()
     for layer in (1, 2):
         W_V = stored[f"model.layers.{layer - 1}.self_attn.v_proj.weight"]
@@ -100,7 +104,7 @@ def test_separate_matrices_with_grouped_queries(tmp_path, dtype, shards):
 
 def test_gpt_neox_interleaves_per_head_and_the_published_thirds_do_not(tmp_path):
     stored = model(tmp_path, NEOX, fused(np.random.default_rng(3), NEOX))
-    rows = spectra.weights(tmp_path)
+    rows = spectra.measure_weights(tmp_path)
     qkv = stored["gpt_neox.layers.1.attention.query_key_value.weight"]
     W_V = qkv.reshape(H, 3, DH, D)[:, 2].reshape(D, D)
     check(rows, 2, "W_V", "", W_V)
@@ -112,15 +116,15 @@ def test_gpt_neox_interleaves_per_head_and_the_published_thirds_do_not(tmp_path)
 
 def test_published_heads_are_cut_as_rows_and_run_out_where_there_are_too_few():
     stacked = np.arange(3 * D * D, dtype=float).reshape(3 * D, D)
-    heads = published_heads(lookup(NEOX), NEOX, stacked)
+    heads = take_published_heads(lookup(NEOX), NEOX, stacked)
     np.testing.assert_array_equal(heads[1], stacked[2 * D + DH : 2 * D + 2 * DH])
     transposed = stacked.T.copy()
-    heads = published_heads(lookup(GPT2), GPT2, transposed)
+    heads = take_published_heads(lookup(GPT2), GPT2, transposed)
     np.testing.assert_array_equal(heads[0], transposed[16 : 16 + DH])
     assert (heads[2:] == 0).all()
     matrix = np.ones((K * DH, D))
-    assert published_thirds(lookup(LLAMA), matrix) is matrix
-    assert published_heads(lookup(LLAMA), LLAMA, matrix).sum() == K * DH * D
+    assert take_published_thirds(lookup(LLAMA), matrix) is matrix
+    assert take_published_heads(lookup(LLAMA), LLAMA, matrix).sum() == K * DH * D
 
 
 def test_a_name_that_could_be_two_tensors_is_refused(tmp_path):
@@ -129,13 +133,13 @@ def test_a_name_that_could_be_two_tensors_is_refused(tmp_path):
     )
     model(tmp_path, LLAMA, tensors)
     with pytest.raises(DataError, match="lacks a tensor"):
-        spectra.weights(tmp_path)
+        spectra.measure_weights(tmp_path)
 
 
 def test_row_norms_of_the_embeddings(tmp_path):
     stored = model(tmp_path, LLAMA, llama(np.random.default_rng(10)), np.float16)
     tensors = spectra.open_checkpoint(tmp_path)
-    summaries = spectra.embedding_summaries(lookup(LLAMA), LLAMA, tensors)
+    summaries = spectra.summarise_embeddings(lookup(LLAMA), LLAMA, tensors)
     for name, tensor in {
         "embedding": "model.embed_tokens.weight",
         "unembedding": "lm_head.weight",
@@ -149,7 +153,7 @@ def test_row_norms_of_the_embeddings(tmp_path):
         }.items():
             assert summaries[f"{name}_row_norm_{of}"] == pytest.approx(value, rel=1e-6)
     del tensors["lm_head.weight"]
-    tied = spectra.embedding_summaries(
+    tied = spectra.summarise_embeddings(
         lookup(LLAMA), LLAMA | {"tie_word_embeddings": True}, tensors
     )
     assert (
@@ -164,7 +168,7 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
     tensors["model.layers.0.self_attn.v_proj.weight"][0, 0] = np.inf
     tensors["model.layers.1.self_attn.o_proj.weight"][:] = 0
     model(tmp_path, LLAMA, tensors)
-    rows = validate(spectra.weights(tmp_path).assign(run_id="r"), "weights").set_index(
+    rows = validate(spectra.measure_weights(tmp_path).assign(run_id="r"), "weights").set_index(
         ["layer", "matrix", "head"]
     )
     matrix = rows.loc[(1, "W_V", "")]
@@ -207,7 +211,7 @@ def test_weights_that_are_not_finite_or_zero_are_missing_with_the_reason(tmp_pat
 def test_configuration_and_weights_that_disagree(tmp_path, config, message):
     model(tmp_path, config, llama(np.random.default_rng(12)))
     with pytest.raises(DataError, match=message):
-        spectra.weights(tmp_path)
+        spectra.measure_weights(tmp_path)
 
 
 def test_bfloat16_files(tmp_path):
@@ -220,7 +224,7 @@ def test_bfloat16_files(tmp_path):
     }
     save(tensors, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    rows = spectra.weights(tmp_path)
+    rows = spectra.measure_weights(tmp_path)
     exact = {name: x.double().numpy() for name, x in tensors.items()}
     check(rows, 1, "W_V", "", exact["model.layers.0.self_attn.v_proj.weight"])
     check(rows, 2, "W_O", "", exact["model.layers.1.self_attn.o_proj.weight"])
@@ -229,7 +233,7 @@ def test_bfloat16_files(tmp_path):
 
 def test_gpt2_stores_queries_keys_and_values_side_by_side_and_transposed(tmp_path):
     stored = model(tmp_path, GPT2, fused(np.random.default_rng(2), GPT2))
-    rows = spectra.weights(tmp_path)
+    rows = spectra.measure_weights(tmp_path)
     c_attn, c_proj = (
         stored["transformer.h.0.attn.c_attn.weight"],
         stored["transformer.h.0.attn.c_proj.weight"],
@@ -245,9 +249,9 @@ def test_gpt2_stores_queries_keys_and_values_side_by_side_and_transposed(tmp_pat
 
 def test_thirds_are_the_values_where_all_are_stacked():
     entry = replace(lookup(GPT2), transposed=False)
-    rows = value_rows(entry, GPT2).ravel()
+    rows = index_value_rows(entry, GPT2).ravel()
     stored = np.random.default_rng(4).standard_normal((3 * D, D))
-    np.testing.assert_array_equal(published_thirds(entry, stored), stored[rows])
+    np.testing.assert_array_equal(take_published_thirds(entry, stored), stored[rows])
 
 
 def test_a_head_that_is_not_there_is_missing_where_the_class_does_not_tie(tmp_path):
@@ -256,13 +260,13 @@ def test_a_head_that_is_not_there_is_missing_where_the_class_does_not_tie(tmp_pa
     del tensors["lm_head.weight"]
     model(tmp_path, SILENT, tensors)
     with pytest.raises(DataError, match=r"lacks a tensor.*lm_head\.weight"):
-        spectra.weights(tmp_path)
+        spectra.measure_weights(tmp_path)
 
 
 def test_tied_embeddings_are_one_matrix(tmp_path):
     tensors = llama(np.random.default_rng(6))
     del tensors["lm_head.weight"]
     model(tmp_path, SILENT | {"tie_word_embeddings": True}, tensors)
-    pair = spectra.weights(tmp_path).iloc[:2].set_index("matrix")
+    pair = spectra.measure_weights(tmp_path).iloc[:2].set_index("matrix")
     measured = pair[["spectral_norm", "frobenius_norm", "stable_rank"]]
     assert measured.loc["embedding"].tolist() == measured.loc["unembedding"].tolist()

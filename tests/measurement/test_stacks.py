@@ -16,7 +16,7 @@ import torch
 import transformers
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from thermostats.measurement.execute import execute
+from thermostats.measurement.execute import run_specs
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 
@@ -31,7 +31,7 @@ WHOLE = {
 def data(tmp_path: Path) -> Path:
     folder = tmp_path / "data"
     folder.mkdir()
-    shutil.copy(store.shipped("data") / "models.csv", folder)
+    shutil.copy(store.find_shipped("data") / "models.csv", folder)
     return folder
 
 
@@ -62,7 +62,7 @@ def test_the_encoder_is_measured_out_of_the_whole_folder(
 ) -> None:
     model = saved(name, tmp_path / name)
     spec = RunSpec(str(tmp_path / name), prompts=str(small.save_prompts(tmp_path)), heritage="Us")
-    (done,) = execute([spec], data)
+    (done,) = run_specs([spec], data)
     assert done.status == "measured", done.problem.reason
     assert done.model == f"{name}:encoder"
     assert store.check(data)["runs"] == 3
@@ -89,5 +89,5 @@ def test_the_encoder_is_measured_out_of_the_whole_folder(
         assert layers["p001", layer + 1, "cls"] == pytest.approx(
             float(after[0] / before[0]), rel=1e-5
         )
-    (again,) = execute([spec], data)
+    (again,) = run_specs([spec], data)
     assert again.status == "skipped"

@@ -49,7 +49,7 @@ from thermostats.measurement.stream_logs import (
 from thermostats.measurement.trained_weights import select_weights
 from thermostats.modelling.price_curves import estimate_stiffness
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 from thermostats.tables.schemas import GAINS
 
 STORIES = Path(__file__).parents[3] / "shared" / "models" / "stories260k"
@@ -66,7 +66,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def packaged() -> Path:
-    path = shipped("data") / "nursery" / "models" / "r03-1"
+    path = find_shipped("data") / "nursery" / "models" / "r03-1"
     if not path.is_dir():
         pytest.skip("trained models are in the repository alone")
     return path
@@ -630,7 +630,7 @@ def test_without_a_first_token_and_without_texts_it_says_what_to_give(
 def test_too_little_memory_is_said_before_anything_is_trained(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(opened_models, "memory_available", lambda _device: 1000)
+    monkeypatch.setattr(opened_models, "find_free_memory", lambda _device: 1000)
     with pytest.raises(ThermostatsError, match=r"not enough memory.*--rank 8"):
         thermostats.steer(folder, to=0.95, **FEW)
 

@@ -25,15 +25,15 @@ from thermostats import measure
 from thermostats.cli.app import app
 from thermostats.errors import UsageError
 from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.checkpoint import context
+from thermostats.measurement.checkpoint import find_context_limit
 from thermostats.measurement.engines import Job
-from thermostats.measurement.execute import planned
-from thermostats.measurement.forward import as_measured, input_of, tensor_of
+from thermostats.measurement.execute import plan_job
+from thermostats.measurement.forward import extract_input, extract_tensor, prepare_model
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.lookup import eager_is_wrong
+from thermostats.measurement.lookup import is_eager_wrong
 from thermostats.measurement.model_class import UnsupportedArchitectureError
 from thermostats.measurement.plan import Place
-from thermostats.measurement.proof import conformance
+from thermostats.measurement.proof import check_conformance
 from thermostats.measurement.spec import RunSpec
 
 LENGTHS = (9, 3, 5, 2)
@@ -148,13 +148,13 @@ def alone(
         for block in dict.fromkeys(fresh.blocks):
             block.register_forward_pre_hook(
                 lambda _m, args, kwargs, read=read: read.append(
-                    input_of(args, kwargs).detach().double().flatten(0, -2)
+                    extract_input(args, kwargs).detach().double().flatten(0, -2)
                 ),
                 with_kwargs=True,
             )
             block.register_forward_hook(
                 lambda _m, _a, output, left=left: left.append(
-                    tensor_of(output).detach().double().flatten(0, -2)
+                    extract_tensor(output).detach().double().flatten(0, -2)
                 )
             )
         with torch.no_grad():
@@ -192,7 +192,7 @@ def check(model: torch.nn.Module) -> None:
                 .notna()
                 .all()
             )
-    proof = conformance(decoder)
+    proof = check_conformance(decoder)
     assert proof.passed, str(proof)
 
 
@@ -277,7 +277,7 @@ def test_eager_attention_is_the_default_one_or_said_to_be_wrong(name: str, key: 
     (prompt,) = tiny.inputs(decoder, 8)
     with torch.no_grad():
         a, b = (each.base(**tiny.arguments(prompt)).last_hidden_state for each in (decoder, eager))
-    assert torch.allclose(a, b, rtol=1e-4, atol=1e-4) != eager_is_wrong(
+    assert torch.allclose(a, b, rtol=1e-4, atol=1e-4) != is_eager_wrong(
         decoder.entry, decoder.config
     )
 
@@ -322,9 +322,9 @@ TABLES = (
 @pytest.mark.parametrize("name", TABLES)
 def test_the_context_is_what_the_model_can_read(name: str) -> None:
     decoder = tiny.opened(name)
-    most = context(decoder.entry, decoder.config)
+    most = find_context_limit(decoder.entry, decoder.config)
     assert most is not None
-    with as_measured(decoder.model):
+    with prepare_model(decoder.model):
         decoder.base(input_ids=torch.full((1, most), 5))
         with pytest.raises((IndexError, RuntimeError)):
             decoder.base(input_ids=torch.full((1, most + 1), 5))
@@ -355,7 +355,7 @@ def test_a_switch_is_refused_by_name_with_a_line_that_works(case: str, tmp_path:
     assert not (data / "runs").exists()
     line = caught.value.next_step
     assert line == f"thermostats measure {shlex.quote(str(folder))} --what {left}"
-    beforehand = planned(
+    beforehand = plan_job(
         Job(RunSpec(str(folder), heritage="Us")), ["the cat sat"], tmp_path, Place("cpu", None)
     )
     reason = beforehand.problem.reason

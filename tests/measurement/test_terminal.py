@@ -18,10 +18,10 @@ import small
 
 from thermostats.errors import UsageError
 from thermostats.measurement import session
-from thermostats.measurement.execute import execute
+from thermostats.measurement.execute import run_specs
 from thermostats.measurement.printed import measure_models
 from thermostats.measurement.session import Bars, ProgressLines
-from thermostats.measurement.spec import Cost, Outcome, Problem, specs
+from thermostats.measurement.spec import Cost, Outcome, Problem, collect_specs
 
 
 def test_a_line_at_the_start_of_a_part_and_then_now_and_again(
@@ -120,7 +120,7 @@ def test_where_nothing_is_left_to_measure_torch_is_not_loaded(tmp_path: Path) ->
     """In a process of its own, as this one has loaded it."""
     folder, prompts = small.save_model(tmp_path / "m"), small.save_prompts(tmp_path)
     data = tmp_path / "data"
-    list(execute(specs([str(folder)], {"prompts": str(prompts), "heritage": "Us"}), data))
+    list(run_specs(collect_specs([str(folder)], {"prompts": str(prompts), "heritage": "Us"}), data))
     command = [sys.executable, "-c", NOTHING_TO_DO, str(folder), str(prompts), str(data)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "['skipped'] []"

@@ -18,13 +18,13 @@ import torch
 import transformers
 
 from thermostats.measurement.architectures import TEXT_TOWERS
-from thermostats.measurement.class_facts import facts_of
+from thermostats.measurement.class_facts import collect_facts
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.hub import model_folder
+from thermostats.measurement.hub import fetch_model_folder
 from thermostats.measurement.loading import load
-from thermostats.measurement.model_row import model_row
-from thermostats.measurement.proof import conformance
-from thermostats.measurement.spectra import weights
+from thermostats.measurement.model_row import build_model_row
+from thermostats.measurement.proof import check_conformance
+from thermostats.measurement.spectra import measure_weights
 from thermostats.tables.schemas import TABLES
 
 SIDE: dict[str, Any] = {
@@ -103,8 +103,8 @@ def test_the_text_tower_is_measured_out_of_the_whole_folder(name: str, tmp_path:
     except ImportError as error:
         pytest.skip(str(error))
     model.save_pretrained(tmp_path)
-    opened = load(model_folder(str(tmp_path)), tokenizer=False).decoder
-    assert conformance(opened).passed, conformance(opened)
+    opened = load(fetch_model_folder(str(tmp_path)), tokenizer=False).decoder
+    assert check_conformance(opened).passed, check_conformance(opened)
 
     prompts = tiny.prompts(4, 7)
     measured = measure_gains(opened, prompts, decode=str)
@@ -128,15 +128,15 @@ def test_the_text_tower_is_measured_out_of_the_whole_folder(name: str, tmp_path:
 
     none = pd.DataFrame({column: [] for column in TABLES["models"].columns})
     known = none.astype({"model_id": "str", "heritage": "str"})
-    row = model_row(tmp_path, model_id="tiny", revision="main", models=known)
+    row = build_model_row(tmp_path, model_id="tiny", revision="main", models=known)
     head = 0 if row["tied_embeddings"] else model.get_output_embeddings().weight.numel()
     assert row["n_params"] == sum(parameter.numel() for parameter in tower.parameters()) + head
     assert row["modality"] == "decoder"
-    facts = facts_of(model, opened.entry, opened.config, tied=row["tied_embeddings"])
+    facts = collect_facts(model, opened.entry, opened.config, tied=row["tied_embeddings"])
     assert {key: row[key] for key in facts} == facts
     if opened.entry.attends:
         spectra = (
-            weights(tmp_path)
+            measure_weights(tmp_path)
             .query("matrix == 'W_V' and head == ''")
             .set_index("layer")["spectral_norm"]
         )

@@ -15,7 +15,7 @@ import transformers
 
 from thermostats.measurement.architectures import ARCHITECTURES
 from thermostats.measurement.batching import ImagePrompt, TokenisedPrompt
-from thermostats.measurement.forward import Decoder, configuration, decoder
+from thermostats.measurement.forward import Decoder, build_decoder, read_configuration
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.model_class import Architecture
 
@@ -419,7 +419,7 @@ def opened(name: str, attention: str | None = None, **changes: Any) -> Decoder:
 
 def places(model: torch.nn.Module) -> Decoder:
     """A model with the places that its own entry names."""
-    return decoder(model, lookup(configuration(model)))
+    return build_decoder(model, lookup(read_configuration(model)))
 
 
 def inputs(decoder: Decoder, *lengths: int) -> list[Any]:

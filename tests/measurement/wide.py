@@ -14,7 +14,7 @@ import torch
 import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from thermostats.measurement.forward import Decoder, as_measured
+from thermostats.measurement.forward import Decoder, prepare_model
 
 
 class _Torch(types.ModuleType):
@@ -104,7 +104,7 @@ def outputs(places: Decoder, prompt: Any) -> torch.Tensor:
     given = {
         key: x.double() if x.is_floating_point() else x for key, x in tiny.arguments(prompt).items()
     }
-    with float64(), as_measured(places.model):
+    with float64(), prepare_model(places.model):
         output = places.model(**given)
     result: torch.Tensor = (
         output.logits.log_softmax(-1) if places.entry.has_head else output.last_hidden_state

@@ -13,24 +13,24 @@ import pytest
 from simulated import benchmark_table, model_table, pairs_table, transition_table
 
 from thermostats.modelling.crowding import (
-    crowding_rows,
     fit_crowding,
     fit_spectral,
     fit_threshold,
-    spectral_rows,
+    read_crowding_rows,
+    read_spectral_rows,
 )
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.simulated import model_facts
-from thermostats.modelling.kleiber import bounded_rows, fit_envelope, fit_kleiber
+from thermostats.modelling.heritage.simulated import simulate_facts
+from thermostats.modelling.kleiber import fit_envelope, fit_kleiber, read_bounded_rows
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.measurements import fit_sources
-from thermostats.modelling.pairs import fit_invariance, pairs_of
-from thermostats.modelling.populations import cells
+from thermostats.modelling.pairs import build_pairs, fit_invariance
+from thermostats.modelling.populations import read_cells
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
-from thermostats.modelling.transition import fit_transition, transition_rows
+from thermostats.modelling.transition import fit_transition, read_transition_rows
 from thermostats.modelling.unit_means import fit_unit_means
 
 Table = pd.DataFrame
@@ -66,7 +66,9 @@ def averages(n: int, labs: int) -> Table:
     gain = np.exp(rng.normal(0.1, 0.2, n))
     lab = [f"lab{i % labs}" for i in range(n)]
     facts = (
-        model_facts(12, 4, rng).head(n).assign(model_id=[f"m{i}" for i in range(n)], heritage=lab)
+        simulate_facts(12, 4, rng)
+        .head(n)
+        .assign(model_id=[f"m{i}" for i in range(n)], heritage=lab)
     )
     return facts.assign(gain=gain, gain_sd=0.1, n_prompts=25, prompt_id="")
 
@@ -128,7 +130,7 @@ def ratios(table: Table) -> Table:
 
 
 def of_cells(what: str) -> Callable[[Table], list[str]]:
-    return lambda table: cells(table, what)[1]
+    return lambda table: read_cells(table, what)[1]
 
 
 GAIN, PEAK = "penultimate_gain", "L_star_peak"
@@ -144,21 +146,21 @@ CASES = {
     "kleiber": Case(
         gains,
         lambda t: fit_kleiber(t, GAIN, seed=1),
-        lambda t: bounded_rows(t, GAIN).warnings,
+        lambda t: read_bounded_rows(t, GAIN).warnings,
         GAIN,
         ("n_layers",),
     ),
     "envelope": Case(
         gains,
         lambda t: fit_envelope(t, GAIN, seed=1),
-        lambda t: bounded_rows(t, GAIN).warnings,
+        lambda t: read_bounded_rows(t, GAIN).warnings,
         GAIN,
         ("n_layers",),
     ),
     "transition": Case(
         networks,
         lambda t: fit_transition(t, "peak", seed=1),
-        lambda t: transition_rows(t, "peak").warnings,
+        lambda t: read_transition_rows(t, "peak").warnings,
         PEAK,
         ("n_layers", "n_heads"),
         lambda t: t.assign(n_heads=t["n_layers"]),
@@ -166,7 +168,7 @@ CASES = {
     "crowding": Case(
         gains,
         lambda t: fit_crowding(t, GAIN, seed=1),
-        lambda t: crowding_rows(t, GAIN).warnings,
+        lambda t: read_crowding_rows(t, GAIN).warnings,
         GAIN,
         ("rho",),
         lambda t: t.assign(rho=t.groupby("heritage")["rho"].transform("first")),
@@ -174,7 +176,7 @@ CASES = {
     "threshold": Case(
         gains,
         lambda t: fit_threshold(t, GAIN, seed=1),
-        lambda t: crowding_rows(t, GAIN).warnings,
+        lambda t: read_crowding_rows(t, GAIN).warnings,
         GAIN,
         ("rho",),
         lambda t: t.assign(rho=t.groupby("heritage")["rho"].transform("first")),
@@ -182,7 +184,7 @@ CASES = {
     "spectral": Case(
         gains,
         lambda t: fit_spectral(t, ratios(t), GAIN, seed=1),
-        lambda t: spectral_rows(t, ratios(t), GAIN).warnings,
+        lambda t: read_spectral_rows(t, ratios(t), GAIN).warnings,
         GAIN,
         ("ratio",),
         lambda t: t.assign(ratio=t.groupby("heritage")["ratio"].transform("first")),
@@ -190,7 +192,7 @@ CASES = {
     "invariance": Case(
         paired,
         lambda t: fit_invariance(t, seed=1),
-        lambda t: pairs_of(t)[1],
+        lambda t: build_pairs(t)[1],
         "value",
         (),
         lambda t: t.assign(value=t.groupby(["prompt_id", "family"])["value"].transform("first")),
@@ -301,7 +303,7 @@ READ = COLUMNS | {
     "gain not known": (SAID, "no penultimate_gain, left out: 1 of 12 models (m0000)"),
     "geometry not known": (REFUSED, "missing geometry"),
 }
-"""Of fits with one row a model (`model_gains`)."""
+"""Of fits with one row a model (`read_model_gains`)."""
 UNKNOWN = {"gain not known": (REFUSED, "missing or infinite values")}
 """What several fits have in common."""
 EXPECTED: dict[str, dict[str, tuple[str, str]]] = {

@@ -9,8 +9,14 @@ import pandas as pd
 
 from thermostats.modelling.checks import SURE
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.heritage.law import STANDARD, in_order, list_bases, orders_of, quantities
-from thermostats.modelling.heritage.simulated import contributions, model_facts
+from thermostats.modelling.heritage.law import (
+    STANDARD,
+    compute_quantities,
+    list_bases,
+    list_orders,
+    mark_ordered,
+)
+from thermostats.modelling.heritage.simulated import simulate_contributions, simulate_facts
 
 PER_DESIGN = 10
 """Simulated outcomes per drawn geometry."""
@@ -32,7 +38,7 @@ def sure(
     above `SURE`."""
     rng, results = np.random.default_rng(seed), dict[str, list[float]]()
     for _ in range(-(-simulations // PER_DESIGN)):
-        facts = model_facts(n_models, n_labs, rng, geometry=geometry)
+        facts = simulate_facts(n_models, n_labs, rng, geometry=geometry)
         for _ in range(PER_DESIGN):
             for order, probability in _orders(facts, shares, rng).items():
                 results.setdefault(order, []).append(probability)
@@ -44,9 +50,9 @@ def _orders(
 ) -> dict[str, float]:
     """Posterior probabilities of the orders in one simulated study."""
     bases = list_bases(STANDARD.design_rows(facts))
-    y = np.sum(list(contributions(bases, shares, TOTAL, rng).values()), axis=0)
+    y = np.sum(list(simulate_contributions(bases, shares, TOTAL, rng).values()), axis=0)
     y = y + ERROR * rng.normal(size=len(facts))
     laid = STANDARD.design_rows(facts.assign(log_gain=y, error=ERROR))
     draws = laid.model.sample(seed=int(rng.integers(2**31)), settings=DRAWN)
-    drawn = quantities(draws.values, laid)
-    return {order: float(in_order(order, drawn).mean()) for order in orders_of(tuple(bases))}
+    drawn = compute_quantities(draws.values, laid)
+    return {order: float(mark_ordered(order, drawn).mean()) for order in list_orders(tuple(bases))}

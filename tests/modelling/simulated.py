@@ -51,7 +51,7 @@ def pairs_table(
 
 
 def pairs_of_log_gains(pairs: list[tuple[np.ndarray, np.ndarray]]) -> pd.DataFrame:
-    """Log gains of base and tuned model, by prompt, as rows of `by_prompt`."""
+    """Log gains of base and tuned model, by prompt, as rows of `collect_prompt_gains`."""
     rows = []
     for j, (base, tuned) in enumerate(pairs):
         for name, variant, parent, gains in (

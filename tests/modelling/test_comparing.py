@@ -13,7 +13,7 @@ from scipy import stats
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.leave_out import LeftOut, compared, stacked
+from thermostats.modelling.leave_out import LeftOut, compare_predictions, fit_stacking_weights
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +77,8 @@ def test_weights_are_the_best_of_a_grid() -> None:
     grid = np.linspace(0, 1, 20_001)
     first, second = np.exp(points).T
     best = grid[np.log(grid[:, None] * first + (1 - grid[:, None]) * second).sum(axis=1).argmax()]
-    assert stacked(points)[0] == pytest.approx(best, abs=1e-3) and 0.05 < best < 0.95
-    assert stacked(np.column_stack([points, points[:, 1] - 50]))[2] < 1e-6
+    assert fit_stacking_weights(points)[0] == pytest.approx(best, abs=1e-3) and 0.05 < best < 0.95
+    assert fit_stacking_weights(np.column_stack([points, points[:, 1] - 50]))[2] < 1e-6
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_outcomes_left_out_in_other_groups_are_refused() -> None:
         return LeftOut(draws=np.zeros((1, 4)), pit=np.zeros(4), log_density=density, refits=0)
 
     with pytest.raises(UsageError, match="other outcomes were left out together"):
-        compared({"a": left(2), "b": left(4)})
+        compare_predictions({"a": left(2), "b": left(4)})

@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.variance_shares import corrected_shares, share_table
-from thermostats.studies.nursery import shipped_table
+from thermostats.modelling.heritage.variance_shares import (
+    estimate_corrected_shares,
+    estimate_share_table,
+)
+from thermostats.studies.nursery import load_shipped_table
 
 WORLDS = 400
 
@@ -53,7 +56,7 @@ GEOMETRY = ["log_L", "log_rho"]
 
 def nursery() -> tuple[pd.DataFrame, dict[str, list[str]]]:
     """The first controlled study's design without gains: unbalanced, four blocks that overlap."""
-    design = shipped_table()
+    design = load_shipped_table()
     rows = design[(design["norm"] != "post") & (design["n_layers"] > 2)].reset_index(drop=True)
     rows["log_d"], rows["log_L"], rows["log_rho"] = (
         np.log(rows[c]) for c in ("d_model", "n_layers", "rho")
@@ -87,7 +90,9 @@ def test_shares_are_those_of_the_definition() -> None:
     rows, blocks = nursery()
     y = np.random.default_rng(1).normal(size=len(rows))
     expected = over_orders(rows, y, blocks, unexplained(rows, y, blocks))
-    assert corrected_shares(rows.assign(log_gain=y), "log_gain", blocks) == pytest.approx(expected)
+    assert estimate_corrected_shares(rows.assign(log_gain=y), "log_gain", blocks) == pytest.approx(
+        expected
+    )
 
 
 def test_shares_are_right_on_average_in_the_design_of_the_controlled_study() -> None:
@@ -101,7 +106,7 @@ def test_shares_are_right_on_average_in_the_design_of_the_controlled_study() -> 
     ).sum(axis=1)
     signal = (signal + 0.019 * (rows["log_d"] / rows["log_d"].std())).to_numpy()
     y = signal + rng.normal(scale=0.06, size=(WORLDS, len(rows)))
-    tables = [corrected_shares(rows.assign(log_gain=one), "log_gain", blocks) for one in y]
+    tables = [estimate_corrected_shares(rows.assign(log_gain=one), "log_gain", blocks) for one in y]
     squares = np.square(signal - signal.mean()).sum()
     total = squares + 0.06**2 * (len(rows) - 1)
     for name, share in over_orders(rows, signal, blocks).items():
@@ -122,7 +127,7 @@ def test_many_models_do_not_turn_a_true_order_round() -> None:
             + 0.019 * (rows["d"] - 0.5) * 2
             + rng.normal(0, 0.06, 256)
         )
-        table = share_table(
+        table = estimate_share_table(
             rows.assign(y=y), "y", blocks, [("recipe", "geometry")], seed=seed
         ).set_index("what")
         against += table.loc["recipe − geometry", "upper"] < 0
@@ -132,9 +137,12 @@ def test_many_models_do_not_turn_a_true_order_round() -> None:
 def test_noise_has_no_share_and_few_rows_are_refused() -> None:
     rows, blocks = study_of_256()
     rng = np.random.default_rng(5)
-    found = [corrected_shares(rows.assign(y=rng.normal(size=256)), "y", blocks) for _ in range(200)]
+    found = [
+        estimate_corrected_shares(rows.assign(y=rng.normal(size=256)), "y", blocks)
+        for _ in range(200)
+    ]
     for name in blocks:
         values = np.array([one[name] for one in found])
         assert abs(values.mean()) < 3 * values.std() / np.sqrt(len(values)) + 1e-3
     with pytest.raises(UsageError, match="residual degrees of freedom"):
-        corrected_shares(rows.head(9).assign(y=range(9)), "y", {"geometry": ["L", "rho"]})
+        estimate_corrected_shares(rows.head(9).assign(y=range(9)), "y", {"geometry": ["L", "rho"]})

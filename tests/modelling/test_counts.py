@@ -13,14 +13,14 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import (
-    barnard_exact,
-    classification_accuracy,
-    clustered_share,
-    clustered_sign_permutation,
-    fisher_exact,
-    one_sample_bound,
-    proportion,
-    roc_threshold,
+    estimate_clustered_share,
+    estimate_proportion,
+    find_roc_threshold,
+    measure_accuracy,
+    measure_exceedance,
+    permute_clustered_signs,
+    run_barnard_exact,
+    run_fisher_exact,
 )
 
 TEA = [[3, 1], [1, 3]]
@@ -29,7 +29,7 @@ NAMES = list("abcdef")
 
 
 def test_fishers_tea() -> None:
-    result = fisher_exact(TEA)
+    result = run_fisher_exact(TEA)
     assert result.p_value == pytest.approx(34 / 70)
     assert result.estimate == pytest.approx(6.408309, abs=2e-4)  # fisher.test of R
 
@@ -44,16 +44,16 @@ def test_fishers_tea() -> None:
 def test_barnards_test_of_the_vaccine_example() -> None:
     """Mehta and Senchaudhuri 2003: 7 of 15 against 12 of 15 infected, one-sided 0.0341; doubled by
     symmetry."""
-    result = barnard_exact([[7, 8], [12, 3]])
+    result = run_barnard_exact([[7, 8], [12, 3]])
     assert result.p_value == pytest.approx(2 * 0.0341, abs=1e-4)
     assert result.estimate == pytest.approx(7 / 15 - 12 / 15)
-    assert result.p_value < fisher_exact([[7, 8], [12, 3]]).p_value
+    assert result.p_value < run_fisher_exact([[7, 8], [12, 3]]).p_value
 
 
 @given(st.integers(1, 60), st.data())
 def test_clopper_pearson_is_the_beta_quantile(n: int, data: st.DataObject) -> None:
     k = data.draw(st.integers(0, n))
-    result = proportion(k, n)
+    result = estimate_proportion(k, n)
     assert result.lower == pytest.approx(
         stats.beta.ppf(0.025, k, n - k + 1) if k else 0.0, abs=1e-9
     )
@@ -64,18 +64,18 @@ def test_clopper_pearson_is_the_beta_quantile(n: int, data: st.DataObject) -> No
 
 def test_share_above_a_bound() -> None:
     values, bounds = np.array([1.0, 2, 3, 4]), np.array([2.0, 1, 1, 1])
-    result = one_sample_bound(values, bounds)
+    result = measure_exceedance(values, bounds)
     assert (result.n_above, result.estimate, result.largest_ratio) == (3, 0.75, pytest.approx(4))
     assert result.ratio == pytest.approx((0.5 * 2 * 3 * 4) ** 0.25)
     assert result.p_value == pytest.approx(stats.binom.sf(2, 4, 0.05))
-    assert one_sample_bound(values, 10.0).p_value == 1
+    assert measure_exceedance(values, 10.0).p_value == 1
 
 
 def test_accuracy_of_a_textbook_table() -> None:
     """Cells 20, 5, 10, 15."""
     predicted = ["yes"] * 25 + ["no"] * 25
     observed = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
-    result = classification_accuracy(predicted, observed)
+    result = measure_accuracy(predicted, observed)
     assert (result.estimate, result.majority) == pytest.approx((0.7, 0.6))
     assert result.p_value == pytest.approx(stats.binom.sf(34, 50, 0.6))
     assert result.balanced_accuracy == pytest.approx((20 / 30 + 15 / 20) / 2)
@@ -86,10 +86,11 @@ def test_searching_for_a_cut_does_not_inflate_p() -> None:
     p = []
     for i in range(100):
         outcome = rng.permutation([True] * 6 + [False] * 10)
-        p.append(roc_threshold(rng.normal(size=16), outcome, seed=i, resamples=99).p_value)
+        p.append(find_roc_threshold(rng.normal(size=16), outcome, seed=i, resamples=99).p_value)
     assert np.mean(np.array(p) <= 0.1) <= 0.18
     assert (
-        roc_threshold(rng.normal(size=16), outcome, seed=1, resamples=99).accuracy_by_chance > 0.6
+        find_roc_threshold(rng.normal(size=16), outcome, seed=1, resamples=99).accuracy_by_chance
+        > 0.6
     )
 
 
@@ -98,7 +99,7 @@ def test_searching_for_a_cut_does_not_inflate_p() -> None:
     [[[0, 0], [1, 2]], [[0, 1], [0, 2]], [[1, 2, 3]], [[1.5, 2], [3, 4]], [[-1, 2], [3, 4]]],
 )
 def test_bad_tables_are_refused(table: list[list[float]]) -> None:
-    for test in (fisher_exact, barnard_exact):
+    for test in (run_fisher_exact, run_barnard_exact):
         with pytest.raises(UsageError):
             test(table)
 
@@ -106,13 +107,13 @@ def test_bad_tables_are_refused(table: list[list[float]]) -> None:
 def test_bad_counts_and_columns_are_refused() -> None:
     for k, n in ((3, 2), (0, 0), (-1, 4)):
         with pytest.raises(UsageError):
-            proportion(k, n)
+            estimate_proportion(k, n)
     with pytest.raises(UsageError, match="above 0"):
-        one_sample_bound([1, -2], 1.0)
+        measure_exceedance([1, -2], 1.0)
     with pytest.raises(UsageError, match="labels"):
-        classification_accuracy(["a", None], ["a", "b"])
+        measure_accuracy(["a", None], ["a", "b"])
     with pytest.raises(UsageError, match="outcome"):
-        roc_threshold([1, 2, 3, 4], [True] * 4, seed=0)
+        find_roc_threshold([1, 2, 3, 4], [True] * 4, seed=0)
 
 
 @pytest.mark.parametrize("signs", [[1, 1, 1, 0, 0, 0], [1, 0, 1, 0, 1, 0], [1, 1, 0, 0, 0, 1]])
@@ -123,7 +124,7 @@ def test_signs_over_families_are_permuted_exactly_by_brute_force(signs: list[int
         for s in itertools.permutations(signs)
     ]
     observed = abs(np.array(signs)[inside].mean() - np.array(signs)[~inside].mean())
-    result = clustered_sign_permutation(signs, LABS, NAMES, focal="E", seed=0)
+    result = permute_clustered_signs(signs, LABS, NAMES, focal="E", seed=0)
     assert result.p_value == pytest.approx(np.mean(np.array(null) >= observed - 1e-9))
     assert result.smallest_p_families == pytest.approx(np.mean(np.array(null) >= max(null) - 1e-9))
     assert abs(result.estimate) == pytest.approx(observed) and "no association" in result.interval
@@ -136,13 +137,13 @@ def test_families_keep_the_size_that_models_lose() -> None:
     p = []
     for i in range(60):
         sign = np.repeat(rng.permutation([1, 1, 1, 0, 0, 0, 0, 0]), 4)
-        over_models = clustered_sign_permutation(
+        over_models = permute_clustered_signs(
             sign, labs, [str(n) for n in range(32)], focal="a", seed=i
         )
         p.append(
             (
                 over_models.p_value,
-                clustered_sign_permutation(sign, labs, families, focal="a", seed=i).p_value,
+                permute_clustered_signs(sign, labs, families, focal="a", seed=i).p_value,
             )
         )
     models, by_family = (np.array(p) <= 0.12).mean(axis=0)
@@ -158,7 +159,7 @@ def test_bad_signs_labs_and_families_are_refused() -> None:
         (r"a family.*got \['x'\]", [1, 0, 1], "abb", "xxy", "a"),
     ):
         with pytest.raises(UsageError, match=match):
-            clustered_sign_permutation(signs, list(labs), list(families), focal=focal, seed=0)
+            permute_clustered_signs(signs, list(labs), list(families), focal=focal, seed=0)
 
 
 def test_it_covers_a_share_that_differs_between_groups() -> None:
@@ -167,7 +168,7 @@ def test_it_covers_a_share_that_differs_between_groups() -> None:
     hits = 0
     for _ in range(400):
         p = np.repeat(rng.beta(3, 1, 16), 4)
-        found = clustered_share(rng.random(64) < p, groups)
+        found = estimate_clustered_share(rng.random(64) < p, groups)
         hits += found.lower <= 0.75 <= found.upper
     assert hits / 400 > 0.92
 
@@ -177,26 +178,26 @@ def test_it_covers_a_share_that_differs_between_groups() -> None:
 )
 def test_wrong_units_are_refused(holds: list[bool], groups: list[str]) -> None:
     with pytest.raises(UsageError):
-        clustered_share(holds, groups)
+        estimate_clustered_share(holds, groups)
 
 
 def test_one_class_alone_gives_no_p() -> None:
-    result = classification_accuracy(["a", "b", "a"], ["a", "a", "a"])
+    result = measure_accuracy(["a", "b", "a"], ["a", "a", "a"])
     assert math.isnan(result.p_value) and result.test.startswith("none")
 
 
 def test_a_clean_cut_is_found_in_both_directions() -> None:
     scores = np.array([0.05, 0.06, 0.1, 0.12, 0.2, 0.25, 0.3, 0.4])
-    result = roc_threshold(scores, scores > 0.15, seed=0)
+    result = find_roc_threshold(scores, scores > 0.15, seed=0)
     assert (result.estimate, result.accuracy) == pytest.approx((0.16, 1.0))
     assert result.p_value == pytest.approx(2 / math.comb(8, 4), abs=0.012)
-    other = roc_threshold(scores, scores < 0.15, seed=0, resamples=99)
+    other = find_roc_threshold(scores, scores < 0.15, seed=0, resamples=99)
     assert (other.estimate, other.accuracy) == (result.estimate, result.accuracy)
 
 
 def test_with_a_group_for_every_unit_it_is_the_exact_interval() -> None:
     holds = [True] * 7 + [False] * 13
-    found = clustered_share(holds, [f"g{i}" for i in range(20)])
+    found = estimate_clustered_share(holds, [f"g{i}" for i in range(20)])
     effective = 20 * (1 - 1 / 20)
     assert found.lower == pytest.approx(
         stats.beta.ppf(0.025, 0.35 * effective, 0.65 * effective + 1)
@@ -207,7 +208,5 @@ def test_with_a_group_for_every_unit_it_is_the_exact_interval() -> None:
 
 def test_balanced_focal_groups_agree_with_fisher() -> None:
     labs, signs = ["E"] * 6 + ["X"] * 6, [1] * 5 + [0] * 2 + [1] + [0] * 4
-    result = clustered_sign_permutation(
-        signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0
-    )
+    result = permute_clustered_signs(signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0)
     assert result.p_value == pytest.approx(stats.fisher_exact([[5, 1], [1, 5]])[1])

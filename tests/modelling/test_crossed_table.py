@@ -6,7 +6,7 @@ import pytest
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.populations import cells, sum_zero
+from thermostats.modelling.populations import build_sum_zero, read_cells
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
@@ -28,10 +28,10 @@ def test_bad_tables_are_refused() -> None:
     }
     for words, wrong in bad.items():
         with pytest.raises(UsageError, match=words):
-            cells(wrong, "an order")
+            read_cells(wrong, "an order")
 
 
 def test_effects_sum_to_zero_and_are_exchangeable() -> None:
-    basis = sum_zero(5)
+    basis = build_sum_zero(5)
     assert basis @ basis.T == pytest.approx(np.eye(5) - 1 / 5)
-    assert sum_zero(1).shape == (1, 0)
+    assert build_sum_zero(1).shape == (1, 0)

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import slope
-from thermostats.modelling.classical.mixed import mixed_model, variance_components
+from thermostats.modelling.classical.association import estimate_slope
+from thermostats.modelling.classical.mixed import estimate_variance_components, fit_mixed_model
 
 FAR = (1e6, 1e9, 1e12)
 
@@ -37,10 +37,13 @@ def digits(offset: float) -> float:
 @pytest.mark.parametrize("far", FAR)
 @pytest.mark.parametrize("errors", ["HC3", "classical"])
 def test_least_squares(far: float, errors: str) -> None:
-    near = slope(rows(), "y ~ x", errors=errors)
+    near = estimate_slope(rows(), "y ~ x", errors=errors)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        there = [slope(table, "y ~ x", errors=errors) for table in (rows(far), rows(covariate=far))]
+        there = [
+            estimate_slope(table, "y ~ x", errors=errors)
+            for table in (rows(far), rows(covariate=far))
+        ]
     for fit in there:
         assert (fit.estimate, fit.standard_error) == pytest.approx(
             (near.estimate, near.standard_error), rel=digits(far)
@@ -51,23 +54,23 @@ def test_least_squares(far: float, errors: str) -> None:
 @pytest.mark.parametrize("far", FAR)
 def test_groups(far: float) -> None:
     near, crossed = (
-        mixed_model(rows(), "y ~ x", "g"),
-        variance_components(rows(), "y", "g", "c", seed=0),
+        fit_mixed_model(rows(), "y ~ x", "g"),
+        estimate_variance_components(rows(), "y", "g", "c", seed=0),
     )
     for table in (rows(far), rows(covariate=far)):
-        fit = mixed_model(table, "y ~ x", "g")
+        fit = fit_mixed_model(table, "y ~ x", "g")
         assert fit.converged
         assert (fit.group_sd, fit.residual_sd) == pytest.approx(
             (near.group_sd, near.residual_sd), rel=digits(far)
         )
         assert fit.terms["x"].estimate == pytest.approx(near.terms["x"].estimate, rel=digits(far))
-    assert variance_components(rows(far), "y", "g", "c", seed=0).sd == pytest.approx(
+    assert estimate_variance_components(rows(far), "y", "g", "c", seed=0).sd == pytest.approx(
         crossed.sd, rel=digits(far)
     )
 
 
 def test_what_rounding_leaves_alone_is_refused() -> None:
     with pytest.raises(UsageError, match="not determined"):
-        slope(rows(covariate=1e15), "y ~ x")
+        estimate_slope(rows(covariate=1e15), "y ~ x")
     with pytest.raises(UsageError, match="no residual variance"):
-        mixed_model(rows().assign(y=lambda t: 1e9 + 3 * t["x"]), "y ~ x", "g")
+        fit_mixed_model(rows().assign(y=lambda t: 1e9 + 3 * t["x"]), "y ~ x", "g")

@@ -11,7 +11,7 @@ from scipy import stats
 from statsmodels.stats.anova import anova_lm
 
 from thermostats.errors import UsageError
-from thermostats.modelling.heritage.lab_tests import WORLDS, first_answer
+from thermostats.modelling.heritage.lab_tests import WORLDS, answer_questions
 
 
 def models(labs: int = 5, each: int = 3, lab_sd: float = 0.1, seed: int = 3) -> pd.DataFrame:
@@ -28,7 +28,7 @@ def models(labs: int = 5, each: int = 3, lab_sd: float = 0.1, seed: int = 3) -> 
 
 def test_tests_are_those_of_statsmodels() -> None:
     table = models()
-    alone, beyond = first_answer(table)
+    alone, beyond = answer_questions(table)
     plain = anova_lm(
         smf.ols("log_gain ~ 1", table).fit(), smf.ols("log_gain ~ heritage", table).fit()
     )
@@ -42,7 +42,7 @@ def test_tests_are_those_of_statsmodels() -> None:
 def test_rates_are_those_of_the_f_distribution() -> None:
     """5% without effects of labs; else F/(1 + n τ²/σ²) is F distributed, here with n = 3 models a
     lab and τ = σ."""
-    alone, _ = first_answer(models())
+    alone, _ = answer_questions(models())
     k, rest = alone.df
     power = stats.f.sf(stats.f.isf(0.05, k, rest) / 4, k, rest)
     for rate, known in ((alone.false, 0.05), (alone.power, power)):
@@ -53,6 +53,6 @@ def test_rates_are_those_of_the_f_distribution() -> None:
 
 def test_what_cannot_be_asked_is_refused() -> None:
     with pytest.raises(UsageError, match="one lab"):
-        first_answer(models(labs=1, each=8))
+        answer_questions(models(labs=1, each=8))
     with pytest.raises(UsageError, match="too few models"):
-        first_answer(models(labs=5, each=1))
+        answer_questions(models(labs=5, each=1))

@@ -17,7 +17,7 @@ from simulated import benchmark_table
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Scales, Shares
-from thermostats.modelling.leave_out import held_out, held_out_of
+from thermostats.modelling.leave_out import leave_folds_out, leave_mixture_folds_out
 
 REFERENCE = json.loads((Path(__file__).parent / "reference.json").read_text())
 YIELDS = [1545, 1440, 1440, 1520, 1580, 1540, 1555, 1490, 1560, 1495, 1595, 1550, 1605, 1510, 1560]
@@ -250,14 +250,14 @@ def test_left_out_units_are_those_of_refits() -> None:
     labs = [str(k) for k in model.blocks["lab"].argmax(axis=1)]
     settings = Settings(draws=5000)
     draws = model.sample(seed=1, settings=settings)
-    left = held_out(model, draws, labs, seed=2, size=4000)
+    left = leave_folds_out(model, draws, labs, seed=2, size=4000)
     for lab, density in left.log_density.items():
         rest = model.rows(np.asarray(labs) != lab).sample(seed=3, settings=settings)
         assert density == pytest.approx(draws.log_evidence - rest.log_evidence, abs=0.1)
     one = np.arange(12) == 4
     rest = model.rows(~one).sample(seed=4, settings=settings)
     drawn = model.rows(one).replicate(rest.few(20_000), np.random.default_rng(1))[:, 0]
-    single = held_out(model, draws, [str(i) for i in range(12)], seed=2, size=4000)
+    single = leave_folds_out(model, draws, [str(i) for i in range(12)], seed=2, size=4000)
     assert single.pit[4] == pytest.approx((drawn < model.y[4]).mean(), abs=0.02)
     assert single.draws[:, 4].std() == pytest.approx(drawn.std(), rel=0.08)
 
@@ -278,7 +278,7 @@ def test_a_mixture_weighs_its_values_by_evidence() -> None:
     assert mixture.probability[0] == pytest.approx(odds / (1 + odds), abs=0.02)
     draws = mixture.sample(seed=2)
     assert (draws.flat("node") == 0).mean() == pytest.approx(mixture.probability[0], abs=0.03)
-    left = held_out_of(mixture, [str(i) for i in range(12)], seed=1)
+    left = leave_mixture_folds_out(mixture, [str(i) for i in range(12)], seed=1)
     without = Mixture(
         nodes=tuple(n.rows(np.arange(12) != 3) for n in (good, bad)),
         weights=mixture.weights,

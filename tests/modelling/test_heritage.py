@@ -20,21 +20,21 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage, leave_one_out
 from thermostats.modelling.heritage.law import (
     ORDER,
-    bayes_factor,
-    contributions,
+    build_scaled_map,
+    compute_bayes_factor,
+    compute_contributions,
     group_basis,
+    list_orders,
     log_gains,
-    orders_of,
-    scaled_map,
 )
-from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulated import simulate_facts, simulate_heritage
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 BLOCKS = ("heritage", "geometry", "scale", "model")
 
 
 def rows(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
-    facts = model_facts(n_models, n_labs, np.random.default_rng(1))
+    facts = simulate_facts(n_models, n_labs, np.random.default_rng(1))
     return simulate_heritage(facts, shares=SHARES, seed=1, n_prompts=6, n_categories=1).table
 
 
@@ -85,7 +85,7 @@ def test_models_and_labs_are_summed_up_from_their_draws(fitted: Fit) -> None:
         pytest.approx(lower),
         pytest.approx(upper),
     )
-    effect = contributions(fitted.draws.values, fitted.design)["heritage"]
+    effect = compute_contributions(fitted.draws.values, fitted.design)["heritage"]
     assert (labs["mean"] * labs["n_models"]).sum() == pytest.approx(0, abs=1e-9)
     for row in labs.to_dict("records"):
         own = np.flatnonzero(models["heritage"] == row["heritage"])
@@ -108,7 +108,9 @@ def test_a_lab_s_population_is_less_sure_than_its_models_and_its_next_model_less
     scale = values["scale"].reshape(-1, 5)
     sizes = design.effects["u_family"].basis.to_numpy()
     unit = 1 / np.sqrt(1 - np.square(sizes).sum())
-    parts = {name: part.reshape(-1, 16) for name, part in contributions(values, design).items()}
+    parts = {
+        name: part.reshape(-1, 16) for name, part in compute_contributions(values, design).items()
+    }
     mean = fit.draws.flat("beta") + parts["heritage"] + parts["geometry"] + parts["scale"]
     mean = mean - unit * (fit.draws.flat("u_family") @ sizes)[:, None]
     new = (
@@ -145,7 +147,7 @@ def test_the_spread_of_few_labs_is_shown_under_other_priors(fitted: Fit) -> None
 def test_quantities_are_those_of_the_contributions(fitted: Fit) -> None:
     quantities, square = fitted.quantities, np.square(fitted.draws["scale"])
     for number, name in enumerate(BLOCKS):
-        part = contributions(fitted.draws.values, fitted.design)[name]
+        part = compute_contributions(fitted.draws.values, fitted.design)[name]
         assert quantities[f"sd_{name}"] == pytest.approx(part.std(axis=-1))
         assert quantities[f"share_{name}"] == pytest.approx(
             square[..., number] / square.sum(axis=-1)
@@ -193,13 +195,16 @@ def test_probabilities_count_draws_in_order_and_bayes_factors_follow(fitted: Fit
     for row in orders.itertuples():
         p, q = row.probability, row.prior
         assert row.bayes_factor == pytest.approx(p / (1 - p) / (q / (1 - q)) if p < 1 else np.inf)
-    assert (bayes_factor(0.25, 0.25), bayes_factor(1.0, 0.25)) == (pytest.approx(1), np.inf)
+    assert (compute_bayes_factor(0.25, 0.25), compute_bayes_factor(1.0, 0.25)) == (
+        pytest.approx(1),
+        np.inf,
+    )
 
 
 def test_the_first_statement_is_the_lab_above_shape_and_size_together(fitted: Fit) -> None:
     """The spread of the sum of both contributions, counted draw by draw; it and the order are what
     is printed first."""
-    parts = contributions(fitted.draws.values, fitted.design)
+    parts = compute_contributions(fitted.draws.values, fitted.design)
     together = np.mean(
         parts["heritage"].std(axis=-1) > (parts["geometry"] + parts["scale"]).std(axis=-1)
     )
@@ -209,8 +214,8 @@ def test_the_first_statement_is_the_lab_above_shape_and_size_together(fitted: Fi
     )
     lines = repr(fitted).splitlines()
     assert (
-        f"P({first[0]}) = {formatting.number(first[1])}" in lines
-        and f"P({ORDER}) = {formatting.number(second[1])}" in lines
+        f"P({first[0]}) = {formatting.format_number(first[1])}" in lines
+        and f"P({ORDER}) = {formatting.format_number(second[1])}" in lines
     )
 
 
@@ -266,7 +271,7 @@ def test_families_have_a_share_of_their_own_and_lineage_is_both() -> None:
     table = rows(16, 4)
     family = (table["model_id"].str[-2:].astype(int) // 4 % 2).astype(str)
     fit = fit_heritage(table.assign(family=family), estimand="last_gain")
-    parts = contributions(fit.draws.values, fit.design)
+    parts = compute_contributions(fit.draws.values, fit.design)
     assert list(parts) == ["heritage", "geometry", "scale", "family", "model"]
     assert fit.quantities["sd_lineage"] == pytest.approx(
         (parts["heritage"] + parts["family"]).std(axis=-1)
@@ -293,7 +298,7 @@ def test_blocks_are_free_and_fits_of_other_blocks_are_compared() -> None:
         table, estimand="last_gain", blocks={"recipe": ["lab"], "depth": ["n_layers"]}
     )
     assert list(both.probabilities) == ["recipe > depth"] and both.law.units == ("lab", "model_id")
-    assert orders_of(("a", "b")) == ("a > b",)
+    assert list_orders(("a", "b")) == ("a > b",)
 
 
 def test_a_lab_never_seen_is_drawn_anew(fitted: Fit) -> None:
@@ -350,13 +355,13 @@ def test_blocks_have_unit_expected_variance() -> None:
     rng = np.random.default_rng(0)
     lab = np.array([0, 0, 0, 0, 1, 1, 2])
     columns = rng.normal(size=(7, 3))
-    mapped = (columns - columns.mean(axis=0)) @ scaled_map(columns)
+    mapped = (columns - columns.mean(axis=0)) @ build_scaled_map(columns)
     for basis in (group_basis(lab, np.bincount(lab) / 7), mapped):
         assert basis.mean(axis=0) == pytest.approx(0, abs=1e-12)
         assert np.trace(basis @ basis.T) / 7 == pytest.approx(1)
     deficient = rng.normal(size=(9, 2))
-    assert scaled_map(np.column_stack([deficient, deficient.sum(axis=1)])).shape == (3, 2)
-    assert scaled_map(np.ones((4, 2))).shape == (2, 0)
+    assert build_scaled_map(np.column_stack([deficient, deficient.sum(axis=1)])).shape == (3, 2)
+    assert build_scaled_map(np.ones((4, 2))).shape == (2, 0)
 
 
 def test_rows_too_few_for_shares_say_what_they_do_say() -> None:

@@ -11,19 +11,19 @@ from statsmodels.stats.anova import anova_lm
 
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.law import geometry_and_scale, list_bases
-from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
+from thermostats.modelling.heritage.law import list_bases, measure_geometry_and_scale
+from thermostats.modelling.heritage.simulated import simulate_facts, simulate_heritage
 from thermostats.modelling.heritage.variance_shares import (
-    classical,
-    commonality,
-    dominance_table,
-    model_frame,
+    build_model_frame,
+    list_dominance,
+    measure_commonality,
+    run_block_tests,
 )
 
 
 @pytest.fixture(scope="module")
 def fit() -> Fit:
-    facts = model_facts(24, 6, np.random.default_rng(3))
+    facts = simulate_facts(24, 6, np.random.default_rng(3))
     one = simulate_heritage(
         facts, shares={"heritage": 0.6, "geometry": 0.2, "scale": 0.1}, seed=3, n_prompts=10
     )
@@ -31,14 +31,14 @@ def fit() -> Fit:
 
 
 def formulas(fit: Fit) -> tuple[pd.DataFrame, dict[str, str]]:
-    frame, blocks = model_frame(fit)
+    frame, blocks = build_model_frame(fit)
     terms = {name: " + ".join(columns) for name, columns in blocks.items()}
     return frame, terms | {"heritage": "C(heritage)"}
 
 
 def test_block_tests_are_those_of_statsmodels(fit: Fit) -> None:
     frame, terms = formulas(fit)
-    table = classical(fit, permutations=199).set_index(["method", "block"])
+    table = run_block_tests(fit, permutations=199).set_index(["method", "block"])
     full = smf.ols("log_gain ~ " + " + ".join(terms.values()), frame).fit()
     for block in terms:
         others = " + ".join(term for name, term in terms.items() if name != block)
@@ -58,7 +58,7 @@ def test_block_tests_are_those_of_statsmodels(fit: Fit) -> None:
 
 def test_r_squared_adds_up(fit: Fit) -> None:
     frame, terms = formulas(fit)
-    table = commonality(fit)
+    table = measure_commonality(fit)
     for given, base in (("nothing", "1"), ("heritage", terms["heritage"])):
         both = (
             smf.ols(f"log_gain ~ {base} + {terms['geometry']} + {terms['scale']}", frame)
@@ -70,7 +70,7 @@ def test_r_squared_adds_up(fit: Fit) -> None:
 
 
 def test_dominance_stands_beside_its_null(fit: Fit) -> None:
-    table = dominance_table(fit)
+    table = list_dominance(fit)
     assert list(table["block"]) == ["heritage", "geometry", "scale"]
     assert list(table["df"]) == [5, 3, 1]
     assert table["null_mean"].is_monotonic_decreasing  # by size alone
@@ -80,23 +80,23 @@ def test_dominance_stands_beside_its_null(fit: Fit) -> None:
 
 def test_what_cannot_be_tested_says_why() -> None:
     """Five models in four labs leave no residual."""
-    facts = model_facts(6, 4, np.random.default_rng(0)).assign(gain=np.exp(np.linspace(0, 1, 6)))
+    facts = simulate_facts(6, 4, np.random.default_rng(0)).assign(gain=np.exp(np.linspace(0, 1, 6)))
     fit = fit_heritage(facts, estimand="simulated")
-    table = classical(fit, permutations=99)
+    table = run_block_tests(fit, permutations=99)
     assert table["note"].str.startswith("not possible").sum() >= 6
     assert len(table) == 9
-    assert "not possible" in dominance_table(fit)["note"][0]
+    assert "not possible" in list_dominance(fit)["note"][0]
 
 
 def test_a_fit_without_labs_or_scale_says_what_is_not_possible() -> None:
-    facts = model_facts(24, 6, np.random.default_rng(3)).assign(
+    facts = simulate_facts(24, 6, np.random.default_rng(3)).assign(
         gain=np.exp(np.linspace(0, 0.3, 24))
     )
     fit = fit_heritage(facts, blocks={"depth": ["n_layers"], "heads": ["n_heads"]})
-    table = classical(fit, permutations=99).set_index(["method", "block"])
+    table = run_block_tests(fit, permutations=99).set_index(["method", "block"])
     assert table.loc["mixed model", "note"].str.contains("there are no labs").all()
     assert table.loc[("partial F", "depth"), "df"] == 1
-    assert "not possible" in commonality(fit)["note"][0]
+    assert "not possible" in measure_commonality(fit)["note"][0]
 
 
 def test_parts_of_geometry_and_scale(fit: Fit) -> None:
@@ -106,7 +106,7 @@ def test_parts_of_geometry_and_scale(fit: Fit) -> None:
     shared = 0.3 * bases["scale"][:, 0]
 
     def parts(geometry: np.ndarray) -> dict[str, np.ndarray]:
-        return geometry_and_scale(
+        return measure_geometry_and_scale(
             {"geometry": geometry[None, None], "scale": np.zeros((1, 1, 24))}, bases
         )
 

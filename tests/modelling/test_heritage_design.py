@@ -16,14 +16,14 @@ from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.law import list_bases
-from thermostats.modelling.heritage.simulated import model_facts
-from thermostats.modelling.model_gains import gain_rows, said_of
+from thermostats.modelling.heritage.simulated import simulate_facts
+from thermostats.modelling.model_gains import gain_rows, read_remarks
 from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY
 
 
 def facts(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
-    return model_facts(n_models, n_labs, np.random.default_rng(0)).assign(gain=1.1)
+    return simulate_facts(n_models, n_labs, np.random.default_rng(0)).assign(gain=1.1)
 
 
 def prompted(table: pd.DataFrame, prompts: int = 3) -> pd.DataFrame:
@@ -160,7 +160,7 @@ def test_measured_folders(tmp_path: Path) -> None:
     assert (record["sources"], record["estimand"]) == (["elsewhere", "here"], "last_gain")
     assert fit.summary().attrs["sources"] == ["elsewhere", "here"]
     assert "heritage" in gain_rows("geometric_gain", data=tmp_path)
-    assert said_of(rows) == ("measured more than once, so one row is used: lab/m0",)
+    assert read_remarks(rows) == ("measured more than once, so one row is used: lab/m0",)
     models[1] |= {"norm_place": "post"}
     models[2] |= {"variant": "instruct"}
     store.save(table("models", *models), "models", tmp_path / "models.csv")
@@ -171,7 +171,7 @@ def test_measured_folders(tmp_path: Path) -> None:
     ):
         kept = [row for row in layers if row not in gone]
         store.save(table("layers", *kept), "layers", tmp_path / "measured" / "layers" / "all.csv")
-        assert set(said_of(gain_rows("last_gain", data=tmp_path))) == {
+        assert set(read_remarks(gain_rows("last_gain", data=tmp_path))) == {
             "measured more than once, so one row is used: lab/m0",
             "left out, since normalised after the sum: lab/m1",
             "left out, not a base model: lab/m2",

@@ -17,20 +17,20 @@ from thermostats.modelling.heritage.law import (
     SKEW,
     STANDARD,
     STUDENT,
-    contributions,
-    in_order,
+    compute_contributions,
+    compute_quantities,
     list_bases,
     log_gains,
-    quantities,
+    mark_ordered,
 )
-from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulated import simulate_facts, simulate_heritage
 from thermostats.modelling.model_gains import gain_rows
 
 SHARES = {"heritage": 0.6, "geometry": 0.15, "scale": 0.05}
 
 
 def simulated(n_models: int, n_labs: int, seed: int = 1, **options: float) -> pd.DataFrame:
-    facts = model_facts(n_models, n_labs, np.random.default_rng(seed))
+    facts = simulate_facts(n_models, n_labs, np.random.default_rng(seed))
     return simulate_heritage(facts, shares=SHARES, seed=seed, **options).table
 
 
@@ -122,7 +122,7 @@ def test_residuals_that_are_not_normal_are_found(residuals: str) -> None:
     """Three outliers, or a tail to the right; a model of normal residuals predicts models left out
     less well."""
     rng = np.random.default_rng(1)
-    facts = model_facts(60, 12, rng)
+    facts = simulate_facts(60, 12, rng)
     off = (
         rng.standard_t(2.2, 60) * 0.05
         if residuals == STUDENT
@@ -135,7 +135,7 @@ def test_residuals_that_are_not_normal_are_found(residuals: str) -> None:
     assert fits[1].status == "passed", fits[1].draws.failures()
     assert fits[1].loo().elpd > fits[0].loo().elpd
     values, design = fits[1].draws.values, fits[1].design
-    parts = contributions(values, design)
+    parts = compute_contributions(values, design)
     m = log_gains(values, design)
     assert m.mean(axis=(0, 1)) == pytest.approx(design.gaussian.y, abs=0.02)
     assert sum(parts.values()) + values["beta"] == pytest.approx(m)
@@ -150,22 +150,24 @@ def after_prior(simulations: int, size: int, seed: int) -> pd.DataFrame:
     For the order: its posterior probability, and whether it is true.
     """
     rng = np.random.default_rng(seed)
-    facts = model_facts(12, 4, rng).assign(error=0.03, freedom=6.0)
+    facts = simulate_facts(12, 4, rng).assign(error=0.03, freedom=6.0)
     laid, rows = STANDARD.design_rows(facts), []
     truth = laid.model.from_prior(simulations, rng)
-    real = quantities({name: values[None] for name, values in truth.items()}, laid)
+    real = compute_quantities({name: values[None] for name, values in truth.items()}, laid)
     for i, y in enumerate(truth["y"]):
         again = STANDARD.design_rows(facts.assign(log_gain=y))
         draws = again.model.sample(seed=int(rng.integers(2**31)))
-        drawn = quantities({name: values[None] for name, values in draws.few(size).items()}, again)
+        drawn = compute_quantities(
+            {name: values[None] for name, values in draws.few(size).items()}, again
+        )
         names = [name for name in drawn if name.startswith(("sd_", "share_", "total", "mean_log"))]
         row = {name: float((drawn[name] < real[name][0, i]).sum()) for name in names}
         row["passed"] = float(draws.status == "passed")
         rows.append(
             row
             | {
-                "p": float(in_order(ORDER, drawn).mean()),
-                "true": float(in_order(ORDER, real)[0, i]),
+                "p": float(mark_ordered(ORDER, drawn).mean()),
+                "true": float(mark_ordered(ORDER, real)[0, i]),
             }
         )
     return pd.DataFrame(rows)
@@ -198,7 +200,7 @@ def test_intervals_cover_where_spreads_come_from_five_prompts() -> None:
             zip(("heritage", "geometry", "scale"), rng.dirichlet(np.ones(4)), strict=False)
         )
         one = simulate_heritage(
-            model_facts(22, 5, rng),
+            simulate_facts(22, 5, rng),
             shares=share,
             total=0.2,
             prompt_sd=0.08,

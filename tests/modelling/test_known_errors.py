@@ -21,9 +21,9 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.gaussian import Gaussian, factor_of
+from thermostats.modelling.gaussian import Gaussian, build_factor
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.kleiber import bounded_rows
+from thermostats.modelling.kleiber import read_bounded_rows
 from thermostats.modelling.lines import fit_line
 
 FEW = Settings(draws=50)
@@ -96,7 +96,9 @@ def exact(fit: Fit) -> Gaussian:
 def given(model: Gaussian, scales: list[float]) -> tuple[np.ndarray, np.ndarray]:
     """Means and covariance of β and the effects given the scales, with β's prior taken off: flat,
     as metafor has it."""
-    factor, _, d = (part[0] for part in factor_of(model, np.log([scales]), model.moments[0][None]))
+    factor, _, d = (
+        part[0] for part in build_factor(model, np.log([scales]), model.moments[0][None])
+    )
     q, p = d.size, model.sd.size
     precision, pulled = factor[:q, :q] @ factor[:q, :q].T, factor[:q, :q] @ factor[q, :q]
     precision[range(p), range(p)] -= 1
@@ -264,7 +266,7 @@ def test_one_number_is_the_error_of_every_outcome(law: str) -> None:
 def test_the_curve_of_depth_has_known_errors_of_any_n() -> None:
     for n in (2, 1000):
         table = GAINS.assign(gain_n=n, gain_sd=1.0)
-        rows = bounded_rows(table, "gain", se="gain_se").table
+        rows = read_bounded_rows(table, "gain", se="gain_se").table
         assert rows["log10_error"].tolist() == pytest.approx(
             list(GAINS["gain_se"] / GAINS["gain"] / np.log(10))
         )

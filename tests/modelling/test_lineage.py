@@ -14,8 +14,8 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.lineage_law import Drift, descended_at
-from thermostats.modelling.tree_likelihood import Process, sources, unit_height
+from thermostats.modelling.lineage_law import Drift, compute_placed_descent
+from thermostats.modelling.tree_likelihood import Process, build_sources, scale_height
 from thermostats.tables.tree import Tree
 
 FEW = Settings(draws=250)
@@ -93,8 +93,8 @@ def test_by_levels_the_density_is_that_of_labs_with_families() -> None:
 
 @pytest.mark.parametrize("process", [Process("free", 0.7, 0.0), Process("free", 0.7, 0.5)])
 def test_processes_have_the_covariance_that_they_state(process: Process) -> None:
-    tree = unit_height(thermostats.tree("((a:1,b:1)x:1,(c:0.5,d:1)y:1)r;"), ["a", "b", "c", "d"])
-    k = sources(tree, process).rows
+    tree = scale_height(thermostats.tree("((a:1,b:1)x:1,(c:0.5,d:1)y:1)r;"), ["a", "b", "c", "d"])
+    k = build_sources(tree, process).rows
     k = k @ k.T
     place = {name: tree.place(name) for name in tree.names}
     r = np.exp(-0.7 * 0.5)
@@ -120,7 +120,7 @@ def test_draws_of_nodes_are_those_of_a_dense_normal_model() -> None:
     for descent, own in values["scale"][:400]:
         v = descent**2 * every[np.ix_(at, at)] + (own**2 + 0.02**2) * np.eye(30) + np.ones((30, 30))
         expected.append((descent**2 * every[:, at] + 1.0) @ np.linalg.solve(v, rows["log_gain"]))
-    drawn = values["beta"] + descended_at(fit.design, values, Drift.nodes, len(kept))
+    drawn = values["beta"] + compute_placed_descent(fit.design, values, Drift.nodes, len(kept))
     assert drawn.mean(axis=0) == pytest.approx(np.mean(expected, axis=0), abs=0.02)
 
 

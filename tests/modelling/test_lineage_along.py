@@ -14,7 +14,7 @@ from thermostats import fit_lineage
 from thermostats.errors import UsageError
 from thermostats.modelling import lineage_law
 from thermostats.modelling.draws import Settings
-from thermostats.modelling.gaussian import Gaussian, factor_of
+from thermostats.modelling.gaussian import Gaussian, build_factor
 from thermostats.modelling.lineage_law import AlongTree
 from thermostats.tables.tree import Tree
 
@@ -65,7 +65,7 @@ def test_effects_given_the_scales_have_the_means_and_errors_of_the_dense_model(
     theta = np.tile([[-1.2, -1.6, -1.4]], (4000, 1))
     square = np.broadcast_to(dense.moments[0], (4000, dense.moments[0].size))
     a = along._effects(theta, square, np.random.default_rng(1))
-    factor, _, d = factor_of(dense, theta[:1], square[:1])
+    factor, _, d = build_factor(dense, theta[:1], square[:1])
     q = d.shape[1]
     root = np.linalg.inv(factor[0, :q, :q])
     mean, cov = d[0] * (root.T @ factor[0, q, :q]), d[0][:, None] * (root.T @ root) * d[0]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import thermostats
-from thermostats.modelling.tree_likelihood import ML, REML, Restricted, line, pagel
+from thermostats.modelling.tree_likelihood import ML, REML, Restricted, fit_gls, fit_pagel
 
 GENERATED = Path(__file__).parent / "lineage"
 TREE = thermostats.tree(GENERATED / "generated.nwk")
@@ -25,9 +25,9 @@ def test_r_says_the_same_on_a_generated_tree(name: str, method: str) -> None:
     x = np.column_stack([np.ones(len(ROWS)), ROWS["a"], ROWS["b"]])
     k = TREE.covariance(ROWS["model_id"].tolist())
     if name == "lambda":
-        own = pagel(y, x, k, method=method)
+        own = fit_pagel(y, x, k, method=method)
     else:
-        own = line(y, x, k if name == "brownian" else np.eye(len(y)), method=method)
+        own = fit_gls(y, x, k if name == "brownian" else np.eye(len(y)), method=method)
     chosen = REFERENCE[(REFERENCE["fit"] == name) & (REFERENCE["method"] == method)].set_index(
         "quantity"
     )
@@ -56,7 +56,9 @@ def test_the_grid_finds_the_maximum_and_its_interval_holds_the_truth_mostly() ->
     rng = np.random.default_rng(2)
     k, x = TREE.covariance(ROWS["model_id"].tolist()), np.ones((len(ROWS), 1))
     y = ROWS["log_gain"].to_numpy()
-    assert Restricted.of(y, x, k).estimate() == pytest.approx(pagel(y, x, k).parameter, abs=0.03)
+    assert Restricted.of(y, x, k).estimate() == pytest.approx(
+        fit_pagel(y, x, k).parameter, abs=0.03
+    )
     root = np.linalg.cholesky(0.4 * np.eye(len(ROWS)) + 0.6 * k)
     covered = [
         low <= 0.6 <= high

@@ -11,7 +11,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling.tree_likelihood import ML, REML, Pruning, pagel, pagel_by_pruning
+from thermostats.modelling.tree_likelihood import ML, REML, Pruning, fit_pagel, fit_pagel_by_pruning
 from thermostats.tables.tree import Tree
 
 
@@ -57,7 +57,7 @@ def test_large_trees_take_seconds(n: int, seconds: float) -> None:
     names = list(tree.tips)
     y = 0.8 * drift[[tree.place(name) for name in names]] + 0.6 * rng.normal(size=n)
     start = time.process_time()
-    found = pagel_by_pruning(y, np.ones((n, 1)), tree, names)
+    found = fit_pagel_by_pruning(y, np.ones((n, 1)), tree, names)
     assert time.process_time() - start < seconds
     assert found.sigma * (1 - found.parameter) ** 0.5 == pytest.approx(0.6, rel=0.15)
 
@@ -83,8 +83,8 @@ def test_the_reference_of_r_is_met_by_pruning(method: str) -> None:
     names = rows["model_id"].str.strip().tolist()
     y, x = rows["log_gain"].to_numpy(), np.column_stack([np.ones(len(rows)), rows["a"], rows["b"]])
     dense, pruned = (
-        pagel(y, x, tree.covariance(names), method=method),
-        pagel_by_pruning(y, x, tree, names, method=method),
+        fit_pagel(y, x, tree.covariance(names), method=method),
+        fit_pagel_by_pruning(y, x, tree, names, method=method),
     )
     assert pruned.log_likelihood == pytest.approx(dense.log_likelihood, abs=1e-7)
     assert pruned.parameter == pytest.approx(dense.parameter, abs=1e-5)

@@ -14,7 +14,7 @@ from scipy import stats
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import mcse
+from thermostats.modelling.draws import estimate_mcse
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import fit_line
 
@@ -34,7 +34,7 @@ def rows(n: int = 12) -> pd.DataFrame:
 def off(fit: Fit, quantity: str, expected: float) -> float:
     """By how many Monte-Carlo errors the mean of the draws lies off."""
     draws = fit.quantities[quantity]
-    return float(abs(draws.mean() - expected) / mcse(draws))
+    return float(abs(draws.mean() - expected) / estimate_mcse(draws))
 
 
 def test_without_groups_a_line_is_that_of_a_sum_over_a_grid() -> None:

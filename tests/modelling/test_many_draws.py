@@ -10,9 +10,9 @@ from scipy.special import expit
 
 import thermostats
 from thermostats.modelling import checks, sampling
-from thermostats.modelling.draws import Draws, Settings, of_chains
+from thermostats.modelling.draws import Draws, Settings, check_chains
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.laws import own_law
+from thermostats.modelling.laws import build_own_law
 from thermostats.modelling.sampling import Sampled
 
 SIZE, N = 50, 7
@@ -106,9 +106,9 @@ def test_a_deterministic_by_row_is_computed_of_the_draws() -> None:
     chains = {
         name: values.reshape(2, SIZE // 2, *values.shape[1:]) for name, values in VALUES.items()
     }
-    made = sampling.by_row(
+    made = sampling.compute_row_quantities(
         MODEL.structure.model,
-        thermostats.modelling.draws.to_arviz({"posterior": chains}, {}, {})["posterior"],
+        thermostats.modelling.draws.build_arviz({"posterior": chains}, {}, {})["posterior"],
     )
     mean = VALUES["mu"][:, None] + VALUES["effect"][:, GROUP]
     assert made["mean"].reshape(SIZE, N) == pytest.approx(mean)
@@ -123,12 +123,12 @@ def fitted(shift: float = 0.0) -> Fit:
         "sigma": 0.5 + rng.random((2, 500)),
     }
     values["mu"][1] += shift
-    table, effective = of_chains(values, rng.normal(size=(2, 500)), 0)
+    table, effective = check_chains(values, rng.normal(size=(2, 500)), 0)
     draws = Draws(
         values=values, diagnostics=table, engine="nutpie", settings=Settings(), effective=effective
     )
-    law = own_law(levels, per_row=["group"], statements={"up": lambda q: q["mu"] > 0})
-    rows = thermostats.modelling.columns.frame_of(
+    law = build_own_law(levels, per_row=["group"], statements={"up": lambda q: q["mu"] > 0})
+    rows = thermostats.modelling.columns.read_frame(
         {"group": GROUP, "y": np.append(MODEL.observed[:-1], 9.0)}
     )
     return Fit(law=law, rows=rows, design=law.of(rows), drawn=draws)

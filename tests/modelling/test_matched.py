@@ -15,7 +15,13 @@ from scipy import stats
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.matched import Cells, cells_of, false_rate, fit_matched, ratio_of_cells
+from thermostats.modelling.matched import (
+    Cells,
+    build_cells,
+    estimate_ratio,
+    fit_matched,
+    simulate_false_rate,
+)
 
 ROWS = pd.DataFrame(
     {
@@ -88,10 +94,10 @@ def test_very_many_arrangements_are_drawn_and_come_to_the_same() -> None:
     cell, side = np.repeat(np.arange(8), 6), np.tile([True, True, False, False, False, False], 8)
     cells = Cells(cell=cell, side=side, group=np.arange(48))
     y = rng.normal(0, 0.1, 48) - 0.05 * side
-    drawn = ratio_of_cells(y, cells).units
+    drawn = estimate_ratio(y, cells).units
     means = y.reshape(8, 6)
     variance = np.array([np.var(x, ddof=1) * (1 / 2 + 1 / 4) for x in means]).sum() / 64
-    normal = 2 * stats.norm.sf(abs(ratio_of_cells(y, cells).estimate) / variance**0.5)
+    normal = 2 * stats.norm.sf(abs(estimate_ratio(y, cells).estimate) / variance**0.5)
     assert drawn.arrangements == 20_000 and drawn.p_value == pytest.approx(normal, abs=0.02)
 
 
@@ -117,13 +123,13 @@ def test_a_test_of_models_errs_as_often_as_its_arrangements_say_and_more_where_f
     cells = design()
     units = cells.of_units()
     assert len(units) == 72 and len(cells.of_groups()) == 6
-    assert false_rate(cells, units, group_sd=0, unit_sd=0.1, size=20_000) == pytest.approx(
+    assert simulate_false_rate(cells, units, group_sd=0, unit_sd=0.1, size=20_000) == pytest.approx(
         3 / 72, abs=0.005
     )
-    assert false_rate(cells, units, group_sd=0.09, unit_sd=0.07, size=20_000) == pytest.approx(
-        0.2, abs=0.03
-    )
-    assert false_rate(cells, cells.of_groups(), group_sd=0.09, unit_sd=0.07) == 0, (
+    assert simulate_false_rate(
+        cells, units, group_sd=0.09, unit_sd=0.07, size=20_000
+    ) == pytest.approx(0.2, abs=0.03)
+    assert simulate_false_rate(cells, cells.of_groups(), group_sd=0.09, unit_sd=0.07) == 0, (
         "no p of six is below 1/6"
     )
 
@@ -176,8 +182,8 @@ def test_without_effects_of_families_they_have_no_spread_and_tests_err_as_those_
     fit = fitted()
     alone = fit.under(fit.law.alternatives["no effects of families"])
     assert list(alone.reported) == ["ratio", "log_ratio", "cell_sd", "residual_sd"]
-    cells, spread = cells_of(fit.rows), float(np.median(alone.quantities["residual_sd"]))
-    expected = false_rate(cells, cells.of_units(fit.seed), group_sd=0.0, unit_sd=spread)
+    cells, spread = build_cells(fit.rows), float(np.median(alone.quantities["residual_sd"]))
+    expected = simulate_false_rate(cells, cells.of_units(fit.seed), group_sd=0.0, unit_sd=spread)
     assert (
         alone.table("permutation").set_index("moved")["false_rate"]["models within cells"]
         == expected
@@ -258,8 +264,8 @@ def test_eleutherai_in_the_studys_files() -> None:
     ].first()
     gain = np.exp(np.log(files["penultimate_gain"]).groupby(files["model_id"]).mean())
     fit = fit_matched(facts.assign(gain=gain).reset_index(), "gain", focal="EleutherAI", seed=1)
-    result = ratio_of_cells(
-        fit.rows["log of the outcome"].to_numpy(), cells_of(fit.rows), level=0.95
+    result = estimate_ratio(
+        fit.rows["log of the outcome"].to_numpy(), build_cells(fit.rows), level=0.95
     )
     assert (result.ratio, result.ratio_lower, result.ratio_upper) == pytest.approx(
         (0.843, 0.775, 0.916), abs=0.0006

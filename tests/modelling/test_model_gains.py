@@ -8,15 +8,15 @@ import pandas as pd
 import pytest
 
 from thermostats.errors import UsageError
-from thermostats.modelling.crowding import crowding_rows
-from thermostats.modelling.kleiber import bounded_rows
+from thermostats.modelling.crowding import read_crowding_rows
+from thermostats.modelling.kleiber import read_bounded_rows
 from thermostats.modelling.model_gains import (
     ErrorModel,
     ModelGains,
     Preference,
-    known_errors,
-    model_gains,
-    moderated_errors,
+    add_moderated_errors,
+    fill_known_errors,
+    read_model_gains,
 )
 
 MODELS, PROMPTS = 8, 6
@@ -37,11 +37,15 @@ PROMPTED = FACTS.loc[FACTS.index.repeat(PROMPTS)].assign(
 AVERAGED = FACTS.assign(
     gain=GAINS.mean(axis=1), gain_sd=GAINS.std(axis=1, ddof=1), n_prompts=PROMPTS
 )
-LAWS: dict[str, ErrorModel] = {"known": known_errors, "moderated": moderated_errors}
+LAWS: dict[str, ErrorModel] = {"known": fill_known_errors, "moderated": add_moderated_errors}
 
 
-def read(table: pd.DataFrame, errors: ErrorModel = known_errors, **options: object) -> ModelGains:
-    return model_gains(table, "gain", outcome="gain", errors=errors, names=["heritage"], **options)  # type: ignore[arg-type]
+def read(
+    table: pd.DataFrame, errors: ErrorModel = fill_known_errors, **options: object
+) -> ModelGains:
+    return read_model_gains(
+        table, "gain", outcome="gain", errors=errors, names=["heritage"], **options
+    )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("errors", LAWS.values(), ids=LAWS)
@@ -81,7 +85,10 @@ def test_the_laws_of_depth_and_density_read_spreads_of_a_frame_of_ones_own() -> 
     """They took the first prompt of every model, and an average as exact."""
     for table in (PROMPTED, AVERAGED):
         wanted = read(table).table
-        for rows in (bounded_rows(table, "gain").table, crowding_rows(table, "gain").table):
+        for rows in (
+            read_bounded_rows(table, "gain").table,
+            read_crowding_rows(table, "gain").table,
+        ):
             np.testing.assert_allclose(rows["log_gain"], wanted["log_gain"], rtol=1e-12)
             np.testing.assert_allclose(rows["error"], wanted["error"], rtol=1e-12)
             assert (rows["error"] > 0).all()
@@ -130,21 +137,29 @@ def test_a_spread_that_is_not_known_is_what_the_law_makes_of_it() -> None:
 @pytest.mark.parametrize(
     ("table", "errors", "words"),
     [
-        (pd.concat([PROMPTED, PROMPTED[:1]]), known_errors, "a prompt twice in one model .m0."),
-        (pd.concat([PROMPTED, AVERAGED[:1]]), known_errors, "a model has an average in addition"),
+        (
+            pd.concat([PROMPTED, PROMPTED[:1]]),
+            fill_known_errors,
+            "a prompt twice in one model .m0.",
+        ),
+        (
+            pd.concat([PROMPTED, AVERAGED[:1]]),
+            fill_known_errors,
+            "a model has an average in addition",
+        ),
         (
             AVERAGED.assign(n_prompts=1),
-            moderated_errors,
+            add_moderated_errors,
             "an average without its spread or number of prompts",
         ),
         (
             AVERAGED.assign(comparable=False),
-            known_errors,
+            fill_known_errors,
             "no row has a gain .*normalised after the sum: m0",
         ),
         (
             PROMPTED.assign(heritage=["b", *PROMPTED["heritage"][1:]]),
-            known_errors,
+            fill_known_errors,
             "a model has two labs",
         ),
     ],

@@ -55,7 +55,7 @@ def test_restricted_likelihood_is_that_of_dense_contrasts() -> None:
     lab, column = pd.factorize(rows["lab"])[0], rows["depth"].to_numpy()
     nodes = {AR: np.array([0.0, 0.4]), RATIO: np.array([0.5, 1.0, 4.0]), SHARE: np.array([0, 0.7])}
     levels = nuisances.indicate_groups(lab)
-    found = nuisances.dependence_density(y, x, column, levels, nodes)
+    found = nuisances.measure_dependence_density(y, x, column, levels, nodes)
 
     contrasts = np.linalg.svd(x)[0][:, x.shape[1] :]
     order = np.argsort(column, kind="stable")

@@ -12,7 +12,7 @@ import pytest
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling import sampling
-from thermostats.modelling.draws import Settings, of_chains
+from thermostats.modelling.draws import Settings, check_chains
 
 ROWS = pd.DataFrame(
     {
@@ -168,9 +168,9 @@ def test_how_a_value_a_row_mixes_is_looked_at(monkeypatch: pytest.MonkeyPatch) -
 
     def diagnosed(values: dict[str, Any], *rest: Any) -> Any:
         seen.extend(values)
-        return of_chains(values, *rest)
+        return check_chains(values, *rest)
 
-    monkeypatch.setattr(sampling, "of_chains", diagnosed)
+    monkeypatch.setattr(sampling, "check_chains", diagnosed)
     constants = {"size": 2, "weights": [1.0, 2.0], "unit": 1.0}
     few = Settings(draws=50, tune=100)
     thermostats.fit(

@@ -15,7 +15,7 @@ from thermostats.modelling.pairs import paired
 from thermostats.plots.general import profile
 from thermostats.tables import store
 from thermostats.tables.join import join
-from thermostats.tables.runs import prompt_sha, run_id
+from thermostats.tables.runs import hash_prompts, run_id
 
 BASE, TUNED = "rxnfp/bert_pretrained", "rxnfp/bert_ft"
 
@@ -63,7 +63,7 @@ def with_prompts(folder: Path, changed: str, same: int = 0) -> Path:
     texts = [text if k < same else changed.format(text) for k, text in enumerate(old["text"])]
     new = old.assign(prompt_set="mine", text=texts)
     row = run.assign(
-        model_id="again", prompt_set="mine", prompt_sha=prompt_sha(new), model_sha="b" * 64
+        model_id="again", prompt_set="mine", prompt_sha=hash_prompts(new), model_sha="b" * 64
     )
     row = row.assign(run_id=run_id(row.iloc[0].to_dict()))
     model = models[models["model_id"] == TUNED].head(1).assign(model_id="again")

@@ -6,7 +6,7 @@ import pytest
 from simulated import pairs_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.pairs import fit_invariance, pairs_of
+from thermostats.modelling.pairs import build_pairs, fit_invariance
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def fitted(table):
 
 
 def test_a_tuned_model_goes_with_its_parent_or_with_the_only_base_of_its_family(table):
-    rows, warnings = pairs_of(table)
+    rows, warnings = build_pairs(table)
     assert (
         rows["pair"].unique().tolist() == ["b0 → t0", "b1 → t1", "b2 → t2"]
         and rows["related"].all()
@@ -33,16 +33,16 @@ def test_a_tuned_model_goes_with_its_parent_or_with_the_only_base_of_its_family(
         == rows.loc[rows["pair"] == "b0 → t0", ["base", "change"]].to_numpy().T
     )
     orphan = table.assign(parent=table["parent"].replace("b0", "elsewhere"))
-    assert pairs_of(orphan)[0]["pair"].nunique() == 2
-    assert pairs_of(orphan)[1][0] == "t0 left out: its parent is not in the table"
-    family, words = pairs_of(orphan, only_related=False)
+    assert build_pairs(orphan)[0]["pair"].nunique() == 2
+    assert build_pairs(orphan)[1][0] == "t0 left out: its parent is not in the table"
+    family, words = build_pairs(orphan, only_related=False)
     assert (
         "t0 was not tuned from b0" in words
         and not family.loc[family["pair"] == "b0 → t0", "related"].any()
     )
     assert (
         "all pairs are of one: what tuning does in other labs is not observed"
-        in pairs_of(table.assign(heritage="one"))[1]
+        in build_pairs(table.assign(heritage="one"))[1]
     )
     assert not warnings
 
@@ -51,7 +51,7 @@ def test_a_base_of_two_pairs_and_one_of_none_are_said(table):
     again = table[table["model_id"] == "t0"]
     noise = np.exp(np.random.default_rng(9).normal(0, 0.05, len(again)))
     lonely = table[table["model_id"] == "b1"].assign(model_id="b9", family="none")
-    rows, words = pairs_of(
+    rows, words = build_pairs(
         pd.concat([table, again.assign(model_id="u0", value=again["value"] * noise), lonely])
     )
     assert rows["pair"].nunique() == 4
@@ -82,7 +82,7 @@ def test_bad_tables_are_refused(table):
     for words, tables in bad.items():
         for wrong in tables:
             with pytest.raises(UsageError, match=words):
-                pairs_of(wrong)
+                build_pairs(wrong)
     with pytest.raises(UsageError, match="margin"):
         fit_invariance(table, margin=1.0, seed=1)
 

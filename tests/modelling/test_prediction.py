@@ -20,7 +20,7 @@ from thermostats.measurement.model_class import (
     UnknownArchitectureError,
     UnsupportedArchitectureError,
 )
-from thermostats.measurement.plan import config_facts
+from thermostats.measurement.plan import read_config_facts
 from thermostats.modelling.heritage import prediction
 from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out
 from thermostats.modelling.heritage.prediction import TrackRecord, predict_gain
@@ -134,20 +134,25 @@ def test_no_weights_are_needed(tmp_path: Path) -> None:
         path.write_text(
             json.dumps({**stated, "architectures": ["LlamaForCausalLM"]}), encoding="utf-8"
         )
-        facts = config_facts(path)
+        facts = read_config_facts(path)
         assert facts == {
             "n_layers": 3,
             "n_heads": 2,
             "d_head": 4,
             "n_params": 80 + 3 * (256 + 384 + 16) + 8,
         }
-    assert config_facts(tmp_path) == facts
+    assert read_config_facts(tmp_path) == facts
 
 
 @pytest.mark.skipif(not STORIES.is_dir(), reason="no ../shared/models")
 def test_a_real_model_has_the_number_of_weights_that_it_has(tmp_path: Path) -> None:
     shutil.copy(STORIES / "config.json", tmp_path)
-    assert config_facts(tmp_path) == {"n_layers": 5, "n_heads": 8, "d_head": 8, "n_params": 260_032}
+    assert read_config_facts(tmp_path) == {
+        "n_layers": 5,
+        "n_heads": 8,
+        "d_head": 8,
+        "n_params": 260_032,
+    }
 
 
 @pytest.mark.parametrize(

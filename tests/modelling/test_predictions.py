@@ -16,7 +16,7 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.heritage.simulated import model_facts
+from thermostats.modelling.heritage.simulated import simulate_facts
 from thermostats.modelling.transition import fit_transition
 
 Table = pd.DataFrame
@@ -40,7 +40,7 @@ def line() -> Fit:
 
 @pytest.fixture(scope="module")
 def heritage() -> Fit:
-    facts = model_facts(12, 4, np.random.default_rng(1))
+    facts = simulate_facts(12, 4, np.random.default_rng(1))
     table = facts.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12)))
     return fit_heritage(
         table, blocks={"heritage": "heritage", "shape": ["n_layers", "n_heads"]}, seed=1
@@ -89,7 +89,7 @@ def test_numbers_that_enter_no_law_are_named(column: str, value: Any, words: str
     if column == "x":
         fit, table = thermostats.fit_line(rows(), "y", "x", seed=1), rows()
     else:
-        table = model_facts(12, 4, np.random.default_rng(1))
+        table = simulate_facts(12, 4, np.random.default_rng(1))
         fit = fit_heritage(
             table.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), seed=1
         )
@@ -124,7 +124,7 @@ def test_columns_that_a_law_reads_are_needed(name: str, lacks: str) -> None:
 
 
 def test_a_fit_without_labs_is_written_whole() -> None:
-    facts = model_facts(12, 4, np.random.default_rng(1))
+    facts = simulate_facts(12, 4, np.random.default_rng(1))
     fit = fit_heritage(
         facts.assign(gain=np.exp(np.random.default_rng(2).normal(0, 0.2, 12))), lab=None, seed=1
     )
@@ -215,7 +215,7 @@ def test_a_published_formula_has_three_terms() -> None:
 def test_predictions_are_of_the_gain_and_say_how_likely_it_dampens() -> None:
     """A law of logs: medians and ends are those of the draws, exponentiated; the mean is that of a
     log-normal."""
-    facts = model_facts(24, 4, np.random.default_rng(1))
+    facts = simulate_facts(24, 4, np.random.default_rng(1))
     fit = fit_heritage(
         facts.assign(gain=np.exp(np.random.default_rng(2).normal(0.1, 0.2, 24))), seed=1
     )
@@ -243,7 +243,7 @@ def test_predictions_are_of_the_gain_and_say_how_likely_it_dampens() -> None:
 
 
 def test_one_row_may_be_a_dict_and_what_lies_outside_the_fit_is_said() -> None:
-    facts = model_facts(24, 4, np.random.default_rng(1))
+    facts = simulate_facts(24, 4, np.random.default_rng(1))
     fit = fit_heritage(
         facts.assign(gain=np.exp(np.random.default_rng(2).normal(0.1, 0.2, 24))), seed=1
     )

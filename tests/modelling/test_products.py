@@ -9,7 +9,7 @@ from thermostats import fit_heritage
 from thermostats.modelling import gaussian
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Alike, Products
-from thermostats.modelling.heritage.simulated import model_facts, simulate_heritage
+from thermostats.modelling.heritage.simulated import simulate_facts, simulate_heritage
 
 
 def matrix(groups: int, rows: int, rng: np.random.Generator) -> np.ndarray:
@@ -40,7 +40,7 @@ def test_narrow_blocks_and_distinct_rows_stay_as_they_are() -> None:
 
 
 def test_a_fit_of_many_labs_is_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = model_facts(60, 12, np.random.default_rng(1))
+    facts = simulate_facts(60, 12, np.random.default_rng(1))
     table = simulate_heritage(
         facts, shares={"heritage": 0.6, "geometry": 0.2}, n_prompts=5, seed=1
     ).table

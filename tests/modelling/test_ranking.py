@@ -5,7 +5,7 @@ import pytest
 from simulated import benchmark_table
 
 from thermostats.errors import UsageError
-from thermostats.modelling.ranking import fit_benchmark, in_order
+from thermostats.modelling.ranking import fit_benchmark, is_ordered
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
@@ -23,11 +23,12 @@ def fitted(table):
 def test_an_order_is_that_of_the_models_there_are(table) -> None:
     drawn = {name: np.full((2, 5), float(k)) for k, name in enumerate(["m0", "m1", "m2"])}
     assert (
-        in_order(["m0", "m1", "m2"], drawn).all() and in_order(["m0", "absent", "m2"], drawn).all()
+        is_ordered(["m0", "m1", "m2"], drawn).all()
+        and is_ordered(["m0", "absent", "m2"], drawn).all()
     )
-    assert not in_order(["m1", "m0"], drawn).any()
+    assert not is_ordered(["m1", "m0"], drawn).any()
     with pytest.raises(KeyError):
-        in_order(["m0", "absent"], drawn)
+        is_ordered(["m0", "absent"], drawn)
     for order in (["m0", "m9"], ["m0"], ["m0", "m0"]):
         with pytest.raises(UsageError, match="not an order"):
             fit_benchmark(table, order=order, seed=1)

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import expit
 
 from thermostats.errors import UsageError
-from thermostats.modelling.draws import mcse
+from thermostats.modelling.draws import estimate_mcse
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.shares import fit_share
 
@@ -30,7 +30,7 @@ def units(groups: dict[str, tuple[int, int]]) -> pd.DataFrame:
 def mean_of(fit: Fit, quantity: str) -> tuple[float, float]:
     """Mean of the draws with its Monte-Carlo error."""
     draws = fit.quantities[quantity]
-    return float(draws.mean()), mcse(draws)
+    return float(draws.mean()), estimate_mcse(draws)
 
 
 def test_without_groups_the_share_is_that_of_a_sum_over_a_grid() -> None:

@@ -11,7 +11,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.heritage.law import STANDARD, list_bases
-from thermostats.modelling.heritage.simulated import contributions, model_facts
+from thermostats.modelling.heritage.simulated import simulate_contributions, simulate_facts
 
 ORDER = "heritage > geometry > scale"
 WRONG = [
@@ -38,7 +38,8 @@ def test_geometry_as_it_is_met() -> None:
     found = {}
     for geometry in ("met", "free", "unrelated"):
         facts = [
-            model_facts(48, 16, np.random.default_rng(seed), geometry=geometry) for seed in range(6)
+            simulate_facts(48, 16, np.random.default_rng(seed), geometry=geometry)
+            for seed in range(6)
         ]
         logs = [
             np.log(f[["n_layers", "n_heads", "d_head", "n_params"]].to_numpy(float)) for f in facts
@@ -57,19 +58,19 @@ def test_geometry_as_it_is_met() -> None:
 
 
 def test_contributions_have_the_stated_shares() -> None:
-    bases = list_bases(STANDARD.design_rows(model_facts(30, 10, np.random.default_rng(1))))
+    bases = list_bases(STANDARD.design_rows(simulate_facts(30, 10, np.random.default_rng(1))))
     rng = np.random.default_rng(2)
     shares = {"heritage": 0.5, "geometry": 0.2, "scale": 0.1, "model": 0.2}
-    drawn = [contributions(bases, shares, 0.3, rng) for _ in range(2000)]
+    drawn = [simulate_contributions(bases, shares, 0.3, rng) for _ in range(2000)]
     for name, share in shares.items():
         square = np.mean([np.square(parts[name]).mean() for parts in drawn])
         assert square == pytest.approx(0.09 * share, rel=0.1), name
 
 
 def test_shares_that_are_no_whole_are_refused() -> None:
-    bases = list_bases(STANDARD.design_rows(model_facts(30, 10, np.random.default_rng(1))))
+    bases = list_bases(STANDARD.design_rows(simulate_facts(30, 10, np.random.default_rng(1))))
     with pytest.raises(UsageError, match="not shares of one whole"):
-        contributions(bases, {"heritage": 1.2}, 0.3, np.random.default_rng(2))
+        simulate_contributions(bases, {"heritage": 1.2}, 0.3, np.random.default_rng(2))
 
 
 @pytest.mark.slow

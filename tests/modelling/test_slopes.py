@@ -8,7 +8,7 @@ from simulated import benchmark_table
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.entropy import SLOPE_SD, SLOPES, fit_slopes
-from thermostats.modelling.populations import cells
+from thermostats.modelling.populations import read_cells
 
 LEVELS = [-0.2, 0.1, 0.4, 0.41]
 
@@ -36,7 +36,7 @@ def test_slopes_and_their_classical_counterpart(fitted):
 
 def test_without_effects_it_is_a_regression_summed_over_its_noise(table):
     """β | r is normal in closed form; r is summed over a grid."""
-    laid = SLOPES.drop_kinds("slope", "prompt").design_rows(cells(table, "")[0])
+    laid = SLOPES.drop_kinds("slope", "prompt").design_rows(read_cells(table, "")[0])
     draws = laid.model.sample(seed=1, settings=Settings(draws=5000))
     X, y, r = laid.model.X, laid.model.y, np.linspace(0.05, 3, 2000)
     precision = X.T @ X / r[:, None, None] ** 2 + np.eye(2) / SLOPE_SD**2

@@ -11,25 +11,25 @@ import pytest
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import correlation
-from thermostats.modelling.heritage.variance_shares import share_table
+from thermostats.modelling.classical.association import estimate_correlation
+from thermostats.modelling.heritage.variance_shares import estimate_share_table
 from thermostats.modelling.specification import (
     Null,
     Rearranged,
-    across_labs,
-    between_and_within_labs,
-    between_labs,
-    correlation_with,
-    deviations_of_means,
-    difference_of_fractions,
-    difference_of_shares,
-    moved_by,
-    normal_scores,
-    rearrangements,
-    smallest_step,
+    build_correlation,
+    build_fraction_difference,
+    build_share_estimator,
+    build_smallest_step,
+    build_universes,
+    draw_rearrangements,
+    measure_choice_effects,
+    measure_mean_deviations,
+    permute_across_labs,
+    permute_between_and_within_labs,
+    permute_between_labs,
+    permute_within_labs,
     specification_curve,
-    universes,
-    within_labs,
+    transform_normal_scores,
 )
 
 BLOCKS = {"heritage": ["heritage"], "shape": ["log_L"], "size": ["log_N"]}
@@ -69,13 +69,17 @@ def study(
 
 DESIGNS = {
     "heritage": (
-        across_labs("log_L", "log_N"),
-        difference_of_shares("heritage", "shape", BLOCKS),
+        permute_across_labs("log_L", "log_N"),
+        build_share_estimator("heritage", "shape", BLOCKS),
         {"lab": 1.5},
     ),
-    "inside labs": (within_labs(), correlation_with("log_L", groups="heritage"), {"slope": 0.8}),
-    "between labs": (between_labs(), correlation_with("column"), {"level": 1.5}),
-    "both": (between_and_within_labs(), correlation_with("log_L"), {"slope": 0.8}),
+    "inside labs": (
+        permute_within_labs(),
+        build_correlation("log_L", groups="heritage"),
+        {"slope": 0.8},
+    ),
+    "between labs": (permute_between_labs(), build_correlation("column"), {"level": 1.5}),
+    "both": (permute_between_and_within_labs(), build_correlation("log_L"), {"slope": 0.8}),
 }
 
 IN_TURN = [
@@ -115,7 +119,7 @@ def test_the_joint_p_is_small_where_the_statement_is_true(name: str) -> None:
 
 def test_units_move_only_within_their_groups_and_alike_in_every_universe() -> None:
     codes = np.array([0, 1, 0, 1, 1, 0, 2])
-    places = rearrangements(codes, 200, np.random.default_rng(1))
+    places = draw_rearrangements(codes, 200, np.random.default_rng(1))
     assert (codes[places] == codes).all()
     assert (np.sort(places, axis=1) == np.arange(7)).all()
     rows = study(np.random.default_rng(1)).assign(outcome=lambda f: f["y"])
@@ -151,10 +155,14 @@ def test_means_of_labs_are_as_sure_as_their_models_are_many() -> None:
         y = rows["outcome"].to_numpy() - rows["outcome"].mean()
         means = np.bincount(UNEQUAL, y) / np.bincount(UNEQUAL)
         squares.append(
-            np.square(deviations_of_means(y - means[UNEQUAL], means, np.bincount(UNEQUAL)))[[0, -1]]
+            np.square(measure_mean_deviations(y - means[UNEQUAL], means, np.bincount(UNEQUAL)))[
+                [0, -1]
+            ]
         )
     assert np.mean(squares, axis=0) == pytest.approx([0.6 + 0.4 / 12, 1.0], rel=0.15)
-    assert (deviations_of_means(np.zeros(4), np.array([1.0, -1.0]), np.array([2, 2])) == 1).all()
+    assert (
+        measure_mean_deviations(np.zeros(4), np.array([1.0, -1.0]), np.array([2, 2])) == 1
+    ).all()
 
 
 @pytest.mark.slow
@@ -164,11 +172,11 @@ def test_p_is_uniform_where_labs_are_of_unequal_size(between: float) -> None:
     rng, choices, null = (
         np.random.default_rng(11),
         {"models": {"every": ""}},
-        between_and_within_labs(),
+        permute_between_and_within_labs(),
     )
     studies = (unequal(rng, between) for _ in range(400))
     curves = (
-        specification_curve(rows, choices, correlation_with("x"), null=null, resamples=99)
+        specification_curve(rows, choices, build_correlation("x"), null=null, resamples=99)
         for rows in studies
     )
     p = np.array([curve.p for curve in curves])
@@ -181,27 +189,29 @@ def test_closed_forms_are_those_of_the_tests() -> None:
     y = rows["outcome"].to_numpy()[None]
     for method in ("pearson", "spearman"):
         for groups in ("", "heritage"):
-            one = correlation_with("log_L", method=method, groups=groups)(rows)(y)[0]  # type: ignore[arg-type]
+            one = build_correlation("log_L", method=method, groups=groups)(rows)(y)[0]  # type: ignore[arg-type]
             by = rows[groups] if groups else None
-            other = correlation(
+            other = estimate_correlation(
                 rows["log_L"], rows["y"], method=method, groups=by, seed=1, resamples=99
             )  # type: ignore[arg-type]
             assert one == pytest.approx(other.estimate, abs=1e-12), (method, groups)
-    table = share_table(rows, "outcome", BLOCKS, [("heritage", "shape")], seed=1).set_index("what")
-    share = difference_of_shares("heritage", "shape", BLOCKS)(rows)(y)[0]
+    table = estimate_share_table(
+        rows, "outcome", BLOCKS, [("heritage", "shape")], seed=1
+    ).set_index("what")
+    share = build_share_estimator("heritage", "shape", BLOCKS)(rows)(y)[0]
     assert share == pytest.approx(table.loc["heritage − shape", "estimate"], abs=1e-12)
     marked = rows.assign(focal=rows["heritage"].isin(["lab 0", "lab 6"]))
     fractions = (rows["outcome"] < 0).groupby(rows["heritage"]).mean()
     inside = fractions.index.isin(["lab 0", "lab 6"])
     by_hand = fractions[inside].mean() - fractions[~inside].mean()
-    assert difference_of_fractions("focal", "heritage")(marked)(y)[0] == pytest.approx(by_hand)
+    assert build_fraction_difference("focal", "heritage")(marked)(y)[0] == pytest.approx(by_hand)
     placed = rows.assign(place=rows["heritage"].map({f"lab {i}": min(i, 2) for i in range(8)}))
     means = placed.groupby("heritage")["outcome"].mean()
     steps = [
         means["lab 1"] - means["lab 0"],
         *(means[f"lab {i}"] - means["lab 1"] for i in range(2, 8)),
     ]
-    assert smallest_step("place", "heritage")(placed)(y)[0] == pytest.approx(min(steps))
+    assert build_smallest_step("place", "heritage")(placed)(y)[0] == pytest.approx(min(steps))
 
 
 def test_variance_is_decomposed_by_choice() -> None:
@@ -215,7 +225,7 @@ def test_variance_is_decomposed_by_choice() -> None:
     labels = [(a, b, c) for a in effects["a"] for b in effects["b"] for c in effects["c"]]
     table = pd.DataFrame(labels, columns=list("abc"))
     table["estimate"] = sum(table[name].map(effect) for name, effect in effects.items())
-    moves = moved_by(table, list("abc")).set_index("choice")
+    moves = measure_choice_effects(table, list("abc")).set_index("choice")
     assert moves["alone"].to_dict() == pytest.approx(
         {"a": 27 / 35, "b": 8 / 35, "c": 0.0}, abs=1e-12
     )
@@ -226,7 +236,7 @@ def test_variance_is_decomposed_by_choice() -> None:
     only_together = table.assign(estimate=(table["a"] == "1") ^ (table["c"] == "1")).astype(
         {"estimate": float}
     )
-    moves = moved_by(only_together, list("abc")).set_index("choice")
+    moves = measure_choice_effects(only_together, list("abc")).set_index("choice")
     assert moves["alone"].to_dict() == pytest.approx(dict.fromkeys("abc", 0.0), abs=1e-12)
     assert moves["together"].to_dict() == pytest.approx({"a": 1.0, "b": 0.0, "c": 1.0}, abs=1e-12)
 
@@ -234,10 +244,10 @@ def test_variance_is_decomposed_by_choice() -> None:
 def test_a_universe_is_one_option_of_every_choice() -> None:
     rows = study(np.random.default_rng(5))
     choices = CHOICES | {
-        "outcome": {"log": "", "ranks": normal_scores},
+        "outcome": {"log": "", "ranks": transform_normal_scores},
         "depth": {"big": ("log_L > 0", {"x": "2 * y"})},
     }
-    made = dict(universes(rows, choices))
+    made = dict(build_universes(rows, choices))
     assert len(made) == 2 * 2 * 2 * 1
     deep = rows[rows["log_L"] > 0]
     assert made["first", "every", "log", "big"]["x"].tolist() == (2 * deep["y"]).tolist()
@@ -263,12 +273,12 @@ def test_the_smallest_p_is_that_of_the_design() -> None:
     )
     choices = {"gain": {"only": {"outcome": "y"}}}
     between = specification_curve(
-        labs, choices, correlation_with("x"), null=between_labs(), resamples=4799
+        labs, choices, build_correlation("x"), null=permute_between_labs(), resamples=4799
     )
     assert between.smallest_p == pytest.approx(1 / 24, rel=0.25)
     assert between.p == between.smallest_p
     inside = specification_curve(
-        labs, choices, correlation_with("x"), null=within_labs(), resamples=99
+        labs, choices, build_correlation("x"), null=permute_within_labs(), resamples=99
     )
     assert (inside.p, inside.smallest_p) == (1.0, 1.0)
 
@@ -284,7 +294,7 @@ def test_the_smallest_p_is_that_of_the_design() -> None:
             None,
             "no universe has an estimate",
         ),
-        ({"gain": {"a": {"outcome": "y"}}}, within_labs(lab="nothing"), "no such column"),
+        ({"gain": {"a": {"outcome": "y"}}}, permute_within_labs(lab="nothing"), "no such column"),
         (
             {"gain": {"a": {"outcome": "y"}}},
             Null("residuals", unit="heritage"),
@@ -297,7 +307,7 @@ def test_what_is_declared_wrongly_is_named(choices: Any, null: Null | None, said
         specification_curve(
             study(np.random.default_rng(8)),
             choices,
-            correlation_with("log_L"),
+            build_correlation("log_L"),
             null=null,
             resamples=9,
         )

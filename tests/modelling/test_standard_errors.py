@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.importance import moderated
-from thermostats.modelling.leave_out import held_out
+from thermostats.modelling.importance import estimate_moderated_errors
+from thermostats.modelling.leave_out import leave_folds_out
 
 
 def test_moderated_spreads_are_nearer_to_the_truth_than_those_of_five_values() -> None:
@@ -17,7 +17,7 @@ def test_moderated_spreads_are_nearer_to_the_truth_than_those_of_five_values() -
     rng = np.random.default_rng(1)
     sigma = np.exp(-3 + 0.2 * rng.normal(size=40))
     s = sigma * np.sqrt(rng.chisquare(4, 40) / 4)
-    error, freedom = moderated(s, np.full(40, 5.0))
+    error, freedom = estimate_moderated_errors(s, np.full(40, 5.0))
     off = [np.sqrt(np.square(np.log(spread / sigma)).mean()) for spread in (error * 5**0.5, s)]
     assert off[0] < 0.75 * off[1]
     lower, upper = (
@@ -27,12 +27,14 @@ def test_moderated_spreads_are_nearer_to_the_truth_than_those_of_five_values() -
 
 
 def test_a_single_value_has_the_spread_of_the_others_and_single_values_alone_have_none() -> None:
-    error, freedom = moderated(np.r_[np.full(20, 0.05), 0.0], np.r_[np.full(20, 50.0), 1.0])
+    error, freedom = estimate_moderated_errors(
+        np.r_[np.full(20, 0.05), 0.0], np.r_[np.full(20, 50.0), 1.0]
+    )
     assert error[:20] == pytest.approx(0.05 / 50**0.5, rel=0.05)
     assert error[20] == pytest.approx(0.05, rel=0.1) and freedom[20] == pytest.approx(
         freedom[0] - 49
     )
-    exact, infinite = moderated(np.zeros(3), np.ones(3))
+    exact, infinite = estimate_moderated_errors(np.zeros(3), np.ones(3))
     assert (exact == 0).all() and np.isinf(infinite).all()
 
 
@@ -91,7 +93,9 @@ def test_draws_with_uncertain_errors_are_the_posterior_by_grid(model: Gaussian) 
 
 
 def test_outcomes_left_out_are_predicted_as_by_grid(model: Gaussian) -> None:
-    left_out = held_out(model, model.sample(seed=1), [str(i) for i in range(6)], seed=1, size=4000)
+    left_out = leave_folds_out(
+        model, model.sample(seed=1), [str(i) for i in range(6)], seed=1, size=4000
+    )
     for i in range(6):
         _, _, weight, density = by_grid(model, out=i)
         assert left_out.log_density[str(i)] == pytest.approx(

@@ -6,7 +6,7 @@ import pytest
 from test_against_nuts import LAWS
 
 from thermostats.modelling import gaussian
-from thermostats.modelling.checks import probabilities_without_units, units_of
+from thermostats.modelling.checks import list_units, measure_unit_influence
 from thermostats.modelling.draws import Settings
 
 ERRORS = 4.5
@@ -17,7 +17,7 @@ ERRORS = 4.5
 def test_probabilities_without_units_are_those_of_refits(law: str) -> None:
     """Errors that are estimates too (heritage), and levels that vanish with their unit."""
     fit = LAWS[law](np.random.default_rng(1))
-    units, weighted = list(units_of(fit.rows, fit.law.units)), 0
+    units, weighted = list(list_units(fit.rows, fit.law.units)), 0
     for name, out in units:
         refit, light = fit.without(out), fit.without(out, refit=False)
         weighted += not np.isfinite(light.draws.log_evidence)
@@ -33,7 +33,7 @@ def test_where_weights_cannot_be_trusted_the_rest_is_fitted_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fit = LAWS["line"](np.random.default_rng(1))
-    [(_, out), *_] = units_of(fit.rows, fit.law.units)
+    [(_, out), *_] = list_units(fit.rows, fit.law.units)
     monkeypatch.setattr(gaussian, "PARETO_LIMIT", -1e9)
     assert np.array_equal(
         fit.without(out, refit=False).draws["beta"], fit.without(out).draws["beta"]
@@ -70,5 +70,5 @@ def test_refits_are_few_where_nothing_is_odd(monkeypatch: pytest.MonkeyPatch) ->
         return sample(self, seed=seed, settings=settings)
 
     monkeypatch.setattr(gaussian.Gaussian, "sample", counted)
-    table = probabilities_without_units(fit, fit.law.statements)
+    table = measure_unit_influence(fit, fit.law.statements)
     assert len(sampled) <= 0.2 * table["left_out"].nunique()

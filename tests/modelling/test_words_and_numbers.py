@@ -30,7 +30,7 @@ from thermostats.modelling.lineage_law import LineageDesign
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.mixed_model import Fixed, Kind, MixedDesign, Rest
-from thermostats.modelling.sampling import Sampled, interpreted
+from thermostats.modelling.sampling import Sampled, choose_mode
 from thermostats.modelling.shares import fit_share
 
 GAIN = "penultimate_gain"
@@ -209,7 +209,7 @@ def read_declared(model: Sampled) -> dict[str, Prior]:
             continue
         operation = variable.owner.op
         arrays = graph.clone_replace(operation.dist_params(variable.owner), nothing)
-        numbers = [np.unique(array.eval(mode=interpreted())) for array in arrays]
+        numbers = [np.unique(array.eval(mode=choose_mode())) for array in arrays]
         assert all(len(each) == 1 for each in numbers)
         size = int(np.prod(variable.type.shape))
         priors[variable.name] = name_distribution(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from safetensors.torch import load_file, save_file
 
-from thermostats.tables.folders import shipped_models
+from thermostats.tables.folders import list_shipped_models
 
-[source] = [path for path in shipped_models() if path.name == "r07-5"]
+[source] = [path for path in list_shipped_models() if path.name == "r07-5"]
 for name in ("base", "tuned"):
     shutil.copytree(source, name)
 path = Path("tuned/model.safetensors")

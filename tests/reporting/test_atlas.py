@@ -56,7 +56,7 @@ def test_gains_are_averaged_geometrically_and_norms_are_their_product(small_stor
         "layers",
         *[layer(measured, n, g, p) for n, *two in gains for g, p in zip(two, "ab", strict=True)],
     )
-    drawn = atlas.rows(Evidence(small_store))
+    drawn = atlas.collect_rows(Evidence(small_store))
     ours = drawn[drawn["origin"] == atlas.MEASURED_ORIGIN]
     assert line(ours, "gain", "lab/small").to_dict() == pytest.approx({1: 9.0, 2: 4.0, 3: 0.5})
     assert line(ours, "norm", "lab/small").to_dict() == pytest.approx({1: 1.0, 2: 4.0, 3: 2.0})
@@ -72,7 +72,7 @@ def test_norms_are_taken_where_they_are_known(small_store: Path) -> None:
         for n, norm, gain in ((1, 2.0, 5.0), (2, 10.0, 2.0), (3, 20.0, 3.0))
     ]
     put(small_store, "layers", *rows)
-    drawn = atlas.rows(Evidence(small_store))
+    drawn = atlas.collect_rows(Evidence(small_store))
     ours = drawn[
         (drawn["origin"] == atlas.MEASURED_ORIGIN) & (drawn["quantity"] == "norm")
     ].set_index("layer")
@@ -104,11 +104,13 @@ def test_measured_weights_and_exact_traces_are_shown(small_store: Path) -> None:
             for p, v, t in (("a", "exact", 1.0), ("b", "exact", 3.0), ("a", "multi_head", 50.0))
         ],
     )
-    drawn = atlas.rows(Evidence(small_store))
+    drawn = atlas.collect_rows(Evidence(small_store))
     assert line(drawn, "W_V", "lab/small").to_dict() == {1: 3.0}
     assert line(drawn, "W_O", "lab/small").to_dict() == {2: 4.0}
     assert line(drawn, "trace", "lab/small").to_dict() == {2: 2.0}
-    assert atlas.missing(drawn, Evidence(small_store)) == {name: [] for name in atlas.QUANTITIES}
+    assert atlas.find_missing(drawn, Evidence(small_store)) == {
+        name: [] for name in atlas.QUANTITIES
+    }
 
 
 def test_every_line_is_of_one_run_and_lies_within_its_model(rows_of_atlas: pd.DataFrame) -> None:
@@ -133,7 +135,8 @@ def test_published_gains_are_in_the_atlas_as_they_stand_in_the_table(
 
 def test_models_without_data_are_named_and_a_third_is_no_w_v(rows_of_atlas: pd.DataFrame) -> None:
     lacking = {
-        row["quantity"]: row["models"] for row in atlas.lacking(rows_of_atlas, shipped_tables())
+        row["quantity"]: row["models"]
+        for row in atlas.list_lacking(rows_of_atlas, shipped_tables())
     }
     named = lacking[atlas.QUANTITIES["trace"]]
     without = set(shipped_tables().table("models")["model_id"]) - set(
@@ -152,7 +155,7 @@ def test_without_scripts_the_page_shows_six_models_of_different_labs(
 ) -> None:
     shown = [line for line in lines_of(page_of_atlas) if "hidden" not in line and "first" in line]
     labs = {line["model"].partition(" @ ")[0]: line["lab"] for line in shown}
-    assert set(labs) == set(atlas.contrasting(rows_of_atlas, atlas.FIRST))
+    assert set(labs) == set(atlas.choose_contrasting(rows_of_atlas, atlas.FIRST))
     assert len(labs) == len(set(labs.values())) == atlas.FIRST
     assert all(
         "hidden" in line
@@ -191,7 +194,7 @@ def test_a_plot_is_logarithmic_and_says_where_a_line_leaves_it() -> None:
     rows = rows.assign(
         model="m", heritage="Meta", family="", origin="published", norm=np.nan, first=True
     )
-    line = atlas._line(rows.assign(definition="d", source="s"), 0.5, 2.0)
+    line = atlas._build_line(rows.assign(definition="d", source="s"), 0.5, 2.0)
     places = [tuple(map(float, pair.split(","))) for pair in line.way.removeprefix("M").split("L")]
     assert places[0] == pytest.approx(
         (atlas.WIDTH * 0.5 / atlas.DEEPEST, atlas.HEIGHT / 2), abs=0.05
@@ -202,7 +205,7 @@ def test_a_plot_is_logarithmic_and_says_where_a_line_leaves_it() -> None:
 
 @pytest.mark.parametrize(("low", "high"), [(0.6, 2.2), (0.2, 60.0), (0.4, 3e8), (1.0, 1.01)])
 def test_an_axis_has_a_few_round_numbers(low: float, high: float) -> None:
-    places = atlas.ticks(low, high)
+    places = atlas.place_ticks(low, high)
     assert 2 <= len(places) <= 12 and all(low <= at <= high for at, _ in places)
     assert len({label for _, label in places}) == len(places)
 
@@ -220,7 +223,7 @@ def test_the_page_is_the_same_in_every_process(page_of_atlas: str) -> None:
 
 
 def test_names_with_markup_stay_text(tmp_path: Path) -> None:
-    page = atlas.page(Evidence(make_workplace(tmp_path)["data"]))
+    page = atlas.render_page(Evidence(make_workplace(tmp_path)["data"]))
     assert page.count("<script>") == 1 and "<script>alert" not in page
     assert not re.search(r"""(src|href)=["'](https?:)?//""", page) and "default-src 'none'" in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -228,5 +231,5 @@ def test_names_with_markup_stay_text(tmp_path: Path) -> None:
 
 
 def test_tables_without_rows_give_a_page_that_says_so(tmp_path: Path) -> None:
-    page = atlas.page(Evidence(make_empty_store(tmp_path)))
+    page = atlas.render_page(Evidence(make_empty_store(tmp_path)))
     assert "hold no values by layer" in page and "<script>" not in page

@@ -15,11 +15,11 @@ from conftest import shipped_tables
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.shared import (
     GAIN,
-    declared,
-    go_together,
-    inherited,
-    rivals_of_lab,
-    separation,
+    compare_causes,
+    find_lab_rivals,
+    measure_separation,
+    read_causes,
+    read_inherited,
 )
 from thermostats.reporting.pages import PAGES, causes
 from thermostats.tables.model_rows import model_rows
@@ -27,20 +27,20 @@ from thermostats.tables.model_rows import model_rows
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, bytes]:
-    return causes.files(shipped_tables())
+    return causes.build_files(shipped_tables())
 
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
     pooled = shipped_tables().named(POOLED)
     table = model_rows(pooled, "penultimate_gain")
-    return table.join(inherited(pooled, table["model_id"]))
+    return table.join(read_inherited(pooled, table["model_id"]))
 
 
 def test_every_declared_cause_leads_to_the_gain_and_has_a_place_and_columns(
     rows: pd.DataFrame,
 ) -> None:
-    known = declared()
+    known = read_causes()
     assert set(known.graph.causes) == set(known.nodes) and known.graph.effects(GAIN) == set()
     assert known.graph.above([GAIN]) == set(known.nodes)
     for name, node in known.nodes.items():
@@ -55,7 +55,7 @@ def test_every_declared_cause_leads_to_the_gain_and_has_a_place_and_columns(
 def test_sets_of_the_page_satisfy_the_criterion_and_smaller_ones_do_not(
     page: dict[str, bytes],
 ) -> None:
-    known = declared()
+    known = read_causes()
     names = {node["words"]: name for name, node in known.nodes.items()}
     table = pd.read_csv(io.BytesIO(page["adjustments.csv"]))
     assert len(table) == len(known.nodes) - 1
@@ -111,7 +111,7 @@ def test_two_tokenizers_of_one_lab_tell_the_two_apart(rows: pd.DataFrame) -> Non
     four = rows.head(4).assign(
         heritage=["a", "a", "b", "b"], tokenizer=["x", "y", "x", ""], corpus="", family=None
     )
-    pairs = go_together(four).set_index(["fact", "other"])
+    pairs = compare_causes(four).set_index(["fact", "other"])
     assert pairs.loc[("lab", "tokenizer")].tolist() == [0, 2, 1, 0.0]
     assert pairs.loc[("lab", "corpus"), "other_alone"] == 0 and np.isnan(
         pairs.loc[("family", "corpus"), "jaccard"]
@@ -123,7 +123,7 @@ def test_what_a_tuned_model_has_is_that_of_the_nearest_ancestor_that_states_it(
 ) -> None:
     lines = [("child", "middle", ""), ("middle", "base", "code"), ("base", "", "web")]
     table = pd.DataFrame(lines, columns=["model_id", "parent", "corpus"]).assign(tokenizer="")
-    stated = inherited(SimpleNamespace(table=lambda name: table), ["child", "base", "unknown"])
+    stated = read_inherited(SimpleNamespace(table=lambda name: table), ["child", "base", "unknown"])
     assert stated["corpus"].tolist() == ["code", "web", ""]
     assert rows.set_index("model_id").loc["Qwen/Qwen3-8B", "corpus"] == "qwen3"
 
@@ -131,13 +131,15 @@ def test_what_a_tuned_model_has_is_that_of_the_nearest_ancestor_that_states_it(
 def test_what_a_lab_alone_has_is_named_as_its_rival(rows: pd.DataFrame) -> None:
     two = rows[rows["heritage"].isin(["EleutherAI", "Meta"])].reset_index(drop=True)
     two["position_scheme"] = two["heritage"].map({"EleutherAI": "rotary", "Meta": "learned"})
-    named = {row["cause"]: row for row in rivals_of_lab(two)}
+    named = {row["cause"]: row for row in find_lab_rivals(two)}
     assert named["position scheme"]["left"] == 0 and named["position scheme"]["labs"] == 0
     free = two.assign(
         position_scheme=np.random.default_rng(1).choice(["rotary", "learned"], len(two))
     )
-    assert "position scheme" not in {row["cause"] for row in rivals_of_lab(free)}
+    assert "position scheme" not in {row["cause"] for row in find_lab_rivals(free)}
     assert (
-        separation(declared(), two).set_index("cause of the gain").loc["position scheme", "left"]
+        measure_separation(read_causes(), two)
+        .set_index("cause of the gain")
+        .loc["position scheme", "left"]
         == 0
     )

@@ -10,8 +10,8 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from thermostats.plots.general import HERITAGES, house_style
-from thermostats.plots.svg import DARK_PAPER, PAPER, contrast, dark, drawn
+from thermostats.plots.general import HERITAGES, set_house_style
+from thermostats.plots.svg import DARK_PAPER, PAPER, find_dark_colour, measure_contrast, render_svg
 
 SEES = {
     "all colours": np.eye(3),
@@ -36,7 +36,7 @@ LABS = [known.color.lower() for known in HERITAGES.values()]
 
 
 def lines() -> list[str]:
-    with house_style():
+    with set_house_style():
         return [
             f"#{color.lower().lstrip('#')}"
             for color in mpl.rcParams["axes.prop_cycle"].by_key()["color"]
@@ -59,7 +59,7 @@ def nearest(colors: list[str], sees: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("sees", SEES.values(), ids=SEES)
-@pytest.mark.parametrize("change", [str, dark], ids=["light", "dark"])
+@pytest.mark.parametrize("change", [str, find_dark_colour], ids=["light", "dark"])
 def test_colours_differ_whatever_colours_one_sees(sees: np.ndarray, change: type[str]) -> None:
     """CIE distances; 2.3 is a just noticeable difference. Labs differ by their markers as well."""
     assert nearest([change(color) for color in lines()], sees) > 15
@@ -68,11 +68,14 @@ def test_colours_differ_whatever_colours_one_sees(sees: np.ndarray, change: type
 
 @pytest.mark.parametrize("color", [*LABS, "#5f6368", "#333333"])
 def test_colours_are_seen_on_either_page(color: str) -> None:
-    assert contrast(color, PAPER) > 2 and contrast(dark(color), DARK_PAPER) >= 3
+    assert (
+        measure_contrast(color, PAPER) > 2
+        and measure_contrast(find_dark_colour(color), DARK_PAPER) >= 3
+    )
 
 
 def test_a_figure_says_how_it_looks_on_a_dark_page() -> None:
-    svg = drawn(lambda axes: axes.plot([0, 1], [0, 1])).decode()
+    svg = render_svg(lambda axes: axes.plot([0, 1], [0, 1])).decode()
     used = set(re.findall(r"var\(--c-([0-9a-f]{6}), #\1\)", svg))
     assert {"fffefb", "0072b2"} <= used == set(re.findall(r"--c-([0-9a-f]{6}):", svg))
     assert f"--c-fffefb: {DARK_PAPER};" in svg and "prefers-color-scheme: dark" in svg

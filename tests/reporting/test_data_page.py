@@ -8,11 +8,11 @@ from conftest import model, table
 
 from thermostats.reporting.state import Layout
 from thermostats.tables import store
-from thermostats.tables.folders import own_files
+from thermostats.tables.folders import list_own_files
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
 
-SHIPPED = store.shipped("data")
+SHIPPED = store.find_shipped("data")
 
 
 def test_a_report_on_a_store_lists_both_layers_and_copies_what_lies_elsewhere(
@@ -24,7 +24,9 @@ def test_a_report_on_a_store_lists_both_layers_and_copies_what_lies_elsewhere(
     assert names[0] == "mine/models.csv"
     assert "report/package/models.csv" in names
     assert (
-        len(names) == len(set(names)) == 2 + sum(len(own_files(name, SHIPPED)) for name in TABLES)
+        len(names)
+        == len(set(names))
+        == 2 + sum(len(list_own_files(name, SHIPPED)) for name in TABLES)
     )
     copies = layout.copies()
     assert copies["package/models.csv"] == (SHIPPED / "models.csv").read_bytes()

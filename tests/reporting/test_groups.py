@@ -11,9 +11,9 @@ from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding, Sample
-from thermostats.claims.run import claims
+from thermostats.claims.run import load_claims
 from thermostats.reporting.claim_page import Entry
-from thermostats.reporting.pages.index import by_group, index_text
+from thermostats.reporting.pages.index import group_entries, index_text
 from thermostats.reporting.report import report
 from thermostats.reporting.snapshot import read_findings
 from thermostats.tables import folders
@@ -28,7 +28,7 @@ def entry(claim: str, verdict: str = "supported") -> Entry:
 
 def test_each_group_has_its_own_summary() -> None:
     entries = [entry("C01"), entry("C02", "inconclusive"), entry("N01"), entry("U01")]
-    groups = by_group(entries)
+    groups = group_entries(entries)
     assert [[e.id for e in own] for own in groups.values()] == [["C01", "C02"], ["N01"], ["U01"]]
     text = index_text(entries, {})
     assert "Of 2 claims put to the test, 1 came out as supported and 1 as inconclusive." in text
@@ -70,8 +70,8 @@ NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance
 
 
 def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> None:
-    shipped = claims(folders.shipped("analyses"))
-    kept = read_findings(folders.shipped("reports") / "snapshot" / "findings.csv")
+    shipped = load_claims(folders.find_shipped("analyses"))
+    kept = read_findings(folders.find_shipped("reports") / "snapshot" / "findings.csv")
     given = kept[kept["headline"].astype(bool)].set_index("claim")["verdict"]
     assert len(shipped) == len(given)
     for claim in shipped:

@@ -13,7 +13,7 @@ from conftest import shipped_tables
 
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Estimate
-from thermostats.claims.study import account_of
+from thermostats.claims.study import find_account
 from thermostats.studies.delia2026 import growth
 
 SENTENCES = [sentence for part in growth.WORDS["part"] for sentence in part["sentence"]]
@@ -41,13 +41,13 @@ def finding(sentence: dict[str, str], verdict: str) -> Finding:
 
 
 def page(verdict: str) -> str:
-    return growth.files([finding(sentence, verdict) for sentence in ASKED], shipped_tables())[
+    return growth.build_files([finding(sentence, verdict) for sentence in ASKED], shipped_tables())[
         "growth.md"
     ].decode()
 
 
 def test_there_is_a_sentence_for_every_verdict_and_none_has_a_number_typed_in() -> None:
-    assert {"H01", "C04", "C21", "C22", "N01", "N02", "N03"} <= set(growth.claims())
+    assert {"H01", "C04", "C21", "C22", "N01", "N02", "N03"} <= set(growth.list_claims())
     for sentence in SENTENCES:
         cases = (
             COMPUTED[sentence["computed"]] if "computed" in sentence else (SUPPORTED, AGAINST, OPEN)
@@ -78,7 +78,7 @@ def test_each_sentence_is_that_of_its_verdict(verdict: str) -> None:
 
 def test_what_is_not_there_is_named_and_what_is_not_measured_left_out() -> None:
     findings = [replace(finding(sentence, SUPPORTED), verdict=UNMEASURED) for sentence in ASKED[:1]]
-    text = growth.files(findings, shipped_tables())["growth.md"].decode()
+    text = growth.build_files(findings, shipped_tables())["growth.md"].decode()
     assert "**Descent.**" not in text and "[H01](h01/index.md)" in text
     assert re.search(r"this report lacks them: .*C04.*N03", text)
     assert "[C04]" not in text and "](c05/" not in text
@@ -99,18 +99,18 @@ def test_the_best_guess_is_that_of_least_error_when_a_model_is_left_out() -> Non
         rho=rng.uniform(0.05, 0.4, 18), n_params_nonembedding=rng.uniform(1e7, 1e10, 18)
     )
     levels = dict(zip("uvwxyz", (-0.3, 0.2, 0.0, 0.5, -0.6, 0.1), strict=True))
-    by_family = growth.guesses(
+    by_family = growth.guess_gains(
         rows.assign(log_gain=rows["family"].map(levels) + rng.normal(0, 0.01, 18))
     )
-    assert growth.best_guess(by_family)[0] == "family"
+    assert growth.choose_best_guess(by_family)[0] == "family"
     z = np.log(
         np.column_stack(
             [rows["n_layers"] / rows["d_model"], rows["rho"], rows["n_params_nonembedding"]]
         )
     )
     line = rows.assign(log_gain=z @ [0.3, -0.1, 0.02] + rng.normal(0, 0.01, 18))
-    guessed = growth.guesses(line)
-    case, errors = growth.best_guess(guessed)
+    guessed = growth.guess_gains(line)
+    case, errors = growth.choose_best_guess(guessed)
     assert case == "shape"
     others = []
     for i in range(18):
@@ -123,9 +123,9 @@ def test_the_best_guess_is_that_of_least_error_when_a_model_is_left_out() -> Non
         np.sqrt(np.mean((np.array(others) - line["log_gain"]) ** 2))
     )
     alone = rows.assign(log_gain=0.0, family=[*rows["family"][:-1], "only"])
-    assert len(growth.guesses(alone)) == 17
+    assert len(growth.guess_gains(alone)) == 17
 
 
 def test_a_report_without_claims_of_the_study_has_no_such_page() -> None:
-    assert account_of(["U01", "N01"]) == ""
-    assert account_of(["U01", "C04"]).endswith("growth")
+    assert find_account(["U01", "N01"]) == ""
+    assert find_account(["U01", "C04"]).endswith("growth")

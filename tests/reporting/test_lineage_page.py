@@ -12,7 +12,7 @@ import pytest
 from conftest import shipped_tables
 
 from thermostats.claims.evidence import POOLED
-from thermostats.claims.shared import tree_of
+from thermostats.claims.shared import build_tree
 from thermostats.modelling.tree_likelihood import Restricted
 from thermostats.reporting.pages import PAGES, lineage
 from thermostats.tables.model_rows import model_rows
@@ -20,7 +20,7 @@ from thermostats.tables.model_rows import model_rows
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, bytes]:
-    return lineage.files(shipped_tables())
+    return lineage.build_files(shipped_tables())
 
 
 def test_every_model_with_a_gain_is_listed_with_what_is_stated_of_it(
@@ -64,7 +64,7 @@ def test_what_is_stated_is_counted_and_the_navigation_leads_to_the_page(
 def test_the_page_says_what_its_tree_can_tell(page: dict[str, bytes]) -> None:
     """The power of the sentence is that of simulations of the likelihood ratio on the same tree."""
     gains = model_rows(shipped_tables().named(POOLED), incomparable=True)
-    k = tree_of(shipped_tables().named(POOLED), gains).covariance(list(gains["model_id"]))
+    k = build_tree(shipped_tables().named(POOLED), gains).covariance(list(gains["model_id"]))
     test = Restricted.of(np.zeros(len(k)), np.ones((len(k), 1)), k)
     said = re.search(
         r"a share of descent of 0.6 is separated from none in (\d+)% of simulated",

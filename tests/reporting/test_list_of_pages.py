@@ -4,7 +4,7 @@ lacks."""
 import ast
 from pathlib import Path
 
-from thermostats.claims.study import named
+from thermostats.claims.study import load_named
 from thermostats.reporting import pages, state
 from thermostats.reporting.pages import PAGES
 
@@ -24,7 +24,7 @@ def with_files() -> set[str]:
 def test_every_page_has_its_module_and_its_template_and_is_listed() -> None:
     of_tables = {name for name, page in PAGES.items() if not page.at_once}
     assert of_tables == with_files()
-    assert all(callable(named(module).files) for module in state.pages_of_tables().values())
+    assert all(callable(load_named(module).files) for module in state.list_table_pages().values())
     assert all((FOLDER.parent / "templates" / f"{name}.md").is_file() for name in of_tables)
 
 
@@ -32,4 +32,4 @@ def test_pages_have_a_title_each_and_the_bundle_that_holds_them_is_last() -> Non
     titles = [page.title for page in PAGES.values()]
     assert all(titles) and len(set(titles)) == len(titles)
     assert [*PAGES][-1] == state.ABOUT[-1] == state.BUNDLE
-    assert state.navigation(["atlas", "sources"]) == {"atlas.html": PAGES["atlas"].title}
+    assert state.build_navigation(["atlas", "sources"]) == {"atlas.html": PAGES["atlas"].title}

@@ -16,14 +16,14 @@ import pytest
 from workplaces import EVIL, make_workplace, write_analysis
 
 from thermostats.claims.claim import Audit, Basis, Claim, Meanings
-from thermostats.claims.finding import Criterion, Finding, Sample, Strength, from_columns
+from thermostats.claims.finding import Criterion, Finding, Sample, Strength, read_finding
 from thermostats.claims.stored import Made
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import render
-from thermostats.reporting.claim_page import claim_files, read_entry, surely
-from thermostats.reporting.render import html, single
+from thermostats.reporting.claim_page import build_claim_files, estimate_surely, read_entry
+from thermostats.reporting.render import build_single, render_page
 from thermostats.reporting.report import report
-from thermostats.reporting.state import pages_of_tables
+from thermostats.reporting.state import list_table_pages
 
 VOID = {"meta", "img", "br", "circle", "path", "rect", "link", "input", "hr", "use"}
 
@@ -224,16 +224,18 @@ def files_of(*findings: Finding, drawn: dict[int, bytes] | None = None) -> dict[
     made = [
         Made(one, (drawn or {}).get(number, b""), (), {}) for number, one in enumerate(findings, 1)
     ]
-    return claim_files(CLAIM, made, "c01.py", MADE_OF)
+    return build_claim_files(CLAIM, made, "c01.py", MADE_OF)
 
 
 def test_what_holds_whatever_was_measured_comes_before_the_verdict() -> None:
-    found = from_columns(
+    found = read_finding(
         {"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""}
     )
     made, guide = [Made(found, b"", (), {})], "docs/explanation/properties.md"
     with_it, without = (
-        claim_files(replace(CLAIM, exact=exact), made, "c01.py", MADE_OF)["c01/index.md"].decode()
+        build_claim_files(replace(CLAIM, exact=exact), made, "c01.py", MADE_OF)[
+            "c01/index.md"
+        ].decode()
         for exact in ("Doubled at no cost.", "")
     )
     exact, _, rest = with_it.partition(f"`{guide}`")
@@ -243,17 +245,17 @@ def test_what_holds_whatever_was_measured_comes_before_the_verdict() -> None:
 
 
 def test_what_identifies_an_estimand_is_folded_first_among_the_details() -> None:
-    found = from_columns(
+    found = read_finding(
         {"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""}
     )
-    made = claim_files(
+    made = build_claim_files(
         replace(CLAIM, identification="Not causal, if so."),
         [Made(found, b"", (), {})],
         "c01.py",
         MADE_OF,
     )
     text = made["c01/index.md"].decode()
-    page = html(
+    page = render_page(
         render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False
     ).decode()
     folded = re.search(
@@ -276,7 +278,7 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
         **fields,
     }
     first, *others = [
-        from_columns(
+        read_finding(
             {"id": f"C01.{i}", "estimand": f"mean {i}", "rule": rule, "estimate": None, **found}
         )
         for i, rule in enumerate(rules or ("",))
@@ -284,7 +286,7 @@ def made_by_hand(figures: int, wrong: int, *rules: str, **fields: object) -> tup
     first = replace(first, audit=Audit(published, reproduced))
     made = files_of(first, *others)
     text = made["c01/index.md"].decode()
-    return html(
+    return render_page(
         render.Page("c01/index.html", text), made.__getitem__, pages={}, bundled=False
     ).decode(), text
 
@@ -353,11 +355,13 @@ def test_what_lacks_measurement_names_the_command_where_the_claim_says_what_it_r
         "plain": "It is.",
         "verdict": "needs measurement",
     }
-    finding = from_columns(values | {"evidence": "published"})
+    finding = read_finding(values | {"evidence": "published"})
     told = {}
     for measures in ((), ("gains",)):
         claim = replace(CLAIM, basis=Basis("here", measures=measures))
-        page = claim_files(claim, [Made(finding, b"", (), {})], "c01.py", MADE_OF)["c01/index.md"]
+        page = build_claim_files(claim, [Made(finding, b"", (), {})], "c01.py", MADE_OF)[
+            "c01/index.md"
+        ]
         told[measures] = settled(page.decode())
     assert all(text.startswith("A measurement") for text in told.values())
     assert ["`thermostats needs C01`" in text for text in told.values()] == [False, True]
@@ -395,7 +399,7 @@ def test_a_claim_answers_before_its_details_which_are_all_folded(out: Path, name
     ],
 )
 def test_equations_are_set(written: str, set_as: str) -> None:
-    assert render.equation(written) == set_as
+    assert render.set_equation(written) == set_as
 
 
 @pytest.mark.parametrize("name", ["c03/index.html", "c03/index.md"])
@@ -444,7 +448,7 @@ def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_o
     posterior = SimpleNamespace(
         conclusion=by, concluded="not supported", gate=SimpleNamespace(passes=True)
     )
-    found = from_columns(
+    found = read_finding(
         {
             "id": "C01.a",
             "estimand": "mean",
@@ -453,7 +457,7 @@ def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_o
             "rule": "",
         }
     )
-    said = render.text(
+    said = render.render_text(
         "both.md",
         f=found,
         posterior=posterior,
@@ -482,7 +486,7 @@ def tried(level: float, *worlds: tuple[float, float, float, float]) -> Finding:
         "reason": "undecided",
         "plain": "Open.",
     }
-    found = from_columns({**values, "estimate": 0.5, "n_models": 3, "n_heritages": 2})
+    found = read_finding({**values, "estimate": 0.5, "n_models": 3, "n_heritages": 2})
     return replace(found, strength=strength, criterion=Criterion(settles="More.", levels=table))
 
 
@@ -501,7 +505,7 @@ def test_a_page_says_how_often_a_false_study_says_the_same(
 ) -> None:
     """Bounds over all worlds, each of whose shares rises with the level."""
     found = tried(level, (0.0002, 0.001, 0.002, 0.2), (0.001, 0.01, 0.03, 0.08))
-    said = surely(found)
+    said = estimate_surely(found)
     assert said is not None and (said.side, said.low, said.high) == ("supported", low, high)
     page = files_of(found)["c01/index.md"].decode()
     line = page.partition("- **How surely.** ")[2].partition("\n")[0]
@@ -519,7 +523,7 @@ def test_a_page_says_how_often_a_false_study_says_the_same(
 def test_a_share_that_was_never_seen_is_none_and_an_untried_rule_says_nothing() -> None:
     known = tried(0.0, (0.2, 0.3, 0.4, 0.0))
     assert "false, none would say it as clearly" in files_of(known)["c01/index.md"].decode()
-    assert surely(replace(known, criterion=Criterion())) is None
+    assert estimate_surely(replace(known, criterion=Criterion())) is None
     assert "How surely" not in made_by_hand(0, 0)[1]
 
 
@@ -547,7 +551,7 @@ def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
     )
     files = files_of(whole, part, replace(part, id="C01.b", estimand="other"), pooled)
     text = files["c01/index.md"].decode()
-    page = html(
+    page = render_page(
         render.Page("c01/index.html", text), files.__getitem__, pages={}, bundled=False
     ).decode()
     row = next(line for line in text.splitlines() if line.startswith("| 2. mean |"))
@@ -565,7 +569,7 @@ def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
 
 
 def test_words_of_verdicts_are_explained_on_the_page() -> None:
-    found = from_columns(
+    found = read_finding(
         {"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""}
     )
     _, _, said = files_of(found)["c01/index.md"].decode().partition("### What the words mean")
@@ -586,7 +590,7 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
     text = read(out / "thermostats-report.html")
     page = Page(text)
     articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
-    claims, pages = ["c01", "c02", "c03", "c04", "c05"], [*pages_of_tables(), "methods", "data"]
+    claims, pages = ["c01", "c02", "c03", "c04", "c05"], [*list_table_pages(), "methods", "data"]
     assert articles == ["index", "growth", *claims, *pages]
     assert 'href="#c03"' in text and "data:text/csv" in text
     assert len(text) < 15_000_000
@@ -596,13 +600,13 @@ def test_the_numbers_of_the_methods_page_are_those_of_the_code(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from thermostats.modelling import draws
-    from thermostats.reporting.build import methods_text
+    from thermostats.reporting.build import render_methods
 
     assert f"above {draws.RHAT_LIMIT:g} for a quantity that the statement reads (Vehtari" in read(
         out / "methods.md"
     )
     monkeypatch.setattr(draws, "ESS_LIMIT", 123.0)
-    assert "below 123" in methods_text()
+    assert "below 123" in render_methods()
 
 
 MOST_WORDS = 1200
@@ -652,7 +656,7 @@ def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent = render.Page("c03/index.html", read(out / "c03" / "index.md"))
-    text = single(sent, lambda name: (out / name).read_bytes()).decode()
+    text = build_single(sent, lambda name: (out / name).read_bytes()).decode()
     assert "<svg" in text and "data:text/csv" in text
     away = [
         href
@@ -664,6 +668,6 @@ def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(
     with pytest.raises(
         DataError, match=r"too large for one file .C03.*allowed: .*send the folder c03"
     ):
-        single(sent, lambda name: (out / name).read_bytes())
+        build_single(sent, lambda name: (out / name).read_bytes())
     with pytest.raises(UsageError, match=r"one file a claim.*thermostats report C01 --single-file"):
         report(single_file=True, out=out, check=True)

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from thermostats.claims.finding import Finding, from_columns
+from thermostats.claims.finding import Finding, read_finding
 from thermostats.reporting.pages import index
 
 
 def finding(**known: Any) -> Finding:
-    return from_columns(
+    return read_finding(
         {
             "id": "C01.mean",
             "estimand": "mean",
@@ -37,7 +37,7 @@ def finding(**known: Any) -> Finding:
 def test_one_scale_counts_half_widths_from_the_number_compared_with(
     known: dict[str, float], place: tuple[float, ...]
 ) -> None:
-    found = index.seen(finding(**known))
+    found = index.place_finding(finding(**known))
     assert found and (found.estimate, found.lower, found.upper) == pytest.approx(place)
 
 
@@ -52,15 +52,17 @@ def test_one_scale_counts_half_widths_from_the_number_compared_with(
 def test_without_an_interval_or_a_number_to_compare_with_there_is_no_picture(
     known: dict[str, float],
 ) -> None:
-    assert index.on_scale([finding(**known)]) == []
+    assert index.place_first_findings([finding(**known)]) == []
 
 
 def test_a_set_of_evidence_has_one_line_and_what_lies_beyond_an_arrow() -> None:
     sets = ("published", "measured", "published", "a new one")
     values = {"estimate": 9.0, "lower": 8.0, "upper": 10.0}
-    estimates = index.on_scale([finding(evidence=name, above=0.0, **values) for name in sets])
+    estimates = index.place_first_findings(
+        [finding(evidence=name, above=0.0, **values) for name in sets]
+    )
     assert [one.evidence for one in estimates] == ["published", "measured", "a new one"]
-    drawn = index.picture(estimates).decode()
+    drawn = index.render_picture(estimates).decode()
     assert re.findall(r">([^<>\n]+)</text>", drawn) == ["published", "measured", "a new one"]
     assert drawn.count("v3.6z") == 3
     assert max(float(x) for x in re.findall(r"[MH]([\d.]+)", drawn)) <= index.RIGHT

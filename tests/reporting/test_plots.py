@@ -86,12 +86,12 @@ PREDICTIONS = pd.DataFrame(
     }
 )
 DRAWN: dict[Callable[..., Axes], pd.DataFrame] = {
-    posterior.variance_shares: SUMMARY,
+    posterior.draw_variance_shares: SUMMARY,
     posterior.order_probability_bar: ORDERS,
-    posterior.lab_forest: LABS,
-    posterior.posterior_predictive_panels: PREDICTIVE,
-    posterior.prior_to_posterior: STAGES,
-    posterior.left_out_errors: PREDICTIONS,
+    posterior.draw_lab_forest: LABS,
+    posterior.draw_predictive_panels: PREDICTIVE,
+    posterior.draw_prior_to_posterior: STAGES,
+    posterior.draw_left_out_errors: PREDICTIONS,
 }
 
 
@@ -106,8 +106,8 @@ def rows(axes: Axes) -> list[str]:
 
 
 HELPERS: dict[str, Callable[[Axes], Axes]] = {
-    "scatter_labelled": lambda axes: general.scatter_labelled(TABLE, axes, x="n_layers", y="gain"),
-    "gain_by_depth": lambda axes: general.gain_by_depth(
+    "scatter_labelled": lambda axes: general.draw_scatter(TABLE, axes, x="n_layers", y="gain"),
+    "gain_by_depth": lambda axes: general.draw_gain_by_depth(
         TABLE,
         axes,
         y="gain",
@@ -115,13 +115,13 @@ HELPERS: dict[str, Callable[[Axes], Axes]] = {
         upper="upper",
         curves={"bound": lambda L: 10 ** (1 / L)},
     ),
-    "forest": lambda axes: general.forest(
+    "forest": lambda axes: general.draw_forest(
         TABLE, axes, label="model_id", estimate="gain", heritage="heritage", null=1.0
     ),
-    "slopes": lambda axes: general.slopes(
+    "slopes": lambda axes: general.draw_slopes(
         TABLE, axes, before=("gain", "lower", "upper"), after=("upper", "gain", "upper")
     ),
-    "lines_by_layer": lambda axes: general.lines_by_layer(TABLE, axes, y="gain", null=1.0),
+    "lines_by_layer": lambda axes: general.draw_lines_by_layer(TABLE, axes, y="gain", null=1.0),
     "strip_by_group": lambda axes: general.strip_by_group(TABLE, axes, value="gain"),
 }
 
@@ -137,7 +137,7 @@ def test_the_same_table_gives_the_same_picture_twice_and_is_left_as_it_was(name:
     (draw, table), images = PICTURES[name], []
     before = table.copy()
     for _ in range(2):
-        with general.house_style():
+        with general.set_house_style():
             axes = Figure().add_subplot()
             assert draw(axes) is axes
             stream = io.BytesIO()
@@ -190,7 +190,7 @@ def test_ticks_follow_limits_that_are_set_after_the_axis_is_made() -> None:
 
 
 def test_shares_stand_in_the_order_of_the_claim_and_other_quantities_are_left_out() -> None:
-    axes = shown(posterior.variance_shares)
+    axes = shown(posterior.draw_variance_shares)
     assert rows(axes) == ["heritage", "geometry", "scale", "residual between models"]
     medians = next(c for c in axes.collections if "median" in str(c.get_label())).get_offsets()
     assert np.ma.getdata(medians)[:, 0] == pytest.approx([0.4, 0.2, 0.05, 0.3])
@@ -204,17 +204,17 @@ def test_bars_are_as_long_as_the_probabilities() -> None:
 
 
 def test_labs_stand_in_order_of_their_effect_with_their_own_probability() -> None:
-    axes = shown(posterior.lab_forest)
+    axes = shown(posterior.draw_lab_forest)
     assert rows(axes) == ["EleutherAI (12)", "<script> (1)", "Meta (5)"]
     assert [text.get_text() for text in axes.texts][:3] == ["0.97", "0.50", "0.01"]
 
 
 def test_an_observation_outside_its_interval_has_another_mark() -> None:
-    axes = shown(posterior.posterior_predictive_panels)
+    axes = shown(posterior.draw_predictive_panels)
     points = {str(c.get_label()): np.ma.getdata(c.get_offsets()) for c in axes.collections}
     assert points["observed, inside"].tolist() == [[0.5, 0.0]]
     assert points["observed, further to the left than shown"].tolist() == [[-posterior.BEYOND, 1.0]]
-    near = posterior.posterior_predictive_panels(
+    near = posterior.draw_predictive_panels(
         PREDICTIVE.assign(observed=-0.6), Figure().add_subplot()
     )
     points = {str(c.get_label()): np.ma.getdata(c.get_offsets()) for c in near.collections}

@@ -16,16 +16,16 @@ from conftest import command, make_empty_store, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
 from thermostats.claims import run as runner
-from thermostats.claims.run import _in_order, run_all
-from thermostats.claims.study import by_law, scripts
+from thermostats.claims.run import _order_jobs, run_all
+from thermostats.claims.study import group_claims, list_scripts
 from thermostats.errors import DataError, UsageError
 from thermostats.reporting import build as builder
 from thermostats.reporting import state
-from thermostats.reporting.build import shipped_seconds
+from thermostats.reporting.build import load_shipped_seconds
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.state import read_manifest
-from thermostats.settings import cores_there_are
-from thermostats.tables.folders import shipped
+from thermostats.settings import count_cores
+from thermostats.tables.folders import find_shipped
 
 Build = Callable[..., ReportRun]
 
@@ -121,7 +121,7 @@ def test_what_is_fresh_is_known_without_reading_a_table(
 def test_a_changed_row_runs_only_its_reader_again(build: Build, built: dict[str, Path]) -> None:
     write_gains(built["data"], "meta/small", 0.6)
     checked = build(check=True)
-    of_tables = set(state.pages_of_tables())
+    of_tables = set(state.list_table_pages())
     assert stale(checked) - of_tables == {"C01", "data", "index", "growth", "MANIFEST.sha256"}
     assert {"atlas", "lineage", "sources"} <= stale(checked)
     assert not checked.ok and "rows" in str(checked)
@@ -520,13 +520,15 @@ def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> N
     from thermostats.modelling import sampling
 
     monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
-    with runner._shared("1"):
-        assert sampling._options(sampling.Settings())["cores"] == 1
-    alone = sampling._options(sampling.Settings())["cores"]
-    assert alone == min(4, cores_there_are())
+    with runner._split_cores("1"):
+        assert sampling._build_options(sampling.Settings())["cores"] == 1
+    alone = sampling._build_options(sampling.Settings())["cores"]
+    assert alone == min(4, count_cores())
     monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
-    with runner._shared("1"):
-        assert sampling._options(sampling.Settings())["cores"] == 2  # what the user has set stays
+    with runner._split_cores("1"):
+        assert (
+            sampling._build_options(sampling.Settings())["cores"] == 2
+        )  # what the user has set stays
 
 
 HOW = """
@@ -550,7 +552,7 @@ ONE = ["C17"]
         (ONE, "", "1 1 False"),
         ([*ONE, "c17"], "os.environ['OMP_NUM_THREADS'] = '2'", "1 2 False"),
         ([*ONE, "C18"], "", "None None False"),
-        ([*ONE, "--analyses", str(shipped("analyses"))], "", "None None False"),
+        ([*ONE, "--analyses", str(find_shipped("analyses"))], "", "None None False"),
         (ONE, "import numpy", "None None True"),
     ],
 )
@@ -590,11 +592,11 @@ def test_what_compiles_the_same_is_run_by_one_process(tmp_path: Path) -> None:
     runs = run_all(jobs, make_empty_store(tmp_path), 2, together=[("U02", "U04")])
     of = {name: run.error.rpartition(" ")[2] for name, run in runs}
     assert set(of) == set(jobs) and of["U02"] == of["U04"]
-    assert _in_order(jobs, [("U04", "U02")]) == [("U01",), ("U02", "U04"), ("U03",)]
+    assert _order_jobs(jobs, [("U04", "U02")]) == [("U01",), ("U02", "U04"), ("U03",)]
 
 
 def test_claims_that_leave_fits_of_one_law_for_later_are_known_by_their_scripts() -> None:
-    groups = by_law(scripts(shipped("analyses")))
+    groups = group_claims(list_scripts(find_shipped("analyses")))
     assert [names for names in groups if "C13" in names] == [
         ("C13", "C14", "C15", "C16", "C17", "C20")
     ]
@@ -612,10 +614,12 @@ def test_a_new_machine_begins_with_what_took_long_elsewhere(
         return real(jobs, *args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(builder, "run_all", noted)
-    monkeypatch.setattr(builder, "shipped_seconds", lambda: {"C02": 9.0, "C01": 1.0, "atlas": 4.0})
+    monkeypatch.setattr(
+        builder, "load_shipped_seconds", lambda: {"C02": 9.0, "C01": 1.0, "atlas": 4.0}
+    )
     build()
     assert [name for name in order if name in {"C01", "C02", "atlas"}] == ["C02", "atlas", "C01"]
-    there = shipped_seconds()
+    there = load_shipped_seconds()
     assert there and {name for name in there if name[1:].isdigit()} <= set(
-        scripts(shipped("analyses"))
+        list_scripts(find_shipped("analyses"))
     )

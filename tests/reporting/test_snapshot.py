@@ -15,7 +15,7 @@ from workplaces import make_workplace, write_analysis, write_fitted
 from thermostats.cli import listing
 from thermostats.errors import UsageError
 from thermostats.reporting.report import ReportRun, report
-from thermostats.reporting.snapshot import differences
+from thermostats.reporting.snapshot import list_differences
 from thermostats.reporting.state import State
 from thermostats.tables import store
 
@@ -70,7 +70,7 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
     assert "probability 0.0300000, now 0.500000" in str(changed) and "no longer found" in str(
         changed
     )
-    assert [row["probability"] for row in listing.findings(out)] == [0.5, 0.973]
+    assert [row["probability"] for row in listing.list_findings(out)] == [0.5, 0.973]
     assert [line.split(":")[0] for line in report("C03", **workplace, processes=1).differ] == [
         "C01.mean-gain"
     ]
@@ -83,7 +83,7 @@ def test_a_snapshot_is_written_when_asked_for_and_left_alone_otherwise(
         report("C01", **elsewhere, processes=1, snapshot=True)
     assert kept(elsewhere["out"]) == kept(out)
     (out / "findings.csv").unlink()
-    assert {row["claim"] for row in listing.findings(out)} == {"C01", "C03"}
+    assert {row["claim"] for row in listing.list_findings(out)} == {"C01", "C03"}
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_what_chance_does_not_explain_is_named(
     row = finding("C01", finding="C01.slope", evidence="published", **numbers)
     kept = tmp_path / "snapshot" / "findings.csv"
     store.save(table("findings", row), "findings", kept)
-    found = differences(kept, table("findings", row | changed))
+    found = list_differences(kept, table("findings", row | changed))
     assert [line.split(": ", 1)[1] for line in found] == said

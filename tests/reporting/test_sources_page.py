@@ -9,19 +9,19 @@ import pandas as pd
 import pytest
 from conftest import shipped_tables
 
-from thermostats.claims.evidence import POOLED, coincidence
+from thermostats.claims.evidence import POOLED, describe_coincidence
 from thermostats.reporting.pages import sources
 
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, bytes]:
-    return sources.files(shipped_tables())
+    return sources.build_files(shipped_tables())
 
 
 @pytest.mark.slow
 def test_the_first_sentence_says_where_lab_and_source_coincide(page: dict[str, bytes]) -> None:
     pooled = shipped_tables().named(POOLED)
-    said = coincidence(pooled, set(pooled.table("features")["model_id"]))
+    said = describe_coincidence(pooled, set(pooled.table("features")["model_id"]))
     body = page["sources.md"].decode().split("[All claims](index.md)")[1].strip()
     assert said and body.startswith(said)
 
@@ -57,5 +57,5 @@ def test_without_models_of_two_sources_nothing_is_fitted() -> None:
     rows = pd.DataFrame(
         {"model_id": ["a", "b"], "source": ["x", "y"], "last_gain": 1.0, "comparable": True}
     )
-    assert sources.fitted(rows.assign(penultimate_gain=np.nan)) == {}
-    assert sources.spreads({}, {}).empty and sources.levels({}).empty
+    assert sources.fit_levels(rows.assign(penultimate_gain=np.nan)) == {}
+    assert sources.summarise_spreads({}, {}).empty and sources.list_levels({}).empty

@@ -12,7 +12,7 @@ from thermostats.errors import DataError
 from thermostats.reporting import state
 from thermostats.reporting import state as posteriors
 from thermostats.reporting.pages import MANIFEST
-from thermostats.reporting.state import LINKS, Record, stale_because
+from thermostats.reporting.state import LINKS, Record, find_stale_cause
 from thermostats.tables.folders import BOUNDS, MOVES
 
 
@@ -21,7 +21,7 @@ def test_a_claim_is_stale_where_its_rules_are_tried_anew(
 ) -> None:
     (tmp_path / "c01.py").write_text("")
     monkeypatch.setattr(state.folders, "shipped", lambda name: tmp_path / name)
-    monkeypatch.setattr(state, "package_sha", lambda: "")
+    monkeypatch.setattr(state, "hash_package", lambda: "")
     (tmp_path / "data").mkdir()
 
     def of(rates: str) -> str:
@@ -52,7 +52,7 @@ def test_each_part_of_a_record_makes_its_pages_stale(tmp_path: Path) -> None:
         LINKS: (record, replace(record, links="4")),
     }
     assert {
-        why: stale_because(before, now, lambda: "5", tmp_path)
+        why: find_stale_cause(before, now, lambda: "5", tmp_path)
         for why, (before, now) in reasons.items()
     } == {why: why for why in reasons}
 
@@ -76,10 +76,10 @@ def test_in_a_checkout_every_file_of_the_package_counts(
 
     def of(text: str) -> str:
         style.write_text(text)
-        posteriors.package_sha.cache_clear()
-        return posteriors.package_sha()
+        posteriors.hash_package.cache_clear()
+        return posteriors.hash_package()
 
-    monkeypatch.setattr(posteriors, "shipped", lambda _: tmp_path)
+    monkeypatch.setattr(posteriors, "find_shipped", lambda _: tmp_path)
     tables = [tmp_path / name for name in (MOVES, BOUNDS)]
     for table in tables:
         table.write_text("")
@@ -90,4 +90,4 @@ def test_in_a_checkout_every_file_of_the_package_counts(
         before = of("a")
         table.write_text("other")
         assert of("a") != before
-    posteriors.package_sha.cache_clear()
+    posteriors.hash_package.cache_clear()

@@ -13,17 +13,17 @@ from workplaces import FITTED, make_workplace, write_analysis
 import thermostats
 from thermostats.claims.finding import Finding, Sample, Undrawn
 from thermostats.claims.rule import Posterior
-from thermostats.claims.run import claim_of
+from thermostats.claims.run import load_claim
 from thermostats.claims.stored import Made
-from thermostats.claims.study import scripts
+from thermostats.claims.study import list_scripts
 from thermostats.reporting import state as of_snapshots
-from thermostats.reporting.build import with_earlier
+from thermostats.reporting.build import add_earlier_posterior
 from thermostats.reporting.report import ReportRun, report
-from thermostats.reporting.snapshot import differences, redrawn
-from thermostats.reporting.state import inputs_of, posteriors
+from thermostats.reporting.snapshot import find_redrawn, list_differences
+from thermostats.reporting.state import hash_inputs, load_posteriors
 from thermostats.settings import DRAW_VARIABLE
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 
 Build = Callable[..., ReportRun]
 LATER = FITTED.replace(
@@ -94,7 +94,7 @@ def test_a_page_shows_what_the_snapshot_has_of_the_same_inputs(
     build()
     path, page = tmp_path / "kept" / "findings.csv", places["out"] / "c02" / "index.md"
     of_snapshot(path, inputs_in(places["out"]))
-    monkeypatch.setattr(of_snapshots, "shipped_snapshot", lambda: path)
+    monkeypatch.setattr(of_snapshots, "locate_shipped_snapshot", lambda: path)
     built = build()
     assert [o.why for o in built.outcomes if o.status == "built"] == [
         "posteriors that it does not draw"
@@ -139,16 +139,16 @@ def undrawn() -> Made:
 def test_a_snapshot_stands_for_the_same_inputs_and_version_alone(
     changed: dict[str, object], why: str, tmp_path: Path
 ) -> None:
-    made, inputs = undrawn(), inputs_of("script", {"rows": "1"})
+    made, inputs = undrawn(), hash_inputs("script", {"rows": "1"})
     path = of_snapshot(tmp_path / "findings.csv", inputs, **{"evidence": "published", **changed})
-    posterior = with_earlier(made, posteriors(path), inputs).finding.posterior
+    posterior = add_earlier_posterior(made, load_posteriors(path), inputs).finding.posterior
     assert isinstance(posterior, Undrawn)
     assert why in posterior.why and (posterior.earlier is None) == bool(why)
 
 
 @pytest.mark.parametrize("damage", ["cut", "columns", "numbers", "bytes", "none"])
 def test_a_damaged_snapshot_is_not_shown_and_that_is_said(damage: str, tmp_path: Path) -> None:
-    inputs = inputs_of("script", {"rows": "1"})
+    inputs = hash_inputs("script", {"rows": "1"})
     path = of_snapshot(tmp_path / "findings.csv", inputs, evidence="published")
     content = path.read_text(encoding="utf-8")
     if damage == "none":
@@ -159,7 +159,7 @@ def test_a_damaged_snapshot_is_not_shown_and_that_is_said(damage: str, tmp_path:
         changed = {"cut": content[:-90], "columns": content.replace("mc_error", "error")}
         changed["numbers"] = content.replace("0.961", "much")
         path.write_text(changed[damage], encoding="utf-8")
-    posterior = with_earlier(undrawn(), posteriors(path), inputs).finding.posterior
+    posterior = add_earlier_posterior(undrawn(), load_posteriors(path), inputs).finding.posterior
     assert isinstance(posterior, Undrawn) and posterior.earlier is None
     assert posterior.why == (
         "no snapshot ships with this version"
@@ -171,22 +171,22 @@ def test_a_damaged_snapshot_is_not_shown_and_that_is_said(damage: str, tmp_path:
 def test_what_is_not_drawn_differs_from_no_snapshot_and_what_is_drawn_may(tmp_path: Path) -> None:
     path = of_snapshot(tmp_path / "findings.csv", "a")
     row = store.read_typed(path, "findings")
-    assert differences(path, row.assign(posterior=None, mc_error=None, drawn="")) == ()
+    assert list_differences(path, row.assign(posterior=None, mc_error=None, drawn="")) == ()
     near, far = (row.assign(posterior=p) for p in (0.975, 0.99))
-    assert redrawn(path, near) == () and redrawn(path, far.assign(inputs_sha="b")) == ()
-    assert redrawn(path, far) == ("C02.slope: posterior 0.961000, now 0.990000",)
-    assert redrawn(path, far.assign(drawn="")) == ()
+    assert find_redrawn(path, near) == () and find_redrawn(path, far.assign(inputs_sha="b")) == ()
+    assert find_redrawn(path, far) == ("C02.slope: posterior 0.961000, now 0.990000",)
+    assert find_redrawn(path, far.assign(drawn="")) == ()
 
 
 def test_no_primary_rule_reads_a_posterior() -> None:
     """So no verdict waits for one."""
-    paths = scripts(shipped("analyses")).values()
-    questions = [question for path in paths for question in claim_of(path).questions]
+    paths = list_scripts(find_shipped("analyses")).values()
+    questions = [question for path in paths for question in load_claim(path).questions]
     assert len(questions) > 60
     assert [question.id for question in questions if isinstance(question.primary, Posterior)] == []
 
 
 def test_the_snapshot_ships_with_the_package() -> None:
-    assert of_snapshots.shipped_snapshot().is_file()
-    assert posteriors().damaged == ""
+    assert of_snapshots.locate_shipped_snapshot().is_file()
+    assert load_posteriors().damaged == ""
     assert DRAW_VARIABLE not in __import__("os").environ

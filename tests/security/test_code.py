@@ -223,7 +223,9 @@ for words in ("check", "ls models", "join models.csv --data mine"):
 
 
 def test_nothing_is_fetched_unasked(tmp_path: Path) -> None:
-    (tmp_path / "models.csv").write_bytes(store.to_csv(table("models", model("lab/new")), "models"))
+    (tmp_path / "models.csv").write_bytes(
+        store.encode_csv(table("models", model("lab/new")), "models")
+    )
     done = command(cwd=tmp_path, code=UNASKED)
     assert "network" not in done.stderr
     assert [line for line in done.stderr.splitlines() if line[-2:] == " 0"] == [
@@ -261,7 +263,9 @@ def test_nothing_is_written_but_where_it_was_asked_for(
     from workplaces import make_workplace
 
     made = make_workplace(tmp_path)
-    (tmp_path / "models.csv").write_bytes(store.to_csv(table("models", model("lab/new")), "models"))
+    (tmp_path / "models.csv").write_bytes(
+        store.encode_csv(table("models", model("lab/new")), "models")
+    )
     arguments, may = {
         "join": (["join", "models.csv", "--data", "data"], "data"),
         "check": (["check", "--data", "data"], "none"),

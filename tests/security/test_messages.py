@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from thermostats.errors import ThermostatsError, visible
+from thermostats.errors import ThermostatsError, escape_hidden
 
 NAMES = ["a\x1b[2Jb", "a\u202eb", "a\rb", "a\u200bb", "a\x07b", "a\udcffb"]
 
@@ -23,13 +23,13 @@ def test_what_is_hidden_is_escaped_in_every_part(name: str) -> None:
     )
     for text in (str(error), error.where, error.got, error.allowed, error.next_step, *error.rows):
         assert "a\\" in text
-        assert visible(text) == text
+        assert escape_hidden(text) == text
         text.encode()
 
 
 def test_lines_and_other_scripts_are_kept() -> None:
     text = "two\nlines, été, 模型, שלום"
-    assert visible(text) == text
+    assert escape_hidden(text) == text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file names are bytes elsewhere alone")
@@ -57,6 +57,6 @@ def test_a_hostile_file_name_gives_a_sentence(tmp_path: Path, flags: list[str]) 
         told = (done.stdout + done.stderr).decode()
         assert done.returncode == 2
         assert "Traceback" not in told
-        assert visible(told) == told
+        assert escape_hidden(told) == told
         if flags:
             assert json.loads(done.stdout)["error"]["exit_code"] == 2

@@ -17,9 +17,9 @@ from conftest import layer, model, run, snapshot, table
 import thermostats
 from thermostats.errors import DataError
 from thermostats.tables import store
-from thermostats.tables.features import features
+from thermostats.tables.features import build_features
 from thermostats.tables.join import join
-from thermostats.tables.schemas import TABLES, absent, key
+from thermostats.tables.schemas import TABLES, list_key_columns, list_optional
 
 USER = Path(__file__).parent / "user_folder"
 """A model of random weights measured, rows joined under other names, and two rows of the package
@@ -42,7 +42,7 @@ def packed(small_store: Path) -> Path:
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name != "findings"])
 def test_a_folder_that_an_earlier_version_wrote_loads_with_the_same_rows(name: str) -> None:
-    loaded = store.load(name, USER).set_index(key(name), drop=False).sort_index()
+    loaded = store.load(name, USER).set_index(list_key_columns(name), drop=False).sort_index()
     paths = [USER / f"{name}.csv", *(USER / "measured" / name).glob("*.csv")]
     rows = [
         row
@@ -52,13 +52,13 @@ def test_a_folder_that_an_earlier_version_wrote_loads_with_the_same_rows(name: s
     ]
     for row in rows:
         at = tuple(
-            int(row[label]) if store.dtypes(name)[label] == "Int64" else row[label]
-            for label in key(name)
+            int(row[label]) if store.list_dtypes(name)[label] == "Int64" else row[label]
+            for label in list_key_columns(name)
         )
         held = loaded.loc[at if len(at) > 1 else at[0]]
-        for label, dtype in store.dtypes(name).items():
+        for label, dtype in store.list_dtypes(name).items():
             if label not in row:  # added later
-                assert pd.isna(held[label]) or held[label] == absent(name)[label]
+                assert pd.isna(held[label]) or held[label] == list_optional(name)[label]
             elif dtype == "str":
                 assert held[label] == row[label]
             elif row[label] == "":
@@ -68,16 +68,17 @@ def test_a_folder_that_an_earlier_version_wrote_loads_with_the_same_rows(name: s
                     row[label] == "True" if dtype == "boolean" else float(row[label])
                 )
     shipped = store.load(name)
-    keys = {tuple(row[label] for label in key(name)) for row in rows}
+    keys = {tuple(row[label] for label in list_key_columns(name)) for row in rows}
     beneath = {
-        tuple(map(str, row)) for row in shipped[key(name)].itertuples(index=False, name=None)
+        tuple(map(str, row))
+        for row in shipped[list_key_columns(name)].itertuples(index=False, name=None)
     }
     assert len(loaded) == len(shipped) + len(keys - beneath)
 
 
 def test_rows_are_the_same_once_their_runs_are_packed(small_store: Path) -> None:
     tables = {name: store.load(name, small_store) for name in TABLES}
-    rows = features(small_store)
+    rows = build_features(small_store)
     pack(small_store, "measured", "others")
     assert not list(small_store.rglob("*.parquet"))
     pack(small_store, "measured", "tests")
@@ -85,7 +86,7 @@ def test_rows_are_the_same_once_their_runs_are_packed(small_store: Path) -> None
     assert snapshot(small_store).keys() == left
     for name, frame in tables.items():
         pd.testing.assert_frame_equal(store.load(name, small_store), frame, check_exact=True)
-    pd.testing.assert_frame_equal(features(small_store), rows, check_exact=True)
+    pd.testing.assert_frame_equal(build_features(small_store), rows, check_exact=True)
 
 
 def test_what_is_measured_later_is_packed_beside_and_what_is_there_stays(packed: Path) -> None:
@@ -143,7 +144,7 @@ def test_a_damaged_archive_and_one_of_other_columns_are_named(packed: Path) -> N
         with pytest.raises(DataError, match=r"layers\.parquet"):
             store.load("layers", packed)
         with pytest.raises(DataError, match=r"layers\.parquet"):
-            features(packed)
+            build_features(packed)
     pq.write_table(pa.table({"run_id": ["a"], "layer": [1.0]}), path)
     with pytest.raises(DataError, match=r"not as declared.*layer double"):
         store.read_typed(path, "layers")

@@ -20,7 +20,7 @@ def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_ve
     tmp_path: Path,
 ) -> None:
     folder = tmp_path / "deep" / "er"
-    with pytest.raises(ZeroDivisionError), folders.only_writer(folder):
+    with pytest.raises(ZeroDivisionError), folders.hold_folder(folder):
         with pytest.raises(filelock.Timeout):
             filelock.FileLock(folder / ".lock", timeout=0).acquire()
         raise ZeroDivisionError  # after a fault too the lock is free
@@ -28,7 +28,7 @@ def test_a_folder_that_is_not_there_is_made_and_locked_by_the_name_that_every_ve
         pass
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(DataError, match=f"cannot lock the folder.*{os.strerror(errno.ENOTDIR)}"):
-        folders.only_writer(tmp_path / "file" / "x").__enter__()
+        folders.hold_folder(tmp_path / "file" / "x").__enter__()
 
 
 def test_what_lies_in_the_staging_folder_is_removed_before_and_after(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_what_lies_in_the_staging_folder_is_removed_before_and_after(tmp_path: P
     for _ in range(2):
         staging.mkdir()
         (staging / "models.csv.abc").write_bytes(b"half a li")
-        with folders.only_writer(tmp_path):
+        with folders.hold_folder(tmp_path):
             assert not staging.exists()
             staging.mkdir()
             (staging / "models.csv.def").write_bytes(b"what could not be removed")

@@ -7,7 +7,12 @@ import math
 import pandas as pd
 import pytest
 
-from thermostats.tables.model_rows import counts, gain_pairs, profile_pairs, profiles
+from thermostats.tables.model_rows import (
+    count_models,
+    list_gain_pairs,
+    profile_pairs,
+    summarise_profiles,
+)
 from thermostats.tables.schemas import GAINS
 
 PUBLISHED = {"a.json", "b.json"}
@@ -24,7 +29,7 @@ def features(*rows: tuple[str, str, float]) -> pd.DataFrame:
 
 
 def test_pairs_are_of_two_sources_and_the_files_of_a_study_are_one() -> None:
-    pairs = gain_pairs(
+    pairs = list_gain_pairs(
         features(("m", "a.json", 1.0), ("m", "b.json", 2.0), ("m", "other", 4.0)), PUBLISHED
     )
     assert pairs["first"].tolist() == ["other", "other"] and pairs["second"].tolist() == [
@@ -32,7 +37,7 @@ def test_pairs_are_of_two_sources_and_the_files_of_a_study_are_one() -> None:
         "b.json",
     ]
     assert pairs["log_ratio"].tolist() == pytest.approx([math.log(1 / 4), math.log(2 / 4)])
-    assert gain_pairs(features(("m", "a.json", 1.0), ("m", "b.json", 2.0)), PUBLISHED).empty
+    assert list_gain_pairs(features(("m", "a.json", 1.0), ("m", "b.json", 2.0)), PUBLISHED).empty
 
 
 def lines(**gains: list[float]) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -50,7 +55,9 @@ def lines(**gains: list[float]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def test_profiles_are_compared_over_the_inner_blocks_that_both_have() -> None:
     first, second = [9.0, 1.0, 2.0, 4.0], [1.0, 1.1, 2.2, 4.4, 7.0]
-    (row,) = profile_pairs(profiles(*lines(x=first, y=second), PUBLISHED)).to_dict("records")
+    (row,) = profile_pairs(summarise_profiles(*lines(x=first, y=second), PUBLISHED)).to_dict(
+        "records"
+    )
     assert row["blocks"] == 3 and row["r"] == pytest.approx(1.0)
     assert row["mean_d"] == pytest.approx(math.log(1.1)) and row["sd_d"] == pytest.approx(
         0.0, abs=1e-12
@@ -67,7 +74,7 @@ def test_sets_are_counted_by_model_and_lab() -> None:
     )
     rows.loc[rows["model_id"] == "an", "comparable"] = False
     runs = rows.assign(measure_version=rows["source"].map({"other": "external"}).fillna("1"))
-    by_set = counts(rows, runs, PUBLISHED).set_index("evidence")
+    by_set = count_models(rows, runs, PUBLISHED).set_index("evidence")
     assert by_set.loc["published", ["models", "labs"]].tolist() == [1, 1]
     others = [
         "models",

@@ -13,8 +13,8 @@ import pytest
 
 from thermostats.errors import DataError
 from thermostats.tables import store
-from thermostats.tables.identities import WEIGHTS, parameter_counts
-from thermostats.tables.labels import apart_within, bare
+from thermostats.tables.identities import WEIGHTS, count_parameters
+from thermostats.tables.labels import find_grouped_misspelt, strip_lab
 
 ROOT = Path(__file__).parents[2]
 DECLARED = ROOT / "scripts" / "candidates"
@@ -104,7 +104,7 @@ def test_descent_is_that_of_the_table_of_descent_where_both_know_a_model(
 def test_weights_are_those_that_the_formula_of_their_architecture_gives(
     candidates: pd.DataFrame,
 ) -> None:
-    """Counted in the class that transformers builds; the formula of `parameter_counts` knows no
+    """Counted in the class that transformers builds; the formula of `count_parameters` knows no
     class."""
     rotary = set(WEIGHTS) - {
         "gpt2",
@@ -119,7 +119,7 @@ def test_weights_are_those_that_the_formula_of_their_architecture_gives(
     for row in rows.to_dict("records"):
         stated = {**row, **FORMULA, "d_embed": row["d_model"]}
         stated["norm_place"] = "sandwich" if row["architecture"] == "gemma2" else "pre"
-        assert parameter_counts(stated) == (row["n_params"], row["n_params_nonembedding"]), row[
+        assert count_parameters(stated) == (row["n_params"], row["n_params_nonembedding"]), row[
             "model_id"
         ]
 
@@ -162,14 +162,16 @@ def test_a_download_is_two_bytes_a_weight_or_more_where_there_are_several_stacks
 
 def test_labs_and_families_are_spelt_as_in_the_tables(candidates: pd.DataFrame) -> None:
     models = store.load("models")
-    spelt = {bare(lab): lab for lab in models["heritage"] if lab}
+    spelt = {strip_lab(lab): lab for lab in models["heritage"] if lab}
     labs = set(candidates["heritage"])
     assert (
-        {spelt.get(bare(lab), lab) for lab in labs} == labs == {lab.strip() for lab in labs} - {""}
+        {spelt.get(strip_lab(lab), lab) for lab in labs}
+        == labs
+        == {lab.strip() for lab in labs} - {""}
     )
-    assert len({bare(lab) for lab in labs}) == len(labs)
-    assert apart_within(candidates, models, "family", "heritage") == {}
-    assert apart_within(candidates, models, "model_id") == {}
+    assert len({strip_lab(lab) for lab in labs}) == len(labs)
+    assert find_grouped_misspelt(candidates, models, "family", "heritage") == {}
+    assert find_grouped_misspelt(candidates, models, "model_id") == {}
 
 
 def test_a_tuned_model_has_its_parents_blocks(candidates: pd.DataFrame) -> None:
@@ -276,7 +278,7 @@ def test_what_the_declared_tables_give_is_what_is_committed(
 
 @pytest.mark.slow
 def test_the_script_gives_the_committed_bytes(script: Any) -> None:
-    made = store.to_csv(script.list_candidates(), "candidates")
+    made = store.encode_csv(script.list_candidates(), "candidates")
     assert made == script.PLACE.read_bytes()
 
 
@@ -284,7 +286,7 @@ def test_the_script_gives_the_committed_bytes(script: Any) -> None:
 def test_facts_are_those_that_a_prediction_reads(
     model: str, script: Any, candidates: pd.DataFrame, tmp_path: Path
 ) -> None:
-    from thermostats.measurement.plan import config_facts
+    from thermostats.measurement.plan import read_config_facts
 
     shape = script.read_shapes().set_index("model_id").loc[model]
     config = script.transformers.AutoConfig.for_model(
@@ -292,7 +294,7 @@ def test_facts_are_those_that_a_prediction_reads(
     )
     config.save_pretrained(tmp_path)
     row = candidates.loc[model]
-    assert config_facts(tmp_path) == {
+    assert read_config_facts(tmp_path) == {
         name: row[name] for name in ("n_layers", "n_heads", "d_head", "n_params")
     }
 

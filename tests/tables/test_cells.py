@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables.incoming import Source, read
-from thermostats.tables.join import as_tables
-from thermostats.tables.validation import typed
+from thermostats.tables.join import split_tables
+from thermostats.tables.validation import convert_rows
 
 RUN = {"model_id": "EleutherAI/pythia-160m", "source": "cells", "position": "last"}
 
@@ -127,8 +127,8 @@ def outcome(label: str, value: Any, carrier: str, folder: Path) -> Any:
         {"layer": 11, "prompt_id": "", "gain_block": 1.5, **RUN, label: value}, folder
     )
     try:
-        *_, (name, rows) = as_tables(read(source), "layers", None, "x", dict, pd.DataFrame)
-        return typed(rows, name, "x")[label].iloc[0]
+        *_, (name, rows) = split_tables(read(source), "layers", None, "x", dict, pd.DataFrame)
+        return convert_rows(rows, name, "x")[label].iloc[0]
     except DataError as error:
         assert label in str(error), error
         return REFUSED

@@ -189,7 +189,7 @@ def test_rows_that_ship_come_out_the_same_by_join_and_contribution(tmp_path: Pat
         "summaries": 2,
     }
     made = tmp_path / "layers.csv"
-    made.write_bytes(store.to_csv(pd.DataFrame(rows["layers"]), "layers"))
+    made.write_bytes(store.encode_csv(pd.DataFrame(rows["layers"]), "layers"))
     assert made.read_bytes() == (tmp_path / "out" / "again" / "layers.csv").read_bytes()
     runs = store.load("runs")
     shipped = runs[runs["prompt_set"] == "standard_model_pair_15"]

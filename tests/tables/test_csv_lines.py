@@ -8,7 +8,7 @@ import pytest
 from conftest import layer, run, table
 
 from thermostats.tables import incoming
-from thermostats.tables.incoming import csv_lines
+from thermostats.tables.incoming import build_csv_lines
 
 RNG = np.random.default_rng(5)
 TEXTS = ["", "a", 'say "so"', "a,b", "a\nb", "a\rb", "\x1e", " a ", "é\U0001f600", "'", ";", "=1"]
@@ -25,7 +25,7 @@ def test_cells_are_written_as_pandas_writes_them(
     rows = table("outputs", *({"run_id": "r", "prompt_id": f"p{i:02d}"} for i in range(n)))
     rows["entropy"] = np.where(RNG.random(n) < 0.3, np.nan, gains)
     rows["top_token"] = pd.array(RNG.choice(TEXTS, n), dtype="str")
-    lines = csv_lines(rows, "outputs")
+    lines = build_csv_lines(rows, "outputs")
     expected = (
         rows.to_csv(index=False, lineterminator="\x1e\r\n").replace("\x1e\r\n", "\n").encode()
     )
@@ -36,5 +36,7 @@ def test_cells_are_written_as_pandas_writes_them(
 
 def test_whole_numbers_and_what_is_missing() -> None:
     rows = table("layers", {**layer(run(), 1, 1.5), "n_tokens": 7}, layer(run(), 2, 2.0))
-    written = csv_lines(rows[["layer", "gain_block", "n_tokens", "missing"]], "layers").of(0, 2)
+    written = build_csv_lines(rows[["layer", "gain_block", "n_tokens", "missing"]], "layers").of(
+        0, 2
+    )
     assert written == b"layer,gain_block,n_tokens,missing\n1,1.5,7,\n2,2.0,,\n"

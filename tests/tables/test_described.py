@@ -11,18 +11,26 @@ import pandas as pd
 import pytest
 
 from thermostats.tables import store
-from thermostats.tables.export import describe, descriptions
-from thermostats.tables.schemas import FLAG, FLOAT, INTEGER, TEXT, Column, column, gain
-from thermostats.tables.validation import faults
+from thermostats.tables.export import describe, describe_folder
+from thermostats.tables.schemas import (
+    FLAG,
+    FLOAT,
+    INTEGER,
+    TEXT,
+    Column,
+    declare_column,
+    declare_gain,
+)
+from thermostats.tables.validation import mark_faults
 
-SHIPPED = store.shipped("data")
+SHIPPED = store.find_shipped("data")
 
 
 def test_what_describes_the_shipped_tables_is_current() -> None:
     """`python -m thermostats.tables.export` in a checkout makes it so."""
     stale = [
         name
-        for name, content in descriptions(SHIPPED).items()
+        for name, content in describe_folder(SHIPPED).items()
         if (SHIPPED / name).read_bytes() != content
     ]
     assert stale == []
@@ -44,12 +52,12 @@ def test_what_is_current_is_not_written_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("declared", "taken", "refused"),
     [
-        (column(FLOAT, "x", lower=1.0, upper=2.0), [1.0, 2.0], [0.99, 2.01, None]),
-        (column(INTEGER, "x", lower=0), [0], [-1, None]),
-        (column(TEXT, "x", allowed=["a", ""]), ["a", ""], ["b"]),
-        (column(FLAG, "x"), [True], [None]),
-        (column(FLAG, "x", nullable=True), [True, None], []),
-        (gain("x"), [1e-300, None], [0.0]),
+        (declare_column(FLOAT, "x", lower=1.0, upper=2.0), [1.0, 2.0], [0.99, 2.01, None]),
+        (declare_column(INTEGER, "x", lower=0), [0], [-1, None]),
+        (declare_column(TEXT, "x", allowed=["a", ""]), ["a", ""], ["b"]),
+        (declare_column(FLAG, "x"), [True], [None]),
+        (declare_column(FLAG, "x", nullable=True), [True, None], []),
+        (declare_gain("x"), [1e-300, None], [0.0]),
     ],
 )
 def test_bounds_are_what_they_say(
@@ -57,4 +65,4 @@ def test_bounds_are_what_they_say(
 ) -> None:
     for value in (*taken, *refused):
         alone = pd.Series([value], dtype=declared.dtype)
-        assert faults(alone, declared).any() == (value not in taken), value
+        assert mark_faults(alone, declared).any() == (value not in taken), value

@@ -12,11 +12,11 @@ from conftest import snapshot
 from thermostats.errors import UsageError
 from thermostats.tables import store
 from thermostats.tables.export import DATAPACKAGE, export
-from thermostats.tables.folders import own_files
+from thermostats.tables.folders import list_own_files
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
 
-SHIPPED = store.shipped("data")
+SHIPPED = store.find_shipped("data")
 
 
 def kind(path: Path) -> str:
@@ -36,7 +36,7 @@ def test_the_data_package_is_valid(where: str, tmp_path: Path) -> None:
     done = frictionless.validate(str(folder / DATAPACKAGE))
     assert done.flatten(["message"]) == []
     formats = {
-        (name, path.suffix, kind(path)) for name in TABLES for path in own_files(name, SHIPPED)
+        (name, path.suffix, kind(path)) for name in TABLES for path in list_own_files(name, SHIPPED)
     }
     assert done.stats["tasks"] == len(
         formats if where == "shipped" else {name for name, *_ in formats}

@@ -14,7 +14,7 @@ from scipy import optimize
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.modelling.classical.counts import phases
+from thermostats.modelling.classical.counts import fit_phases
 from thermostats.tables import export as provenance
 from thermostats.tables import store
 from thermostats.tables.choices import EXTERNAL
@@ -143,7 +143,7 @@ def test_the_row_that_repeats_another_is_the_one_left_out() -> None:
     assert (
         results["7B"]["avg_norms"] == results["1.5B"]["avg_norms"] != results["0.5B"]["avg_norms"]
     )
-    said = {each.name: each.left_out for each in provenance.sources()}[
+    said = {each.name: each.left_out for each in provenance.list_sources()}[
         "standard-model-of-transformers"
     ]
     assert "“7B”" in said and "repeats the norms of Qwen2.5-1.5B" in said
@@ -362,7 +362,7 @@ def test_three_phases_fit_the_profile_of_the_five_better(runs: pd.DataFrame) -> 
     )["value"]
     shares, states = profile.to_numpy(), np.arange(33.0)
     for part, fall in ((slice(0, 33), -27.6), (slice(0, 32), -25.3), (slice(1, 32), -27.5)):
-        found = phases(states[part], shares[part])
+        found = fit_phases(states[part], shares[part])
         assert found[3].bic - found[5].bic == pytest.approx(fall, abs=0.05)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
-from thermostats.tables.features import FEATURES, TRANSITION, Groups, combine, features
+from thermostats.tables.features import FEATURES, TRANSITION, Groups, build_features, combine
 from thermostats.tables.schemas import FLAG, GAINS
 
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 def table(name: str, *rows: dict[str, Any]) -> pd.DataFrame:
     filled = pd.DataFrame([{**DEFAULTS.get(name, {}), **row} for row in rows])
-    return store.validate(filled.reindex(columns=list(store.dtypes(name))), name)
+    return store.validate(filled.reindex(columns=list(store.list_dtypes(name))), name)
 
 
 def gains(
@@ -123,7 +123,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def rows(data: Path) -> pd.DataFrame:
-    return features(data).set_index("run_id")
+    return build_features(data).set_index("run_id")
 
 
 def test_one_row_per_model_and_source(rows: pd.DataFrame) -> None:
@@ -163,7 +163,7 @@ def test_gains_at_another_token_have_its_name_and_no_summaries(
     data: Path, rows: pd.DataFrame
 ) -> None:
     assert set(rows["token_position"]) == {"last"}
-    pooled = features(data, position="mean").set_index("run_id")
+    pooled = build_features(data, position="mean").set_index("run_id")
     assert set(pooled["token_position"]) == {"mean"} and list(pooled.index) == list(rows.index)
     assert (
         pooled.loc["measured", "penultimate_gain"] == 100.0
@@ -172,7 +172,7 @@ def test_gains_at_another_token_have_its_name_and_no_summaries(
     assert pooled.loc["averaged", "normed_gain":"normed_gain_sd"].isna().all()
     assert pooled.loc["measured", "wv_norm"] == rows.loc["measured", "wv_norm"]
     with pytest.raises(UsageError, match="no such token position"):
-        features(data, position="lats")
+        build_features(data, position="lats")
 
 
 def test_averages_of_a_file_stand_where_there_are_no_prompts(rows: pd.DataFrame) -> None:
@@ -235,17 +235,17 @@ def test_spectral_norms_of_the_weights_run_stand_beside_the_gains(rows: pd.DataF
 def test_rows_of_an_unknown_model_or_run_are_refused(tmp_path: Path) -> None:
     store.save(table("runs", {"run_id": "measured"}), "runs", tmp_path / "runs.csv")
     with pytest.raises(DataError, match="lab/small"):
-        features(tmp_path)
+        build_features(tmp_path)
     store.save(table("models", {}), "models", tmp_path / "models.csv")
     store.save(
         table("layers", *gains("nowhere", "p1", {1: 2.0})), "layers", tmp_path / "layers.csv"
     )
     with pytest.raises(DataError, match="nowhere"):
-        features(tmp_path)
+        build_features(tmp_path)
 
 
 def test_every_column_is_described_in_its_order_with_its_type() -> None:
-    table, stars = features(), (TRANSITION, f"{TRANSITION}_sd")
+    table, stars = build_features(), (TRANSITION, f"{TRANSITION}_sd")
     stated = [stars[0] if label.startswith("L_star_") else label for label in table]
     assert list(dict.fromkeys(stated)) == [label for label in FEATURES if label != stars[1]]
     for label, column in FEATURES.items():
@@ -270,7 +270,7 @@ def test_of_one_block_the_total_is_one_and_from_the_input_its_gain() -> None:
 def test_tables_without_rows_give_none_and_the_same_columns(
     tmp_path: Path, rows: pd.DataFrame
 ) -> None:
-    empty = features(make_empty_store(tmp_path))
+    empty = build_features(make_empty_store(tmp_path))
     assert empty.empty
     assert {f"{gain}{part}" for gain in GAINS for part in ("", "_geometric", "_sd", "_n")} <= set(
         empty.columns
@@ -281,7 +281,8 @@ def test_tables_without_rows_give_none_and_the_same_columns(
 
 
 @pytest.mark.skipif(
-    not (store.shipped("data") / "published" / "runs.csv").is_file(), reason="no published tables"
+    not (store.find_shipped("data") / "published" / "runs.csv").is_file(),
+    reason="no published tables",
 )
 @pytest.mark.parametrize(
     ("source", "model_id", "gain", "mean"),
@@ -293,7 +294,7 @@ def test_tables_without_rows_give_none_and_the_same_columns(
     ],
 )
 def test_published_means_come_back(source: str, model_id: str, gain: str, mean: float) -> None:
-    shipped = features(store.shipped("data"))
+    shipped = build_features(store.find_shipped("data"))
     row = shipped[shipped["source"].str.startswith(source) & (shipped["model_id"] == model_id)]
     assert list(row[gain]) == pytest.approx([mean], rel=1e-6)
 

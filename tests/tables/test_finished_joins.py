@@ -150,6 +150,6 @@ def test_rows_in_memory_have_no_hash(small_store: Path, files: list[Path]) -> No
     frames = [
         store.read_typed(path, name) for path, name in zip(files, ("runs", "layers"), strict=True)
     ]
-    assert finished_joins.digest_of(module.JoinCall(sources=frames)) == ""
+    assert finished_joins.hash_call(module.JoinCall(sources=frames)) == ""
     join(frames, data=small_store)
     assert counts(join(frames, data=small_store)) == UNCHANGED

@@ -11,7 +11,7 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders
-from thermostats.tables.folders import writable_folder
+from thermostats.tables.folders import prepare_folder
 
 
 @pytest.fixture(autouse=True)
@@ -29,9 +29,11 @@ def begun_store(folder: Path) -> Path:
 def test_the_argument_comes_before_the_variable_and_the_package_s_tables_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shipped = folders.shipped("data")
-    assert (shipped / "models.csv").is_file() and list(folders.shipped("analyses").glob("c01*.py"))
-    for chosen in (folders.data_folder, folders.begun_or_shipped):
+    shipped = folders.find_shipped("data")
+    assert (shipped / "models.csv").is_file() and list(
+        folders.find_shipped("analyses").glob("c01*.py")
+    )
+    for chosen in (folders.find_data_folder, folders.find_lookup_folder):
         monkeypatch.delenv("THERMOSTATS_DATA", raising=False)
         assert chosen() == shipped
         monkeypatch.setenv("THERMOSTATS_DATA", "")
@@ -39,8 +41,8 @@ def test_the_argument_comes_before_the_variable_and_the_package_s_tables_last(
         monkeypatch.setenv("THERMOSTATS_DATA", str(begun_store(tmp_path)))
         assert chosen() == tmp_path
         assert chosen(str(begun_store(tmp_path / "a"))) == tmp_path / "a"
-    assert folders.own_folder() == tmp_path
-    assert folders.own_folder(tmp_path / "new") == tmp_path / "new"
+    assert folders.find_own_folder() == tmp_path
+    assert folders.find_own_folder(tmp_path / "new") == tmp_path / "new"
 
 
 @pytest.mark.parametrize(
@@ -57,9 +59,9 @@ def test_a_folder_without_tables_is_looked_up_in_the_package_s_and_not_read(
     for name in made:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).write_text("")
-    assert folders.begun_or_shipped(tmp_path / "new") == folders.shipped("data")
+    assert folders.find_lookup_folder(tmp_path / "new") == folders.find_shipped("data")
     with pytest.raises(UsageError, match=words) as caught:
-        folders.data_folder(tmp_path / "new")
+        folders.find_data_folder(tmp_path / "new")
     assert caught.value.where == str(tmp_path / "new")
 
 
@@ -69,12 +71,12 @@ def test_a_folder_without_tables_is_looked_up_in_the_package_s_and_not_read(
 def test_a_folder_with_tables_of_any_kind_is_read(name: str, tmp_path: Path) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / name).write_text("")
-    assert folders.data_folder(tmp_path) == folders.begun_or_shipped(tmp_path) == tmp_path
+    assert folders.find_data_folder(tmp_path) == folders.find_lookup_folder(tmp_path) == tmp_path
 
 
 def test_no_folder_is_written_to_where_none_was_named() -> None:
     with pytest.raises(UsageError, match="no folder for your rows was named"):
-        folders.own_folder()
+        folders.find_own_folder()
 
 
 def test_a_wheel_holds_what_ships_inside_the_package_where_it_is_not_written_to(
@@ -82,25 +84,25 @@ def test_a_wheel_holds_what_ships_inside_the_package_where_it_is_not_written_to(
 ) -> None:
     wheel = tmp_path / "thermostats" / "_shipped"
     monkeypatch.setattr(folders, "INSTALLED", wheel)
-    assert folders.shipped("data") == tmp_path / "data"
+    assert folders.find_shipped("data") == tmp_path / "data"
     (wheel / "data").mkdir(parents=True)
-    assert folders.shipped("data") == wheel / "data"
-    assert folders.shipped("analyses") == tmp_path / "analyses"
+    assert folders.find_shipped("data") == wheel / "data"
+    assert folders.find_shipped("analyses") == tmp_path / "analyses"
     for inside in (wheel / "data", wheel / "data" / "mine", wheel / ".." / "_shipped"):
         with pytest.raises(
             UsageError, match=r"^the tables that ship with the package are read-only .*--data mine"
         ):
-            folders.own_folder(inside)
-    assert folders.own_folder(tmp_path / "mine") == tmp_path / "mine"
+            folders.find_own_folder(inside)
+    assert folders.find_own_folder(tmp_path / "mine") == tmp_path / "mine"
 
 
 @pytest.mark.parametrize("content", ["schema = 1\n", "", 'begun_with = "0.1"\n'])
 def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_tables(
     tmp_path: Path, content: str
 ) -> None:
-    assert folders.layers(tmp_path) == (tmp_path,)
+    assert folders.list_layers(tmp_path) == (tmp_path,)
     (tmp_path / "store.toml").write_text(content)
-    assert folders.layers(tmp_path) == (folders.shipped("data"), tmp_path)
+    assert folders.list_layers(tmp_path) == (folders.find_shipped("data"), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +120,7 @@ def test_the_package_s_tables_lie_beneath_a_store_and_not_beneath_a_folder_of_ta
 def test_a_store_of_another_schema_is_not_read(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "store.toml").write_text(content)
     with pytest.raises(DataError, match=words) as caught:
-        folders.layers(tmp_path)
+        folders.list_layers(tmp_path)
     assert caught.value.where == str(tmp_path / "store.toml")
 
 
@@ -126,14 +128,14 @@ def test_a_file_in_the_place_of_a_folder_holds_no_tables_and_one_that_is_refused
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "measured").write_text("")
-    assert folders.own_files("runs", tmp_path) == []
+    assert folders.list_own_files("runs", tmp_path) == []
 
     def refused(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "iterdir", refused)
     with pytest.raises(DataError, match="a folder of tables cannot be read") as caught:
-        folders.own_files("runs", tmp_path)
+        folders.list_own_files("runs", tmp_path)
     assert (caught.value.where, caught.value.got) == (str(tmp_path), "Permission denied")
 
 
@@ -142,7 +144,7 @@ def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
 ) -> None:
     folder = tmp_path / "deep" / "er"
     for _ in range(2):
-        assert writable_folder(folder) == folder
+        assert prepare_folder(folder) == folder
         assert [path.name for path in folder.iterdir()] == ["store.toml"]
     stored = tomllib.loads((folder / "store.toml").read_text(encoding="utf-8"))
     assert stored == {"begun_with": thermostats.__version__, "schema": 1}
@@ -153,10 +155,10 @@ def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
         printed.err.count(str(folder)),
     ) == ("", 1, 1)
     monkeypatch.setenv("THERMOSTATS_DATA", str(tmp_path / "asked"))
-    assert writable_folder() == tmp_path / "asked"
+    assert prepare_folder() == tmp_path / "asked"
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot create a data folder") as caught:
-        writable_folder(tmp_path / "file" / "x")
+        prepare_folder(tmp_path / "file" / "x")
     assert (caught.value.got, caught.value.where) == (
         "Not a directory",
         str(tmp_path / "file" / "x"),

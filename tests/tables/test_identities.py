@@ -13,11 +13,11 @@ from conftest import SHA, model, run, snapshot, table
 from thermostats.errors import DataError
 from thermostats.tables import identities, store
 from thermostats.tables.join import join
-from thermostats.tables.runs import prompt_sha
+from thermostats.tables.runs import hash_prompts
 
 LENGTH = 5
 TEXTS = table("prompts", {"prompt_set": "two", "prompt_id": "a", "text_sha256": SHA})
-LOOK = {"prompt_set": "two", "prompt_sha": prompt_sha(TEXTS), "source": "thermostats"}
+LOOK = {"prompt_set": "two", "prompt_sha": hash_prompts(TEXTS), "source": "thermostats"}
 HEADS = {(1, "1"): 3.0, (1, "2"): 4.0, (2, "1"): 6.0, (2, "2"): 8.0}
 """Frobenius norms of W_V by layer and head; those of a layer add to 5 and 10."""
 

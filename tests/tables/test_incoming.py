@@ -118,7 +118,7 @@ def test_a_text_without_quotes_is_the_same_rows_as_with_them(
     outcomes = []
     for each in (plain, quoted):
         try:
-            outcomes.append(incoming._delimited(mark + end.join(each).encode(), ","))
+            outcomes.append(incoming._read_delimited(mark + end.join(each).encode(), ","))
         except ValueError as error:
             outcomes.append(str(error))
     if isinstance(outcomes[0], str) or isinstance(outcomes[1], str):

@@ -12,8 +12,16 @@ from conftest import model, run, table
 import thermostats
 from thermostats.errors import DataError
 from thermostats.tables import store
-from thermostats.tables.choices import EXTERNAL, MEASURED, NURSERY, POOLED, PUBLISHED, SETS, in_set
-from thermostats.tables.features import features
+from thermostats.tables.choices import (
+    EXTERNAL,
+    MEASURED,
+    NURSERY,
+    POOLED,
+    PUBLISHED,
+    SETS,
+    mark_set,
+)
+from thermostats.tables.features import build_features
 from thermostats.tables.join import forget, join
 from thermostats.tables.schemas import INTERVENED
 
@@ -39,12 +47,12 @@ def rows(
 
 
 def test_they_are_joined_and_add_nothing_to_features(small_store: Path) -> None:
-    before = features(small_store)
+    before = build_features(small_store)
     changed, runs, frame = rows()
     done = join([runs, frame], data=small_store)
     assert {each.table: each.added for each in done} == {"runs": 1, "interventions": 1}
     assert {each.added for each in join([runs, frame], data=small_store)} == {0}
-    pd.testing.assert_frame_equal(features(small_store), before)
+    pd.testing.assert_frame_equal(build_features(small_store), before)
     assert store.check(small_store)["interventions"] >= 1
     place = small_store / "measured" / "interventions" / f"{changed['run_id']}.csv"
     assert place.is_file()
@@ -53,7 +61,7 @@ def test_they_are_joined_and_add_nothing_to_features(small_store: Path) -> None:
 def test_a_model_with_interventions_alone_has_no_row_of_features(small_store: Path) -> None:
     _, runs, frame = rows(model_id="lab/other")
     join([table("models", model("lab/other")), runs, frame], data=small_store)
-    assert "lab/other" not in set(features(small_store)["model_id"])
+    assert "lab/other" not in set(build_features(small_store)["model_id"])
     with_models = thermostats.load("interventions", data=small_store, models=True)
     assert set(with_models.loc[with_models["model_id"] == "lab/other", "n_layers"]) == {3}
 
@@ -95,7 +103,7 @@ def test_they_are_a_set_of_their_own() -> None:
     measured = run(source="thermostats")
     runs = pd.concat([*(frame for _, frame in frames), table("runs", measured)], ignore_index=True)
     changed = {row["run_id"] for row, _ in frames}
-    chosen = {name: set(runs.loc[in_set(name, runs, set(), runs), "run_id"]) for name in SETS}
+    chosen = {name: set(runs.loc[mark_set(name, runs, set(), runs), "run_id"]) for name in SETS}
     assert chosen[INTERVENED] == changed
     assert chosen[MEASURED] == chosen[POOLED] == {measured["run_id"]}
     assert not (chosen[NURSERY] | chosen[PUBLISHED] | chosen[EXTERNAL])

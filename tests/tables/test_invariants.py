@@ -10,18 +10,18 @@ import pytest
 from conftest import layer, model, run, table
 
 import thermostats
-from thermostats.tables.features import AS_READ, as_read, combine
+from thermostats.tables.features import AS_READ, combine, fill_read_gains
 from thermostats.tables.invariants import (
     BALANCED,
     READ,
-    balanced_ratio,
-    balanced_ratio_of,
-    ov_read,
-    ov_read_of,
-    unread,
+    compute_balanced_ratio,
+    compute_ov_read,
+    find_unread,
+    load_balanced_ratio,
+    load_ov_read,
 )
 from thermostats.tables.reading import Selection
-from thermostats.tables.runs import superseded
+from thermostats.tables.runs import mark_superseded
 from thermostats.tables.schemas import READ_GAINS
 
 RMS = {"norm_kind": "RMSNorm", "norm_place": "pre"}
@@ -55,13 +55,13 @@ def test_where_norms_keep_the_mean_the_gains_are_read_gains(
     if known:
         assert row["last_read_gain"] == 5 and row["penultimate_read_gain"] == 3
         assert row["geometric_read_gain"] == pytest.approx(np.sqrt(15))
-    assert as_read(layers, runs, models)["gain_read"].notna().all() == known
+    assert fill_read_gains(layers, runs, models)["gain_read"].notna().all() == known
 
 
 def test_what_was_measured_stands_before_what_follows() -> None:
     it = run()
     layers = table("layers", {**layer(it, 1, 2.0), "gain_read": 1.5}, layer(it, 2, 3.0))
-    read = as_read(layers, table("runs", it), table("models", {**model(), **RMS}))
+    read = fill_read_gains(layers, table("runs", it), table("models", {**model(), **RMS}))
     assert read["gain_read"].tolist() == [1.5, 3.0]
     assert set(AS_READ) <= set(read)
 
@@ -75,13 +75,15 @@ def test_runs_that_lack_them_are_named_once_for_each_kind() -> None:
     runs = table("runs", *gains.values(), *spectra.values())
     layers = table("layers", *(layer(each, 1, 2.0) for each in gains.values()))
     weights = table("weights", *(weight(str(each["run_id"]), "W_V") for each in spectra.values()))
-    listed = unread(runs, models, layers, weights)
+    listed = find_unread(runs, models, layers, weights)
     assert set(zip(listed["model_id"], listed["lacks"], strict=True)) == {
         ("lab/ln", READ),
         ("lab/ln", BALANCED),
         ("lab/rms", BALANCED),
     }
-    measured = unread(runs, models, layers.assign(read_norm=1.0), weights.assign(balanced_norm=1.0))
+    measured = find_unread(
+        runs, models, layers.assign(read_norm=1.0), weights.assign(balanced_norm=1.0)
+    )
     assert measured.empty
 
 
@@ -99,8 +101,8 @@ def test_they_are_ratios_of_the_rows_by_hand() -> None:
         "layers",
         *({**layer(gains, 1, 2.0, p), "read_norm": n} for p, n in (("a", 1.0), ("b", 4.0))),
     )
-    assert balanced_ratio_of(runs, weights)["balanced_ratio"].tolist() == [1.5]
-    heads = ov_read_of(runs, weights, layers)
+    assert compute_balanced_ratio(runs, weights)["balanced_ratio"].tolist() == [1.5]
+    heads = compute_ov_read(runs, weights, layers)
     assert heads["head"].tolist() == ["1"] and heads["ov_read"].tolist() == [pytest.approx(8 / 2)]
 
 
@@ -108,12 +110,12 @@ def test_a_run_gives_way_to_one_of_the_same_weights_alone() -> None:
     old, new = (run(measure_version=version, model_sha="abc") for version in ("2", "3"))
     other = run(measure_version="2", model_sha="def")
     rows = table("runs", old, new, other)
-    assert set(rows.loc[superseded(rows), "run_id"]) == {old["run_id"]}
+    assert set(rows.loc[mark_superseded(rows), "run_id"]) == {old["run_id"]}
 
 
 def test_trained_models_that_ship_have_them() -> None:
     shipped = ("nursery/r03-1", "nursery/r07-5", "nursery/r15-2", "karpathy/stories260K")
-    heads, ratios = ov_read(), balanced_ratio()
+    heads, ratios = load_ov_read(), load_balanced_ratio()
     for name in shipped:
         depth = ratios.loc[ratios["model_id"] == name, "layer"].nunique()
         assert depth == heads.loc[heads["model_id"] == name, "layer"].nunique() > 4

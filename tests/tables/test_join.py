@@ -11,8 +11,8 @@ from conftest import layer, model, run, snapshot, table
 
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders, store
-from thermostats.tables.features import features
-from thermostats.tables.folders import writable_folder
+from thermostats.tables.features import build_features
+from thermostats.tables.folders import prepare_folder
 from thermostats.tables.join import count_unread, join
 
 
@@ -27,7 +27,7 @@ def test_new_rows_are_added_one_file_per_run_and_again_change_nothing(
     small_store: Path, tmp_path: Path
 ) -> None:
     runs, layers = new_run()
-    (tmp_path / "half.csv").write_bytes(store.to_csv(layers.iloc[:2], "layers"))
+    (tmp_path / "half.csv").write_bytes(store.encode_csv(layers.iloc[:2], "layers"))
     done = join([tmp_path / "half.csv", runs, layers.iloc[1:]], data=small_store)
     assert [(d.table, d.added, d.unchanged, d.replaced) for d in done] == [
         ("runs", 1, 0, 0),
@@ -137,7 +137,7 @@ def test_rows_of_no_table_are_told_with_the_nearest_and_what_is_misspelt(
     assert "findings" not in caught.value.allowed
 
 
-SHIPPED = store.shipped("data")
+SHIPPED = store.find_shipped("data")
 
 
 def test_without_a_folder_nothing_is_written(
@@ -171,13 +171,13 @@ def test_own_rows_lie_over_the_package_s(tmp_path: Path) -> None:
     assert len(store.load("layers", mine)) == len(store.load("layers", SHIPPED)) + 3
     assert len(store.load("models", mine)) == len(store.load("models", SHIPPED)) + 1
     assert len(store.read_typed(mine / "models.csv", "models")) == 1
-    assert features(mine).set_index("source").loc["mine", "last_gain"] == 0.5
+    assert build_features(mine).set_index("source").loc["mine", "last_gain"] == 0.5
     assert store.has_run("layers", str(measured["run_id"]), mine)
     assert snapshot(SHIPPED) == before
 
 
 def test_a_row_of_one_s_own_stands_for_the_package_s_with_the_same_key(tmp_path: Path) -> None:
-    mine = writable_folder(tmp_path / "mine")
+    mine = prepare_folder(tmp_path / "mine")
     theirs = store.load("models", SHIPPED).iloc[[0]]
     mine_instead = theirs.assign(heritage="somebody else")
     with pytest.raises(DataError, match="already has 1 of these rows"):
@@ -193,7 +193,7 @@ def test_a_row_of_one_s_own_stands_for_the_package_s_with_the_same_key(tmp_path:
 
 
 def test_figures_of_the_study_are_not_replaced(tmp_path: Path) -> None:
-    folder = writable_folder(tmp_path / "mine")
+    folder = prepare_folder(tmp_path / "mine")
     rows = store.read_typed(SHIPPED / "published" / "outputs.csv", "outputs").iloc[:1]
     before = snapshot(folder)
     with pytest.raises(DataError, match="figures of the study"):

@@ -12,7 +12,7 @@ import pytest
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.tables.tree import Tree
-from thermostats.tables.tree_of_models import recovered
+from thermostats.tables.tree_of_models import compare_groups
 
 PUBLISHED = (
     (7,),
@@ -61,7 +61,7 @@ def test_as_published_and_as_ape_joins(lower: tuple[tuple[float, ...], ...], the
     d, by_hand = matrix(lower), thermostats.tree(theirs)
     tree = thermostats.neighbour_joining(d)
     pd.testing.assert_frame_equal(apart(tree), apart(by_hand), atol=1e-8)
-    assert recovered(by_hand, tree, list(d))["recovered"].tolist() == [True] * (len(d) - 3)
+    assert compare_groups(by_hand, tree, list(d))["recovered"].tolist() == [True] * (len(d) - 3)
     assert tree.unit == "distance" and len(tree) == 2 * len(d) - 1
 
 
@@ -80,10 +80,10 @@ def test_the_root_lies_amid_the_longest_path_or_at_a_model() -> None:
 def test_groups_of_a_declared_tree_that_are_missed() -> None:
     declared = thermostats.tree("((a:1,b:1)ab:1,(c:1,d:1)cd:1,e:1)root;")
     other = thermostats.tree("((a:1,b:1)ab:1,(c:1,e:1)ce:1,d:1)root;")
-    table = recovered(declared, other, "abcde").set_index("models")["recovered"]
+    table = compare_groups(declared, other, "abcde").set_index("models")["recovered"]
     assert table.to_dict() == {"c, d, e": True, "c, d": False}
     with_base = thermostats.tree("((b:1,c:1)a:1,(e:1,f:1)d:1)root;")
-    assert recovered(
+    assert compare_groups(
         with_base, thermostats.tree("((a:0,b:1,c:1)x:1,(d:0,e:1,f:1)y:1)root;"), "abcdef"
     )["recovered"].all()
 

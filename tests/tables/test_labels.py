@@ -13,7 +13,13 @@ import pytest
 import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.prompts import read_prompts
-from thermostats.tables.labels import as_labels, bare, label, spelling, spelt_apart
+from thermostats.tables.labels import (
+    convert_label,
+    convert_labels,
+    find_misspelt,
+    normalise_spelling,
+    strip_lab,
+)
 
 SAME = [
     "Alpha",
@@ -30,24 +36,33 @@ SAME = [
 
 def test_a_number_is_the_label_of_its_whole_value() -> None:
     values = [4, 4.0, np.int64(4), np.float32(4), 4.5, "4", "four", True]
-    assert [label(value) for value in values] == ["4", "4", "4", "4", "4.5", "4", "four", "True"]
-    assert as_labels(pd.Series([1, None, 2.0, pd.NA, "x"], dtype=object)).tolist() == [
+    assert [convert_label(value) for value in values] == [
+        "4",
+        "4",
+        "4",
+        "4",
+        "4.5",
+        "4",
+        "four",
+        "True",
+    ]
+    assert convert_labels(pd.Series([1, None, 2.0, pd.NA, "x"], dtype=object)).tolist() == [
         "1",
         None,
         "2",
         None,
         "x",
     ]
-    assert as_labels(pd.Series([1.0, np.nan])).tolist() == ["1", None]
+    assert convert_labels(pd.Series([1.0, np.nan])).tolist() == ["1", None]
 
 
 def test_spellings_of_one_label_are_found_and_others_are_not() -> None:
-    assert {spelling(each) for each in SAME} == {"alpha"}
-    assert spelt_apart([*SAME, "Alpha"]) == dict.fromkeys(SAME[1:], "Alpha")
-    assert spelt_apart(["Alpha", "Beta", "Alpha-2", "Alpha 2", "Alpha2"]) == {}
-    assert spelt_apart(["alpha", "alpha"], ["Alpha"]) == {"alpha": "Alpha"}
-    assert spelt_apart(["4.0", 4]) == {"4.0": 4}
-    assert bare("Eleuther-AI ") == bare("\uff25leuther AI") == "eleutherai"
+    assert {normalise_spelling(each) for each in SAME} == {"alpha"}
+    assert find_misspelt([*SAME, "Alpha"]) == dict.fromkeys(SAME[1:], "Alpha")
+    assert find_misspelt(["Alpha", "Beta", "Alpha-2", "Alpha 2", "Alpha2"]) == {}
+    assert find_misspelt(["alpha", "alpha"], ["Alpha"]) == {"alpha": "Alpha"}
+    assert find_misspelt(["4.0", 4]) == {"4.0": 4}
+    assert strip_lab("Eleuther-AI ") == strip_lab("\uff25leuther AI") == "eleutherai"
 
 
 RNG = np.random.default_rng(0)

@@ -13,8 +13,8 @@ from conftest import limited_memory
 
 from thermostats.errors import DataError
 from thermostats.tables import folders, incoming, store
-from thermostats.tables.features import features
-from thermostats.tables.folders import own_files
+from thermostats.tables.features import build_features
+from thermostats.tables.folders import list_own_files
 from thermostats.tables.join import join
 
 
@@ -38,7 +38,7 @@ def sparse(path: Path, size: int) -> Path:
 def test_a_table_of_four_gigabytes_is_refused_unread(
     name: str, small_store: Path, two_gigabytes: None
 ) -> None:
-    path = own_files(name, small_store)[0]
+    path = list_own_files(name, small_store)[0]
     sparse(path, 4 * 1024**3)
     for read in (lambda: store.load(name, small_store), lambda: store.check(small_store)):
         with pytest.raises(DataError, match="larger than files of its kind") as caught:
@@ -46,7 +46,7 @@ def test_a_table_of_four_gigabytes_is_refused_unread(
         assert str(path) in str(caught.value)
     if name != "prompts":
         with pytest.raises(DataError, match="larger than files of its kind"):
-            features(small_store)
+            build_features(small_store)
 
 
 @pytest.mark.parametrize("ending", list(incoming.READERS))

@@ -14,7 +14,7 @@ from thermostats.tables.schemas import TABLES
 
 
 def test_tables_with_their_rows_and_keys(small_store: Path) -> None:
-    rows, columns = listing.rows_of_table("tables", small_store)
+    rows, columns = listing.list_table_rows("tables", small_store)
     assert columns == ["table", "rows", "key", "meaning"]
     by = {row["table"]: row for row in rows}
     assert list(by) == list(TABLES)
@@ -25,7 +25,7 @@ def test_tables_with_their_rows_and_keys(small_store: Path) -> None:
 
 
 def test_claims_of_the_package() -> None:
-    rows, columns = listing.rows_of_table("claims")
+    rows, columns = listing.list_table_rows("claims")
     assert columns == ["claim", "reads", "needs", "title"]
     reads = {row["claim"]: row["reads"] for row in rows}
     assert (reads["C04"], reads["C15"], reads["N01"]) == (
@@ -34,7 +34,7 @@ def test_claims_of_the_package() -> None:
         "nursery",
     )
     assert all(row["title"] and row["said"] and row["rule"] for row in rows)
-    plain = listing.rows_of_table("claims", rules=False)[
+    plain = listing.list_table_rows("claims", rules=False)[
         0
     ]  # as on a terminal, where no script is loaded
     assert plain == [{name: row[name] for name in columns} for row in rows]
@@ -55,7 +55,7 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
         named("C01", "b", True, estimate=0.5),
     ]
     store.save(table("findings", *rows), "findings", tmp_path / "findings.csv")
-    findings = listing.findings(tmp_path)
+    findings = listing.list_findings(tmp_path)
     assert [(row["claim"], row["estimand"]) for row in findings] == [
         ("C01", "b"),
         ("C01", "a"),
@@ -76,7 +76,8 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
     ]
     store.save(table("findings", *rows, *others), "findings", tmp_path / "findings.csv")
     measured = [
-        listing.for_reading(row, first) for row in listing.findings(tmp_path, evidence="measured")
+        listing.describe_finding(row, first)
+        for row in listing.list_findings(tmp_path, evidence="measured")
     ]
     assert [row["headline"] for row in measured] == ["claim", ""]
     assert measured[0]["verdict"].endswith(", leans to “supported”, provisional")
@@ -92,7 +93,8 @@ def test_findings_each_claim_s_headline_first(tmp_path: Path) -> None:
 def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> None:
     join(table("prompts", {"prompt_set": "own", "prompt_id": "a"}), data=tmp_path / "mine")
     assert [
-        listing.rows_of_table(name, tmp_path / "mine", yours=True)[0] for name in ("models", "runs")
+        listing.list_table_rows(name, tmp_path / "mine", yours=True)[0]
+        for name in ("models", "runs")
     ] == [[], []]
     first = [
         table("models", model("aaa/first")),
@@ -100,8 +102,8 @@ def test_rows_of_one_s_own_store_stand_below_the_package_s(tmp_path: Path) -> No
     ]
     join(first, data=tmp_path / "mine")
     for name in ("models", "runs"):
-        rows, _ = listing.rows_of_table(name, tmp_path / "mine")
-        shipped = store.load(name, store.shipped("data"))
+        rows, _ = listing.list_table_rows(name, tmp_path / "mine")
+        shipped = store.load(name, store.find_shipped("data"))
         assert [row["model_id"] for row in rows] == [*shipped["model_id"], "aaa/first"]
-        (row,), columns = listing.rows_of_table(name, tmp_path / "mine", yours=True)
+        (row,), columns = listing.list_table_rows(name, tmp_path / "mine", yours=True)
         assert row == rows[-1] and set(columns) <= set(row)

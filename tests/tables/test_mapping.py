@@ -18,12 +18,12 @@ from thermostats.tables.column_map import (
     OPTIONAL,
     REFUSED,
     ColumnMap,
+    describe_requirement,
     load_map,
-    when_joined,
 )
 from thermostats.tables.join import join
-from thermostats.tables.mapping import mapped, with_runs
-from thermostats.tables.runs import prompt_sha, run_id
+from thermostats.tables.mapping import add_runs, map_rows
+from thermostats.tables.runs import hash_prompts, run_id
 from thermostats.tables.schemas import TABLES
 
 
@@ -166,7 +166,7 @@ USING = ColumnMap("layers", {"block": "layer", "n": "norm_in"}, FACTORS, {"posit
 
 
 def test_rows_under_a_mapping() -> None:
-    rows = mapped(THEIRS, USING, "here")["layers"]
+    rows = map_rows(THEIRS, USING, "here")["layers"]
     assert rows["layer"].tolist() == ["1", "2"]
     assert rows["norm_in"].tolist()[0] == 1.5 and pd.isna(rows["norm_in"][1])
     assert rows["gain_block"].tolist() == ["1.5", "2"]
@@ -179,7 +179,7 @@ def test_rows_under_a_mapping() -> None:
     with pytest.raises(
         DataError, match="column norm_in is to be converted but does not hold only numbers"
     ):
-        mapped(THEIRS.assign(n=["1", "many"]), USING, "here")
+        map_rows(THEIRS.assign(n=["1", "many"]), USING, "here")
 
 
 @pytest.mark.parametrize(
@@ -209,11 +209,11 @@ def test_rows_that_do_not_fit_a_mapping_are_refused(
 ) -> None:
     options = {"columns": USING.columns, "ignore": "*", **using}
     with pytest.raises(UsageError, match=words) as caught:
-        mapped(THEIRS, ColumnMap("layers", **options), "here")  # type: ignore[arg-type]
+        map_rows(THEIRS, ColumnMap("layers", **options), "here")  # type: ignore[arg-type]
     assert (caught.value.got, caught.value.where) == (got, "here")
     assert (
         len(
-            mapped(THEIRS, ColumnMap("layers", USING.columns, ignore=("note", "more")), "here")[
+            map_rows(THEIRS, ColumnMap("layers", USING.columns, ignore=("note", "more")), "here")[
                 "layers"
             ]
         )
@@ -226,7 +226,7 @@ def test_runs_are_made_of_what_their_rows_tell() -> None:
     frame = pd.DataFrame(
         {"model_id": "m", "source": ["x", "x", "y"], **versions, "gain_block": 2.0}
     )
-    rows, runs = with_runs(frame, "layers")
+    rows, runs = add_runs(frame, "layers")
     assert runs is not None
     facts = {"model_id": "m", "revision": "main", "dtype": "unstated", "attention": "unstated"}
     facts |= {"prompt_set": "", "prompt_sha": "", "measure_version": "1", "source": "x"}
@@ -235,7 +235,7 @@ def test_runs_are_made_of_what_their_rows_tell() -> None:
     assert set(rows.columns) == {"layer", "gain_block", "run_id"}
     assert runs.set_index("run_id")["seconds"].to_dict() == {first: 3.0, second: 5.0}
     assert {name: runs.iloc[0][name] for name in facts} == facts
-    stated, stated_runs = with_runs(
+    stated, stated_runs = add_runs(
         frame.assign(dtype="float16", revision="r", attention="sdpa"), "layers"
     )
     assert stated_runs is not None
@@ -269,7 +269,9 @@ def test_hashes_of_texts_and_of_their_set_are_filled_in(small_store: Path) -> No
     assert texts.set_index("prompt_id")["text_sha256"].to_dict() == {"a": HELLO, "b": BYE}
     (run,) = store.load("runs", small_store).query("source == 'own hooks'").to_dict("records")
     assert (
-        run["prompt_sha"] == hashlib.sha256((HELLO + BYE).encode()).hexdigest() == prompt_sha(texts)
+        run["prompt_sha"]
+        == hashlib.sha256((HELLO + BYE).encode()).hexdigest()
+        == hash_prompts(texts)
     )
     assert run["run_id"] == thermostats.run_id(run)
     again = join(GAINS, table="layers", data=small_store)
@@ -285,7 +287,7 @@ def test_only_rows_without_a_needed_column_are_said_to_lack_it(
     name: str, small_store: Path
 ) -> None:
     columns = list(TABLES[name].columns)
-    needs = {label: when_joined(name, label) for label in columns}
+    needs = {label: describe_requirement(name, label) for label in columns}
     complete = pd.DataFrame({label: [""] for label in columns})
     if "run_id" in columns:
         complete = complete.drop(columns="run_id").assign(model_id="lab/small", source="x")
@@ -328,11 +330,13 @@ def test_constants_that_their_columns_may_have_are_taken(tmp_path: Path) -> None
 
 def test_nothing_is_joined_to_the_findings() -> None:
     assert set(REFUSED) == {"candidates", "findings"}
-    assert {when_joined("candidates", label) for label in TABLES["candidates"].columns} == {""}
-    assert {when_joined("findings", label) for label in TABLES["findings"].columns} == {""}
-    assert when_joined("layers", "run_id") == "filled in from model_id and source"
-    assert (when_joined("layers", "prompt_id"), when_joined("layers", "norm_in")) == (
-        NEEDED,
-        OPTIONAL,
-    )
-    assert when_joined("runs", "dtype") == "filled in: unstated"
+    assert {
+        describe_requirement("candidates", label) for label in TABLES["candidates"].columns
+    } == {""}
+    assert {describe_requirement("findings", label) for label in TABLES["findings"].columns} == {""}
+    assert describe_requirement("layers", "run_id") == "filled in from model_id and source"
+    assert (
+        describe_requirement("layers", "prompt_id"),
+        describe_requirement("layers", "norm_in"),
+    ) == (NEEDED, OPTIONAL)
+    assert describe_requirement("runs", "dtype") == "filled in: unstated"

@@ -11,22 +11,22 @@ from conftest import model, snapshot, table
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.tables import store
-from thermostats.tables.folders import writable_folder
+from thermostats.tables.folders import prepare_folder
 from thermostats.tables.join import join
-from thermostats.tables.model_rows import check_lab, own_models, set_facts
+from thermostats.tables.model_rows import check_lab, read_own_models, set_facts
 
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     """A store of two revisions of one model whose lab nobody named."""
-    folder = writable_folder(tmp_path / "mine")
+    folder = prepare_folder(tmp_path / "mine")
     rows = [{**model("my-model", heritage=""), "revision": name} for name in ("main", "step1")]
     join(table("models", *rows), data=folder)
     return folder
 
 
 def named(folder: Path, column: str) -> list[object]:
-    return list(own_models(folder)[column])
+    return list(read_own_models(folder)[column])
 
 
 def test_a_lab_is_written_into_every_revision_or_one(mine: Path) -> None:

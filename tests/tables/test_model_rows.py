@@ -14,7 +14,7 @@ from conftest import layer, model, run, table
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.tables.join import join
-from thermostats.tables.model_rows import LEFT_OUT, disagreements, model_rows
+from thermostats.tables.model_rows import LEFT_OUT, find_disagreements, model_rows
 
 
 def measured(model_id: str, gain: float, **fields: object) -> list[pd.DataFrame]:
@@ -84,7 +84,7 @@ def test_a_gain_that_is_not_above_0_is_left_out_by_name_without_a_warning(models
         join(each, table="summaries", data=models, accept=True)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert disagreements(thermostats.features(models)) == []
+        assert find_disagreements(thermostats.features(models)) == []
         rows = model_rows("measured", data=models)
     assert "lab/base" in set(rows["model_id"])  # by its other measurement
 

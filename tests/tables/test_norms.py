@@ -13,8 +13,8 @@ import pytest
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.next_steps import lines_for_a_shell
-from thermostats.tables.column_map import gains_from_norms
+from thermostats.next_steps import set_shell_lines
+from thermostats.tables.column_map import convert_norms
 from thermostats.tables.join import join
 
 NORMS = np.array([1.0, 2.0, 3.0, 1.5])
@@ -40,39 +40,37 @@ def test_gains_are_ratios_of_norms_that_follow_each_other() -> None:
     frame = pd.concat(
         [states(prompt="a"), states(prompt="b").assign(norm=2 * NORMS)], ignore_index=True
     )
-    gains, normed = gains_from_norms(frame, STATES, "", of_three(frame))
+    gains, normed = convert_norms(frame, STATES, "", of_three(frame))
     assert gains["layer"].tolist() == [1, 2, 3] * 2 and normed.empty
     np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5] * 2)
     np.testing.assert_allclose(gains["norm_in"], [1, 2, 3, 2, 4, 6])
-    assert gains_from_norms(states().drop(index=1), STATES, "", of_three(states()))[0][
+    assert convert_norms(states().drop(index=1), STATES, "", of_three(states()))[0][
         "layer"
     ].tolist() == [3]
 
 
 def test_the_last_of_normed_states_gives_the_normed_gain() -> None:
-    gains, normed = gains_from_norms(states(), {**STATES, "last": "normed"}, "", of_three(states()))
+    gains, normed = convert_norms(states(), {**STATES, "last": "normed"}, "", of_three(states()))
     assert gains["layer"].tolist() == [1, 2]
     assert normed["normed_gain"].tolist() == [0.5]
-    gains, normed = gains_from_norms(
-        states(), {**STATES, "last": "unknown"}, "", of_three(states())
-    )
+    gains, normed = convert_norms(states(), {**STATES, "last": "unknown"}, "", of_three(states()))
     assert gains["layer"].tolist() == [1, 2] and normed.empty
     with pytest.raises(DataError, match="no final norm"):
-        gains_from_norms(states(), {**STATES, "last": "normed"}, "", of_three(states(), "post"))
+        convert_norms(states(), {**STATES, "last": "normed"}, "", of_three(states(), "post"))
 
 
 def test_hooks_of_transformer_lens_are_states_and_may_stand_twice() -> None:
     hooks = [f"blocks.{block}.hook_resid_{side}" for block in range(3) for side in ("pre", "post")]
     cache = pd.DataFrame({"state": hooks, "norm": [1, 2, 2.00001, 3, 3, 1.5]})
-    gains, _ = gains_from_norms(cache, OF_HOOKS, "", of_three(cache))
+    gains, _ = convert_norms(cache, OF_HOOKS, "", of_three(cache))
     np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5], rtol=1e-4)
-    outputs, _ = gains_from_norms(cache[1::2], OF_HOOKS, "", of_three(cache))
+    outputs, _ = convert_norms(cache[1::2], OF_HOOKS, "", of_three(cache))
     assert outputs["layer"].tolist() == [2, 3]  # their names say what they are
     stacked = states().assign(state=["0_pre", "1_pre", "2_pre", "final_post"])
-    gains, _ = gains_from_norms(stacked, OF_HOOKS, "", of_three(stacked))
+    gains, _ = convert_norms(stacked, OF_HOOKS, "", of_three(stacked))
     np.testing.assert_allclose(gains["gain_block"], [2, 1.5, 0.5])
     with pytest.raises(DataError, match="1_mid"):
-        gains_from_norms(
+        convert_norms(
             stacked.assign(state=["0_pre", "1_mid", "2_pre", "final_post"]),
             OF_HOOKS,
             "",
@@ -81,7 +79,7 @@ def test_hooks_of_transformer_lens_are_states_and_may_stand_twice() -> None:
 
 
 def test_a_column_without_values_tells_no_rows_apart() -> None:
-    gains, _ = gains_from_norms(states(prompt=np.nan), STATES, "", of_three(states()))
+    gains, _ = convert_norms(states(prompt=np.nan), STATES, "", of_three(states()))
     assert gains["layer"].tolist() == [1, 2, 3]
 
 
@@ -105,7 +103,7 @@ def test_what_is_no_norm_of_a_state_is_refused(
     frame: pd.DataFrame, norms: dict[str, str], message: str
 ) -> None:
     with pytest.raises(DataError if norms is STATES else UsageError, match=message):
-        gains_from_norms(frame, norms, "")
+        convert_norms(frame, norms, "")
 
 
 def stack(name: str) -> pd.DataFrame:
@@ -165,7 +163,7 @@ def test_as_many_states_as_blocks_are_joined_as_what_they_are_said_to_be(
 def test_the_command_line_prints_both_lines(tmp_path: Path) -> None:
     file = tmp_path / "my norms.csv"
     stack("outputs from 0").to_csv(file, index=False)
-    with lines_for_a_shell(), pytest.raises(UsageError) as refused:
+    with set_shell_lines(), pytest.raises(UsageError) as refused:
         join(file, recipe="hidden-states", constants=CONSTANTS, data=tmp_path / "mine")
     for states_are in ("inputs", "outputs"):
         words = f"thermostats join {shlex.quote(str(file))} --as hidden-states"

@@ -12,7 +12,7 @@ from conftest import model, table
 
 from thermostats.errors import DataError
 from thermostats.tables import store
-from thermostats.tables.identities import WEIGHTS, check_models, parameter_counts
+from thermostats.tables.identities import WEIGHTS, check_models, count_parameters
 from thermostats.tables.join import join
 
 PUBLISHED = {
@@ -41,7 +41,7 @@ OUTSIDE = {
     "word_embeddings",
     "lm_head",
 }
-FACTS = [store.shipped("data") / name for name in ("models.csv", "external/models.csv")]
+FACTS = [store.find_shipped("data") / name for name in ("models.csv", "external/models.csv")]
 MODELS = pd.concat([pd.read_csv(path, keep_default_na=False) for path in FACTS], ignore_index=True)
 ROWS: dict[str, dict[str, Any]] = {row["model_id"]: row for row in MODELS.to_dict("records")}
 
@@ -113,7 +113,7 @@ def count(row: dict[str, Any]) -> tuple[int, int]:
 
 
 def test_totals_are_the_published_ones() -> None:
-    assert {model_id: parameter_counts(ROWS[model_id])[0] for model_id in PUBLISHED} == PUBLISHED
+    assert {model_id: count_parameters(ROWS[model_id])[0] for model_id in PUBLISHED} == PUBLISHED
 
 
 @pytest.mark.parametrize("model_id", list(ROWS))

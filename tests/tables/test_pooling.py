@@ -7,7 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.tables.model_rows import LEVELS, disagreements, pooled, variances
+from thermostats.tables.model_rows import (
+    LEVELS,
+    combine_measurements,
+    estimate_variances,
+    find_disagreements,
+)
 
 TRUE = {"run": 0.02, "source": 0.10, "prompt_set": 0.05, "dtype": 0.01}
 
@@ -29,14 +34,14 @@ def measured(models: int, seed: int, error: float = 0.01) -> tuple[pd.DataFrame,
 
 
 def test_variances_of_levels_are_found() -> None:
-    estimates = variances(measured(400, 1)[0])
+    estimates = estimate_variances(measured(400, 1)[0])
     for name, sd in TRUE.items():
         assert estimates[name] ** 0.5 == pytest.approx(sd, abs=0.012), name
 
 
 def test_estimates_cover_the_truth_as_often_as_their_errors_say() -> None:
     rows, truth = measured(400, 2)
-    estimates = pooled(rows)
+    estimates = combine_measurements(rows)
     z = (estimates["y"] - truth) / estimates["e"]
     assert 0.9 < z.std() < 1.1 and abs(z.mean()) < 0.15
     assert (estimates["measurements"] == 8).all()
@@ -53,7 +58,7 @@ def test_an_instrument_more_counts_for_more_than_a_run_more() -> None:
             rows.assign(model_id=rows["model_id"] + " all"),
         ]
     )
-    error = pooled(by_model)["e"]
+    error = combine_measurements(by_model)["e"]
     assert error["m0"] < error["m0 one"]
 
 
@@ -68,7 +73,7 @@ def test_measurements_of_one_model_that_disagree_are_named() -> None:
             "penultimate_gain_n": 25,
         }
     )
-    assert disagreements(rows) == ["a: penultimate_gain 1 by x, 1.2 by y (+20%)"]
+    assert find_disagreements(rows) == ["a: penultimate_gain 1 by x, 1.2 by y (+20%)"]
 
 
 def test_a_single_measurement_stays_as_it_is() -> None:
@@ -82,11 +87,11 @@ def test_a_single_measurement_stays_as_it_is() -> None:
             "e": [0.03],
         }
     )
-    estimates = pooled(rows)
+    estimates = combine_measurements(rows)
     assert estimates.loc["a", "y"] == pytest.approx(0.2) and estimates.loc[
         "a", "e"
     ] == pytest.approx(0.03, rel=1e-6)
-    assert set(variances(rows).values()) == {0.0}
+    assert set(estimate_variances(rows).values()) == {0.0}
 
 
 def test_measurements_of_no_known_error_count_alike() -> None:
@@ -100,4 +105,4 @@ def test_measurements_of_no_known_error_count_alike() -> None:
             "e": 0.0,
         }
     )
-    assert pooled(rows).loc["a", "y"] == pytest.approx(0.2)
+    assert combine_measurements(rows).loc["a", "y"] == pytest.approx(0.2)

@@ -26,7 +26,7 @@ def test_features_are_of_the_models_one_means(shipped: pd.DataFrame) -> None:
     assert "nursery" not in set(shipped["heritage"]) | set(shipped["source"])
     assert not shipped.duplicated(["model_id", "source"]).any()
     every = features(every=True)
-    pd.testing.assert_frame_equal(every, feature_table.features())
+    pd.testing.assert_frame_equal(every, feature_table.build_features())
     assert set(shipped["model_id"]) == set(every.loc[every["source"] != "nursery", "model_id"])
 
 

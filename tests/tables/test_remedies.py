@@ -15,7 +15,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import ThermostatsError
-from thermostats.next_steps import lines_for_a_shell
+from thermostats.next_steps import set_shell_lines
 
 NAMES = {"model": "model_id", "block": "layer", "text": "prompt_id", "my gain": "gain_block"}
 FIXED = {"source": "hooks", "position": "last"}
@@ -138,14 +138,14 @@ def test_a_shell_gets_a_line_of_its_own(
     Path("map.toml").write_text(
         "[columns]\n" + "".join(f'"{a}" = "{b}"\n' for a, b in NAMES.items())
     )
-    with lines_for_a_shell(), pytest.raises(ThermostatsError) as caught:
+    with set_shell_lines(), pytest.raises(ThermostatsError) as caught:
         thermostats.join(Path("rows.csv"), mapping=Path("map.toml"), constants=FIXED, data=mine)
     said = caught.value.next_step
     command = said[said.index("python -c") :].replace("python", sys.executable, 1)
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)  # noqa: S602
     assert "Joined(table='layers', added=4" in done.stdout
     ROWS.assign(**{"my gain": 1.5}).to_csv("other.csv", index=False)
-    with lines_for_a_shell(), pytest.raises(ThermostatsError) as caught:
+    with set_shell_lines(), pytest.raises(ThermostatsError) as caught:
         thermostats.join(Path("other.csv"), mapping=Path("map.toml"), constants=FIXED, data=mine)
     words = [
         "join",

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import thermostats
-from thermostats.tables.features import OF_RUNS, by_prompt
+from thermostats.tables.features import OF_RUNS, collect_prompt_gains
 from thermostats.tables.join import join
 from thermostats.tables.model_rows import model_rows, prompt_rows
 from thermostats.tables.reading import Selection
@@ -146,7 +146,9 @@ def selected(evidence: str, held: dict[str, pd.DataFrame]) -> Selection:
 
 def runs_with_gain(held: Mapping[str, pd.DataFrame], gain: str) -> set[str]:
     """Runs whose rows give the gain at the last token."""
-    values = by_prompt(*(held[name] for name in ("runs", "models", "layers", "summaries")))
+    values = collect_prompt_gains(
+        *(held[name] for name in ("runs", "models", "layers", "summaries"))
+    )
     return set(values.loc[values["gain"] == gain, "run_id"])
 
 

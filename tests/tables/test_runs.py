@@ -12,9 +12,9 @@ from thermostats.tables.runs import (
     MEASURED,
     RECORDED,
     check_run_ids,
-    prompt_sha,
+    hash_prompts,
+    mark_superseded,
     run_id,
-    superseded,
 )
 from thermostats.tables.schemas import TABLES
 
@@ -42,8 +42,8 @@ def test_a_run_gives_way_to_one_of_a_later_version_that_states_its_model() -> No
     old, new = run(measure_version="1"), run(measure_version="2", model_sha="abc")
     other, elsewhere = run(measure_version="1", dtype="bfloat16"), run(measure_version="3")
     rows = table("runs", old, new, other, elsewhere)
-    assert set(rows.loc[superseded(rows), "run_id"]) == {old["run_id"]}
-    assert not superseded(table("runs", old, elsewhere)).any(), (
+    assert set(rows.loc[mark_superseded(rows), "run_id"]) == {old["run_id"]}
+    assert not mark_superseded(table("runs", old, elsewhere)).any(), (
         "runs of others without a hash stand side by side"
     )
 
@@ -55,7 +55,7 @@ def test_a_set_of_prompts_is_the_hashes_of_its_texts_in_their_order() -> None:
     ]
     prompts = table("prompts", *rows)
     expected = hashlib.sha256(("1" * 64 + "2" * 64).encode()).hexdigest()
-    assert prompt_sha(prompts) == prompt_sha(prompts[::-1]) == expected
+    assert hash_prompts(prompts) == hash_prompts(prompts[::-1]) == expected
 
 
 def test_an_id_that_does_not_follow_is_named_with_the_one_that_does() -> None:

@@ -9,7 +9,7 @@ import pytest
 from conftest import shipped_tables
 from scipy import stats
 
-from thermostats.tables.model_rows import model_rows, one_a_recipe, seed_noise
+from thermostats.tables.model_rows import measure_seed_noise, merge_seeds, model_rows
 from thermostats.tables.schemas import GAINS, NURSERY
 
 SEED_SD, CAUSES = 0.03, 0.10
@@ -30,7 +30,7 @@ def simulated(recipes: int, seeds: int, seed: int = 1) -> pd.DataFrame:
 
 
 def test_the_noise_and_its_ceiling_are_those_of_the_simulation() -> None:
-    noise = seed_noise(simulated(400, 4), "penultimate_gain")
+    noise = measure_seed_noise(simulated(400, 4), "penultimate_gain")
     assert noise is not None and noise.df == 1200
     assert noise.sd == pytest.approx(SEED_SD, rel=0.05)
     assert noise.ceiling == pytest.approx(CAUSES**2 / (CAUSES**2 + SEED_SD**2), abs=0.02)
@@ -38,7 +38,7 @@ def test_the_noise_and_its_ceiling_are_those_of_the_simulation() -> None:
 
 def test_the_noise_is_that_of_a_one_way_analysis_of_variance() -> None:
     rows = simulated(6, 3)
-    noise = seed_noise(rows, "penultimate_gain")
+    noise = measure_seed_noise(rows, "penultimate_gain")
     groups = [
         np.log(group["penultimate_gain"]) for _, group in rows.groupby(rows["model_id"].str[:2])
     ]
@@ -50,7 +50,7 @@ def test_the_noise_is_that_of_a_one_way_analysis_of_variance() -> None:
 
 def test_the_interval_covers() -> None:
     truth = CAUSES**2 / (CAUSES**2 + SEED_SD**2)
-    noises = [seed_noise(simulated(40, 2, seed), "penultimate_gain") for seed in range(200)]
+    noises = [measure_seed_noise(simulated(40, 2, seed), "penultimate_gain") for seed in range(200)]
     covered = np.mean(
         [noise is not None and noise.lower <= truth <= noise.upper for noise in noises]
     )
@@ -59,7 +59,7 @@ def test_the_interval_covers() -> None:
 
 def test_seeds_of_one_model_are_one_row() -> None:
     rows = simulated(5, 3)
-    averaged = one_a_recipe(rows)
+    averaged = merge_seeds(rows)
     assert list(averaged["model_id"]) == [f"m{i}-0" for i in range(5)]
     means = np.log(rows["penultimate_gain"]).groupby(rows["model_id"].str[:2]).mean()
     assert np.log(averaged["penultimate_gain"]).tolist() == pytest.approx(means.tolist())

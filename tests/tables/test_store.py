@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from thermostats.errors import DataError
 from thermostats.tables import store
-from thermostats.tables.folders import own_files
+from thermostats.tables.folders import list_own_files
 from thermostats.tables.schemas import TABLES
 
-SHIPPED = store.shipped("data")
+SHIPPED = store.find_shipped("data")
 
 
 def edit(path: Path, old: str, new: str) -> None:
@@ -28,10 +28,10 @@ def edit(path: Path, old: str, new: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_saving_what_was_loaded_gives_the_same_bytes(name: str) -> None:
-    for path in own_files(name, SHIPPED):
+    for path in list_own_files(name, SHIPPED):
         assert (
             path.suffix == ".parquet"
-            or store.to_csv(store.read_typed(path, name), name) == path.read_bytes()
+            or store.encode_csv(store.read_typed(path, name), name) == path.read_bytes()
         ), path
 
 
@@ -44,7 +44,7 @@ def test_rows_that_are_kept_in_memory_are_those_of_the_files_and_no_ones_to_chan
     mine.loc[0, "gain_block"] = 9.0
     mine["norm_in"] = 7.0
     assert store.load("layers", small_store).equals(before)
-    (path,) = own_files("layers", small_store)
+    (path,) = list_own_files("layers", small_store)
     stat, lines = path.stat(), path.read_text(encoding="utf-8").splitlines(keepends=True)
     place = lines[0].strip().split(",").index("gain_block")
     cells = lines[1].split(",")
@@ -124,7 +124,7 @@ def test_text_survives_the_file_exactly(
 def test_damage_is_named_with_its_place(
     small_store: Path, table_name: str, old: str, new: str, words: list[str]
 ) -> None:
-    path = own_files(table_name, small_store)[0]
+    path = list_own_files(table_name, small_store)[0]
     edit(path, old, new)
     with pytest.raises(DataError) as caught:
         store.check(small_store)
@@ -141,7 +141,7 @@ def test_what_no_csv_file_can_hold_is_refused_and_the_rest_comes_back(tmp_path: 
     store.save(table("outputs", *rows), "outputs", path)
     assert store.read_typed(path, "outputs")["top_token"].tolist() == texts
     with pytest.raises(DataError, match="holds characters that a CSV file cannot"):
-        store.to_csv(table("outputs", {**rows[0], "top_token": "a\x1e\r\nb"}), "outputs")
+        store.encode_csv(table("outputs", {**rows[0], "top_token": "a\x1e\r\nb"}), "outputs")
 
 
 def test_of_some_runs_the_files_of_others_are_not_read(small_store: Path) -> None:

@@ -13,8 +13,8 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.next_steps import lines_for_a_shell
-from thermostats.tables.mapping import _mapping, doubts_of
+from thermostats.next_steps import set_shell_lines
+from thermostats.tables.mapping import _build_mapping, describe_doubts
 
 MODELS = pd.DataFrame(
     {
@@ -64,16 +64,18 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
     assert pasted(refusal(one, tmp_path / "mine"), one)[-1].added == 4
     growth = "check whether growth is the gain of a block, n_l / n_(l-1)"
     growth = f"{growth}, which token's gains these are"
-    assert doubts_of(one) == f"{growth}, whether they are means over prompts"
+    assert describe_doubts(one) == f"{growth}, whether they are means over prompts"
     several = pd.concat([LAYERS, LAYERS.assign(prompt="r")], ignore_index=True).assign(unit="x")
     for name in ("sentence", "Item no."):
         theirs = several.rename(columns={"prompt": name})
-        assert _mapping(theirs, "x")["columns"][name] == "prompt_id" and _mapping(theirs, "x")[
-            "ignore"
-        ] == ["unit"]
-    assert "which gain it is" in doubts_of(MODELS) and "unit of n_params" in doubts_of(MODELS)
-    assert doubts_of(LAYERS) == growth
-    assert doubts_of(LAYERS.rename(columns={"growth": "gain"})) == (
+        assert _build_mapping(theirs, "x")["columns"][name] == "prompt_id" and _build_mapping(
+            theirs, "x"
+        )["ignore"] == ["unit"]
+    assert "which gain it is" in describe_doubts(MODELS) and "unit of n_params" in describe_doubts(
+        MODELS
+    )
+    assert describe_doubts(LAYERS) == growth
+    assert describe_doubts(LAYERS.rename(columns={"growth": "gain"})) == (
         "check which token's gains these are"
     )
 
@@ -84,7 +86,7 @@ def test_a_column_in_per_cent_is_divided_and_asked_about(tmp_path: Path) -> None
     pasted(refusal(theirs, tmp_path / "mine"), theirs)
     held = thermostats.load("layers", tmp_path / "mine", models=True).query("model_id == 'a-1'")
     assert held["gain_block"].tolist() == pytest.approx(LAYERS["growth"])
-    assert "the unit of gain_block" in doubts_of(theirs)
+    assert "the unit of gain_block" in describe_doubts(theirs)
 
 
 def test_names_with_other_spaces_and_capitals_are_known(tmp_path: Path) -> None:
@@ -92,7 +94,10 @@ def test_names_with_other_spaces_and_capitals_are_known(tmp_path: Path) -> None:
     done = pasted(refusal(odd, tmp_path / "mine"), odd)
     assert {each.table: each.added for each in done} == {"models": 2, "runs": 2, "summaries": 2}
     few = MODELS.rename(columns={"layers": "n_layer", "heads": "n_head", "hidden": "n_embd"})
-    assert thermostats.join(few, mapping=_mapping(few, "x"), data=tmp_path / "other")[0].added == 2
+    assert (
+        thermostats.join(few, mapping=_build_mapping(few, "x"), data=tmp_path / "other")[0].added
+        == 2
+    )
 
 
 def test_norms_are_no_gains_and_are_not_left_out_in_silence(tmp_path: Path) -> None:
@@ -105,9 +110,9 @@ def test_norms_are_no_gains_and_are_not_left_out_in_silence(tmp_path: Path) -> N
     held = thermostats.load("layers", tmp_path / "mine", models=True).query("source == 'mine'")
     assert held["gain_block"].tolist() == [2.0, 1.5, 1.5, 2.0]
     both = LAYERS.assign(norm=[1.0, 1.1, 1.3, 1.2])
-    assert "whether norm is what enters the block" in doubts_of(both)
+    assert "whether norm is what enters the block" in describe_doubts(both)
     own = MODELS.rename(columns={"gain": "penultimate_gain"})
-    assert _mapping(own, "x")["columns"]["penultimate_gain"] == "penultimate_gain"
+    assert _build_mapping(own, "x")["columns"]["penultimate_gain"] == "penultimate_gain"
 
 
 def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +121,7 @@ def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert refusal("theirs.csv", Path("mine")).next_step.startswith(
         'thermostats.join("theirs.csv", mapping={'
     )
-    with lines_for_a_shell():
+    with set_shell_lines():
         said = refusal("theirs.csv", Path("mine")).next_step
     command = re.search(
         r"END.\n(.*)\nEND\nthermostats join theirs.csv --map map.toml --data mine", said, re.DOTALL

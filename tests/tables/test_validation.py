@@ -15,7 +15,7 @@ from thermostats.errors import DataError
 from thermostats.tables import store
 from thermostats.tables.join import join
 from thermostats.tables.schemas import TABLES
-from thermostats.tables.validation import as_text, check_texts, typed
+from thermostats.tables.validation import check_texts, convert_rows, convert_text
 
 
 def layers(**cells: object) -> pd.DataFrame:
@@ -29,7 +29,7 @@ def layers(**cells: object) -> pd.DataFrame:
 
 def refusal(frame: pd.DataFrame, name: str = "layers") -> DataError:
     with pytest.raises(DataError) as caught:
-        typed(frame, name, "rows.csv")
+        convert_rows(frame, name, "rows.csv")
     return caught.value
 
 
@@ -58,7 +58,7 @@ def cell(label: str, value: Any) -> pd.DataFrame:
 def test_cells_of_a_type(label: str, expected: Any, values: list[Any]) -> None:
     for value in values:
         frame = cell(label, value)
-        cells = typed(frame, "layers" if len(frame) > 1 else "models", "")[label].tolist()
+        cells = convert_rows(frame, "layers" if len(frame) > 1 else "models", "")[label].tolist()
         first = cells.pop(1 if len(frame) > 1 else 0)
         assert (None if pd.isna(first) else first) == expected, value
         assert all(pd.isna(other) for other in cells)
@@ -95,7 +95,7 @@ def test_what_is_not_of_the_type_is_named_with_its_row(
 
 def test_a_row_that_stands_twice_counts_once_and_rows_are_sorted_by_key() -> None:
     frame = layers()
-    rows = typed(pd.concat([frame[::-1], frame], ignore_index=True), "layers", "")
+    rows = convert_rows(pd.concat([frame[::-1], frame], ignore_index=True), "layers", "")
     assert rows["layer"].tolist() == [1, 2, 3]
     assert rows.index.tolist() == [0, 1, 2]
 
@@ -227,12 +227,12 @@ def test_what_a_column_without_bounds_wants_is_said() -> None:
 
 def test_texts_are_as_they_came_and_whole_numbers_have_no_point() -> None:
     mixed = pd.Series(["a", 3.0, 3.5, None, float("nan"), 7, True], dtype=object, name="who")
-    assert as_text(mixed).tolist() == ["a", "3", "3.5", "", "", "7", "True"]
+    assert convert_text(mixed).tolist() == ["a", "3", "3.5", "", "", "7", "True"]
 
 
 def test_half_a_character_is_said_with_its_column() -> None:
     with pytest.raises(DataError, match="half of a character") as caught:
-        as_text(pd.Series(["a\ud800" + "b" * 90], dtype=object, name="who"))
+        convert_text(pd.Series(["a\ud800" + "b" * 90], dtype=object, name="who"))
     assert (caught.value.where, caught.value.got) == (
         "column who",
         ascii("a\ud800" + "b" * 90)[:60],
@@ -243,7 +243,7 @@ def test_a_frame_is_typed_and_ordered_and_what_cannot_be_is_named() -> None:
     frame = table("layers", layer(run(), 2, 1.0), layer(run(), 1, 1.0)).astype(object)
     frame["missing"] = None
     ordered = store.validate(frame.iloc[::-1, ::-1], "layers")
-    assert {label: str(ordered[label].dtype) for label in ordered} == store.dtypes("layers")
+    assert {label: str(ordered[label].dtype) for label in ordered} == store.list_dtypes("layers")
     assert ordered.columns.tolist() == list(TABLES["layers"].columns)
     assert (ordered["layer"].tolist(), ordered["missing"].tolist(), ordered.index.tolist()) == (
         [1, 2],

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.noise import column_words
-from thermostats.errors import DataError, did_you_mean
-from thermostats.formatting import declared, plural
+from thermostats.claims.noise import describe_column
+from thermostats.errors import DataError, suggest_nearest
+from thermostats.formatting import format_count, format_declared
 from thermostats.modelling.nuisances import AR, DECLARED, RATIO, SHARE, SKEW, SPREAD, TAILS, Bounds
-from thermostats.tables.folders import BOUNDS, shipped
+from thermostats.tables.folders import BOUNDS, find_shipped
 
 KEY = ("outcome", "nuisance", "column", "group")
 COLUMNS = {
@@ -47,10 +47,10 @@ class NuisanceBounds:
         """A bound in words, with what it rests on."""
         value = getattr(self.plausible, nuisance)
         ends = value if isinstance(value, tuple) else (value,)
-        said = " to ".join(declared(float(f"{end:.2g}")) for end in ends)
+        said = " to ".join(format_declared(float(f"{end:.2g}")) for end in ends)
         if nuisance not in self.rows:
             return f"{said}, declared"
-        return f"{said}, estimated of {plural(self.rows[nuisance], 'row')}"
+        return f"{said}, estimated of {format_count(self.rows[nuisance], 'row')}"
 
 
 def make_box(bounds: Bounds, names: Mapping[str, str]) -> dict[str, tuple[float, ...]]:
@@ -83,12 +83,12 @@ def read_bounds(outcome: str = "", column: str = "", group: str = "") -> Nuisanc
     table = read_table()
     own = table[table["outcome"] == outcome]
     if own.empty:
-        step = did_you_mean(outcome, table["outcome"], "leave the outcome out: all is declared")
+        step = suggest_nearest(outcome, table["outcome"], "leave the outcome out: all is declared")
         raise DataError("no bounds of such an outcome", where=BOUNDS, got=outcome, next_step=step)
     lines = own.set_index(["nuisance", "column", "group"]).to_dict("index")
     found = dict[str, Any]()
     rows = dict[str, int]()
-    for key in find_keys(column_words(column), group):
+    for key in find_keys(describe_column(column), group):
         if key in lines:
             lower = lines[key]["lower"]
             upper = lines[key]["upper"]
@@ -114,10 +114,10 @@ def find_keys(column: str, group: str) -> list[tuple[str, str, str]]:
 def read_table() -> pd.DataFrame:
     """The shipped table, one line a bound."""
     texts = [name for name, kind in COLUMNS.items() if kind is str]
-    table = pd.read_csv(shipped("data") / BOUNDS, dtype=COLUMNS, keep_default_na=True)
+    table = pd.read_csv(find_shipped("data") / BOUNDS, dtype=COLUMNS, keep_default_na=True)
     return table.assign(**{name: table[name].fillna("") for name in texts})
 
 
-def empty_table() -> pd.DataFrame:
+def build_empty_table() -> pd.DataFrame:
     """The table without a line."""
     return pd.DataFrame({name: np.array([], dtype=kind) for name, kind in COLUMNS.items()})

@@ -25,15 +25,15 @@ from thermostats.claims.levels import (
     TIPPING,
     WANTED,
     Search,
-    calibrated,
-    named,
-    point_of,
+    calibrate_rule,
+    name_point,
+    parse_point,
 )
-from thermostats.claims.question import Question, plain
+from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import SUPPORTED, Verdict
 from thermostats.claims.rule import ALPHA
-from thermostats.formatting import plural
-from thermostats.tables.folders import shipped
+from thermostats.formatting import format_count
+from thermostats.tables.folders import find_shipped
 
 FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
@@ -162,7 +162,8 @@ class Calibration:
         if self.size == self.here:
             return ""
         return (
-            f"its limits are those of a design of {plural(self.size, 'row')}, the nearest to the "
+            f"its limits are those of a design of {format_count(self.size, 'row')}, the nearest to "
+            f"the "
             f"{self.here:,} here"
         )
 
@@ -175,22 +176,22 @@ class Calibration:
         wanted = self.side(SUPPORTED).wanted[0]
         if larger not in COUNTED or math.isnan(wanted) or wanted <= least:
             return ""
-        needed = plural(int(wanted), larger)
+        needed = format_count(int(wanted), larger)
         return f"{needed} would find an effect of the declared size in {WANTED:.0%} of cases"
 
 
 @cache
-def table() -> pd.DataFrame:
+def read_table() -> pd.DataFrame:
     """The committed levels of every rule, design and world."""
-    path = shipped("data") / "worlds.csv"
+    path = find_shipped("data") / "worlds.csv"
     if not path.is_file():
         return pd.DataFrame(columns=list(ORDER)).astype(COLUMNS)
     return pd.read_csv(path, dtype=COLUMNS).reindex(columns=list(ORDER)).fillna({"point": ""})
 
 
-def of_design(question: Question, n: int) -> pd.DataFrame:
+def select_design(question: Question, n: int) -> pd.DataFrame:
     """Rows of the table of this version of a rule on a design of so many rows; may be empty."""
-    every = table()
+    every = read_table()
     if question.trial is None or question.trial.worlds is None or every.empty:
         return every.iloc[:0]
     mine = (
@@ -201,46 +202,46 @@ def of_design(question: Question, n: int) -> pd.DataFrame:
     return every[mine].reset_index(drop=True)
 
 
-def nearest_size(sizes: Sequence[int], n: int) -> int:
+def find_nearest_size(sizes: Sequence[int], n: int) -> int:
     """Of numbers of rows the one nearest to n by ratio; of two the smaller."""
     return min(sizes, key=lambda size: (abs(math.log(size / max(n, 1))), size))
 
 
-def nearest(question: Question, n: int) -> Calibration:
+def find_nearest(question: Question, n: int) -> Calibration:
     """What is known of a rule on the design nearest in size to n rows that it was tried on."""
-    sizes = table().loc[lambda frame: frame["rule"] == question.key, "n_models"].unique()
-    by_size = {int(size): of_design(question, int(size)) for size in sizes}
+    sizes = read_table().loc[lambda frame: frame["rule"] == question.key, "n_models"].unique()
+    by_size = {int(size): select_design(question, int(size)) for size in sizes}
     known = [size for size, rows in by_size.items() if len(rows)]
     if not known:
-        return Calibration(of_design(question, n), n, n)
-    size = nearest_size(known, n)
+        return Calibration(select_design(question, n), n, n)
+    size = find_nearest_size(known, n)
     return Calibration(by_size[size], size, n)
 
 
-def on_these(question: Question, rows: pd.DataFrame) -> Calibration:
+def calibrate_rows(question: Question, rows: pd.DataFrame) -> Calibration:
     """What is known of a rule on rows of one's own: its two worst worlds simulated on them, or all
     where none is known.
 
     It takes at most about `EXPENSIVE` CPU-seconds.
     """
-    known = nearest(question, len(rows))
+    known = find_nearest(question, len(rows))
     if known.tried and known.size == len(rows):
         return known
     if question.trial is None or question.trial.worlds is None:
         return known
     if not known.tried:
-        made = list(calibrated(question, rows, HERE, EXPENSIVE / 100))
+        made = list(calibrate_rule(question, rows, HERE, EXPENSIVE / 100))
     else:
         worst = known.rows[known.rows["box"].isin([PLAUSIBLE, HOSTILE])].sort_values("bound_05")
         worst = worst.groupby(["side", "box"]).head(RETRIED)
         made = []
         for row in worst.itertuples():
             search = Search(
-                question, plain(rows), Verdict(row.side), (), HERE, EXPENSIVE / len(worst)
+                question, convert_numpy(rows), Verdict(row.side), (), HERE, EXPENSIVE / len(worst)
             )
-            point = point_of(str(row.point))
+            point = parse_point(str(row.point))
             made.append(
-                {**search.simulated(point, str(row.box), HERE.fresh), "point": named(point)}
+                {**search.simulated(point, str(row.box), HERE.fresh), "point": name_point(point)}
             )
         power = known.rows[known.rows["box"] == POWER].to_dict("records")
         made += [{str(name): value for name, value in row.items()} for row in power]

@@ -29,15 +29,15 @@ from typing import Any, ParamSpec, TypeVar
 
 import thermostats
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
-from thermostats.claims.finding import Finding, must_agree, text_of, wrapped
+from thermostats.claims.finding import Finding, check_agreement, format_finding, wrap_text
 from thermostats.claims.judge import (
-    again,
-    answered,
-    by_rule,
-    over_parts,
-    together,
-    two_verdicts,
-    unmeasured,
+    answer_question,
+    combine_parts,
+    decide_by_rule,
+    decide_parts,
+    pick_verdicts,
+    repeat_question,
+    report_unmeasured,
 )
 from thermostats.claims.modality import ASSOCIATION, MODALITIES
 from thermostats.claims.question import (
@@ -48,7 +48,7 @@ from thermostats.claims.question import (
     Test,
     Trial,
     Views,
-    own_models_missing,
+    describe_missing_models,
 )
 from thermostats.claims.result import (
     UNMEASURED,
@@ -59,14 +59,14 @@ from thermostats.claims.result import (
     Result,
     TooFew,
 )
-from thermostats.claims.rule import AtLeast, Posterior, Rule, without_level
+from thermostats.claims.rule import AtLeast, Posterior, Rule, find_missing_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError
 from thermostats.formatting import estimate_range
-from thermostats.settings import DRAW_VARIABLE, variables
-from thermostats.tables.folders import shipped
+from thermostats.settings import DRAW_VARIABLE, set_variables
+from thermostats.tables.folders import find_shipped
 from thermostats.tables.schemas import NURSERY
-from thermostats.terminal import looked_at, print_json, readable_in_part, refuse
+from thermostats.terminal import handle_closed_output, is_progress_seen, print_json, refuse
 
 __all__ = ["EXTERNAL", "MEASURED", "POOLED", "PUBLISHED", "Audit", "Case", "Claim"]
 __all__ += [
@@ -90,7 +90,7 @@ REQUIRED = ("Said", "Estimand", "Identification")
 Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]], Finding]
 
 
-def _made(
+def _make_finding(
     _name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]
 ) -> Finding:
     return make(evidence)
@@ -274,7 +274,7 @@ class Claim(ByColumn):
                 got=evidence,
                 allowed=", ".join(SETS),
             )
-        if isinstance(primary, AtLeast) or (lacks := without_level(primary)):
+        if isinstance(primary, AtLeast) or (lacks := find_missing_level(primary)):
             raise DataError(
                 "a rule without a level",
                 where=f"{self.id}.{name}",
@@ -355,7 +355,7 @@ class Claim(ByColumn):
 
         return once
 
-    def judge(self, evidence: Evidence, keep: Keep = _made) -> list[Finding]:
+    def judge(self, evidence: Evidence, keep: Keep = _make_finding) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets that
         have rows for it.
 
@@ -375,11 +375,11 @@ class Claim(ByColumn):
         findings = [answers[question.id] for question in self.questions]
         for question in self.questions:
             first = answers[question.id]
-            make = partial(again, question, first=first, measures=self.basis.measures)
+            make = partial(repeat_question, question, first=first, measures=self.basis.measures)
             for name in question.views.sets if question.views else ():
                 view = keep(question.id, evidence.named(name), make, (first,))
                 findings += [view] * view.has_rows
-        must_agree(findings)
+        check_agreement(findings)
         return findings
 
     def _found(
@@ -394,13 +394,15 @@ class Claim(ByColumn):
                 evidence, {name.partition(".")[2]: part for name, part in before.items()}
             )
             scope = replace(question.scope, group=parts[0].sample.group)
-            return together(self.words, replace(question, scope=scope), parts, result)
+            return combine_parts(self.words, replace(question, scope=scope), parts, result)
         rows = None
         with suppress(TooFew):  # the answer then says so
             rows = question.trial.of(evidence, question.over) if question.trial else None
         used = set(rows["model_id"]) if rows is not None and "model_id" in rows else None
         missing = (
-            () if used is None else own_models_missing(self.id, self.basis.measures, used, evidence)
+            ()
+            if used is None
+            else describe_missing_models(self.id, self.basis.measures, used, evidence)
         )
         try:
             result = (
@@ -409,9 +411,9 @@ class Claim(ByColumn):
                 else question.answer(evidence, question.over)
             )
         except TooFew as few:
-            finding = unmeasured(self.words, question, few.result)
+            finding = report_unmeasured(self.words, question, few.result)
         else:
-            finding = answered(self.words, question, evidence, result, rows)
+            finding = answer_question(self.words, question, evidence, result, rows)
         return replace(finding, notes=(*finding.notes, *missing))
 
     def stated(self) -> Claim:
@@ -449,7 +451,7 @@ class Claim(ByColumn):
                 else ()
             )
             for name in asked:
-                view = again(question, evidence.named(name), answers[question.id])
+                view = repeat_question(question, evidence.named(name), answers[question.id])
                 if view.has_rows:
                     yield view
 
@@ -459,9 +461,11 @@ class Claim(ByColumn):
         """One finding by its rule alone; what has no trial, or rows in it that do not count models,
         is answered."""
         if question.parts:
-            return over_parts(question.id, question.name, [before[name] for name in question.parts])
+            return decide_parts(
+                question.id, question.name, [before[name] for name in question.parts]
+            )
         if question.trial is not None and not isinstance(question.primary, Posterior):
-            finding = by_rule(question, evidence)
+            finding = decide_by_rule(question, evidence)
             if finding is not None:
                 return finding
         return self._found(replace(question, curve=None, robustness=None), before, evidence)
@@ -506,9 +510,9 @@ IN_JSON |= {
 
 def run_as_script(claim: Claim) -> None:
     """Answer the command line of an analysis; the options are its help's."""
-    options = _options(claim)
+    options = _parse_options(claim)
     try:
-        with readable_in_part():
+        with handle_closed_output():
             if not options.json:
                 print(f"{claim.id}  {claim.title}", flush=True)
             _answer(claim, options)
@@ -517,7 +521,7 @@ def run_as_script(claim: Claim) -> None:
         sys.exit(error.exit_code)
 
 
-def _options(claim: Claim) -> Namespace:
+def _parse_options(claim: Claim) -> Namespace:
     parser = ArgumentParser(
         description=f"{claim.id} {claim.title}. Prints its verdict; no report is written."
     )
@@ -543,15 +547,15 @@ def _options(claim: Claim) -> Namespace:
 def _answer(claim: Claim, options: Namespace) -> None:
     if options.report:
         folder = Path(sys.argv[0]).parent
-        analyses = None if folder.resolve() == shipped("analyses").resolve() else folder
+        analyses = None if folder.resolve() == find_shipped("analyses").resolve() else folder
         made = thermostats.report(claim.id, data=options.data, analyses=analyses, draw=options.draw)
         print(made)
         sys.exit(not made.ok)
     evidence = Evidence(options.data)
     if options.json:
-        print_json(as_json(claim, list(claim.decided(evidence))))
+        print_json(dump_findings(claim, list(claim.decided(evidence))))
     elif options.details or options.draw:
-        with variables({DRAW_VARIABLE: "1"}) if options.draw else nullcontext():
+        with set_variables({DRAW_VARIABLE: "1"}) if options.draw else nullcontext():
             _print_details(claim, evidence)
     else:
         _print_screen(claim, evidence, options.data)
@@ -560,43 +564,46 @@ def _answer(claim: Claim, options: Namespace) -> None:
 def _print_details(claim: Claim, evidence: Evidence) -> None:
     """Everything that a page says of the findings."""
     if claim.exact:
-        print("\n" + wrapped(f"Exact: {claim.exact}"))
+        print("\n" + wrap_text(f"Exact: {claim.exact}"))
     print(
-        "\n" + wrapped(f"Said: {claim.statement}") + "\n" + wrapped(f"Rule: {claim.stated().rule}"),
+        "\n"
+        + wrap_text(f"Said: {claim.statement}")
+        + "\n"
+        + wrap_text(f"Rule: {claim.stated().rule}"),
         flush=True,
     )
     with _Progress("judging; about ten seconds a finding with a fit"):
         findings = claim.judge(evidence)
     for finding in findings:
-        print("\n" + text_of(finding))
+        print("\n" + format_finding(finding))
 
 
 def _print_screen(claim: Claim, evidence: Evidence, data: Path | None) -> None:
     """The claim's words, a line a finding as each is decided, the verdict, and what to type
     next."""
-    print(wrapped(f"Said: {claim.statement}"), flush=True)
+    print(wrap_text(f"Said: {claim.statement}"), flush=True)
     width = max(map(len, [HEADS[0], *(_name(question.id) for question in claim.questions)]))
-    print("\n" + _line(HEADS, width), flush=True)
+    print("\n" + _format_line(HEADS, width), flush=True)
     findings = []
     shown = 0
-    for finding in _watched(claim.decided(evidence), len(claim.questions)):
+    for finding in _report_progress(claim.decided(evidence), len(claim.questions)):
         findings.append(finding)
         if shown < MOST_FINDINGS:
-            print(_line(_cells(finding), width), flush=True)
+            print(_format_line(_format_cells(finding), width), flush=True)
             shown += 1
     if len(findings) > shown:
         print(f"  and {len(findings) - shown} more, which --details and --json have")
     leading = claim.first(findings)
-    for line in verdict_lines([*leading, *(each for each in findings if each not in leading)]):
+    for line in format_verdict([*leading, *(each for each in findings if each not in leading)]):
         print(line)
     words = ["python", sys.argv[0], *(["--data", str(data)] if data else [])]
     print(f"Next: {shlex.join([*words, '--details'])}, or with --report its page")
 
 
-def verdict_lines(findings: Sequence[Finding]) -> list[str]:
+def format_verdict(findings: Sequence[Finding]) -> list[str]:
     """The verdict of a claim's first question, which comes first, with its condition: on its own
     files, and on all."""
-    own, every = two_verdicts(findings)
+    own, every = pick_verdicts(findings)
     sets = {"on the study’s own files": own, "on all evidence": every}
     said = [f"{where}: {finding.stands}" for where, finding in sets.items() if finding] or [
         findings[0].stands
@@ -607,13 +614,16 @@ def verdict_lines(findings: Sequence[Finding]) -> list[str]:
     return ["", *filled.splitlines()]
 
 
-def as_json(claim: Claim, findings: Sequence[Finding]) -> dict[str, Any]:
+def dump_findings(claim: Claim, findings: Sequence[Finding]) -> dict[str, Any]:
     """The claim and its findings by the names of columns; numbers that are not there are null."""
     rows = []
     for finding in findings:
         columns = {name: value for name, value in finding.columns().items() if name in IN_JSON}
         rows.append(
-            {"finding": finding.id, **{name: _plain(value) for name, value in columns.items()}}
+            {
+                "finding": finding.id,
+                **{name: _convert_value(value) for name, value in columns.items()},
+            }
         )
     first = claim.first(findings)
     return {
@@ -625,7 +635,7 @@ def as_json(claim: Claim, findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
+def _convert_value(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     return value
@@ -635,7 +645,7 @@ def _name(finding: str) -> str:
     return finding.partition(".")[2]
 
 
-def _cells(finding: Finding) -> tuple[str, ...]:
+def _format_cells(finding: Finding) -> tuple[str, ...]:
     head = finding.headline
     sample = finding.sample
     estimate = (
@@ -650,14 +660,14 @@ def _cells(finding: Finding) -> tuple[str, ...]:
     )
 
 
-def _line(cells: Sequence[str], width: int) -> str:
+def _format_line(cells: Sequence[str], width: int) -> str:
     widths = (width, *WIDTHS.values(), 0)
     return (
         "  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(cells, widths, strict=True))
     ).rstrip()
 
 
-def _watched(findings: Iterator[Finding], total: int) -> Iterator[Finding]:
+def _report_progress(findings: Iterator[Finding], total: int) -> Iterator[Finding]:
     """The same findings; a terminal says meanwhile which of them is being decided."""
     for number in itertools.count(1):
         with _Progress(
@@ -678,9 +688,9 @@ class _Progress:
         self.words = words
 
     def __enter__(self) -> None:
-        if looked_at():
+        if is_progress_seen():
             print(f"\r\033[K  … {self.words}", end="", file=sys.stderr, flush=True)
 
     def __exit__(self, *_: object) -> None:
-        if looked_at():
+        if is_progress_seen():
             print("\r\033[K", end="", file=sys.stderr, flush=True)

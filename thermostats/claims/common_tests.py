@@ -19,14 +19,14 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import FISHER, NOT_FISHER
 from thermostats.modelling.classical.many import (
     Many,
-    correlations,
-    counted,
-    say_rearranged,
-    shares,
-    shares_in_groups,
+    describe_rearrangements,
+    estimate_correlations,
+    estimate_grouped_shares,
+    estimate_shares,
+    wrap_counts,
 )
 from thermostats.modelling.columns import RESAMPLES as FINE
-from thermostats.modelling.columns import labels
+from thermostats.modelling.columns import read_labels
 
 FISHER_95 = f"95% {FISHER}"
 EXACT_95 = "Clopper–Pearson exact interval, 95%"
@@ -54,13 +54,13 @@ def correlate_columns(
     ) -> dict[str, Many]:
         within = rows[groups] if groups else None
         return {
-            quantity: correlations(
+            quantity: estimate_correlations(
                 rows[predictor], outcomes[outcome], groups=within, method=method, **finely
             )
         }
 
     def describe(rows: pd.DataFrame, result: Result) -> Result:
-        words = say_rearranged(len(rows), rows[groups].nunique() if groups else 1, FINE)
+        words = describe_rearrangements(len(rows), rows[groups].nunique() if groups else 1, FINE)
         return name_correlation(quantity, result).adding(words={"permutation": words})
 
     return Test(
@@ -106,8 +106,8 @@ def count_rows(
     size = np.full(len(holds), holds.shape[1])
     counts = {true: holds.sum(axis=1), false: (~holds).sum(axis=1), n: size}
     return {
-        quantity: shares(holds),
-        **{name: counted(each) for name, each in counts.items() if name},
+        quantity: estimate_shares(holds),
+        **{name: wrap_counts(each) for name, each in counts.items() if name},
     }
 
 
@@ -121,4 +121,4 @@ def count_in_groups(
     quantity: str, column: str, group: str, rows: pd.DataFrame, outcomes: Mapping[str, Any]
 ) -> dict[str, Many]:
     """The same of many studies; raises UsageError where groups are missing, or there is one."""
-    return {quantity: shares_in_groups(outcomes[column], labels(rows[group], group))}
+    return {quantity: estimate_grouped_shares(outcomes[column], read_labels(rows[group], group))}

@@ -24,8 +24,8 @@ from scipy import special
 
 from thermostats.claims.result import Estimate, Result
 from thermostats.errors import DataError
-from thermostats.formatting import declared
-from thermostats.modelling.columns import holm
+from thermostats.formatting import format_declared
+from thermostats.modelling.columns import apply_holm
 
 Truth = NDArray[np.bool_]
 """Whether a statement holds, chain × draw."""
@@ -68,7 +68,7 @@ END = 1.959963984540054
 """Standard errors from an estimate to the end of its interval."""
 
 
-def _of_rows_alone(drawn: Mapping[str, NDArray[Any]]) -> Truth:
+def _refuse_draws(drawn: Mapping[str, NDArray[Any]]) -> Truth:
     raise DataError("a condition on rows cannot be applied to draws", got=", ".join(drawn))
 
 
@@ -82,7 +82,7 @@ class Condition:
     holds: Callable[[Result], bool]
     """Whether a result meets it; raises DataError for a quantity or a table that the result
     lacks."""
-    truth: Callable[[Mapping[str, NDArray[Any]]], Truth] = _of_rows_alone
+    truth: Callable[[Mapping[str, NDArray[Any]]], Truth] = _refuse_draws
     """Whether the quantities of a fit meet it, of a quantity with several elements all; not for
     conditions on rows."""
     bars: tuple[tuple[str, str, float], ...] = ()
@@ -127,10 +127,10 @@ class Condition:
             lambda result: self.holds(result) and other.holds(result),
             lambda drawn: self.truth(drawn) & other.truth(drawn),
             self.bars + other.bars,
-            _both(self.brief, other.brief),
+            _join_words(self.brief, other.brief),
             lambda: self.nearly() & other.nearly(),
-            _joined(np.maximum, self, other),
-            _stated_by_both(self, other),
+            _combine_levels(np.maximum, self, other),
+            _combine_statements(self, other),
         )
 
     @property
@@ -147,14 +147,14 @@ class Condition:
             lambda result: self.holds(result) or other.holds(result),
             lambda drawn: self.truth(drawn) | other.truth(drawn),
             self.bars + other.bars,
-            f"{self.brief}, or {_after(self.brief, other.brief)}",
+            f"{self.brief}, or {_drop_subject(self.brief, other.brief)}",
             lambda: self.nearly() | other.nearly(),
-            _joined(np.minimum, self, other),
-            None if _opposite(self, other) else lambda: self.statement() | other.statement(),
+            _combine_levels(np.minimum, self, other),
+            None if _is_opposite(self, other) else lambda: self.statement() | other.statement(),
         )
 
 
-def _joined(
+def _combine_levels(
     extreme: Callable[[Levels, Levels], Levels], first: Condition, second: Condition
 ) -> Callable[[Result], Levels] | None:
     """The level of two conditions together, where both have one."""
@@ -165,7 +165,7 @@ def _joined(
     )
 
 
-def _opposite(first: Condition, second: Condition) -> bool:
+def _is_opposite(first: Condition, second: Condition) -> bool:
     """Whether two conditions state nothing of a large sample, or both sides of one bar, of which
     one always holds."""
     sides = (
@@ -175,7 +175,7 @@ def _opposite(first: Condition, second: Condition) -> bool:
     return not (first.states or second.states) or (bool(sides[0]) and sides[0] == sides[1])
 
 
-def _stated_by_both(first: Condition, second: Condition) -> Callable[[], Condition] | None:
+def _combine_statements(first: Condition, second: Condition) -> Callable[[], Condition] | None:
     """What two conditions state together: p-values and gates next to an estimate state nothing."""
     if first.states is None or second.states is None:
         return first.states or second.states
@@ -184,15 +184,15 @@ def _stated_by_both(first: Condition, second: Condition) -> Callable[[], Conditi
     return lambda: one() & other()
 
 
-def _both(left: str, right: str) -> str:
+def _join_words(left: str, right: str) -> str:
     """Two conditions in a sentence."""
     first, second = (
-        f"({part})" if ", or " in part else part for part in (left, _after(left, right))
+        f"({part})" if ", or " in part else part for part in (left, _drop_subject(left, right))
     )
     return f"{first} and {second}"
 
 
-def _after(first: str, second: str) -> str:
+def _drop_subject(first: str, second: str) -> str:
     """The second of two conditions, without the subject that it shares with the first."""
     about = OF_P.match(second)
     if about and about[1] in first:
@@ -253,7 +253,7 @@ class V:
         compare = OPERATORS[sign]
         left = self
         side = "<" if sign in "<≤" else ">"
-        words = bar.words if isinstance(bar, V) else declared(bar)
+        words = bar.words if isinstance(bar, V) else format_declared(bar)
 
         where = SIDES.get((self.part, sign))
 
@@ -333,7 +333,7 @@ def Each(table: str, condition: Condition) -> Condition:
     """
 
     def holds(result: Result) -> bool:
-        met = [condition.holds(row) for row in _rows(result, table)]
+        met = [condition.holds(row) for row in _split_rows(result, table)]
         return bool(met) and all(met)
 
     return Condition(
@@ -342,7 +342,8 @@ def Each(table: str, condition: Condition) -> Condition:
         bars=condition.bars,
         short=f"in each of the {table}, {condition.brief}",
         loosened=lambda: Each(table, condition.nearly()),
-        level=condition.level and (lambda r: _extreme(np.maximum, condition, _rows(r, table))),
+        level=condition.level
+        and (lambda r: _find_extreme(np.maximum, condition, _split_rows(r, table))),
         states=condition.states and (lambda: Each(table, condition.statement())),
     )
 
@@ -353,12 +354,12 @@ def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
     adjusted = f" (adjusted by {adjust.capitalize()} over all of them)" if adjust else ""
     return Condition(
         f"in at least one of the {table}, {condition.words}{adjusted}",
-        lambda result: any(condition.holds(row) for row in _rows(result, table, adjust)),
+        lambda result: any(condition.holds(row) for row in _split_rows(result, table, adjust)),
         bars=condition.bars,
         short=f"in at least one of the {table}, {condition.brief}{adjusted}",
         loosened=lambda: Some(table, condition.nearly(), adjust),
         level=condition.level
-        and (lambda r: _extreme(np.minimum, condition, _rows(r, table, adjust))),
+        and (lambda r: _find_extreme(np.minimum, condition, _split_rows(r, table, adjust))),
         states=condition.states and (lambda: Some(table, condition.statement(), adjust)),
     )
 
@@ -374,12 +375,12 @@ NEVER = Condition("never", lambda result: False, level=lambda result: 1.0)
 NO_LEVEL = "a condition without a level"
 
 
-def _extreme(extreme: np.ufunc, condition: Condition, rows: list[Result]) -> Levels:
+def _find_extreme(extreme: np.ufunc, condition: Condition, rows: list[Result]) -> Levels:
     """The largest or smallest level of a condition over rows; 1 where there are none."""
     return extreme.reduce([condition.attained(row) for row in rows], axis=0) if rows else 1.0
 
 
-def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
+def _split_rows(result: Result, table: str, adjust: str = "") -> list[Result]:
     """Rows of a table of a result as results of their own; of many studies at once a table is a
     list of rows."""
     if table not in result.rows:
@@ -388,15 +389,15 @@ def _rows(result: Result, table: str, adjust: str = "") -> list[Result]:
         )
     frame: Any = result.rows[table]
     if isinstance(frame, list):
-        return [Result(quantities=row) for row in (_adjusted(frame) if adjust else frame)]
+        return [Result(quantities=row) for row in (_apply_holm(frame) if adjust else frame)]
     if adjust and len(frame):
-        frame = frame.assign(p=holm(frame["p"].to_dict()))
-    return [_of_row(row) for row in frame.to_dict("records")]
+        frame = frame.assign(p=apply_holm(frame["p"].to_dict()))
+    return [_build_row_result(row) for row in frame.to_dict("records")]
 
 
-def _adjusted(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _apply_holm(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Rows of many studies at once, each with one p for all of its quantities, with these adjusted
-    as `holm` does."""
+    as `apply_holm` does."""
     p = np.stack([next(iter(row.values())).p for row in rows])
     order = p.argsort(axis=0)
     factors = np.arange(len(p), 0, -1)[:, None]
@@ -411,7 +412,7 @@ def _adjusted(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _of_row(row: Mapping[Any, object]) -> Result:
+def _build_row_result(row: Mapping[Any, object]) -> Result:
     """A row of a table as a result of its own."""
     named = {
         str(name): float(value) for name, value in row.items() if isinstance(value, int | float)

@@ -14,12 +14,12 @@ from typing import Any, TypeVar, cast
 
 import pandas as pd
 
-from thermostats.claims.study import named, studies
-from thermostats.formatting import listed, plural
+from thermostats.claims.study import load_named, load_studies
+from thermostats.formatting import format_count, join_words
 from thermostats.tables import export
 from thermostats.tables.choices import MEASURED, MEASUREMENTS, POOLED, PUBLISHED, SETS
-from thermostats.tables.folders import shipped
-from thermostats.tables.model_rows import own_models
+from thermostats.tables.folders import find_shipped
+from thermostats.tables.model_rows import read_own_models
 from thermostats.tables.reading import Selection
 from thermostats.tables.schemas import EXTERNAL, INTERVENED, NURSERY
 
@@ -184,7 +184,7 @@ class Evidence(Selection):
         selection = json.dumps(parts, sort_keys=True)
         rows = self._rows_of(parts)
         if selection not in self._digests and not self.left_out:
-            self._digests[selection] = digest_of(rows)
+            self._digests[selection] = hash_rows(rows)
         self.record({selection: self._digest(selection)})
         return rows
 
@@ -192,7 +192,7 @@ class Evidence(Selection):
         """SHA-256 of the rows of a selection of the whole set, as they are now."""
         if selection not in self._digests:
             parts = json.loads(selection)
-            self._digests[selection] = digest_of(
+            self._digests[selection] = hash_rows(
                 self.fork().named("".join(parts[2:]))._rows_of(parts)
             )
         return self._digests[selection]
@@ -206,7 +206,7 @@ class Evidence(Selection):
         return self._files[name]
 
     def _read(self, name: str) -> pd.DataFrame:
-        beside = _beside_the_schema(name)
+        beside = _read_extra_table(name)
         return super()._read(name) if beside is None else beside
 
 
@@ -223,18 +223,18 @@ class Planned(Evidence):
         return self._rows_of(parts)
 
 
-def digest_of(rows: pd.DataFrame) -> str:
+def hash_rows(rows: pd.DataFrame) -> str:
     """SHA-256 of rows with their columns."""
     return hashlib.sha256(rows.to_csv(index=False, lineterminator="\n").encode()).hexdigest()
 
 
-def _own_models(folder: Path) -> pd.DataFrame:
-    rows = own_models(folder)
-    return rows.iloc[:0] if folder.resolve() == shipped("data").resolve() else rows
+def _load_own_models(folder: Path) -> pd.DataFrame:
+    rows = read_own_models(folder)
+    return rows.iloc[:0] if folder.resolve() == find_shipped("data").resolve() else rows
 
 
-def _external_sources(folder: Path) -> pd.DataFrame:
-    stated = [asdict(source) for source in export.sources(folder)]
+def _load_external_sources(folder: Path) -> pd.DataFrame:
+    stated = [asdict(source) for source in export.list_sources(folder)]
     return pd.DataFrame(stated, columns=[each.name for each in fields(export.Source)])
 
 
@@ -246,8 +246,8 @@ OWN_MODELS = "own models"
 EXTERNAL_SOURCES = "external sources"
 FOLDER = "folder"
 BESIDE: Mapping[str, Callable[[Path], pd.DataFrame]] = {
-    OWN_MODELS: _own_models,
-    EXTERNAL_SOURCES: _external_sources,
+    OWN_MODELS: _load_own_models,
+    EXTERNAL_SOURCES: _load_external_sources,
     FOLDER: _folder,
 }
 """What findings and pages read of a folder besides the rows of its tables, and how it is read."""
@@ -255,13 +255,15 @@ NAMES_FOLDER = json.dumps([FOLDER, {}])
 """The selection of what has a sentence that names the folder."""
 
 
-def _beside_the_schema(name: str) -> pd.DataFrame | None:
+def _read_extra_table(name: str) -> pd.DataFrame | None:
     """A table of a study, or times; None for any other name."""
-    for study in studies().values():
+    for study in load_studies().values():
         if name in study.tables:
-            table: pd.DataFrame = named(study.read_table)(study.tables[name])
+            table: pd.DataFrame = load_named(study.read_table)(study.tables[name])
             return table
-    return pd.read_csv(shipped("data") / "timings" / f"{name}.csv") if name in TIMINGS else None
+    return (
+        pd.read_csv(find_shipped("data") / "timings" / f"{name}.csv") if name in TIMINGS else None
+    )
 
 
 READS = {
@@ -277,7 +279,7 @@ STUDY = "the study's files"
 """The source `published` in words."""
 
 
-def coincidence(evidence: Evidence, models: Collection[str]) -> str:
+def describe_coincidence(evidence: Evidence, models: Collection[str]) -> str:
     """A sentence that names labs which one source alone measured; empty in a set of one source, and
     where none is.
 
@@ -286,7 +288,7 @@ def coincidence(evidence: Evidence, models: Collection[str]) -> str:
     """
     if len(evidence.sources(models)) < 2:
         return ""
-    by_lab = sources_by_lab(evidence, models)
+    by_lab = list_lab_sources(evidence, models)
     alone = {str(lab): next(iter(sources)) for lab, sources in by_lab.items() if len(sources) == 1}
     every = set().union(*by_lab)
     if not alone or len(every) < 2:
@@ -294,7 +296,7 @@ def coincidence(evidence: Evidence, models: Collection[str]) -> str:
     new = {lab for lab, sources in by_lab.items() if PUBLISHED not in sources}
     if PUBLISHED in every and new and new <= set(alone) and len({alone[lab] for lab in new}) == 1:
         sentence = (
-            f"In this set every new lab comes from one source: {listed(sorted(new))} from "
+            f"In this set every new lab comes from one source: {join_words(sorted(new))} from "
             f"{alone[min(new)]}."
         )
     else:
@@ -303,28 +305,28 @@ def coincidence(evidence: Evidence, models: Collection[str]) -> str:
             for source in sorted(alone.values())
         }
         parts = [
-            f"{listed(labs)} by {STUDY if source == PUBLISHED else source}"
+            f"{join_words(labs)} by {STUDY if source == PUBLISHED else source}"
             for source, labs in by_source.items()
         ]
-        counted = f"{len(alone)} of {plural(len(by_lab), 'lab')}"
+        counted = f"{len(alone)} of {format_count(len(by_lab), 'lab')}"
         sentence = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
     return f"{sentence} What sets such a lab apart may be due to its source."
 
 
-def sources_by_lab(evidence: Evidence, models: Collection[str]) -> pd.Series:
+def list_lab_sources(evidence: Evidence, models: Collection[str]) -> pd.Series:
     """Who measured each lab's models, as sets of sources by lab: those with rows of gains or of
     weights."""
-    runs = measuring_runs(evidence)
+    runs = find_measuring_runs(evidence)
     runs = runs[runs["model_id"].isin(list(models))]
     return evidence.origin(runs["source"]).groupby(runs["heritage"]).agg(set)
 
 
-def measuring_runs(evidence: Evidence) -> pd.DataFrame:
+def find_measuring_runs(evidence: Evidence) -> pd.DataFrame:
     """Runs of a set with gains at the last token, norms of weights or summaries."""
-    return evidence.computed(("measuring runs",), partial(_measuring_runs, evidence))
+    return evidence.computed(("measuring runs",), partial(_load_measuring_runs, evidence))
 
 
-def _measuring_runs(evidence: Evidence) -> pd.DataFrame:
+def _load_measuring_runs(evidence: Evidence) -> pd.DataFrame:
     rows = [
         evidence.table("layers", position=LAST),
         evidence.table("weights"),
@@ -334,7 +336,7 @@ def _measuring_runs(evidence: Evidence) -> pd.DataFrame:
     return runs[runs["run_id"].isin(set().union(*(set(frame["run_id"]) for frame in rows)))]
 
 
-def lacking(evidence: Evidence, columns: Sequence[str]) -> list[str]:
+def find_lacking(evidence: Evidence, columns: Sequence[str]) -> list[str]:
     """Columns, as `table.column`, of which a set has no value; of gains those at the last token
     count.
 

@@ -31,19 +31,19 @@ from thermostats.claims.result import (
 from thermostats.claims.rule import Posterior, Rule
 from thermostats.errors import DataError
 from thermostats.formatting import (
-    chance_of,
-    comparison,
+    compare_figures,
     estimate_text,
-    number,
-    plural,
-    probability_text,
+    format_count,
+    format_number,
+    format_probability,
+    format_statement_chance,
 )
 from thermostats.modelling.checks import Gate
-from thermostats.modelling.display import updates
-from thermostats.modelling.draws import KIND, mcse, versions
+from thermostats.modelling.display import summarise_updates
+from thermostats.modelling.draws import KIND, estimate_mcse, list_versions
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.specification import SpecificationCurve
-from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
+from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
 from thermostats.settings import THOROUGH_VARIABLE
 
 
@@ -182,7 +182,8 @@ class Criterion:
     below: float | None = None
     """Number below which it does."""
     statement: str = ""
-    """What several findings ask, by one name; their decisive verdicts must agree (`must_agree`)."""
+    """What several findings ask, by one name; their decisive verdicts must agree
+    (`check_agreement`)."""
     could: str = ""
     """What the rule could have shown in simulated worlds, in a sentence or two."""
     settles: str = ""
@@ -379,7 +380,7 @@ class Finding(ByColumn):
         return self.verdict != UNMEASURED or self.sample.n_models > 0 or bool(self.notes)
 
 
-def from_columns(values: Mapping[str, Any]) -> Finding:
+def read_finding(values: Mapping[str, Any]) -> Finding:
     """A finding from what the table has of it, without its tables and figures.
 
     Raises KeyError for a column that findings do not have.
@@ -406,17 +407,17 @@ def from_columns(values: Mapping[str, Any]) -> Finding:
     )
 
 
-def text_of(finding: Finding) -> str:
+def format_finding(finding: Finding) -> str:
     """A finding as a person would read it on a terminal."""
     head = finding.headline
     sample = finding.sample
     posterior = finding.posterior
     plain = f"{finding.plain} {finding.criterion.settles}".strip()
-    lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrapped(plain)]
+    lines = [f"{finding.verdict.upper()}  {finding.estimand}", wrap_text(plain)]
     lines += [f"  stands       {finding.stands}"] * (finding.stands != finding.verdict)
     lines += [f"  worst world  p {finding.strength.p}"] * bool(finding.strength.p)
     lines += [f"  estimate     {estimate_text(head)}"] * (head.value is not None)
-    lines += [f"  probability  {probability_text(head)}"] * (head.p is not None)
+    lines += [f"  probability  {format_probability(head)}"] * (head.p is not None)
     if isinstance(posterior, Undrawn):
         lines.append(
             f"  posterior    {posterior.statement} is not drawn: thermostats report "
@@ -424,26 +425,29 @@ def text_of(finding: Finding) -> str:
         )
     elif posterior is not None:
         conclusion = posterior.conclusion
-        lines.append(f"  posterior    {chance_of(conclusion.statement, conclusion.probability)}")
-        lines += [wrapped(f"Check: {reason}") for reason in posterior.gate.reasons]
+        lines.append(
+            f"  posterior    "
+            f"{format_statement_chance(conclusion.statement, conclusion.probability)}"
+        )
+        lines += [wrap_text(f"Check: {reason}") for reason in posterior.gate.reasons]
     lines.append(
-        f"  rests on     {plural(sample.n_models, 'model')} of "
-        f"{plural(sample.n_groups, sample.group)}"
+        f"  rests on     {format_count(sample.n_models, 'model')} of "
+        f"{format_count(sample.n_groups, sample.group)}"
     )
     if finding.curve is not None:
         lines.append(f"  curve        {finding.curve.summary}")
-    for row in comparison(finding.audit.published, finding.audit.reproduced):
+    for row in compare_figures(finding.audit.published, finding.audit.reproduced):
         lines.append(
             f"  {row.name}: published {row.published}, reproduced "
             f"{row.reproduced or 'not recomputed'} {row.word}"
         )
-    lines += [wrapped(f"Note: {note}") for note in (sample.coincidence, *finding.notes) if note]
+    lines += [wrap_text(f"Note: {note}") for note in (sample.coincidence, *finding.notes) if note]
     if finding.table is not None:
-        lines.append(finding.table.to_string(index=False, float_format=number))
+        lines.append(finding.table.to_string(index=False, float_format=format_number))
     return "\n".join(lines)
 
 
-def wrapped(text: str) -> str:
+def wrap_text(text: str) -> str:
     """A paragraph for a terminal."""
     return textwrap.fill(text, width=100, initial_indent="  ", subsequent_indent="  ")
 
@@ -452,7 +456,7 @@ MOST_UPDATED = 12
 """Quantities that the figure of priors and posteriors can hold."""
 
 
-def posterior_of(
+def record_posterior(
     result: Result, rule_asked: Posterior, model: str, test: Rule | None = None
 ) -> FittedModel:
     """The page's record of a result's fit, its checks run; with refits of the exact engine, of
@@ -474,24 +478,25 @@ def posterior_of(
     if not isinstance(tables, Mapping):
         tables = {name.replace("_", " "): fit.table(name) for name in tables}
     caption = (
-        f"{model} {chance_of(statement, probability)}; intervals are equal-tailed, {fit.level:.0%}."
+        f"{model} {format_statement_chance(statement, probability)}; intervals are equal-tailed, "
+        f"{fit.level:.0%}."
     )
     replicated = next(check for check in gate.checks if check.name == "posterior predictive")
     conclusion = Conclusion(
-        rule=_sentence(rule_asked),
+        rule=_describe_rule(rule_asked),
         statement=statement,
         probability=probability,
-        error=_error(fit, probability, rule_asked.truth(result)),
+        error=_estimate_error(fit, probability, rule_asked.truth(result)),
         verdict=rule_asked.verdict(result),
         classical=test.verdict(result) if test else "",
-        classical_rule=_sentence(test) if test else "",
+        classical_rule=_describe_rule(test) if test else "",
     )
     computation = Computation(
-        words=_drawn_by(fit),
+        words=_describe_drawing(fit),
         diagnostics=fit.draws.diagnostics,
         seed=fit.seed,
-        versions=versions(),
-        drawn="" if fit.draws.exact else _drawn_with(),
+        versions=list_versions(),
+        drawn="" if fit.draws.exact else _describe_versions(),
         warnings=fit.warnings,
     )
     return FittedModel(
@@ -502,15 +507,15 @@ def posterior_of(
         conclusion=conclusion,
         gate=gate,
         computation=computation,
-        summary=_summary(fit),
+        summary=_summarise_fit(fit),
         sensitivity=next(check.table for check in gate.checks if check.name == "prior sensitivity"),
         tables=dict(tables),
         panels=(
             Panel(name="posterior", draw=lambda axes: fit.plot(axes=axes), caption=caption),
-            _before_and_after(fit),
+            _build_update_panel(fit),
             Panel(
                 name="posterior-predictive",
-                draw=partial(posterior_predictive_panels, replicated.table),
+                draw=partial(draw_predictive_panels, replicated.table),
                 caption=f"Test quantities of posterior predictive replications, and as observed: "
                 f"{replicated.reason}.",
             ),
@@ -519,7 +524,7 @@ def posterior_of(
     )
 
 
-def _summary(fit: Fit) -> pd.DataFrame:
+def _summarise_fit(fit: Fit) -> pd.DataFrame:
     """A row a quantity, with kind and level of the interval, convergence, and the Monte-Carlo error
     of the mean."""
     convergence = fit.convergence()
@@ -528,8 +533,8 @@ def _summary(fit: Fit) -> pd.DataFrame:
     return table.assign(mcse=table["sd"] / np.sqrt(size)).dropna(axis=1, how="all").reset_index()
 
 
-def _before_and_after(fit: Fit) -> Panel:
-    table = updates(fit)
+def _build_update_panel(fit: Fit) -> Panel:
+    table = summarise_updates(fit)
     table = table[table["quantity"].isin(table["quantity"].unique()[:MOST_UPDATED])]
     wide = table.assign(width=table["upper"] - table["lower"]).pivot(
         index="quantity", columns="stage", values="width"
@@ -538,11 +543,11 @@ def _before_and_after(fit: Fit) -> Panel:
     learned = f"{narrowed.index[0]} narrowed most, to {narrowed.iloc[0]:.0%} of its prior interval"
     caption = f"Quantities before and after the data: {learned}."
     return Panel(
-        name="prior-to-posterior", draw=partial(prior_to_posterior, table), caption=caption
+        name="prior-to-posterior", draw=partial(draw_prior_to_posterior, table), caption=caption
     )
 
 
-def _drawn_by(fit: Fit) -> str:
+def _describe_drawing(fit: Fit) -> str:
     """How a posterior was drawn, in one sentence."""
     draws, used = fit.draws, fit.draws.settings
     if draws.exact:
@@ -562,21 +567,23 @@ def _drawn_by(fit: Fit) -> str:
     )
 
 
-def _drawn_with() -> str:
+def _describe_versions() -> str:
     """Versions of what draws, and the day."""
-    there = {"thermostats": thermostats.__version__, **versions()}
+    there = {"thermostats": thermostats.__version__, **list_versions()}
     return (
         f"{', '.join(f'{name} {number}' for name, number in there.items())}; "
         f"{datetime.now(UTC):%Y-%m-%d}"
     )
 
 
-def undrawn(result: Result, rule_asked: Posterior, model: str) -> Undrawn:
+def record_undrawn(result: Result, rule_asked: Posterior, model: str) -> Undrawn:
     """The record of a result's fit that is left for later."""
-    return Undrawn(model=model, rule=_sentence(rule_asked), statement=f"P({rule_asked.statement})")
+    return Undrawn(
+        model=model, rule=_describe_rule(rule_asked), statement=f"P({rule_asked.statement})"
+    )
 
 
-def convergence(fit: Fit) -> Convergence:
+def summarise_convergence(fit: Fit) -> Convergence:
     """Largest R-hat and divergences of what was sampled, and the smallest effective number of
     draws."""
     worst = fit.draws.diagnostics.set_index("diagnostic")["worst"]
@@ -585,21 +592,21 @@ def convergence(fit: Fit) -> Convergence:
     return Convergence(worst.get("R-hat"), fit.draws.effective, counted)
 
 
-def _sentence(rule_asked: Rule) -> str:
+def _describe_rule(rule_asked: Rule) -> str:
     words = rule_asked.words()
     return f"{words[0].upper()}{words[1:]}, else inconclusive."
 
 
-def _error(fit: Fit, probability: float, truth: Truth | None) -> float:
+def _estimate_error(fit: Fit, probability: float, truth: Truth | None) -> float:
     """Monte-Carlo error of a probability; where its draws are not known by the effective number of
     the fit."""
     if truth is None:
         return float(np.sqrt(probability * (1 - probability) / fit.draws.effective))
     values = truth.astype(np.float64)
-    return mcse(values) if np.ptp(values) > 0 else 0.0
+    return estimate_mcse(values) if np.ptp(values) > 0 else 0.0
 
 
-def must_agree(findings: Iterable[Finding]) -> None:
+def check_agreement(findings: Iterable[Finding]) -> None:
     """Raise DataError where one finding supports a declared statement and another is decided
     against it."""
     decided: dict[str, dict[str, str]] = {}

@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.calibration import FAIR, Calibration, nearest, on_these
-from thermostats.claims.evidence import READS, SETS, Evidence, coincidence, lacking
+from thermostats.claims.calibration import FAIR, Calibration, calibrate_rows, find_nearest
+from thermostats.claims.evidence import READS, SETS, Evidence, describe_coincidence, find_lacking
 from thermostats.claims.finding import (
     Convergence,
     Criterion,
@@ -26,9 +26,9 @@ from thermostats.claims.finding import (
     Sample,
     Strength,
     Undrawn,
-    convergence,
-    posterior_of,
-    undrawn,
+    record_posterior,
+    record_undrawn,
+    summarise_convergence,
 )
 from thermostats.claims.levels import (
     LARGER,
@@ -38,9 +38,14 @@ from thermostats.claims.levels import (
     WANTED,
     WITHOUT,
     Attained,
-    attained,
+    measure_attained,
 )
-from thermostats.claims.question import Question, curve_of, noise, own_models_missing
+from thermostats.claims.question import (
+    Question,
+    build_curve,
+    describe_missing_models,
+    describe_noise,
+)
 from thermostats.claims.result import (
     AGAINST,
     OPEN,
@@ -51,15 +56,20 @@ from thermostats.claims.result import (
     Result,
     TooFew,
     Verdict,
-    all_of,
+    combine_verdicts,
 )
 from thermostats.claims.rule import ALPHA, AtLeast, Decide, Given, Posterior, Rule
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, UsageError
-from thermostats.formatting import chance_of, declared, listed, plural
+from thermostats.formatting import (
+    format_count,
+    format_declared,
+    format_statement_chance,
+    join_words,
+)
 from thermostats.modelling.draws import PASSED
-from thermostats.next_steps import command
-from thermostats.settings import calibrating, drawing
+from thermostats.next_steps import write_command
+from thermostats.settings import is_calibrating, is_drawing
 from thermostats.tables.choices import POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY
 
@@ -88,7 +98,7 @@ class Weighed:
     calibration: Calibration = field(default_factory=lambda: Calibration(pd.DataFrame()))
 
 
-def answered(
+def answer_question(
     words: Template,
     question: Question,
     evidence: Evidence,
@@ -101,11 +111,11 @@ def answered(
     Raises DataError where rule, words and result do not fit one another.
     """
     if question.scope.needs is not None and question.scope.needs.verdict(result) == UNMEASURED:
-        return unmeasured(words, question, result)
-    if drawing() or isinstance(question.primary, Posterior):
+        return report_unmeasured(words, question, result)
+    if is_drawing() or isinstance(question.primary, Posterior):
         result = result.adding(inference=result.inference.drawn())
     weighed = weigh(question, evidence, result, rows)
-    fitted = _fitted(words, question, result)
+    fitted = _record_fit(words, question, result)
     if (
         isinstance(fitted, FittedModel)
         and isinstance(question.primary, Posterior)
@@ -114,16 +124,18 @@ def answered(
         fit = result.inference.fit
         reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
         weighed = replace(weighed, verdict=OPEN, reason=reason, strength=Strength())
-    finding = _finding(words, question, result, weighed, fitted)
+    finding = _build_finding(words, question, result, weighed, fitted)
     curve = None
     if question.curve is not None and question.trial is not None and question.primary is not None:
-        curve = curve_of(question.curve, question.primary, question.trial.test, evidence)
+        curve = build_curve(question.curve, question.primary, question.trial.test, evidence)
     there = rows is not None and "model_id" in rows
-    coincide = coincidence(evidence, set(rows["model_id"])) if there and rows is not None else ""
+    coincide = (
+        describe_coincidence(evidence, set(rows["model_id"])) if there and rows is not None else ""
+    )
     return replace(finding, sample=replace(finding.sample, coincidence=coincide), curve=curve)
 
 
-def again(
+def repeat_question(
     question: Question,
     evidence: Evidence,
     first: Finding | None = None,
@@ -134,7 +146,7 @@ def again(
 
     measures: what the claim reads of a model; with it, notes say which of the user's models are
     left out, and why. Rows that are too few, or that do not carry the test, need measurement;
-    `settles` says what it takes.
+    `describe_settling` says what it takes.
     Raises DataError for a question without a trial.
     """
     trial = question.on_trial()[1]
@@ -142,12 +154,12 @@ def again(
     if needs is None:
         raise DataError("a question without views has only one set of evidence", where=question.id)
     group = "recipe" if evidence.name == NURSERY else question.scope.group
-    finding = _same(question, evidence, first, group)
+    finding = _prepare_finding(question, evidence, first, group)
     used: set[str] = set()
     there = Result()
 
     def missing() -> tuple[str, ...]:
-        return tuple(own_models_missing(finding.claim, measures, used, evidence))
+        return tuple(describe_missing_models(finding.claim, measures, used, evidence))
 
     try:
         rows = trial.of(evidence, question.over)
@@ -156,32 +168,32 @@ def again(
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
-        calibration = nearest(question, needs.models)
-        without = lacking(evidence, needs.reads or [READS[kind] for kind in measures])
-        lacks = f"The set {evidence.name} has no values of {listed(without)}. " * bool(without)
+        calibration = find_nearest(question, needs.models)
+        without = find_lacking(evidence, needs.reads or [READS[kind] for kind in measures])
+        lacks = f"The set {evidence.name} has no values of {join_words(without)}. " * bool(without)
         takes = f"{lacks}It {needs.words()}."
         larger = calibration.takes(trial.larger, needs.models)
         takes += f" {larger}." * bool(larger and first is None)
         takes = f"{takes} {planned(question)}".strip()
-        return _with(replace(finding, notes=missing()), few.result, settles=takes)
+        return _update_finding(replace(finding, notes=missing()), few.result, settles=takes)
     except UsageError as error:
-        return _with(
+        return _update_finding(
             replace(finding, notes=missing()),
             there,
             settles=f"The test cannot be made: {error.what}.",
         )
     weighed = weigh(question, evidence, result, rows, needs)
-    sample = replace(finding.sample, coincidence=coincidence(evidence, used))
+    sample = replace(finding.sample, coincidence=describe_coincidence(evidence, used))
     made = replace(
         finding,
         verdict=weighed.verdict,
         reason=weighed.reason,
         strength=weighed.strength,
-        plain=f"{finding.plain[:-1]}{_named(rows)}.",
+        plain=f"{finding.plain[:-1]}{_list_names(rows)}.",
         sample=sample,
-        notes=(*missing(), *(noise(question, used, evidence) if needs.groups > 1 else ())),
+        notes=(*missing(), *(describe_noise(question, used, evidence) if needs.groups > 1 else ())),
     )
-    return _with(made, result, **_said(question, weighed))
+    return _update_finding(made, result, **_describe_weighed(question, weighed))
 
 
 def weigh(
@@ -201,39 +213,39 @@ def weigh(
         raise DataError(
             "a verdict over findings cannot have a result of its own", where=question.id
         )
-    calibration = calibration_of(question, rows)
-    levels = {side: attained(primary, question.trial, rows, result, side) for side in SIDES}
+    calibration = choose_calibration(question, rows)
+    levels = {side: measure_attained(primary, question.trial, rows, result, side) for side in SIDES}
     given = [side for side in SIDES if calibration.side(side).gives(levels[side].level)]
     if not given:
         return _open(question, result, levels, calibration)
-    side = min(given, key=lambda side: levels[side].level / _limit(calibration, side))
-    strength = _strength(question, calibration, side, levels[side], len(given) > 1)
-    near = WITHOUT * _limit(calibration, side)
+    side = min(given, key=lambda side: levels[side].level / _find_limit(calibration, side))
+    strength = _measure_strength(question, calibration, side, levels[side], len(given) > 1)
+    near = WITHOUT * _find_limit(calibration, side)
     undecided = replace(strength, unless="", tipping=(), leans=str(side))
     if levels[side].without > near:
         return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration)
-    if source := hangs_on_source(
+    if source := find_decisive_source(
         question, evidence, rows, side, least or question.scope.needs, near
     ):
         return Weighed(OPEN, Reason.ONE_SOURCE, replace(undecided, unit=source), calibration)
     return Weighed(side, Reason.NONE, strength, calibration)
 
 
-def calibration_of(question: Question, rows: pd.DataFrame | None) -> Calibration:
+def choose_calibration(question: Question, rows: pd.DataFrame | None) -> Calibration:
     """What is known of a question's rule on some rows; simulated on them where a report is asked
     to."""
     if rows is None:
-        return nearest(question, 0)
-    return on_these(question, rows) if calibrating() else nearest(question, len(rows))
+        return find_nearest(question, 0)
+    return calibrate_rows(question, rows) if is_calibrating() else find_nearest(question, len(rows))
 
 
-def _limit(calibration: Calibration, side: Verdict) -> float:
+def _find_limit(calibration: Calibration, side: Verdict) -> float:
     """min(5%, α*)."""
     limit = calibration.side(side).limit()
     return ALPHA if math.isnan(limit) else min(ALPHA, limit)
 
 
-def _strength(
+def _measure_strength(
     question: Question, calibration: Calibration, side: Verdict, at: Attained, both: bool
 ) -> Strength:
     of_side = calibration.side(side)
@@ -257,10 +269,10 @@ def _open(
     """An open verdict: why it is open, and the side to which it leans, which is nearly met."""
     primary = question.primary
     assert primary is not None  # noqa: S101
-    side = leaning(question, result, levels)
+    side = find_leaning(question, result, levels)
     shown = side or SUPPORTED
     strength = replace(
-        _strength(question, calibration, shown, levels[shown], False),
+        _measure_strength(question, calibration, shown, levels[shown], False),
         unless="",
         tipping=(),
         leans=str(side or ""),
@@ -275,7 +287,9 @@ def _open(
     )
 
 
-def leaning(question: Question, result: Result, levels: dict[Verdict, Attained]) -> Verdict | None:
+def find_leaning(
+    question: Question, result: Result, levels: dict[Verdict, Attained]
+) -> Verdict | None:
     """The side that is nearly met, of two the one with the smaller level; None where neither is."""
     assert question.primary is not None  # noqa: S101
     nearly = question.primary.nearly()
@@ -286,7 +300,7 @@ def leaning(question: Question, result: Result, levels: dict[Verdict, Attained])
     return min(near, key=lambda side: levels[side].level) if near else None
 
 
-def hangs_on_source(
+def find_decisive_source(
     question: Question,
     evidence: Evidence,
     rows: pd.DataFrame | None,
@@ -323,12 +337,12 @@ def hangs_on_source(
     return ""
 
 
-def unmeasured(words: Template, question: Question, result: Result) -> Finding:
+def report_unmeasured(words: Template, question: Question, result: Result) -> Finding:
     """The finding that needs measurement."""
-    return _finding(words, question, result, Weighed(UNMEASURED))
+    return _build_finding(words, question, result, Weighed(UNMEASURED))
 
 
-def together(
+def combine_parts(
     words: Template, question: Question, parts: Sequence[Finding], result: Result
 ) -> Finding:
     """The verdict over findings: one part against it decides, support needs every part.
@@ -336,8 +350,8 @@ def together(
     Parts were simulated alone, so one of k speaks against the whole where its level is at most
     α*/k.
     """
-    weighed = _together(parts)
-    finding = _finding(words, question, result, weighed)
+    weighed = _weigh_parts(parts)
+    finding = _build_finding(words, question, result, weighed)
     named = "; ".join(part.estimand for part in parts)
     rule = (
         f"supported if all of these are supported, not supported if any of them is not supported: "
@@ -346,9 +360,9 @@ def together(
     return replace(finding, criterion=replace(finding.criterion, words=rule, parts=question.parts))
 
 
-def _together(parts: Sequence[Finding]) -> Weighed:
-    counted = [_as_one_of(part, len(parts)) for part in parts]
-    verdict = all_of(counted)
+def _weigh_parts(parts: Sequence[Finding]) -> Weighed:
+    counted = [_weigh_part(part, len(parts)) for part in parts]
+    verdict = combine_verdicts(counted)
     few = Reason.TOO_LITTLE if UNMEASURED in {part.verdict for part in parts} else Reason.UNDECIDED
     never = (Reason(part.reason) for part in parts if part.reason == Reason.CODING)
     reason = Reason.NONE if verdict != OPEN else next(never, few)
@@ -359,10 +373,10 @@ def _together(parts: Sequence[Finding]) -> Weighed:
     return Weighed(verdict, reason, Strength(leans=leans, unless=unless, provisional=provisional))
 
 
-def over_parts(id_: str, estimand: str, parts: Sequence[Finding]) -> Finding:
+def decide_parts(id_: str, estimand: str, parts: Sequence[Finding]) -> Finding:
     """The verdict over findings alone, with no words; the counts are those of the first part."""
     first = parts[0].sample
-    weighed = _together(parts)
+    weighed = _weigh_parts(parts)
     sample = Sample("", "", first.n_models, first.n_groups, first.group)
     made = Finding(id_, estimand, weighed.verdict, "", weighed.reason, sample=sample)
     return replace(
@@ -370,7 +384,7 @@ def over_parts(id_: str, estimand: str, parts: Sequence[Finding]) -> Finding:
     )
 
 
-def two_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding | None]:
+def pick_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding | None]:
     """A claim's first question on the study's own files and on all evidence; None where it is not
     put to that set.
 
@@ -384,15 +398,15 @@ def two_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding |
     if ids := first.criterion.parts:
         pooled = {f.id: f for f in findings if f.sample.evidence == POOLED}
         parts = [pooled[id_] for id_ in ids if id_ in pooled]
-        return first, over_parts(first.id, first.estimand, parts) if len(parts) == len(
+        return first, decide_parts(first.id, first.estimand, parts) if len(parts) == len(
             ids
         ) else None
     return next((by_set[name] for name in OWN if name in by_set), None), by_set.get(POOLED)
 
 
-def by_rule(question: Question, evidence: Evidence) -> Finding | None:
+def decide_by_rule(question: Question, evidence: Evidence) -> Finding | None:
     """The finding of a question with a trial by its rule alone: verdict, estimate and counts, as
-    `answered` has them.
+    `answer_question` has them.
 
     None where the answer alone can count: every row is a group of its own, such as a recipe, or
     there are too few for what the question needs. Raises DataError for a question without a
@@ -405,7 +419,7 @@ def by_rule(question: Question, evidence: Evidence) -> Finding | None:
         rows = trial.of(evidence, question.over)
         result = trial.test(rows)
     except TooFew as few:
-        return _with(finding, few.result)
+        return _update_finding(finding, few.result)
     except UsageError:  # the answer says why, or what it needs
         return None
     needs = question.scope.needs
@@ -415,10 +429,10 @@ def by_rule(question: Question, evidence: Evidence) -> Finding | None:
     judged = replace(
         finding, verdict=weighed.verdict, reason=weighed.reason, strength=weighed.strength
     )
-    return _with(judged, result)
+    return _update_finding(judged, result)
 
 
-def _as_one_of(part: Finding, k: int) -> Verdict:
+def _weigh_part(part: Finding, k: int) -> Verdict:
     """The verdict of one of k parts; one against the statement counts where its level is at most
     α*/k."""
     verdict = Verdict(part.verdict)
@@ -429,13 +443,15 @@ def _as_one_of(part: Finding, k: int) -> Verdict:
     return verdict if strength.level <= limit / k else OPEN
 
 
-def headline(result: Result) -> Estimate:
+def pick_headline(result: Result) -> Estimate:
     """The number that heads a finding; an undefined p-value is none and has no kind."""
     head = result.headline
     return replace(head, p=None, p_kind="") if head.p is None or math.isnan(head.p) else head
 
 
-def _fitted(words: Template, question: Question, result: Result) -> FittedModel | Undrawn | None:
+def _record_fit(
+    words: Template, question: Question, result: Result
+) -> FittedModel | Undrawn | None:
     """The fit that a rule on a posterior asks, with its checks; undrawn where it is left for
     later."""
     primary = question.primary
@@ -446,25 +462,27 @@ def _fitted(words: Template, question: Question, result: Result) -> FittedModel 
         inference.fit is None and inference.later is None and asked is not primary
     ):
         return None
-    model = inference.model or words.line(question.name, "model", _values(question, result, OPEN))
+    model = inference.model or words.line(
+        question.name, "model", _collect_values(question, result, OPEN)
+    )
     if inference.later is not None:
-        return undrawn(result, asked, model)
-    return posterior_of(result, asked, model, other if asked is primary else primary)
+        return record_undrawn(result, asked, model)
+    return record_posterior(result, asked, model, other if asked is primary else primary)
 
 
-def _said(question: Question, weighed: Weighed) -> dict[str, Any]:
+def _describe_weighed(question: Question, weighed: Weighed) -> dict[str, Any]:
     """What a criterion says of a weighed result: what the rule could have shown, and what would
     settle it."""
     calibration = weighed.calibration
     return {
-        "could": could(calibration) if question.trial else "",
-        "settles": settles(question, weighed),
+        "could": describe_power(calibration) if question.trial else "",
+        "settles": describe_settling(question, weighed),
         "worlds": len(calibration.rows) if question.trial else None,
         "levels": calibration.rows if calibration.tried else None,
     }
 
 
-def could(calibration: Calibration) -> str:
+def describe_power(calibration: Calibration) -> str:
     """What the rule could have shown, in plain words."""
     if not calibration.tried:
         return (
@@ -472,7 +490,7 @@ def could(calibration: Calibration) -> str:
             "level of 5%."
         )
     design = (
-        f"a design of {plural(calibration.size, 'row')}, the nearest in size to the "
+        f"a design of {format_count(calibration.size, 'row')}, the nearest in size to the "
         f"{calibration.here:,} here"
     )
     sentences = [
@@ -487,7 +505,7 @@ def could(calibration: Calibration) -> str:
         below = (
             "up to a level of 5%"
             if limit > ALPHA
-            else f"below a level of {declared(float(f'{limit:.2g}'))}"
+            else f"below a level of {format_declared(float(f'{limit:.2g}'))}"
         )
         given = f"is given {below}" if limit else "is never given"
         sentences.append(f"“{side}” {given}: {of_side.error_rate}.")
@@ -501,10 +519,13 @@ def planned(question: Question) -> str:
     """Where it is said which models would settle a question; empty where none can."""
     if not question.growing_set or question.on_trial()[1].larger not in ("model", "pair"):
         return ""
-    return f"`{command('next', question.id.partition('.')[0])}` says which models would settle it."
+    return (
+        f"`{write_command('next', question.id.partition('.')[0])}` says which models would settle "
+        f"it."
+    )
 
 
-def settles(question: Question, weighed: Weighed) -> str:
+def describe_settling(question: Question, weighed: Weighed) -> str:
     """What would settle an open verdict, in plain words; empty where nothing was simulated."""
     if weighed.reason == Reason.CODING:
         return (
@@ -520,12 +541,12 @@ def settles(question: Question, weighed: Weighed) -> str:
     if weighed.verdict != OPEN or question.trial is None:
         return ""
     larger = question.trial.larger
-    by_power = _by_power(weighed, larger) if weighed.calibration.tried else ""
+    by_power = _describe_study_size(weighed, larger) if weighed.calibration.tried else ""
     before = "" if larger else AT_WILL
     return " ".join(filter(None, [before, by_power, planned(question)]))
 
 
-def _by_power(weighed: Weighed, larger: str) -> str:
+def _describe_study_size(weighed: Weighed, larger: str) -> str:
     """What a study of this size finds at α* of the side to which it leans, and what a larger one
     takes."""
     side = Verdict(weighed.strength.leans or SUPPORTED)
@@ -554,7 +575,7 @@ def _by_power(weighed: Weighed, larger: str) -> str:
     return " ".join(said)
 
 
-def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, Any]:
+def _collect_values(question: Question, result: Result, verdict: Verdict) -> dict[str, Any]:
     """What the words may name: `q`, the quantities by name, and the result's own."""
     return {
         "q": result.quantities,
@@ -568,7 +589,7 @@ def _values(question: Question, result: Result, verdict: Verdict) -> dict[str, A
     }
 
 
-def wanted(rule: Rule | None, name: str) -> tuple[float | None, float | None]:
+def find_wanted_bounds(rule: Rule | None, name: str) -> tuple[float | None, float | None]:
     """The numbers above and below which a quantity supports the statement; None where the rule
     names no such number."""
     decide = rule.rule if isinstance(rule, Given) else rule
@@ -583,7 +604,7 @@ def wanted(rule: Rule | None, name: str) -> tuple[float | None, float | None]:
     return (low, high) if low is None or high is None or low < high else (None, None)
 
 
-def _finding(
+def _build_finding(
     words: Template,
     question: Question,
     result: Result,
@@ -591,10 +612,14 @@ def _finding(
     fitted: FittedModel | Undrawn | None = None,
 ) -> Finding:
     verdict = weighed.verdict
-    values = _values(question, result, verdict)
-    above, below = wanted(question.primary, result.estimate or next(iter(result.quantities), ""))
+    values = _collect_values(question, result, verdict)
+    above, below = find_wanted_bounds(
+        question.primary, result.estimate or next(iter(result.quantities), "")
+    )
     certain = not (question.trial or result.headline.interval or result.headline.p is not None)
-    said = _said(question, weighed) if verdict != UNMEASURED and not question.parts else {}
+    said = (
+        _describe_weighed(question, weighed) if verdict != UNMEASURED and not question.parts else {}
+    )
     exact = {"could": EXACT} if said and certain else {}
     written = words.line(question.name, "could", values)
     criterion = Criterion(
@@ -611,17 +636,19 @@ def _finding(
         estimand=words.line(question.name, "estimand", values),
         verdict=verdict,
         plain=" ".join(
-            filter(None, [words.line(question.name, "plain", values), _sentence(fitted, verdict)])
+            filter(
+                None, [words.line(question.name, "plain", values), _describe_fit(fitted, verdict)]
+            )
         ),
         reason=weighed.reason,
-        headline=headline(result),
+        headline=pick_headline(result),
         criterion=criterion,
         strength=weighed.strength,
         sample=Sample(
             question.scope.evidence, "", result.n_models, result.n_groups, question.scope.group
         ),
         audit=result.audit,
-        convergence=convergence(result.inference.fit)
+        convergence=summarise_convergence(result.inference.fit)
         if fitted and result.inference.fit
         else Convergence(),
         notes=words.notes(question.name, values),
@@ -631,7 +658,9 @@ def _finding(
     )
 
 
-def _same(question: Question, evidence: Evidence, first: Finding | None, group: str) -> Finding:
+def _prepare_finding(
+    question: Question, evidence: Evidence, first: Finding | None, group: str
+) -> Finding:
     """The finding of a question on another set, before its rows are read."""
     first = first or Finding(
         question.id, question.name, UNMEASURED, "", sample=Sample(question.scope.evidence)
@@ -647,29 +676,29 @@ def _same(question: Question, evidence: Evidence, first: Finding | None, group: 
     )
 
 
-def _with(finding: Finding, result: Result, **criterion: Any) -> Finding:
+def _update_finding(finding: Finding, result: Result, **criterion: Any) -> Finding:
     """A finding with the headline and the counts of a result, and with more of its criterion."""
     return replace(
         finding,
-        headline=headline(result),
+        headline=pick_headline(result),
         criterion=replace(finding.criterion, **criterion),
         sample=replace(finding.sample, n_models=result.n_models, n_groups=result.n_groups),
     )
 
 
-def _named(rows: pd.DataFrame) -> str:
+def _list_names(rows: pd.DataFrame) -> str:
     """The models, where they are few."""
     names = sorted(set(rows["model_id"]))
-    return f": {listed(names)}" if len(names) <= NAMED else ""
+    return f": {join_words(names)}" if len(names) <= NAMED else ""
 
 
-def _sentence(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
+def _describe_fit(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str:
     """What the fitted model says, and whether the test agrees; its verdict may not be the one that
     stands."""
     if not isinstance(fitted, FittedModel):
         return ""
     by = fitted.conclusion
-    text = f"The fitted model gives {chance_of(by.statement, by.probability)}"
+    text = f"The fitted model gives {format_statement_chance(by.statement, by.probability)}"
     if not fitted.gate.passes:
         return f"{text}, which does not count because one of its checks failed."
     if not by.classical:

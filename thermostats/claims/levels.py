@@ -5,9 +5,9 @@ The attained level a of a side is the smallest nominal level at which the rule g
 verdict, a is a quarter of the largest level without a unit, where that is more. α* of a side is the
 largest x with P(a ≤ x) ≤ 5% in every world in which that side is false.
 
-`calibrated` makes the rows of `data/worlds.csv` for one rule and design. Whether a side is false in
-a world is computed from the rule's own numbers in large samples of it (`truths`); the size at which
-that changes is found by bisection.
+`calibrate_rule` makes the rows of `data/worlds.csv` for one rule and design. Whether a side is
+false in a world is computed from the rule's own numbers in large samples of it (`count_truths`);
+the size at which that changes is found by bisection.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.noise import ERRORS, Random
-from thermostats.claims.question import Question, Trial, plain
+from thermostats.claims.question import Question, Trial, convert_numpy
 from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdict
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
-from thermostats.claims.worlds import CLAIMED, NULL, Array, Point, World, Worlds, half
+from thermostats.claims.worlds import CLAIMED, NULL, Array, Point, World, Worlds, take_half
 from thermostats.errors import DataError, UsageError
 
 SIDES = (SUPPORTED, AGAINST)
@@ -102,7 +102,7 @@ class Attained:
     """The unit without which it is so large."""
 
 
-def attained(
+def measure_attained(
     rule: Rule, trial: Trial | None, rows: pd.DataFrame | None, result: Result, side: Verdict
 ) -> Attained:
     """The level of a side in a result, and without each unit of its rows; a unit that no test can
@@ -136,7 +136,7 @@ def attained(
     return Attained(level, largest, worst)
 
 
-def levels(
+def simulate_levels(
     question: Question,
     rows: pd.DataFrame,
     world: World,
@@ -151,46 +151,48 @@ def levels(
     further one is made.
     """
     rule, trial = question.on_trial()
-    outcomes = world.draw(rows, random_of(question, rows, n, seed))
+    outcomes = world.draw(rows, build_random(question, rows, n, seed))
     if trial.many_studies is not None:
-        return _at_once(rule, trial, rows, outcomes)
+        return _measure_many(rule, trial, rows, outcomes)
     made: list[list[float]] = []
     started = time.process_time()
-    for study in _studies(rows, outcomes):
+    for study in _generate_studies(rows, outcomes):
         if len(made) % EVERY == EVERY - 1 and time.process_time() - started > seconds:
             break
-        made.append(_of_study(rule, trial, study))
+        made.append(_measure_study(rule, trial, study))
     return np.array(made)
 
 
-def random_of(question: Question, rows: pd.DataFrame, n: int, seed: str) -> Random:
+def build_random(question: Question, rows: pd.DataFrame, n: int, seed: str) -> Random:
     """Random numbers of n studies of a rule and design."""
     return Random(
         np.random.default_rng(zlib.crc32(f"{question.key} {len(rows)} {seed}".encode())), n
     )
 
 
-def _studies(rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Iterator[pd.DataFrame]:
+def _generate_studies(rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Iterator[pd.DataFrame]:
     for study in zip(*outcomes.values(), strict=True):
         yield rows.assign(**dict(zip(outcomes, study, strict=True)))
 
 
-def _of_study(rule: Rule, trial: Trial, rows: pd.DataFrame) -> list[float]:
+def _measure_study(rule: Rule, trial: Trial, rows: pd.DataFrame) -> list[float]:
     try:
         result = trial.test(rows)
     except (UsageError, TooFew):
         return [1.0] * len(SIDES)
-    sides = [attained(rule, trial, rows, result, side) for side in SIDES]
+    sides = [measure_attained(rule, trial, rows, result, side) for side in SIDES]
     return [max(side.level, side.without / WITHOUT) for side in sides]
 
 
-def levels_of_rows(question: Question, rows: pd.DataFrame) -> dict[Verdict, float]:
+def measure_levels(question: Question, rows: pd.DataFrame) -> dict[Verdict, float]:
     """Attained levels of both sides on rows as they were measured, units left out."""
-    return dict(zip(SIDES, _of_study(*question.on_trial(), plain(rows)), strict=True))
+    return dict(zip(SIDES, _measure_study(*question.on_trial(), convert_numpy(rows)), strict=True))
 
 
-def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
-    made = _of_all(rule, trial, rows, outcomes)
+def _measure_many(
+    rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]
+) -> Array:
+    made = _measure_all(rule, trial, rows, outcomes)
     units = rows[trial.unit].unique() if trial.unit else ()
     low = np.flatnonzero((made <= ALPHA).any(axis=1))
     if not 1 < len(units) <= MANY or not low.size:
@@ -199,22 +201,24 @@ def _at_once(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str
         kept = (rows[trial.unit] != unit).to_numpy()
         rest = {name: values[low][:, kept] for name, values in outcomes.items()}
         try:
-            without = _of_all(rule, trial, rows[kept].reset_index(drop=True), rest)
+            without = _measure_all(rule, trial, rows[kept].reset_index(drop=True), rest)
         except (UsageError, TooFew):
             continue
         made[low] = np.maximum(made[low], without / WITHOUT)
     return made
 
 
-def _of_all(rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Array:
+def _measure_all(
+    rule: Rule, trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]
+) -> Array:
     n = len(next(iter(outcomes.values())))
-    result = _together(trial, rows, outcomes)
+    result = _combine_results(trial, rows, outcomes)
     return np.stack(
         [np.broadcast_to(rule.level(result, side), n) for side in SIDES], axis=1
     ).astype(np.float64)
 
 
-def _together(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Result:
+def _combine_results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Result:
     """The rule's numbers of all studies as one result, whose parts are arrays; tables are lists of
     rows."""
     assert trial.many_studies is not None  # noqa: S101
@@ -225,7 +229,7 @@ def _together(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -
     )
 
 
-def bound(levels: Array, share: float) -> float:
+def find_bound(levels: Array, share: float) -> float:
     """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too
     frequent.
 
@@ -238,7 +242,7 @@ def bound(levels: Array, share: float) -> float:
     return float(f"{math.floor(x * (1 - 1e-9) / unit) * unit:.{DIGITS}g}")
 
 
-def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict, int]:
+def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict, int]:
     """In how many of `SAMPLES` large samples of a world each side's statement holds; from `MOSTLY`
     on it is true.
 
@@ -246,17 +250,17 @@ def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict
     carries the test.
     """
     rule, trial = question.on_trial()
-    statements = {side: _side(rule, side).statement() for side in SIDES}
+    statements = {side: _choose_side(rule, side).statement() for side in SIDES}
     known = {
         side: SAMPLES * statement.holds(world.large)
         for side, statement in statements.items()
-        if world.large is not None and _side(rule, side).states is not None
+        if world.large is not None and _choose_side(rule, side).states is not None
     }
     if len(known) == len(SIDES):
         return known
-    many = multiplied(trial, rows, max(4, math.ceil(LARGE / len(rows))))
-    outcomes = world.draw(many, random_of(question, rows, SAMPLES, "large"))
-    results = _results(trial, many, outcomes)
+    many = repeat_rows(trial, rows, max(4, math.ceil(LARGE / len(rows))))
+    outcomes = world.draw(many, build_random(question, rows, SAMPLES, "large"))
+    results = _collect_results(trial, many, outcomes)
     if not results:
         raise DataError(
             "the truth of a world cannot be computed",
@@ -273,40 +277,45 @@ def truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict
     } | known
 
 
-def _results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> list[Result]:
+def _collect_results(
+    trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]
+) -> list[Result]:
     """The rule's numbers of some studies; of those that do not carry the test none."""
     if trial.many_studies is not None:
-        return [_together(trial, rows, outcomes)]
+        return [_combine_results(trial, rows, outcomes)]
     made = []
-    for study in _studies(rows, outcomes):
+    for study in _generate_studies(rows, outcomes):
         with suppress(UsageError, TooFew):
             made.append(trial.test(study))
     return made
 
 
-def false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, list[str]]:
+def find_false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, list[str]]:
     """Sizes of a family, by name, at which each side's statement is false, with the boundary where
     it becomes true.
 
     Raises DataError for a side that is false nowhere.
     """
     rule = question.on_trial()[0]
-    worlds = worlds_of(question)
-    at = {name: truths(question, rows, worlds.at(name)) for name in (NULL, CLAIMED, *worlds.others)}
+    worlds = require_worlds(question)
+    at = {
+        name: count_truths(question, rows, worlds.at(name))
+        for name in (NULL, CLAIMED, *worlds.others)
+    }
     sizes: dict[Verdict, list[str]] = {}
     for side in SIDES:
-        condition = _side(rule, side)
+        condition = _choose_side(rule, side)
         true = {name: held[side] >= MOSTLY for name, held in at.items()}
         sizes[side] = [name for name, is_true in true.items() if not is_true]
         if worlds.graded and condition.states is not None and true[NULL] != true[CLAIMED]:
-            part = _boundary(question, rows, side, true[NULL])
+            part = _find_boundary(question, rows, side, true[NULL])
             sizes[side] += [f"{part:g}"] if 0 < part < 1 else []
         if not sizes[side] and condition is not NEVER:
-            raise no_false_world(question, side)
+            raise refuse_true_worlds(question, side)
     return sizes
 
 
-def no_false_world(question: Question, side: Verdict) -> DataError:
+def refuse_true_worlds(question: Question, side: Verdict) -> DataError:
     """What is wrong with worlds in all of which a side is true."""
     return DataError(
         "a box that leaves no false world",
@@ -316,20 +325,20 @@ def no_false_world(question: Question, side: Verdict) -> DataError:
     )
 
 
-def _boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool) -> float:
+def _find_boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool) -> float:
     """The part of the way from the null to what is claimed at which half of the large samples make
     a side true."""
     low = 0.0
     high = 1.0
-    worlds = worlds_of(question)
+    worlds = require_worlds(question)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        true = truths(question, rows, worlds.at(f"{middle:g}"))[side] > SAMPLES / 2
+        true = count_truths(question, rows, worlds.at(f"{middle:g}"))[side] > SAMPLES / 2
         low, high = (middle, high) if true == at_null else (low, middle)
     return high if at_null else low
 
 
-def _side(rule: Rule, side: Verdict) -> Condition:
+def _choose_side(rule: Rule, side: Verdict) -> Condition:
     if not isinstance(rule, Decide | Given):
         raise DataError(
             "a rule on a posterior is not tried in worlds",
@@ -339,7 +348,7 @@ def _side(rule: Rule, side: Verdict) -> Condition:
     return rule.side(side)
 
 
-def worlds_of(question: Question) -> Worlds:
+def require_worlds(question: Question) -> Worlds:
     """The worlds of a question; raises DataError where it has none."""
     worlds = question.on_trial()[1].worlds
     if worlds is None:
@@ -349,14 +358,14 @@ def worlds_of(question: Question) -> Worlds:
     return worlds
 
 
-def named(point: Point) -> str:
+def name_point(point: Point) -> str:
     """A point as the table has it: `size=null; kind=t3; ar=0.6`."""
     return "; ".join(
         f"{name}={value if name in WORDS else f'{value:.6g}'}" for name, value in point.items()
     )
 
 
-def point_of(text: str) -> Point:
+def parse_point(text: str) -> Point:
     """The point of a row of the table."""
     parts = dict(part.split("=", 1) for part in text.split("; "))
     return {name: value if name in WORDS else float(value) for name, value in parts.items()}
@@ -379,7 +388,7 @@ class Search:
         All have random numbers in common. Where a test is made study by study, or rows or points
         are many, points meet kinds of errors in turn, then the worst points meet all of them.
         """
-        worlds = worlds_of(self.question)
+        worlds = require_worlds(self.question)
         effort = self.effort
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
         spots = list(itertools.product(self._worst_sizes(), places))
@@ -403,8 +412,8 @@ class Search:
     def _worst_sizes(self) -> list[str]:
         """The two sizes at which the side is given most often, normal errors and every nuisance at
         half."""
-        box = worlds_of(self.question).box.items()
-        middle = {name: half(name, rest, end) for name, (rest, end, *_) in box}
+        box = require_worlds(self.question).box.items()
+        middle = {name: take_half(name, rest, end) for name, (rest, end, *_) in box}
         spots = [
             {"size": size, "kind": "normal", **middle} for size in reversed(self.sizes)
         ]  # boundaries come last
@@ -422,19 +431,19 @@ class Search:
     def _false(self, points: Sequence[Point], most: int) -> list[Point]:
         """The first points in which the side is false indeed; nuisances may make a statement
         true."""
-        stated = _side(self.question.on_trial()[0], self.side).states is not None
+        stated = _choose_side(self.question.on_trial()[0], self.side).states is not None
         at = (
-            truths(self.question, self.rows, worlds_of(self.question).at(**p))[self.side]
+            count_truths(self.question, self.rows, require_worlds(self.question).at(**p))[self.side]
             for p in points
         )
         false = (p for p in points if not stated or next(at) < MOSTLY)
         return list(itertools.islice(false, most))
 
     def _levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
-        made = levels(
+        made = simulate_levels(
             self.question,
             self.rows,
-            worlds_of(self.question).at(**point),
+            require_worlds(self.question).at(**point),
             n,
             seed,
             longer * self.seconds,
@@ -444,10 +453,10 @@ class Search:
     def simulated(self, point: Point, box: str, n: int, limit: float = ALPHA) -> dict[str, Any]:
         """The row of the table for a point, with fresh seeds; limit: the level below which the
         power is asked."""
-        made = self._levels(point, n, f"{box} {named(point)}", LONGER)
-        worlds = worlds_of(self.question)
+        made = self._levels(point, n, f"{box} {name_point(point)}", LONGER)
+        worlds = require_worlds(self.question)
         row = {**self._row(point, box, len(made)), "rate": float((made <= ALPHA).mean())}
-        row |= {name: bound(made, share) for name, share in BOUNDS.items()}
+        row |= {name: find_bound(made, share) for name, share in BOUNDS.items()}
         if box == POWER:
             row["power"] = row["rate"] if limit >= ALPHA else float((made < limit).mean())
         if box == HOSTILE:
@@ -467,24 +476,26 @@ class Search:
         Errors are normal, and log-normal. Between two values that were tried α* goes straight;
         `rate` is the level.
         """
-        worlds = worlds_of(self.question)
+        worlds = require_worlds(self.question)
         limits = dict[str, float]()
         for name, (rest, *ends) in worlds.box.items():
             for end, kind, others in itertools.product(ends, TIPPED, (0, 1)):
                 path = []
-                for value in (rest, half(name, rest, end), end) if kind in worlds.kinds else ():
+                for value in (
+                    (rest, take_half(name, rest, end), end) if kind in worlds.kinds else ()
+                ):
                     at = {
-                        o: (low, half(o, low, up))[others]
+                        o: (low, take_half(o, low, up))[others]
                         for o, (low, up, *_) in worlds.box.items()
                     }
                     point = {"size": size, "kind": kind, **at, name: value}
-                    if (text := named(point)) not in limits:
-                        limits[text] = bound(
+                    if (text := name_point(point)) not in limits:
+                        limits[text] = find_bound(
                             self._levels(point, self.effort.others, "tipping", LONGER), 0.05
                         )
                     path.append((value, limits[text]))
                 for level in levels if path else ():
-                    value, falls = falls_at(path, level)
+                    value, falls = find_fall(path, level)
                     words = worlds.in_words(**{name: value}) or "nothing raised"
                     beside = f"the others at {('rest', 'half')[others]}, {kind} errors"
                     yield {
@@ -500,14 +511,14 @@ class Search:
             "n_models": len(self.rows),
             "side": str(self.side),
             "box": box,
-            "point": named(point),
-            "words": worlds_of(self.question).at(**point).words,
+            "point": name_point(point),
+            "words": require_worlds(self.question).at(**point).words,
             "studies": studies,
             "digest": self.question.digest(),
         }
 
 
-def falls_at(path: Sequence[tuple[float, float]], level: float) -> tuple[float, bool]:
+def find_fall(path: Sequence[tuple[float, float]], level: float) -> tuple[float, bool]:
     """The first value (value, α*) at which a level is not below α*, straight between two; else the
     last one."""
     before = (path[0][0], math.inf)
@@ -519,7 +530,7 @@ def falls_at(path: Sequence[tuple[float, float]], level: float) -> tuple[float, 
     return before[0], False
 
 
-def calibrated(
+def calibrate_rule(
     question: Question,
     rows: pd.DataFrame,
     effort: Effort | None = None,
@@ -544,43 +555,45 @@ def calibrated(
         ) from error
     at_once = AT_ONCE if len(rows) <= TOGETHER else OF_MANY_ROWS
     effort = effort or (at_once if trial.many_studies else STUDY_BY_STUDY)
-    rows = plain(rows)
-    tipping = tipping or {side: [level] for side, level in levels_of_rows(question, rows).items()}
-    sizes = false_sizes(question, rows)
+    rows = convert_numpy(rows)
+    tipping = tipping or {side: [level] for side, level in measure_levels(question, rows).items()}
+    sizes = find_false_sizes(question, rows)
     for side in SIDES:
-        if _side(rule, side) is NEVER or not sizes[side]:
+        if _choose_side(rule, side) is NEVER or not sizes[side]:
             continue
         search = Search(question, rows, side, sizes[side], effort, seconds)
         limits = []
         worst = search.worst(PLAUSIBLE)
         if not worst:
-            raise no_false_world(question, side)
+            raise refuse_true_worlds(question, side)
         for point in worst:
             row = search.simulated(point, PLAUSIBLE, effort.fresh)
             limits.append(row["bound_05"])
             yield row
-        for point in search.worst(HOSTILE)[:1] if worlds_of(question).box else ():
+        for point in search.worst(HOSTILE)[:1] if require_worlds(question).box else ():
             yield search.simulated(point, HOSTILE, effort.others)
         if low := [level for level in tipping[side] if level <= ALPHA]:
             yield from search.tipping(worst[0]["size"], low)
-        yield from _powers(search, sizes[side], min([ALPHA, *limits]))
+        yield from _measure_powers(search, sizes[side], min([ALPHA, *limits]))
 
 
-def _powers(search: Search, false: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
+def _measure_powers(search: Search, false: Sequence[str], limit: float) -> Iterator[dict[str, Any]]:
     """The row of a side's power: in the world of what is claimed, or for “not supported” in the
     null."""
     point = {"size": CLAIMED if search.side == SUPPORTED else NULL, "kind": "normal"}
     if point["size"] not in false:
         row = search.simulated(point, POWER, search.effort.others, limit)
         wanted = (
-            larger(search, point, row["power"], limit)
+            find_larger_study(search, point, row["power"], limit)
             if search.side == SUPPORTED
             else (np.nan, np.nan)
         )
         yield {**row, "models_wanted": wanted[0], "groups_wanted": wanted[1]}
 
 
-def larger(search: Search, point: Point, power: float, limit: float) -> tuple[float, float]:
+def find_larger_study(
+    search: Search, point: Point, power: float, limit: float
+) -> tuple[float, float]:
     """Models (or pairs, prompts) and groups that would give a power of 0.8: rows multiplied, each
     copy by itself.
 
@@ -593,19 +606,19 @@ def larger(search: Search, point: Point, power: float, limit: float) -> tuple[fl
     every = replace(search.question, trial=replace(trial, unit=""))
 
     def enough(times: int) -> bool:
-        many = multiplied(trial, search.rows, times)
-        made = levels(every, many, worlds_of(every).at(**point), TRIED, "larger")[
+        many = repeat_rows(trial, search.rows, times)
+        made = simulate_levels(every, many, require_worlds(every).at(**point), TRIED, "larger")[
             :, SIDES.index(search.side)
         ]
         return float((made < limit).mean()) >= WANTED
 
     if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):
         return np.nan, np.nan
-    many = multiplied(trial, search.rows, LARGER[place])
+    many = repeat_rows(trial, search.rows, LARGER[place])
     return many[counted].nunique(), many["heritage"].nunique()
 
 
-def multiplied(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:
+def repeat_rows(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:
     """A study so many times as large, each copy of the rows with names of its own."""
     names = ("prompt_id",) if trial.larger == "prompt" else NAMES
     many = pd.concat([rows] * times, ignore_index=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.formatting import declared
+from thermostats.formatting import format_declared
 
 Array = NDArray[Any]
 Rng = np.random.Generator
@@ -132,7 +132,7 @@ class Errors:
 
     def draw(self, rows: pd.DataFrame, random: Random) -> Array:
         """One error for each study and row."""
-        drawn = _errors(rows, self.kind, random)
+        drawn = _draw_errors(rows, self.kind, random)
         if self.between:
             drawn = (
                 self.between**0.5 * random.levels(rows, self.group)
@@ -141,23 +141,24 @@ class Errors:
         if not self.along:
             return drawn
         order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
-        drawn[:, order] = _correlated(drawn[:, order], self.ar)
-        return np.asarray(drawn * _uneven(rows, self.along, self.ratio))
+        drawn[:, order] = _build_chain(drawn[:, order], self.ar)
+        return np.asarray(drawn * _build_uneven_sds(rows, self.along, self.ratio))
 
     @property
     def words(self) -> str:
         """What they are like."""
         parts = [ERRORS[self.kind]]
-        parts += [f"{self.between:.0%} of their variance between {groups_of(self.group)}"] * bool(
-            self.between
-        )
         parts += [
-            f"correlated at {declared(self.ar)} between neighbours in {column_words(self.along)}"
+            f"{self.between:.0%} of their variance between {describe_groups(self.group)}"
+        ] * bool(self.between)
+        parts += [
+            f"correlated at {format_declared(self.ar)} between neighbours in "
+            f"{describe_column(self.along)}"
         ] * bool(self.ar)
-        return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
+        return ", ".join([*parts, *_describe_uneven(self.along, self.ratio)])
 
 
-def _correlated(errors: Array, ar: float) -> Array:
+def _build_chain(errors: Array, ar: float) -> Array:
     """Independent errors made into a chain whose neighbours are correlated at `ar`."""
     chain = errors.copy()
     for place in range(1, chain.shape[1]) if ar else ():
@@ -180,7 +181,7 @@ class PromptErrors:
 
     def draw(self, rows: pd.DataFrame, random: Random) -> Array:
         """One error for each study and row."""
-        single = _errors(
+        single = _draw_errors(
             rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), random
         )
         if self.kind == "alike in categories":
@@ -191,7 +192,7 @@ class PromptErrors:
         drawn = np.asarray(
             self.shared**0.5 * random.levels(rows, "prompt_id") + (1 - self.shared) ** 0.5 * single
         )
-        return drawn * _uneven(rows, self.along, self.ratio) if self.along else drawn
+        return drawn * _build_uneven_sds(rows, self.along, self.ratio) if self.along else drawn
 
     @property
     def words(self) -> str:
@@ -200,15 +201,15 @@ class PromptErrors:
         parts += [f"{self.shared:.0%} of their variance of prompts in all models"] * (
             self.shared != SHARED
         )
-        return ", ".join([*parts, *_uneven_words(self.along, self.ratio)])
+        return ", ".join([*parts, *_describe_uneven(self.along, self.ratio)])
 
 
-def groups_of(column: str) -> str:
+def describe_groups(column: str) -> str:
     """The groups that a column names, in words."""
     return {"heritage": "labs", "family": "families"}.get(column, f"{column}s")
 
 
-def _uneven(rows: pd.DataFrame, along: str, ratio: float) -> Array:
+def _build_uneven_sds(rows: pd.DataFrame, along: str, ratio: float) -> Array:
     """Standard deviations from 1 to `ratio` times as much along a column, by ranks; of mean square
     1."""
     rank = rows[along].rank().to_numpy(np.float64)
@@ -216,17 +217,17 @@ def _uneven(rows: pd.DataFrame, along: str, ratio: float) -> Array:
     return np.asarray(scale / np.sqrt(np.square(scale).mean()))
 
 
-def _uneven_words(along: str, ratio: float) -> list[str]:
-    where = AMONG.get(along, f"at the largest {column_words(along)}")
-    return [f"SD {declared(ratio)} times as large {where}"] * (ratio != 1)
+def _describe_uneven(along: str, ratio: float) -> list[str]:
+    where = AMONG.get(along, f"at the largest {describe_column(along)}")
+    return [f"SD {format_declared(ratio)} times as large {where}"] * (ratio != 1)
 
 
-def column_words(name: str) -> str:
+def describe_column(name: str) -> str:
     """A column along which errors differ, in words."""
     return ALONG.get(name, name.replace("_", " "))
 
 
-def _errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
+def _draw_errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
     """Errors with variance 1 but for what is aberrant."""
     n = len(rows)
     lab = pd.factorize(rows["heritage"])[0]

@@ -23,7 +23,7 @@ class PlannedStudy:
         return sum(self.sizes)
 
 
-def studies(
+def plan_studies(
     models: Sequence[int], labs: Sequence[int], sizes: Sequence[Sequence[int]]
 ) -> list[PlannedStudy]:
     """Every number of models in every number of labs, as even as may be, then the studies of labs

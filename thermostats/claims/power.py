@@ -11,20 +11,20 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from thermostats.claims.calibration import Side, on_these
+from thermostats.claims.calibration import Side, calibrate_rows
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import POWER, SIDES, WANTED, levels
-from thermostats.claims.planned import PlannedStudy, studies
-from thermostats.claims.question import Question, plain
+from thermostats.claims.levels import POWER, SIDES, WANTED, simulate_levels
+from thermostats.claims.planned import PlannedStudy, plan_studies
+from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import AGAINST, SUPPORTED, TooFew, Verdict
 from thermostats.claims.rule import ALPHA
-from thermostats.claims.run import claim_of
-from thermostats.claims.study import chosen, scripts
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.claims.worlds import CLAIMED, NULL, Array
-from thermostats.errors import UsageError, unknown
-from thermostats.formatting import number, percent, plural
-from thermostats.plots.general import COLUMN, HEIGHT, column_style, reference, write_figure
-from thermostats.tables.folders import shipped
+from thermostats.errors import UsageError, build_unknown_error
+from thermostats.formatting import format_count, format_number, format_percent
+from thermostats.plots.general import COLUMN, HEIGHT, draw_reference, set_column_style, write_figure
+from thermostats.tables.folders import find_shipped
 
 DRAWS, STUDIES, AT_ONCE, SECONDS = 10, 200, 1000, 20.0
 """Designs drawn of one size; studies of each size, and where a rule tests many at once; most
@@ -47,7 +47,7 @@ COLUMNS = [
 ]
 
 
-def drawn(study: PlannedStudy, here: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+def draw_rows(study: PlannedStudy, here: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
     """Rows of a study, drawn from those at hand.
 
     The labs at hand take turns, the largest first; a lab that is taken again is another one of the
@@ -62,12 +62,13 @@ def drawn(study: PlannedStudy, here: pd.DataFrame, rng: np.random.Generator) -> 
         again = place // len(labs)
         models = rng.permutation(labs.iloc[place % len(labs)])
         parts += [
-            _named(of_model[models[k % len(models)]], again, k // len(models)) for k in range(size)
+            _name_rows(of_model[models[k % len(models)]], again, k // len(models))
+            for k in range(size)
         ]
     return pd.concat(parts, ignore_index=True)
 
 
-def _named(rows: pd.DataFrame, lab: int, model: int) -> pd.DataFrame:
+def _name_rows(rows: pd.DataFrame, lab: int, model: int) -> pd.DataFrame:
     """Rows of a model under names of their own, where its lab or itself stands in the study
     already."""
     of_model = f" {lab}.{model}" * bool(lab or model)
@@ -96,8 +97,8 @@ def power(
     in the world of the size that the claim states, of “not supported” in the null. α* is simulated
     on the first design of a size, in the worst worlds of the design nearest to it in
     `data/worlds.csv` (as `thermostats report --calibrate` does). Ten designs of each size are drawn
-    from the rows at hand of the finding's own set of evidence (`drawn`); outcomes are simulated on
-    them.
+    from the rows at hand of the finding's own set of evidence (`draw_rows`); outcomes are simulated
+    on them.
 
     claim: its id, of `analyses` or those that ship. models, labs: every pair of them. sizes: labs
     of so many models each. finding: its name where the claim has several, by default the first that
@@ -109,26 +110,26 @@ def power(
     study attained), studies. Raises UsageError for a claim or finding that is not there or has no
     worlds, for sizes that no study has, and where too few rows are at hand.
     """
-    planned = studies(models, labs, sizes)
-    question = _question(claim, finding, analyses)
+    planned = plan_studies(models, labs, sizes)
+    question = _find_question(claim, finding, analyses)
     trial = question.on_trial()[1]
     evidence = Evidence(data)
     try:
-        here = plain(trial.of(question.scope.of(evidence), question.over))
+        here = convert_numpy(trial.of(question.scope.of(evidence), question.over))
     except TooFew as error:
         raise UsageError(
             "too few rows are at hand to draw studies from", where=question.id
         ) from error
-    return planned_power(question, here, planned, most=most, seed=seed)
+    return simulate_planned_power(question, here, planned, most=most, seed=seed)
 
 
-def _question(claim: str, finding: str, analyses: str | Path | None) -> Question:
+def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Question:
     """The finding of a claim that is asked about."""
-    paths = scripts(analyses if analyses is not None else shipped("analyses"))
-    (name,) = chosen([claim], paths)
+    paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
+    (name,) = choose_claims([claim], paths)
     tried = {
         q.id: q
-        for q in claim_of(paths[name]).questions
+        for q in load_claim(paths[name]).questions
         if q.trial is not None and q.trial.worlds is not None
     }
     if not tried:
@@ -140,7 +141,7 @@ def _question(claim: str, finding: str, analyses: str | Path | None) -> Question
         return next(iter(tried.values()))
     found = next((q for id_, q in tried.items() if finding in (id_, id_.partition(".")[2])), None)
     if found is None:
-        raise unknown(
+        raise build_unknown_error(
             "no such finding that was tried in worlds",
             finding,
             [id_.partition(".")[2] for id_ in tried],
@@ -148,7 +149,7 @@ def _question(claim: str, finding: str, analyses: str | Path | None) -> Question
     return found
 
 
-def planned_power(
+def simulate_planned_power(
     question: Question,
     here: pd.DataFrame,
     planned: Sequence[PlannedStudy],
@@ -161,25 +162,25 @@ def planned_power(
     rows = []
     for study in planned:
         rng = np.random.default_rng(seed)
-        designs = [drawn(study, here, rng) for _ in range(DRAWS)]
-        known = on_these(question, designs[0])
+        designs = [draw_rows(study, here, rng) for _ in range(DRAWS)]
+        known = calibrate_rows(question, designs[0])
         size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
         for side in (
             each for each in SIDES if known.side(each).rows["box"].eq(POWER).any()
         ):  # true in its world
-            made = _levels(question, designs, side, total, seed)
+            made = _simulate_designs(question, designs, side, total, seed)
             rows.append(
                 {
                     "finding": question.id,
                     "side": str(side),
                     **size,
-                    **_rates(made, known.side(side)),
+                    **_summarise_rates(made, known.side(side)),
                 }
             )
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _rates(made: Sequence[Array], side: Side) -> dict[str, Any]:
+def _summarise_rates(made: Sequence[Array], side: Side) -> dict[str, Any]:
     """How often a side is given over designs, below which level, in how many studies."""
     rates = np.array([np.mean([side.gives(level) for level in of]) for of in made])
     limit = ALPHA if np.isnan(side.limit()) else min(ALPHA, side.limit())
@@ -193,7 +194,7 @@ def _rates(made: Sequence[Array], side: Side) -> dict[str, Any]:
     return {**numbers, "studies": sum(map(len, made))}
 
 
-def _levels(
+def _simulate_designs(
     question: Question, designs: Sequence[pd.DataFrame], side: Verdict, total: int, seed: int
 ) -> list[Array]:
     """Attained levels of a side in simulated studies of each design, in the world where it is
@@ -205,7 +206,7 @@ def _levels(
     made = []
     for draw, rows in enumerate(designs):
         try:
-            of_all = levels(
+            of_all = simulate_levels(
                 question, rows, world, n, f"planned {seed} {draw}", SECONDS / len(designs)
             )
             made.append(of_all[:, SIDES.index(side)])
@@ -214,7 +215,7 @@ def _levels(
     return made
 
 
-def sentences(table: pd.DataFrame) -> list[str]:
+def write_sentences(table: pd.DataFrame) -> list[str]:
     """For each side the smallest study that gives it mostly, or that none does."""
     lines = []
     for side, rows in table.groupby("side", sort=False):
@@ -222,27 +223,30 @@ def sentences(table: pd.DataFrame) -> list[str]:
         what = f"“{side}” where it is true"
         if enough.empty:
             lines.append(
-                f"No study of these sizes says {what} in {percent(WANTED)} of simulations."
+                f"No study of these sizes says {what} in {format_percent(WANTED)} of simulations."
             )
             if (rows["least"] >= rows["limit"]).all():
                 end = (
                     f"No simulated test attains a level below α*: the least is "
-                    f"{number(rows['least'].min(), 2)}"
+                    f"{format_number(rows['least'].min(), 2)}"
                 )
                 lines.append(
                     f"{end}. What a test of more rearrangements would find was not simulated."
                 )
             continue
         least = enough.iloc[0]
-        size = f"{plural(int(least['models']), 'model')} of {plural(int(least['labs']), 'lab')}"
-        lines.append(f"{size} would say {what} in {percent(least['power'])} of simulations.")
+        size = (
+            f"{format_count(int(least['models']), 'model')} of "
+            f"{format_count(int(least['labs']), 'lab')}"
+        )
+        lines.append(f"{size} would say {what} in {format_percent(least['power'])} of simulations.")
     return lines
 
 
 def draw_power(table: pd.DataFrame, path: Path) -> None:
     """Write a figure of power against the number of models, a line for each side and number of
     labs."""
-    with column_style():
+    with set_column_style():
         axes = Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
         for (side, labs), rows in table.groupby(["side", "labs"], sort=False):
             at = rows.sort_values("models")
@@ -251,7 +255,7 @@ def draw_power(table: pd.DataFrame, path: Path) -> None:
             axes.errorbar(
                 x, y, error, label=f"{side}, {labs} labs", marker="o", capsize=2, linestyle=style
             )
-        reference(axes, WANTED)
+        draw_reference(axes, WANTED)
         axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
         axes.set_title(f"Power of {table['finding'].iloc[0]}")
         axes.legend(loc="best")

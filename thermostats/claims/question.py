@@ -19,7 +19,7 @@ from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule
 from thermostats.claims.worlds import Worlds
 from thermostats.errors import DataError, UsageError
-from thermostats.formatting import listed, with_interval
+from thermostats.formatting import format_estimate, join_words
 from thermostats.modelling.classical.many import AtOnce, Many
 from thermostats.modelling.specification import (
     OUTCOME,
@@ -29,10 +29,10 @@ from thermostats.modelling.specification import (
     SpecificationCurve,
     specification_curve,
 )
-from thermostats.next_steps import command
+from thermostats.next_steps import write_command
 from thermostats.tables.choices import DECODER, MEASUREMENTS
-from thermostats.tables.model_rows import SHALLOW, seed_noise
-from thermostats.tables.reading import of_last_revision
+from thermostats.tables.model_rows import SHALLOW, measure_seed_noise
+from thermostats.tables.reading import keep_last_revision
 from thermostats.tables.schemas import GAINS
 
 Describe = Callable[[pd.DataFrame, Result], Result]
@@ -67,12 +67,13 @@ class Test:
     def __call__(self, rows: pd.DataFrame) -> Result:
         """The numbers of one study; raises UsageError where its rows do not carry the test, TooFew
         where they are few."""
-        own = plain(rows)
+        own = convert_numpy(rows)
         measured = {name: own[[name]].to_numpy().T for name in self.outcomes}
         made = self.many(own, measured, **self.finely)
         lists = {name: part for name, part in made.items() if isinstance(part, list)}
         tables = {
-            name: pd.DataFrame([first_cells(row) for row in part]) for name, part in lists.items()
+            name: pd.DataFrame([take_first_cells(row) for row in part])
+            for name, part in lists.items()
         }
         numbers = {
             name: self.estimate_first(part) for name, part in made.items() if name not in lists
@@ -81,27 +82,27 @@ class Test:
 
     def estimate_first(self, studies: Many) -> Estimate:
         """The estimate of the first study; what is no number is none."""
-        value, lower, upper, p = first_numbers(studies)
+        value, lower, upper, p = take_first_numbers(studies)
         interval = "" if lower is None else self.interval
         return Estimate(
             value, lower, upper, interval, p if self.p_kind else None, self.p_kind or "p-value"
         )
 
 
-def first_numbers(studies: Many) -> list[float | None]:
+def take_first_numbers(studies: Many) -> list[float | None]:
     """Estimate, ends of the interval and p of the first study; None for what is no number."""
     first = [float(part[0]) for part in (studies.estimate, studies.lower, studies.upper, studies.p)]
     return [None if math.isnan(number) else number for number in first]
 
 
-def first_cells(row: Mapping[str, Many]) -> dict[str, float]:
+def take_first_cells(row: Mapping[str, Many]) -> dict[str, float]:
     """The first study's cells of a row: `x`, `x_lower`, `x_upper`, and the p of one quantity as
     `p`, of more as `x_p`.
 
     Ends and p are left out where they are no numbers.
     """
     cells: dict[str, float] = {}
-    numbers = {name: first_numbers(studies) for name, studies in row.items()}
+    numbers = {name: take_first_numbers(studies) for name, studies in row.items()}
     several = sum(p is not None for *_, p in numbers.values()) > 1
     for name, (value, lower, upper, p) in numbers.items():
         ends = {f"{name}_lower": lower, f"{name}_upper": upper, f"{name}_p" if several else "p": p}
@@ -175,7 +176,7 @@ class Trial:
         return self.rows(evidence) if over is None else self.rows(evidence, over)
 
 
-def plain(rows: pd.DataFrame) -> pd.DataFrame:
+def convert_numpy(rows: pd.DataFrame) -> pd.DataFrame:
     """The same rows in numpy's types, parts of which are taken in no time."""
     kinds: dict[Any, Any] = {}
     for name, kind in rows.dtypes.items():
@@ -211,7 +212,7 @@ class Curve:
     """Where a universe's rows are not those of the finding's trial: the same test on them."""
 
 
-def curve_of(
+def build_curve(
     curve: Curve, rule: Rule, test: Callable[[pd.DataFrame], Result], evidence: Evidence
 ) -> SpecificationCurve:
     """Estimate and verdict of every universe; the verdict is the rule's alone, with no unit left
@@ -284,7 +285,7 @@ class Views(AtLeast):
 
     def words(self) -> str:
         """How many are needed."""
-        among = f", {listed(self.including)} among them" if self.including else ""
+        among = f", {join_words(self.including)} among them" if self.including else ""
         return f"{super().words()}{among}"
 
 
@@ -400,7 +401,7 @@ FACTS = ("family", "d_head", "n_kv_heads", "d_ff", "n_params_nonembedding")
 """Facts of a model that questions read and that a joined row need not state."""
 
 
-def own_models_missing(
+def describe_missing_models(
     claim: str, measures: Sequence[str], used: Collection[str], evidence: Evidence
 ) -> Iterator[str]:
     """One sentence for each own model in the sets `measured` and `pooled` that is not among those
@@ -410,7 +411,7 @@ def own_models_missing(
     """
     if evidence.name not in (MEASURED, POOLED) or not measures:
         return
-    models = of_last_revision(evidence.own_models(), "model_id").drop_duplicates("model_id")
+    models = keep_last_revision(evidence.own_models(), "model_id").drop_duplicates("model_id")
     if models.empty:
         return
     has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures}
@@ -424,10 +425,10 @@ def own_models_missing(
                 f"model."
             )
         elif lacks:
-            line = command("measure", name, what=",".join(lacks), data=evidence.folder())
-            yield f"{name} is left out: it has no {listed(lacks)}. `{line}` brings it in."
+            line = write_command("measure", name, what=",".join(lacks), data=evidence.folder())
+            yield f"{name} is left out: it has no {join_words(lacks)}. `{line}` brings it in."
         elif not row.heritage:
-            line = command("set", name, "heritage=LAB", data=evidence.folder())
+            line = write_command("set", name, "heritage=LAB", data=evidence.folder())
             yield (
                 f"{name} is left out: the tables name no lab that trained it. `{line}` brings it "
                 f"in."
@@ -444,7 +445,7 @@ def own_models_missing(
         elif unstated := [
             label for label in FACTS if pd.isna(getattr(row, label)) or getattr(row, label) == ""
         ]:
-            line = command(
+            line = write_command(
                 "set",
                 name,
                 *(f"{label}={label.upper()}" for label in unstated),
@@ -452,7 +453,8 @@ def own_models_missing(
             )
             are = "is" if len(unstated) == 1 else "are"
             yield (
-                f"{name} is left out: its {listed(unstated)} {are} not stated. `{line}` brings it "
+                f"{name} is left out: its {join_words(unstated)} {are} not stated. `{line}` brings "
+                f"it "
                 f"in."
             )
         else:
@@ -461,18 +463,22 @@ def own_models_missing(
             yield f"{name} is left out: {lacking}; see `thermostats needs {claim}`."
 
 
-def noise(question: Question, used: Collection[str], evidence: Evidence) -> tuple[str, ...]:
+def describe_noise(
+    question: Question, used: Collection[str], evidence: Evidence
+) -> tuple[str, ...]:
     """How much of the variance of a gain the causes can have at most, where there are models of
     several seeds."""
     gain = getattr(question.over, "column", GAIN)
     gain = gain if gain in GAINS else GAIN
-    rows = of_last_revision(
+    rows = keep_last_revision(
         evidence.table("features").dropna(subset=gain), "model_id"
     ).drop_duplicates("model_id")
-    of_seeds = seed_noise(rows[rows["model_id"].isin(used) | rows["seed_of"].isin(used)], gain)
+    of_seeds = measure_seed_noise(
+        rows[rows["model_id"].isin(used) | rows["seed_of"].isin(used)], gain
+    )
     if of_seeds is None:
         return ()
-    share = with_interval(of_seeds.ceiling, of_seeds.lower, of_seeds.upper)
+    share = format_estimate(of_seeds.ceiling, of_seeds.lower, of_seeds.upper)
     return (
         f"{SETS[evidence.name].capitalize()}: seeds alone change the {gain.replace('_', ' ')} by a "
         f"factor of "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from thermostats.errors import DataError
-from thermostats.modelling.draws import truth_of
+from thermostats.modelling.draws import evaluate_statement
 
 if TYPE_CHECKING:
     from thermostats.claims.finding import Panel
@@ -64,7 +64,7 @@ class Reason(StrEnum):
 SUPPORTED, AGAINST, OPEN, UNMEASURED = Verdict
 
 
-def all_of(verdicts: Iterable[Verdict]) -> Verdict:
+def combine_verdicts(verdicts: Iterable[Verdict]) -> Verdict:
     """Parts of a claim together: one part against it decides, and support needs every part."""
     parts = set(verdicts)
     if AGAINST in parts:
@@ -72,7 +72,7 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     return next(iter(parts)) if len(parts) == 1 else OPEN
 
 
-def if_probable(probability: float, sure: float = SURE) -> Verdict:
+def judge_probability(probability: float, sure: float = SURE) -> Verdict:
     """Supported if the probability is at least `sure`, not supported if at most 1 − `sure`,
     otherwise open."""
     return SUPPORTED if probability >= sure else AGAINST if probability <= 1 - sure else OPEN
@@ -160,7 +160,7 @@ class Inference:
         fit = self.fit
         if statement in self.statements:
             return float(
-                truth_of(
+                evaluate_statement(
                     self.statements[statement], fit.quantities if fit is not None else {}
                 ).mean()
             )

@@ -41,10 +41,10 @@ from thermostats.claims.result import (
     Result,
     TooFew,
     Verdict,
-    if_probable,
+    judge_probability,
 )
-from thermostats.formatting import declared, listed, plural
-from thermostats.modelling.draws import Statement, truth_of
+from thermostats.formatting import format_count, format_declared, join_words
+from thermostats.modelling.draws import Statement, evaluate_statement
 
 __all__ = [
     "ACCIDENTS",
@@ -210,11 +210,13 @@ class AtLeast:
     def words(self) -> str:
         """How many are needed."""
         counts = [
-            plural(n, noun) for n, noun in ((self.models, "model"), (self.groups, "group")) if n
+            format_count(n, noun)
+            for n, noun in ((self.models, "model"), (self.groups, "group"))
+            if n
         ]
         return (
             f"needs at least "
-            f"{listed([*counts, *(f'{n} of the {name}' for name, n in self.rows.items())])}"
+            f"{join_words([*counts, *(f'{n} of the {name}' for name, n in self.rows.items())])}"
         )
 
     def brief(self) -> list[str]:
@@ -251,7 +253,11 @@ class Posterior:
             return None
         drawn = result.inference.fit.quantities
         return next(
-            (truth_of(statement, drawn) for statement in self.statements_of(result).values()), None
+            (
+                evaluate_statement(statement, drawn)
+                for statement in self.statements_of(result).values()
+            ),
+            None,
         )
 
     def probability(self, result: Result) -> float:
@@ -266,7 +272,7 @@ class Posterior:
         """By the probability alone; whether its checks let it count is judged apart."""
         if self.refuted.holds(result):
             return AGAINST
-        return if_probable(self.probability(result), self.sure)
+        return judge_probability(self.probability(result), self.sure)
 
     def level(self, result: Result, verdict: Verdict) -> float:
         """Probability of the contrary; 0 against what is refuted."""
@@ -287,8 +293,8 @@ class Posterior:
         """The rule in words: both limits of the probability."""
         refuted = f"not supported, whatever the posterior, where {self.refuted.words}; else "
         limits = (
-            f"at least {declared(self.sure)}, not supported where it is at most "
-            f"{declared(1 - self.sure)}"
+            f"at least {format_declared(self.sure)}, not supported where it is at most "
+            f"{format_declared(1 - self.sure)}"
         )
         return (
             refuted if self.refuted is not NEVER else ""
@@ -344,7 +350,7 @@ Rule = Decide | Posterior | Given
 enough (`nearly`)."""
 
 
-def without_level(rule: Rule) -> str:
+def find_missing_level(rule: Rule) -> str:
     """Words of the first side that has no attained level; empty where every side has one."""
     sides = {} if isinstance(rule, Posterior) else {v: rule.side(v) for v in (SUPPORTED, AGAINST)}
     return next(

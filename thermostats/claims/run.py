@@ -29,20 +29,20 @@ import pandas as pd
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
 from thermostats.claims.finding import Finding
-from thermostats.claims.judge import again
+from thermostats.claims.judge import repeat_question
 from thermostats.claims.question import TABLES, Question
 from thermostats.claims.result import UNMEASURED
 from thermostats.claims.stored import Made, Stored
-from thermostats.claims.study import ONE_THREAD, scripts
+from thermostats.claims.study import ONE_THREAD, list_scripts
 from thermostats.claims.template import Template
-from thermostats.errors import DataError, ThermostatsError, UsageError, did_you_mean
+from thermostats.errors import DataError, ThermostatsError, UsageError, suggest_nearest
 from thermostats.modelling.sampling import CORES_VARIABLE
-from thermostats.next_steps import command
-from thermostats.settings import cores_there_are, end_with_parent, variables
+from thermostats.next_steps import write_command
+from thermostats.settings import count_cores, set_variables, stop_with_parent
 from thermostats.tables import folders
-from thermostats.tables.folders import shipped
-from thermostats.tables.invariants import BALANCED, READ, unread
-from thermostats.tables.reading import of_last_revision
+from thermostats.tables.folders import find_shipped
+from thermostats.tables.invariants import BALANCED, READ, find_unread
+from thermostats.tables.reading import keep_last_revision
 from thermostats.tables.schemas import NURSERY, OURS
 
 BEGIN = (
@@ -70,17 +70,17 @@ class Run:
         return tuple(each.finding for each in self.made)
 
 
-def claims(analyses: str | Path) -> list[Claim]:
+def load_claims(analyses: str | Path) -> list[Claim]:
     """The claims that a folder of analyses puts to the test, in order; nothing is run."""
-    return [claim_of(path).stated() for path in scripts(analyses).values()]
+    return [load_claim(path).stated() for path in list_scripts(analyses).values()]
 
 
-def claim_of(path: Path) -> Claim:
+def load_claim(path: Path) -> Claim:
     """The claim of one script, with its questions.
 
     Raises DataError where it has none, or that of another name.
     """
-    return _claim_of(_load(path), path)
+    return _find_claim(_load(path), path)
 
 
 def run_all(
@@ -101,7 +101,7 @@ def run_all(
     one another, since they compile the same; their results come together.
     """
     keys = keys or {}
-    cores = cores_there_are()
+    cores = count_cores()
     count = min(processes or cores, len(jobs))
     if processes == 1:
         tables = Evidence(data)
@@ -109,12 +109,15 @@ def run_all(
             yield name, run_one(job, data, tables.fork(), keys.get(name, ""), anew=anew)
         return
     share = str(max(1, cores // count))
-    with _shared(share), ProcessPoolExecutor(count, get_context("spawn"), _die_quietly) as pool:
+    with (
+        _split_cores(share),
+        ProcessPoolExecutor(count, get_context("spawn"), _ignore_interrupts) as pool,
+    ):
         futures: dict[Future[list[Run]], Sequence[str]] = {
             pool.submit(
                 _run_beside, [(jobs[name], keys.get(name, "")) for name in names], data, anew
             ): names
-            for names in _in_order(jobs, together)
+            for names in _order_jobs(jobs, together)
         }
         try:
             for future in as_completed(futures):
@@ -131,7 +134,7 @@ def run_all(
             raise
 
 
-def _in_order(jobs: Iterable[str], together: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+def _order_jobs(jobs: Iterable[str], together: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """Jobs one by one, and those that belong together in the place of the first of them."""
     of = {name: tuple(n for n in jobs if n in set(names)) for names in together for name in names}
     return list(dict.fromkeys(of.get(name, (name,)) for name in jobs))
@@ -140,19 +143,19 @@ def _in_order(jobs: Iterable[str], together: Iterable[Sequence[str]]) -> list[tu
 def _run_beside(jobs: Sequence[tuple[Path | str, str]], data: Path, anew: bool) -> list[Run]:
     """Run jobs, each with its key, in a process of the pool, which loads the tables once for all
     that it runs."""
-    return [run_one(job, data, _tables(data).fork(), key, anew=anew) for job, key in jobs]
+    return [run_one(job, data, _load_tables(data).fork(), key, anew=anew) for job, key in jobs]
 
 
 @cache
-def _tables(data: Path) -> Evidence:
+def _load_tables(data: Path) -> Evidence:
     return Evidence(data)
 
 
-def _die_quietly() -> None:
+def _ignore_interrupts() -> None:
     """What an interrupted process has to say its parent says, and without a parent nobody takes its
     results."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    end_with_parent()
+    stop_with_parent()
 
 
 def run_one(
@@ -168,28 +171,28 @@ def run_one(
     try:
         tables = tables or Evidence(data)
         run = (
-            _page(job, tables, key, anew)
+            _make_page(job, tables, key, anew)
             if isinstance(job, str)
-            else _analysis(job, tables, data, key, anew)
+            else _run_analysis(job, tables, data, key, anew)
         )
     except (Exception, SystemExit) as error:
         file = sys.modules[job].__file__ if isinstance(job, str) and job in sys.modules else job
-        run = Run(None, error=_words(error, Path(str(file))))
+        run = Run(None, error=_describe_error(error, Path(str(file))))
     return replace(run, seconds=time.perf_counter() - started)
 
 
-def _page(module: str, tables: Evidence, key: str, anew: bool) -> Run:
+def _make_page(module: str, tables: Evidence, key: str, anew: bool) -> Run:
     store = Stored(module, key, anew=anew)
     made = store.page(tables, importlib.import_module(module).files)
     unkept = store.write()
     return Run(None, files=made, selections=dict(sorted(tables.selections.items())), unkept=unkept)
 
 
-def _analysis(path: Path, tables: Evidence, data: Path, key: str, anew: bool) -> Run:
+def _run_analysis(path: Path, tables: Evidence, data: Path, key: str, anew: bool) -> Run:
     claim: Claim | None = None
     try:
         module = _load(path)
-        claim = _claim_of(module, path)
+        claim = _find_claim(module, path)
         store = Stored(claim.id, key, anew=anew)
         findings = claim.judge(tables, store)
         if len({(finding.estimand, finding.sample.evidence) for finding in findings}) < len(
@@ -200,9 +203,9 @@ def _analysis(path: Path, tables: Evidence, data: Path, key: str, anew: bool) ->
         made = tuple(store.made[finding.id, finding.sample.evidence] for finding in findings)
         return Run(claim.stated(), made, dict(sorted(tables.selections.items())), unkept=unkept)
     except (Exception, SystemExit) as error:
-        published = any((layer / "published").is_dir() for layer in folders.layers(data))
-        words = _words(error, path)
-        near = _nearest(error, tables.columns())
+        published = any((layer / "published").is_dir() for layer in folders.list_layers(data))
+        words = _describe_error(error, path)
+        near = _suggest_column(error, tables.columns())
         claim = claim.stated() if claim else None
         if not published and not near and not isinstance(error, ThermostatsError):
             return Run(claim, error=f"{words} {data} has no published tables; {BEGIN}")
@@ -225,7 +228,7 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-def _claim_of(module: ModuleType, path: Path) -> Claim:
+def _find_claim(module: ModuleType, path: Path) -> Claim:
     claim = getattr(module, "CLAIM", None)
     expected = path.name[:3].upper()
     if not isinstance(claim, Claim):
@@ -239,7 +242,7 @@ def _claim_of(module: ModuleType, path: Path) -> Claim:
     return claim
 
 
-def _words(error: BaseException, path: Path) -> str:
+def _describe_error(error: BaseException, path: Path) -> str:
     """An exception with the last line of the script that it came from."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
@@ -247,35 +250,37 @@ def _words(error: BaseException, path: Path) -> str:
     return f"{type(error).__name__} in {path.name}{place}: {error}"
 
 
-def _nearest(error: BaseException, columns: set[str]) -> str:
+def _suggest_column(error: BaseException, columns: set[str]) -> str:
     """Where a column is asked for that no table has: which was meant."""
     column = re.search(r"'([^']+)'", str(error)) if isinstance(error, KeyError) else None
-    meant = did_you_mean(column[1], sorted(columns)) if column and column[1] not in columns else ""
+    meant = (
+        suggest_nearest(column[1], sorted(columns)) if column and column[1] not in columns else ""
+    )
     return f". Next: {meant}" if meant else ""
 
 
-def _shared(cores: str) -> AbstractContextManager[None]:
+def _split_cores(cores: str) -> AbstractContextManager[None]:
     """Processes started meanwhile compute in one thread each, fits in their share of the cores.
 
     They do not fight, and sums come in one order. What the user has set stays.
     """
     wanted = {**dict.fromkeys(ONE_THREAD, "1"), CORES_VARIABLE: cores}
-    return variables({name: os.environ.get(name) or value for name, value in wanted.items()})
+    return set_variables({name: os.environ.get(name) or value for name, value in wanted.items()})
 
 
 COLUMNS = ("claim", "title", "said", "reads", "needs", "file")
 
 
-def claims_table(analyses: str | Path | None = None) -> pd.DataFrame:
+def list_claims(analyses: str | Path | None = None) -> pd.DataFrame:
     """Every claim of a folder of analyses, by default those that ship: id, title, what is said,
     rows it reads, script.
 
     `thermostats.findings(id)` has the verdicts of the last report, `thermostats.report(id)` makes
     them. Raises UsageError where the folder has no claims.
     """
-    folder = shipped("analyses") if analyses is None else Path(analyses)
+    folder = find_shipped("analyses") if analyses is None else Path(analyses)
     rows = []
-    for script in scripts(folder).values():
+    for script in list_scripts(folder).values():
         words = Template.read(script.with_suffix(".md"))
         statement = words.text("Said") if "Said" in words.sections else ""
         facts = (words.facts.get("rows", ""), words.facts.get("needs", ""))
@@ -322,7 +327,7 @@ class Needs:
     title: str
     sets: tuple[dict[str, Any], ...]
     """How far each set of evidence carries a question: finding, evidence, verdict, models, groups,
-    and where it has no verdict what it `needs`, with how many models its rule has a power of
+    and where it has no verdict what it `find_needs`, with how many models its rule has a power of
     0.8."""
     models: tuple[Lacking, ...]
     commands: tuple[str, ...]
@@ -332,7 +337,7 @@ class Needs:
     any."""
 
 
-def needs(claim: Claim, data: str | Path | None = None) -> Needs:
+def find_needs(claim: Claim, data: str | Path | None = None) -> Needs:
     """What the questions of a claim still need, computed from the rows at hand; nothing is
     downloaded.
 
@@ -346,11 +351,11 @@ def needs(claim: Claim, data: str | Path | None = None) -> Needs:
         if question.views
         for name in question.views.sets
     ]
-    sets = tuple(_carried(question, evidence.named(name)) for question, name in views)
-    models = _lacking(claim.basis.measures, evidence) if claim.basis.measures else ()
-    commands = _commands(claim.basis.measures, models, data)
+    sets = tuple(_summarise_finding(question, evidence.named(name)) for question, name in views)
+    models = _find_lacking(claim.basis.measures, evidence) if claim.basis.measures else ()
+    commands = _suggest_commands(claim.basis.measures, models, data)
     grows = any(question.growing_set for question in claim.questions)
-    further = command("next", claim.id, data=data) if grows else ""
+    further = write_command("next", claim.id, data=data) if grows else ""
     return Needs(claim.id, claim.title, sets, models, commands, further)
 
 
@@ -364,25 +369,25 @@ def needs_of_all(
     """For every claim what it reads of a model, how many models at hand lack rows of it, their
     download, and which line says what to measure; nothing is tested."""
     evidence = Evidence(data)
-    folder = shipped("analyses") if analyses is None else Path(analyses)
+    folder = find_shipped("analyses") if analyses is None else Path(analyses)
     known: dict[tuple[str, ...], tuple[Lacking, ...]] = {}
     rows = []
-    for path in scripts(folder).values():
-        claim = claim_of(path)
+    for path in list_scripts(folder).values():
+        claim = load_claim(path)
         measures = tuple(claim.basis.measures)
         if measures not in known:
-            known[measures] = _lacking(measures, evidence) if measures else ()
+            known[measures] = _find_lacking(measures, evidence) if measures else ()
         lacking = known[measures]
         grows = any(question.growing_set for question in claim.questions)
         sizes = sum(model.disk for model in lacking if not math.isnan(model.disk))
         facts = (claim.id, ", ".join(measures) or "nothing", len(lacking), sizes / 2e9)
-        line = command("next", claim.id) if grows else command("needs", claim.id)
+        line = write_command("next", claim.id) if grows else write_command("needs", claim.id)
         rows.append(dict(zip(NEEDED, (*facts, line), strict=True)))
     return rows
 
 
-def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
-    finding = again(question, evidence)
+def _summarise_finding(question: Question, evidence: Evidence) -> dict[str, Any]:
+    finding = repeat_question(question, evidence)
     return {
         "finding": question.id,
         "evidence": evidence.name,
@@ -393,13 +398,13 @@ def _carried(question: Question, evidence: Evidence) -> dict[str, Any]:
     }
 
 
-def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]:
+def _find_lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]:
     published = set(evidence.named(PUBLISHED).table("runs")["model_id"])
     here = evidence.named(MEASURED)
     runs, layers, weights = (here.table(name) for name in ("runs", "layers", "weights"))
     yours = set(evidence.own_models()["model_id"]) & set(runs["model_id"]) - published
-    models = of_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
-    older = unread(runs[runs["source"] == OURS], here.table("models"), layers, weights)
+    models = keep_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
+    older = find_unread(runs[runs["source"] == OURS], here.table("models"), layers, weights)
     older = older[older["lacks"].map(LATER).isin(measures)]
     again = (
         older.groupby("model_id")["lacks"].agg(lambda lacks: tuple(dict.fromkeys(lacks))).to_dict()
@@ -408,7 +413,7 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
     models = models[asked & (models["heritage"] != NURSERY)]
     has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
     tokens = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS))
-    rate = _rate()
+    rate = _measure_rate()
     lacking = []
     for row in models.sort_values("n_params").itertuples():
         lacks = tuple(what for what in measures if row.model_id not in has[what]) + ("lab",) * (
@@ -423,7 +428,7 @@ def _lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking, ...]
 
 
 @cache
-def _rate() -> float:
+def _measure_rate() -> float:
     """Floating-point operations a second of this machine, by the fastest of three matrix
     products."""
     a = np.ones((PRODUCT, PRODUCT), dtype=np.float32)
@@ -437,20 +442,20 @@ def _rate() -> float:
 
 def minutes_of(n_params: float) -> float:
     """Minutes of the forward passes of a model over the core prompts at this machine's speed."""
-    return 2 * n_params * TOKENS * CORE / _rate() / 60
+    return 2 * n_params * TOKENS * CORE / _measure_rate() / 60
 
 
-def _commands(
+def _suggest_commands(
     measures: Sequence[str], models: Sequence[Lacking], data: str | Path | None
 ) -> tuple[str, ...]:
     folder = "mine" if data is None else data
     labless = [model.model_id for model in models if "lab" in model.lacks]
-    lines = [command("set", name, "heritage=LAB", data=folder) for name in labless]
+    lines = [write_command("set", name, "heritage=LAB", data=folder) for name in labless]
     named = [model.model_id for model in models if set(model.lacks) - {"lab", *LATER}]
     if named:
-        lines.append(command("measure", *named, what=",".join(measures), data=folder))
+        lines.append(write_command("measure", *named, what=",".join(measures), data=folder))
     if again := [model.model_id for model in models if not set(LATER).isdisjoint(model.lacks)]:
         lines.append(
-            command("measure", *again, what="weights,gains", set="older=again", data=folder)
+            write_command("measure", *again, what="weights,gains", set="older=again", data=folder)
         )
     return tuple(lines)

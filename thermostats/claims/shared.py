@@ -15,42 +15,47 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Panel
-from thermostats.formatting import number
-from thermostats.modelling.causal_graph import CausalGraph, shared_pairs, variance_left, varies
+from thermostats.formatting import format_number
+from thermostats.modelling.causal_graph import (
+    CausalGraph,
+    count_shared_pairs,
+    count_varied_groups,
+    measure_variance_left,
+)
 from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import leave_one_out
-from thermostats.plots.posterior import left_out_errors
-from thermostats.tables.store import joined
+from thermostats.plots.posterior import draw_left_out_errors
+from thermostats.tables.store import join_lineage
 from thermostats.tables.tree import Tree
-from thermostats.tables.tree_of_models import grown
+from thermostats.tables.tree_of_models import build_descent_tree
 
 CARRIED = ("tokenizer", "corpus")
 """What a tuned model has from the one it was tuned from."""
 
 
-def tree_of(evidence: Evidence, rows: pd.DataFrame) -> Tree:
+def build_tree(evidence: Evidence, rows: pd.DataFrame) -> Tree:
     """Root, labs, families, parents and the models of rows with model_id, heritage and family.
 
     Parents are those of the tables; a model that the tables lack hangs on the lab and family of its
     row.
     """
-    lineage = joined(evidence.table("models"), evidence.table("lineage"))
+    lineage = join_lineage(evidence.table("models"), evidence.table("lineage"))
     lacking = rows.loc[
         ~rows["model_id"].isin(lineage["model_id"]), ["model_id", "heritage", "family"]
     ]
     if len(lacking):
         lineage = pd.concat([lineage, lacking.assign(parent="", kind="")], ignore_index=True)
-    return grown(lineage).keep(rows["model_id"])
+    return build_descent_tree(lineage).keep(rows["model_id"])
 
 
-def covariance_of(evidence: Evidence, rows: pd.DataFrame) -> Array:
+def build_covariance(evidence: Evidence, rows: pd.DataFrame) -> Array:
     """K of the models of rows, in their order: the path from the root that two share, the highest
     model at 1."""
-    return tree_of(evidence, rows).covariance(list(rows["model_id"]))
+    return build_tree(evidence, rows).covariance(list(rows["model_id"]))
 
 
-def inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
+def read_inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
     """What models have from their ancestors by weights: tokenizer, corpus, a row a model.
 
     tokenizer, corpus: of the nearest that states it, as tuning keeps the tokenizer and most of what
@@ -108,7 +113,7 @@ class Causes:
 
 
 @cache
-def declared() -> Causes:
+def read_causes() -> Causes:
     """The graph of the file."""
     file = tomllib.loads(FILE.read_text(encoding="utf-8"))
     why = {
@@ -119,7 +124,7 @@ def declared() -> Causes:
     return Causes(graph=CausalGraph.of(why), nodes=file["nodes"], why=why)
 
 
-def adjustments(causes: Causes) -> pd.DataFrame:
+def list_adjustments(causes: Causes) -> pd.DataFrame:
     """Of every cause of the gain its smallest back-door sets of measured causes: what has to be
     held fixed."""
     rows = []
@@ -132,7 +137,7 @@ def adjustments(causes: Causes) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["cause of the gain", "hold fixed", "measured"])
 
 
-def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
+def measure_separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
     """Of every measured cause what is left of it once its smallest back-door set is held fixed, in
     rows of models.
 
@@ -144,10 +149,10 @@ def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
     for name in causes.measured:
         if name in {GAIN, LAB} or not (sets := causes.adjusting[name]):
             continue
-        cause = _columns(causes, rows, [name])
-        fixed = _columns(causes, rows, [other for other in causes.nodes if other in sets[0]])
-        labs, models = varies(rows, causes.nodes[name]["columns"], "heritage")
-        share, n = variance_left(cause, fixed)
+        cause = _build_columns(causes, rows, [name])
+        fixed = _build_columns(causes, rows, [other for other in causes.nodes if other in sets[0]])
+        labs, models = count_varied_groups(rows, causes.nodes[name]["columns"], "heritage")
+        share, n = measure_variance_left(cause, fixed)
         parts.append((causes.nodes[name]["words"], causes.words(sets[0]), n, share, labs, models))
     columns = [
         "cause of the gain",
@@ -160,21 +165,21 @@ def separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(parts, columns=columns)
 
 
-def go_together(rows: pd.DataFrame) -> pd.DataFrame:
+def compare_causes(rows: pd.DataFrame) -> pd.DataFrame:
     """Of what models may inherit the gain with, two by two, how nearly it is one thing: rows of
-    `shared_pairs`.
+    `count_shared_pairs`.
 
     rows: of models, with heritage, family, tokenizer, corpus. A family is one of its lab.
     """
     lab = rows["heritage"].astype("str")
     family = rows["family"].astype("str").where(rows["family"].notna(), "")
     facts = {"lab": lab, "family": (lab + " / " + family).mask(family == "")}
-    return shared_pairs(pd.DataFrame(facts | {name: rows[name] for name in CARRIED}))
+    return count_shared_pairs(pd.DataFrame(facts | {name: rows[name] for name in CARRIED}))
 
 
-def rivals_of_lab(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Causes that these models can hardly separate from the lab: rows of `separation`, cause,
-    held_fixed, left, labs.
+def find_lab_rivals(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """Causes that these models can hardly separate from the lab: rows of `measure_separation`,
+    cause, held_fixed, left, labs.
 
     They have the lab in their back-door set, vary within one lab at most, and less than half of
     them is left.
@@ -184,18 +189,18 @@ def rivals_of_lab(rows: pd.DataFrame) -> list[dict[str, Any]]:
         "held fixed": "held_fixed",
         "labs where it varies": "labs",
     }
-    table = separation(declared(), rows).rename(columns=columns)
+    table = measure_separation(read_causes(), rows).rename(columns=columns)
     with_lab = (
         table["held_fixed"]
         .str.split(", ")
-        .map(lambda words: declared().nodes[LAB]["words"] in words)
+        .map(lambda words: read_causes().nodes[LAB]["words"] in words)
     )
     table = table[with_lab & (table["labs"] <= 1) & (table["left"] < HARDLY)]
     rivals: list[dict[str, Any]] = table[["cause", "held_fixed", "left", "labs"]].to_dict("records")
     return rivals
 
 
-def _columns(causes: Causes, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def _build_columns(causes: Causes, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Columns of some nodes: numbers, some as logarithms, and texts; a text that is empty is not
     stated."""
     columns = [column for name in names for column in causes.nodes[name]["columns"]]
@@ -222,12 +227,12 @@ TITLES = {
 }
 
 
-def tables_of(fit: Fit, names: Iterable[str]) -> dict[str, pd.DataFrame]:
+def collect_tables(fit: Fit, names: Iterable[str]) -> dict[str, pd.DataFrame]:
     """Tables of a fit by their titles."""
     return {TITLES.get(name, name): fit.table(name) for name in names}
 
 
-def variance_shares(fit: Fit) -> Panel:
+def draw_variance_shares(fit: Fit) -> Panel:
     """Shares of the blocks."""
     caption = "Posterior share of every block in the variance over models, with its prior mean."
     return Panel(
@@ -235,7 +240,7 @@ def variance_shares(fit: Fit) -> Panel:
     )
 
 
-def orders(fit: Fit) -> Panel:
+def draw_orders(fit: Fit) -> Panel:
     """Orders of the blocks, of which the longest without families is the one that is named."""
     table = fit.table("orders")
     row = table.loc[table["statement"].str.count(">").idxmax()]
@@ -243,13 +248,13 @@ def orders(fit: Fit) -> Panel:
         name="orders",
         draw=lambda axes: fit.plot("orders", axes),
         caption=f"Posterior and prior probability of every order. P({row['statement']}) = "
-        f"{number(row['probability'])} "
-        f"against {number(row['prior'])} before the data, a Bayes factor of "
-        f"{number(row['bayes_factor'])}.",
+        f"{format_number(row['probability'])} "
+        f"against {format_number(row['prior'])} before the data, a Bayes factor of "
+        f"{format_number(row['bayes_factor'])}.",
     )
 
 
-def labs(fit: Fit) -> Panel:
+def draw_labs(fit: Fit) -> Panel:
     """Effects of labs."""
     caption = (
         "Effect of every lab on the log gain, partially pooled, with P(the mean of these models "
@@ -258,29 +263,32 @@ def labs(fit: Fit) -> Panel:
     return Panel(name="labs", draw=lambda axes: fit.plot("labs", axes), caption=caption)
 
 
-def left_out_panel(fit: Fit, by: str) -> Panel:
+def draw_left_out(fit: Fit, by: str) -> Panel:
     """Predictions without every model, or without every lab (`by` as in `leave_one_out`)."""
     held = leave_one_out(fit, by=by)
     what, helped = ("model", "its lab") if by == "model" else ("lab", "geometry and scale")
-    gained = f"{number(held.elpd_difference)} ± {number(held.elpd_difference_error, 2)}"
+    gained = (
+        f"{format_number(held.elpd_difference)} ± {format_number(held.elpd_difference_error, 2)}"
+    )
     return Panel(
         name=f"left-out-{what}",
-        draw=partial(left_out_errors, held.predictions),
+        draw=partial(draw_left_out_errors, held.predictions),
         caption=f"Every model predicted without its {what}: root mean squared error "
-        f"{number(held.rmse)}, the mean "
-        f"of the others {number(held.rmse_baseline)}; {held.coverage:.0%} lie in their intervals. "
+        f"{format_number(held.rmse)}, the mean "
+        f"of the others {format_number(held.rmse_baseline)}; {held.coverage:.0%} lie in their "
+        f"intervals. "
         f"Knowing {helped} "
         f"changes the log predictive density by {gained}.",
     )
 
 
-def panels_of(fit: Fit) -> tuple[Panel, ...]:
+def draw_panels(fit: Fit) -> tuple[Panel, ...]:
     """Every panel of a heritage fit: shares, orders, labs, predictions without a model and without
     a lab."""
     return (
-        variance_shares(fit),
-        orders(fit),
-        labs(fit),
-        left_out_panel(fit, "model"),
-        left_out_panel(fit, "heritage"),
+        draw_variance_shares(fit),
+        draw_orders(fit),
+        draw_labs(fit),
+        draw_left_out(fit, "model"),
+        draw_left_out(fit, "heritage"),
     )

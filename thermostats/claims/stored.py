@@ -21,8 +21,8 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding, FittedModel, Undrawn
-from thermostats.plots.svg import drawn
-from thermostats.settings import drawing
+from thermostats.plots.svg import render_svg
+from thermostats.settings import is_drawing
 from thermostats.tables.store import cache_folder, write_cache
 
 PACKAGE = "thermostats."
@@ -44,11 +44,11 @@ def encode(value: Any) -> Any:
         return value
     if type(value) is list:
         return [encode(each) for each in value]
-    kind, held = _form(value)
+    kind, held = _encode_value(value)
     return {KIND: kind, VALUE: held}
 
 
-def _form(value: Any) -> tuple[str, Any]:
+def _encode_value(value: Any) -> tuple[str, Any]:
     """Kind of a value that JSON has no form of, and what it is made from."""
     held: Any = None
     name = f"{type(value).__module__}:{type(value).__qualname__}"
@@ -70,21 +70,21 @@ def _form(value: Any) -> tuple[str, Any]:
         held = base64.b64encode(value).decode()
     elif isinstance(value, pd.DataFrame):
         name = "table"
-        held = _parquet(value)
+        held = _dump_parquet(value)
     elif isinstance(value, pd.Series):
-        name, held = "column", [encode(value.name), _parquet(value.to_frame("0"))]
+        name, held = "column", [encode(value.name), _dump_parquet(value.to_frame("0"))]
     elif isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biuf":
         content = np.ascontiguousarray(value).tobytes()
         name = "array"
         held = [value.dtype.str, list(np.shape(value)), base64.b64encode(content).decode()]
-    elif value is as_it_is:
+    elif value is keep_axes:
         name = "drawn"
     else:
         raise TypeError(f"a {type(value).__name__} has no form in JSON")
     return name, held
 
 
-def as_it_is(axes: object) -> object:
+def keep_axes(axes: object) -> object:
     """In the place of the function that drew a figure which is drawn."""
     return axes
 
@@ -102,7 +102,7 @@ def decode(value: Any) -> Any:
     return KINDS[kind](held) if kind in KINDS else _record(kind, held)
 
 
-def _parquet(frame: pd.DataFrame) -> str:
+def _dump_parquet(frame: pd.DataFrame) -> str:
     stream = io.BytesIO()
     try:
         frame.to_parquet(stream)
@@ -111,15 +111,15 @@ def _parquet(frame: pd.DataFrame) -> str:
     return base64.b64encode(stream.getvalue()).decode()
 
 
-def _table(held: str) -> pd.DataFrame:
+def _read_table(held: str) -> pd.DataFrame:
     return pd.read_parquet(io.BytesIO(base64.b64decode(held)))
 
 
-def _column(held: list[Any]) -> pd.Series:
-    return _table(held[1])["0"].rename(decode(held[0]))
+def _read_column(held: list[Any]) -> pd.Series:
+    return _read_table(held[1])["0"].rename(decode(held[0]))
 
 
-def _array(held: list[Any]) -> Any:
+def _read_array(held: list[Any]) -> Any:
     dtype, shape, content = held
     array = np.frombuffer(base64.b64decode(content), dtype=dtype).reshape(shape).copy()
     return array if shape else array[()]
@@ -146,10 +146,10 @@ KINDS: dict[str, Callable[[Any], Any]] = {
     "tuple": lambda held: tuple(decode(each) for each in held),
     "dict": lambda held: {decode(name): decode(each) for name, each in held},
     "bytes": base64.b64decode,
-    "table": _table,
-    "column": _column,
-    "array": _array,
-    "drawn": lambda _: as_it_is,
+    "table": _read_table,
+    "column": _read_column,
+    "array": _read_array,
+    "drawn": lambda _: keep_axes,
 }
 
 
@@ -216,7 +216,7 @@ class Stored:
             with evidence.recording() as selections:
                 finding = make(evidence)
             rests_on = (self.made[part.id, part.sample.evidence].selections for part in over)
-            made = _drawn(
+            made = _draw_finding(
                 finding,
                 {name: digest for each in (*rests_on, selections) for name, digest in each.items()},
             )
@@ -243,7 +243,7 @@ class Stored:
         fresh = [self._fresh(part, evidence) for part in self._known]
         if not fresh or any(made is None for made in fresh):
             return ""
-        return digest_of(
+        return hash_selections(
             {name: digest for made in fresh for name, digest in made.selections.items()}
         )
 
@@ -251,7 +251,7 @@ class Stored:
         """The version that was made of the rows as they are now, drawn where it is to be; None
         where there is none."""
         versions = (
-            made for made in self._known.get(part, []) if not (drawing() and _is_undrawn(made))
+            made for made in self._known.get(part, []) if not (is_drawing() and _is_undrawn(made))
         )
         return next((made for made in versions if not evidence.changed(made.selections)), None)
 
@@ -267,7 +267,9 @@ class Stored:
         nothing is new."""
         if self.file is None or not self._new:
             return ""
-        content = json.dumps({"key": self.key, "findings": list(_written(self._known, self.key))})
+        content = json.dumps(
+            {"key": self.key, "findings": list(_encode_findings(self._known, self.key))}
+        )
         return write_cache(self.file, content.encode())
 
 
@@ -275,12 +277,12 @@ def _is_undrawn(made: Made | MadePage) -> bool:
     return isinstance(made, Made) and isinstance(made.finding.posterior, Undrawn)
 
 
-def digest_of(selections: Mapping[str, str]) -> str:
+def hash_selections(selections: Mapping[str, str]) -> str:
     """SHA-256 of the digests of some selections of rows."""
     return hashlib.sha256(json.dumps(sorted(selections.items())).encode()).hexdigest()
 
 
-def _written(
+def _encode_findings(
     stored: Mapping[tuple[str, str], Sequence[Any]], key: str
 ) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
     """Findings as JSON, each version behind its checksum; what has no form in Parquet is made again
@@ -288,10 +290,10 @@ def _written(
     for part, versions in stored.items():
         with suppress(TypeError):
             texts = [json.dumps(encode(made)) for made in versions]
-            yield *part, [(_checksum(key, *part, text), text) for text in texts]
+            yield *part, [(_hash_version(key, *part, text), text) for text in texts]
 
 
-def _checksum(key: str, name: str, evidence: str, text: str) -> str:
+def _hash_version(key: str, name: str, evidence: str, text: str) -> str:
     """SHA-256 of one version, of what it is of, and of all that it depends on but rows."""
     return hashlib.sha256(json.dumps([key, name, evidence, text]).encode()).hexdigest()
 
@@ -308,7 +310,7 @@ def _read(file: Path, key: str) -> dict[tuple[str, str], list[Any]]:
             sound = (
                 text
                 for checksum, text in versions
-                if checksum == _checksum(key, name, evidence, text)
+                if checksum == _hash_version(key, name, evidence, text)
             )
             known[name, evidence] = [decode(json.loads(text)) for text in sound]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError):
@@ -316,17 +318,17 @@ def _read(file: Path, key: str) -> dict[tuple[str, str], list[Any]]:
     return known
 
 
-def _drawn(finding: Finding, selections: dict[str, str]) -> Made:
+def _draw_finding(finding: Finding, selections: dict[str, str]) -> Made:
     """A finding whose figures are drawn, without the functions that drew them: those cannot leave
     the process."""
     draw = finding.figure.draw
     posterior = finding.posterior
-    figure = drawn(draw) if draw else b""
+    figure = render_svg(draw) if draw else b""
     panels: tuple[bytes, ...] = ()
     if isinstance(posterior, FittedModel):
-        panels = tuple(drawn(panel.draw) for panel in posterior.panels)
+        panels = tuple(render_svg(panel.draw) for panel in posterior.panels)
         posterior = replace(
-            posterior, panels=tuple(replace(panel, draw=as_it_is) for panel in posterior.panels)
+            posterior, panels=tuple(replace(panel, draw=keep_axes) for panel in posterior.panels)
         )
     without = replace(finding, figure=replace(finding.figure, draw=None), posterior=posterior)
     return Made(without, figure, panels, selections)

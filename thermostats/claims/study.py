@@ -13,8 +13,8 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-from thermostats.errors import DataError, UsageError, did_you_mean
-from thermostats.next_steps import command
+from thermostats.errors import DataError, UsageError, suggest_nearest
+from thermostats.next_steps import write_command
 
 GROUP = "thermostats.studies"
 """Package whose modules are searched for each `Study`, and the entry-point group of studies
@@ -84,13 +84,13 @@ class Study:
     """Typer application of its commands."""
 
 
-def apart() -> list[str]:
+def list_study_models() -> list[str]:
     """What studies say of models that are no rows of the table `models`."""
-    return [study.apart for study in studies().values() if study.apart]
+    return [study.apart for study in load_studies().values() if study.apart]
 
 
 @cache
-def studies() -> dict[str, Study]:
+def load_studies() -> dict[str, Study]:
     """Registered studies by name: those of each module in the package's own studies, then the entry
     points."""
     folder = Path(__file__).parents[1] / "studies"
@@ -102,20 +102,22 @@ def studies() -> dict[str, Study]:
     return {study.name: study for study in registered}
 
 
-def study_of(claim: str) -> Study | None:
+def find_study(claim: str) -> Study | None:
     """The study whose claim this is, by the first letter of its id; None for a user's own."""
     letter = claim[:1].upper()
-    return next((study for study in studies().values() if letter and study.letter == letter), None)
+    return next(
+        (study for study in load_studies().values() if letter and study.letter == letter), None
+    )
 
 
-def account_of(claims: Iterable[str]) -> str:
+def find_account(claims: Iterable[str]) -> str:
     """The module of the page that weighs the claims of a study; empty where none of these is of a
     study with one."""
-    of_claims = filter(None, map(study_of, claims))
+    of_claims = filter(None, map(find_study, claims))
     return next((study.account for study in of_claims if study.account), "")
 
 
-def named(path: str) -> Any:
+def load_named(path: str) -> Any:
     """The module `package.module`, or what it calls `name` for `package.module:name`."""
     module, _, name = path.partition(":")
     return getattr(import_module(module), name) if name else import_module(module)
@@ -132,7 +134,7 @@ LATER = re.compile(r"partial\(\s*(fit_\w+)")
 """A fit that a script leaves for later."""
 
 
-def by_law(paths: Mapping[str, Path]) -> list[tuple[str, ...]]:
+def group_claims(paths: Mapping[str, Path]) -> list[tuple[str, ...]]:
     """Claims whose scripts leave fits of one law for later, which compile the same model, by
     law."""
     laws: dict[str, list[str]] = {}
@@ -144,10 +146,10 @@ def by_law(paths: Mapping[str, Path]) -> list[tuple[str, ...]]:
 
 def is_own(claim: str) -> bool:
     """True for a user's claim: one of no registered study."""
-    return study_of(claim) is None
+    return find_study(claim) is None
 
 
-def scripts(analyses: str | Path) -> dict[str, Path]:
+def list_scripts(analyses: str | Path) -> dict[str, Path]:
     """Scripts such as `c01_depth.py` of a folder by the claim's id (`C01`), in order.
 
     Raises UsageError where there is no such folder or no analysis in it, DataError where two are of
@@ -174,12 +176,12 @@ def scripts(analyses: str | Path) -> dict[str, Path]:
             "no analyses in this folder",
             where=folder,
             allowed="files named like u01_depth.py",
-            next_step=f"{command('new', 'claim', 'depth', folder=folder)} writes one",
+            next_step=f"{write_command('new', 'claim', 'depth', folder=folder)} writes one",
         )
     return paths
 
 
-def chosen(claims: Sequence[str] | None, paths: Mapping[str, Path]) -> list[str]:
+def choose_claims(claims: Sequence[str] | None, paths: Mapping[str, Path]) -> list[str]:
     """Ids of the claims asked for, whatever their case; all without any.
 
     Raises UsageError for one that the folder does not have.
@@ -193,7 +195,9 @@ def chosen(claims: Sequence[str] | None, paths: Mapping[str, Path]) -> list[str]
         other = shipped if elsewhere else "thermostats ls claims"
         padded = f"{unknown[0][:1]}{unknown[0][1:].zfill(2)}"  # C4 is C04, not C14
         step = (
-            f"did you mean {padded}?" if padded in paths else did_you_mean(unknown[0], paths, other)
+            f"did you mean {padded}?"
+            if padded in paths
+            else suggest_nearest(unknown[0], paths, other)
         )
         raise UsageError(
             "no such claim", got=", ".join(unknown), allowed=", ".join(paths), next_step=step
@@ -201,6 +205,6 @@ def chosen(claims: Sequence[str] | None, paths: Mapping[str, Path]) -> list[str]
     return list(dict.fromkeys(wanted))
 
 
-def with_words(script: Path) -> list[Path]:
+def list_script_files(script: Path) -> list[Path]:
     """An analysis and the file of its words, where it has one."""
     return [path for path in (script, script.with_suffix(".md")) if path.is_file()]

@@ -24,7 +24,7 @@
 
     ## Exact
     {% set heads = effects("r03-1", "W_V × 8 and W_O / 8 in every block") %}
-    What holds whatever was measured; `effects` is that of `tables/invariants.py` …
+    What holds whatever was measured; `read_effects` is that of `tables/invariants.py` …
 
     ## order
     ### estimand
@@ -59,23 +59,23 @@ import jinja2
 
 from thermostats import formatting
 from thermostats.errors import DataError
-from thermostats.tables.invariants import ALLOWED, effects, raw_and_read
+from thermostats.tables.invariants import ALLOWED, list_raw_and_read, read_effects
 
 FILTERS = MappingProxyType(
     {
-        "number": formatting.number,
-        "figure": formatting.figure,
-        "relation": formatting.relation,
-        "chance": formatting.chance,
-        "listed": formatting.listed,
-        "plural": formatting.plural,
-        "range_text": formatting.range_text,
-        "percent": formatting.percent,
-        "short_name": formatting.short_name,
-        "signed": formatting.signed,
+        "number": formatting.format_number,
+        "figure": formatting.format_figure,
+        "relation": formatting.format_p_value,
+        "chance": formatting.format_chance,
+        "listed": formatting.join_words,
+        "plural": formatting.format_count,
+        "range_text": formatting.format_range,
+        "percent": formatting.format_percent,
+        "short_name": formatting.strip_owner,
+        "signed": formatting.format_signed_percent,
         "estimate_range": formatting.estimate_range,
-        "with_interval": formatting.with_interval,
-        "declared": formatting.declared,
+        "with_interval": formatting.format_estimate,
+        "declared": formatting.format_declared,
     }
 )
 """What templates may put a value through, by the name that stands behind the bar."""
@@ -117,7 +117,8 @@ class Template:
             key.lower(): value for key, value in re.findall(r"^(\w+): *(.+)$", head, flags=re.M)
         }
         sections = {
-            name.strip(): _parts(body) for name, body in zip(parts[::2], parts[1::2], strict=True)
+            name.strip(): _split_parts(body)
+            for name, body in zip(parts[::2], parts[1::2], strict=True)
         }
         return cls(path, title[1], title[2].strip(), facts, sections)
 
@@ -133,7 +134,7 @@ class Template:
         parts = self.sections.get(finding, self.sections.get(finding.partition(".")[0], {}))
         source = parts.get(part, "")
         try:
-            return filled(source, values)
+            return fill_words(source, values)
         except (jinja2.TemplateError, TypeError, KeyError, AttributeError) as error:
             where = f"{self.path.name}, ## {finding}, ### {part}"
             raise DataError(
@@ -146,7 +147,7 @@ class Template:
 
     def notes(self, finding: str, values: Mapping[str, Any]) -> tuple[str, ...]:
         """The notes that are not empty."""
-        return _items(self.render(finding, "notes", values))
+        return _split_items(self.render(finding, "notes", values))
 
     def by_verdict(self, name: str) -> dict[str, str]:
         """Sentences by verdict, from lines such as `supported: …` of a section, such as Answer."""
@@ -157,27 +158,27 @@ class Template:
     @property
     def history(self) -> tuple[str, ...]:
         """The changes of the rules, from the section History."""
-        return _items(self.sections.get("History", {}).get("", ""))
+        return _split_items(self.sections.get("History", {}).get("", ""))
 
 
-def _items(text: str) -> tuple[str, ...]:
+def _split_items(text: str) -> tuple[str, ...]:
     items = re.split(r"^- *", text, flags=re.M)
     return tuple(" ".join(item.split()) for item in items if item.strip())
 
 
-def _parts(body: str) -> dict[str, str]:
+def _split_parts(body: str) -> dict[str, str]:
     head, *parts = re.split(r"^### +(.+)\n", body, flags=re.M)
     return {"": head.strip()} | {
         name.strip(): text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)
     }
 
 
-def filled(words: str, values: Mapping[str, Any]) -> str:
+def fill_words(words: str, values: Mapping[str, Any]) -> str:
     """Words with their numbers; raises jinja2.TemplateError for a value that is not there."""
-    return _environment().from_string(words).render(values).strip()
+    return _build_environment().from_string(words).render(values).strip()
 
 
-def _environment() -> jinja2.Environment:
+def _build_environment() -> jinja2.Environment:
     # Markdown for people, escaped where it becomes HTML
     environment = jinja2.Environment(
         undefined=jinja2.StrictUndefined,
@@ -185,5 +186,9 @@ def _environment() -> jinja2.Environment:
         autoescape=False,  # noqa: S701
     )
     environment.filters |= FILTERS
-    environment.globals |= {"effects": effects, "allowed": ALLOWED, "raw_and_read": raw_and_read}
+    environment.globals |= {
+        "effects": read_effects,
+        "allowed": ALLOWED,
+        "raw_and_read": list_raw_and_read,
+    }
     return environment

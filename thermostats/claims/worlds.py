@@ -6,18 +6,18 @@ A claim names one family of worlds:
 
 | the rule compares | worlds |
 |---|---|
-| a correlation or slope over models | `worlds_of_line` |
-| slopes inside models, over prompts | `worlds_of_slopes` |
-| an exponent with a margin | `worlds_of_exponent` |
-| shares of variance of several causes | `worlds_of_shares` |
-| a share along the tree of descent | `worlds_of_descent` |
-| a mean with a number | `worlds_of_mean` |
-| a difference with 0, of all rows or of some | `worlds_of_shift` |
-| every model with a bound | `worlds_of_bound` |
-| values by prompt with a number for each unit | `worlds_of_levels` |
-| variance between models with that between prompts | `worlds_of_parts` |
-| the share of models where something holds | `worlds_of_share` |
-| that share among some models with the rest | `worlds_of_contrast` |
+| a correlation or slope over models | `build_line_worlds` |
+| slopes inside models, over prompts | `build_slope_worlds` |
+| an exponent with a margin | `build_exponent_worlds` |
+| shares of variance of several causes | `build_cause_worlds` |
+| a share along the tree of descent | `build_descent_worlds` |
+| a mean with a number | `build_mean_worlds` |
+| a difference with 0, of all rows or of some | `build_shift_worlds` |
+| every model with a bound | `build_bound_worlds` |
+| values by prompt with a number for each unit | `build_level_worlds` |
+| variance between models with that between prompts | `build_part_worlds` |
+| the share of models where something holds | `build_share_worlds` |
+| that share among some models with the rest | `build_contrast_worlds` |
 
 A rule that none fits has a family of its own: `Worlds` with a function that makes the world of a
 size and of nuisances (for example `studies/delia2026/hierarchy.py`). `claims/levels.py` tries a
@@ -48,12 +48,12 @@ from thermostats.claims.noise import (
     Noise,
     PromptErrors,
     Random,
-    column_words,
-    groups_of,
+    describe_column,
+    describe_groups,
 )
 from thermostats.claims.result import Estimate, Result
 from thermostats.errors import DataError
-from thermostats.formatting import declared, listed
+from thermostats.formatting import format_declared, join_words
 
 Array = NDArray[Any]
 Rng = np.random.Generator
@@ -135,7 +135,9 @@ class Worlds:
         """A size by its name; a number as name is the part of the way from the null to what is
         claimed."""
         named = {NULL: self.null, CLAIMED: self.claimed, **self.others}
-        return named[name] if name in named else _along(self.null, self.claimed, float(name))
+        return (
+            named[name] if name in named else _combine_sizes(self.null, self.claimed, float(name))
+        )
 
     @property
     def graded(self) -> bool:
@@ -151,23 +153,23 @@ class Worlds:
         """Nuisances that are not at rest, in words."""
         errors = self.at().errors
         parts = []
-        column = column_words(getattr(errors, "along", ""))
-        groups = groups_of(getattr(errors, "group", ""))
+        column = describe_column(getattr(errors, "along", ""))
+        groups = describe_groups(getattr(errors, "group", ""))
         for name, value in nuisances.items():
             up = 1 / value if name == "ratio" and value < 1 else value
-            at = f"{value:.0%}" if name in PERCENT else declared(float(f"{up:.2g}"))
+            at = f"{value:.0%}" if name in PERCENT else format_declared(float(f"{up:.2g}"))
             words = {**NUISANCES, **self.nuisances}.get(name, f"{name} is {{value}}").format(
                 value=at, column=column, groups=groups
             )
             parts += [words] * (value != self.box[name][0])
-        return listed(parts)
+        return join_words(parts)
 
     def plausible(self) -> list[Point]:
         """At most one nuisance at its bound, the others at half of theirs or at rest."""
         points = []
         for ends in self._directions():
             levels = {
-                name: (self.box[name][0], half(name, self.box[name][0], end), end)
+                name: (self.box[name][0], take_half(name, self.box[name][0], end), end)
                 for name, end in ends.items()
             }
             for others in (0, 1):
@@ -188,20 +190,22 @@ class Worlds:
             yield dict(zip(self.box, ends, strict=True))
 
 
-def half(name: str, rest: float, end: float) -> float:
+def take_half(name: str, rest: float, end: float) -> float:
     """Half of the way to a bound; of a ratio below 1 that of its inverse, 1/3 and 1/2 as 3 and
     2."""
     if name == "ratio" and end < rest:
-        return 1 / half(name, 1 / rest, 1 / end)
+        return 1 / take_half(name, 1 / rest, 1 / end)
     return (rest + end) / 2
 
 
-def _along(null: Any, claimed: Any, part: float) -> Any:
+def _combine_sizes(null: Any, claimed: Any, part: float) -> Any:
     """A size between two, of numbers, tuples or mappings of numbers."""
     if isinstance(null, Mapping):
-        return {name: _along(null[name], claimed[name], part) for name in null}
+        return {name: _combine_sizes(null[name], claimed[name], part) for name in null}
     if isinstance(null, tuple):
-        return tuple(_along(low, high, part) for low, high in zip(null, claimed, strict=True))
+        return tuple(
+            _combine_sizes(low, high, part) for low, high in zip(null, claimed, strict=True)
+        )
     if isinstance(null, str):
         raise DataError(
             "a family of worlds without sizes between its two",
@@ -211,7 +215,7 @@ def _along(null: Any, claimed: Any, part: float) -> Any:
     return null + part * (claimed - null)
 
 
-def family(
+def build_family(
     signal: Callable[..., Outcomes],
     words: str,
     outcome: str,
@@ -233,7 +237,7 @@ def family(
     def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
         errors = replace(at_rest[0], kind=kind, **nuisances)
         made = partial(signal, size)
-        named = words.format(in_words(size))
+        named = words.format(describe_size(size))
         if mean is None:
             large = Result(quantities={quantity: Estimate(size)}) if quantity else None
             return World(f"{named}, {errors.words}", made, errors, large)
@@ -244,16 +248,16 @@ def family(
     return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others)
 
 
-def in_words(size: Any) -> str:
+def describe_size(size: Any) -> str:
     """A size in words."""
     if isinstance(size, str):
         return size
     if isinstance(size, Mapping):
-        return ", ".join(f"{name} {declared(value)}" for name, value in size.items())
-    return ", ".join(map(declared, size if isinstance(size, tuple) else (size,)))
+        return ", ".join(f"{name} {format_declared(value)}" for name, value in size.items())
+    return ", ".join(map(format_declared, size if isinstance(size, tuple) else (size,)))
 
 
-def along(
+def build_errors(
     column: str = "", *, ordered: bool = True, group: str = "heritage", mean: bool = False
 ) -> tuple[Errors, dict[str, tuple[float, ...]]]:
     """Errors at rest along a column and in groups, with their nuisances.
@@ -298,7 +302,7 @@ class Off:
         )
 
 
-def standard(values: Array) -> Array:
+def standardise_values(values: Array) -> Array:
     """Off their mean, with variance 1, along the last axis."""
     centred = values - values.mean(axis=-1, keepdims=True)
     spread = centred.std(axis=-1, keepdims=True)
@@ -309,7 +313,7 @@ EVERY = tuple(ERRORS)
 Shares = Mapping[str, float]
 
 
-def worlds_of_shares(
+def build_cause_worlds(
     outcome: str,
     columns: Mapping[str, Sequence[str]],
     claimed: Shares,
@@ -324,9 +328,9 @@ def worlds_of_shares(
     columns: of causes that are columns; others are levels of the column of their name. others:
     further shares by name.
     """
-    signal = partial(_of_causes, outcome, columns)
-    at_rest = along(column, **errors)
-    return family(
+    signal = partial(_simulate_causes, outcome, columns)
+    at_rest = build_errors(column, **errors)
+    return build_family(
         signal,
         "shares of {}",
         outcome,
@@ -338,7 +342,7 @@ def worlds_of_shares(
     )
 
 
-def worlds_of_descent(
+def build_descent_worlds(
     outcome: str, lam: float, column: str, quantity: str = "", **errors: Any
 ) -> Worlds:
     """Log gains of which a share λ drifts along labs and families, or nothing.
@@ -348,12 +352,12 @@ def worlds_of_descent(
     no world without it.
     """
     kinds = [kind for kind in EVERY if kind != "one outlying lab"]
-    signal = partial(_of_descent, outcome)
-    at_rest = along(column, **errors)
-    return family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, quantity=quantity)
+    signal = partial(_simulate_descent, outcome)
+    at_rest = build_errors(column, **errors)
+    return build_family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, quantity=quantity)
 
 
-def _of_causes(
+def _simulate_causes(
     outcome: str,
     columns: Mapping[str, Sequence[str]],
     shares: Shares,
@@ -363,20 +367,22 @@ def _of_causes(
 ) -> Outcomes:
     made = (1 - sum(shares.values())) ** 0.5 * noise(rows)
     for name, share in shares.items():
-        made = made + share**0.5 * standard(_cause(rows, name, columns, random))
+        made = made + share**0.5 * standardise_values(_draw_cause(rows, name, columns, random))
     return {outcome: TOTAL * made}
 
 
-def _cause(
+def _draw_cause(
     rows: pd.DataFrame, name: str, columns: Mapping[str, Sequence[str]], random: Random
 ) -> Array:
     if name not in columns:
         return random.levels(rows, "heritage" if name == "lab" else name)
-    x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns[name]])
+    x = np.column_stack(
+        [standardise_values(rows[column].to_numpy(np.float64)) for column in columns[name]]
+    )
     return np.asarray(random.normal(x.shape[1]) @ (np.square(x) if name == "curve" else x).T)
 
 
-def _of_descent(
+def _simulate_descent(
     outcome: str, lam: float, rows: pd.DataFrame, noise: Noise, random: Random
 ) -> Outcomes:
     lab = rows["heritage"].astype(str)
@@ -398,7 +404,7 @@ Levels = Mapping[Any, float] | float
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-def worlds_of_mean(
+def build_mean_worlds(
     outcome: str,
     claimed: float,
     null: float,
@@ -407,26 +413,28 @@ def worlds_of_mean(
     others: Mapping[str, float] = NONE,
 ) -> Worlds:
     """An outcome about a mean as claimed or as in the null, with standard deviation `sd`."""
-    signal = partial(_of_shift, outcome, sd, "")
-    return family(signal, "mean {}", outcome, along(group=group), claimed, null, others=others)
+    signal = partial(_simulate_shift, outcome, sd, "")
+    return build_family(
+        signal, "mean {}", outcome, build_errors(group=group), claimed, null, others=others
+    )
 
 
-def worlds_of_shift(
+def build_shift_worlds(
     outcome: str, shift: float, sd: float, by: str = "", column: str = "", **errors: Any
 ) -> Worlds:
     """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by`
     is true, or none.
 
-    column: along which errors differ, by default `by`; errors: `ordered` and `group`, as `along`
-    has them.
+    column: along which errors differ, by default `by`; errors: `ordered` and `group`, as
+    `build_errors` has them.
     """
-    at_rest = along(column or by, **{"ordered": bool(column), **errors})
-    return family(
-        partial(_of_shift, outcome, sd, by), "a difference of {}", outcome, at_rest, shift
+    at_rest = build_errors(column or by, **{"ordered": bool(column), **errors})
+    return build_family(
+        partial(_simulate_shift, outcome, sd, by), "a difference of {}", outcome, at_rest, shift
     )
 
 
-def worlds_of_bound(
+def build_bound_worlds(
     outcome: str,
     bound: str,
     error: str,
@@ -441,14 +449,14 @@ def worlds_of_bound(
     the column `error`. quantity: what the rule calls the share above, which without errors of
     measurement is the world's.
     """
-    signal = partial(_of_bound, outcome, bound, error)
+    signal = partial(_simulate_bound, outcome, bound, error)
     words = "a share of {} of the models above the bound"
     others = {"half above": 0.5}
-    return family(
+    return build_family(
         signal,
         words,
         outcome,
-        along(column, **errors),
+        build_errors(column, **errors),
         0.0,
         above,
         others=others,
@@ -456,7 +464,7 @@ def worlds_of_bound(
     )
 
 
-def worlds_of_levels(
+def build_level_worlds(
     outcome: str,
     claimed: Levels,
     null: Levels,
@@ -476,8 +484,8 @@ def worlds_of_levels(
         PromptErrors(along=column),
         {"shared": OF_PROMPTS} | ({"ratio": RATIO} if column else {}),
     )
-    return family(
-        partial(_of_levels, outcome, sd, unit),
+    return build_family(
+        partial(_simulate_levels, outcome, sd, unit),
         "levels {}",
         outcome,
         at_rest,
@@ -488,7 +496,7 @@ def worlds_of_levels(
     )
 
 
-def worlds_of_parts(outcome: str, claimed: float, null: float) -> Worlds:
+def build_part_worlds(outcome: str, claimed: float, null: float) -> Worlds:
     """Values by prompt of which a share of the variance lies between models, as claimed or as in
     the null.
 
@@ -496,18 +504,23 @@ def worlds_of_parts(outcome: str, claimed: float, null: float) -> Worlds:
     prompts are normal. The share is that of the models at hand.
     """
     words = "a share of {} of the variance between models"
-    return family(
-        partial(_of_parts, outcome), words, outcome, (Errors(), {"between": BETWEEN}), claimed, null
+    return build_family(
+        partial(_simulate_parts, outcome),
+        words,
+        outcome,
+        (Errors(), {"between": BETWEEN}),
+        claimed,
+        null,
     )
 
 
-def worlds_of_share(column: str, claimed: float, null: float, group: str = "heritage") -> Worlds:
+def build_share_worlds(column: str, claimed: float, null: float, group: str = "heritage") -> Worlds:
     """Truth values that hold at a share as claimed, or at another, alike within groups to a share
     of their log odds."""
-    return worlds_of_contrast(column, "", (claimed, claimed), (null,), group)
+    return build_contrast_worlds(column, "", (claimed, claimed), (null,), group)
 
 
-def worlds_of_contrast(
+def build_contrast_worlds(
     column: str,
     focal: str,
     claimed: tuple[float, float],
@@ -520,9 +533,9 @@ def worlds_of_contrast(
     null: shares in both, of which the first is the null.
     """
     first, *more = ((share, share) for share in null)
-    others = {f"a share of {declared(share)} in both": (share, share) for share, _ in more}
+    others = {f"a share of {format_declared(share)} in both": (share, share) for share, _ in more}
     return Worlds(
-        partial(_alike, column, focal, group),
+        partial(_build_alike_world, column, focal, group),
         claimed,
         first,
         {"alike": BETWEEN},
@@ -531,14 +544,14 @@ def worlds_of_contrast(
     )
 
 
-def _of_shift(
+def _simulate_shift(
     outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
     lifted = shift * (rows[by].to_numpy(np.float64) if by else 1.0)
     return {outcome: lifted + sd * noise(rows)}
 
 
-def _of_bound(
+def _simulate_bound(
     outcome: str,
     bound: str,
     error: str,
@@ -552,32 +565,36 @@ def _of_bound(
     return {outcome: rows[bound].to_numpy() * np.exp(off)}
 
 
-def _of_levels(
+def _simulate_levels(
     outcome: str, sd: float, unit: str, levels: Levels, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
     level = rows[unit].map(levels).to_numpy(np.float64) if isinstance(levels, Mapping) else levels
     return {outcome: level + sd * noise(rows)}
 
 
-def _of_parts(
+def _simulate_parts(
     outcome: str, share: float, rows: pd.DataFrame, noise: Noise, random: Random
 ) -> Outcomes:
     models = rows.drop_duplicates("model_id")
     code = pd.Index(models["model_id"]).get_indexer(rows["model_id"])
-    levels = standard(noise(models))[:, code]
+    levels = standardise_values(noise(models))[:, code]
     values = share**0.5 * levels + (1 - share) ** 0.5 * PromptErrors().draw(rows, random)
     return {outcome: TOTAL * values}
 
 
-def _alike(
+def _build_alike_world(
     column: str, focal: str, group: str, shares: tuple[float, float], *, kind: str, alike: float
 ) -> World:
-    words = f"share {' and elsewhere '.join(declared(share) for share in dict.fromkeys(shares))}"
-    words += f", {alike:.0%} of the variance of log odds between {groups_of(group)}" * bool(alike)
-    return World(words, partial(_of_share, column, focal, group, shares, alike), Errors(kind))
+    words = (
+        f"share {' and elsewhere '.join(format_declared(share) for share in dict.fromkeys(shares))}"
+    )
+    words += f", {alike:.0%} of the variance of log odds between {describe_groups(group)}" * bool(
+        alike
+    )
+    return World(words, partial(_simulate_share, column, focal, group, shares, alike), Errors(kind))
 
 
-def _of_share(
+def _simulate_share(
     column: str,
     focal: str,
     group: str,
@@ -597,7 +614,7 @@ def _of_share(
     return {column: random.uniform(len(rows)) < 1 / (1 + np.exp(-odds))}
 
 
-def worlds_of_line(
+def build_line_worlds(
     outcome: str,
     predictor: str,
     r: float,
@@ -608,55 +625,66 @@ def worlds_of_line(
 ) -> Worlds:
     """An outcome that goes with a column at correlation `r` over the rows, or not at all.
 
-    errors: `ordered` and `group`, and with `mean` the outcome's mean, as `along` has them.
+    errors: `ordered` and `group`, and with `mean` the outcome's mean, as `build_errors` has them.
     """
-    at_rest = along(predictor, mean=mean, **errors)
-    return family(
-        partial(_of_line, outcome, predictor), "correlation {}", outcome, at_rest, r, kinds=kinds
+    at_rest = build_errors(predictor, mean=mean, **errors)
+    return build_family(
+        partial(_simulate_line, outcome, predictor),
+        "correlation {}",
+        outcome,
+        at_rest,
+        r,
+        kinds=kinds,
     )
 
 
-def worlds_of_slopes(
+def build_slope_worlds(
     outcome: str, predictor: str, r: float, kinds: Sequence[str] = tuple(BY_PROMPT)
 ) -> Worlds:
     """Values by prompt that go with a column at correlation `r` inside every model, or not at
     all."""
     at_rest = PromptErrors(along=predictor), {"shared": OF_PROMPTS, "ratio": RATIO}
-    signal = partial(_inside, outcome, predictor)
-    return family(signal, "correlation {} inside models", outcome, at_rest, r, kinds=kinds)
+    signal = partial(_simulate_slopes, outcome, predictor)
+    return build_family(signal, "correlation {} inside models", outcome, at_rest, r, kinds=kinds)
 
 
-def worlds_of_exponent(
+def build_exponent_worlds(
     outcome: str, predictor: str, claimed: float, margin: float, scatter: float
 ) -> Worlds:
     """A log outcome that rises with a log column at a slope as claimed, or off by a margin; errors
     of SD `scatter`."""
-    signal = partial(_of_exponent, outcome, predictor, scatter)
+    signal = partial(_simulate_exponent, outcome, predictor, scatter)
     others = {"steeper": claimed + margin}
-    return family(
-        signal, "slope {}", outcome, along(predictor), claimed, claimed - margin, others=others
+    return build_family(
+        signal,
+        "slope {}",
+        outcome,
+        build_errors(predictor),
+        claimed,
+        claimed - margin,
+        others=others,
     )
 
 
-def _of_line(
+def _simulate_line(
     outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
-    x = standard(rows[predictor].to_numpy(np.float64))
+    x = standardise_values(rows[predictor].to_numpy(np.float64))
     return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
 
 
-def _inside(
+def _simulate_slopes(
     outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
     x = (
         rows.groupby("model_id")[predictor]
-        .transform(lambda own: standard(own.to_numpy(np.float64)))
+        .transform(lambda own: standardise_values(own.to_numpy(np.float64)))
         .to_numpy()
     )
     return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
 
 
-def _of_exponent(
+def _simulate_exponent(
     outcome: str,
     predictor: str,
     scatter: float,

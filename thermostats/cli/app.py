@@ -14,30 +14,30 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from thermostats import __version__
-from thermostats.claims.study import named, studies
+from thermostats.claims.study import load_named, load_studies
 from thermostats.cli.changing import app as changing
 from thermostats.cli.options import (
     Analyses,
     Data,
     Json,
     check_file,
-    exit_code,
-    near_model,
-    or_own_claims,
+    choose_exit_code,
     run,
-    with_option,
+    suggest_model,
+    suggest_option,
+    suggest_own_claims,
 )
 from thermostats.cli.planning import app as planning
 from thermostats.cli.proving import app as proving
 from thermostats.cli.tools import app as tools
 from thermostats.errors import DataError, UsageError
-from thermostats.measurement.spec import PRECISIONS, SETTINGS, parsed, shipped_lists
-from thermostats.next_steps import command
+from thermostats.measurement.spec import PRECISIONS, SETTINGS, list_shipped_specs, parse_settings
+from thermostats.next_steps import write_command
 from thermostats.reporting.pages import check_written
 from thermostats.tables import folders
 from thermostats.tables.choices import ALL, DESCRIBED, RECIPES, SETS, check_table
 from thermostats.tables.schemas import NURSERY
-from thermostats.terminal import print_json, print_rows, say_next, watched
+from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
 app = typer.Typer(
     name="thermostats",
@@ -48,9 +48,9 @@ app = typer.Typer(
     suggest_commands=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for registered in studies().values():
+for registered in load_studies().values():
     if registered.verbs:
-        app.add_typer(named(registered.verbs), rich_help_panel="Commands")
+        app.add_typer(load_named(registered.verbs), rich_help_panel="Commands")
 app.add_typer(tools)
 app.add_typer(planning)
 app.add_typer(changing)
@@ -82,7 +82,7 @@ Your models are asked too: thermostats findings --evidence measured --out {out}
 What they lack: thermostats needs {claim} --data {data}"""
 
 
-def version(wanted: bool) -> None:
+def print_version(wanted: bool) -> None:
     """Print the version and stop."""
     if wanted:
         print(__version__)
@@ -92,7 +92,8 @@ def version(wanted: bool) -> None:
 @app.callback()
 def options(
     show: Annotated[
-        bool, typer.Option("--version", callback=version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=print_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Options that stand before the verb."""
@@ -110,22 +111,22 @@ def version_(as_json: Json = False) -> None:
         print(__version__)
 
 
-def _claims() -> list[str]:
-    from thermostats.claims.study import scripts  # noqa: PLC0415
+def _list_claims() -> list[str]:
+    from thermostats.claims.study import list_scripts  # noqa: PLC0415
 
-    return list(scripts(folders.shipped("analyses")))
+    return list(list_scripts(folders.find_shipped("analyses")))
 
 
-def _labs() -> list[str]:
+def _list_labs() -> list[str]:
     from thermostats.tables.store import load  # noqa: PLC0415
 
-    return sorted(set(load("models", folders.begun_or_shipped())["heritage"]) - {"", NURSERY})
+    return sorted(set(load("models", folders.find_lookup_folder())["heritage"]) - {"", NURSERY})
 
 
-def _models() -> list[str]:
+def _list_models() -> list[str]:
     from thermostats.tables.store import load  # noqa: PLC0415
 
-    named = set(load("models", folders.begun_or_shipped())["model_id"])
+    named = set(load("models", folders.find_lookup_folder())["model_id"])
     return sorted(model for model in named if not model.startswith(f"{NURSERY}/"))
 
 
@@ -192,7 +193,7 @@ def join(
     Example: `thermostats join runs.csv layers.csv --data mine`, `thermostats join gains.parquet
     --map map.toml` or `thermostats join norms.csv --as hidden-states --constant position=last`
     """
-    folders.own_folder(data)
+    folders.find_own_folder(data)
     for path in [*files, *([mapping] if mapping is not None else [])]:
         check_file(path)
     if wrong := [each for each in constants or () if "=" not in each]:
@@ -207,10 +208,10 @@ def join(
         "form": form,
     }
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
-    from thermostats.next_steps import lines_for_a_shell  # noqa: PLC0415
+    from thermostats.next_steps import set_shell_lines  # noqa: PLC0415
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
-    with lines_for_a_shell():
+    with set_shell_lines():
         rows = [asdict(done) for done in join_tables(files, data=data, **how)]
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     for row in rows:
@@ -223,7 +224,7 @@ def join(
         print("nothing was written: --dry-run", file=sys.stderr)
     joined = {row["table"] for row in rows}
     step = next((step for table, step in AFTER_JOIN.items() if table in joined), FACTS_ALONE)
-    say_next(step, data=data, visible=changed and not as_json and not dry_run)
+    print_next_step(step, data=data, visible=changed and not as_json and not dry_run)
 
 
 @app.command()
@@ -244,7 +245,7 @@ def forget(
 
     Example: `thermostats forget --source "my own hooks" --data mine`
     """
-    folder = folders.own_folder(data)
+    folder = folders.find_own_folder(data)
     from thermostats.tables.join import forget as forget_rows  # noqa: PLC0415
 
     removed = forget_rows(source, data=folder, dry_run=dry_run)
@@ -253,14 +254,14 @@ def forget(
         ["table", "removed"],
         as_json,
     )
-    say_next("thermostats ls runs --own", data=data, visible=watched(as_json))
+    print_next_step("thermostats ls runs --own", data=data, visible=is_watched(as_json))
 
 
 @app.command()
 def measure(
     models: Annotated[
         list[str] | None,
-        typer.Argument(help="Hub ids, or folders of models.", autocompletion=_models),
+        typer.Argument(help="Hub ids, or folders of models.", autocompletion=_list_models),
     ] = None,
     files: Annotated[
         list[str] | None,
@@ -268,7 +269,7 @@ def measure(
             "--models",
             help="A file of models and how to measure each: .toml, .csv, .jsonl; or a list that "
             "ships: "
-            f"{', '.join(shipped_lists())}.",
+            f"{', '.join(list_shipped_specs())}.",
         ),
     ] = None,
     revision: Annotated[
@@ -290,7 +291,8 @@ def measure(
     lab: Annotated[
         str,
         typer.Option(
-            help="Lab that trained the models, if the tables do not know it.", autocompletion=_labs
+            help="Lab that trained the models, if the tables do not know it.",
+            autocompletion=_list_labs,
         ),
     ] = "",
     offline: Annotated[
@@ -339,7 +341,7 @@ def measure(
     `thermostats measure --models checkpoints.toml --set engine=ray --data mine`
     """
     if not dry_run:
-        folders.own_folder(data)
+        folders.find_own_folder(data)
     from thermostats.measurement.printed import measure_models  # noqa: PLC0415
 
     options: dict[str, object] = {
@@ -350,7 +352,7 @@ def measure(
     }
     options |= {"what": tuple(map(str.strip, what.split(","))), "download": not offline}
     models_asked = [*(models or ()), *(files or ())]
-    chosen = parsed(set_ or ())
+    chosen = parse_settings(set_ or ())
     outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
     rows = [outcome.row() for outcome in outcomes]
     listed = (
@@ -373,23 +375,23 @@ def measure(
         columns.insert(7, "disk")
     print_rows(listed, columns, as_json)
     if failed := [outcome for outcome in outcomes if outcome.status == "failed"]:
-        step = with_option(failed[0], lab, data) or near_model(failed[0].model, data)
-        say_next(step, visible=bool(step) and not as_json)
-        raise typer.Exit(exit_code(outcomes))
+        step = suggest_option(failed[0], lab, data) or suggest_model(failed[0].model, data)
+        print_next_step(step, visible=bool(step) and not as_json)
+        raise typer.Exit(choose_exit_code(outcomes))
     if not (dry_run or lab):
-        _tell_of_no_lab([row["model"] for row in rows], data)
+        _warn_missing_labs([row["model"] for row in rows], data)
     if not (dry_run or as_json):
         from thermostats.cli.tools import show_gains  # noqa: PLC0415
 
         show_gains(outcomes, models_asked, prompts, data, figure)
-    say_next(OWN_ROWS, data=data, visible=not dry_run and not as_json)
+    print_next_step(OWN_ROWS, data=data, visible=not dry_run and not as_json)
 
 
-def _tell_of_no_lab(models: list[str], data: Path | None) -> None:
+def _warn_missing_labs(models: list[str], data: Path | None) -> None:
     """Name those models for which the user's own rows give no lab, and the command that sets it."""
-    from thermostats.tables.model_rows import own_models  # noqa: PLC0415
+    from thermostats.tables.model_rows import read_own_models  # noqa: PLC0415
 
-    rows = own_models(folders.own_folder(data))
+    rows = read_own_models(folders.find_own_folder(data))
     if unknown := sorted(
         set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])
     ):
@@ -407,7 +409,7 @@ def check(data: Data = None, as_json: Json = False) -> None:
 
     Example: `thermostats check --data mine`
     """
-    folders.data_folder(data)
+    folders.find_data_folder(data)
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
     print_rows(
@@ -415,20 +417,22 @@ def check(data: Data = None, as_json: Json = False) -> None:
         ["table", "rows"],
         as_json,
     )
-    from thermostats.tables.model_rows import disagreements  # noqa: PLC0415
+    from thermostats.tables.model_rows import find_disagreements  # noqa: PLC0415
     from thermostats.tables.reading import features  # noqa: PLC0415
 
     if folders.has_own_runs(data):
-        from thermostats.measurement.versions import older  # noqa: PLC0415
+        from thermostats.measurement.versions import find_outdated_rows  # noqa: PLC0415
 
-        for line in older(data):
+        for line in find_outdated_rows(data):
             print(f"Measured by an older version: {line}", file=sys.stderr)
     rows = features(data)
     for line in (
-        line for gain in ("penultimate_gain", "last_gain") for line in disagreements(rows, gain)
+        line
+        for gain in ("penultimate_gain", "last_gain")
+        for line in find_disagreements(rows, gain)
     ):
         print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
-    say_next("thermostats ls tables", data=data, visible=watched(as_json))
+    print_next_step("thermostats ls tables", data=data, visible=is_watched(as_json))
 
 
 @app.command()
@@ -450,7 +454,10 @@ def ls(
         ),
     ] = False,
     lab: Annotated[
-        str, typer.Option(help="For models and runs: only those of this lab.", autocompletion=_labs)
+        str,
+        typer.Option(
+            help="For models and runs: only those of this lab.", autocompletion=_list_labs
+        ),
     ] = "",
     family: Annotated[
         str, typer.Option(help="For models and runs: only those of this family.")
@@ -493,22 +500,22 @@ def ls(
             "proofs are listed of architectures", got=f"{what} --proofs", next_step=step
         )
     if yours:
-        folders.own_folder(data)
-    folders.data_folder(data)
+        folders.find_own_folder(data)
+    folders.find_data_folder(data)
     if paths:
         _list_folders(as_json)
         return
     step = "thermostats ls tables" if table is not None else LISTS[what]
     step = "thermostats prove MODEL for one of yours" if proofs else step
     if analyses is not None and what == "claims":
-        from thermostats.claims.study import scripts  # noqa: PLC0415
+        from thermostats.claims.study import list_scripts  # noqa: PLC0415
 
-        scripts(analyses)  # says what is wrong with the folder before anything large is loaded
-        step = command("report", analyses=analyses, out="my-report")
+        list_scripts(analyses)  # says what is wrong with the folder before anything large is loaded
+        step = write_command("report", analyses=analyses, out="my-report")
     from thermostats.cli import listing  # noqa: PLC0415
 
     chosen: dict[str, Any] = {"lab": lab, "family": family, "nursery": nursery or yours}
-    rows, columns = listing.rows_of_table(
+    rows, columns = listing.list_table_rows(
         what,
         data,
         yours=yours,
@@ -520,10 +527,10 @@ def ls(
     )
     print_rows(rows, columns, as_json, spare=listing.SPARE)
     if what == "models" and not (yours or family) and lab.casefold() in {"", NURSERY}:
-        from thermostats.claims.study import apart  # noqa: PLC0415
+        from thermostats.claims.study import list_study_models  # noqa: PLC0415
 
-        print(*apart(), sep="\n", file=sys.stderr)
-    say_next(step, data=data, visible=watched(as_json))
+        print(*list_study_models(), sep="\n", file=sys.stderr)
+    print_next_step(step, data=data, visible=is_watched(as_json))
 
 
 def _check_listing(what: str, table: str | None, *, by_lab: bool, paths: bool) -> None:
@@ -557,17 +564,18 @@ def _check_listing(what: str, table: str | None, *, by_lab: bool, paths: bool) -
 def _list_folders(as_json: bool) -> None:
     """Folders of the trained models that a checkout has; DataError where the package is
     installed."""
-    rows = [{"path": str(path)} for path in folders.shipped_models()]
+    rows = [{"path": str(path)} for path in folders.list_shipped_models()]
     if not rows:
         raise DataError(
             "the trained models are in the repository, not in the installed package",
-            where=folders.shipped("data"),
+            where=folders.find_shipped("data"),
             next_step="clone the repository, or name a model of the hub: "
             "thermostats measure EleutherAI/pythia-70m --data mine",
         )
     print_json(rows) if as_json else print(*(row["path"] for row in rows), sep="\n")
-    say_next(
-        "thermostats measure $(thermostats ls models --paths) --data mine", visible=watched(as_json)
+    print_next_step(
+        "thermostats measure $(thermostats ls models --paths) --data mine",
+        visible=is_watched(as_json),
     )
 
 
@@ -575,7 +583,7 @@ def _list_folders(as_json: bool) -> None:
 def report(
     claims: Annotated[
         list[str] | None,
-        typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_claims),
+        typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_list_claims),
     ] = None,
     all_: Annotated[
         bool, typer.Option("--all", help="All claims (the default if none is named).")
@@ -628,18 +636,18 @@ def report(
         raise UsageError(
             "name claims or give --all, not both", got=f"{', '.join(claims)} and --all"
         )
-    from thermostats.claims.study import ONE_THREAD, chosen, is_own, scripts  # noqa: PLC0415
+    from thermostats.claims.study import ONE_THREAD, choose_claims, is_own, list_scripts  # noqa: PLC0415
 
     try:
-        ids = chosen(
+        ids = choose_claims(
             claims or None,
-            scripts(analyses if analyses is not None else folders.shipped("analyses")),
+            list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
         )
     except UsageError as error:
         raise (
-            error if analyses is not None else or_own_claims(error, claims or [], data)
+            error if analyses is not None else suggest_own_claims(error, claims or [], data)
         ) from None
-    folders.data_folder(data)
+    folders.find_data_folder(data)
     here = analyses is None and len(ids) == 1 and "numpy" not in sys.modules
     # starts no process, but computes as one would; a user's script, which might end its process,
     # gets one
@@ -664,15 +672,15 @@ def report(
         shipped = [outcome.claim for outcome in result.outcomes if not is_own(outcome.claim)]
         if folders.has_own_runs(data) and shipped:
             print(
-                WHOSE_ROWS.format(out=out, claim=shipped[0], data=folders.data_folder(data)),
+                WHOSE_ROWS.format(out=out, claim=shipped[0], data=folders.find_data_folder(data)),
                 file=sys.stderr,
             )
     if not result.ok:
-        say_next("the same command without --check", visible=check_only and not as_json)
+        print_next_step("the same command without --check", visible=check_only and not as_json)
         raise typer.Exit(1)
     if open_:
         webbrowser.open((out / "index.html").resolve().as_uri())
-    say_next(
+    print_next_step(
         "the same command with --open opens the report",
         visible=not (as_json or check_only or open_),
     )
@@ -682,7 +690,7 @@ def report(
 def findings(
     claims: Annotated[
         list[str] | None,
-        typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_claims),
+        typer.Argument(help="Claims, such as C04; all by default.", autocompletion=_list_claims),
     ] = None,
     evidence: Annotated[
         str | None,
@@ -707,9 +715,9 @@ def findings(
     check_written(out, claims)
     from thermostats.cli import listing  # noqa: PLC0415
 
-    rows = listing.findings(out, claims or (), evidence)
-    first = {row["finding"] for row in listing.findings(out, claims or ()) if row["headline"]}
-    listed = rows if as_json else [{**row, **listing.for_reading(row, first)} for row in rows]
+    rows = listing.list_findings(out, claims or (), evidence)
+    first = {row["finding"] for row in listing.list_findings(out, claims or ()) if row["headline"]}
+    listed = rows if as_json else [{**row, **listing.describe_finding(row, first)} for row in rows]
     columns = [
         "claim",
         "headline",
@@ -728,7 +736,7 @@ def findings(
         as_json,
         spare=("headline", "n_heritages", "n_models", "reason", "estimand"),
     )
-    say_next(f"open {out / 'index.html'} in a browser", visible=watched(as_json))
+    print_next_step(f"open {out / 'index.html'} in a browser", visible=is_watched(as_json))
 
 
 def main() -> NoReturn:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from thermostats.cli.options import Data, Json
-from thermostats.errors import not_installed
-from thermostats.measurement.spec import PRECISIONS, parsed
+from thermostats.errors import build_install_error
+from thermostats.measurement.spec import PRECISIONS, parse_settings
 from thermostats.measurement.steering_spec import BLOCK, SETTINGS, SHORT
-from thermostats.next_steps import command
-from thermostats.terminal import DIGITS, print_json, print_rows, say_next, watched
+from thermostats.next_steps import write_command
+from thermostats.terminal import DIGITS, is_watched, print_json, print_next_step, print_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +127,7 @@ def steer(
 
     Example: `thermostats steer my-model --gain penultimate --to 0.95 --save steered --data mine`
     """
-    chosen = {**parsed(set_ or (), SETTINGS), "steps": steps}
+    chosen = {**parse_settings(set_ or (), SETTINGS), "steps": steps}
     if figure is not None:
         _check_figure(figure)
     steer_model = _load_function("steer")
@@ -199,7 +199,7 @@ def do(
     Example: `thermostats do my-model "W_V * 2"`, `thermostats do my-model "W_V * 2, W_O / 2"` or
     `thermostats do my-model "without every block"`
     """
-    chosen = parsed(set_ or (), SETTINGS)
+    chosen = parse_settings(set_ or (), SETTINGS)
     change_model = _load_function("do")
     rows = change_model(
         model,
@@ -230,9 +230,9 @@ def do(
 def _check_figure(figure: Path) -> None:
     """Raise UsageError for a kind of file that no figure is written to, before anything is
     trained."""
-    from thermostats.plots.general import figure_file  # noqa: PLC0415 - matplotlib
+    from thermostats.plots.general import check_figure_file  # noqa: PLC0415 - matplotlib
 
-    figure_file(figure)
+    check_figure_file(figure)
 
 
 def _load_function(name: str) -> Any:
@@ -241,16 +241,19 @@ def _load_function(name: str) -> Any:
     try:
         from thermostats.measurement import interventions  # noqa: PLC0415 - torch
     except ImportError as error:
-        raise not_installed(error, "changing a model needs torch and transformers") from error
+        raise build_install_error(error, "changing a model needs torch and transformers") from error
     return getattr(interventions, name)
 
 
 def _list_records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as dicts, what is empty as None, and numbers kept as text as numbers."""
-    from thermostats.modelling.display import records  # noqa: PLC0415 - numpy
+    from thermostats.modelling.display import convert_records  # noqa: PLC0415 - numpy
 
     kept = ("gains_before", "gains_after", "kl_texts")
-    return [{**row, **{name: json.loads(str(row[name])) for name in kept}} for row in records(rows)]
+    return [
+        {**row, **{name: json.loads(str(row[name])) for name in kept}}
+        for row in convert_records(rows)
+    ]
 
 
 def _describe_point(row: dict[str, Any]) -> dict[str, Any]:
@@ -303,8 +306,10 @@ def _list_moved(row: dict[str, Any]) -> list[dict[str, Any]]:
 def _say_where(model: str, save: Path | None, data: Path | None) -> None:
     """What can be done next: compare a saved model, or keep the rows."""
     if save is not None and (save / "config.json").is_file():
-        say_next(command("compare", model, save), visible=watched())
+        print_next_step(write_command("compare", model, save), visible=is_watched())
     elif data is None:
         print("rows are kept nowhere: --data mine keeps them", file=sys.stderr)
     else:
-        say_next("thermostats export interventions interventions", data=data, visible=watched())
+        print_next_step(
+            "thermostats export interventions interventions", data=data, visible=is_watched()
+        )

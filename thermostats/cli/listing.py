@@ -13,18 +13,18 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.result import UNMEASURED
-from thermostats.claims.study import chosen, scripts
-from thermostats.errors import DataError, UsageError, unknown
-from thermostats.formatting import with_interval
-from thermostats.reporting.pages import findings_file
+from thermostats.claims.study import choose_claims, list_scripts
+from thermostats.errors import DataError, UsageError, build_unknown_error
+from thermostats.formatting import format_estimate
+from thermostats.reporting.pages import find_findings_file
 from thermostats.tables import runs as spec_states
 from thermostats.tables import store
 from thermostats.tables.choices import ALL, check_set, is_asked
-from thermostats.tables.column_map import when_joined
+from thermostats.tables.column_map import describe_requirement
 from thermostats.tables.features import FEATURES
-from thermostats.tables.folders import data_folder, layers, own_files, shipped
+from thermostats.tables.folders import find_data_folder, find_shipped, list_layers, list_own_files
 from thermostats.tables.reading import load
-from thermostats.tables.schemas import NURSERY, ONE_OF, TABLES, Column, key
+from thermostats.tables.schemas import NURSERY, ONE_OF, TABLES, Column, list_key_columns
 
 Rows = tuple[list[dict[str, Any]], list[str]]
 OWN = ("models", "runs")
@@ -32,7 +32,7 @@ OWN = ("models", "runs")
 controlled study."""
 
 
-def rows(
+def list_rows(
     what: str,
     data: str | Path | None,
     *,
@@ -48,22 +48,24 @@ def rows(
     by lab.
     """
     read: dict[str, Callable[[str | Path | None, bool], Rows]] = {
-        "models": _models,
-        "prompts": _prompts,
-        "runs": _runs,
-        "tables": _tables,
+        "models": _list_models,
+        "prompts": _list_prompts,
+        "runs": _list_runs,
+        "tables": _list_tables,
     }
     listed, columns = read[what](data, alone)
     if what not in OWN:
         return listed, columns
-    of = {(row["model_id"], row["revision"]): row for row in plain(store.load("models", data))}
+    of = {
+        (row["model_id"], row["revision"]): row for row in convert_rows(store.load("models", data))
+    }
     pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in listed]
     matching = pairs
     for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
         if wanted:
             if not any(_is(model, label, wanted) for _, model in pairs):
                 named = {str(model.get(label) or "") for _, model in matching} - {"", NURSERY}
-                raise unknown(f"no {what} of this {name}", wanted, sorted(named))
+                raise build_unknown_error(f"no {what} of this {name}", wanted, sorted(named))
             matching = [(row, model) for row, model in matching if _is(model, label, wanted)]
     leave_out = not nursery and lab.casefold() != NURSERY
     return [
@@ -76,7 +78,7 @@ def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
     return str(model.get(label) or "").casefold() == wanted.casefold()
 
 
-def findings(
+def list_findings(
     out: Path, claims: Sequence[str] = (), evidence: str | None = None
 ) -> list[dict[str, Any]]:
     """Findings of the last report, of some claims or all, each claim's first question first, named
@@ -88,8 +90,8 @@ def findings(
     Raises UsageError for a claim that the report does not have, and for another set.
     """
     check_set(evidence, ALL)
-    path = findings_file(out)
-    listed = plain(store.validate(store.read_typed(path, "findings"), "findings", path))
+    path = find_findings_file(out)
+    listed = convert_rows(store.validate(store.read_typed(path, "findings"), "findings", path))
     try:
         for row in listed:
             row |= {name: json.loads(row[name]) for name in ("published", "reproduced")}
@@ -101,7 +103,7 @@ def findings(
         ) from error
     first = {row["finding"] for row in listed if row["headline"]}
     there = {row["claim"]: path for row in listed}
-    wanted = chosen(claims or None, there)
+    wanted = choose_claims(claims or None, there)
     listed = [
         row
         for row in listed
@@ -110,14 +112,14 @@ def findings(
     return sorted(listed, key=lambda row: (row["claim"], row["finding"] not in first))
 
 
-def for_reading(row: Mapping[str, Any], first: Container[str]) -> dict[str, str]:
+def describe_finding(row: Mapping[str, Any], first: Container[str]) -> dict[str, str]:
     """What a person reads in place of columns of a finding: whether it is of a claim's first
     question, on any set; the verdict with where it leans and whether it is provisional; the
     estimate as pages round it.
     """
     verdict = row["verdict"] + (f", leans to “{row['leans']}”" if row["leans"] else "")
     verdict += ", provisional" if row["provisional"] and row["verdict"] != UNMEASURED else ""
-    estimate = with_interval(row["estimate"], row["lower"], row["upper"])
+    estimate = format_estimate(row["estimate"], row["lower"], row["upper"])
     return {
         "headline": "claim" if row["finding"] in first else "",
         "verdict": verdict,
@@ -125,12 +127,12 @@ def for_reading(row: Mapping[str, Any], first: Container[str]) -> dict[str, str]
     }
 
 
-def _tables(data: str | Path | None, _alone: bool) -> Rows:
+def _list_tables(data: str | Path | None, _alone: bool) -> Rows:
     listed = load(data=data).to_dict("records")
     return listed, list(listed[0])
 
 
-def _models(data: str | Path | None, alone: bool) -> Rows:
+def _list_models(data: str | Path | None, alone: bool) -> Rows:
     columns = [
         "model_id",
         "heritage",
@@ -142,12 +144,14 @@ def _models(data: str | Path | None, alone: bool) -> Rows:
         "d_head",
         "n_params",
     ]
-    return _own_last("models", data, alone), columns
+    return _load_own_last("models", data, alone), columns
 
 
-def _prompts(data: str | Path | None, _alone: bool) -> Rows:
+def _list_prompts(data: str | Path | None, _alone: bool) -> Rows:
     listed = []
-    for name, rows in groupby(plain(store.load("prompts", data)), key=itemgetter("prompt_set")):
+    for name, rows in groupby(
+        convert_rows(store.load("prompts", data)), key=itemgetter("prompt_set")
+    ):
         held_in = list(rows)
         categories = ", ".join(sorted({row["category"] for row in held_in} - {""}))
         texts = sum(row["text"] != "" for row in held_in)
@@ -157,12 +161,13 @@ def _prompts(data: str | Path | None, _alone: bool) -> Rows:
     return listed, ["prompt_set", "prompts", "texts", "categories"]
 
 
-def _runs(data: str | Path | None, alone: bool) -> Rows:
+def _list_runs(data: str | Path | None, alone: bool) -> Rows:
     """Runs in the tables, then specs that are not measured: waiting, running, interrupted or
     failed."""
     columns = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
     runs = [
-        {**run, "state": spec_states.DONE, "reason": ""} for run in _own_last("runs", data, alone)
+        {**run, "state": spec_states.DONE, "reason": ""}
+        for run in _load_own_last("runs", data, alone)
     ]
     empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {
         "run_id": "",
@@ -177,24 +182,26 @@ def _runs(data: str | Path | None, alone: bool) -> Rows:
             "prompt_set": spec.prompts,
         }
         | {"state": spec.state, "reason": spec.reason}
-        for spec in spec_states.read(data_folder(data))
+        for spec in spec_states.read(find_data_folder(data))
     ]
     return [*runs, *left], columns
 
 
-def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
+def _load_own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
     """Rows of a table, those of a user's store below the package's, where they are seen; `alone`:
     without these."""
-    folder = data_folder(data)
-    listed = plain(store.load(name, data))
-    if not layers(folder)[:-1]:
+    folder = find_data_folder(data)
+    listed = convert_rows(store.load(name, data))
+    if not list_layers(folder)[:-1]:
         return listed
     held_here = {
         each
-        for path in own_files(name, folder)
-        for each in store.read_typed(path, name)[key(name)].itertuples(index=False, name=None)
+        for path in list_own_files(name, folder)
+        for each in store.read_typed(path, name)[list_key_columns(name)].itertuples(
+            index=False, name=None
+        )
     }
-    is_held = [tuple(row[label] for label in key(name)) in held_here for row in listed]
+    is_held = [tuple(row[label] for label in list_key_columns(name)) in held_here for row in listed]
     beneath = [row for row, is_own in zip(listed, is_held, strict=True) if not is_own]
     return [
         *([] if alone else beneath),
@@ -202,7 +209,7 @@ def _own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str,
     ]
 
 
-def plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def convert_rows(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as plain Python values, a missing one as None."""
     cells = rows.astype(object).where(rows.notna(), None)
     return [{str(label): value for label, value in row.items()} for row in cells.to_dict("records")]
@@ -225,7 +232,7 @@ SPARE = (
 """Columns of listings that a narrow terminal does without, in this order."""
 
 
-def rows_of_table(
+def list_table_rows(
     what: str,
     data: str | Path | None = None,
     *,
@@ -240,8 +247,8 @@ def rows_of_table(
 
     table: of columns, those of this table alone. analyses: folder of claims. rules: without them,
     claims that ship are read from their words alone, since scripts state the rules. The verb has
-    checked the names. own, chosen: models and runs that `rows` lists. proofs: of architectures,
-    what was proved of each.
+    checked the names. own, chosen: models and runs that `list_rows` lists. proofs: of
+    architectures, what was proved of each.
 
     Raises UsageError where there is no listing of own rows, and for a lab or family that none of
     them has.
@@ -249,22 +256,24 @@ def rows_of_table(
     if yours and what not in OWN:
         raise UsageError("own rows are not listed separately", got=what, allowed=", ".join(OWN))
     if what == "columns":
-        return _columns(table)
+        return _list_columns(table)
     if what == "architectures":
-        return list_proofs() if proofs else _architectures()
+        return list_proofs() if proofs else _list_architectures()
     if what == "claims":
-        return _claims(analyses or shipped("analyses"), rules=rules or analyses is not None)
+        return _list_claims(
+            analyses or find_shipped("analyses"), rules=rules or analyses is not None
+        )
     if what == "evidence":
-        return _evidence(data)
-    return rows(what, data, alone=yours, **chosen)
+        return _list_evidence(data)
+    return list_rows(what, data, alone=yours, **chosen)
 
 
-def _claims(analyses: Path, *, rules: bool) -> Rows:
+def _list_claims(analyses: Path, *, rules: bool) -> Rows:
     """The claims of a folder by their words, and with their rules, for which all that computes is
     loaded."""
     from thermostats.claims.template import Template  # noqa: PLC0415
 
-    words = [Template.read(script.with_suffix(".md")) for script in scripts(analyses).values()]
+    words = [Template.read(script.with_suffix(".md")) for script in list_scripts(analyses).values()]
     listed = [
         dict(
             zip(
@@ -276,30 +285,31 @@ def _claims(analyses: Path, *, rules: bool) -> Rows:
         for each in words
     ]
     if rules:
-        from thermostats.claims.run import claims  # noqa: PLC0415
+        from thermostats.claims.run import load_claims  # noqa: PLC0415
 
         ruled = {
-            claim.id: {"said": claim.statement, "rule": claim.rule} for claim in claims(analyses)
+            claim.id: {"said": claim.statement, "rule": claim.rule}
+            for claim in load_claims(analyses)
         }
         listed = [row | ruled[row["claim"]] for row in listed]
     return listed, [*CLAIMED]
 
 
-def _evidence(data: str | Path | None) -> Rows:
+def _list_evidence(data: str | Path | None) -> Rows:
     """Sets of evidence with their models and labs."""
     from thermostats.tables import store  # noqa: PLC0415
     from thermostats.tables.choices import DECODER, SETS, of_interventions  # noqa: PLC0415
-    from thermostats.tables.features import features  # noqa: PLC0415
-    from thermostats.tables.model_rows import counts  # noqa: PLC0415
+    from thermostats.tables.features import build_features  # noqa: PLC0415
+    from thermostats.tables.model_rows import count_models  # noqa: PLC0415
     from thermostats.tables.schemas import INTERVENED  # noqa: PLC0415
 
-    rows_of_table = features(data)
+    rows_of_table = build_features(data)
     published = set(store.load("sources", data)["file"])
     runs = store.load("runs", data)
     models = store.load("models", data)
-    listed = counts(rows_of_table[rows_of_table["modality"] == DECODER], runs, published).to_dict(
-        "records"
-    )
+    listed = count_models(
+        rows_of_table[rows_of_table["modality"] == DECODER], runs, published
+    ).to_dict("records")
     changed = runs[of_interventions(runs)].merge(models, on=["model_id", "revision"])
     kinds = {
         "": changed,
@@ -315,17 +325,17 @@ def _evidence(data: str | Path | None) -> Rows:
     ]
 
 
-def _columns(table: str | None) -> Rows:
+def _list_columns(table: str | None) -> Rows:
     listed = [
         {
             "table": name,
             "column": label,
-            "key": "key" if label in key(name) else "",
-            "joined": when_joined(name, label),
+            "key": "key" if label in list_key_columns(name) else "",
+            "joined": describe_requirement(name, label),
             "type": column.dtype,
             "unit": column.unit,
             "of": column.of,
-            "meaning": "; ".join([str(column.description), *_values(column)]),
+            "meaning": "; ".join([str(column.description), *_list_values(column)]),
         }
         for name, schema in TABLES.items()
         for label, column in schema.columns.items()
@@ -339,7 +349,7 @@ def _columns(table: str | None) -> Rows:
     return [row for row in listed if table in (None, row["table"])], list(listed[0])
 
 
-def _values(column: Column) -> list[str]:
+def _list_values(column: Column) -> list[str]:
     """The values that a column of text may have, where its meaning does not name them."""
     values = [
         value for check in column.checks if check.kind == ONE_OF for value in check.value if value
@@ -349,7 +359,7 @@ def _values(column: Column) -> list[str]:
     )
 
 
-def _architectures() -> Rows:
+def _list_architectures() -> Rows:
     from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415
 
     listed = [
@@ -377,7 +387,7 @@ def list_proofs() -> Rows:
     from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415
     from thermostats.tables.register import load_proofs  # noqa: PLC0415
 
-    rows = plain(load_proofs())
+    rows = convert_rows(load_proofs())
     there = {row["architecture"] for row in rows}
     listed = [{**row, "state": "failed" if row["failed"] else "proved"} for row in rows]
     empty = dict.fromkeys([*TABLES["proofs"].columns], "") | {

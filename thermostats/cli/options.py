@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from thermostats.errors import ThermostatsError, UsageError, did_you_mean
-from thermostats.next_steps import command
+from thermostats.errors import ThermostatsError, UsageError, suggest_nearest
+from thermostats.next_steps import write_command
 from thermostats.tables import folders
-from thermostats.terminal import readable_in_part, refuse
+from thermostats.terminal import handle_closed_output, refuse
 
 if TYPE_CHECKING:
     from thermostats.measurement.spec import Outcome
@@ -52,7 +52,9 @@ def check_file(path: Path, otherwise: str = "check the path") -> None:
         if path.parent.is_dir()
         else []
     )
-    raise UsageError("no such file", where=path, next_step=did_you_mean(path.name, near, otherwise))
+    raise UsageError(
+        "no such file", where=path, next_step=suggest_nearest(path.name, near, otherwise)
+    )
 
 
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
@@ -62,16 +64,16 @@ copy."""
 
 def run(app: typer.Typer) -> NoReturn:
     """Run a command line and leave: exit code 0 done, 1 failed, 2 wrong use."""
-    signal.signal(signal.SIGINT, interrupted)
+    signal.signal(signal.SIGINT, handle_interrupt)
     as_json = "--json" in sys.argv
-    with readable_in_part():
+    with handle_closed_output():
         try:
             stopped = app(standalone_mode=False)
         except ThermostatsError as error:
-            refuse(_with_command(error), as_json=as_json)
+            refuse(_add_command(error), as_json=as_json)
             sys.exit(error.exit_code)
         except WRONG_USE as error:
-            sys.exit(_arguments(error, as_json))
+            sys.exit(_print_argument_error(error, as_json))
         except typer.Abort:
             sys.exit(1)
         except OSError as error:
@@ -85,7 +87,7 @@ def run(app: typer.Typer) -> NoReturn:
     sys.exit(stopped if isinstance(stopped, int) else 0)
 
 
-def _arguments(error: Exception, as_json: bool) -> int:
+def _print_argument_error(error: Exception, as_json: bool) -> int:
     """Say what is wrong with the arguments, and where the help is; without any arguments, show the
     help."""
     message = error.format_message()  # type: ignore[attr-defined]
@@ -96,29 +98,29 @@ def _arguments(error: Exception, as_json: bool) -> int:
     command = context.command_path if context is not None else "thermostats"
     what, _, near = message.partition(" Did you mean ")
     help_ = f"{command} --help"
-    step = f"did you mean {near} {_corrected(what, near)}".strip() if near else help_
+    step = f"did you mean {near} {_suggest_correction(what, near)}".strip() if near else help_
     refuse(UsageError(what.rstrip("."), next_step=step), as_json=as_json)
     return UsageError.exit_code
 
 
-def _with_command(error: ThermostatsError) -> ThermostatsError:
+def _add_command(error: ThermostatsError) -> ThermostatsError:
     """The error with the whole command that would pass, where it lacks an option."""
     if not error.options or error.options[0] in sys.argv:
         return error
-    return error.ending_in(f"{error.next_step}: {command(*sys.argv[1:], *error.options)}")
+    return error.ending_in(f"{error.next_step}: {write_command(*sys.argv[1:], *error.options)}")
 
 
-def _corrected(what: str, near: str) -> str:
+def _suggest_correction(what: str, near: str) -> str:
     """The command that was typed with the name that is near in place of the one that there is
     not."""
     wrong = re.search(r"'([^']+)'", what)
     right = re.search(r"'([^']+)'", near)
     if wrong is None or right is None or wrong[1] not in sys.argv[1:]:
         return ""
-    return command(*(right[1] if word == wrong[1] else word for word in sys.argv[1:]))
+    return write_command(*(right[1] if word == wrong[1] else word for word in sys.argv[1:]))
 
 
-def interrupted(*_: object) -> NoReturn:
+def handle_interrupt(*_: object) -> NoReturn:
     """What Ctrl-C does; pressed again, it leaves at once, without a traceback out of the middle of
     stopping."""
     signal.signal(signal.SIGINT, lambda *_: os._exit(1))
@@ -130,34 +132,34 @@ def interrupted(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def exit_code(outcomes: Iterable[Outcome]) -> int:
+def choose_exit_code(outcomes: Iterable[Outcome]) -> int:
     """Exit code of a verb that measured: 2 where all that failed was asked for wrongly, 1 where
     other things failed."""
     failed = [outcome.problem.wrong_use for outcome in outcomes if outcome.status == "failed"]
     return (2 if all(failed) else 1) if failed else 0
 
 
-def near_model(model: str, data: Path | None) -> str:
+def suggest_model(model: str, data: Path | None) -> str:
     """Question whether a model of the tables was meant; empty where it is one, or none is near."""
     from thermostats.tables.store import load  # noqa: PLC0415
 
-    names = set(load("models", folders.begun_or_shipped(data))["model_id"])
-    return "" if model in names else did_you_mean(model, names)
+    names = set(load("models", folders.find_lookup_folder(data))["model_id"])
+    return "" if model in names else suggest_nearest(model, names)
 
 
-def with_option(failed: Outcome, lab: str, data: Path | None) -> str:
+def suggest_option(failed: Outcome, lab: str, data: Path | None) -> str:
     """The command that measures a failed model with the option that it lacked; empty where it
     lacked none."""
     if not failed.problem.options:
         return ""
-    return command("measure", failed.model, *failed.problem.options, lab=lab, data=data)
+    return write_command("measure", failed.model, *failed.problem.options, lab=lab, data=data)
 
 
-def or_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:
+def suggest_own_claims(error: UsageError, claims: list[str], data: Path | None) -> UsageError:
     """The error for claims that the package lacks; of the user's own, if they are where `new claim`
     puts them."""
     there = {path.name[:3].upper() for path in NEW.glob("*.py")}
     if not there & {claim.upper() for claim in claims}:
         return error
-    step = command("report", *claims, analyses=NEW, data=data, out="my-report")
+    step = write_command("report", *claims, analyses=NEW, data=data, out="my-report")
     return UsageError(error.what, got=error.got, allowed=error.allowed, next_step=step)

@@ -11,13 +11,13 @@ from typing import Annotated, Any
 
 import typer
 
-from thermostats.claims.planned import studies as check_studies
-from thermostats.claims.study import chosen, scripts
+from thermostats.claims.planned import plan_studies
+from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.cli.options import Analyses, Data, Json
 from thermostats.errors import UsageError
-from thermostats.next_steps import command
+from thermostats.next_steps import write_command
 from thermostats.tables import folders
-from thermostats.terminal import DIGITS, print_json, print_rows, say_next, watched
+from thermostats.terminal import DIGITS, is_watched, print_json, print_next_step, print_rows
 
 app = typer.Typer()
 OPTIONS = {
@@ -77,15 +77,15 @@ def predict(
         allowed = f"a config.json, or all of {', '.join(OPTIONS.values())}"
         raise UsageError(what, got=f"no {', '.join(lacking)}", allowed=allowed, next_step=line)
     if model is not None and lacking:
-        from thermostats.measurement.plan import config_facts  # noqa: PLC0415
+        from thermostats.measurement.plan import read_config_facts  # noqa: PLC0415
 
-        facts = {**config_facts(model), **facts}
+        facts = {**read_config_facts(model), **facts}
     from thermostats.modelling.heritage.prediction import LAB, predict_gain  # noqa: PLC0415
 
     try:
         prediction = predict_gain(facts, lab=lab, family=family, gain=gain, data=data)
     except UsageError as error:
-        again = command(*(error.allowed if word == lab else word for word in sys.argv[1:]))
+        again = write_command(*(error.allowed if word == lab else word for word in sys.argv[1:]))
         raise error.ending_in(again) if error.where == LAB else error from None
     (row,) = prediction.table.to_dict("records")
     records = [{**asdict(record), "worthless": record.worthless} for record in prediction.records]
@@ -98,13 +98,13 @@ def predict(
     print_rows([row], columns)
     print_rows(records, list(records[0]))
     print(*prediction.sentences(), sep="\n")
-    say_next(
-        command("measure", model or "MODEL", what="gains", data=data or "mine"),
-        visible=watched(as_json),
+    print_next_step(
+        write_command("measure", model or "MODEL", what="gains", data=data or "mine"),
+        visible=is_watched(as_json),
     )
 
 
-def numbers(text: str, option: str) -> list[int]:
+def parse_numbers(text: str, option: str) -> list[int]:
     """Whole numbers above 0, separated by commas; UsageError names what is none."""
     words = [word.strip() for word in text.split(",")] if text else []
     if wrong := [word for word in words if not word.isdecimal() or int(word) == 0]:
@@ -169,7 +169,10 @@ def next_(
         line = "thermostats next C21 --budget 25GB"
         raise UsageError("a claim or --all is asked for", allowed="one of them", next_step=line)
     if claim is not None:
-        chosen([claim], scripts(analyses if analyses is not None else folders.shipped("analyses")))
+        choose_claims(
+            [claim],
+            list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
+        )
     from thermostats.claims.planning import next_models as planning  # noqa: PLC0415
 
     rest: dict[str, Any] = {
@@ -207,7 +210,7 @@ def _next_of_all(size: float, models: int, rest: dict[str, Any], as_json: bool) 
         print(f"{each.claim} done", file=sys.stderr)
         advice.append(each)
     served, names = planning.campaign(advice, size)
-    line = command("measure", *names, data="mine") if names else ""
+    line = write_command("measure", *names, data="mine") if names else ""
     if as_json:
         print_json({"claims": [asdict(each) for each in advice], "line": line})
         return
@@ -253,23 +256,29 @@ def power(
     Example: `thermostats power C05 --models 20,40,80 --labs 10` or `thermostats power C01 --sizes
     12,5,3,1`
     """
-    named: dict[str, Any] = {"models": numbers(models, "--models"), "labs": numbers(labs, "--labs")}
-    named["sizes"] = [numbers(each, "--sizes") for each in sizes or ()]
+    named: dict[str, Any] = {
+        "models": parse_numbers(models, "--models"),
+        "labs": parse_numbers(labs, "--labs"),
+    }
+    named["sizes"] = [parse_numbers(each, "--sizes") for each in sizes or ()]
     if not (named["sizes"] or (models and labs)):
         step = f"thermostats power {claim} --models 20,40,80 --labs 10"
         raise UsageError(
             "no study is asked for", allowed="--models and --labs, or --sizes", next_step=step
         )
-    check_studies(**named)
-    chosen([claim], scripts(analyses if analyses is not None else folders.shipped("analyses")))
-    from thermostats.claims.power import draw_power, sentences  # noqa: PLC0415
+    plan_studies(**named)
+    choose_claims(
+        [claim],
+        list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
+    )
+    from thermostats.claims.power import draw_power, write_sentences  # noqa: PLC0415
     from thermostats.claims.power import power as planned  # noqa: PLC0415
-    from thermostats.plots.general import figure_file  # noqa: PLC0415
+    from thermostats.plots.general import check_figure_file  # noqa: PLC0415
 
-    path = figure_file(figure)
+    path = check_figure_file(figure)
     table = planned(claim, **named, finding=finding, most=studies, data=data, analyses=analyses)
     print_rows(table.to_dict("records"), list(table), as_json, digits=DIGITS)
     if path is not None:
         draw_power(table, path)
     if not as_json:
-        print(*sentences(table), sep="\n")
+        print(*write_sentences(table), sep="\n")

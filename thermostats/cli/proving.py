@@ -7,12 +7,18 @@ from typing import Annotated, Any
 import typer
 
 from thermostats.cli.options import Json
-from thermostats.errors import UsageError, not_installed
+from thermostats.errors import UsageError, build_install_error
 from thermostats.measurement.printed import check_installed
-from thermostats.measurement.spec import PRECISIONS, check_device, check_here, check_set, parsed
-from thermostats.next_steps import command
-from thermostats.tables.folders import begun_or_shipped
-from thermostats.terminal import DIGITS, print_json, print_rows, say_next
+from thermostats.measurement.spec import (
+    PRECISIONS,
+    check_device,
+    check_set,
+    parse_settings,
+    require_device,
+)
+from thermostats.next_steps import write_command
+from thermostats.tables.folders import find_lookup_folder
+from thermostats.terminal import DIGITS, print_json, print_next_step, print_rows
 
 app = typer.Typer()
 SETTABLE = ("device", "trust_remote_code")
@@ -70,16 +76,16 @@ def prove(
     Example: `thermostats prove my-model`, `thermostats prove my-model --tool nnterp` or
     `thermostats prove gpt2 --json`
     """
-    settings = parsed(set_ or ())
+    settings = parse_settings(set_ or ())
     if wrong := [name for name in settings if name not in SETTABLE]:
         got = ", ".join(wrong)
         raise UsageError(
             "this setting changes no proof", where="--set", got=got, allowed=", ".join(SETTABLE)
         )
     check_device(settings.get("device", "auto"))
-    check_here(settings.get("device", "auto"))
+    require_device(settings.get("device", "auto"))
     if prompts:
-        check_set(prompts, begun_or_shipped())
+        check_set(prompts, find_lookup_folder())
     options: dict[str, Any] = {
         "revision": revision,
         "dtype": dtype,
@@ -89,10 +95,10 @@ def prove(
     try:
         check_installed()
         from thermostats.measurement import proving  # noqa: PLC0415
-        from thermostats.measurement.session import quiet  # noqa: PLC0415
+        from thermostats.measurement.session import set_quiet  # noqa: PLC0415
     except ImportError as error:
-        raise not_installed(error, "proving needs torch and transformers") from error
-    quiet()
+        raise build_install_error(error, "proving needs torch and transformers") from error
+    set_quiet()
     proof = proving.prove(model, prompts=prompts or None, tool=tool, **options)
     if as_json:
         print_json(proof.to_json())
@@ -104,4 +110,4 @@ def prove(
         print(proof.badge)
     if not proof.passed:
         raise typer.Exit(1)
-    say_next(command("measure", model, data="mine"), visible=not as_json and not tool)
+    print_next_step(write_command("measure", model, data="mine"), visible=not as_json and not tool)

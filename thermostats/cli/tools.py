@@ -22,13 +22,13 @@ from thermostats.claims.study import NAME
 from thermostats.cli.options import NEW, Data, Json
 from thermostats.errors import ThermostatsError, UsageError, install
 from thermostats.measurement.spec import count_gpus
-from thermostats.next_steps import command
+from thermostats.next_steps import write_command
 from thermostats.reporting.state import versions
 from thermostats.tables import folders
 from thermostats.tables.choices import check_export
 from thermostats.tables.folders import write_all
 from thermostats.tables.schemas import TABLES
-from thermostats.terminal import DIGITS, print_json, print_rows, say_next, watched
+from thermostats.terminal import DIGITS, is_watched, print_json, print_next_step, print_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,10 +47,10 @@ def show_gains(
     figure: Path | None,
 ) -> None:
     """Print a row for each model with gains, and draw them or say how."""
-    from thermostats.tables.reading import overview  # noqa: PLC0415
+    from thermostats.tables.reading import summarise_runs  # noqa: PLC0415
 
-    runs = {name_in(outcome): (*outcome.runs, *outcome.finished) for outcome in outcomes}
-    rows = overview(runs, data)
+    runs = {name_outcome_model(outcome): (*outcome.runs, *outcome.finished) for outcome in outcomes}
+    rows = summarise_runs(runs, data)
     if rows:
         print()
         print_rows(rows, COLUMNS)
@@ -58,13 +58,13 @@ def show_gains(
         from thermostats.plots.general import profile  # noqa: PLC0415
 
         profile(
-            [row["model"] for row in rows] or [name_in(outcome) for outcome in outcomes],
+            [row["model"] for row in rows] or [name_outcome_model(outcome) for outcome in outcomes],
             data=data,
             figure=figure,
         )
         print(f"figure: {figure}", file=sys.stderr)
     elif rows:
-        again = command(
+        again = write_command(
             "measure",
             *models,
             prompts="" if prompts == "core" else prompts,
@@ -74,7 +74,7 @@ def show_gains(
         print(f"To draw them: {again}", file=sys.stderr)
 
 
-def name_in(outcome: Any) -> str:
+def name_outcome_model(outcome: Any) -> str:
     """A model as `profile` takes it: with its revision, where that is none of the usual."""
     return (
         f"{outcome.model}@{outcome.revision}"
@@ -83,9 +83,9 @@ def name_in(outcome: Any) -> str:
     )
 
 
-def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataFrame | None, str]:
+def compare_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataFrame | None, str]:
     """Differences of two models' gains by `paired`; where both are measured, why there are none."""
-    from thermostats.measurement.spectra import model_sha  # noqa: PLC0415
+    from thermostats.measurement.spectra import hash_model  # noqa: PLC0415
     from thermostats.modelling.pairs import paired  # noqa: PLC0415
     from thermostats.tables import store  # noqa: PLC0415
 
@@ -93,7 +93,7 @@ def paired_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataF
     runs = runs.assign(sha=runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"]))
     runs = runs[runs["prompt_set"].ne("")]
     named = [
-        runs.loc[runs["sha"].eq(model_sha(folder)), ["model_id", "revision"]]
+        runs.loc[runs["sha"].eq(hash_model(folder)), ["model_id", "revision"]]
         for folder in (first, second)
     ]
     if any(of_one.empty for of_one in named):
@@ -125,7 +125,7 @@ EXTRAS = {"measure": ("torch", "transformers", "accelerate"), "ray": ("ray",)}
 PYTHONS = ((3, 11), (3, 13))
 
 
-def checks(data: str | Path | None = None) -> list[dict[str, str]]:
+def run_checks(data: str | Path | None = None) -> list[dict[str, str]]:
     """Rows of name, state, found, advice.
 
     `broken`: the package cannot work; `missing`: a part of it cannot; `unproven`: see
@@ -170,7 +170,7 @@ def checks(data: str | Path | None = None) -> list[dict[str, str]]:
     try:
         from thermostats.tables.store import check  # noqa: PLC0415
 
-        counts = check(place := folders.begun_or_shipped(data))
+        counts = check(place := folders.find_lookup_folder(data))
         tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
         rows.append(("tables", OK, tables, ""))
         rows += [*make_proofs_row(), make_versions_row()]
@@ -216,7 +216,7 @@ HERITAGE = "heritage with my models"
 given."""
 
 
-def new_claim(name: str, folder: str | Path = "analyses") -> Path:
+def create_claim(name: str, folder: str | Path = "analyses") -> Path:
     """Write an analysis that runs and the file of its words, named after the first free id; the
     analysis' path.
 
@@ -226,26 +226,26 @@ def new_claim(name: str, folder: str | Path = "analyses") -> Path:
     Raises UsageError where the name has no Latin letters, the folder has an analysis of that name,
     or no id is free.
     """
-    return _begun("claim", name, Path(folder))
+    return _copy_template("claim", name, Path(folder))
 
 
-def new_heritage(
+def create_heritage(
     name: str | None = None, folder: str | Path = "analyses", *, gain: str = "penultimate_gain"
 ) -> Path:
     """Write an analysis of heritage, geometry and scale in the study's models and the user's; else
-    as `new_claim`."""
-    return _begun("heritage", HERITAGE if name is None else name, Path(folder), gain=gain)
+    as `create_claim`."""
+    return _copy_template("heritage", HERITAGE if name is None else name, Path(folder), gain=gain)
 
 
-def _other(slug: str, there: Sequence[str]) -> str:
+def _find_free_name(slug: str, there: Sequence[str]) -> str:
     """The same name with a number that is free."""
     taken = {file[4:-3] for file in there}
     number = next(number for number in count(2) if f"{slug}_{number}" not in taken)
     return f"{slug.replace('_', '-')}-{number}"
 
 
-def _begun(template: str, name: str, folder: Path, **more: str) -> Path:
-    slug = re.sub(r"[^a-z0-9]+", "_", _plain(name)).strip("_")
+def _copy_template(template: str, name: str, folder: Path, **more: str) -> Path:
+    slug = re.sub(r"[^a-z0-9]+", "_", _strip_accents(name)).strip("_")
     if not slug:
         allowed = "words in Latin letters, such as depth-helps"
         raise UsageError("a claim's name has no letters", got=repr(name), allowed=allowed)
@@ -255,7 +255,8 @@ def _begun(template: str, name: str, folder: Path, **more: str) -> Path:
         raise UsageError(
             "there is an analysis of that name",
             where=folder / same[0],
-            next_step=f"thermostats new {template} {_other(slug, there)}, or open that one",
+            next_step=f"thermostats new {template} {_find_free_name(slug, there)}, or open that "
+            f"one",
         )
     taken = {file[:3] for file in there}
     free = [
@@ -281,7 +282,7 @@ def _begun(template: str, name: str, folder: Path, **more: str) -> Path:
     return path
 
 
-def _plain(name: str) -> str:
+def _strip_accents(name: str) -> str:
     """A name in small letters without accents: NFKD, its combining marks left out."""
     parts = unicodedata.normalize(
         "NFKD", unicodedata.normalize("NFKD", name).casefold().translate(LETTERS)
@@ -300,7 +301,7 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 
     Example: `thermostats doctor`
     """
-    rows = checks(data)
+    rows = run_checks(data)
     print_rows(rows, ["name", "state", "found", "advice"], as_json)
     if any(row["state"] == BROKEN for row in rows):
         raise typer.Exit(1)
@@ -310,7 +311,7 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
         if poor
         else "thermostats report C03"
     )
-    say_next(step, visible=watched(as_json))
+    print_next_step(step, visible=is_watched(as_json))
 
 
 @app.command()
@@ -343,7 +344,7 @@ def compare(
     comparison = compared(first, second, data=data)
     changed = comparison.changed.to_dict("records")
     gains = comparison.gains.to_dict("records")
-    differences, why = paired_gains(first, second, data)
+    differences, why = compare_gains(first, second, data)
     by_block = [] if differences is None else differences.to_dict("records")
     if as_json:
         tensors = comparison.tensors.replace([math.inf, math.nan], None).to_dict("records")
@@ -355,7 +356,9 @@ def compare(
         )
         return
     if not math.isnan(comparison.function):
-        print(f"As functions: {comparison.function:.4g} ({_meaning(comparison.function)}).")
+        print(
+            f"As functions: {comparison.function:.4g} ({_describe_distance(comparison.function)})."
+        )
     for note in comparison.function_notes:
         print(note)
     print(
@@ -372,7 +375,7 @@ def compare(
             gains, ["gain", "source", "prompt_set", "first", "second", "ratio"], digits=DIGITS
         )
     else:
-        step = command("measure", first, second, what="gains", data=data or "mine")
+        step = write_command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
     if differences is not None:
         level = differences.attrs["level"]
@@ -390,7 +393,7 @@ SAME = 1e-5
 """Distance as functions below which weights stored in float32 do not tell two models apart."""
 
 
-def _meaning(distance: float) -> str:
+def _describe_distance(distance: float) -> str:
     return (
         "the same function, as far as weights can say"
         if distance < SAME
@@ -422,18 +425,18 @@ def set_(
 
     Example: `thermostats set my-model my-other lab="My lab" --data mine`
     """
-    folder = folders.own_folder(data)
+    folder = folders.find_own_folder(data)
     models, facts = ([word for word in words if ("=" in word) == fact] for fact in (False, True))
     if not models or not facts:
         *first, last = words
-        step = command(
+        step = write_command(
             "set", *(first or ["my-model"]), f"lab={last.partition('=')[2] or last}", data=data
         )
         allowed = "models, then column=value"
         raise UsageError(
             "facts are set of models", got=" ".join(words), allowed=allowed, next_step=step
         )
-    from thermostats.tables.model_rows import set_facts, spelt_otherwise  # noqa: PLC0415
+    from thermostats.tables.model_rows import find_other_spelling, set_facts  # noqa: PLC0415
 
     values = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
     print_rows(
@@ -441,13 +444,13 @@ def set_(
         ["table", "replaced", "unchanged"],
         as_json,
     )
-    if lab := spelt_otherwise(values.get("heritage", values.get("lab", "")), folder):
+    if lab := find_other_spelling(values.get("heritage", values.get("lab", "")), folder):
         print(
             f"Another lab is spelled {lab}; the tables now have two. If they are the same, set "
             f"heritage={lab}.",
             file=sys.stderr,
         )
-    say_next("thermostats report", data=folder, visible=watched(as_json))
+    print_next_step("thermostats report", data=folder, visible=is_watched(as_json))
 
 
 @app.command()
@@ -475,12 +478,11 @@ def needs(
 
         print_rows(needs_of_all(data=data), NEEDED, as_json, digits=3)
         return
-    from thermostats.claims.run import claim_of  # noqa: PLC0415
-    from thermostats.claims.run import needs as computed  # noqa: PLC0415
-    from thermostats.claims.study import chosen, scripts  # noqa: PLC0415
+    from thermostats.claims.run import find_needs, load_claim  # noqa: PLC0415
+    from thermostats.claims.study import choose_claims, list_scripts  # noqa: PLC0415
 
-    paths = scripts(folders.shipped("analyses"))
-    all_of = [computed(claim_of(paths[name]), data) for name in chosen(claims, paths)]
+    paths = list_scripts(folders.find_shipped("analyses"))
+    all_of = [find_needs(load_claim(paths[name]), data) for name in choose_claims(claims, paths)]
     if as_json:
         print_json([asdict(need) for need in all_of])
         return
@@ -493,7 +495,7 @@ def needs(
             print("Its questions are put to only one set of evidence.")
         columns = ["model_id", "lacks", "disk", "memory", "minutes"]
         if need.models:
-            print_rows([_costs(model) for model in need.models], columns)
+            print_rows([_prepare_costs(model) for model in need.models], columns)
         steps = (
             ["Next:", *need.commands]
             if need.commands
@@ -504,7 +506,7 @@ def needs(
         print("\n".join(steps))
 
 
-def _costs(model: Lacking) -> dict[str, str]:
+def _prepare_costs(model: Lacking) -> dict[str, str]:
     """A model that lacks rows, with its costs rounded for reading."""
     gib = 2**30
     minutes = 60
@@ -554,11 +556,11 @@ def export(
     Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet
     --partition model_id`
     """
-    folders.data_folder(data)
+    folders.find_data_folder(data)
     check_export(out, tables or None, format_, partition)
     if str(out) == CONTRIBUTION:
         if tables or format_ != "csv":
-            step = command("export", CONTRIBUTION, data=data or "mine")
+            step = write_command("export", CONTRIBUTION, data=data or "mine")
             got = " ".join(tables or [format_])
             raise UsageError(
                 "a contribution has all tables of your rows, as CSV", got=got, next_step=step
@@ -573,7 +575,7 @@ def export(
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
     example = done[0].path.as_posix() if done else ""
     reader = "read_csv" if format_ == "csv" else "read_parquet"
-    say_next(f'pandas.{reader}("{example}")', visible=bool(done) and not as_json)
+    print_next_step(f'pandas.{reader}("{example}")', visible=bool(done) and not as_json)
 
 
 @app.command()
@@ -582,11 +584,11 @@ def cite(data: Data = None, as_json: Json = False) -> None:
 
     Example: `thermostats cite > references.bib`
     """
-    folders.data_folder(data)
-    from thermostats.reporting.snapshot import citations, cited  # noqa: PLC0415
+    folders.find_data_folder(data)
+    from thermostats.reporting.snapshot import citations, list_citations  # noqa: PLC0415
 
     if as_json:
-        print_json([asdict(citation) for citation in cited(data)])
+        print_json([asdict(citation) for citation in list_citations(data)])
     else:
         print(citations(data))
 
@@ -604,7 +606,7 @@ def claim(
 
     Example: `thermostats new claim depth-helps`
     """
-    _say_begun(new_claim(name, folder), as_json)
+    _print_begun(create_claim(name, folder), as_json)
 
 
 @new.command()
@@ -626,30 +628,30 @@ def heritage(
     Example: `thermostats new heritage --data mine`, then
     `thermostats report U01 --analyses analyses --data mine --out my-report`
     """
-    from thermostats.modelling.heritage.lab_tests import answer, gain_of, lines  # noqa: PLC0415
+    from thermostats.modelling.heritage.lab_tests import answer, choose_gain, format_lines  # noqa: PLC0415
 
-    gain = gain_of(data)
+    gain = choose_gain(data)
     first = answer(data, gain)
-    path = new_heritage(title, folder, gain=gain)
+    path = create_heritage(title, folder, gain=gain)
     if as_json:
         print_json({"path": str(path), "first_answer": first})
         return
     print(path)
-    print(*lines(first), sep="\n")
-    say_next(_step(path, data), visible=True)
+    print(*format_lines(first), sep="\n")
+    print_next_step(_suggest_page_command(path, data), visible=True)
 
 
-def _say_begun(path: Path, as_json: bool) -> None:
+def _print_begun(path: Path, as_json: bool) -> None:
     if as_json:
         print_json({"path": str(path)})
     else:
         print(path)
-    say_next(_step(path), visible=not as_json)
+    print_next_step(_suggest_page_command(path), visible=not as_json)
 
 
-def _step(path: Path, data: Path | None = None) -> str:
+def _suggest_page_command(path: Path, data: Path | None = None) -> str:
     """The command that makes the page, with the folder of rows that the user named."""
-    step = command(
+    step = write_command(
         "report", path.name[:3].upper(), analyses=path.parent, out="my-report", data=data
     )
     named = "" if data is not None else " (with your own tables too: --data FOLDER)"

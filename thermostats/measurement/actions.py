@@ -21,9 +21,15 @@ import torch
 from torch import nn
 
 from thermostats.errors import UsageError
-from thermostats.measurement.checkpoint import value_rows
-from thermostats.measurement.forward import Decoder, attends, input_of, submodule, tensor_of
-from thermostats.measurement.lookup import of_layer
+from thermostats.measurement.checkpoint import index_value_rows
+from thermostats.measurement.forward import (
+    Decoder,
+    extract_input,
+    extract_tensor,
+    find_submodule,
+    has_attention,
+)
+from thermostats.measurement.lookup import select_layer_config
 from thermostats.measurement.steering import copy_model
 
 NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
@@ -129,12 +135,12 @@ def _scale_matrices(changed: Decoder, action: Action) -> None:
     entry = changed.entry
     places = dict.fromkeys(changed.blocks[number - 1] for number in action.blocks)
     for block in places:
-        if not attends(block, entry):
+        if not has_attention(block, entry):
             what = f"a block has no {action.what}"
             step = 'leave a block out instead: thermostats do FOLDER "without block 1"'
             raise UsageError(what, where=entry.name, got=type(block).__name__, next_step=step)
         if action.what == "W_O":
-            output: Any = submodule(block, entry.output, entry)
+            output: Any = find_submodule(block, entry.output, entry)
             output.weight.mul_(action.amount)
             continue
         number = changed.blocks.index(block)
@@ -144,15 +150,15 @@ def _scale_matrices(changed: Decoder, action: Action) -> None:
 def _scale_values(changed: Decoder, block: nn.Module, number: int, amount: float) -> None:
     """Multiply W_V of a block, and b_V, by a number."""
     entry = changed.entry
-    rows = value_rows(entry, of_layer(entry, changed.config, number)).ravel()
+    rows = index_value_rows(entry, select_layer_config(entry, changed.config, number)).ravel()
     places = torch.from_numpy(np.asarray(rows))
-    module: Any = submodule(block, entry.value, entry)
+    module: Any = find_submodule(block, entry.value, entry)
     matrix = module.weight.T if entry.transposed else module.weight
     matrix[places] *= amount
     bias = getattr(module, "bias", None)
     if entry.value_bias:
         owner, _, label = entry.value_bias.rpartition(".")
-        bias = getattr(submodule(block, owner, entry), label, None)
+        bias = getattr(find_submodule(block, owner, entry), label, None)
         places = torch.arange(0 if bias is None else len(bias))
     if bias is not None:
         bias[places] *= amount
@@ -165,8 +171,8 @@ def _scale_write(amount: float) -> Hook:
     """A hook that multiplies what a block writes to the stream by a number."""
 
     def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        before = input_of(args, kwargs)
-        after = tensor_of(output)
+        before = extract_input(args, kwargs)
+        after = extract_tensor(output)
         new = before if amount == 0 else before + amount * (after - before)
         return _replace_states(output, new)
 
@@ -177,13 +183,13 @@ def _shift_stream(changed: Decoder, action: Action) -> None:
     """Add a number to every coordinate of what enters the first block, or leaves another."""
 
     def entering(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        new = input_of(args, kwargs) + action.amount
+        new = extract_input(args, kwargs) + action.amount
         if args:
             return (new, *args[1:]), kwargs
         return args, {**kwargs, "hidden_states": new}
 
     def leaving(_module: nn.Module, _args: Any, output: Any) -> Any:
-        return _replace_states(output, tensor_of(output) + action.amount)
+        return _replace_states(output, extract_tensor(output) + action.amount)
 
     (number,) = action.blocks
     if number == 0:

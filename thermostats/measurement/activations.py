@@ -16,18 +16,18 @@ from torch import nn
 
 from thermostats.measurement.forward import (
     Decoder,
-    as_measured,
-    attends,
-    in_turn,
-    input_of,
-    mixing,
-    on_entry,
-    running,
-    submodule,
-    tensor_of,
-    without_cache,
+    extract_input,
+    extract_tensor,
+    find_mixer,
+    find_submodule,
+    has_attention,
+    hook_entry,
+    prepare_model,
+    run_forward_pass,
+    track_layers,
+    turn_cache_off,
 )
-from thermostats.measurement.proof import Probe, numbers
+from thermostats.measurement.proof import Probe, detach_vectors
 
 Array = NDArray[np.float64]
 Vectors = dict[str, Array]
@@ -70,11 +70,13 @@ class Watch(Probe):
         """Keep what a block passes on and what its sub-blocks read, until the stack is closed."""
         super().watch(stack, block)
         entry = self.decoder.entry
-        mixer = submodule(block, mixing(block, entry), entry)
-        on_entry(stack, mixer, partial(self.keep, "attention_read"))
+        mixer = find_submodule(block, find_mixer(block, entry), entry)
+        hook_entry(stack, mixer, partial(self.keep, "attention_read"))
         if entry.mlp:
-            on_entry(stack, submodule(block, entry.mlp, entry), partial(self.keep, "mlp_read"))
-        if attends(block, entry) and entry.reads == "text":
+            hook_entry(
+                stack, find_submodule(block, entry.mlp, entry), partial(self.keep, "mlp_read")
+            )
+        if has_attention(block, entry) and entry.reads == "text":
             stack.callback(mixer.register_forward_hook(self.move, with_kwargs=True).remove)
 
     def move(
@@ -83,7 +85,7 @@ class Watch(Probe):
         """Run attention once more with another first token, as long as the one that is there."""
         if self.again or self.now() in self.moved:
             return
-        x = input_of(args, kwargs)
+        x = extract_input(args, kwargs)
         generator = torch.Generator().manual_seed(self.now())
         other = torch.randn(x.shape[-1], generator=generator, dtype=torch.float64)
         changed = x.clone()
@@ -93,9 +95,9 @@ class Watch(Probe):
         )
         positional = (changed, *args[1:]) if args else ()
         named = kwargs if args else {**kwargs, "hidden_states": changed}
-        before = numbers(tensor_of(output))
+        before = detach_vectors(extract_tensor(output))
         self.again = True
-        after = numbers(tensor_of(module.forward(*positional, **named)))
+        after = detach_vectors(extract_tensor(module.forward(*positional, **named)))
         self.again = False
         length = np.linalg.norm(before, axis=-1)
         if length.all():
@@ -112,22 +114,24 @@ def read_activations(decoder: Decoder, inputs: Mapping[str, Any]) -> Activations
     inputs: what the model is called with. Raises ThermostatsError where its code fails on them.
     """
     depth = len(decoder.blocks)
-    with in_turn(decoder.blocks) as now, ExitStack() as stack:
+    with track_layers(decoder.blocks) as now, ExitStack() as stack:
         watch = Watch(decoder, now, {layer: {} for layer in range(depth)})
-        stack.enter_context(as_measured(decoder.model))
+        stack.enter_context(prepare_model(decoder.model))
         for block in dict.fromkeys(decoder.blocks):
             watch.watch(stack, block)
-        options = {**without_cache(decoder.base), "output_hidden_states": True}
-        with running(decoder.model):
+        options = {**turn_cache_off(decoder.base), "output_hidden_states": True}
+        with run_forward_pass(decoder.model):
             output = decoder.base(**inputs, **options)
     hidden: tuple[Array | None, ...] = tuple(
-        map(numbers, getattr(output, "hidden_states", None) or ())
+        map(detach_vectors, getattr(output, "hidden_states", None) or ())
     )
     if decoder.entry.model_type in SHIFTED_STATES:
         hidden = (None, *hidden[:-1])
     blocks = tuple(watch.vectors[layer] for layer in range(depth))
     moved = tuple(watch.moved.get(layer) for layer in range(depth))
-    return Activations(blocks, hidden, numbers(getattr(output, "last_hidden_state", output)), moved)
+    return Activations(
+        blocks, hidden, detach_vectors(getattr(output, "last_hidden_state", output)), moved
+    )
 
 
 def apply_module(module: nn.Module, x: Array, decoder: Decoder) -> Array:
@@ -137,4 +141,4 @@ def apply_module(module: nn.Module, x: Array, decoder: Decoder) -> Array:
     dtype = decoder.dtype if weight is None else weight.dtype
     with torch.inference_mode():
         batch = torch.from_numpy(np.ascontiguousarray(x)).to(device, dtype).unsqueeze(0)
-        return numbers(tensor_of(module(batch)))
+        return detach_vectors(extract_tensor(module(batch)))

@@ -14,27 +14,27 @@ from typing import Any
 from thermostats.measurement.model_class import Architecture
 
 
-def _of(entry: Architecture, model_type: str, **changes: Any) -> Architecture:
+def _copy_entry(entry: Architecture, model_type: str, **changes: Any) -> Architecture:
     """Another model type, which differs from an entry in these fields."""
     return replace(entry, name=model_type, model_type=model_type, **changes)
 
 
-def _if(
+def _make_variant(
     entry: Architecture, name: str, conditions: dict[str, object], **changes: Any
 ) -> Architecture:
     """A variant of an entry's model type, chosen by configuration values."""
     return replace(entry, name=name, when=tuple(conditions.items()), **changes)
 
 
-def _trunk(prefix: str, blocks: str, final_norm: str, embedding: str) -> dict[str, str]:
+def _name_trunk(prefix: str, blocks: str, final_norm: str, embedding: str) -> dict[str, str]:
     return {"prefix": prefix, "blocks": blocks, "final_norm": final_norm, "embedding": embedding}
 
 
-def _reads(attention: str, attention_norm: str, mlp_norm: str) -> dict[str, str]:
+def _name_reads(attention: str, attention_norm: str, mlp_norm: str) -> dict[str, str]:
     return {"attention": attention, "attention_norm": attention_norm, "mlp_norm": mlp_norm}
 
 
-def _matrices(value: str, output: str, layout: str = "separate") -> dict[str, str]:
+def _name_matrices(value: str, output: str, layout: str = "separate") -> dict[str, str]:
     return {"value": value, "output": output, "layout": layout, "n_kv_heads": "all"}
 
 
@@ -42,55 +42,57 @@ LLAMA = Architecture(name="llama", model_type="llama")
 """Norm, attention, norm, gated feed-forward layer, each added to the stream; most later models
 share its names."""
 
-GPT2 = _of(
+GPT2 = _copy_entry(
     LLAMA,
     "gpt2",
-    **_trunk("transformer", "h", "ln_f", "wte"),
-    **_reads("attn", "ln_1", "ln_2"),
-    **_matrices("attn.c_attn", "attn.c_proj", "stacked"),
+    **_name_trunk("transformer", "h", "ln_f", "wte"),
+    **_name_reads("attn", "ln_1", "ln_2"),
+    **_name_matrices("attn.c_attn", "attn.c_proj", "stacked"),
     transposed=True,
 )
-GPTJ = _of(
+GPTJ = _copy_entry(
     GPT2,
     "gptj",
-    **_matrices("attn.v_proj", "attn.out_proj"),
+    **_name_matrices("attn.v_proj", "attn.out_proj"),
     transposed=False,
     mlp_norm="ln_1",
     parallel=True,
 )
-BIGCODE = _of(GPT2, "gpt_bigcode", transposed=False, n_kv_heads="one")
-GPT_NEOX = _of(
+BIGCODE = _copy_entry(GPT2, "gpt_bigcode", transposed=False, n_kv_heads="one")
+GPT_NEOX = _copy_entry(
     LLAMA,
     "gpt_neox",
-    **_trunk("gpt_neox", "layers", "final_layer_norm", "embed_in"),
-    **_matrices("attention.query_key_value", "attention.dense", "grouped"),
+    **_name_trunk("gpt_neox", "layers", "final_layer_norm", "embed_in"),
+    **_name_matrices("attention.query_key_value", "attention.dense", "grouped"),
     unembedding=("lm_head", "embed_out"),
     attention="attention",
     parallel=True,
 )
-OPT = _of(
+OPT = _copy_entry(
     LLAMA,
     "opt",
-    **_trunk("model", "decoder.layers", "decoder.final_layer_norm", "decoder.embed_tokens"),
-    **_reads("self_attn", "self_attn_layer_norm", "final_layer_norm"),
-    **_matrices("self_attn.v_proj", "self_attn.out_proj"),
+    **_name_trunk("model", "decoder.layers", "decoder.final_layer_norm", "decoder.embed_tokens"),
+    **_name_reads("self_attn", "self_attn_layer_norm", "final_layer_norm"),
+    **_name_matrices("self_attn.v_proj", "self_attn.out_proj"),
     mlp="fc1",
     mlp_out="fc2",
     behind_norm="decoder.project_out",
     packs=False,
 )
-XGLM = _of(OPT, "xglm", behind_norm="", **_trunk("model", "layers", "layer_norm", "embed_tokens"))
-BLOOM = _of(
+XGLM = _copy_entry(
+    OPT, "xglm", behind_norm="", **_name_trunk("model", "layers", "layer_norm", "embed_tokens")
+)
+BLOOM = _copy_entry(
     LLAMA,
     "bloom",
-    **_trunk("transformer", "h", "ln_f", "word_embeddings"),
-    **_matrices("self_attention.query_key_value", "self_attention.dense", "grouped"),
+    **_name_trunk("transformer", "h", "ln_f", "word_embeddings"),
+    **_name_matrices("self_attention.query_key_value", "self_attention.dense", "grouped"),
     attention="self_attention",
     attention_out="self_attention.dense",
     mlp_out="mlp.dense_4h_to_h",
     packs=False,
 )
-FALCON = _of(
+FALCON = _copy_entry(
     BLOOM,
     "falcon",
     **{"attention_out": "", "mlp_out": "", "n_kv_heads": "one", "mlp_norm": "input_layernorm"},
@@ -99,7 +101,7 @@ FALCON = _of(
 )
 _NEW: dict[str, object] = {"new_decoder_architecture": True}
 _SEQUENTIAL: dict[str, Any] = {"mlp_norm": "post_attention_layernorm", "parallel": False}
-GEMMA2 = _of(
+GEMMA2 = _copy_entry(
     LLAMA,
     "gemma2",
     unit_offset=True,
@@ -107,9 +109,11 @@ GEMMA2 = _of(
     attention_write="post_attention_layernorm",
     mlp_write="post_feedforward_layernorm",
 )
-OLMO2 = _of(GEMMA2, "olmo2", attention_norm="", mlp_norm="", unit_offset=False)
-STABLELM = _of(LLAMA, "stablelm", eager_wrong=(("is_causal", False),))
-DEEPSEEK = _of(LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all")
+OLMO2 = _copy_entry(GEMMA2, "olmo2", attention_norm="", mlp_norm="", unit_offset=False)
+STABLELM = _copy_entry(LLAMA, "stablelm", eager_wrong=(("is_causal", False),))
+DEEPSEEK = _copy_entry(
+    LLAMA, "deepseek_v2", value="self_attn.kv_b_proj", layout="latent", n_kv_heads="all"
+)
 HEADS = (
     *(
         "cls",
@@ -146,12 +150,12 @@ HEADS = (
     ),
     "position_ids",
 )
-BERT = _of(
+BERT = _copy_entry(
     LLAMA,
     "bert",
-    **_trunk("bert", "encoder.layer", "", "embeddings.word_embeddings"),
-    **_reads("attention.self", "", "attention.output.LayerNorm"),
-    **_matrices("attention.self.value", "attention.output.dense"),
+    **_name_trunk("bert", "encoder.layer", "", "embeddings.word_embeddings"),
+    **_name_reads("attention.self", "", "attention.output.LayerNorm"),
+    **_name_matrices("attention.self.value", "attention.output.dense"),
     attention_out="attention.output.dense",
     mlp="intermediate",
     mlp_out="output.dense",
@@ -164,7 +168,7 @@ BERT = _of(
 """Post-norm encoder: each sub-block's output is added to the stream, and the sum is normed."""
 BEHIND_PADDING = ("roberta", "xlm-roberta", "camembert", "data2vec-text", "luke")
 """Encoders whose position ids begin behind that of the padding token."""
-ESM = _of(
+ESM = _copy_entry(
     BERT,
     "esm",
     first_position="pad",
@@ -175,12 +179,12 @@ ESM = _of(
     norm_after=(),
 )
 """ESM: BERT with the norms in front of the sub-blocks."""
-VIT = _of(
+VIT = _copy_entry(
     LLAMA,
     "vit",
-    **_trunk("vit", "layers", "layernorm", "embeddings.patch_embeddings.projection"),
-    **_reads("attention", "layernorm_before", "layernorm_after"),
-    **_matrices("attention.v_proj", "attention.o_proj"),
+    **_name_trunk("vit", "layers", "layernorm", "embeddings.patch_embeddings.projection"),
+    **_name_reads("attention", "layernorm_before", "layernorm_after"),
+    **_name_matrices("attention.v_proj", "attention.o_proj"),
     moved=(
         ("layers", "encoder.layer"),
         ("attention.v_proj", "attention.attention.value"),
@@ -193,7 +197,7 @@ VIT = _of(
     outside=HEADS,
 )
 """Pre-norm blocks over the patches of an image, a class token in front."""
-SWIN = _of(
+SWIN = _copy_entry(
     VIT,
     "swin",
     prefix="swin",
@@ -206,43 +210,43 @@ SWIN = _of(
     stages="depths",
 )
 """Attention within windows; between stages four patches become one, and the width doubles."""
-DINOV2 = _of(
+DINOV2 = _copy_entry(
     VIT,
     "dinov2",
     prefix="dinov2",
     blocks="encoder.layer",
-    **_reads("attention", "norm1", "norm2"),
+    **_name_reads("attention", "norm1", "norm2"),
     attention_scale="layer_scale1.lambda1",
     mlp_scale="layer_scale2.lambda1",
     moved=VIT.moved[1:],
     any_size=True,
 )
-CLIP_VISION = _of(
+CLIP_VISION = _copy_entry(
     VIT,
     "clip_vision_model",
-    **_trunk("vision_model", "encoder.layers", "", "embeddings.patch_embedding"),
-    **_reads("self_attn", "layer_norm1", "layer_norm2"),
-    **_matrices("self_attn.v_proj", "self_attn.out_proj"),
+    **_name_trunk("vision_model", "encoder.layers", "", "embeddings.patch_embedding"),
+    **_name_reads("self_attn", "layer_norm1", "layer_norm2"),
+    **_name_matrices("self_attn.v_proj", "self_attn.out_proj"),
     moved=(),
     loader="CLIPVisionModel",
     outside=(*HEADS, "text_model"),
 )
-CLIP_TEXT = _of(
+CLIP_TEXT = _copy_entry(
     CLIP_VISION,
     "clip_text_model",
-    **_trunk("text_model", "encoder.layers", "final_layer_norm", "embeddings.token_embedding"),
+    **_name_trunk("text_model", "encoder.layers", "final_layer_norm", "embeddings.token_embedding"),
     causal=True,
     reads="text",
     loader="CLIPTextModel",
     eager_wrong=(("is_causal", False),),
     outside=(*HEADS, "vision_model"),
 )
-T5 = _of(
+T5 = _copy_entry(
     LLAMA,
     "t5",
-    **_trunk("encoder", "block", "final_layer_norm", "embed_tokens"),
-    **_reads("layer.0.SelfAttention", "layer.0.layer_norm", "layer.1.layer_norm"),
-    **_matrices("layer.0.SelfAttention.v", "layer.0.SelfAttention.o"),
+    **_name_trunk("encoder", "block", "final_layer_norm", "embed_tokens"),
+    **_name_reads("layer.0.SelfAttention", "layer.0.layer_norm", "layer.1.layer_norm"),
+    **_name_matrices("layer.0.SelfAttention.v", "layer.0.SelfAttention.o"),
     mlp="layer.1.DenseReluDense",
     moved=(("encoder.embed_tokens", "shared"),),
     **{"loader": "T5EncoderModel", "part": "encoder", "stack": "encoder"},
@@ -252,19 +256,19 @@ T5 = _of(
 )
 """The encoder of an encoder–decoder; its decoder has cross-attention, which has no estimand
 here."""
-MBART = _of(
+MBART = _copy_entry(
     T5,
     "mbart",
-    **_trunk("model.encoder", "layers", "layer_norm", "embed_tokens"),
-    **_reads("self_attn", "self_attn_layer_norm", "final_layer_norm"),
-    **_matrices("self_attn.v_proj", "self_attn.out_proj"),
+    **_name_trunk("model.encoder", "layers", "layer_norm", "embed_tokens"),
+    **_name_reads("self_attn", "self_attn_layer_norm", "final_layer_norm"),
+    **_name_matrices("self_attn.v_proj", "self_attn.out_proj"),
     mlp="fc1",
     mlp_out="fc2",
     moved=(("model.encoder.embed_tokens", "shared"), ("model.encoder", "encoder")),
     outside=(*HEADS, "final_logits_bias"),
     loader="MBartModel",
 )
-BART = _of(
+BART = _copy_entry(
     MBART,
     "bart",
     **{
@@ -276,18 +280,18 @@ BART = _of(
     norm_after=("self_attn_layer_norm", "final_layer_norm"),
 )
 """BART: mBART with its norms behind the sums."""
-MAMBA = _of(
+MAMBA = _copy_entry(
     LLAMA,
     "mamba",
-    **_trunk("backbone", "layers", "norm_f", "embeddings"),
-    **_reads("", "norm", ""),
+    **_name_trunk("backbone", "layers", "norm_f", "embeddings"),
+    **_name_reads("", "norm", ""),
     **{"value": "", "output": "", "mlp": ""},
     mixers=("mixer",),
     packs=False,
 )
 """Norm and state space, added to the stream: there is neither attention nor a feed-forward
 layer."""
-JAMBA = _of(
+JAMBA = _copy_entry(
     LLAMA,
     "jamba",
     **{"final_norm": "final_layernorm", "mlp": "feed_forward", "mlp_norm": "pre_ff_layernorm"},
@@ -295,14 +299,14 @@ JAMBA = _of(
     packs=False,
 )
 """A state space in the place of attention in most blocks."""
-LFM2 = _of(
+LFM2 = _copy_entry(
     JAMBA,
     "lfm2",
     **{"final_norm": "embedding_norm", "attention_norm": "operator_norm", "mlp_norm": "ffn_norm"},
     output="self_attn.out_proj",
     mixers=("conv",),
 )
-QWEN3_NEXT = _of(
+QWEN3_NEXT = _copy_entry(
     LLAMA,
     "qwen3_next",
     **{"attention": "", "value": "", "output": ""},
@@ -344,7 +348,7 @@ ENCODERS_LIKE_BERT = {
 """Model type → the name of its base model in the model with a head."""
 
 ARCHITECTURES: tuple[Architecture, ...] = (
-    _of(
+    _copy_entry(
         GPT2,
         "openai-gpt",
         **{"final_norm": "", "embedding": "tokens_embed", "attention_norm": "", "mlp_norm": "ln_1"},
@@ -352,7 +356,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         packs=False,
     ),
     GPT2,
-    _of(
+    _copy_entry(
         GPTJ,
         "gpt_neo",
         value="attn.attention.v_proj",
@@ -361,9 +365,11 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         parallel=False,
     ),
     GPTJ,
-    _if(GPT_NEOX, "gpt_neox_sequential", {"use_parallel_residual": False}, parallel=False),
+    _make_variant(
+        GPT_NEOX, "gpt_neox_sequential", {"use_parallel_residual": False}, parallel=False
+    ),
     GPT_NEOX,
-    _if(
+    _make_variant(
         BIGCODE,
         "gpt_bigcode_multi_head",
         {"multi_query": False},
@@ -371,8 +377,8 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         layout="grouped",
     ),
     BIGCODE,
-    _of(GPTJ, "codegen", value="attn.qkv_proj", layout="partitioned"),
-    _if(
+    _copy_entry(GPTJ, "codegen", value="attn.qkv_proj", layout="partitioned"),
+    _make_variant(
         OPT,
         "opt_post_norm",
         {"do_layer_norm_before": False},
@@ -381,166 +387,178 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ),
     OPT,
     BLOOM,
-    _if(FALCON, "falcon_new_one_norm", {**_NEW, "num_ln_in_parallel_attn": 1}, n_kv_heads="config"),
-    _if(
+    _make_variant(
+        FALCON, "falcon_new_one_norm", {**_NEW, "num_ln_in_parallel_attn": 1}, n_kv_heads="config"
+    ),
+    _make_variant(
         FALCON, "falcon_new", _NEW, n_kv_heads="config", attention_norm="ln_attn", mlp_norm="ln_mlp"
     ),
-    _if(
+    _make_variant(
         FALCON,
         "falcon_multi_head_sequential",
         {"multi_query": False, "parallel_attn": False},
         n_kv_heads="all",
         **_SEQUENTIAL,
     ),
-    _if(FALCON, "falcon_multi_head", {"multi_query": False}, n_kv_heads="all"),
-    _if(FALCON, "falcon_sequential", {"parallel_attn": False}, **_SEQUENTIAL),
+    _make_variant(FALCON, "falcon_multi_head", {"multi_query": False}, n_kv_heads="all"),
+    _make_variant(FALCON, "falcon_sequential", {"parallel_attn": False}, **_SEQUENTIAL),
     FALCON,
-    _of(
+    _copy_entry(
         GPT2,
         "mpt",
-        **_trunk("transformer", "blocks", "norm_f", "wte"),
-        **_reads("attn", "norm_1", "norm_2"),
-        **_matrices("attn.Wqkv", "attn.out_proj", "stacked"),
+        **_name_trunk("transformer", "blocks", "norm_f", "wte"),
+        **_name_reads("attn", "norm_1", "norm_2"),
+        **_name_matrices("attn.Wqkv", "attn.out_proj", "stacked"),
         transposed=False,
         mlp="ffn",
         mlp_out="ffn.down_proj",
         packs=False,
     ),
     XGLM,
-    _of(XGLM, "biogpt", prefix="biogpt", unembedding=("output_projection",)),
-    _of(
+    _copy_entry(XGLM, "biogpt", prefix="biogpt", unembedding=("output_projection",)),
+    _copy_entry(
         LLAMA,
         "persimmon",
         final_norm="final_layernorm",
-        **_matrices("self_attn.query_key_value", "self_attn.dense", "grouped"),
+        **_name_matrices("self_attn.query_key_value", "self_attn.dense", "grouped"),
     ),
     LLAMA,
     *(
-        _of(LLAMA, name)
+        _copy_entry(LLAMA, name)
         for name in ("mistral", "mixtral", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe")
     ),
-    *(_of(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
-    _of(LLAMA, "gemma", eager_wrong=(("use_bidirectional_attention", True),), unit_offset=True),
+    *(_copy_entry(LLAMA, name) for name in ("olmo", "starcoder2", "smollm3")),
+    _copy_entry(
+        LLAMA, "gemma", eager_wrong=(("use_bidirectional_attention", True),), unit_offset=True
+    ),
     GEMMA2,
-    _of(GEMMA2, "gemma3_text"),
-    _of(LLAMA, "vaultgemma", mlp_norm="pre_feedforward_layernorm", unit_offset=True),
-    _of(
+    _copy_entry(GEMMA2, "gemma3_text"),
+    _copy_entry(LLAMA, "vaultgemma", mlp_norm="pre_feedforward_layernorm", unit_offset=True),
+    _copy_entry(
         GEMMA2,
         "gemma3",
-        **_trunk(
+        **_name_trunk(
             "model", "language_model.layers", "language_model.norm", "language_model.embed_tokens"
         ),
         unembedding=("lm_head", "language_model.lm_head"),
         moved=(("model.language_model", "language_model.model"),),
         outside=("vision_tower", "multi_modal_projector"),
     ),
-    _of(LLAMA, "phi", final_norm="final_layernorm", output="self_attn.dense", **_PARALLEL),
-    *(_of(LLAMA, name) for name in LIKE_LLAMA.split()),
-    _of(LLAMA, "aria_text", experts_transposed=True),
-    _of(LLAMA, "minimax_m3_vl_text", unit_offset=True),
-    *(_of(LLAMA, name, **_PARALLEL) for name in ("cohere2", "cohere2_moe")),
-    *(_of(OLMO2, name) for name in ("olmo3", "flex_olmo", "exaone4")),
-    _of(LLAMA, "phi3", value="self_attn.qkv_proj", layout="stacked"),
-    _if(STABLELM, "stablelm_parallel", {"use_parallel_residual": True}, **_PARALLEL),
+    _copy_entry(LLAMA, "phi", final_norm="final_layernorm", output="self_attn.dense", **_PARALLEL),
+    *(_copy_entry(LLAMA, name) for name in LIKE_LLAMA.split()),
+    _copy_entry(LLAMA, "aria_text", experts_transposed=True),
+    _copy_entry(LLAMA, "minimax_m3_vl_text", unit_offset=True),
+    *(_copy_entry(LLAMA, name, **_PARALLEL) for name in ("cohere2", "cohere2_moe")),
+    *(_copy_entry(OLMO2, name) for name in ("olmo3", "flex_olmo", "exaone4")),
+    _copy_entry(LLAMA, "phi3", value="self_attn.qkv_proj", layout="stacked"),
+    _make_variant(STABLELM, "stablelm_parallel", {"use_parallel_residual": True}, **_PARALLEL),
     STABLELM,
     OLMO2,
-    _of(LLAMA, "cohere", **_PARALLEL),
-    _of(LLAMA, "granite", residual_multiplier="residual_multiplier"),
+    _copy_entry(LLAMA, "cohere", **_PARALLEL),
+    _copy_entry(LLAMA, "granite", residual_multiplier="residual_multiplier"),
     *(
-        _of(LLAMA, name, attention_write="post_self_attn_layernorm", mlp_write="post_mlp_layernorm")
+        _copy_entry(
+            LLAMA, name, attention_write="post_self_attn_layernorm", mlp_write="post_mlp_layernorm"
+        )
         for name in ("glm4", "kolibri1")
     ),
     *(
-        _of(LLAMA, name, attention_norm="attention_layernorm", mlp_norm="feedforward_layernorm")
+        _copy_entry(
+            LLAMA, name, attention_norm="attention_layernorm", mlp_norm="feedforward_layernorm"
+        )
         for name in ("apertus", "apertus1p5_text")
     ),
     DEEPSEEK,
-    *(_of(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
-    _of(LLAMA, "gpt_oss", sinks=True, packs=False, experts_transposed=True),
-    _of(LLAMA, "flint", sinks=True, packs=False),
+    *(_copy_entry(DEEPSEEK, name) for name in ("deepseek_v3", "sarvam_mla")),
+    _copy_entry(LLAMA, "gpt_oss", sinks=True, packs=False, experts_transposed=True),
+    _copy_entry(LLAMA, "flint", sinks=True, packs=False),
     T5,
-    _of(T5, "mt5", loader="MT5EncoderModel"),
-    _of(T5, "umt5", loader="UMT5EncoderModel"),
+    _copy_entry(T5, "mt5", loader="MT5EncoderModel"),
+    _copy_entry(T5, "umt5", loader="UMT5EncoderModel"),
     MBART,
-    _of(MBART, "pegasus", loader="PegasusModel"),
-    _of(MBART, "blenderbot", loader="BlenderbotModel"),
-    _of(MBART, "m2m_100", loader="M2M100Model"),
+    _copy_entry(MBART, "pegasus", loader="PegasusModel"),
+    _copy_entry(MBART, "blenderbot", loader="BlenderbotModel"),
+    _copy_entry(MBART, "m2m_100", loader="M2M100Model"),
     BART,
-    _of(BART, "plbart", loader="PLBartModel"),
-    _of(BART, "mvp", loader="MvpModel"),
-    _of(BART, "marian", loader="MarianModel"),
-    _of(BART, "blenderbot-small", loader="BlenderbotSmallModel"),
+    _copy_entry(BART, "plbart", loader="PLBartModel"),
+    _copy_entry(BART, "mvp", loader="MvpModel"),
+    _copy_entry(BART, "marian", loader="MarianModel"),
+    _copy_entry(BART, "blenderbot-small", loader="BlenderbotSmallModel"),
     MAMBA,
-    _of(MAMBA, "mamba2"),
-    _of(MAMBA, "falcon_mamba"),
+    _copy_entry(MAMBA, "mamba2"),
+    _copy_entry(MAMBA, "falcon_mamba"),
     JAMBA,
-    _of(JAMBA, "bamba"),
-    _if(
-        _of(JAMBA, "granitemoehybrid", final_norm="norm", mlp_norm="post_attention_layernorm"),
+    _copy_entry(JAMBA, "bamba"),
+    _make_variant(
+        _copy_entry(
+            JAMBA, "granitemoehybrid", final_norm="norm", mlp_norm="post_attention_layernorm"
+        ),
         "granitemoehybrid_dense",
         {"num_local_experts": 0},
         mlp="shared_mlp",
         residual_multiplier="residual_multiplier",
     ),
     LFM2,
-    _of(LFM2, "lfm2_moe"),
-    _of(
+    _copy_entry(LFM2, "lfm2_moe"),
+    _copy_entry(
         JAMBA,
         "recurrent_gemma",
         final_norm="final_norm",
-        **_reads("temporal_block", "temporal_pre_norm", "channel_pre_norm"),
+        **_name_reads("temporal_block", "temporal_pre_norm", "channel_pre_norm"),
         **{"value": "temporal_block.v_proj", "output": "temporal_block.o_proj", "mlp": "mlp_block"},
         mixers=("temporal_block",),
         unit_offset=True,
     ),
     QWEN3_NEXT,
-    *(_of(QWEN3_NEXT, name) for name in ("qwen3_5_text", "qwen3_5_moe_text")),
+    *(_copy_entry(QWEN3_NEXT, name) for name in ("qwen3_5_text", "qwen3_5_moe_text")),
     BERT,
     *(
-        _of(BERT, name, prefix=prefix, first_position="pad" if name in BEHIND_PADDING else 0)
+        _copy_entry(
+            BERT, name, prefix=prefix, first_position="pad" if name in BEHIND_PADDING else 0
+        )
         for name, prefix in ENCODERS_LIKE_BERT.items()
     ),
-    _of(BERT, "tapas", prefix="tapas"),
-    _of(
+    _copy_entry(BERT, "tapas", prefix="tapas"),
+    _copy_entry(
         BERT,
         "deberta",
-        **_matrices("attention.self.in_proj", "attention.output.dense", "grouped"),
+        **_name_matrices("attention.self.in_proj", "attention.output.dense", "grouped"),
         value_bias="attention.self.v_bias",
     ),
-    _of(
+    _copy_entry(
         BERT,
         "deberta-v2",
         prefix="deberta",
-        **_matrices("attention.self.value_proj", "attention.output.dense"),
+        **_name_matrices("attention.self.value_proj", "attention.output.dense"),
     ),
-    _of(
+    _copy_entry(
         BERT,
         "mpnet",
         prefix="mpnet",
         first_position=2,
-        **_reads("attention.attn", "", "attention.LayerNorm"),
-        **_matrices("attention.attn.v", "attention.attn.o"),
+        **_name_reads("attention.attn", "", "attention.LayerNorm"),
+        **_name_matrices("attention.attn.v", "attention.attn.o"),
         attention_out="",
         norm_after=("attention.LayerNorm", "output.LayerNorm"),
     ),
-    _of(
+    _copy_entry(
         BERT,
         "distilbert",
-        **_trunk("distilbert", "transformer.layer", "", "embeddings.word_embeddings"),
-        **_reads("attention", "", "sa_layer_norm"),
-        **_matrices("attention.v_lin", "attention.out_lin"),
+        **_name_trunk("distilbert", "transformer.layer", "", "embeddings.word_embeddings"),
+        **_name_reads("attention", "", "sa_layer_norm"),
+        **_name_matrices("attention.v_lin", "attention.out_lin"),
         attention_out="",
         mlp="ffn",
         mlp_out="",
         norm_after=("sa_layer_norm", "output_layer_norm"),
     ),
-    _if(
+    _make_variant(
         replace(BERT, model_type="albert", prefix="albert"),
         "albert",
         {"num_hidden_groups": 1, "inner_group_num": 1},
         blocks="encoder.albert_layer_groups.0.albert_layers",
-        **_reads("attention", "", "attention.LayerNorm"),
-        **_matrices("attention.value", "attention.dense"),
+        **_name_reads("attention", "", "attention.LayerNorm"),
+        **_name_matrices("attention.value", "attention.dense"),
         attention_out="attention.dense",
         mlp="ffn",
         mlp_out="ffn_output",
@@ -548,7 +566,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         shared=True,
     ),
     ESM,
-    _of(
+    _copy_entry(
         ESM,
         "roberta-prelayernorm",
         prefix="roberta_prelayernorm",
@@ -556,7 +574,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         mlp="intermediate.dense",
         mlp_norm="intermediate.LayerNorm",
     ),
-    _of(
+    _copy_entry(
         ESM,
         "megatron-bert",
         first_position=0,
@@ -565,30 +583,30 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         attention_norm="attention.ln",
         mlp_norm="ln",
     ),
-    _of(
+    _copy_entry(
         BERT,
         "modernbert",
-        **_trunk("model", "layers", "final_norm", "embeddings.tok_embeddings"),
-        **_reads("attn", "attn_norm", "mlp_norm"),
-        **_matrices("attn.Wqkv", "attn.Wo", "stacked"),
+        **_name_trunk("model", "layers", "final_norm", "embeddings.tok_embeddings"),
+        **_name_reads("attn", "attn_norm", "mlp_norm"),
+        **_name_matrices("attn.Wqkv", "attn.Wo", "stacked"),
         attention_out="",
         mlp="mlp",
         mlp_out="",
         norm_after=(),
     ),
     *(
-        _of(LLAMA, name, loader="AutoModel", causal=False, packs=False, outside=HEADS)
+        _copy_entry(LLAMA, name, loader="AutoModel", causal=False, packs=False, outside=HEADS)
         for name in ("ultrabert", "eurobert")
     ),
     CLIP_TEXT,
-    _of(CLIP_TEXT, "metaclip_2_text_model", loader="MetaClip2TextModel"),
-    _of(CLIP_TEXT, "siglip_text_model", loader="SiglipTextModel", causal=False),
+    _copy_entry(CLIP_TEXT, "metaclip_2_text_model", loader="MetaClip2TextModel"),
+    _copy_entry(CLIP_TEXT, "siglip_text_model", loader="SiglipTextModel", causal=False),
     VIT,
-    _of(VIT, "vit_msn"),
-    _of(VIT, "ijepa", prefix="ijepa", leading=0),
-    _of(VIT, "deit", prefix="deit", leading=2),
-    _of(VIT, "pixio", prefix="pixio", leading=0, registers="n_cls_tokens"),
-    _of(
+    _copy_entry(VIT, "vit_msn"),
+    _copy_entry(VIT, "ijepa", prefix="ijepa", leading=0),
+    _copy_entry(VIT, "deit", prefix="deit", leading=2),
+    _copy_entry(VIT, "pixio", prefix="pixio", leading=0, registers="n_cls_tokens"),
+    _copy_entry(
         VIT,
         "beit",
         prefix="beit",
@@ -597,13 +615,13 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         bare_end=(("use_mean_pooling", True),),
     ),
     DINOV2,
-    _of(
+    _copy_entry(
         DINOV2,
         "dinov2_with_registers",
         prefix="dinov2_with_registers",
         registers="num_register_tokens",
     ),
-    _of(
+    _copy_entry(
         DINOV2,
         "dinov3_vit",
         prefix="model",
@@ -614,9 +632,9 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         registers="num_register_tokens",
     ),
     CLIP_VISION,
-    _of(CLIP_VISION, "mlcd_vision_model"),
-    _of(CLIP_VISION, "metaclip_2_vision_model", loader="MetaClip2VisionModel"),
-    _of(
+    _copy_entry(CLIP_VISION, "mlcd_vision_model"),
+    _copy_entry(CLIP_VISION, "metaclip_2_vision_model", loader="MetaClip2VisionModel"),
+    _copy_entry(
         CLIP_VISION,
         "siglip_vision_model",
         final_norm="post_layernorm",

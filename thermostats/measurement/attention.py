@@ -19,26 +19,26 @@ from torch import Tensor, nn
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.batching import Progress, TokenisedPrompt
-from thermostats.measurement.checkpoint import geometry, published_heads, split
+from thermostats.measurement.checkpoint import read_geometry, split, take_published_heads
 from thermostats.measurement.forward import (
     Decoder,
-    as_measured,
     call,
-    in_turn,
+    find_submodule,
     make_batches,
-    submodule,
+    prepare_model,
+    track_layers,
 )
-from thermostats.measurement.lookup import eager_is_wrong
+from thermostats.measurement.lookup import is_eager_wrong
 from thermostats.measurement.plan import check_batches
 from thermostats.measurement.sheaf import (
     MEASURES,
     Row,
     ValueSpectra,
-    layer_rows,
-    proxy_row,
-    value_spectra,
+    build_attention_rows,
+    build_proxy_row,
+    measure_value_spectra,
 )
-from thermostats.measurement.spectra import norms
+from thermostats.measurement.spectra import measure_norms
 from thermostats.tables.schemas import TABLES
 
 
@@ -68,7 +68,7 @@ def measure_attention(
     eager, so that it has no weights to show, where eager attention is wrong for the model, or
     memory does not suffice.
     """
-    if eager_is_wrong(decoder.entry, decoder.config):
+    if is_eager_wrong(decoder.entry, decoder.config):
         what = (
             "eager attention is wrong for this model: it computes something else than its default "
             "one"
@@ -76,12 +76,12 @@ def measure_attention(
         raise ThermostatsError(
             what, where=decoder.entry.name, next_step="leave out --what attention"
         )
-    values = values or block_values(decoder)
+    values = values or measure_block_values(decoder)
     rows: list[Row] = [
-        proxy_row(layer + 1, spectra.spectral_norm) for layer, spectra in enumerate(values)
+        build_proxy_row(layer + 1, spectra.spectral_norm) for layer, spectra in enumerate(values)
     ]
     done = 0
-    with as_measured(decoder.model):
+    with prepare_model(decoder.model):
         batches = make_batches(decoder, prompts, token_budget)
         check_batches(decoder, batches)
         for batch in batches:
@@ -91,9 +91,9 @@ def measure_attention(
                 spectra = values[layer].exact, values[layer].published
                 for row, (i, n) in enumerate(zip(batch.indices, batch.lengths, strict=True)):
                     key: Any = {"layer": layer + 1, "prompt_id": prompts[i].prompt_id}
-                    rows.extend(layer_rows(attention[row, :, :n, :n], *spectra, **key))
+                    rows.extend(build_attention_rows(attention[row, :, :n, :n], *spectra, **key))
 
-            with collecting(decoder, reduce):
+            with collect_attention(decoder, reduce):
                 call(decoder.base, batch)
             done += len(batch.indices)
             if progress is not None:
@@ -103,10 +103,10 @@ def measure_attention(
 
 
 @contextmanager
-def collecting(decoder: Decoder, on_layer: Callable[[int, Tensor], None]) -> Iterator[None]:
+def collect_attention(decoder: Decoder, on_layer: Callable[[int, Tensor], None]) -> Iterator[None]:
     """While open, hand each block's number (from 0) and attention weights (batch × H × n × n) to
     `on_layer`, as soon as they are computed."""
-    heads = geometry(decoder.entry, decoder.config).n_heads
+    heads = read_geometry(decoder.entry, decoder.config).n_heads
 
     def ask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if "output_attentions" in kwargs:
@@ -116,40 +116,40 @@ def collecting(decoder: Decoder, on_layer: Callable[[int, Tensor], None]) -> Ite
         )
         return ((*args[:place], True, *args[place + 1 :]), kwargs) if place < len(args) else None
 
-    with in_turn(decoder.blocks) as now, ExitStack() as stack:
+    with track_layers(decoder.blocks) as now, ExitStack() as stack:
 
         def hand_over(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-            on_layer(now(), _weights_in(output, heads, decoder))
+            on_layer(now(), _find_weights(output, heads, decoder))
 
         for block in dict.fromkeys(decoder.blocks):
-            module = submodule(block, decoder.entry.attention, decoder.entry)
+            module = find_submodule(block, decoder.entry.attention, decoder.entry)
             stack.callback(module.register_forward_pre_hook(ask, with_kwargs=True).remove)
             stack.callback(module.register_forward_hook(hand_over).remove)
         yield
 
 
-def block_values(decoder: Decoder) -> list[LayerValues]:
+def measure_block_values(decoder: Decoder) -> list[LayerValues]:
     """Spectra of W_V of every block."""
-    return [layer_values(decoder, layer) for layer in range(len(decoder.blocks))]
+    return [measure_layer_values(decoder, layer) for layer in range(len(decoder.blocks))]
 
 
-def layer_values(decoder: Decoder, layer: int) -> LayerValues:
+def measure_layer_values(decoder: Decoder, layer: int) -> LayerValues:
     """What the sheaf of one block (from 0) needs of its W_V, in numbers; nothing of the size of a
     weight is kept."""
     entry = decoder.entry
     config = decoder.config
     block = decoder.blocks[layer]
     value, output = (
-        _numbers(submodule(block, path, entry)) for path in (entry.value, entry.output)
+        _read_weights(find_submodule(block, path, entry)) for path in (entry.value, entry.output)
     )
     parts = split(entry, config, value, output)
     heads = parts.w_v.reshape(-1, parts.d_head, parts.w_v.shape[1])
-    exact = value_spectra(heads).squared[parts.kv_head]
-    published = value_spectra(published_heads(entry, config, value))
-    return LayerValues(ValueSpectra(exact), published, norms(parts.w_v).spectral)
+    exact = measure_value_spectra(heads).squared[parts.kv_head]
+    published = measure_value_spectra(take_published_heads(entry, config, value))
+    return LayerValues(ValueSpectra(exact), published, measure_norms(parts.w_v).spectral)
 
 
-def _numbers(module: nn.Module) -> NDArray[np.float32]:
+def _read_weights(module: nn.Module) -> NDArray[np.float32]:
     weight = module.weight
     if not isinstance(weight, Tensor) or weight.is_meta:
         step = "load the model without offloading to disk"
@@ -159,7 +159,7 @@ def _numbers(module: nn.Module) -> NDArray[np.float32]:
     return weight.detach().float().cpu().numpy()
 
 
-def _weights_in(output: Any, heads: int, decoder: Decoder) -> Tensor:
+def _find_weights(output: Any, heads: int, decoder: Decoder) -> Tensor:
     """Attention weights among what a module returned, behind a bias of positions where there is
     one."""
     for item in reversed(output) if isinstance(output, tuple | list) else ():

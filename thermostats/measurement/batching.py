@@ -88,7 +88,7 @@ def check_prompts(
             )
 
 
-def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[int]]:
+def plan_batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[int]]:
     """Indices of prompts, batch by batch, at the least cost: Σ over batches of (size × longest +
     overhead) tokens.
 
@@ -112,7 +112,7 @@ def batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[list[
     return batches
 
 
-def packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
+def plan_packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     """Indices of prompts, pack by pack, for rows without padding: as few packs as there can be,
     about equally full.
 
@@ -145,7 +145,7 @@ def tokenise(
     """
     prompts = []
     before = set()
-    usual = _in_front(tokenizer)
+    usual = _count_prefix(tokenizer)
     for prompt_id, text in texts:
         bare = tokenizer(text, add_special_tokens=False)["input_ids"]
         if not bare:
@@ -174,7 +174,7 @@ def tokenise(
     return prompts, " | ".join(sorted(filter(None, before)))
 
 
-def _in_front(tokenizer: Any) -> int:
+def _count_prefix(tokenizer: Any) -> int:
     """How many tokens a tokenizer puts in front of a letter."""
     ids, bare = (
         list(tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (True, False)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from thermostats.errors import DataError
-from thermostats.measurement.lookup import config_of, of_layer
+from thermostats.measurement.lookup import select_decoder_config, select_layer_config
 from thermostats.measurement.model_class import Architecture, Config
 from thermostats.tables.folders import CONFIG, read_bytes
 from thermostats.tables.folders import INDEX as INDEX_BYTES
@@ -108,36 +108,36 @@ def open_checkpoint(folder: Path) -> dict[str, StoredTensor]:
     sharded, else pickles.
 
     All tensors of all shards count, and of a name in several shards the one in the last shard by
-    name: this is what transformers loads, whatever an index places elsewhere; `doubled` names
+    name: this is what transformers loads, whatever an index places elsewhere; `find_doubled` names
     those.
 
     Raises DataError where there are no weights, a shard is missing, or a file does not hold what it
     says.
     """
-    first, read = _first_file(folder)
-    return _sharded(first, read) if first.name.endswith(".index.json") else read(first)
+    first, read = _find_first_file(folder)
+    return _read_shards(first, read) if first.name.endswith(".index.json") else read(first)
 
 
-def weight_files(folder: Path) -> list[Path]:
+def list_weight_files(folder: Path) -> list[Path]:
     """Files that a model's tensors are in, the index of shards included; raises as
     `open_checkpoint` does."""
-    first, _ = _first_file(folder)
-    return [first, *_shard_files(first)] if first.name.endswith(".index.json") else [first]
+    first, _ = _find_first_file(folder)
+    return [first, *_list_shard_files(first)] if first.name.endswith(".index.json") else [first]
 
 
-def doubled(folder: Path) -> list[str]:
+def find_doubled(folder: Path) -> list[str]:
     """Tensors that several shards hold with different values, each in a sentence that says which
     counts."""
-    first, read = _first_file(folder)
+    first, read = _find_first_file(folder)
     if not first.name.endswith(".index.json"):
         return []
-    placed = {name: file for file, names in _shards(first).items() for name in names}
+    placed = {name: file for file, names in _group_shards(first).items() for name in names}
     counted: dict[str, StoredTensor] = {}
     sentences: dict[str, str] = {}
-    for path in _shard_files(first):
+    for path in _list_shard_files(first):
         for name, tensor in read(path).items():
             before = counted.get(name)
-            if before is not None and not same_bits(before, tensor):
+            if before is not None and not has_same_bits(before, tensor):
                 sentences[name] = (
                     f"tensor {name} is in {before.path.name} and {path.name} with different "
                     f"values, and the index "
@@ -148,7 +148,7 @@ def doubled(folder: Path) -> list[str]:
     return list(sentences.values())
 
 
-def same_bits(first: StoredTensor, second: StoredTensor) -> bool:
+def has_same_bits(first: StoredTensor, second: StoredTensor) -> bool:
     """Whether two tensors hold the same bits; of a format that is not read, whether they are
     one."""
     if first is second:
@@ -159,10 +159,10 @@ def same_bits(first: StoredTensor, second: StoredTensor) -> bool:
     return bool(np.array_equal(first.raw().view(word), second.raw().view(word)))
 
 
-def _first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTensor]]]:
+def _find_first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTensor]]]:
     """The file of weights, or the index of shards, that transformers looks for first, and what
     reads such files."""
-    if named := _named_weights(folder):
+    if named := _read_named_weights(folder):
         return folder / named, read_safetensors
     for single, index, read in (
         (SINGLE, INDEX, read_safetensors),
@@ -178,7 +178,7 @@ def _first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTe
     )
 
 
-def _named_weights(folder: Path) -> str:
+def _read_named_weights(folder: Path) -> str:
     """File of weights that the configuration names, which transformers then loads; empty: it names
     none."""
     try:
@@ -190,7 +190,7 @@ def _named_weights(folder: Path) -> str:
         return ""
     if (
         not isinstance(named, str)
-        or _leaves(named)
+        or _is_outside(named)
         or not named.endswith((".safetensors", ".safetensors.index.json"))
     ):
         what = "the configuration's transformers_weights is no file of weights"
@@ -209,7 +209,7 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
     try:
         with safe_open(path, "numpy"), path.open("rb") as stream:
             start = 8 + int.from_bytes(stream.read(8), "little")
-            header = json.loads(stream.read(start - 8), object_pairs_hook=_unique)
+            header = json.loads(stream.read(start - 8), object_pairs_hook=_check_unique)
     except OSError as error:
         raise DataError(
             "weights cannot be read", where=path, got=error.strerror or str(error)
@@ -234,7 +234,7 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
             )
         first = start + entry["data_offsets"][0]
         tensors[name] = StoredTensor(
-            name, path, dtype, shape, partial(_mapped, path, dtype, shape, first)
+            name, path, dtype, shape, partial(_map_tensor, path, dtype, shape, first)
         )
     return tensors
 
@@ -278,7 +278,7 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
     for name, value in loaded.items():
         dtype = names.get(str(value.dtype), str(value.dtype))
         tensors[str(name)] = StoredTensor(
-            str(name), path, dtype, tuple(value.shape), partial(_torch_words, value)
+            str(name), path, dtype, tuple(value.shape), partial(_convert_torch, value)
         )
     return tensors
 
@@ -297,7 +297,7 @@ def _check_stored(path: Path) -> None:
         )
 
 
-def _torch_words(tensor: Any) -> NDArray[Any]:
+def _convert_torch(tensor: Any) -> NDArray[Any]:
     import torch  # noqa: PLC0415
 
     plain = tensor.detach()
@@ -306,25 +306,25 @@ def _torch_words(tensor: Any) -> NDArray[Any]:
     return np.asarray(plain.numpy())
 
 
-def _mapped(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> NDArray[Any]:
+def _map_tensor(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> NDArray[Any]:
     if math.prod(shape) == 0:
         return np.empty(shape, STORAGE[dtype])
     return np.asarray(np.memmap(path, STORAGE[dtype], mode="r", offset=offset, shape=shape))
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
         raise ValueError("a name occurs twice")
     return entries
 
 
-def _sharded(
+def _read_shards(
     index: Path, read: Callable[[Path], Mapping[str, StoredTensor]]
 ) -> dict[str, StoredTensor]:
     tensors: dict[str, StoredTensor] = {}
-    shards = _shards(index)
-    for path in _shard_files(index):
+    shards = _group_shards(index)
+    for path in _list_shard_files(index):
         stored = read(path)
         names = shards[path.name]
         if absent := [name for name in names if name not in stored]:
@@ -337,9 +337,9 @@ def _sharded(
     return tensors
 
 
-def _shard_files(index: Path) -> list[Path]:
+def _list_shard_files(index: Path) -> list[Path]:
     """Shards that an index names, sorted by name; raises DataError where one is missing."""
-    shards = _shards(index)
+    shards = _group_shards(index)
     for file, names in shards.items():
         if not (index.parent / file).is_file():
             got = f"{index.name} names it for {names[0]}"
@@ -353,18 +353,18 @@ def _shard_files(index: Path) -> list[Path]:
     return [index.parent / file for file in sorted(shards)]
 
 
-def _leaves(file: str) -> bool:
+def _is_outside(file: str) -> bool:
     """Whether a name is none of a file in its own folder."""
     wrong = file in ("", ".", "..") or any(mark in file for mark in "/\\\0")
     return wrong or len(file.encode("utf-8", "surrogatepass")) > 255
 
 
-def _shards(index: Path) -> dict[str, list[str]]:
+def _group_shards(index: Path) -> dict[str, list[str]]:
     """Shards of an index with the tensors each holds; every file name is one in the index's own
     folder."""
     try:
         parsed = json.loads(
-            read_bytes(index, INDEX_BYTES).decode("utf-8"), object_pairs_hook=_unique
+            read_bytes(index, INDEX_BYTES).decode("utf-8"), object_pairs_hook=_check_unique
         )
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(
@@ -375,7 +375,7 @@ def _shards(index: Path) -> dict[str, list[str]]:
         raise DataError("index of the shards has no weight_map", where=index)
     shards: dict[str, list[str]] = {}
     for name, file in places.items():
-        if not isinstance(file, str) or _leaves(file):
+        if not isinstance(file, str) or _is_outside(file):
             what = f"index places {name} outside the model's folder"
             allowed = "a file name without a folder"
             raise DataError(what, where=index, got=repr(file)[:100], allowed=allowed)
@@ -439,16 +439,16 @@ class ValueOutput:
         )
 
 
-def config_value(config: Config, quantity: str) -> int | None:
+def read_config_value(config: Config, quantity: str) -> int | None:
     """A quantity of `ALIASES` from a configuration; None where it is not stated."""
-    decoder = config_of(config)
+    decoder = select_decoder_config(config)
     return next(
-        (stated_count(decoder, key) for key in ALIASES[quantity] if decoder.get(key) is not None),
+        (read_count(decoder, key) for key in ALIASES[quantity] if decoder.get(key) is not None),
         None,
     )
 
 
-def stated_count(decoder: Config, key: str) -> int:
+def read_count(decoder: Config, key: str) -> int:
     """A number that a configuration states, held against what such numbers are."""
     value = decoder.get(key)
     if type(value) is not int or not 0 < value <= LARGEST:
@@ -462,18 +462,22 @@ def stated_count(decoder: Config, key: str) -> int:
     return value
 
 
-def context(entry: Architecture, config: Config) -> int | None:
+def find_context_limit(entry: Architecture, config: Config) -> int | None:
     """Tokens that a prompt may have at most, special ones included; None where the configuration
     states no number.
 
     Rotary frequencies that grow with the length reach further than that number, by their factor.
     """
-    rows = config_value(config, "n_positions")
+    rows = read_config_value(config, "n_positions")
     first = entry.first_position
     if first == "pad":
-        pad = config_of(config).get("pad_token_id")
+        pad = select_decoder_config(config).get("pad_token_id")
         first = pad + 1 if type(pad) is int else 0
-    grow = [rope for rope in ropes(config) if rope_type(rope) == "dynamic" and ORIGINAL not in rope]
+    grow = [
+        rope
+        for rope in list_ropes(config)
+        if name_rope_type(rope) == "dynamic" and ORIGINAL not in rope
+    ]
     factor = max((float(rope.get("factor") or 1) for rope in grow), default=1.0)
     return None if rows is None else int(rows * factor) - int(first)
 
@@ -482,43 +486,43 @@ ORIGINAL = "original_max_position_embeddings"
 """Where a configuration states it, its number of positions is the extended one."""
 
 
-def ropes(config: Config) -> list[Config]:
+def list_ropes(config: Config) -> list[Config]:
     """What a configuration says of its rotary embeddings, one for each kind of block where they
     differ."""
-    decoder = config_of(config)
+    decoder = select_decoder_config(config)
     stated = decoder.get("rope_parameters") or decoder.get("rope_scaling") or {}
     return [each for each in stated.values() if isinstance(each, Mapping)] or [stated]
 
 
-def rope_type(rope: Config) -> str:
+def name_rope_type(rope: Config) -> str:
     """Its kind, ``None`` where it states none."""
     return str(rope.get("rope_type") or rope.get("type"))
 
 
-def _required(config: Config, quantity: str) -> int:
-    value = config_value(config, quantity)
+def _require_value(config: Config, quantity: str) -> int:
+    value = read_config_value(config, quantity)
     if value is None:
         what = f"the configuration does not state {quantity}"
         raise DataError(what, where="config.json", allowed=f"one of {', '.join(ALIASES[quantity])}")
     return value
 
 
-def geometry(entry: Architecture, config: Config) -> Geometry:
+def read_geometry(entry: Architecture, config: Config) -> Geometry:
     """L, d, H, K and d_h of a model, with several widths of its last stage; or of a block, of whose
-    `of_layer` it is given. Without attention there are no heads. Raises DataError where the
-    configuration lacks one of them."""
+    `select_layer_config` it is given. Without attention there are no heads. Raises DataError where
+    the configuration lacks one of them."""
     if entry.depths and not isinstance(config.get("num_heads"), int):
-        config = of_layer(entry, config, sum(entry.depths) - 1)
-    decoder = config_of(config)
-    d_model = _required(config, "d_model")
+        config = select_layer_config(entry, config, sum(entry.depths) - 1)
+    decoder = select_decoder_config(config)
+    d_model = _require_value(config, "d_model")
     if not entry.attention:
-        return Geometry(_required(config, "n_layers"), d_model, 0, 0, 0, d_model)
-    n_heads = _required(config, "n_heads")
-    stated = config_value(config, "n_kv_heads") or n_heads
+        return Geometry(_require_value(config, "n_layers"), d_model, 0, 0, 0, d_model)
+    n_heads = _require_value(config, "n_heads")
+    stated = read_config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
     quarters = entry.layout != "partitioned" or n_heads % PARTITIONS == 0
     stated_width = next(
-        (stated_count(decoder, key) for key in ALIASES["d_head"] if decoder.get(key)), None
+        (read_count(decoder, key) for key in ALIASES["d_head"] if decoder.get(key)), None
     )
     if n_heads % n_kv_heads or (n_heads > d_model and stated_width is None) or not quarters:
         what = "the configuration's numbers of heads do not divide each other or its width"
@@ -527,12 +531,14 @@ def geometry(entry: Architecture, config: Config) -> Geometry:
     d_head = stated_width or d_model // n_heads
     d_value_in = d_model
     if entry.layout == "latent":
-        d_head = stated_count(decoder, "v_head_dim")
-        d_value_in = stated_count(decoder, "kv_lora_rank")
-    return Geometry(_required(config, "n_layers"), d_model, n_heads, n_kv_heads, d_head, d_value_in)
+        d_head = read_count(decoder, "v_head_dim")
+        d_value_in = read_count(decoder, "kv_lora_rank")
+    return Geometry(
+        _require_value(config, "n_layers"), d_model, n_heads, n_kv_heads, d_head, d_value_in
+    )
 
 
-def clipped_at(config: Config) -> float:
+def find_clip_limit(config: Config) -> float:
     """Largest value that a head may hold, where the configuration clips them; infinite where it
     does not."""
     inner = config.get("attn_config")
@@ -542,19 +548,19 @@ def clipped_at(config: Config) -> float:
     return float(stated) if stated else np.inf
 
 
-def query_to_kv_head(entry: Architecture, config: Config) -> NDArray[np.int64]:
+def map_query_heads(entry: Architecture, config: Config) -> NDArray[np.int64]:
     """Key/value head of each query head, both from 0 (H)."""
-    g = geometry(entry, config)
+    g = read_geometry(entry, config)
     return np.arange(g.n_heads) // (g.n_heads // g.n_kv_heads)
 
 
-def value_rows(entry: Architecture, config: Config) -> NDArray[np.int64]:
+def index_value_rows(entry: Architecture, config: Config) -> NDArray[np.int64]:
     """Rows of the stored (outputs × inputs) matrix that hold each key/value head's values (K ×
     d_h)."""
-    g = geometry(entry, config)
+    g = read_geometry(entry, config)
     K = g.n_kv_heads
     d_h = g.d_head
-    rows = np.arange(stored_rows(entry, config))
+    rows = np.arange(count_stored_rows(entry, config))
     if entry.layout == "stacked":
         rows = rows[-K * d_h :]
     elif entry.layout == "grouped":
@@ -566,26 +572,26 @@ def value_rows(entry: Architecture, config: Config) -> NDArray[np.int64]:
     return rows.reshape(K, d_h)
 
 
-def stored_rows(entry: Architecture, config: Config) -> int:
+def count_stored_rows(entry: Architecture, config: Config) -> int:
     """Rows of the stored matrix that holds the values, after undoing any transposition."""
-    g = geometry(entry, config)
+    g = read_geometry(entry, config)
     if entry.layout == "separate":
         return g.n_kv_heads * g.d_head
     if entry.layout == "latent":
-        return g.n_heads * (g.d_head + int(config_of(config)["qk_nope_head_dim"]))
+        return g.n_heads * (g.d_head + int(select_decoder_config(config)["qk_nope_head_dim"]))
     return (g.n_heads + 2 * g.n_kv_heads) * g.d_head
 
 
-def oriented(
+def align_matrices(
     entry: Architecture, config: Config, value: NDArray[Any], output: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """The tensors `entry.value` and `entry.output` as matrices of outputs × inputs; views.
 
     Raises DataError where a shape is not what the configuration implies.
     """
-    g = geometry(entry, config)
+    g = read_geometry(entry, config)
     shapes = {
-        entry.value: (stored_rows(entry, config), g.d_value_in),
+        entry.value: (count_stored_rows(entry, config), g.d_value_in),
         entry.output: (g.d_model, g.n_heads * g.d_head),
     }
     fused, w_o = (matrix.T if entry.transposed else matrix for matrix in (value, output))
@@ -601,10 +607,10 @@ def oriented(
     return fused, w_o
 
 
-def value_runs(entry: Architecture, config: Config) -> list[slice]:
+def find_value_runs(entry: Architecture, config: Config) -> list[slice]:
     """Runs of consecutive rows of the stored (outputs × inputs) matrix that make up W_V, as few as
     possible."""
-    places = value_rows(entry, config).ravel()
+    places = index_value_rows(entry, config).ravel()
     breaks = np.flatnonzero(np.diff(places) != 1)
     firsts = places[np.r_[0, breaks + 1]]
     lasts = places[np.r_[breaks, places.size - 1]]
@@ -618,26 +624,28 @@ def split(
 
     Raises DataError where a shape is not what the configuration implies.
     """
-    fused, w_o = oriented(entry, config, value, output)
-    w_v = fused if entry.layout == "separate" else fused[value_rows(entry, config).ravel()]
-    return ValueOutput(w_v, w_o, query_to_kv_head(entry, config), geometry(entry, config).d_head)
+    fused, w_o = align_matrices(entry, config, value, output)
+    w_v = fused if entry.layout == "separate" else fused[index_value_rows(entry, config).ravel()]
+    return ValueOutput(
+        w_v, w_o, map_query_heads(entry, config), read_geometry(entry, config).d_head
+    )
 
 
-def published_thirds(entry: Architecture, value: NDArray[Any]) -> NDArray[Any]:
+def take_published_thirds(entry: Architecture, value: NDArray[Any]) -> NDArray[Any]:
     """The rows that the study took for W_V out of the tensor `entry.value` as stored; a view."""
     if entry.layout == "separate":
         return value
     return value[2 * (value.shape[0] // 3) :]
 
 
-def published_heads(entry: Architecture, config: Config, value: NDArray[Any]) -> NDArray[Any]:
+def take_published_heads(entry: Architecture, config: Config, value: NDArray[Any]) -> NDArray[Any]:
     """Those rows cut into H heads of d_h consecutive rows (H × d_h × columns); rows beyond the last
     are zero.
 
     Fewer rows than H·d_h are left with grouped queries and with GPT-2's transposed matrix.
     """
-    g = geometry(entry, config)
-    rows = published_thirds(entry, value)[: g.n_heads * g.d_head]
+    g = read_geometry(entry, config)
+    rows = take_published_thirds(entry, value)[: g.n_heads * g.d_head]
     heads = np.zeros((g.n_heads * g.d_head, value.shape[1]), value.dtype)
     heads[: rows.shape[0]] = rows
     return heads.reshape(g.n_heads, g.d_head, value.shape[1])

@@ -18,15 +18,19 @@ from torch import Tensor, nn
 
 from thermostats.errors import DataError
 from thermostats.measurement.checkpoint import STORAGE, StoredTensor, decode, open_checkpoint
-from thermostats.measurement.forward import Decoder, attends, decoder, submodule
-from thermostats.measurement.lookup import config_of
+from thermostats.measurement.forward import Decoder, build_decoder, find_submodule, has_attention
+from thermostats.measurement.lookup import select_decoder_config
 from thermostats.measurement.model_class import Architecture, Config
-from thermostats.measurement.model_row import POSITION_TABLES, feed_forward, learns_positions
+from thermostats.measurement.model_row import (
+    POSITION_TABLES,
+    has_learned_positions,
+    measure_feed_forward,
+)
 from thermostats.measurement.readings import RMS_NORMS
-from thermostats.measurement.spectra import embedding_of, find, unembedding
+from thermostats.measurement.spectra import find, find_embedding, find_unembedding
 
 
-def facts_of(
+def collect_facts(
     model: nn.Module, entry: Architecture, config: Config, *, tied: bool
 ) -> dict[str, Any]:
     """Facts of a built or loaded model that its row of `models` states, by column.
@@ -34,7 +38,7 @@ def facts_of(
     tied: whether the unembedding is the embedding; a model that was only built cannot tell, as the
     files decide.
     """
-    places = decoder(model, entry, config)
+    places = build_decoder(model, entry, config)
     parameters = dict(model.named_parameters())
     counted = entry.of_the_stack(parameters)
     inside = {name: parameter for name, parameter in parameters.items() if name in counted}
@@ -44,13 +48,13 @@ def facts_of(
     total = sum(parameter.numel() for parameter in inside.values())
     if ends is not None and entry.has_head:  # as the files decide, not as the model was built
         total += embedding * (int(not tied) - int(ends.head is not ends.embedding))
-    learned = learns_positions(entry, config)
+    learned = has_learned_positions(entry, config)
     table = next((each for name, each in inside.items() if learned and _is_table(name, each)), None)
     outer = embedding * (1 if tied else 2) + bias + (0 if table is None else table.numel())
     shapes = [
         {name: tuple(p.shape) for name, p in places.blocks[i].named_parameters()} for i in (0, -1)
     ]
-    width = feed_forward(entry, config, shapes)
+    width = measure_feed_forward(entry, config, shapes)
     return {
         "n_layers": len(places.blocks),
         **(
@@ -63,8 +67,8 @@ def facts_of(
         "tied_embeddings": tied,
         "n_params": total,
         "n_params_nonembedding": total - outer,
-        "norm_kind": _norm_kind(places),
-        **_heads(places),
+        "norm_kind": _name_norm_kind(places),
+        **_read_heads(places),
     }
 
 
@@ -81,7 +85,7 @@ def find_ends(places: Decoder) -> Ends | None:
     """What is at the ends of a model of text; None of one that reads images."""
     if places.entry.reads != "text":
         return None
-    embedding: Any = submodule(places.base, places.entry.embedding, places.entry).weight
+    embedding: Any = find_submodule(places.base, places.entry.embedding, places.entry).weight
     if not places.entry.has_head:
         return Ends(embedding, embedding, None)
     model: Any = places.model
@@ -96,12 +100,12 @@ def _is_table(name: str, parameter: nn.Parameter) -> bool:
     )
 
 
-def _norm_kind(places: Decoder) -> str:
+def _name_norm_kind(places: Decoder) -> str:
     """Kind of the norms of a block, as their class is called."""
     entry = places.entry
     block = places.blocks[0]
     named = (entry.attention_norm, entry.mlp_norm, entry.attention_write, *entry.norm_after)
-    norm = submodule(block, next(filter(None, named)), entry)
+    norm = find_submodule(block, next(filter(None, named)), entry)
     return (
         "RMSNorm"
         if "rms" in type(norm).__name__.lower() or entry.model_type in RMS_NORMS
@@ -109,27 +113,27 @@ def _norm_kind(places: Decoder) -> str:
     )
 
 
-def _heads(places: Decoder) -> dict[str, int]:
+def _read_heads(places: Decoder) -> dict[str, int]:
     """Width of a head and number of key/value heads, as far as the attention module states them."""
     entry = places.entry
     if entry.layout == "latent" or entry.depths:
         return {}
-    block = next((block for block in places.blocks if attends(block, entry)), None)
+    block = next((block for block in places.blocks if has_attention(block, entry)), None)
     if block is None:
         return {}
-    module = submodule(block, entry.attention, entry)
+    module = find_submodule(block, entry.attention, entry)
     width = next(
         (getattr(module, name, None) for name in ("head_dim", "attention_head_size")), None
     )
     groups = getattr(module, "num_key_value_groups", None)
-    heads = config_of(places.config).get("num_attention_heads")
+    heads = select_decoder_config(places.config).get("num_attention_heads")
     stated = {"d_head": width} if type(width) is int else {}
     if type(groups) is int and type(heads) is int and groups > 0 and entry.n_kv_heads == "config":
         stated["n_kv_heads"] = heads // groups
     return stated
 
 
-def differing(row: Mapping[str, Any], facts: Mapping[str, Any], of: str) -> list[str]:
+def find_differences(row: Mapping[str, Any], facts: Mapping[str, Any], of: str) -> list[str]:
     """Facts in which a row is not what a model is, a few words each."""
     return [
         f"{name}: {row[name]} stated, {fact} {of}"
@@ -152,17 +156,17 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
     tensors = open_checkpoint(folder)
     pairs: list[tuple[StoredTensor, Any]] = []
     for layer, block in enumerate(places.blocks[: 1 if entry.shared else None]):
-        for path in (entry.value, entry.output) if attends(block, entry) else ():
+        for path in (entry.value, entry.output) if has_attention(block, entry) else ():
             pairs.append(
                 (
                     find(tensors, entry.tensor_names(path, layer)),
-                    submodule(block, path, entry).weight,
+                    find_submodule(block, path, entry).weight,
                 )
             )
     ends = find_ends(places)
     if ends is not None:
-        pairs.append((embedding_of(entry, config, tensors), ends.embedding))
-        head = unembedding(entry, config, tensors) if entry.has_head else None
+        pairs.append((find_embedding(entry, config, tensors), ends.embedding))
+        head = find_unembedding(entry, config, tensors) if entry.has_head else None
         pairs += [] if head is None else [(head, ends.head)]
     for stored, weight in pairs:
         plain = stored.dtype in STORAGE and weight.is_floating_point()

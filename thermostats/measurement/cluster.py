@@ -15,11 +15,11 @@ from typing import Any
 import ray
 import ray.exceptions
 
-from thermostats.errors import ThermostatsError, first_line
+from thermostats.errors import ThermostatsError, take_first_line
 from thermostats.measurement.engines import Job
 from thermostats.measurement.plan import PROCESS, Place
 from thermostats.measurement.session import measure_quietly
-from thermostats.measurement.spec import EngineSettings, Outcome, lost
+from thermostats.measurement.spec import EngineSettings, Outcome, build_loss
 
 SPARE = 1.1
 """Share of a GPU that is asked for, over what the estimate says: allocators round up."""
@@ -39,7 +39,7 @@ class Ray:
                 raise ThermostatsError(
                     "the Ray cluster cannot be reached",
                     where=settings.address or "this machine",
-                    got=first_line(error),
+                    got=take_first_line(error),
                     next_step="check the address, as `ray start` printed it; without one Ray runs "
                     "on this machine",
                 ) from error
@@ -60,7 +60,7 @@ class Ray:
         )
 
     def submit(self, job: Job) -> None:
-        resources = request(job, self.place)
+        resources = build_request(job, self.place)
         task = self.task.options(max_retries=0, num_cpus=self.settings.cpus or 1, **resources)
         reference = task.remote(job.spec, str(self.data), job.attempt)
         self.running[reference], self.requests[reference] = job, resources
@@ -86,8 +86,9 @@ class Ray:
         try:
             outcome: Outcome = ray.get(reference)
         except ray.exceptions.RayError as error:
-            return lost(
-                self.running[reference].spec, f"{type(error).__name__}: {first_line(error, 200)}"
+            return build_loss(
+                self.running[reference].spec,
+                f"{type(error).__name__}: {take_first_line(error, 200)}",
             )
         return outcome
 
@@ -101,11 +102,11 @@ class Ray:
             if self.requests[reference]["memory"] > place.each:
                 ray.cancel(reference, force=True)
                 del self.running[reference], self.requests[reference]
-                outcomes.append((job, lost(job.spec, "no remaining node has enough memory")))
+                outcomes.append((job, build_loss(job.spec, "no remaining node has enough memory")))
         return outcomes
 
 
-def request(job: Job, place: Place) -> dict[str, float]:
+def build_request(job: Job, place: Place) -> dict[str, float]:
     """What a task asks Ray for: bytes on a CPU; a share of a GPU, or so many whole ones."""
     if place.kind == "cpu":
         return {

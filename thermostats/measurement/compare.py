@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
-from thermostats.measurement.gguf_files import gguf_folder
+from thermostats.measurement.gguf_files import prepare_gguf_folder
 from thermostats.measurement.gguf_parts import SUFFIX
-from thermostats.measurement.same_function import function_distance
-from thermostats.measurement.spectra import find_named, model_sha
-from thermostats.next_steps import command
+from thermostats.measurement.same_function import measure_function_distance
+from thermostats.measurement.spectra import find_named, hash_model
+from thermostats.next_steps import write_command
 from thermostats.tables import reading, store
 from thermostats.tables.schemas import GAINS
 from thermostats.tables.tree import Array
@@ -97,7 +97,7 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     """
     here = _folder(Path(first))
     there = _folder(Path(second))
-    shared, notes = shared_tensors([(str(here), here), (str(there), there)])
+    shared, notes = find_shared_tensors([(str(here), here), (str(there), there)])
     rows = []
     square = 0.0
     total = 0.0
@@ -113,18 +113,25 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
         matrix = change.reshape(change.shape[0], -1) if change.ndim > 1 else change[:, None]
         shape = " × ".join(map(str, x.shape))
         rows.append(
-            (name, shape, x.size, _ratio(moved, size), effective_rank(matrix), min(matrix.shape))
+            (
+                name,
+                shape,
+                x.size,
+                _measure_ratio(moved, size),
+                measure_effective_rank(matrix),
+                min(matrix.shape),
+            )
         )
     tensors = pd.DataFrame(
         rows, columns=["tensor", "shape", "numbers", "distance", "rank", "full_rank"]
     )
-    as_functions = _as_functions(here, there)
+    as_functions = _compare_functions(here, there)
     return Comparison(
         here,
         there,
         tensors,
-        _gains(here, there, data),
-        _ratio(square, total),
+        _compare_gains(here, there, data),
+        _measure_ratio(square, total),
         tuple(notes),
         *as_functions,
     )
@@ -132,7 +139,7 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
 
 def _folder(model: Path) -> Path:
     """The folder of a model; that of a GGUF file is made from it."""
-    return gguf_folder(model) if model.suffix == SUFFIX and model.is_file() else model
+    return prepare_gguf_folder(model) if model.suffix == SUFFIX and model.is_file() else model
 
 
 def _check_finite(name: str, *tensors: Matrix) -> None:
@@ -141,15 +148,15 @@ def _check_finite(name: str, *tensors: Matrix) -> None:
         raise DataError("a weight is no finite number", where=name, got="not a number, or infinite")
 
 
-def _as_functions(here: Path, there: Path) -> tuple[float, pd.DataFrame, tuple[str, ...]]:
+def _compare_functions(here: Path, there: Path) -> tuple[float, pd.DataFrame, tuple[str, ...]]:
     try:
-        apart = function_distance(here, there)
+        apart = measure_function_distance(here, there)
     except UsageError as error:
         return math.nan, pd.DataFrame(), (f"not compared as functions: {error.what} ({error.got})",)
     return apart.distance, apart.parts, apart.notes
 
 
-def effective_rank(change: Matrix) -> float:
+def measure_effective_rank(change: Matrix) -> float:
     """(Σσ²)² / Σσ⁴ of a matrix, by the smaller of its two Gram matrices; NaN where nothing
     changed."""
     wide = change if change.shape[0] <= change.shape[1] else change.T
@@ -160,12 +167,12 @@ def effective_rank(change: Matrix) -> float:
     return float(np.trace(gram) ** 2 / np.square(gram).sum())
 
 
-def _ratio(moved: float, size: float) -> float:
+def _measure_ratio(moved: float, size: float) -> float:
     """√(moved/size); of what was all zeros infinite where it moved."""
     return math.sqrt(moved / size) if size > 0 else math.inf if moved > 0 else 0.0
 
 
-def shared_tensors(
+def find_shared_tensors(
     models: Sequence[tuple[str, Path]],
 ) -> tuple[list[list[StoredTensor]], list[str]]:
     """Tensors that are weights and that every model has, and of each model what is left out.
@@ -196,7 +203,9 @@ def shared_tensors(
             math.prod(x.shape) for x in tensors.values()
         )
         if alone:
-            left.append(f"{model}: {share:.1%} of its numbers not compared, {_few(alone, 3)}")
+            left.append(
+                f"{model}: {share:.1%} of its numbers not compared, {_join_names(alone, 3)}"
+            )
     apart += [
         f"{same[0].name} {same[0].shape} and {other.shape}"
         for same in shared
@@ -207,18 +216,18 @@ def shared_tensors(
         raise UsageError(
             "the models have not the same tensors, so nothing can be subtracted",
             where=", ".join(str(folder) for _, folder in models),
-            got=_few(apart, NAMED) if apart else "no tensor in common",
+            got=_join_names(apart, NAMED) if apart else "no tensor in common",
             allowed="models of one shape, such as a base model and those tuned from it",
             next_step=f"compare others by their spectra: "
-            f"{_by_spectra([model for model, _ in models])}",
+            f"{_write_spectra_command([model for model, _ in models])}",
         )
     return shared, left
 
 
-def _by_spectra(models: Sequence[str]) -> str:
+def _write_spectra_command(models: Sequence[str]) -> str:
     """The line for a shell that measures weights of models of any shape and prints the angles
     between their spectra."""
-    measured = command("measure", *models, what="weights", data=SPECTRA)
+    measured = write_command("measure", *models, what="weights", data=SPECTRA)
     rows = f'rows = thermostats.load("weights", "{SPECTRA}", models=True)'
     names = ", ".join(
         f'"{Path(model).resolve().name if Path(model).is_dir() else model}"' for model in models
@@ -227,11 +236,11 @@ def _by_spectra(models: Sequence[str]) -> str:
     return f"{measured} && python -c {shlex.quote(f'import thermostats; {rows}; {angles}')}"
 
 
-def _few(names: list[str], most: int) -> str:
+def _join_names(names: list[str], most: int) -> str:
     return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
 
 
-def _gains(first: Path, second: Path, data: str | Path | None) -> pd.DataFrame:
+def _compare_gains(first: Path, second: Path, data: str | Path | None) -> pd.DataFrame:
     """Named gains of both models by sources that measured both."""
     columns = ["gain", "source", "prompt_set", "first", "second", "ratio"]
     runs = store.load("runs", data)
@@ -241,7 +250,7 @@ def _gains(first: Path, second: Path, data: str | Path | None) -> pd.DataFrame:
     keys = ["source", "prompt_set"]
     for folder in (first, second):
         of_model = runs.loc[
-            hashes == model_sha(folder), ["model_id", "revision", "source"]
+            hashes == hash_model(folder), ["model_id", "revision", "source"]
         ].drop_duplicates()
         measured = features.merge(of_model, on=["model_id", "revision", "source"])
         sides.append(measured.drop_duplicates(keys).set_index(keys)[list(GAINS)].stack())
@@ -290,8 +299,8 @@ def weight_distances(
     paths = [Path(folder) for folder in folders.values()]
     paths = [_folder(path) for path in paths]
     if form == "function":
-        return _distances_of_functions(list(folders), paths)
-    shared, notes = shared_tensors(list(zip(map(str, folders), paths, strict=True)))
+        return _measure_function_distances(list(folders), paths)
+    shared, notes = find_shared_tensors(list(zip(map(str, folders), paths, strict=True)))
     apart = np.zeros((len(paths), len(paths)))
     size = np.zeros(len(paths))
     for tensors in shared:
@@ -306,11 +315,14 @@ def weight_distances(
     return distances
 
 
-def _distances_of_functions(names: Sequence[str], paths: Sequence[Path]) -> pd.DataFrame:
+def _measure_function_distances(names: Sequence[str], paths: Sequence[Path]) -> pd.DataFrame:
     table = pd.DataFrame(0.0, index=list(names), columns=list(names))
     notes = dict[str, None]()
     for i, j in combinations(range(len(paths)), 2):
-        both = [function_distance(*pair) for pair in ((paths[i], paths[j]), (paths[j], paths[i]))]
+        both = [
+            measure_function_distance(*pair)
+            for pair in ((paths[i], paths[j]), (paths[j], paths[i]))
+        ]
         table.iloc[i, j] = table.iloc[j, i] = float(np.mean([each.distance**2 for each in both]))
         notes |= dict.fromkeys(both[0].notes)
     table.attrs["notes"] = list(notes)
@@ -322,10 +334,10 @@ def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
     `neighbour_joining`.
 
     weights: rows as table `weights` has them (`layer`, `matrix`, `head`, `spectral_norm`,
-    `frobenius_norm`), with `model_id`, of one run a model. Of W_V and W_O the norms of every head,
-    the largest of a block first, are read at 16 depths and 8 ranks; cos θ is the mean over the two
-    matrices and two norms of the cosines between these. It does not change with the size of all
-    weights.
+    `frobenius_norm`), with `name_model`, of one run a model. Of W_V and W_O the norms of every
+    head, the largest of a block first, are read at 16 depths and 8 ranks; cos θ is the mean over
+    the two matrices and two norms of the cosines between these. It does not change with the size of
+    all weights.
 
     Raises UsageError for models without such rows, or with two for one head.
     """
@@ -337,14 +349,14 @@ def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
         raise UsageError("a head has two rows", where=twice, allowed="spectra of one run a model")
     heads = heads.dropna(subset=list(MEASURES))
     names = list(dict.fromkeys(weights["model_id"].astype(str)))
-    read = np.array([_spectra(name, heads[heads["model_id"] == name]) for name in names])
+    read = np.array([_stack_spectra(name, heads[heads["model_id"] == name]) for name in names])
     cosines = np.einsum("asx,bsx->ab", read, read) / read.shape[1]
     angles = np.arccos(np.clip(cosines, -1.0, 1.0))
     np.fill_diagonal(angles, 0.0)
     return pd.DataFrame(angles, index=names, columns=names)
 
 
-def _spectra(name: str, heads: pd.DataFrame) -> Array:
+def _stack_spectra(name: str, heads: pd.DataFrame) -> Array:
     """Unit vectors, matrix and measure × depth and rank."""
     spectra = []
     for matrix in MATRICES:
@@ -355,14 +367,17 @@ def _spectra(name: str, heads: pd.DataFrame) -> Array:
             )
         for measure in MEASURES:
             by_layer = [
-                _at(np.sort(block)[::-1], RANKS) for _, block in rows.groupby("layer")[measure]
+                _resample_values(np.sort(block)[::-1], RANKS)
+                for _, block in rows.groupby("layer")[measure]
             ]
-            grid = np.apply_along_axis(_at, 0, np.array(by_layer, dtype=np.float64), DEPTHS).ravel()
+            grid = np.apply_along_axis(
+                _resample_values, 0, np.array(by_layer, dtype=np.float64), DEPTHS
+            ).ravel()
             spectra.append(grid / np.linalg.norm(grid))
     return np.array(spectra)
 
 
-def _at(values: Array, places: int) -> Array:
+def _resample_values(values: Array, places: int) -> Array:
     """Values at evenly spaced places from the first to the last, linear between them."""
     return np.interp(
         np.linspace(0, 1, places),

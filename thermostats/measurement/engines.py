@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from thermostats.measurement.plan import PROCESS, Need, Place
 from thermostats.measurement.session import OnProgress as Progress
-from thermostats.measurement.session import measure_one, quiet
-from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec, lost
-from thermostats.settings import cores_there_are, end_with_parent, variables
+from thermostats.measurement.session import measure_one, set_quiet
+from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec, build_loss
+from thermostats.settings import count_cores, set_variables, stop_with_parent
 
 UNKNOWN = 2 * 2**30
 """Bytes reserved for a spec whose need cannot be estimated beforehand."""
@@ -75,7 +75,7 @@ class Inline:
     @cached_property
     def place(self) -> Place:
         """The room of this machine, looked at once something is to be measured."""
-        return local_place(self.settings)
+        return find_local_place(self.settings)
 
     def submit(self, job: Job) -> None:
         self.jobs.append(job)
@@ -97,8 +97,8 @@ class Worker:
     def __init__(self, slot: int, environment: dict[str, str], data: Path) -> None:
         context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, str(data)), daemon=True)
-        with variables(environment):
+        self.process = context.Process(target=_measure_jobs, args=(theirs, str(data)), daemon=True)
+        with set_variables(environment):
             self.process.start()
         theirs.close()
         self.slot = slot
@@ -118,7 +118,7 @@ class Local(Inline):
     @cached_property
     def environments(self) -> list[dict[str, str]]:
         """Variables of each process that there may be at once."""
-        return _environments(self.settings, self.place)
+        return _build_environments(self.settings, self.place)
 
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Jobs that are through; progress is passed on meanwhile."""
@@ -178,7 +178,9 @@ class Local(Inline):
         except (EOFError, OSError):
             self.workers.remove(worker)
             worker.process.join()
-            return lost(job.spec, f"its process ended with {_exit(worker.process.exitcode)}")
+            return build_loss(
+                job.spec, f"its process ended with {_describe_exit(worker.process.exitcode)}"
+            )
         if kind == "outcome":
             outcome: Outcome = content
             return outcome
@@ -187,11 +189,11 @@ class Local(Inline):
         return None
 
 
-def _serve(connection: Connection, data: str) -> None:
+def _measure_jobs(connection: Connection, data: str) -> None:
     """Measure what is sent, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    end_with_parent()
-    quiet()
+    stop_with_parent()
+    set_quiet()
     with suppress(EOFError, BrokenPipeError):
         while True:
             spec, attempt = connection.recv()
@@ -202,40 +204,40 @@ def _serve(connection: Connection, data: str) -> None:
             connection.send(("outcome", measure_one(spec, Path(data), attempt, progress)))
 
 
-def _exit(code: int | None) -> str:
+def _describe_exit(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name
         return f"{name}, as happens when memory runs out" if name == "SIGKILL" else name
     return f"status {code}"
 
 
-def local_place(settings: EngineSettings) -> Place:
+def find_local_place(settings: EngineSettings) -> Place:
     """The room of this machine: its smallest GPU, or all where models are spread over them, else
     its free memory."""
     import torch  # noqa: PLC0415
 
-    from thermostats.measurement.plan import memory_available  # noqa: PLC0415
+    from thermostats.measurement.plan import find_free_memory  # noqa: PLC0415
 
     if settings.device == "cpu" or not torch.cuda.is_available():
-        return Place("cpu", memory_available(torch.device("cpu")))
+        return Place("cpu", find_free_memory(torch.device("cpu")))
     count = torch.cuda.device_count()
     sizes = [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
     return Place("accelerator", min(sizes), count if settings.spread else 1)
 
 
-def _environments(settings: EngineSettings, place: Place) -> list[dict[str, str]]:
+def _build_environments(settings: EngineSettings, place: Place) -> list[dict[str, str]]:
     """Variables of each process that there may be at once."""
-    cores = cores_there_are()
+    cores = count_cores()
     cpus = min(settings.cpus or CPUS, cores)
     threads = {"OMP_NUM_THREADS": str(cpus)}
     if place.kind == "cpu":
         return [threads] * max(1, cores // cpus)
     if settings.spread or settings.device != "auto":
         return [threads]
-    return [{**threads, "CUDA_VISIBLE_DEVICES": gpu} for gpu in _visible_gpus()]
+    return [{**threads, "CUDA_VISIBLE_DEVICES": gpu} for gpu in _list_visible_gpus()]
 
 
-def _visible_gpus() -> list[str]:
+def _list_visible_gpus() -> list[str]:
     """Names of the GPUs that this process may use, as CUDA_VISIBLE_DEVICES takes them."""
     import torch  # noqa: PLC0415
 

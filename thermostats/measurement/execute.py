@@ -24,26 +24,26 @@ from thermostats.errors import (
     ThermostatsError,
     TransientError,
     UsageError,
-    not_installed,
+    build_install_error,
 )
 from thermostats.measurement import hub, session
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.engines import Engine, Inline, Job, Local
-from thermostats.measurement.hub import ASKED_AT_ONCE, config_folder, download_bytes
-from thermostats.measurement.lookup import eager_is_wrong, lookup
-from thermostats.measurement.model_row import check_quantised, check_switches, stored_dtype
+from thermostats.measurement.hub import ASKED_AT_ONCE, download_bytes, fetch_config_folder
+from thermostats.measurement.lookup import is_eager_wrong, lookup
+from thermostats.measurement.model_row import check_quantised, check_switches, find_stored_dtype
 from thermostats.measurement.plan import (
     Need,
     Place,
-    devices_needed,
+    count_devices,
     estimate,
-    finished_runs,
-    folder_of,
-    gib,
-    model_id,
+    estimate_seconds,
+    fetch_folder,
+    find_finished_runs,
+    find_refusal,
+    format_gib,
+    name_model,
     plan,
-    refusal,
-    seconds,
 )
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import OnProgress as Progress
@@ -55,11 +55,11 @@ from thermostats.measurement.spec import (
     Outcome,
     Problem,
     RunSpec,
-    failed,
+    build_failure,
 )
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import runs
-from thermostats.tables.folders import begun_or_shipped, writable_folder
+from thermostats.tables.folders import find_lookup_folder, prepare_folder
 
 PAUSES = (1.0, 5.0)
 """Seconds to wait before asking a hub again that could not be reached."""
@@ -132,7 +132,7 @@ class Downloads:
                 if self.budget is not None and spec.download and not Path(spec.model).is_dir():
                     self._make_room(spec, self.budget)
                 if not self.stopped:
-                    folder_of(spec)
+                    fetch_folder(spec)
                 return
             except TransientError:
                 if pause is None:
@@ -144,7 +144,7 @@ class Downloads:
         it never can."""
         try:
             options = {"download": False, "pickles": spec.pickles}
-            hub.model_folder(spec.model, revision=spec.revision, cache=self.cache, **options)
+            hub.fetch_model_folder(spec.model, revision=spec.revision, cache=self.cache, **options)
             return
         except ThermostatsError:
             size = hub.download_bytes(spec.model, revision=spec.revision)
@@ -152,7 +152,11 @@ class Downloads:
             step = "raise --set disk_budget"
             what = "the model is larger than the disk budget"
             raise UsageError(
-                what, where=spec.model, got=gib(size), allowed=gib(budget), next_step=step
+                what,
+                where=spec.model,
+                got=format_gib(size),
+                allowed=format_gib(budget),
+                next_step=step,
             )
         with self.freed:
             while self._delete_until(budget - size) > budget - size and not self.stopped:
@@ -183,42 +187,46 @@ class Downloads:
         return used
 
 
-def planned(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome:
-    """The outcome `planned`, or `skipped`, or `failed` where nothing can be measured.
+def plan_job(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome:
+    """The outcome `plan_job`, or `skipped`, or `build_failure` where nothing can be measured.
 
-    Of what is planned `gigabytes` is memory, `disk` what is downloaded, `seconds` what the forward
-    passes take at the rate of the place, `reason` what cannot be measured.
+    Of what is planned `gigabytes` is memory, `disk` what is downloaded, `estimate_seconds` what the
+    forward passes take at the rate of the place, `reason` what cannot be measured.
     """
     spec = job.spec
     try:
-        if job.need is not None and (refused := refusal(spec, job.need, place)) is not None:
+        if job.need is not None and (refused := find_refusal(spec, job.need, place)) is not None:
             raise refused
-        folder = configured(spec)
-        cannot = lacking(folder, spec)
+        folder = fetch_configuration(spec)
+        cannot = find_missing_kinds(folder, spec)
         if set(cannot) == set(spec.what):
             raise ThermostatsError(
-                "nothing of it can be measured", where=spec.model, got=_words(cannot)
+                "nothing of it can be measured", where=spec.model, got=_describe_missing(cannot)
             )
         left = replace(spec, what=tuple(name for name in spec.what if name not in cannot))
-        outcome, disk = _of_files(left, data)
+        outcome, disk = _plan_files(left, data)
     except Exception as error:  # told as an outcome, as when it is measured
-        return failed(spec, error)
+        return build_failure(spec, error)
     if outcome.status == "skipped" or job.need is None:
         return replace(outcome, cost=Cost(disk=disk))
     passes = len({WHAT[name][0] for name in left.what} - {"weights"})
-    took = seconds(job.need.n_params, texts, passes, place.kind)
+    took = estimate_seconds(job.need.n_params, texts, passes, place.kind)
     cost = Cost(float(f"{job.need.total / 1e9:.3g}"), disk, float(f"{took:.2g}"))
     n_params = outcome.n_params or job.need.n_params
-    return replace(outcome, n_params=n_params, cost=cost, problem=Problem(_words(cannot)))
+    return replace(
+        outcome, n_params=n_params, cost=cost, problem=Problem(_describe_missing(cannot))
+    )
 
 
-def configured(spec: RunSpec) -> Path:
+def fetch_configuration(spec: RunSpec) -> Path:
     """A folder with the configuration of a spec's model, fetched where it may be."""
     cache = None if spec.cache is None else Path(spec.cache)
-    return config_folder(spec.model, revision=spec.revision, download=spec.download, cache=cache)
+    return fetch_config_folder(
+        spec.model, revision=spec.revision, download=spec.download, cache=cache
+    )
 
 
-def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
+def find_missing_kinds(folder: Path, spec: RunSpec) -> Mapping[str, str]:
     """Of the kinds of quantity asked for those that cannot be measured, each with the reason; from
     the configuration.
 
@@ -231,7 +239,7 @@ def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
     entry = lookup(config)
     check_quantised(config, folder)
     try:
-        stored_dtype(open_checkpoint(folder))
+        find_stored_dtype(open_checkpoint(folder))
     except DataError as error:
         if "quantised" in str(error):  # weights that are not here are no reason
             raise
@@ -247,17 +255,17 @@ def lacking(folder: Path, spec: RunSpec) -> Mapping[str, str]:
         reasons["attention"] = (
             "the model attends within windows, whose graphs have no estimand here"
         )
-    elif eager_is_wrong(entry, config):
+    elif is_eager_wrong(entry, config):
         reasons["attention"] = (
             "eager attention is wrong for this model: it computes something else than the default"
         )
     return {name: reasons[name] for name in spec.what if reasons.get(name)}
 
 
-def _of_files(spec: RunSpec, data: Path) -> tuple[Outcome, float]:
+def _plan_files(spec: RunSpec, data: Path) -> tuple[Outcome, float]:
     """What is planned, and GB to download, which is 0 for a model that is here."""
     try:
-        folder_of(replace(spec, download=False))
+        fetch_folder(replace(spec, download=False))
     except ThermostatsError:
         if not spec.download:
             raise
@@ -267,14 +275,14 @@ def _of_files(spec: RunSpec, data: Path) -> tuple[Outcome, float]:
     return here.outcome("skipped" if here.finished else "planned"), 0.0
 
 
-def _words(cannot: Mapping[str, str]) -> str:
+def _describe_missing(cannot: Mapping[str, str]) -> str:
     return "; ".join(f"no {name}: {why}" for name, why in cannot.items())
 
 
 Found = TypeVar("Found")
 
 
-def execute(
+def run_specs(
     specs: Sequence[RunSpec],
     data: str | Path | None = None,
     *,
@@ -291,23 +299,22 @@ def execute(
     is not finished. What fails by the machine's or the network's fault is tried again so many
     times. `budget`: bytes that models downloaded to the specs' `cache` may take.
     """
-    folder = begun_or_shipped(data) if dry_run else writable_folder(data)
+    folder = find_lookup_folder(data) if dry_run else prepare_folder(data)
     engine = engine or Inline(EngineSettings(), folder, progress)
     try:
         sets = {
-            name: _unless_refused(load_prompts, name, folder)
-            for name in {spec.prompts for spec in specs}
+            name: _try_call(load_prompts, name, folder) for name in {spec.prompts for spec in specs}
         }
         left = []
         for spec in specs:
             prompts = sets[spec.prompts]
-            finished = None if prompts is None else finished_runs(spec, prompts, folder)
+            finished = None if prompts is None else find_finished_runs(spec, prompts, folder)
             if finished is None:
                 left.append(spec)
                 continue
             if not dry_run:
-                runs.clear(folder, session.spec_id(spec))
-            yield Outcome(model_id(spec), "skipped", spec.revision, finished=finished)
+                runs.clear(folder, session.hash_spec(spec))
+            yield Outcome(name_model(spec), "skipped", spec.revision, finished=finished)
         if not left:
             return
         if prepare is not None:
@@ -316,11 +323,13 @@ def execute(
             name: [] if rows is None else [str(text) for text in rows["text"]]
             for name, rows in sets.items()
         }
-        jobs = largest_first(left, texts, engine.place)
+        jobs = order_jobs(left, texts, engine.place)
         if dry_run:
-            yield from (planned(job, texts[job.spec.prompts], folder, engine.place) for job in jobs)
+            yield from (
+                plan_job(job, texts[job.spec.prompts], folder, engine.place) for job in jobs
+            )
         else:
-            yield from _measured(jobs, folder, engine, retries, budget)
+            yield from _measure_jobs(jobs, folder, engine, retries, budget)
     finally:
         engine.close()
 
@@ -337,12 +346,12 @@ def open_engine(settings: EngineSettings, data: Path, progress: Progress | None 
             return Ray(settings, data)
         return Local(settings, data, progress)
     except ModuleNotFoundError as error:
-        raise not_installed(
+        raise build_install_error(
             error, f"the engine {settings.name} is not installed", settings.name
         ) from error
 
 
-def largest_first(
+def order_jobs(
     specs: Sequence[RunSpec], texts: Mapping[str, Sequence[str]], place: Place
 ) -> list[Job]:
     """Specs as jobs, the one that needs most memory first, those of unknown need last.
@@ -350,17 +359,17 @@ def largest_first(
     `texts`: of each prompt set. One configuration is read for all revisions of a model: a family's
     checkpoints differ in weights alone.
     """
-    alike = {_shape(spec): spec for spec in reversed(specs)}
+    alike = {_make_shape_key(spec): spec for spec in reversed(specs)}
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        folders = list(pool.map(partial(_unless_refused, configured), alike.values()))
+        folders = list(pool.map(partial(_try_call, fetch_configuration), alike.values()))
     needs: dict[tuple[Any, ...], Need | None] = dict.fromkeys(alike)
     for (shape, spec), folder in zip(alike.items(), folders, strict=True):
         if folder is not None and texts[spec.prompts]:
-            needs[shape] = _unless_refused(estimate, folder, spec, texts[spec.prompts], place.kind)
+            needs[shape] = _try_call(estimate, folder, spec, texts[spec.prompts], place.kind)
     jobs = []
     for spec in specs:
-        need = needs[_shape(spec)]
-        devices = 1 if need is None else devices_needed(need, place)
+        need = needs[_make_shape_key(spec)]
+        devices = 1 if need is None else count_devices(need, place)
         spread = (
             replace(spec, device_map="auto") if devices > 1 and spec.device_map is None else spec
         )
@@ -368,17 +377,17 @@ def largest_first(
     return sorted(jobs, key=lambda job: -1 if job.need is None else job.need.total, reverse=True)
 
 
-def _measured(
+def _measure_jobs(
     jobs: Sequence[Job], data: Path, engine: Engine, retries: int, budget: int | None
 ) -> Iterator[Outcome]:
     fitting = []
     for job in jobs:
-        refused = None if job.need is None else refusal(job.spec, job.need, engine.place)
+        refused = None if job.need is None else find_refusal(job.spec, job.need, engine.place)
         if refused is None:
             fitting.append(job)
             session.write_state(data, job.spec, runs.WAITING)
         else:
-            yield _failed(job, data, failed(job.spec, refused))
+            yield _record_failure(job, data, build_failure(job.spec, refused))
     cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
     downloads = Downloads(fitting, cache, budget)
     waiting = len(fitting)
@@ -392,7 +401,7 @@ def _measured(
                     running += 1
                 else:
                     downloads.done(job)
-                    yield _failed(job, data, failed(job.spec, error))
+                    yield _record_failure(job, data, build_failure(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.problem.again and job.attempt <= retries:
                     session.write_state(
@@ -403,28 +412,28 @@ def _measured(
                 running -= 1
                 downloads.done(job)
                 yield (
-                    _failed(job, data, outcome)
+                    _record_failure(job, data, outcome)
                     if outcome.status == "failed"
-                    else _with_need(job, outcome)
+                    else _add_need(job, outcome)
                 )
     finally:
         downloads.close()
 
 
-def _with_need(job: Job, outcome: Outcome) -> Outcome:
+def _add_need(job: Job, outcome: Outcome) -> Outcome:
     loads = job.need is not None and job.need.weights and outcome.status != "skipped"
     gigabytes = float(f"{job.need.total / 1e9:.3g}") if job.need is not None and loads else None
     return replace(outcome, cost=replace(outcome.cost, gigabytes=gigabytes), attempts=job.attempt)
 
 
-def _failed(job: Job, data: Path, outcome: Outcome) -> Outcome:
+def _record_failure(job: Job, data: Path, outcome: Outcome) -> Outcome:
     last = outcome.problem.reason
     reason = last if job.attempt == 1 else f"tried {job.attempt} times, at last: {last}"
     session.write_state(data, job.spec, runs.FAILED, reason, job.attempt)
-    return _with_need(job, outcome.because(reason))
+    return _add_need(job, outcome.because(reason))
 
 
-def _unless_refused(call: Callable[..., Found], *arguments: Any) -> Found | None:
+def _try_call(call: Callable[..., Found], *arguments: Any) -> Found | None:
     """What a call finds, None where it refuses: why is said when the spec is measured, by what
     finds it out then."""
     with suppress(ThermostatsError):
@@ -432,5 +441,5 @@ def _unless_refused(call: Callable[..., Found], *arguments: Any) -> Found | None
     return None
 
 
-def _shape(spec: RunSpec) -> tuple[Any, ...]:
+def _make_shape_key(spec: RunSpec) -> tuple[Any, ...]:
     return (spec.model, spec.dtype, spec.prompts, spec.what, spec.token_budget)

@@ -15,10 +15,21 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.activations import NewGELUActivation
 
-from thermostats.errors import ThermostatsError, TransientError, UsageError, first_line
-from thermostats.measurement.batching import BUDGET, TokenisedPrompt, batches, check_prompts, packs
-from thermostats.measurement.checkpoint import context, geometry, rope_type, ropes
-from thermostats.measurement.lookup import config_of, direction_is_open
+from thermostats.errors import ThermostatsError, TransientError, UsageError, take_first_line
+from thermostats.measurement.batching import (
+    BUDGET,
+    TokenisedPrompt,
+    check_prompts,
+    plan_batches,
+    plan_packs,
+)
+from thermostats.measurement.checkpoint import (
+    find_context_limit,
+    list_ropes,
+    name_rope_type,
+    read_geometry,
+)
+from thermostats.measurement.lookup import is_direction_open, select_decoder_config
 from thermostats.measurement.model_class import Architecture, Config
 
 FEW_NUMBERS = 2**16
@@ -33,8 +44,8 @@ rounding."""
 
 @dataclass(frozen=True)
 class Decoder:
-    """A loaded model with the places that are hooked; `blocks` in order, `final_norm` None where
-    there is none."""
+    """A loaded model with the places that are hooked; `blocks` in order, `check_final_norm` None
+    where there is none."""
 
     model: nn.Module
     entry: Architecture
@@ -52,16 +63,18 @@ class Decoder:
     def device(self) -> torch.device:
         """Where token ids go: the device of the embedding; the CPU where it was offloaded, from
         which it is moved."""
-        device = next(submodule(self.base, self.entry.embedding, self.entry).parameters()).device
+        device = next(
+            find_submodule(self.base, self.entry.embedding, self.entry).parameters()
+        ).device
         return torch.device("cpu") if device.type == "meta" else device
 
 
-def configuration(model: nn.Module) -> Config:
+def read_configuration(model: nn.Module) -> Config:
     """The configuration of a loaded model as the mapping its config.json holds."""
     return dict(model.config.to_dict())  # type: ignore[union-attr, operator]
 
 
-def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
+def find_submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
     """The module at a dotted path; ThermostatsError where the entry names one that is not there."""
     try:
         return parent.get_submodule(path)
@@ -77,50 +90,52 @@ def submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module:
         ) from error
 
 
-def optional(parent: nn.Module, path: str, entry: Architecture) -> nn.Module | None:
+def find_optional_submodule(parent: nn.Module, path: str, entry: Architecture) -> nn.Module | None:
     """The module at a dotted path; None where there is no path, or the model has None there."""
     place, _, name = path.rpartition(".")
-    if not path or getattr(submodule(parent, place, entry), name, parent) is None:
+    if not path or getattr(find_submodule(parent, place, entry), name, parent) is None:
         return None
-    return submodule(parent, path, entry)
+    return find_submodule(parent, path, entry)
 
 
-def attends(block: nn.Module, entry: Architecture) -> bool:
+def has_attention(block: nn.Module, entry: Architecture) -> bool:
     """Whether a block has attention with W_V and W_O; see `Architecture.mixers`."""
     return entry.attends or (bool(entry.value) and entry.value in dict(block.named_modules()))
 
 
-def mixing(block: nn.Module, entry: Architecture) -> str:
+def find_mixer(block: nn.Module, entry: Architecture) -> str:
     """Path of what mixes tokens in a block: attention, or what stands in its place."""
     there = dict(block.named_modules())
     return (
         entry.attention
-        if attends(block, entry)
+        if has_attention(block, entry)
         else next((m for m in entry.mixers if m in there), entry.mixers[0])
     )
 
 
-def decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
+def build_decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
     """The places of `entry` in a model with or without its head. Raises ThermostatsError where they
     are not there."""
-    config = configuration(model) if config is None else config
+    config = read_configuration(model) if config is None else config
     base = getattr(model, "base_model", model) if entry.has_head else model
     places = [entry.blocks.format(stage=stage) for stage in range(len(entry.depths) or 1)]
-    blocks = tuple(block for place in places for block in submodule(base, place, entry).children())
+    blocks = tuple(
+        block for place in places for block in find_submodule(base, place, entry).children()
+    )
     if entry.shared:
-        blocks *= geometry(entry, config).n_layers
-    final_norm = optional(base, entry.final_norm, entry)
-    submodule(base, entry.embedding, entry)
+        blocks *= read_geometry(entry, config).n_layers
+    final_norm = find_optional_submodule(base, entry.final_norm, entry)
+    find_submodule(base, entry.embedding, entry)
     for block in blocks if entry.mixers else blocks[:1]:
         paths = (
-            mixing(block, entry),
+            find_mixer(block, entry),
             entry.mlp,
-            *((entry.value, entry.output) if attends(block, entry) else ()),
+            *((entry.value, entry.output) if has_attention(block, entry) else ()),
         )
         for path in paths:
-            submodule(block, path, entry)
+            find_submodule(block, path, entry)
     parts = Decoder(model, entry, config, base, blocks, final_norm)
-    if direction_is_open(entry, config) and not all(weight.is_meta for weight in base.parameters()):
+    if is_direction_open(entry, config) and not all(weight.is_meta for weight in base.parameters()):
         parts = replace(parts, entry=replace(entry, causal=is_causal(parts)))
     return parts
 
@@ -128,17 +143,17 @@ def decoder(model: nn.Module, entry: Architecture, config: Config | None = None)
 def is_causal(decoder: Decoder) -> bool:
     """Whether the stream at a token is the same whatever stands behind it."""
     seen: list[Tensor] = []
-    with ExitStack() as stack, as_measured(decoder.model):
-        on_exit(stack, decoder.blocks[-1], seen.append)
+    with ExitStack() as stack, prepare_model(decoder.model):
+        hook_exit(stack, decoder.blocks[-1], seen.append)
         for last in (3, 4):
-            with running(decoder.model):
+            with run_forward_pass(decoder.model):
                 decoder.base(input_ids=torch.tensor([[1, 2, last]], device=decoder.device))
     moved = (seen[len(seen) // 2 - 1] - seen[-1])[0].float().norm(dim=-1)
     return bool(moved[0] < AHEAD * moved[-1])
 
 
 @contextmanager
-def in_turn(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
+def track_layers(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
     """While open, say which layer (from 0) is being computed: a block that several layers share is
     each in turn."""
     layers = {
@@ -156,36 +171,36 @@ def in_turn(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
         yield lambda: now["layer"]
 
 
-def tensor_of(value: Any) -> torch.Tensor:
+def extract_tensor(value: Any) -> torch.Tensor:
     """The hidden states in what a module returned: a tensor, or the first item of a tuple."""
     return value if isinstance(value, torch.Tensor) else value[0]
 
 
-def input_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor:
+def extract_input(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.Tensor:
     """The hidden states among what a module was called with."""
     x: torch.Tensor = args[0] if args else kwargs["hidden_states"]
     return x
 
 
-def on_entry(stack: ExitStack, module: nn.Module, keep: Callable[[Tensor], None]) -> None:
+def hook_entry(stack: ExitStack, module: nn.Module, keep: Callable[[Tensor], None]) -> None:
     """Until the stack is closed, hand over the hidden states that a module is called with."""
 
     def hook(_module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        keep(input_of(args, kwargs))
+        keep(extract_input(args, kwargs))
 
     stack.callback(module.register_forward_pre_hook(hook, with_kwargs=True).remove)
 
 
-def on_exit(stack: ExitStack, module: nn.Module, keep: Callable[[Tensor], None]) -> None:
+def hook_exit(stack: ExitStack, module: nn.Module, keep: Callable[[Tensor], None]) -> None:
     """Until the stack is closed, hand over the hidden states that a module returns."""
 
     def hook(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> None:
-        keep(tensor_of(output))
+        keep(extract_tensor(output))
 
     stack.callback(module.register_forward_hook(hook).remove)
 
 
-def without_cache(module: nn.Module) -> dict[str, bool]:
+def turn_cache_off(module: nn.Module) -> dict[str, bool]:
     """``use_cache`` switched off, where a module takes it or hands it on to a text tower inside."""
     if "use_cache" in (takes := inspect.signature(module.forward).parameters):
         return {"use_cache": False}
@@ -202,7 +217,7 @@ def without_cache(module: nn.Module) -> dict[str, bool]:
 
 
 @contextmanager
-def as_measured(model: nn.Module) -> Iterator[None]:
+def prepare_model(model: nn.Module) -> Iterator[None]:
     """Without dropout and without gradients, GELU in one step, feed-forward layers on all tokens at
     once; the model is put back as it was afterwards."""
     training = model.training
@@ -211,7 +226,7 @@ def as_measured(model: nn.Module) -> Iterator[None]:
         module for module in model.modules() if type(module) is NewGELUActivation
     ]
     for module in spelled_out:
-        module.__dict__["forward"] = partial(_gelu, module)
+        module.__dict__["forward"] = partial(_apply_gelu, module)
     chunks = {
         module: module.__dict__[CHUNK] for module in model.modules() if module.__dict__.get(CHUNK)
     }
@@ -229,7 +244,7 @@ def as_measured(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def running(model: nn.Module) -> Iterator[None]:
+def run_forward_pass(model: nn.Module) -> Iterator[None]:
     """While open, a forward pass. Afterwards modules hold what they held before: what a pass leaves
     behind, as rotary frequencies that grew with its length, is not there for the next.
 
@@ -251,14 +266,14 @@ def running(model: nn.Module) -> Iterator[None]:
     except (ThermostatsError, MemoryError, torch.OutOfMemoryError):
         raise
     except Exception as error:
-        if of_memory(error) or _of_this_package(error):
+        if is_memory_error(error) or _is_own_error(error):
             raise
         what = "the model's own code fails on an input"
         step = (
             "hold config.json against the class's documentation; --what weights reads only the "
             "files"
         )
-        got = f"{type(error).__name__}: {first_line(error, 160)}"
+        got = f"{type(error).__name__}: {take_first_line(error, 160)}"
         raise ThermostatsError(what, where=type(model).__name__, got=got, next_step=step) from error
     finally:
         for module, state in states:
@@ -275,17 +290,17 @@ def _state(module: nn.Module) -> dict[str, Any]:
     return {name: x for name, x in vars(module).items() if name[0] != "_" and isinstance(x, kinds)}
 
 
-def of_memory(error: Exception) -> bool:
+def is_memory_error(error: Exception) -> bool:
     """Whether an error of torch says that memory does not suffice."""
     return any(words in str(error) for words in ("can't allocate memory", "not enough memory"))
 
 
-def _of_this_package(error: Exception) -> bool:
+def _is_own_error(error: Exception) -> bool:
     *_, (frame, _) = walk_tb(error.__traceback__)
     return str(frame.f_globals.get("__name__")).startswith("thermostats.")
 
 
-def _gelu(module: NewGELUActivation, x: Tensor) -> Tensor:
+def _apply_gelu(module: NewGELUActivation, x: Tensor) -> Tensor:
     """½x(1 + tanh(√(2/π)(x + 0.044715 x³))), which transformers' NewGELUActivation takes eight
     tensors for."""
     if x.dtype in (torch.float32, torch.float64):
@@ -363,24 +378,29 @@ def make_batches(
 
     Packed where that is asked for and the model can: on a CPU, where padding costs more than
     attention over a few prompts' tokens. Each alone where one would change another; see
-    `keeps_apart`.
+    `is_batch_independent`.
     """
     if decoder.entry.reads == "image":
-        return _images(decoder, prompts, budget)
-    vocabulary = config_of(decoder.config).get("vocab_size")
-    check_prompts(prompts, vocabulary=vocabulary, context=context(decoder.entry, decoder.config))
+        return _group_images(decoder, prompts, budget)
+    vocabulary = select_decoder_config(decoder.config).get("vocab_size")
+    check_prompts(
+        prompts, vocabulary=vocabulary, context=find_context_limit(decoder.entry, decoder.config)
+    )
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     lengths = [len(prompt.token_ids) for prompt in prompts]
-    alone = not keeps_apart(decoder)
+    alone = not is_batch_independent(decoder)
     if packed and kind == "cpu" and decoder.entry.packs and not alone:
         return [
-            _packed(decoder, prompts, indices) for indices in packs(lengths, budget=budget or PACK)
+            _pack_prompts(decoder, prompts, indices)
+            for indices in plan_packs(lengths, budget=budget or PACK)
         ]
-    parts = batches(lengths, budget=1 if alone else budget or BUDGET[kind], overhead=OVERHEAD[kind])
-    return [padded(decoder, prompts, indices) for indices in parts]
+    parts = plan_batches(
+        lengths, budget=1 if alone else budget or BUDGET[kind], overhead=OVERHEAD[kind]
+    )
+    return [pad_prompts(decoder, prompts, indices) for indices in parts]
 
 
-def keeps_apart(decoder: Decoder) -> bool:
+def is_batch_independent(decoder: Decoder) -> bool:
     """Whether what a model does with an input does not depend on the others of a batch, as far as
     its class tells.
 
@@ -391,11 +411,13 @@ def keeps_apart(decoder: Decoder) -> bool:
     accepted = inspect.signature(decoder.base.forward).parameters
     masked = decoder.entry.reads == "image" or decoder.entry.causal or "attention_mask" in accepted
     of_transformers = type(decoder.base).__module__.startswith("transformers.")
-    kinds = set(map(rope_type, ropes(decoder.config)))
+    kinds = set(map(name_rope_type, list_ropes(decoder.config)))
     return of_transformers and masked and not decoder.entry.alone and kinds.isdisjoint(BY_LENGTH)
 
 
-def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
+def pad_prompts(
+    decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]
+) -> Batch:
     """These prompts in a batch, a row each."""
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
     ids, mask = (
@@ -407,7 +429,9 @@ def padded(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequen
     )
 
 
-def _packed(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]) -> Batch:
+def _pack_prompts(
+    decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]
+) -> Batch:
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
     ids, positions = (
         torch.cat(rows).unsqueeze(0).to(decoder.device)
@@ -419,16 +443,16 @@ def _packed(decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Seque
     )
 
 
-def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
+def count_patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     """Tokens that an image (channels × height × width) comes to, and which of them are patches.
 
     Raises UsageError for an image that is not of the size that the model reads.
     """
     entry = decoder.entry
-    config = config_of(decoder.config)
-    channels, height, width = image_shape(decoder)
+    config = select_decoder_config(decoder.config)
+    channels, height, width = read_image_shape(decoder)
     sides = (height, width)
-    each = _sides(config, "patch_size")
+    each = _read_sides(config, "patch_size")
     shape = tuple(image.shape)
     allowed = f"{channels} channels of {sides[0]} × {sides[1]}"
     if entry.any_size and len(shape) == 3:
@@ -443,13 +467,13 @@ def patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
     return n, slice(leading, n)
 
 
-def image_shape(decoder: Decoder) -> tuple[int, int, int]:
+def read_image_shape(decoder: Decoder) -> tuple[int, int, int]:
     """Channels, height and width of the images that a configuration states."""
-    config = config_of(decoder.config)
-    return (config.get("num_channels", 3), *_sides(config, "image_size"))
+    config = select_decoder_config(decoder.config)
+    return (config.get("num_channels", 3), *_read_sides(config, "image_size"))
 
 
-def _sides(config: Config, key: str) -> tuple[int, int]:
+def _read_sides(config: Config, key: str) -> tuple[int, int]:
     """Height and width that a configuration states, as two numbers or one."""
     stated = config[key]
     return (stated[0], stated[1]) if isinstance(stated, list | tuple) else (stated, stated)
@@ -472,13 +496,13 @@ def _check_windows(entry: Architecture, config: Config, grid: tuple[int, int]) -
         grid = (grid[0] // 2, grid[1] // 2)
 
 
-def _images(decoder: Decoder, images: Sequence[Any], budget: int | None) -> list[Batch]:
+def _group_images(decoder: Decoder, images: Sequence[Any], budget: int | None) -> list[Batch]:
     """Images in batches of at most the budget's tokens."""
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
-    n, span = patches(decoder, images[0].pixels)
-    each = max(1, (budget or BUDGET[kind]) // n) if keeps_apart(decoder) else 1
+    n, span = count_patches(decoder, images[0].pixels)
+    each = max(1, (budget or BUDGET[kind]) // n) if is_batch_independent(decoder) else 1
     for image in images:
-        patches(decoder, image.pixels)
+        count_patches(decoder, image.pixels)
     parts = []
     for first in range(0, len(images), each):
         part = images[first : first + each]
@@ -489,14 +513,18 @@ def _images(decoder: Decoder, images: Sequence[Any], budget: int | None) -> list
     return parts
 
 
-def example(decoder: Decoder) -> dict[str, Any]:
+def build_example(decoder: Decoder) -> dict[str, Any]:
     """The smallest input of a model: one token, or one image of noise."""
     if decoder.entry.reads == "text":
         return {"input_ids": torch.tensor([[1]], device=decoder.device)}
-    config = config_of(decoder.config)
+    config = select_decoder_config(decoder.config)
     resizes = "interpolate_pos_encoding" in inspect.signature(decoder.base.forward).parameters
     few = (decoder.entry.any_size or resizes) and not decoder.entry.depths
-    sides = [FEW * n for n in _sides(config, "patch_size")] if few else _sides(config, "image_size")
+    sides = (
+        [FEW * n for n in _read_sides(config, "patch_size")]
+        if few
+        else _read_sides(config, "image_size")
+    )
     shape = (1, int(config.get("num_channels", 3)), *sides)
     noise = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(
         decoder.device, decoder.dtype
@@ -510,31 +538,33 @@ def example(decoder: Decoder) -> dict[str, Any]:
 def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
     """Run the model (with or without its head) on a batch; no cache of keys and values is kept."""
     accepted = inspect.signature(module.forward).parameters
-    more |= without_cache(module)
+    more |= turn_cache_off(module)
     if batch.positions is not None:
         more["position_ids"] = batch.positions
     elif min(batch.lengths) < batch.mask.shape[1] and "attention_mask" in accepted:
         more["attention_mask"] = batch.mask
     name = "pixel_values" if batch.input_ids.is_floating_point() else "input_ids"
     try:
-        with running(module):
+        with run_forward_pass(module):
             return module(**{name: batch.input_ids}, **more)
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not of_memory(error):
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not is_memory_error(
+            error
+        ):
             raise
         rows, columns = batch.mask.shape
         tokens = f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens"
         raise TransientError(
             "out of memory during the forward pass",
             where=str(batch.input_ids.device),
-            got=f"{tokens} ({first_line(error, 120)})",
+            got=f"{tokens} ({take_first_line(error, 120)})",
             next_step="try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or "
             "--set device_map=auto",
         ) from error
 
 
 @contextmanager
-def head_on_last_token(decoder: Decoder, batch: Batch) -> Iterator[None]:
+def trim_head_input(decoder: Decoder, batch: Batch) -> Iterator[None]:
     """While open, the head sees the last real token of each prompt alone: logits are (prompts × 1 ×
     vocabulary)."""
     rows = torch.tensor(batch.rows)
@@ -547,7 +577,7 @@ def head_on_last_token(decoder: Decoder, batch: Batch) -> Iterator[None]:
         )
         return output
 
-    stack = submodule(decoder.base, decoder.entry.blocks.rpartition(".")[0], decoder.entry)
+    stack = find_submodule(decoder.base, decoder.entry.blocks.rpartition(".")[0], decoder.entry)
     handle = stack.register_forward_hook(keep_last)
     try:
         yield

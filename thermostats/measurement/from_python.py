@@ -23,41 +23,41 @@ from torch import Tensor, nn
 from thermostats.errors import (
     ThermostatsError,
     UsageError,
-    first_line,
-    listed,
-    nearest,
-    not_installed,
-    unknown,
+    build_install_error,
+    build_unknown_error,
+    find_nearest,
+    make_list,
+    take_first_line,
 )
 from thermostats.measurement.forward import (
     Decoder,
-    as_measured,
-    decoder,
-    example,
-    on_exit,
-    running,
-    without_cache,
+    build_decoder,
+    build_example,
+    hook_exit,
+    prepare_model,
+    run_forward_pass,
+    turn_cache_off,
 )
 from thermostats.measurement.loading import load
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.model_class import Architecture
 from thermostats.measurement.plan import MeasurementPlan
-from thermostats.measurement.proof import TOLERANCES, relative_difference
+from thermostats.measurement.proof import TOLERANCES, measure_relative_difference
 from thermostats.measurement.spec import (
     PRECISIONS,
     TYPES,
     WHAT,
     RunSpec,
+    build_spec,
     check_device,
-    check_here,
     check_set,
-    spec_of,
+    require_device,
 )
 from thermostats.measurement.spectra import read_config
 from thermostats.next_steps import Code, call
 from thermostats.tables import store
-from thermostats.tables.folders import begun, begun_or_shipped, own_folder
-from thermostats.terminal import looked_at
+from thermostats.tables.folders import find_lookup_folder, find_own_folder, start_folder
+from thermostats.terminal import is_progress_seen
 
 TOKENS = (1, 2, 3)
 """Three tokens, so that attention has something to weigh, where a run has no prompts."""
@@ -77,7 +77,7 @@ def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
     entry = lookup(read_config(folder.path, folder.reads))
     before = find_places(model, entry)
     prompts = _ends(tokenizer, planned) if entry.reads == "text" else [()]
-    first = [_pass(before, tokens) for tokens in prompts]
+    first = [_run_pass(before, tokens) for tokens in prompts]
     options: dict[str, Any] = {
         "device_map": spec.device_map,
         "trust_remote_code": spec.trust_remote_code,
@@ -89,12 +89,16 @@ def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
         _check_tokens(tokenizer, loaded.tokenizer, planned)
     tolerance = TOLERANCES[before.dtype]
     for tokens, passed in zip(prompts, first, strict=True):
-        _check_passed(passed, _pass(loaded.decoder, tokens), tolerance, len(tokens))
+        _check_passed(passed, _run_pass(loaded.decoder, tokens), tolerance, len(tokens))
 
 
 def _check_passed(first: Passed, second: Passed, tolerance: float, tokens: int) -> None:
     for name, x in second.items():
-        off = relative_difference([first[name]], x) if first[name].shape == x.shape else np.inf
+        off = (
+            measure_relative_difference([first[name]], x)
+            if first[name].shape == x.shape
+            else np.inf
+        )
         if off > tolerance:
             raise UsageError(
                 "the model in memory computes something else than its weights do once they are "
@@ -134,28 +138,28 @@ def find_places(model: Any, entry: Architecture) -> Decoder:
     """The stack that is measured, in a model with whatever heads."""
     inner: nn.Module = model if entry.has_head else getattr(model, "base_model", model)
     try:
-        return decoder(inner.get_submodule(entry.part) if entry.part else inner, entry)
+        return build_decoder(inner.get_submodule(entry.part) if entry.part else inner, entry)
     except (ThermostatsError, AttributeError) as error:
         what = "the model in memory is not built as its class is"
         step = "save it with save_pretrained, name the folder"
         raise UsageError(what, got=f"{type(model).__name__}: {error}", next_step=step) from error
 
 
-def _pass(places: Decoder, tokens: Sequence[int]) -> Passed:
+def _run_pass(places: Decoder, tokens: Sequence[int]) -> Passed:
     left: Passed = {}
 
     def keep(x: Tensor) -> None:
         left[f"block {len(left) + 1}"] = x.detach().double().cpu().numpy().copy()
 
-    inputs = example(places)
+    inputs = build_example(places)
     if places.entry.reads == "text":
         inputs = {"input_ids": torch.tensor([tokens], device=places.device)}
     module = places.model if places.entry.has_head else places.base
-    with ExitStack() as stack, as_measured(places.model):
+    with ExitStack() as stack, prepare_model(places.model):
         for block in dict.fromkeys(places.blocks):
-            on_exit(stack, block, keep)
-        with running(places.model):
-            output = module(**inputs, **without_cache(module))
+            hook_exit(stack, block, keep)
+        with run_forward_pass(places.model):
+            output = module(**inputs, **turn_cache_off(module))
     if places.entry.has_head:
         left["the logits"] = output.logits.detach().double().cpu().numpy()
     return left
@@ -199,8 +203,8 @@ class MeasureCall:
         allowed = sorted(TYPES.keys() - {"model"})
         for name, value in self.options.items():
             if name not in allowed:
-                error = unknown("no such option", name, allowed, where="measure")
-                meant, stands_for = OTHER_NAMES.get(name, (nearest(name, allowed), None))
+                error = build_unknown_error("no such option", name, allowed, where="measure")
+                meant, stands_for = OTHER_NAMES.get(name, (find_nearest(name, allowed), None))
                 instead = {meant: value if stands_for is None else stands_for} if meant else {}
                 left = {each: value for each, value in self.options.items() if each in allowed}
                 step = f"did you mean {meant}? " if meant else ""
@@ -273,9 +277,9 @@ def measure(
     kinds = (
         [part.strip() for part in what.split(",")]
         if isinstance(what, str)
-        else listed(what, "what") or []
+        else make_list(what, "what") or []
     )
-    revisions = listed(revision, "revision") or []
+    revisions = make_list(revision, "revision") or []
     if not revisions:
         raise UsageError(
             "no revision to measure",
@@ -283,7 +287,7 @@ def measure(
             got=repr(revision),
             allowed="one or several names",
         )
-    wanted = _numbers(layers)
+    wanted = _check_layers(layers)
     with TemporaryDirectory(prefix="thermostats-") as temporary:
         place = Path(temporary)
         data = data if data is not None or _has_folder() else place / "data"
@@ -296,7 +300,7 @@ def measure(
                 raise UsageError(
                     what_, where="tokenizer", got=repr(tokenizer)[:60], next_step="leave it out"
                 )
-            specs = [spec_of(str(model), {**fields, "revision": each}) for each in revisions]
+            specs = [build_spec(str(model), {**fields, "revision": each}) for each in revisions]
         else:
             if revisions != ["main"]:
                 what_ = "the revision of a model in memory follows from its weights"
@@ -306,11 +310,11 @@ def measure(
                     got=", ".join(revisions),
                     next_step="leave it out; give name",
                 )
-            plain = unwrap_model(model)
+            plain = unpack_model(model)
             _check_words(call, kinds)
-            spec = in_memory_spec(plain, tokenizer, {"dtype": _dtype(plain), **fields}, place)
-            return _rows([spec], data, wanted, (plain, tokenizer))
-        return _rows(specs, data, wanted)
+            spec = in_memory_spec(plain, tokenizer, {"dtype": _find_dtype(plain), **fields}, place)
+            return _collect_rows([spec], data, wanted, (plain, tokenizer))
+        return _collect_rows(specs, data, wanted)
 
 
 def in_memory_spec(model: Any, tokenizer: Any, fields: Mapping[str, Any], place: Path) -> RunSpec:
@@ -320,12 +324,12 @@ def in_memory_spec(model: Any, tokenizer: Any, fields: Mapping[str, Any], place:
     fields: of the spec. Raises UsageError for fields that cannot be, and a model that cannot be
     saved.
     """
-    named = {**fields, "name": fields.get("name") or _called(model)}
-    spec_of("in memory", named)  # refuses before anything is written
-    return spec_of(*_written(model, tokenizer, place / "model", named))
+    named = {**fields, "name": fields.get("name") or _name_model(model)}
+    build_spec("in memory", named)  # refuses before anything is written
+    return build_spec(*_save_model(model, tokenizer, place / "model", named))
 
 
-def _rows(
+def _collect_rows(
     specs: Sequence[RunSpec],
     data: str | Path | None,
     wanted: Sequence[int] | None,
@@ -333,18 +337,18 @@ def _rows(
 ) -> pd.DataFrame:
     """Rows of `layers` of some specs, measured where they are not yet. in_memory: model and
     tokenizer they are of."""
-    own_folder(data)
-    tables = begun_or_shipped(data)
+    find_own_folder(data)
+    tables = find_lookup_folder(data)
     for spec in specs:
         check_device(spec.device, spec.device_map)
-        check_here(spec.device)
+        require_device(spec.device)
         check_set(spec.prompts, tables)
     try:
         from thermostats.measurement import session  # noqa: PLC0415
         from thermostats.measurement.plan import plan  # noqa: PLC0415
         from thermostats.measurement.session import Bars, ProgressLines  # noqa: PLC0415
     except ImportError as error:
-        raise not_installed(error) from error
+        raise build_install_error(error) from error
 
     plans = [plan(spec, tables) for spec in specs]
     for planned in plans:
@@ -359,8 +363,10 @@ def _rows(
         if in_memory and any(run.kind != "weights" for run in planned.runs):
             check_same(in_memory[0], in_memory[1], planned)
     measured = []
-    display = Bars() if sys.stderr.isatty() else ProgressLines(every=5.0) if looked_at() else None
-    with begun(data) as folder, display.bars if display else nullcontext():
+    display = (
+        Bars() if sys.stderr.isatty() else ProgressLines(every=5.0) if is_progress_seen() else None
+    )
+    with start_folder(data) as folder, display.bars if display else nullcontext():
         for planned in plans:
             session.take_answers(planned, folder)
             if not planned.finished:
@@ -369,7 +375,7 @@ def _rows(
                         planned, folder, display.report if display else None
                     )
                 except ThermostatsError as error:
-                    if runs_kept := session.complete_runs(planned, folder)[1]:
+                    if runs_kept := session.list_complete_runs(planned, folder)[1]:
                         error.add_note(runs_kept)
                     raise
                 if outcome.differences:
@@ -386,7 +392,7 @@ def _rows(
     )
 
 
-def _numbers(layers: Any) -> list[int] | None:
+def _check_layers(layers: Any) -> list[int] | None:
     """Numbers of blocks; UsageError for what is no whole number from 1."""
     if layers is None:
         return None
@@ -415,7 +421,7 @@ def write_prompts(prompts: Any, place: Path) -> str:
     digest."""
     if isinstance(prompts, (str, Path)):
         return str(prompts)
-    texts = listed(prompts, "prompts") or []
+    texts = make_list(prompts, "prompts") or []
     if not texts or not all(text.strip() for text in texts):
         step = "give a list of texts, or the name of a prompt set: thermostats ls prompts"
         raise UsageError(
@@ -427,7 +433,7 @@ def write_prompts(prompts: Any, place: Path) -> str:
     return str(path)
 
 
-def unwrap_model(model: Any) -> Any:
+def unpack_model(model: Any) -> Any:
     """A model in memory without what torch.compile puts around it; UsageError for what cannot be
     measured."""
     plain = getattr(model, "_orig_mod", model)
@@ -446,11 +452,11 @@ def unwrap_model(model: Any) -> Any:
         raise UsageError(
             "adapters can be measured only after merging", got=type(plain).__name__, next_step=step
         )
-    _check_weights_alone(plain)
+    _require_plain_weights(plain)
     return plain
 
 
-def _check_weights_alone(model: Any) -> None:
+def _require_plain_weights(model: Any) -> None:
     """Raise UsageError where a model in memory computes with more than the weights that it
     saves."""
     for name, module in model.named_modules():
@@ -470,13 +476,13 @@ def _check_weights_alone(model: Any) -> None:
             )
 
 
-def _dtype(model: Any) -> str:
+def _find_dtype(model: Any) -> str:
     """Precision that a model in memory is measured in: its own, of others the first."""
     precision = str(getattr(model, "dtype", "")).removeprefix("torch.")
     return precision if precision in PRECISIONS else PRECISIONS[0]
 
 
-def _called(model: Any) -> str:
+def _name_model(model: Any) -> str:
     """What a model in memory is called: as its configuration says, a folder by its name, else its
     class."""
     stated = str(getattr(model.config, "_name_or_path", "") or "")
@@ -501,17 +507,17 @@ def _check_words(call: MeasureCall, kinds: Sequence[str]) -> None:
 
 def _has_folder() -> bool:
     try:
-        own_folder(None)
+        find_own_folder(None)
     except UsageError:
         return False
     return True
 
 
-def _written(
+def _save_model(
     model: Any, tokenizer: Any, folder: Path, fields: Mapping[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Folder of a model written from memory, and the fields of its spec."""
-    with _refusing(model):
+    with _handle_saving_errors(model):
         weights = {
             name.replace(COMPILED, ""): weight for name, weight in model.state_dict().items()
         }
@@ -527,7 +533,7 @@ def _written(
 
 
 @contextmanager
-def _refusing(model: Any) -> Iterator[None]:
+def _handle_saving_errors(model: Any) -> Iterator[None]:
     try:
         yield
     except (
@@ -538,6 +544,6 @@ def _refusing(model: Any) -> Iterator[None]:
         OSError,
         AttributeError,
     ) as error:
-        got = f"{type(model).__name__}: {first_line(error, 200)}"
+        got = f"{type(model).__name__}: {take_first_line(error, 200)}"
         step = "save it with save_pretrained, and name the folder"
         raise UsageError("the model in memory cannot be saved", got=got, next_step=step) from error

@@ -23,26 +23,26 @@ from thermostats.measurement.batching import Progress, TokenisedPrompt
 from thermostats.measurement.forward import (
     Batch,
     Decoder,
-    as_measured,
     call,
-    head_on_last_token,
-    in_turn,
+    find_mixer,
+    find_submodule,
+    hook_entry,
+    hook_exit,
     make_batches,
-    mixing,
-    on_entry,
-    on_exit,
-    padded,
-    submodule,
+    pad_prompts,
+    prepare_model,
+    track_layers,
+    trim_head_input,
 )
-from thermostats.measurement.lookup import config_of
+from thermostats.measurement.lookup import select_decoder_config
 from thermostats.measurement.model_class import Architecture
 from thermostats.measurement.plan import check_batches
-from thermostats.measurement.readings import POST_NORM, reads_centred
+from thermostats.measurement.readings import POST_NORM, is_read_centred
 from thermostats.tables.schemas import TABLES
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in
-the row) and `final_norm` (rows × tokens); NaN where the module was not called, and beyond the
+the row) and `check_final_norm` (rows × tokens); NaN where the module was not called, and beyond the
 patches of a later stage."""
 
 SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
@@ -54,12 +54,12 @@ written, P = I − 11ᵀ/d."""
 PER_TOKEN = ("norm_in", "norm_out", "product", *SUBBLOCKS, *SUMS, *CENTRED)
 
 
-def _wide(x: Tensor) -> Tensor:
+def _convert_wide(x: Tensor) -> Tensor:
     """float32 at least."""
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
-def norms(x: Tensor, rows: int) -> Tensor:
+def measure_norms(x: Tensor, rows: int) -> Tensor:
     """‖x(t)‖₂ over the last axis, accumulated in float32 or wider, as (rows × tokens); windows one
     behind the other."""
     wide = torch.float64 if x.dtype == torch.float64 else torch.float32
@@ -67,13 +67,13 @@ def norms(x: Tensor, rows: int) -> Tensor:
     return lengths.reshape(rows, -1)
 
 
-def centred(x: Tensor) -> Tensor:
+def centre_vectors(x: Tensor) -> Tensor:
     """P x = x − mean(x) over the last axis, in float32 or wider."""
-    wide = _wide(x)
+    wide = _convert_wide(x)
     return wide - wide.mean(-1, keepdim=True)
 
 
-def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
+def measure_mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
     """Mean pairwise cosine of the token vectors that have weight 1: (‖Σ x/‖x‖‖² − m) / (m(m − 1)).
 
     `x` (rows × tokens × d), `norm` (rows × tokens), `weights` (rows × prompts × tokens); one number
@@ -81,16 +81,16 @@ def mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
     """
     m = weights.sum(-1)
     total = torch.bmm(
-        (weights / norm.unsqueeze(1)).to(norm.dtype), _wide(x).reshape(*norm.shape, -1)
+        (weights / norm.unsqueeze(1)).to(norm.dtype), _convert_wide(x).reshape(*norm.shape, -1)
     )
     return (total.square().sum(-1) - m) / (m * (m - 1))
 
 
-def _subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, str, str, str]]:
+def _list_subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, str, str, str]]:
     """Name of each sub-block that a block has, its module, and the modules and scale of its
     output."""
     mixer = (
-        mixing(block, entry),
+        find_mixer(block, entry),
         entry.attention_out,
         entry.attention_write,
         entry.attention_scale,
@@ -99,7 +99,7 @@ def _subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, st
     return [(part, *modules) for part, modules in both.items() if modules[0]]
 
 
-def _on_subblocks(
+def _hook_subblocks(
     stack: ExitStack,
     block: nn.Module,
     entry: Architecture,
@@ -109,21 +109,21 @@ def _on_subblocks(
 ) -> None:
     """Until the stack is closed, keep (name, tensor) of what the sub-blocks of a block read and
     write."""
-    for part, place, out, write, scale in _subblocks(block, entry):
-        read = submodule(block, place, entry)
-        written = submodule(block, out or place, entry)
+    for part, place, out, write, scale in _list_subblocks(block, entry):
+        read = find_submodule(block, place, entry)
+        written = find_submodule(block, out or place, entry)
         factor = attrgetter(scale)(block) if scale else None
-        on_entry(stack, read, partial(keep, f"{part}_in"))
-        on_exit(stack, written, partial(keep, f"{part}_out"))
+        hook_entry(stack, read, partial(keep, f"{part}_in"))
+        hook_exit(stack, written, partial(keep, f"{part}_out"))
         if write:
-            on_exit(stack, submodule(block, write, entry), partial(keep, f"{part}_write"))
+            hook_exit(stack, find_submodule(block, write, entry), partial(keep, f"{part}_write"))
         if scale:
-            on_exit(stack, written, partial(keep, f"{part}_write", scale=factor))
+            hook_exit(stack, written, partial(keep, f"{part}_write", scale=factor))
         if centring:
-            of_write = partial(keep, f"{part}_write_centred", scale=factor, of=centred)
-            on_exit(stack, submodule(block, write, entry) if write else written, of_write)
+            of_write = partial(keep, f"{part}_write_centred", scale=factor, of=centre_vectors)
+            hook_exit(stack, find_submodule(block, write, entry) if write else written, of_write)
     for name, norm in zip(SUMS, entry.norm_after, strict=False):
-        on_entry(stack, submodule(block, norm, entry), partial(keep, name))
+        hook_entry(stack, find_submodule(block, norm, entry), partial(keep, name))
 
 
 @dataclass(eq=False)
@@ -151,7 +151,7 @@ class Recorder:
 
     def norms(self, x: Tensor) -> Tensor:
         """Norms of the rows' tokens."""
-        return norms(x, self.members.shape[0])
+        return measure_norms(x, self.members.shape[0])
 
     def put(self, name: str, values: Tensor) -> None:
         """Values of the block that runs, or of the final norm."""
@@ -184,7 +184,7 @@ class Recorder:
             name = "norm_out_centred"
             self.put(
                 "norm_in_centred",
-                self.record[name][before] if same_tensor else self.norms(centred(x)),
+                self.record[name][before] if same_tensor else self.norms(centre_vectors(x)),
             )
         self.stream = x
         self.tokens.clear()
@@ -196,9 +196,9 @@ class Recorder:
         norm = self.norms(x)
         self.put("norm_out", norm)
         if self.centring:
-            self.put("norm_out_centred", self.norms(centred(x)))
-        self.put("product", torch.einsum("btd,btd->bt", _wide(before), _wide(x)))
-        self.record["spread"][self.now()] = mean_cosine(
+            self.put("norm_out_centred", self.norms(centre_vectors(x)))
+        self.put("product", torch.einsum("btd,btd->bt", _convert_wide(before), _convert_wide(x)))
+        self.record["spread"][self.now()] = measure_mean_cosine(
             x, norm, self._weights(x.device)[..., : norm.shape[1]]
         )
         self.stream = x
@@ -212,7 +212,7 @@ class Recorder:
         return self.weights[device]
 
 
-def _empty(decoder: Decoder, members: Tensor) -> Record:
+def _make_empty_record(decoder: Decoder, members: Tensor) -> Record:
     """A record of NaN."""
     L = len(decoder.blocks)
     shape = (members.shape[0], members.shape[2])
@@ -224,7 +224,7 @@ def _empty(decoder: Decoder, members: Tensor) -> Record:
 
 
 @contextmanager
-def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
+def record_batch(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     """Record, while open, the forward pass of one batch; `members` as `Recorder` has them.
 
     The record holds norm_in, norm_out, product (⟨x_(l-1), x_l⟩), spread (anisotropy of x_l without
@@ -232,15 +232,15 @@ def recording(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     the pass, so that nothing small that stays lies between the large tensors that come and go, and
     their memory can be used again.
     """
-    record = _empty(decoder, members)
-    with in_turn(decoder.blocks) as now, ExitStack() as stack:
-        recorder = Recorder(record, members, now, reads_centred(decoder.entry, decoder.config))
+    record = _make_empty_record(decoder, members)
+    with track_layers(decoder.blocks) as now, ExitStack() as stack:
+        recorder = Recorder(record, members, now, is_read_centred(decoder.entry, decoder.config))
         for block in dict.fromkeys(decoder.blocks):
-            on_entry(stack, block, recorder.enter)
-            _on_subblocks(stack, block, decoder.entry, recorder.keep, centring=recorder.centring)
-            on_exit(stack, block, recorder.leave)
+            hook_entry(stack, block, recorder.enter)
+            _hook_subblocks(stack, block, decoder.entry, recorder.keep, centring=recorder.centring)
+            hook_exit(stack, block, recorder.leave)
         if decoder.final_norm is not None:
-            on_exit(
+            hook_exit(
                 stack, decoder.final_norm, lambda x: recorder.put("final_norm", recorder.norms(x))
             )
         yield record
@@ -314,41 +314,43 @@ def measure_gains(
     summaries = []
     outputs = []
     done = 0
-    with as_measured(decoder.model):
+    with prepare_model(decoder.model):
         waiting = deque(make_batches(decoder, prompts, token_budget, packed=packed))
         check_batches(decoder, waiting, outputs=decode is not None)
         while waiting:
             batch = waiting.popleft()
             ids = [prompts[i].prompt_id for i in batch.indices]
-            with recording(decoder, batch.members()) as record:
-                logits = None if decode is None else _logits(decoder, batch)
+            with record_batch(decoder, batch.members()) as record:
+                logits = None if decode is None else _read_logits(decoder, batch)
                 if decode is None:
                     call(decoder.base, batch)
-            arrays = {name: _array(decoder, record, name) for name in _recorded(decoder)}
+            arrays = {
+                name: _extract_array(decoder, record, name) for name in _list_quantities(decoder)
+            }
             if batch.positions is not None and not np.isfinite(arrays["norm_out"]).all():
                 waiting.appendleft(
-                    padded(decoder, prompts, batch.indices)
+                    pad_prompts(decoder, prompts, batch.indices)
                 )  # 0 × inf: it spoils the whole row
                 continue
-            of_layers, of_summaries = _rows_of_batch(decoder, batch, ids, record, arrays)
+            of_layers, of_summaries = _build_batch_rows(decoder, batch, ids, record, arrays)
             rows += of_layers
             summaries += of_summaries
             if logits is not None and decode is not None:
-                outputs.append(output_rows(ids, logits, decode, dtype))
+                outputs.append(build_output_rows(ids, logits, decode, dtype))
             done += len(ids)
             if progress is not None:
                 progress(done, len(prompts))
     table = pd.concat(outputs).sort_values("prompt_id", ignore_index=True) if outputs else None
-    return Measured(layers_frame(rows), _summaries(summaries), table)
+    return Measured(build_layers_frame(rows), _build_summaries(summaries), table)
 
 
-def _recorded(decoder: Decoder) -> tuple[str, ...]:
+def _list_quantities(decoder: Decoder) -> tuple[str, ...]:
     """Quantities that a model's columns are made of."""
     left_out = CENTRED if decoder.entry.norm_after else SUMS
     return tuple(name for name in PER_TOKEN if name not in left_out)
 
 
-def _rows_of_batch(
+def _build_batch_rows(
     decoder: Decoder,
     batch: Batch,
     ids: Sequence[str],
@@ -366,11 +368,13 @@ def _rows_of_batch(
         zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
     ):
         norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
-        at = places_of(decoder.entry, batch.spans[k])
-        for part, m, places in stages_of(decoder.entry, at, n):
+        at = list_places(decoder.entry, batch.spans[k])
+        for part, m, places in split_stages(decoder.entry, at, n):
             of_stage = {name: x[part, :m] for name, x in norms.items()}
             rows.append(
-                layer_rows(prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0)
+                build_layer_rows(
+                    prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0
+                )
             )
         token = at.get("last", at.get("cls"))
         if decoder.final_norm is not None and isinstance(token, int):
@@ -379,13 +383,13 @@ def _rows_of_batch(
     return rows, summaries
 
 
-def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
+def _read_logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
     if decoder.base is decoder.model:
         step = "load it with AutoModelForCausalLM, or ask for gains alone"
         raise ThermostatsError(
             "outputs need a model with its head", where=type(decoder.model).__name__, next_step=step
         )
-    with head_on_last_token(decoder, batch):
+    with trim_head_input(decoder, batch):
         logits: torch.Tensor = call(decoder.model, batch).logits
     if logits.shape[1] != 1:
         step = (
@@ -398,17 +402,17 @@ def _logits(decoder: Decoder, batch: Batch) -> torch.Tensor:
     return logits[:, 0]
 
 
-def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
+def _extract_array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
     """A recorded quantity (L × rows × tokens); writes default to outputs, centred norms to others
     where P = I."""
     multiplier = 1.0
     of_write = name.removesuffix("_centred").endswith("_write")
-    if not reads_centred(decoder.entry, decoder.config):
+    if not is_read_centred(decoder.entry, decoder.config):
         name = name.removesuffix("_centred")
     if of_write:
         entry = decoder.entry
         if entry.residual_multiplier:
-            multiplier = float(config_of(decoder.config)[entry.residual_multiplier])
+            multiplier = float(select_decoder_config(decoder.config)[entry.residual_multiplier])
         if not name.endswith("_centred") and not any(
             getattr(entry, name.replace("_write", x)) for x in ("_write", "_scale")
         ):
@@ -417,21 +421,21 @@ def _array(decoder: Decoder, record: Record, name: str) -> NDArray[np.float64]:
     return values
 
 
-def _summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
+def _build_summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
     lost = ~np.isfinite(table["value"].to_numpy(dtype=np.float64))
     table["value"], table["missing"] = table["value"].mask(lost), table["missing"].where(lost, "")
     return table.sort_values(["prompt_id", "estimand"], ignore_index=True)
 
 
-def places_of(entry: Architecture, span: slice) -> Places:
+def list_places(entry: Architecture, span: slice) -> Places:
     """Positions of one prompt, whose means are over its own tokens: see the table `layers`."""
     if entry.reads == "image":
         return {**({"cls": 0} if entry.leading or entry.registers else {}), "patches": span}
     return {"first" if entry.causal else "cls": 0, "last": span.stop - 1, "mean": span}
 
 
-def stages_of(entry: Architecture, places: Places, n: int) -> list[tuple[slice, int, Places]]:
+def split_stages(entry: Architecture, places: Places, n: int) -> list[tuple[slice, int, Places]]:
     """Layers of each stage, its tokens and positions of an input of n tokens; of one width all
     layers are one stage.
 
@@ -447,7 +451,7 @@ def stages_of(entry: Architecture, places: Places, n: int) -> list[tuple[slice, 
     ]
 
 
-def layer_rows(
+def build_layer_rows(
     prompt_id: str,
     n: int,
     norms: Mapping[str, Array],
@@ -458,8 +462,8 @@ def layer_rows(
 ) -> Columns:
     """Columns of one prompt's rows (layers × positions); `first`: layers before these.
 
-    `norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write and the
-    same for mlp, of post-norm blocks attention_sum and mlp_sum, of others those of
+    `measure_norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write
+    and the same for mlp, of post-norm blocks attention_sum and mlp_sum, of others those of
     `residual.CENTRED`, each (L × n), NaN throughout where a module was not called; `spread` (L) is
     the anisotropy. Where a position is a mean, norms and gains are geometric means over its tokens,
     the cosine an arithmetic one. The anisotropy belongs to the prompt and stands in the rows of
@@ -474,11 +478,11 @@ def layer_rows(
             column: norms[above] / norms[below] for column, (above, below) in ratios.items()
         }
         values = {
-            name: _at(places, x, lambda span: np.exp(_mean(np.log(span))))
+            name: _take_places(places, x, lambda span: np.exp(_take_mean(np.log(span))))
             for name, x in per_token.items()
         }
-        values["cosine"] = _at(
-            places, norms["product"] / (norms["norm_in"] * norms["norm_out"]), _mean
+        values["cosine"] = _take_places(
+            places, norms["product"] / (norms["norm_in"] * norms["norm_out"]), _take_mean
         )
     values["anisotropy"] = np.repeat(spread[:, None], len(places), axis=1)
     reasons: dict[tuple[int, int], dict[str, list[str]]] = {}
@@ -486,7 +490,9 @@ def layer_rows(
         usable = np.isfinite(value) & ((value > 0) | (column in SIGNED))
         for layer, place in np.argwhere(~usable).tolist():
             at = span if column == "anisotropy" else list(places.values())[place]
-            why = _reason(column, {name: x[layer] for name, x in norms.items()}, at, dtype)
+            why = _describe_missing(
+                column, {name: x[layer] for name, x in norms.items()}, at, dtype
+            )
             reasons.setdefault((layer, place), {}).setdefault(why, []).append(column)
         value[~usable] = np.nan
     if "read_norm" not in values:
@@ -510,7 +516,7 @@ def layer_rows(
     return {name: column.ravel() for name, column in columns.items()}
 
 
-def layers_frame(parts: Sequence[Columns]) -> pd.DataFrame:
+def build_layers_frame(parts: Sequence[Columns]) -> pd.DataFrame:
     """All prompts' rows with the columns of the table `layers`, without run_id, in order of its
     key."""
     frame = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in COLUMNS})
@@ -519,20 +525,20 @@ def layers_frame(parts: Sequence[Columns]) -> pd.DataFrame:
     return frame.sort_values(["layer", "prompt_id", "position"], ignore_index=True)
 
 
-def _at(places: Places, x: Array, mean: Callable[[Array], Array]) -> Array:
+def _take_places(places: Places, x: Array, mean: Callable[[Array], Array]) -> Array:
     """Numbers of tokens (L × n) at each position, or their mean over its tokens (L × positions)."""
     return np.stack(
         [mean(x[:, at]) if isinstance(at, slice) else x[:, at] for at in places.values()], axis=1
     )
 
 
-def _mean(values: Array) -> Array:
+def _take_mean(values: Array) -> Array:
     """Mean over tokens; NaN where there is none."""
     return values.mean(axis=1) if values.shape[1] else np.full(len(values), np.nan)
 
 
-def _reason(column: str, norms: Mapping[str, Array], at: int | slice, dtype: str) -> str:
-    """Why a value of one layer is missing; `norms` per token (n)."""
+def _describe_missing(column: str, norms: Mapping[str, Array], at: int | slice, dtype: str) -> str:
+    """Why a value of one layer is missing; `measure_norms` per token (n)."""
     tokens = at.stop - at.start if isinstance(at, slice) else 1
     if column == "anisotropy" and tokens < 2:
         return "fewer than three tokens"
@@ -557,7 +563,7 @@ def escape(token: str) -> str:
     )
 
 
-def output_rows(
+def build_output_rows(
     prompt_ids: Sequence[str], logits: Tensor, decode: Callable[[int], str], dtype: str
 ) -> pd.DataFrame:
     """Table `outputs`, without run_id, from each prompt's last token's logits (batch × vocabulary).

@@ -9,10 +9,10 @@ each.
     write times c, the next ε · c² logits      W_U → W_U + 1vᵀ: all logits of a token move by one
     number, which no probability knows
 
-γ and β are those that a norm applies. What a change needs of a class stands in `allows`; every
-change is tried on every class of the registry in `tests/measurement/test_gauge.py`, and the two
-agree. Arrays are float64; nothing is written to a model's files. numpy alone: `gauge_models` puts
-changed weights into a loaded model.
+γ and β are those that a norm applies. What a change needs of a class stands in `find_obstacle`;
+every change is tried on every class of the registry in `tests/measurement/test_gauge.py`, and the
+two agree. Arrays are float64; nothing is written to a model's files. numpy alone: `gauge_models`
+puts changed weights into a loaded model.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from thermostats.errors import UsageError
 from thermostats.measurement.checkpoint import (
     BUFFERS,
     NO_NUMBERS,
-    clipped_at,
     decode,
-    geometry,
+    find_clip_limit,
+    index_value_rows,
+    map_query_heads,
     open_checkpoint,
-    query_to_kv_head,
-    value_rows,
+    read_geometry,
 )
-from thermostats.measurement.forward import Decoder, decoder
+from thermostats.measurement.forward import Decoder, build_decoder
 from thermostats.measurement.gguf_files import record
-from thermostats.measurement.lookup import config_of, lookup, of_layer
+from thermostats.measurement.lookup import lookup, select_decoder_config, select_layer_config
 from thermostats.measurement.model_class import Architecture, Config
-from thermostats.measurement.readings import subtracts_mean
+from thermostats.measurement.readings import is_mean_subtracted
 from thermostats.measurement.spectra import read_config
 
 Array = NDArray[np.float64]
@@ -81,7 +81,7 @@ class ModelWeights:
     @property
     def layers(self) -> range:
         """Blocks that hold weights of their own, from 0."""
-        return range(1 if self.entry.shared else geometry(self.entry, self.config).n_layers)
+        return range(1 if self.entry.shared else read_geometry(self.entry, self.config).n_layers)
 
     def start(self, layer: int | None) -> str:
         """What the names of a block's tensors begin with, of None those of the base model."""
@@ -124,7 +124,9 @@ class ModelWeights:
 
     def norm(self, module: str, layer: int | None = None) -> tuple[Array, Array]:
         """γ and β (d) as a norm applies them; 1 and 0 where it has none, or is not there."""
-        width = geometry(self.entry, of_layer(self.entry, self.config, layer or 0)).d_model
+        width = read_geometry(
+            self.entry, select_layer_config(self.entry, self.config, layer or 0)
+        ).d_model
         weight = self.name(module, layer)
         bias = self.name(module, layer, "bias")
         gamma = self.tensors[weight] + self.entry.unit_offset if weight else np.ones(width)
@@ -175,7 +177,7 @@ def read_weights(folder: str | Path, *, reads: str = "text") -> ModelWeights:
     return ModelWeights(lookup(config), config, tensors, notes=notes)
 
 
-def random_turn(seed: int = 1) -> Turn:
+def draw_turn(seed: int = 1) -> Turn:
     """A ↦ 1 + N/(2√d_h) with normal N, invertible and far from orthogonal, another one for each
     layer and head."""
 
@@ -187,14 +189,14 @@ def random_turn(seed: int = 1) -> Turn:
     return turn
 
 
-def scaled(factor: float, layer: int | None = None) -> Turn:
+def make_scaling_turn(factor: float, layer: int | None = None) -> Turn:
     """A = c·1 in every layer, or in one alone (from 0)."""
     return lambda each, _head, width: np.eye(width) * (factor if layer in (None, each) else 1.0)
 
 
 def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
     """The change `heads` with the matrices of `turn`, random ones where none are given."""
-    turn = turn or random_turn()
+    turn = turn or draw_turn()
     entry = weights.entry
     changed = dict[str, Array]()
     for layer in weights.layers:
@@ -202,11 +204,11 @@ def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
         output = weights.name(entry.output, layer)
         if not value or not output:
             continue
-        config = of_layer(entry, weights.config, layer)
-        rows = value_rows(entry, config)
-        of_query = query_to_kv_head(entry, config)
-        w_v, w_o = (_oriented(entry, weights.tensors[name]).copy() for name in (value, output))
-        bias, bias_rows = _value_bias(weights, layer, rows)
+        config = select_layer_config(entry, weights.config, layer)
+        rows = index_value_rows(entry, config)
+        of_query = map_query_heads(entry, config)
+        w_v, w_o = (_align_matrix(entry, weights.tensors[name]).copy() for name in (value, output))
+        bias, bias_rows = _find_value_bias(weights, layer, rows)
         turns = [turn(layer, k, rows.shape[1]) for k in range(len(rows))]
         for k, A in enumerate(turns):
             w_v[rows[k]] = A @ w_v[rows[k]]
@@ -216,7 +218,7 @@ def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
         heads = w_o.reshape(len(w_o), len(of_query), -1)
         inverse = np.stack([np.linalg.inv(turns[k]) for k in of_query])
         w_o = np.einsum("dhi,hij->dhj", heads, inverse).reshape(w_o.shape)
-        changed |= {value: _oriented(entry, w_v), output: _oriented(entry, w_o)}
+        changed |= {value: _align_matrix(entry, w_v), output: _align_matrix(entry, w_o)}
     return weights.with_tensors(changed)
 
 
@@ -225,7 +227,7 @@ def fold_norms(weights: ModelWeights) -> ModelWeights:
     which it unties."""
     entry = weights.entry
     changed = dict[str, Array]()
-    for norm, layer, names in _folds(weights):
+    for norm, layer, names in _list_folds(weights):
         gamma, beta = weights.norm(norm, layer)
         for name in names:
             changed[name] = weights.scaled_inputs(name, gamma)
@@ -246,13 +248,13 @@ def shift_readers(weights: ModelWeights, seed: int = 2) -> ModelWeights:
         if not value or not weights.is_normed(layer):
             continue
         gamma, beta = weights.norm(entry.attention_norm, layer)
-        rows = value_rows(entry, of_layer(entry, weights.config, layer))
+        rows = index_value_rows(entry, select_layer_config(entry, weights.config, layer))
         u = np.random.default_rng((seed, layer)).standard_normal(rows.shape)
-        w_v = _oriented(entry, weights.tensors[value]).copy()
+        w_v = _align_matrix(entry, weights.tensors[value]).copy()
         inverse = 1 / gamma if w_v.shape[1] == len(gamma) else np.ones(w_v.shape[1])
         w_v[rows] += u[..., None] * inverse
-        changed[value] = _oriented(entry, w_v)
-        bias, bias_rows = _value_bias(weights, layer, rows)
+        changed[value] = _align_matrix(entry, w_v)
+        bias, bias_rows = _find_value_bias(weights, layer, rows)
         if bias:
             changed[bias] = weights.tensors[bias].copy()
             changed[bias][bias_rows] -= u * float(inverse @ beta[: len(inverse)])
@@ -277,19 +279,19 @@ def add_ones(
     output, bias = weights.name(entry.output, layer), weights.name(entry.output, layer, "bias")
     if not output:
         return weights
-    w_o = _oriented(entry, weights.tensors[output])
+    w_o = _align_matrix(entry, weights.tensors[output])
     scale = weights.start(layer) + entry.attention_scale
     ones = 1 / weights.tensors[scale] if entry.attention_scale else np.ones(len(w_o))
     u = np.random.default_rng(seed).standard_normal(w_o.shape[1]) * (
         0.0 if entry.depths else spread
     )
-    changed = {output: _oriented(entry, w_o + np.outer(ones, u))}
+    changed = {output: _align_matrix(entry, w_o + np.outer(ones, u))}
     if bias:
         changed[bias] = weights.tensors[bias] + amount * ones
     return weights.with_tensors(changed)
 
 
-def rescale_post_norms(
+def scale_post_norms(
     weights: ModelWeights, factor: float = 4.0, layers: range | None = None
 ) -> ModelWeights:
     """The change `post-norm` with c a power of two, of the norm at the end of some blocks (from 0),
@@ -319,7 +321,7 @@ def shift_logits(weights: ModelWeights, seed: int = 4) -> ModelWeights:
     """The change `logits` with v of normal numbers; it unties."""
     if not weights.entry.has_head:
         return weights
-    name = _head(weights)
+    name = _name_head(weights)
     head = weights.scaled_inputs(name, 1.0)
     v = np.random.default_rng(seed).standard_normal(head.shape[1])
     return weights.with_tensors({name: head + v})
@@ -330,7 +332,7 @@ CHANGES: dict[str, Callable[[ModelWeights], ModelWeights]] = {
     "fold": fold_norms,
     "readers": shift_readers,
     "ones": add_ones,
-    "post-norm": rescale_post_norms,
+    "post-norm": scale_post_norms,
     "logits": shift_logits,
 }
 """Name of a change → the change with its standard numbers."""
@@ -338,7 +340,7 @@ CAPS = ("final_logit_softcapping", "logits_soft_cap")
 """Configuration keys of a cap on logits."""
 
 
-def allows(change: str, weights: ModelWeights) -> str:
+def find_obstacle(change: str, weights: ModelWeights) -> str:
     """Why a model does not allow a change, by its entry, its configuration and which tensors it
     has; empty: it does.
 
@@ -360,8 +362,8 @@ def apply(change: str, weights: ModelWeights) -> ModelWeights:
 
     Raises UsageError where the model does not allow it, or there is no such change.
     """
-    if why := allows(change, weights):
-        open_to = [name for name in CHANGES if not allows(name, weights)]
+    if why := find_obstacle(change, weights):
+        open_to = [name for name in CHANGES if not find_obstacle(name, weights)]
         step = f"changes that it allows: {', '.join(open_to) or 'none'}"
         raise UsageError(
             f"the model does not allow the change {change}",
@@ -372,12 +374,12 @@ def apply(change: str, weights: ModelWeights) -> ModelWeights:
     return CHANGES[change](weights)
 
 
-def _oriented(entry: Architecture, matrix: Array) -> Array:
+def _align_matrix(entry: Architecture, matrix: Array) -> Array:
     """A stored matrix as outputs × inputs, and back."""
     return matrix.T if entry.transposed else matrix
 
 
-def _value_bias(
+def _find_value_bias(
     weights: ModelWeights, layer: int, rows: NDArray[np.int64]
 ) -> tuple[str, NDArray[np.int64]]:
     """Name of the tensor that holds the values' bias, and its places (K × d_h); empty: they have
@@ -396,7 +398,7 @@ def _write(weights: ModelWeights, layer: int) -> tuple[str, str]:
     )
 
 
-def _folds(weights: ModelWeights) -> list[tuple[str, int | None, list[str]]]:
+def _list_folds(weights: ModelWeights) -> list[tuple[str, int | None, list[str]]]:
     """Norms that have weights, the block of each, and the matrices that read it."""
     entry = weights.entry
     folds = list[tuple[str, int | None, list[str]]]()
@@ -409,28 +411,28 @@ def _folds(weights: ModelWeights) -> list[tuple[str, int | None, list[str]]]:
             if weights.name(norm, layer):
                 readers.setdefault(norm, []).extend(weights.readers(layer, leaves))
         folds += [(norm, layer, names) for norm, names in readers.items()]
-    head = weights.name(entry.behind_norm) or (_head(weights) if entry.has_head else "")
+    head = weights.name(entry.behind_norm) or (_name_head(weights) if entry.has_head else "")
     if head and weights.name(entry.final_norm):
         folds.append((entry.final_norm, None, [head]))
     return folds
 
 
-def _head(weights: ModelWeights) -> str:
+def _name_head(weights: ModelWeights) -> str:
     """Name of the unembedding, the one that it would be stored under where it is tied."""
     module = weights.entry.unembedding[0]
     return weights.name(module) or weights.entry.tensor_names(module)[0]
 
 
-def _heads_held(weights: ModelWeights) -> str:
+def _check_heads(weights: ModelWeights) -> str:
     entry = weights.entry
     config = weights.config
     if not entry.value or not any(weights.name(entry.value, layer) for layer in weights.layers):
         return "no block has W_V and W_O"
-    return "values are clipped" if np.isfinite(clipped_at(config)) else ""
+    return "values are clipped" if np.isfinite(find_clip_limit(config)) else ""
 
 
 def _fold_held(weights: ModelWeights) -> str:
-    folds = _folds(weights)
+    folds = _list_folds(weights)
     if not folds:
         return "no norm with weights stands in front of readers"
     if any(norm in weights.entry.norm_after for norm, _, _ in folds):
@@ -438,62 +440,64 @@ def _fold_held(weights: ModelWeights) -> str:
     return ""
 
 
-def _readers_held(weights: ModelWeights) -> str:
+def _check_readers(weights: ModelWeights) -> str:
     entry = weights.entry
     layers = [layer for layer in weights.layers if entry.value and weights.name(entry.value, layer)]
     if not layers:
         return "no block has W_V"
-    if not subtracts_mean(entry, weights.config):
+    if not is_mean_subtracted(entry, weights.config):
         return "the norms do not subtract the mean"
     if not entry.attention_norm:
         return "W_V reads the stream as it is"
     for layer in layers:
         gamma, beta = weights.norm(entry.attention_norm, layer)
-        bias, _ = _value_bias(
-            weights, layer, value_rows(entry, of_layer(entry, weights.config, layer))
+        bias, _ = _find_value_bias(
+            weights,
+            layer,
+            index_value_rows(entry, select_layer_config(entry, weights.config, layer)),
         )
         if not bias and (beta / gamma).sum() != 0:
             return "the norm has a bias, and the values have none that could take it back"
     return ""
 
 
-def _ones_held(weights: ModelWeights) -> str:
+def _check_ones(weights: ModelWeights) -> str:
     entry = weights.entry
     if not entry.value or not weights.name(entry.output, 0):
         return "the first block has no W_O"
-    if not subtracts_mean(entry, weights.config):
+    if not is_mean_subtracted(entry, weights.config):
         return "the norms do not subtract the mean"
     if entry.attention_write:
         return "a norm stands behind W_O"
     if entry.norm_after:
         return ""
     bare = entry.bare_end and all(
-        config_of(weights.config).get(key) == value for key, value in entry.bare_end
+        select_decoder_config(weights.config).get(key) == value for key, value in entry.bare_end
     )
     return "the stream itself is an output" if not entry.final_norm or bare else ""
 
 
-def _post_norm_held(weights: ModelWeights) -> str:
+def _check_post_norm(weights: ModelWeights) -> str:
     entry = weights.entry
     if not entry.norm_after:
         return "no norm stands behind the residual sum"
     return "all blocks are one, and the last one's norm gives the output" if entry.shared else ""
 
 
-def _logits_held(weights: ModelWeights) -> str:
+def _check_logits(weights: ModelWeights) -> str:
     if not weights.entry.has_head:
         return "there is no unembedding"
-    capped = any(config_of(weights.config).get(key) for key in CAPS)
+    capped = any(select_decoder_config(weights.config).get(key) for key in CAPS)
     return "logits are capped, each by itself" if capped else ""
 
 
 _REASONS: dict[str, Callable[[ModelWeights], str]] = {
-    "heads": _heads_held,
+    "heads": _check_heads,
     "fold": _fold_held,
-    "readers": _readers_held,
-    "ones": _ones_held,
-    "post-norm": _post_norm_held,
-    "logits": _logits_held,
+    "readers": _check_readers,
+    "ones": _check_ones,
+    "post-norm": _check_post_norm,
+    "logits": _check_logits,
 }
 
 
@@ -501,7 +505,7 @@ EPSILON = ("eps", "variance_epsilon")
 """What classes call the ε of a norm."""
 
 
-def weights_of(places: Decoder) -> ModelWeights:
+def extract_weights(places: Decoder) -> ModelWeights:
     """The weights of a loaded model, bfloat16 and float16 exactly; tied ones stand there under both
     names."""
     tensors = {
@@ -512,7 +516,7 @@ def weights_of(places: Decoder) -> ModelWeights:
     return ModelWeights(places.entry, places.config, tensors)
 
 
-def with_weights(places: Decoder, weights: ModelWeights) -> Decoder:
+def replace_weights(places: Decoder, weights: ModelWeights) -> Decoder:
     """A copy of a loaded model with other weights at its own precision, in memory alone; what was
     tied is no more.
 
@@ -530,4 +534,4 @@ def with_weights(places: Decoder, weights: ModelWeights) -> Decoder:
         module = model.get_submodule(norm)
         label = next(name for name in EPSILON if hasattr(module, name))
         setattr(module, label, getattr(module, label) * factor)
-    return decoder(model, places.entry, places.config)
+    return build_decoder(model, places.entry, places.config)

@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.batching import tokenise
 from thermostats.measurement.checkpoint import StoredTensor
-from thermostats.measurement.forward import Decoder, configuration, decoder
+from thermostats.measurement.forward import Decoder, build_decoder, read_configuration
 from thermostats.measurement.gains import measure_gains
-from thermostats.measurement.gauge import ModelWeights, weights_of, with_weights
+from thermostats.measurement.gauge import ModelWeights, extract_weights, replace_weights
 from thermostats.measurement.lookup import lookup
-from thermostats.measurement.sheaf import transitions
-from thermostats.measurement.spectra import embedding_rows, layer_rows
+from thermostats.measurement.sheaf import find_transitions
+from thermostats.measurement.spectra import build_embedding_rows, build_weight_rows
 from thermostats.tables import store
 from thermostats.tables.features import combine
-from thermostats.tables.schemas import TABLES, dtypes, key, with_added
+from thermostats.tables.schemas import TABLES, add_later_columns, list_dtypes, list_key_columns
 
 COLUMNS = ["change", "table", "quantity", "before", "after", "moved"]
 PROMPTS = 12
@@ -32,14 +32,15 @@ NAME = "changed"
 """Run and model that rows of a model in memory are of."""
 
 
-def before_and_after(
+def measure_change(
     folder: str | Path,
     change: Callable[[ModelWeights], ModelWeights],
     *,
     name: str = "",
     **config: Any,
 ) -> pd.DataFrame:
-    """What a change does to a trained model in a folder, as `moves` has it; nothing is written.
+    """What a change does to a trained model in a folder, as `measure_moves` has it; nothing is
+    written.
 
     change: of the model's weights, such as `gauge.fold_norms`; name: what it is called in the
     table. config: values of the configuration that are other than in the folder. Measured on the
@@ -48,12 +49,12 @@ def before_and_after(
 
     Raises DataError where the folder cannot be read, UsageError for a class that is not measured.
     """
-    places, prompts = opened(folder, **config)
-    changed = with_weights(places, change(weights_of(places)))
-    return moves(name, tables_of(places, prompts), tables_of(changed, prompts))
+    places, prompts = open_model(folder, **config)
+    changed = replace_weights(places, change(extract_weights(places)))
+    return measure_moves(name, build_tables(places, prompts), build_tables(changed, prompts))
 
 
-def opened(folder: str | Path, **config: Any) -> tuple[Decoder, list[Any]]:
+def open_model(folder: str | Path, **config: Any) -> tuple[Decoder, list[Any]]:
     """A trained model of a folder with its weights in float64 and eager attention, and its
     prompts."""
     said = transformers.AutoConfig.from_pretrained(folder, attn_implementation="eager", **config)
@@ -65,11 +66,11 @@ def opened(folder: str | Path, **config: Any) -> tuple[Decoder, list[Any]]:
     tokens, _ = tokenise(
         transformers.AutoTokenizer.from_pretrained(folder), texts.itertuples(index=False, name=None)
     )
-    places = configuration(model)
-    return decoder(model.eval(), lookup(places), places), list(tokens)
+    places = read_configuration(model)
+    return build_decoder(model.eval(), lookup(places), places), list(tokens)
 
 
-def tables_of(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFrame]:
+def build_tables(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFrame]:
     """Rows of the tables that a loaded model's weights, stream, outputs and attention give, and its
     row of `features`.
 
@@ -79,29 +80,29 @@ def tables_of(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFrame
     frames = {
         "layers": measured.layers,
         "summaries": measured.summaries,
-        "weights": spectra_of(weights_of(places)),
+        "weights": measure_spectra(extract_weights(places)),
     }
     if measured.outputs is not None:
         frames["outputs"] = measured.outputs
     if places.entry.attends and places.model.config._attn_implementation == "eager":  # type: ignore[union-attr]
         frames["attention"] = measure_attention(places, prompts)
-        frames["transitions"] = transitions(frames["attention"])
-    return {**frames, "features": _features(frames, len(places.blocks))}
+        frames["transitions"] = find_transitions(frames["attention"])
+    return {**frames, "features": _build_features(frames, len(places.blocks))}
 
 
-def spectra_of(weights: ModelWeights) -> pd.DataFrame:
+def measure_spectra(weights: ModelWeights) -> pd.DataFrame:
     """Table `weights`, without run_id, of weights in memory."""
     stored = {
         name: StoredTensor(name, Path(), "F64", array.shape, partial(np.asarray, array))
         for name, array in weights.tensors.items()
     }
-    rows = embedding_rows(weights.entry, weights.config, stored)
+    rows = build_embedding_rows(weights.entry, weights.config, stored)
     for layer in weights.layers:
-        rows += layer_rows(weights.entry, weights.config, stored, layer + 1)
+        rows += build_weight_rows(weights.entry, weights.config, stored, layer + 1)
     return pd.DataFrame(rows)
 
 
-def moves(
+def measure_moves(
     change: str, before: Mapping[str, pd.DataFrame], after: Mapping[str, pd.DataFrame]
 ) -> pd.DataFrame:
     """One row per numeric column of the tables before and after a change, and per matrix of
@@ -112,8 +113,10 @@ def moves(
     """
     rows = []
     for name, frame in before.items():
-        for part, first, second in _parts(name, frame, after[name].reindex(columns=frame.columns)):
-            for label in _numeric(name, first):
+        for part, first, second in _split_table(
+            name, frame, after[name].reindex(columns=frame.columns)
+        ):
+            for label in _list_numeric(name, first):
                 x, y = (
                     each[label].to_numpy("float64", na_value=np.nan) for each in (first, second)
                 )
@@ -122,11 +125,11 @@ def moves(
                         float(each[np.isfinite(each)].mean()) if np.isfinite(each).any() else np.nan
                         for each in (x, y)
                     ]
-                    rows.append((change, name, label + part, *means, _moved(x, y)))
+                    rows.append((change, name, label + part, *means, _measure_largest_move(x, y)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def _moved(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+def _measure_largest_move(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     there = np.isfinite(x)
     if (there != np.isfinite(y)).any():
         return np.inf
@@ -135,14 +138,14 @@ def _moved(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     return moved / size if size else moved
 
 
-def _parts(
+def _split_table(
     name: str, first: pd.DataFrame, second: pd.DataFrame
 ) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """The rows of a table before and after in one order; those of `weights` by matrix, whole or by
-    head, of `attention` and `transitions` by variant, of `summaries` by estimand."""
+    head, of `attention` and `find_transitions` by variant, of `summaries` by estimand."""
     if name == "features":
         return [("", first, second)]
-    keys = [label for label in key(name) if label != "run_id"]
+    keys = [label for label in list_key_columns(name) if label != "run_id"]
     both = first.merge(second, on=keys, suffixes=("", "\0"))
     old = both[first.columns]
     new = both[[*keys, *(f"{x}\0" for x in first if x not in keys)]]
@@ -160,7 +163,7 @@ def _parts(
     ]
 
 
-def _numeric(name: str, frame: pd.DataFrame) -> list[str]:
+def _list_numeric(name: str, frame: pd.DataFrame) -> list[str]:
     """Columns of measured numbers."""
     if name == "features":
         return [label for label in frame.select_dtypes("float64") if frame[label].notna().any()]
@@ -171,7 +174,7 @@ def _numeric(name: str, frame: pd.DataFrame) -> list[str]:
     ]
 
 
-def _features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFrame:
+def _build_features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFrame:
     """The row of `features` of one model's rows, without its geometry."""
     names = {
         "run_id": NAME,
@@ -185,13 +188,15 @@ def _features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFrame:
     tables: dict[str, pd.DataFrame] = {}
     for name in ("runs", "models", *of_runs):
         rows = frames.get(name, pd.DataFrame()) if name in of_runs else pd.DataFrame([names])
-        features = with_added(rows.assign(run_id=NAME) if name in of_runs else rows, name)
+        features = add_later_columns(rows.assign(run_id=NAME) if name in of_runs else rows, name)
         texts = {
             label: ""
-            for label, dtype in dtypes(name).items()
+            for label, dtype in list_dtypes(name).items()
             if dtype == "str" and label not in features
         }
         tables[name] = (
-            features.assign(**texts).reindex(columns=list(dtypes(name))).astype(dtypes(name))
+            features.assign(**texts)
+            .reindex(columns=list(list_dtypes(name)))
+            .astype(list_dtypes(name))
         )
     return combine(**tables)

@@ -23,12 +23,24 @@ from typing import Any
 
 import numpy as np
 
-from thermostats.errors import DataError, ThermostatsError, UsageError, first_line, not_installed
-from thermostats.measurement.checkpoint import ORIGINAL, SINGLE, UNLOADABLE, geometry, ropes
-from thermostats.measurement.gguf_parts import SUFFIX, parts, stem
+from thermostats.errors import (
+    DataError,
+    ThermostatsError,
+    UsageError,
+    build_install_error,
+    take_first_line,
+)
+from thermostats.measurement.checkpoint import (
+    ORIGINAL,
+    SINGLE,
+    UNLOADABLE,
+    list_ropes,
+    read_geometry,
+)
+from thermostats.measurement.gguf_parts import SUFFIX, list_parts, name_gguf_model
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.model_class import Architecture, Config
-from thermostats.tables.folders import only_writer
+from thermostats.tables.folders import hold_folder
 from thermostats.tables.store import cache_folder
 
 HARMLESS = (
@@ -81,44 +93,44 @@ class Converted:
         """The same of its rotary embedding, of that for a kind of block where they differ."""
         stated: Config = self.first("rope_parameters", "rope_scaling") or {}
         rope: Config = (
-            stated[kind] if isinstance(stated.get(kind), Mapping) else ropes(self.config)[0]
+            stated[kind] if isinstance(stated.get(kind), Mapping) else list_ropes(self.config)[0]
         )
         return next((rope[name] for name in names if rope.get(name) is not None), None)
 
 
-def _rope_type(made: Converted) -> str:
+def _read_rope_type(made: Converted) -> str:
     kind = made.rope("rope_type", "type")
     return "none" if kind in (None, "default") else str(kind)
 
 
-def _rotated(made: Converted) -> int:
+def _count_rotated(made: Converted) -> int:
     share = (
         made.rope("partial_rotary_factor")
         or made.first("partial_rotary_factor", "rotary_pct")
         or 1.0
     )
-    return round(geometry(made.entry, made.config).d_head * share)
+    return round(read_geometry(made.entry, made.config).d_head * share)
 
 
 def _scale(made: Converted) -> float:
-    width = made.first("query_pre_attn_scalar") or geometry(made.entry, made.config).d_head
+    width = made.first("query_pre_attn_scalar") or read_geometry(made.entry, made.config).d_head
     return 1 / math.sqrt(width)
 
 
-def _windows(made: Converted) -> list[bool]:
+def _list_windows(made: Converted) -> list[bool]:
     return [kind == "sliding_attention" for kind in made.first("layer_types") or ()]
 
 
-def _blocks(made: Converted) -> int:
-    return geometry(made.entry, made.config).n_layers
+def _count_blocks(made: Converted) -> int:
+    return read_geometry(made.entry, made.config).n_layers
 
 
 HELD: dict[str, Callable[[Converted], Any]] = {
-    "block_count": _blocks,
-    "attention.head_count": lambda made: geometry(made.entry, made.config).n_heads,
-    "attention.head_count_kv": lambda made: geometry(made.entry, made.config).n_kv_heads,
-    "attention.key_length": lambda made: geometry(made.entry, made.config).d_head,
-    "attention.value_length": lambda made: geometry(made.entry, made.config).d_head,
+    "block_count": _count_blocks,
+    "attention.head_count": lambda made: read_geometry(made.entry, made.config).n_heads,
+    "attention.head_count_kv": lambda made: read_geometry(made.entry, made.config).n_kv_heads,
+    "attention.key_length": lambda made: read_geometry(made.entry, made.config).d_head,
+    "attention.value_length": lambda made: read_geometry(made.entry, made.config).d_head,
     "attention.layer_norm_rms_epsilon": lambda made: made.first(
         "rms_norm_eps", "layer_norm_epsilon", "norm_eps"
     ),
@@ -128,15 +140,15 @@ HELD: dict[str, Callable[[Converted], Any]] = {
     "attention.causal": lambda made: made.entry.causal,
     "attention.scale": _scale,
     "attention.sliding_window": lambda made: made.first("sliding_window"),
-    "attention.sliding_window_pattern": _windows,
+    "attention.sliding_window_pattern": _list_windows,
     "attention.relative_buckets_count": lambda made: made.first("relative_attention_num_buckets"),
     "attn_logit_softcapping": lambda made: made.first("attn_logit_softcapping"),
     "final_logit_softcapping": lambda made: made.first("final_logit_softcapping"),
-    "rope.dimension_count": _rotated,
+    "rope.dimension_count": _count_rotated,
     "rope.dimension_sections": lambda made: made.rope("mrope_section"),
     "rope.freq_base": lambda made: made.rope("rope_theta"),
     "rope.freq_base_swa": lambda made: made.rope("rope_theta", kind="sliding_attention"),
-    "rope.scaling.type": _rope_type,
+    "rope.scaling.type": _read_rope_type,
     "rope.scaling.factor": lambda made: made.rope("factor") or 1.0,
     "rope.scaling.attn_factor": lambda made: made.rope("attention_factor") or 1.0,
     "rope.scaling.original_context_length": lambda made: (
@@ -172,13 +184,13 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
     keys = {
         name.removeprefix(start): value for name, value in stated.items() if name.startswith(start)
     }
-    if keys.get("block_count", 0) - keys.get(AHEAD, 0) == _blocks(made):
+    if keys.get("block_count", 0) - keys.get(AHEAD, 0) == _count_blocks(made):
         keys.pop(AHEAD, None)
-        keys["block_count"] = _blocks(made)
+        keys["block_count"] = _count_blocks(made)
     passed_over = [
         f"{start}{key} = {str(value)[:40]}"
         for key, value in keys.items()
-        if key not in HARMLESS and not (key in HELD and same(value, HELD[key](made)))
+        if key not in HARMLESS and not (key in HELD and match_value(value, HELD[key](made)))
     ]
     if passed_over:
         raise UsageError(
@@ -190,13 +202,13 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
         )
 
 
-def same(value: Any, made: Any) -> bool:
+def match_value(value: Any, made: Any) -> bool:
     """Whether a value of a file is the one that was made of it: a number to rounding; of one number
     a block those that are not 0, as a block without attention has no heads."""
     if isinstance(value, list) and isinstance(made, list):
         return [each for each in value if each or isinstance(each, bool)] == made
     if isinstance(value, list):
-        return all(same(each, made) for each in value if each)
+        return all(match_value(each, made) for each in value if each)
     if isinstance(value, (int, float)) and isinstance(made, (int, float)):
         return math.isclose(value, made, rel_tol=ROUNDED)
     return bool(value == made)
@@ -257,7 +269,7 @@ ROWS = 4096
 """Most rows of the two that are compared."""
 
 
-def gguf_folder(path: Path, cache: Path | None = None) -> Path:
+def prepare_gguf_folder(path: Path, cache: Path | None = None) -> Path:
     """Folder of the model in a GGUF file or in all parts of one, made at the first call and found
     again later.
 
@@ -268,16 +280,18 @@ def gguf_folder(path: Path, cache: Path | None = None) -> Path:
     missing, files are cut off, of another model or damaged, a tensor is stored by a scheme that
     cannot be read, or the tokenizer is another one.
     """
-    files = parts(path)
+    files = list_parts(path)
     place = cache or cache_folder()
     if place is None:
         step = "unset THERMOSTATS_CACHE, or set it to a folder with room for the model in float32"
         raise UsageError(
             "a GGUF model is kept in the cache, which is switched off", where=path, next_step=step
         )
-    digest = _digest(tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files))
-    folder = place / "gguf" / f"{stem(files[0])}-{digest[:12]}-{version('transformers')}"
-    with only_writer(folder.parent):
+    digest = _hash_files(
+        tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
+    )
+    folder = place / "gguf" / f"{name_gguf_model(files[0])}-{digest[:12]}-{version('transformers')}"
+    with hold_folder(folder.parent):
         if not (folder / RECORD).is_file():
             _make(files, digest, folder)
     return folder
@@ -291,7 +305,7 @@ def record(folder: Path) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _digest(files: tuple[tuple[Path, int, int], ...]) -> str:
+def _hash_files(files: tuple[tuple[Path, int, int], ...]) -> str:
     digest = hashlib.sha256()
     for file, _size, _changed in files:
         with file.open("rb") as stream:
@@ -305,19 +319,19 @@ def _make(files: Sequence[Path], digest: str, folder: Path) -> None:
     try:
         import gguf  # noqa: F401, PLC0415
     except ImportError as error:
-        raise not_installed(error, "reading GGUF needs the package gguf") from error
+        raise build_install_error(error, "reading GGUF needs the package gguf") from error
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as temporary:
         made = Path(temporary) / "model"
         joined = Path(temporary) / f"joined{SUFFIX}"
-        file = files[0] if len(files) == 1 else _joined(files, joined)
+        file = files[0] if len(files) == 1 else _join_files(files, joined)
         facts = _convert(file, files[0], made)
         facts = {"files": [each.name for each in files], "sha256": digest, **facts}
         (made / RECORD).write_text(json.dumps(facts, indent=1, sort_keys=True), encoding="utf-8")
         shutil.move(made, folder)
 
 
-def _joined(files: Sequence[Path], target: Path) -> Path:
+def _join_files(files: Sequence[Path], target: Path) -> Path:
     """Pieces put one behind the other, or the parts of a split as one GGUF file."""
     with files[1].open("rb") as stream:
         split = stream.read(4) == b"GGUF"
@@ -327,13 +341,13 @@ def _joined(files: Sequence[Path], target: Path) -> Path:
                 with file.open("rb") as stream:
                     shutil.copyfileobj(stream, out, 2**24)
         return target
-    readers = [_reader(file) for file in files]
+    readers = [_open_reader(file) for file in files]
     _check_parts(files, readers)
     _merge(readers, target)
     return target
 
 
-def _reader(file: Path) -> Any:
+def _open_reader(file: Path) -> Any:
     """gguf's reader of a file, whose header it holds against the file's length."""
     import gguf  # noqa: PLC0415
 
@@ -343,8 +357,8 @@ def _reader(file: Path) -> Any:
         if "GGMLQuantizationType" in str(error):
             what = "a tensor is stored by a scheme that is not known"
             step = "pip install --upgrade gguf, or use a file of another quantisation, such as Q8_0"
-            raise DataError(what, where=file, got=first_line(error), next_step=step) from error
-        raise _damaged(file, error) from error
+            raise DataError(what, where=file, got=take_first_line(error), next_step=step) from error
+        raise _build_damage_error(file, error) from error
     except (
         IndexError,
         KeyError,
@@ -354,23 +368,26 @@ def _reader(file: Path) -> Any:
         TypeError,
         OSError,
     ) as error:
-        raise _damaged(file, error) from error
+        raise _build_damage_error(file, error) from error
 
 
-def _damaged(file: Path, error: Exception) -> DataError:
+def _build_damage_error(file: Path, error: Exception) -> DataError:
     what = "the GGUF file is cut off or damaged"
     step = "download the file again, and compare its length with the original's"
     return DataError(
-        what, where=file, got=f"{file.stat().st_size} bytes; {first_line(error)}", next_step=step
+        what,
+        where=file,
+        got=f"{file.stat().st_size} bytes; {take_first_line(error)}",
+        next_step=step,
     )
 
 
-def _value(reader: Any, name: str) -> Any:
+def _read_value(reader: Any, name: str) -> Any:
     field = reader.get_field(name)
     return None if field is None else field.contents()
 
 
-def _metadata(reader: Any) -> dict[str, Any]:
+def _read_metadata(reader: Any) -> dict[str, Any]:
     """What a file states, but for the vocabulary of its tokenizer."""
     return {
         name: field.contents()
@@ -381,7 +398,7 @@ def _metadata(reader: Any) -> dict[str, Any]:
 
 def _check_parts(files: Sequence[Path], readers: Sequence[Any]) -> None:
     """Raise DataError where parts of a split are not those of one model, in order."""
-    stated = [_value(reader, "split.no") for reader in readers]
+    stated = [_read_value(reader, "split.no") for reader in readers]
     if stated != list(range(len(files))):
         place = next(i for i, number in enumerate(stated) if number != i)
         got = f"it says that it is part {'none' if stated[place] is None else stated[place] + 1}"
@@ -395,9 +412,10 @@ def _check_parts(files: Sequence[Path], readers: Sequence[Any]) -> None:
         )
     step = "put the parts of one model into a folder of their own"
     names = [tensor.name for reader in readers for tensor in reader.tensors]
-    total = _value(readers[0], "split.tensors.count")
+    total = _read_value(readers[0], "split.tensors.count")
     counts = {
-        (_value(reader, "split.count"), _value(reader, "split.tensors.count")) for reader in readers
+        (_read_value(reader, "split.count"), _read_value(reader, "split.tensors.count"))
+        for reader in readers
     }
     if (
         len(counts) > 1
@@ -416,7 +434,7 @@ def _merge(readers: Sequence[Any], target: Path) -> None:
     stored."""
     import gguf  # noqa: PLC0415
 
-    writer = gguf.GGUFWriter(target, str(_value(readers[0], "general.architecture")))
+    writer = gguf.GGUFWriter(target, str(_read_value(readers[0], "general.architecture")))
     for name, field in readers[0].fields.items():
         if name == "general.architecture" or name.startswith(("GGUF.", "split.")):
             continue
@@ -441,7 +459,7 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     import transformers  # noqa: PLC0415
     from safetensors.torch import save_file  # noqa: PLC0415
 
-    reader = _reader(file)
+    reader = _open_reader(file)
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     _check_schemes(tensors, named)
     where: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
@@ -450,11 +468,11 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     except UNLOADABLE as error:
         what = "transformers does not read this model from GGUF"
         step = "measure the model in safetensors instead"
-        raise UsageError(what, where=named, got=first_line(error), next_step=step) from error
+        raise UsageError(what, where=named, got=take_first_line(error), next_step=step) from error
     entry = lookup(config.to_dict())
-    stated = _metadata(reader)
+    stated = _read_metadata(reader)
     check_metadata(stated, Converted(entry, config.to_dict()), named)
-    apart = _apart(tensors)
+    apart = _measure_tie_distance(tensors)
     if apart is not None and apart < COPIED:
         config.tie_word_embeddings = True
     auto: Any = getattr(transformers, entry.loader)
@@ -466,9 +484,9 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     except UNLOADABLE as error:
         what = "transformers cannot load the model from GGUF"
         step = "measure the model in safetensors instead"
-        raise DataError(what, where=named, got=first_line(error), next_step=step) from error
+        raise DataError(what, where=named, got=take_first_line(error), next_step=step) from error
     check_tokenizer(stated, tokenizer, named)
-    names = _names(model, config, str(_value(reader, "general.architecture")))
+    names = _map_names(model, config, str(_read_value(reader, "general.architecture")))
     _check_all(tensors, names, info, named, tied=bool(config.tie_word_embeddings))
     folder.mkdir()
     copies = set(entry.tensor_names(entry.unembedding[0])) if config.tie_word_embeddings else set()
@@ -484,8 +502,8 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
         if apart is None
         else "tied, stored twice"
     )
-    licence = str(_value(reader, "general.license") or "")
-    return {"scheme": _scheme(reader, types), "head": head, "licence": licence, "types": types}
+    licence = str(_read_value(reader, "general.license") or "")
+    return {"scheme": _name_scheme(reader, types), "head": head, "licence": licence, "types": types}
 
 
 def _check_schemes(tensors: Mapping[str, Any], file: Path) -> None:
@@ -502,7 +520,7 @@ def _check_schemes(tensors: Mapping[str, Any], file: Path) -> None:
             ) from error
 
 
-def _apart(tensors: Mapping[str, Any]) -> float | None:
+def _measure_tie_distance(tensors: Mapping[str, Any]) -> float | None:
     """‖U − E‖/‖E‖ of the embedding E and the head U, over rows spread evenly; None where there is
     no head."""
     import gguf  # noqa: PLC0415
@@ -519,7 +537,7 @@ def _apart(tensors: Mapping[str, Any]) -> float | None:
     return float(np.linalg.norm(U - E) / np.linalg.norm(E))
 
 
-def _names(model: Any, config: Any, architecture: str) -> dict[str, str]:
+def _map_names(model: Any, config: Any, architecture: str) -> dict[str, str]:
     """Name in GGUF → name in transformers' class."""
     from transformers import modeling_gguf_pytorch_utils as reading  # noqa: PLC0415
 
@@ -556,12 +574,12 @@ def _check_all(
         raise ThermostatsError(what, where=file, got=f"tensors {got}", next_step=step)
 
 
-def _scheme(reader: Any, types: Mapping[str, str]) -> str:
+def _name_scheme(reader: Any, types: Mapping[str, str]) -> str:
     """Name of the quantisation, such as Q4_K_M: as the file says, else what most of its matrices
     are stored as."""
     import gguf  # noqa: PLC0415
 
-    number = _value(reader, "general.file_type")
+    number = _read_value(reader, "general.file_type")
     try:
         return str(gguf.LlamaFileType(number).name).removeprefix("MOSTLY_").removeprefix("ALL_")
     except ValueError:

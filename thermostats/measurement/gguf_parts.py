@@ -29,13 +29,13 @@ def is_gguf(model: str | Path) -> bool:
     return named and path.is_file()
 
 
-def stem(path: Path) -> str:
+def name_gguf_model(path: Path) -> str:
     """Name of the model in a file: without suffix and number of the part."""
     part = SPLIT.fullmatch(path.name) or PIECE.fullmatch(path.name)
     return part["stem"] if part else path.stem
 
 
-def parts(path: Path) -> tuple[Path, ...]:
+def list_parts(path: Path) -> tuple[Path, ...]:
     """The files that the model in `path` lies in, in order, whichever of them is named.
 
     Raises DataError where a part is missing, is no part of the same file by its length, or does not
@@ -47,7 +47,7 @@ def parts(path: Path) -> tuple[Path, ...]:
     if split := SPLIT.fullmatch(path.name):
         files = _split(path, split)
     elif piece := PIECE.fullmatch(path.name):
-        files = _pieces(path, piece)
+        files = _list_pieces(path, piece)
     else:
         files = (path,)
     opened = files if SPLIT.fullmatch(path.name) else files[:1]
@@ -75,7 +75,7 @@ def _split(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
     return files
 
 
-def _pieces(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
+def _list_pieces(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
     """Pieces next to `path`, numbered without a gap from 0 or 1; all but the last are of one
     length."""
     start = path.name[: named.start("number")]

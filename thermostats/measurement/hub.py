@@ -34,9 +34,9 @@ from huggingface_hub.utils.tqdm import tqdm
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
 from thermostats.measurement.checkpoint import open_checkpoint
-from thermostats.measurement.gguf_files import gguf_folder, record
-from thermostats.measurement.gguf_parts import is_gguf, parts, stem
-from thermostats.tables.folders import shipped_models
+from thermostats.measurement.gguf_files import prepare_gguf_folder, record
+from thermostats.measurement.gguf_parts import is_gguf, list_parts, name_gguf_model
+from thermostats.tables.folders import list_shipped_models
 
 COMPANIONS = ["*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja"]
 SAFE = ["model*.safetensors"]
@@ -107,7 +107,7 @@ class Bar(tqdm):
         return super().update(n)
 
 
-def model_folder(
+def fetch_model_folder(
     model: str,
     *,
     revision: str = "main",
@@ -129,17 +129,20 @@ def model_folder(
     the hub has no such model or revision, the model is gated, has pickles alone, or is neither in
     the cache nor to be had.
     """
-    local = local_folder(model)
+    local = find_local_folder(model)
     if local is not None and local.is_file():
-        made = gguf_folder(local)
+        made = prepare_gguf_folder(local)
         return ModelFolder(
-            stem(local), record(made)["scheme"] if revision == MAIN else revision, made, ""
+            name_gguf_model(local),
+            record(made)["scheme"] if revision == MAIN else revision,
+            made,
+            "",
         )
     if local is not None:
         return ModelFolder(local.name, revision, local, "")
-    with _explained(model, revision):
+    with _handle_hub_errors(model, revision):
         for place in dict.fromkeys((None, cache)):
-            snapshot = _cached(model, revision, code, place, pickles)
+            snapshot = _find_cached(model, revision, code, place, pickles)
             if snapshot is not None:
                 return ModelFolder(model, revision, snapshot, snapshot.name)
         _ask(model, revision, download)
@@ -149,22 +152,22 @@ def model_folder(
             "cache_dir": cache,
         }
         options["tqdm_class"] = Bar
-        path = Path(snapshot_download(model, allow_patterns=_patterns(SAFE, code), **options))
+        path = Path(snapshot_download(model, allow_patterns=_list_patterns(SAFE, code), **options))
         if not list(path.glob("*.safetensors")):
             if not pickles:
-                raise only_pickles(model, revision)
-            snapshot_download(model, allow_patterns=_patterns(PICKLED, code), **options)
+                raise build_pickles_error(model, revision)
+            snapshot_download(model, allow_patterns=_list_patterns(PICKLED, code), **options)
     return ModelFolder(model, revision, path, path.name)
 
 
-def local_folder(model: str) -> Path | None:
+def find_local_folder(model: str) -> Path | None:
     """The folder of a local path, or its GGUF file; None for what can only be a hub id.
 
     Raises UsageError for a path without a model, DataError where parts of a GGUF file are missing.
     """
     path = Path(model).expanduser()
     if is_gguf(path):
-        return parts(path)[0]
+        return list_parts(path)[0]
     if path.is_dir():
         if not (path / "config.json").is_file() and (path / "adapter_config.json").is_file():
             what = (
@@ -183,30 +186,30 @@ def local_folder(model: str) -> Path | None:
             )
         return path.resolve()
     if path.exists() or model.startswith((".", "/", "~")) or "\\" in model or model.count("/") > 1:
-        step = f"give the folder's path, or a hub id such as gpt2{_at_hand()}"
+        step = f"give the folder's path, or a hub id such as gpt2{_suggest_shipped()}"
         raise UsageError("no such model folder", got=model, next_step=step)
     return None
 
 
-def _at_hand() -> str:
+def _suggest_shipped() -> str:
     """Where trained models are at hand that need no network."""
-    return "; `thermostats ls models --paths` prints three" if shipped_models() else ""
+    return "; `thermostats ls models --paths` prints three" if list_shipped_models() else ""
 
 
-def config_folder(
+def fetch_config_folder(
     model: str, *, revision: str = "main", download: bool = True, cache: Path | None = None
 ) -> Path:
     """A folder with the configuration of a local path or hub id; of a model that is not here, that
     alone is fetched.
 
-    Raises as `model_folder` does.
+    Raises as `fetch_model_folder` does.
     """
     path = Path(model).expanduser()
     if path.is_dir():
         return path
     if is_gguf(path):
-        return gguf_folder(path)
-    with _explained(model, revision):
+        return prepare_gguf_folder(path)
+    with _handle_hub_errors(model, revision):
         for place in dict.fromkeys((None, cache)):
             config = try_to_load_from_cache(
                 model, "config.json", revision=revision, cache_dir=place
@@ -220,8 +223,9 @@ def config_folder(
 
 
 def download_bytes(model: str, *, revision: str = "main") -> int:
-    """Bytes that downloading a model takes, by what the hub says; raises as `model_folder` does."""
-    with _explained(model, revision):
+    """Bytes that downloading a model takes, by what the hub says; raises as `fetch_model_folder`
+    does."""
+    with _handle_hub_errors(model, revision):
         timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
         info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
@@ -233,7 +237,7 @@ def download_bytes(model: str, *, revision: str = "main") -> int:
     return sum(sizes[name] for name in {*weights, *rest})
 
 
-def only_pickles(model: str, revision: str) -> ThermostatsError:
+def build_pickles_error(model: str, revision: str) -> ThermostatsError:
     """The error for a model whose weights are pickles, where those are not wanted."""
     return ThermostatsError(
         "the model has weights only as pickles, which were neither downloaded nor read",
@@ -243,16 +247,16 @@ def only_pickles(model: str, revision: str) -> ThermostatsError:
     )
 
 
-def _patterns(weights: list[str], code: bool) -> list[str]:
+def _list_patterns(weights: list[str], code: bool) -> list[str]:
     return [*COMPANIONS, *weights, *(CODE if code else [])]
 
 
-def _cached(
+def _find_cached(
     model: str, revision: str, code: bool, cache: Path | None, pickles: bool
 ) -> Path | None:
     """The snapshot in a cache where it holds a configuration and all weights."""
     for weights in (SAFE, PICKLED)[: 1 + pickles]:
-        patterns = _patterns(
+        patterns = _list_patterns(
             weights, code
         )  # a snapshot without what was never wanted counts as incomplete otherwise
         options: dict[str, Any] = {
@@ -278,14 +282,14 @@ def _ask(model: str, revision: str, download: bool) -> None:
     """Ask the hub for a model before downloading: once and with a time limit, where a download is
     tried six times."""
     if not download:
-        step = f"leave out --offline and HF_HUB_OFFLINE, or name a local folder{_at_hand()}"
+        step = f"leave out --offline and HF_HUB_OFFLINE, or name a local folder{_suggest_shipped()}"
         what = "the model is not in the cache, and downloading was not allowed"
         raise ThermostatsError(what, where=f"{model}, revision {revision}", next_step=step)
     HfApi().model_info(model, revision=revision, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
 
 
 @contextmanager
-def _explained(model: str, revision: str) -> Iterator[None]:
+def _handle_hub_errors(model: str, revision: str) -> Iterator[None]:
     """The hub's refusals and broken connections as errors that say what to do about them."""
     where = f"{model}, revision {revision}"
     try:
@@ -299,7 +303,7 @@ def _explained(model: str, revision: str) -> Iterator[None]:
         what, step = next(REFUSALS[kind] for kind in REFUSALS if isinstance(error, kind))
         raise ThermostatsError(what, where=where, next_step=step.format(model=model)) from error
     except UNREACHABLE as error:
-        status = _status(error)
+        status = _read_status(error)
         if status in (401, 403):
             step = (
                 "log in anew with `hf auth login`: the token may have expired, or lack the right "
@@ -311,13 +315,15 @@ def _explained(model: str, revision: str) -> Iterator[None]:
             ) from error
         step = (
             f"check the network, HF_HUB_OFFLINE and free disk space, or name a local "
-            f"folder{_at_hand()}"
+            f"folder{_suggest_shipped()}"
         )
         what = "the model is not in the cache and the hub cannot be reached"
-        raise TransientError(what, where=where, got=_cause(error), next_step=step) from error
+        raise TransientError(
+            what, where=where, got=_describe_cause(error), next_step=step
+        ) from error
 
 
-def _status(error: BaseException | None) -> int | None:
+def _read_status(error: BaseException | None) -> int | None:
     """HTTP status that an error, or what it came from, carries."""
     while error is not None:
         if isinstance(error, HfHubHTTPError):
@@ -326,7 +332,7 @@ def _status(error: BaseException | None) -> int | None:
     return None
 
 
-def _cause(error: BaseException) -> str:
+def _describe_cause(error: BaseException) -> str:
     """First line of what an error came from, where huggingface_hub says only that there was one."""
     while error.__cause__ is not None:
         error = error.__cause__

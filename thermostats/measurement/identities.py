@@ -23,20 +23,26 @@ from torch import Tensor, nn
 
 from thermostats.measurement.activations import Activations, Array, Vectors, apply_module
 from thermostats.measurement.batching import ImagePrompt
-from thermostats.measurement.forward import Decoder, attends, optional, patches, submodule
-from thermostats.measurement.gains import places_of
-from thermostats.measurement.lookup import config_of
+from thermostats.measurement.forward import (
+    Decoder,
+    count_patches,
+    find_optional_submodule,
+    find_submodule,
+    has_attention,
+)
+from thermostats.measurement.gains import list_places
+from thermostats.measurement.lookup import select_decoder_config
 from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.proof import (
     PROOF,
     TOLERANCES,
-    numbers,
-    pair_sums,
-    relative_difference,
+    detach_vectors,
+    list_pair_sums,
+    measure_relative_difference,
     scale_writes,
     split_heads,
 )
-from thermostats.measurement.readings import reads_centred
+from thermostats.measurement.readings import is_read_centred
 
 Causes = Iterator[tuple[str, bool]]
 """What would explain that an identity fails, and whether it does."""
@@ -119,7 +125,10 @@ class Held:
         how: dict[str, Any] = {"tolerance": self.tolerance, "epsilon": epsilon}
         tokens = np.stack(terms, axis=1)  # tokens × terms × d
         return np.array(
-            [relative_difference(*pair, **how) for pair in zip(tokens, expected, strict=True)]
+            [
+                measure_relative_difference(*pair, **how)
+                for pair in zip(tokens, expected, strict=True)
+            ]
         )
 
     def is_explained(self, terms: Sequence[Array], expected: Array) -> bool:
@@ -152,7 +161,7 @@ class Held:
     def apply(self, path: str, x: Array) -> Array:
         """What a module of the block makes of vectors (tokens × d); no path: the vectors as they
         are."""
-        module = submodule(self.block, path, self.claims.entry) if path else nn.Identity()
+        module = find_submodule(self.block, path, self.claims.entry) if path else nn.Identity()
         return apply_module(module, x, self.decoder)
 
     def align(self, x: Array) -> Array:
@@ -198,7 +207,10 @@ def check_embedding(held: Held) -> Iterator[Deviation]:
     x = held.vectors["x_in"]
 
     def causes() -> Causes:
-        yield "a scale of the embedding is forgotten", held.is_explained([rescale(x, first)], first)
+        yield (
+            "a scale of the embedding is forgotten",
+            held.is_explained([scale_vectors(x, first)], first),
+        )
 
     yield held.judge([x], first, causes)
 
@@ -243,12 +255,12 @@ def check_residual(held: Held) -> Iterator[Deviation]:
     if entry.norm_after and not held.has("attention_sum", "mlp_sum"):
         return
     vectors = {name: held.align(x) for name, x in held.vectors.items()}
-    causes = partial(explain_writes, held, vectors)
-    for terms, expected in pair_sums(held.claims, held.layer, vectors):
+    causes = partial(list_write_causes, held, vectors)
+    for terms, expected in list_pair_sums(held.claims, held.layer, vectors):
         yield held.judge(terms, expected, causes)
 
 
-def explain_writes(held: Held, vectors: Vectors) -> Causes:
+def list_write_causes(held: Held, vectors: Vectors) -> Causes:
     """What would explain that the writes of a block do not add up."""
     attention, mlp = scale_writes(held.claims, held.layer, vectors)
     before = vectors["x_in"]
@@ -266,7 +278,7 @@ def explain_writes(held: Held, vectors: Vectors) -> Causes:
     )
     which = "both writes hold" if both else "the feed-forward layer's write holds"
     yield f"{which} the residual", fits(mlp - before)
-    yield "a factor on the writes is forgotten", fits(rescale(attention + mlp, step))
+    yield "a factor on the writes is forgotten", fits(scale_vectors(attention + mlp, step))
     pairs = list(product([attention, *held.apply_norms(attention)], [mlp, *held.apply_norms(mlp)]))
     for first, second in pairs[1:]:
         yield "a norm behind a sub-block is forgotten", fits(first, second)
@@ -287,7 +299,7 @@ def check_norms(held: Held) -> Iterator[Deviation]:
     if held.has("x_in", "attention_read"):
         x = held.vectors["x_in"]
         read = held.align(held.vectors["attention_read"])
-        causes = partial(explain_norm, held, "attention", (x,), read)
+        causes = partial(list_norm_causes, held, "attention", (x,), read)
         yield held.judge([held.align(held.apply(entry.attention_norm, x))], read, causes)
     streams = find_streams(held)
     if streams:
@@ -295,11 +307,13 @@ def check_norms(held: Held) -> Iterator[Deviation]:
         normed = [held.apply(entry.mlp_norm, x) for x in streams]
         nearest = min(normed, key=lambda each: held.measure_excess([each], read).max())
         yield held.judge(
-            [nearest], read, partial(explain_norm, held, "the feed-forward layer", streams, read)
+            [nearest],
+            read,
+            partial(list_norm_causes, held, "the feed-forward layer", streams, read),
         )
 
 
-def explain_norm(held: Held, what: str, streams: Sequence[Array], read: Array) -> Causes:
+def list_norm_causes(held: Held, what: str, streams: Sequence[Array], read: Array) -> Causes:
     """What would explain that a sub-block reads something else than its norm leaves of any of these
     streams."""
     for x in streams:
@@ -355,7 +369,7 @@ def check_order(held: Held) -> Iterator[Deviation]:
 def check_heads(held: Held) -> Iterator[Deviation]:
     """Attention's output = Σ_h W_O,h z_h + its bias, z_h what head h hands over."""
     entry = held.decoder.entry
-    if not attends(held.block, entry) or not held.has("heads", "attention"):
+    if not has_attention(held.block, entry) or not held.has("heads", "attention"):
         return
     parts = split_heads(held.decoder, held.layer)
     z = held.vectors["heads"]
@@ -365,9 +379,9 @@ def check_heads(held: Held) -> Iterator[Deviation]:
         return
     each = np.split(z, len(parts.kv_head), axis=-1)
     terms = [x @ parts.head(h)[1].T for h, x in enumerate(each)]
-    bias = getattr(submodule(held.block, entry.output, entry), "bias", None)
+    bias = getattr(find_submodule(held.block, entry.output, entry), "bias", None)
     if isinstance(bias, Tensor):
-        terms.append(np.broadcast_to(numbers(bias), terms[0].shape))
+        terms.append(np.broadcast_to(detach_vectors(bias), terms[0].shape))
     yield held.judge(terms, expected)
 
 
@@ -399,7 +413,7 @@ def read_window(entry: Architecture, config: Config, layer: int) -> int | None:
 
     A window of w tokens ends with the token itself, of an encoder it reaches w tokens to each side.
     """
-    inner = config_of(config)
+    inner = select_decoder_config(config)
     kinds = inner.get("layer_types") or inner.get("attention_layers")
     kind = str(kinds[layer]) if isinstance(kinds, list | tuple) and layer < len(kinds) else ""
     if kind == "local":
@@ -422,7 +436,10 @@ def check_final(held: Held) -> Iterator[Deviation]:
     if not held.is_last or not held.has("x_out"):
         return
     decoder = held.decoder
-    behind = optional(decoder.base, decoder.entry.behind_norm, decoder.entry) or nn.Identity()
+    behind = (
+        find_optional_submodule(decoder.base, decoder.entry.behind_norm, decoder.entry)
+        or nn.Identity()
+    )
 
     def finish(x: Array) -> Array:
         return apply_module(
@@ -454,7 +471,7 @@ CHECKS: dict[str, Callable[[Held], Iterator[Deviation]]] = {
 """Identities of a single pass but for the residual, on which some of them stand."""
 
 
-def rescale(x: Array, expected: Array) -> Array:
+def scale_vectors(x: Array, expected: Array) -> Array:
     """Vectors times the one number that brings them nearest to others."""
     if x.shape != expected.shape or not x.any():
         return x
@@ -474,11 +491,13 @@ def check_read_gain(
     entry = decoder.entry
     if entry.norm_after:
         return
-    centred = ignores_mean(decoder, seen.blocks[0]["x_in"].shape[-1])
+    centred = is_mean_ignored(decoder, seen.blocks[0]["x_in"].shape[-1])
     cause = "the norms subtract the mean" if centred else "the norms do not subtract the mean"
-    cause *= reads_centred(entry, decoder.config) != centred
-    span = patches(decoder, prompt.pixels)[1] if isinstance(prompt, ImagePrompt) else prompt.span
-    places = {"patches": slice(None)} if entry.depths else places_of(entry, span)
+    cause *= is_read_centred(entry, decoder.config) != centred
+    span = (
+        count_patches(decoder, prompt.pixels)[1] if isinstance(prompt, ImagePrompt) else prompt.span
+    )
+    places = {"patches": slice(None)} if entry.depths else list_places(entry, span)
     measured = rows.set_index(["prompt_id", "layer", "position"])["gain_read"]
     for layer, vectors in enumerate(seen.blocks):
         before, after = (
@@ -504,12 +523,12 @@ UNMOVED = 1e-2
 it gives."""
 
 
-def ignores_mean(decoder: Decoder, width: int) -> bool:
+def is_mean_ignored(decoder: Decoder, width: int) -> bool:
     """Whether the model's norms give the same of a stream of this width and of the stream with 1 on
     all coordinates."""
     entry = decoder.entry
     paths = [path for path in (entry.attention_norm, entry.mlp_norm) if path]
-    norms = [submodule(block, path, entry) for block in decoder.blocks for path in paths]
+    norms = [find_submodule(block, path, entry) for block in decoder.blocks for path in paths]
     reading = [
         norm for norm in (*norms, decoder.final_norm) if not isinstance(norm, nn.Identity | None)
     ]

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.plan import MeasurementPlan, recorded_rows
+from thermostats.measurement.plan import MeasurementPlan, load_recorded_rows
 from thermostats.measurement.prices import (
     Reading,
     count_crossed,
@@ -27,8 +27,8 @@ from thermostats.measurement.steering import Goal
 from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec
 from thermostats.tables import store
 from thermostats.tables.join import join
-from thermostats.tables.runs import prompt_sha, run_id
-from thermostats.tables.schemas import FLOAT, INTEGER, INTERVENED, dtypes
+from thermostats.tables.runs import hash_prompts, run_id
+from thermostats.tables.schemas import FLOAT, INTEGER, INTERVENED, list_dtypes
 
 TABLE = "interventions"
 VERSION = f"{INTERVENED} 1"
@@ -178,7 +178,7 @@ def describe_run(planned: MeasurementPlan, *, sampled: bool, source: str) -> Row
         "dtype": planned.spec.dtype,
         "attention": "default",
         "prompt_set": "" if sampled else str(planned.prompts["prompt_set"].iloc[0]),
-        "prompt_sha": "" if sampled else prompt_sha(planned.prompts),
+        "prompt_sha": "" if sampled else hash_prompts(planned.prompts),
         "measure_version": VERSION,
         "source": source,
         "model_sha": planned.sha,
@@ -226,7 +226,7 @@ class RowKeeper:
         assert self.data is not None  # noqa: S101 - asked before
         planned = self.planned
         model, revision = planned.model["model_id"], planned.model["revision"]
-        if not len(recorded_rows(model, revision, self.data)):
+        if not len(load_recorded_rows(model, revision, self.data)):
             yield store.validate(pd.DataFrame([planned.model]), "models")
         sets = set(store.load("prompts", self.data)["prompt_set"])
         if not self.sampled and self.run["prompt_set"] not in sets:
@@ -246,7 +246,7 @@ class RowKeeper:
 
 def build_frame(rows: list[Row]) -> pd.DataFrame:
     """Rows as a frame of the table `interventions`; what a row leaves out is empty."""
-    types = dtypes(TABLE)
+    types = list_dtypes(TABLE)
     empty = {label: None if kind in (FLOAT, INTEGER) else "" for label, kind in types.items()}
     full = [{**empty, **row} for row in rows]
     return store.validate(pd.DataFrame(full, columns=list(types)), TABLE)

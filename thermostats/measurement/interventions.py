@@ -15,7 +15,13 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, listed, reason, unknown
+from thermostats.errors import (
+    DataError,
+    UsageError,
+    build_unknown_error,
+    describe_file_error,
+    make_list,
+)
 from thermostats.measurement.actions import change_model, expand_action, is_stored, parse_actions
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.intervention_rows import (
@@ -39,8 +45,8 @@ from thermostats.measurement.steering_spec import (
     mirror_target,
 )
 from thermostats.measurement.stream_logs import check_gain
-from thermostats.tables.folders import begun, own_folder
-from thermostats.terminal import looked_at
+from thermostats.tables.folders import find_own_folder, start_folder
+from thermostats.terminal import is_progress_seen
 
 STATES = ".steering"
 """Folder in a data folder for states of trainings that are under way."""
@@ -102,7 +108,7 @@ def steer(
     spec = SteeringSpec.build(
         gain,
         to,
-        only=listed(only, "only") or (),
+        only=make_list(only, "only") or (),
         rank=rank,
         least_change=until,
         seed=seed,
@@ -238,7 +244,7 @@ def do(
     Returns rows of the table `interventions`, with model_id and revision; `gains_after` also has
     the spectral norms of W_V and W_O and their ratio. Raises as `steer`.
     """
-    texts = listed(what, "what") or []
+    texts = make_list(what, "what") or []
     model, tokenizer, data = _order_arguments(model, tokenizer, data)
     _check_settings(settings, "do")
     chosen = choose_settings(settings)
@@ -287,7 +293,9 @@ def save_model(places: Decoder, tokenizer: Any, folder: Path) -> None:
             tokenizer.save_pretrained(part)
         part.replace(folder)
     except OSError as error:
-        raise DataError("cannot save the model", where=folder, got=reason(error)) from error
+        raise DataError(
+            "cannot save the model", where=folder, got=describe_file_error(error)
+        ) from error
 
 
 def _order_arguments(model: Any, tokenizer: Any, data: Any) -> tuple[Any, Any, Any]:
@@ -304,7 +312,7 @@ def _check_settings(settings: Mapping[str, Any], function: str) -> None:
     allowed = [*(each.name for each in fields(SteeringSettings)), *OF_MODEL]
     for name in settings:
         if name not in allowed:
-            raise unknown("no such setting", name, allowed, where=function)
+            raise build_unknown_error("no such setting", name, allowed, where=function)
 
 
 def _build_request(
@@ -313,7 +321,7 @@ def _build_request(
     """What is asked for, with the folder of rows where one is named."""
     chosen = {name: settings[name] for name in OF_MODEL if name in settings}
     try:
-        folder = own_folder(data)
+        folder = find_own_folder(data)
     except UsageError:
         if data is not None:
             raise
@@ -324,7 +332,7 @@ def _build_request(
 @contextmanager
 def _begin_folder(data: Path | None) -> Iterator[None]:
     """The data folder, made where it is new."""
-    with nullcontext() if data is None else begun(data):
+    with nullcontext() if data is None else start_folder(data):
         yield
 
 
@@ -354,7 +362,7 @@ def _is_saved(folder: Path) -> bool:
 
 def _choose_display() -> Any:
     """Progress on standard error: bars on a terminal, else lines."""
-    return Bars() if looked_at() and sys.stderr.isatty() else ProgressLines(every=20.0)
+    return Bars() if is_progress_seen() and sys.stderr.isatty() else ProgressLines(every=20.0)
 
 
 def _report_steps(display: Any, label: str, goal: Goal) -> Progress:

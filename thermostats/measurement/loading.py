@@ -11,13 +11,13 @@ import torch
 import transformers
 from torch import nn
 
-from thermostats.errors import DataError, TransientError, UsageError, first_line
+from thermostats.errors import DataError, TransientError, UsageError, take_first_line
 from thermostats.measurement.checkpoint import BUFFERS, UNLOADABLE, open_checkpoint
-from thermostats.measurement.forward import Decoder, decoder
+from thermostats.measurement.forward import Decoder, build_decoder
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.lookup import eager_is_wrong, lookup
+from thermostats.measurement.lookup import is_eager_wrong, lookup
 from thermostats.measurement.model_class import Architecture
-from thermostats.measurement.plan import check_memory, class_config
+from thermostats.measurement.plan import check_memory, load_class_config
 from thermostats.measurement.spectra import read_config
 
 
@@ -52,7 +52,7 @@ def load(
     """
     config = read_config(folder.path, folder.reads)
     entry = lookup(config)
-    if attention == "eager" and eager_is_wrong(entry, config):
+    if attention == "eager" and is_eager_wrong(entry, config):
         step = "leave out what needs attention weights"
         what = (
             "eager attention is wrong for this model: it computes something else than its default "
@@ -62,17 +62,17 @@ def load(
     target = pick_device(device)
     if device_map is None:
         check_memory(folder.path, dtype, target)
-    words = _reader(folder, entry.reads, trust_remote_code) if tokenizer else None
+    words = _load_reader(folder, entry.reads, trust_remote_code) if tokenizer else None
     spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
     options = {
         "dtype": getattr(torch, dtype),
         "device_map": spread,
         "trust_remote_code": trust_remote_code,
     }
-    model = _model(folder, entry, attention, **options)
+    model = _load_module(folder, entry, attention, **options)
     used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
     places = ", ".join(sorted({str(place) for place in used.values()})) if used else str(target)
-    return Loaded(decoder(model, entry), words, places)
+    return Loaded(build_decoder(model, entry), words, places)
 
 
 def pick_device(device: str) -> torch.device:
@@ -84,7 +84,7 @@ def pick_device(device: str) -> torch.device:
         wanted = torch.device(device)
         torch.empty(0, device=wanted)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        got = f"{device} ({first_line(error, 120)})"
+        got = f"{device} ({take_first_line(error, 120)})"
         allowed = "auto, cpu, cuda, …"
         raise UsageError(
             "no such device here", where="--set device", got=got, allowed=allowed
@@ -92,7 +92,7 @@ def pick_device(device: str) -> torch.device:
     return wanted
 
 
-def _reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
+def _load_reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
     """The tokenizer of a model that reads ``text``, the image processor of one that reads
     ``image``."""
     name, file = (
@@ -108,7 +108,9 @@ def _reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
             folder.path, local_files_only=True, trust_remote_code=trust_remote_code
         )
     except UNLOADABLE as error:
-        raise DataError(what, where=folder.path, got=_reason(error), next_step=step) from error
+        raise DataError(
+            what, where=folder.path, got=_describe_error(error), next_step=step
+        ) from error
     if reads == "text" and (len(reader) == 0 or not reader("a")["input_ids"]):
         raise DataError(
             what, where=folder.path, got="a tokenizer without vocabulary", next_step=step
@@ -116,7 +118,9 @@ def _reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> Any:
     return reader
 
 
-def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: Any) -> nn.Module:
+def _load_module(
+    folder: ModelFolder, entry: Architecture, attention: str, **options: Any
+) -> nn.Module:
     open_checkpoint(folder.path)  # says precisely what is missing or damaged
     if attention != "default":
         options["attn_implementation"] = attention
@@ -124,20 +128,20 @@ def _model(folder: ModelFolder, entry: Architecture, attention: str, **options: 
     values = {"trust_remote_code": options["trust_remote_code"], **entry.set_values}
     try:
         auto: Any = getattr(transformers, entry.loader)
-        options["config"] = class_config(folder.path, entry.loader, **values)
+        options["config"] = load_class_config(folder.path, entry.loader, **values)
         model, info = auto.from_pretrained(folder.path, output_loading_info=True, **options)
     except (torch.OutOfMemoryError, MemoryError) as error:
         step = "try --dtype bfloat16 or --set device_map=auto"
         what = "out of memory while loading the model"
         raise TransientError(
-            what, where=folder.model_id, got=_reason(error), next_step=step
+            what, where=folder.model_id, got=_describe_error(error), next_step=step
         ) from error
     except UNLOADABLE as error:
         step = "download it again, or check that config.json and weights belong together"
         what = "transformers cannot load the model"
         allowed = "weights that its configuration describes"
         raise DataError(
-            what, where=folder.path, got=_reason(error), allowed=allowed, next_step=step
+            what, where=folder.path, got=_describe_error(error), allowed=allowed, next_step=step
         ) from error
     _check_complete(folder, info, () if entry.has_head else entry.outside)
     loaded: nn.Module = model.eval()
@@ -169,7 +173,7 @@ def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple
     ] + [str(message) for message in info["error_msgs"]]
     if problems:
         step = (
-            _prefixed(missing, unexpected)
+            _suggest_prefix(missing, unexpected)
             or "check that config.json and the weights belong to the same model"
         )
         got = "tensors " + ", ".join(problems)
@@ -178,7 +182,7 @@ def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple
         )
 
 
-def _prefixed(missing: Sequence[str], unexpected: Sequence[str]) -> str:
+def _suggest_prefix(missing: Sequence[str], unexpected: Sequence[str]) -> str:
     """What to do where every name in the files is one that is missing, behind a prefix; empty
     elsewhere."""
     prefix = unexpected[0].removesuffix(missing[0]) if missing and unexpected else ""
@@ -191,6 +195,6 @@ def _prefixed(missing: Sequence[str], unexpected: Sequence[str]) -> str:
     )
 
 
-def _reason(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__

@@ -265,7 +265,7 @@ UNSUPPORTED: dict[str, str] = {
 """Model types that are refused, each with the reason."""
 
 
-def stack_of(model: Config, reads: str) -> Config:
+def select_stack_config(model: Config, reads: str) -> Config:
     """The configuration of the stack that reads ``text`` or ``image``; the whole where there is one
     stack."""
     model_type = STACKS.get(str(model.get("model_type")), {}).get(reads)
@@ -275,7 +275,7 @@ def stack_of(model: Config, reads: str) -> Config:
     return {**(nested if isinstance(nested, Mapping) else {}), "model_type": model_type}
 
 
-def of_layer(entry: Architecture, config: Config, layer: int) -> Config:
+def select_layer_config(entry: Architecture, config: Config, layer: int) -> Config:
     """The configuration as one block (from 0) has it: of a hierarchical model width and heads are
     those of its stage.
 
@@ -307,24 +307,24 @@ def of_layer(entry: Architecture, config: Config, layer: int) -> Config:
     return {**config, **of_stage, "num_hidden_layers": sum(entry.depths)}
 
 
-def config_of(model: Config) -> Config:
+def select_decoder_config(model: Config) -> Config:
     """The part of a configuration that describes the decoder (multi-modal models nest it in
     ``text_config``)."""
     nested = model.get("text_config")
     return nested if isinstance(nested, Mapping) else model
 
 
-def _matches(config: Config, conditions: tuple[tuple[str, object], ...]) -> bool:
+def _is_match(config: Config, conditions: tuple[tuple[str, object], ...]) -> bool:
     return all(config.get(key) == value for key, value in conditions)
 
 
-def eager_is_wrong(entry: Architecture, config: Config) -> bool:
+def is_eager_wrong(entry: Architecture, config: Config) -> bool:
     """Whether eager attention must not be used for this model (it would apply Falcon's ALiBi
     twice)."""
-    return bool(entry.eager_wrong) and _matches(config_of(config), entry.eager_wrong)
+    return bool(entry.eager_wrong) and _is_match(select_decoder_config(config), entry.eager_wrong)
 
 
-def _depths(config: Config, key: str) -> tuple[int, ...]:
+def _read_depths(config: Config, key: str) -> tuple[int, ...]:
     depths = config.get(key)
     if (
         not isinstance(depths, list | tuple)
@@ -342,31 +342,31 @@ BOTH_WAYS = {"is_causal": False, "use_bidirectional_attention": True}
 only with a mask or only without one."""
 
 
-def direction_is_open(entry: Architecture, config: Config) -> bool:
+def is_direction_open(entry: Architecture, config: Config) -> bool:
     """Whether the direction of attention is not that of the class, but for the model itself to
     say."""
-    inner = config_of(config)
+    inner = select_decoder_config(config)
     return entry.alone or (
         entry.reads == "text" and not entry.causal and bool(inner.get("is_decoder"))
     )
 
 
-def _as_configured(entry: Architecture, config: Config) -> Architecture:
+def _apply_config(entry: Architecture, config: Config) -> Architecture:
     """An entry with what a model's configuration says of its stages, and of attention in both
     directions."""
-    both = any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items())
+    both = any(select_decoder_config(config).get(key) is value for key, value in BOTH_WAYS.items())
     entry = replace(entry, alone=True) if entry.causal and both else entry
-    return replace(entry, depths=_depths(config, entry.stages)) if entry.stages else entry
+    return replace(entry, depths=_read_depths(config, entry.stages)) if entry.stages else entry
 
 
-def _without_head(entry: Architecture, config: Config) -> Architecture:
+def _remove_head(entry: Architecture, config: Config) -> Architecture:
     """The entry of the decoder alone, where the files hold no head for it."""
     if not config.get(HEADLESS) or entry.loader != LLAMA.loader:
         return entry
     return replace(entry, loader="AutoModel", headless=True, outside=(*entry.outside, *OTHER_HEADS))
 
 
-def _inside(tower: Architecture, model_type: str, of_tower: str) -> Architecture:
+def _place_tower(tower: Architecture, model_type: str, of_tower: str) -> Architecture:
     """The entry of a text tower where it is a part of a model that reads images or sound too.
 
     Such a model numbers positions by itself, so prompts are not packed.
@@ -393,7 +393,9 @@ def _inside(tower: Architecture, model_type: str, of_tower: str) -> Architecture
     )
 
 
-def _no_variant(config: Config, variants: Sequence[Architecture]) -> UnsupportedArchitectureError:
+def _build_variant_error(
+    config: Config, variants: Sequence[Architecture]
+) -> UnsupportedArchitectureError:
     """The error for a model type that has entries, none of them for this configuration."""
     wanted = " or ".join(
         ", ".join(f"{key}={value}" for key, value in entry.when) for entry in variants
@@ -418,7 +420,9 @@ def lookup(config: Config) -> Architecture:
     """
     stated = str(config.get("model_type") or "")
     by_itself = stated in UNSUPPORTED or any(entry.model_type == stated for entry in ARCHITECTURES)
-    model_type = stated if by_itself else str(config_of(config).get("model_type") or stated)
+    model_type = (
+        stated if by_itself else str(select_decoder_config(config).get("model_type") or stated)
+    )
     if model_type in UNSUPPORTED:
         step = (
             "see `thermostats ls architectures`; gains from hooks of your own can be joined: "
@@ -432,15 +436,15 @@ def lookup(config: Config) -> Architecture:
     described = LIKE_TOWERS.get(model_type, model_type)
     variants = [entry for entry in ARCHITECTURES if entry.model_type == described]
     for entry in variants:
-        if _matches(config_of(config), entry.when):
-            tower = _without_head(_as_configured(entry, config), config)
+        if _is_match(select_decoder_config(config), entry.when):
+            tower = _remove_head(_apply_config(entry, config), config)
             return (
                 tower
                 if by_itself or stated not in TEXT_TOWERS
-                else _inside(tower, stated, model_type)
+                else _place_tower(tower, stated, model_type)
             )
     if variants:
-        raise _no_variant(config_of(config), variants)
+        raise _build_variant_error(select_decoder_config(config), variants)
     model_types = sorted({entry.model_type for entry in ARCHITECTURES})
     near = difflib.get_close_matches(model_type, model_types, n=3)
     raise UnknownArchitectureError(

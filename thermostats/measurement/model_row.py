@@ -21,18 +21,24 @@ from thermostats.measurement.checkpoint import (
     NO_NUMBERS,
     PRECISION,
     StoredTensor,
-    geometry,
     open_checkpoint,
-    stated_count,
+    read_count,
+    read_geometry,
 )
 from thermostats.measurement.gguf_files import UNROUNDED, record
 from thermostats.measurement.hub import ModelFolder
-from thermostats.measurement.lookup import config_of, lookup
+from thermostats.measurement.lookup import lookup, select_decoder_config
 from thermostats.measurement.model_class import Architecture, Config, UnsupportedArchitectureError
-from thermostats.measurement.readings import norm_kind
+from thermostats.measurement.readings import name_norm_kind
 from thermostats.measurement.spec import AGAIN, SAME, WHAT, RunSpec
-from thermostats.measurement.spectra import Tensors, embedding_of, find, read_config, unembedding
-from thermostats.next_steps import command
+from thermostats.measurement.spectra import (
+    Tensors,
+    find,
+    find_embedding,
+    find_unembedding,
+    read_config,
+)
+from thermostats.next_steps import write_command
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.runs import LIKE
 
@@ -74,7 +80,7 @@ NEVER_LEARNED = (*BUFFERS, "act_fn.beta", "act_fn.eps", "expert_bias", *COUNTS)
 routers' counts."""
 
 
-def model_row(
+def build_model_row(
     path: Path,
     *,
     model_id: str,
@@ -94,33 +100,32 @@ def model_row(
     """
     config = read_config(path, reads)
     entry = lookup(config)
-    decoder = config_of(config)
+    decoder = select_decoder_config(config)
     tensors = open_checkpoint(path)
-    g = geometry(entry, config)
+    g = read_geometry(entry, config)
     vocabulary = 0
     d_embed = g.d_model
     if entry.reads == "text":
-        vocabulary, d_embed = embedding_of(entry, config, tensors).shape
-    head = unembedding(entry, config, tensors) if entry.has_head else None
-    table = _position_table(entry, config, tensors)
+        vocabulary, d_embed = find_embedding(entry, config, tensors).shape
+    head = find_unembedding(entry, config, tensors) if entry.has_head else None
+    table = _find_position_table(entry, config, tensors)
     origin = record(path)
     total = _count(entry, tensors, tied=head is None, n_layers=g.n_layers)
-    bias = _head_bias(entry, tensors)
+    bias = _find_head_bias(entry, tensors)
     outside = [
         (vocabulary, d_embed),
         *(each.shape for each in (head, table, bias) if each is not None),
     ]
     stated = next(
-        (stated_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model
+        (read_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model
     )
-    width, gated = feed_forward(entry, config, _block_shapes(entry, tensors, g.n_layers)) or (
-        stated,
-        False,
-    )
+    width, gated = measure_feed_forward(
+        entry, config, _collect_block_shapes(entry, tensors, g.n_layers)
+    ) or (stated, False)
     return {
         "model_id": model_id,
         "revision": revision,
-        "heritage": heritage or _heritage_of(model_id, models),
+        "heritage": heritage or _guess_heritage(model_id, models),
         "family": "",
         "variant": "",
         "parent": "",
@@ -139,9 +144,9 @@ def model_row(
         "gated_mlp": gated,
         "n_params": total,
         "n_params_nonembedding": total - sum(math.prod(shape) for shape in outside),
-        "norm_kind": norm_kind(entry, decoder),
-        "norm_place": _norm_place(entry),
-        "position_scheme": _scheme(entry, config, learned=table is not None),
+        "norm_kind": name_norm_kind(entry, decoder),
+        "norm_place": _name_norm_place(entry),
+        "position_scheme": _name_position_scheme(entry, config, learned=table is not None),
         "parallel_block": entry.parallel,
         "year": None,
         "modality": "vision"
@@ -157,7 +162,7 @@ def model_row(
     }
 
 
-def stored_dtype(tensors: Tensors) -> str:
+def find_stored_dtype(tensors: Tensors) -> str:
     """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they
     differ."""
     matrices = (
@@ -175,7 +180,7 @@ def stored_dtype(tensors: Tensors) -> str:
     return precisions.pop() if len(precisions) == 1 else "mixed"
 
 
-def feed_forward(
+def measure_feed_forward(
     entry: Architecture, config: Config, blocks: Sequence[Mapping[str, tuple[int, ...]]]
 ) -> tuple[int, bool] | None:
     """Width of the feed-forward layer, and whether it is gated, from the shapes in its first and
@@ -187,14 +192,16 @@ def feed_forward(
     within the block. None where the shapes are no such layer's.
     """
     widths = [
-        each for each in (_width(entry, config, shapes) for shapes in blocks) if each is not None
+        each
+        for each in (_measure_width(entry, config, shapes) for shapes in blocks)
+        if each is not None
     ]
-    decoder = config_of(config)
+    decoder = select_decoder_config(config)
     stated = [decoder.get(key) for key in FEED_FORWARD]
     return next((each for each in widths if each[0] in stated), widths[-1] if widths else None)
 
 
-def _width(
+def _measure_width(
     entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[int, bool] | None:
     mixing = (entry.attention, entry.value, entry.output, *entry.mixers)
@@ -215,7 +222,7 @@ def _width(
             for name, shape in experts.items()
             if {"0"} >= set(filter(str.isdigit, parts[name]))
         }
-    d = geometry(entry, config).d_model
+    d = read_geometry(entry, config).d_model
     sides = [shape[-2:] for shape in matrices.values() if d in shape[-2:]]
     if not sides:
         return None
@@ -225,7 +232,7 @@ def _width(
     return None if gated is None else (narrow, gated)
 
 
-def _block_shapes(
+def _collect_block_shapes(
     entry: Architecture, tensors: Tensors, n_layers: int
 ) -> list[dict[str, tuple[int, ...]]]:
     """Shapes of the tensors of the first and the last block, by their names within it."""
@@ -250,7 +257,7 @@ def _block_shapes(
     return blocks
 
 
-def unused(entry: Architecture, tensors: Tensors, n_layers: int) -> list[str]:
+def find_unused_tensors(entry: Architecture, tensors: Tensors, n_layers: int) -> list[str]:
     """Tensors of layers that the model does not have: beyond its last block, or for predicting
     several tokens."""
     if entry.depths or entry.shared:
@@ -267,16 +274,16 @@ def unused(entry: Architecture, tensors: Tensors, n_layers: int) -> list[str]:
     ]
 
 
-def learns_positions(entry: Architecture, config: Config) -> bool:
+def has_learned_positions(entry: Architecture, config: Config) -> bool:
     """Whether a table of positions in the files is one that the model adds and learned."""
-    kind = str(config_of(config).get("position_embedding_type") or "absolute")
+    kind = str(select_decoder_config(config).get("position_embedding_type") or "absolute")
     fixed = entry.model_type == "roformer" or SCHEMES.get(entry.model_type) == "sinusoidal"
     return kind == "absolute" and not fixed
 
 
 def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) -> int:
     copies = [name for name in entry.tensor_names(entry.embedding) if name in tensors][1:]
-    aside = {*unused(entry, tensors, n_layers), *copies}
+    aside = {*find_unused_tensors(entry, tensors, n_layers), *copies}
     names = set(entry.tensor_names(entry.embedding))
     if tied and not names.isdisjoint(tensors):  # else the head's is the one matrix of both
         aside |= set(entry.tensor_names(entry.unembedding[0]))
@@ -289,13 +296,15 @@ def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) 
     return sum(math.prod(tensors[name].shape) for name in entry.of_the_stack(counted))
 
 
-def _head_bias(entry: Architecture, tensors: Tensors) -> StoredTensor | None:
+def _find_head_bias(entry: Architecture, tensors: Tensors) -> StoredTensor | None:
     names = entry.tensor_names(entry.unembedding[0], kind="bias") if entry.has_head else ()
     return next((tensors[name] for name in names if name in tensors), None)
 
 
-def _position_table(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor | None:
-    if not learns_positions(entry, config):
+def _find_position_table(
+    entry: Architecture, config: Config, tensors: Tensors
+) -> StoredTensor | None:
+    if not has_learned_positions(entry, config):
         return None
     counted = entry.of_the_stack(tensors)
     inside = {name: tensor for name, tensor in tensors.items() if name in counted}
@@ -305,9 +314,9 @@ def _position_table(entry: Architecture, config: Config, tensors: Tensors) -> St
     return next((tensor for name, tensor in named if name in POSITION_TABLES), None)
 
 
-def _scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
+def _name_position_scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
     """How positions enter, by the class, its switches and whether there is a table of them."""
-    decoder = config_of(config)
+    decoder = select_decoder_config(config)
     if entry.model_type in SCHEMES:
         return SCHEMES[entry.model_type]
     kind = str(decoder.get("position_embedding_type") or "")
@@ -325,7 +334,7 @@ def _scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
     return "alibi" if decoder.get("alibi") is True else "rotary"
 
 
-def _norm_place(entry: Architecture) -> str:
+def _name_norm_place(entry: Architecture) -> str:
     if not entry.additive:
         return "post"
     if entry.attention_write:
@@ -333,7 +342,7 @@ def _norm_place(entry: Architecture) -> str:
     return "pre"
 
 
-def _heritage_of(model_id: str, models: pd.DataFrame) -> str:
+def _guess_heritage(model_id: str, models: pd.DataFrame) -> str:
     organisation = model_id.partition("/")[0] + "/"
     heritages = set(models.loc[models["model_id"].str.startswith(organisation), "heritage"]) - {""}
     return heritages.pop() if len(heritages) == 1 and "/" in model_id else ""
@@ -360,13 +369,13 @@ OTHERWISE = "measure the model that it was made from, or a file of it in GGUF, w
 def check_quantised(config: Config, folder: Path) -> None:
     """Raise DataError by the method's name where a configuration states one and the weights are
     stored by it."""
-    stated = config.get(QUANTISED) or config_of(config).get(QUANTISED)
+    stated = config.get(QUANTISED) or select_decoder_config(config).get(QUANTISED)
     if not stated:
         return
     try:
-        stored_dtype(open_checkpoint(folder))
+        find_stored_dtype(open_checkpoint(folder))
     except DataError as error:
-        method = _method(stated)
+        method = _name_method(stated)
         what = f"the checkpoint is quantised by {method}"
         step = STEPS.get(method, OTHERWISE)
         raise DataError(
@@ -374,7 +383,7 @@ def check_quantised(config: Config, folder: Path) -> None:
         ) from error
 
 
-def _method(stated: Any) -> str:
+def _name_method(stated: Any) -> str:
     """Name of the method in a configuration, of bitsandbytes' two the package's."""
     name = (
         str(stated.get("quant_method") or "an unnamed method")
@@ -423,10 +432,10 @@ SWITCHES = (
 )
 
 
-def unsupported(config: Config) -> dict[str, str]:
+def find_unsupported(config: Config) -> dict[str, str]:
     """Quantities that a model's configuration takes away, each with the value that does and the
     reason."""
-    inner = config_of(config)
+    inner = select_decoder_config(config)
     reasons: dict[str, str] = {}
     for switch in SWITCHES:
         value = inner.get(switch.key)
@@ -446,7 +455,7 @@ def check_switches(spec: RunSpec, config: Config, folder: Path) -> None:
 
     Raises DataError where the weights are quantised.
     """
-    lost = unsupported(config)
+    lost = find_unsupported(config)
     refused = [name for name in spec.what if name in lost]
     if not refused:
         return
@@ -454,7 +463,7 @@ def check_switches(spec: RunSpec, config: Config, folder: Path) -> None:
     why = lost[refused[0]]
     left = [name for name in WHAT if name not in lost]
     revision = "" if spec.revision == "main" else spec.revision
-    line = command("measure", spec.model, revision=revision, what=",".join(left))
+    line = write_command("measure", spec.model, revision=revision, what=",".join(left))
     step = f"remove {QUANTISED} from config.json, or {line}" if QUANTISED in why else line
     got = ", ".join(refused)
     allowed = f"{', '.join(left)} can be measured"
@@ -485,7 +494,7 @@ def check_name(
             f"run {other['run_id'].iloc[0]} is of {hashes[other.index[0]][:12]}, this model is "
             f"{sha[:12]}"
         )
-        raise _other(
+        raise _build_mismatch_error(
             folder, "other weights or another configuration were measured under this name", got
         )
     apart = [
@@ -494,10 +503,12 @@ def check_name(
         if len(stated) and int(stated[label].iloc[0]) != int(row[label])
     ]
     if apart:
-        raise _other(folder, "the tables hold another model by this name", ", ".join(apart))
+        raise _build_mismatch_error(
+            folder, "the tables hold another model by this name", ", ".join(apart)
+        )
 
 
-def _other(folder: ModelFolder, what: str, got: str) -> UsageError:
+def _build_mismatch_error(folder: ModelFolder, what: str, got: str) -> UsageError:
     label = f"{folder.model_id} @ {folder.revision}"
     name = f"{folder.path.parent.name}/{folder.path.name}"
     step = (
@@ -513,7 +524,7 @@ def _other(folder: ModelFolder, what: str, got: str) -> UsageError:
     )
 
 
-def standing(
+def resolve_run(
     run: Mapping[str, Any], folder: ModelFolder, runs: pd.DataFrame, older: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The run of the tables that measured what a new run would, else the new one; and the runs that
@@ -541,7 +552,7 @@ def standing(
             f"run {alike['run_id'].iloc[0]} is of commit {stated.iloc[0]}, this model is "
             f"{folder.commit}"
         )
-        raise _other(folder, "another commit was measured under this revision", got)
+        raise _build_mismatch_error(folder, "another commit was measured under this revision", got)
     if not ours.any() and older != SAME:
         names = ", ".join(alike["run_id"])
         raise UsageError(

@@ -12,12 +12,12 @@ from typing import Any
 
 from thermostats.errors import TransientError, UsageError
 from thermostats.measurement.batching import tokenise
-from thermostats.measurement.checkpoint import geometry
+from thermostats.measurement.checkpoint import read_geometry
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import (
     check_same,
     in_memory_spec,
-    unwrap_model,
+    unpack_model,
     write_prompts,
 )
 from thermostats.measurement.gguf_parts import is_gguf
@@ -27,9 +27,9 @@ from thermostats.measurement.plan import (
     ITEM,
     RATE,
     MeasurementPlan,
-    gib,
-    memory_available,
-    pass_bytes,
+    estimate_pass_bytes,
+    find_free_memory,
+    format_gib,
     plan,
 )
 from thermostats.measurement.prompts import load_prompts
@@ -42,11 +42,17 @@ from thermostats.measurement.sampled_texts import (
     split_prompts,
     split_texts,
 )
-from thermostats.measurement.session import quiet
-from thermostats.measurement.spec import RunSpec, check_device, check_here, check_set, spec_of
+from thermostats.measurement.session import set_quiet
+from thermostats.measurement.spec import (
+    RunSpec,
+    build_spec,
+    check_device,
+    check_set,
+    require_device,
+)
 from thermostats.measurement.steering import count_rows
 from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec
-from thermostats.tables.folders import begun_or_shipped
+from thermostats.tables.folders import find_lookup_folder
 from thermostats.tables.schemas import OURS
 
 COPIES = 5
@@ -105,7 +111,7 @@ class OpenedModel:
     @property
     def width(self) -> int:
         """Width of its stream."""
-        return geometry(self.base.entry, self.base.config).d_model
+        return read_geometry(self.base.entry, self.base.config).d_model
 
     @property
     def label(self) -> str:
@@ -143,7 +149,7 @@ class OpenedModel:
 
     def read_texts(self, name: str | Path) -> RealTexts:
         """A prompt set or a file of texts, as the model reads it."""
-        rows = load_prompts(str(name), begun_or_shipped(self.request.data))
+        rows = load_prompts(str(name), find_lookup_folder(self.request.data))
         pairs = rows[["prompt_id", "text"]].itertuples(index=False, name=None)
         prompts, _ = tokenise(self.loaded.tokenizer, pairs)
         texts = pad_texts([prompt.token_ids for prompt in prompts])
@@ -164,9 +170,9 @@ def open_model(request: ModelRequest, *, reads_texts: bool) -> Iterator[OpenedMo
     """
     _check_kind(request.model)
     check_device(request.device)
-    check_here(request.device)
-    quiet()
-    tables = begun_or_shipped(request.data)
+    require_device(request.device)
+    set_quiet()
+    tables = find_lookup_folder(request.data)
     with TemporaryDirectory(prefix="thermostats-") as temporary:
         spec = _build_spec(request, Path(temporary))
         if request.prompts is not None:
@@ -177,7 +183,7 @@ def open_model(request: ModelRequest, *, reads_texts: bool) -> Iterator[OpenedMo
         loaded = load(planned.folder, dtype=request.dtype, device=request.device, tokenizer=needed)
         _check_decoder(loaded.decoder)
         if not isinstance(request.model, (str, Path)):
-            check_same(unwrap_model(request.model), request.tokenizer, planned)
+            check_same(unpack_model(request.model), request.tokenizer, planned)
         check_proof(loaded.decoder, needed=("stream",))
         yield OpenedModel(request, planned, loaded)
 
@@ -200,8 +206,8 @@ def _build_spec(request: ModelRequest, place: Path) -> RunSpec:
             what = "a tokenizer is only given with a model in memory; a named model has its own"
             got = repr(request.tokenizer)[:60]
             raise UsageError(what, where="tokenizer", got=got, next_step="leave it out")
-        return spec_of(str(request.model), fields)
-    plain = unwrap_model(request.model)
+        return build_spec(str(request.model), fields)
+    plain = unpack_model(request.model)
     if not hasattr(request.tokenizer, "save_pretrained"):
         what = "a model in memory needs its tokenizer"
         step = "thermostats.steer(model, TOKENIZER), or save both and name the folder"
@@ -238,10 +244,10 @@ def _check_decoder(places: Decoder) -> None:
 def check_room(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int:
     """Bytes that training takes. Raises TransientError where they are more than are free."""
     needed = estimate_memory(opened, spec, tokens)
-    free = memory_available(opened.base.device)
+    free = find_free_memory(opened.base.device)
     if free is not None and needed > free:
         what = "not enough memory to train the model"
-        got = f"{gib(needed)} needed, {gib(free)} free"
+        got = f"{format_gib(needed)} needed, {format_gib(free)} free"
         step = (
             "--rank 8 trains adapters alone, --set batch=4 takes fewer texts at once, or a GPU: "
             "--set device=cuda"
@@ -263,8 +269,8 @@ def estimate_memory(opened: OpenedModel, spec: SteeringSpec, tokens: int) -> int
     copies = COPIES if spec.rank is None else 2
     rows = min(spec.settings.batch, count_rows(base, tokens))
     size = {"rows": rows, "n": tokens, "item": item, "prompts": rows * tokens}
-    of_pass = pass_bytes(base.entry, base.config, eager=False, **size)
-    inner = pass_bytes(base.entry, base.config, eager=False, **{**size, "prompts": 0})
+    of_pass = estimate_pass_bytes(base.entry, base.config, eager=False, **size)
+    inner = estimate_pass_bytes(base.entry, base.config, eager=False, **{**size, "prompts": 0})
     return copies * weights + of_pass + (len(base.blocks) - 1) * inner
 
 
@@ -287,7 +293,7 @@ def announce(
     say(
         f"{opened.label}: {trainings} trainings of {settings.steps} steps, about {minutes:.2g} min "
         f"on "
-        f"{base.device}, {gib(memory)} of memory (its weights {COPIES} times, and a pass)"
+        f"{base.device}, {format_gib(memory)} of memory (its weights {COPIES} times, and a pass)"
     )
     if opened.request.dtype != "float32":
         say(HALF.format(dtype=opened.request.dtype))

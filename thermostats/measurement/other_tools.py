@@ -17,10 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from thermostats.errors import UsageError, first_line, unknown
-from thermostats.measurement.forward import Decoder, attends, mixing
-from thermostats.measurement.lookup import config_of
-from thermostats.measurement.proof import numbers
+from thermostats.errors import UsageError, build_unknown_error, take_first_line
+from thermostats.measurement.forward import Decoder, find_mixer, has_attention
+from thermostats.measurement.lookup import select_decoder_config
+from thermostats.measurement.proof import detach_vectors
 
 Read = dict[str, Tensor]
 """Name of a place in a block → vectors of all tokens there (1 × tokens × d)."""
@@ -65,7 +65,7 @@ def read_transformer_lens(places: Decoder, ids: Tensor) -> list[Read]:
     how = {"dtype": places.dtype, "device": places.device}
     how["hf_config_overrides"] = {"architectures": [type(places.model).__name__]}
     with TemporaryDirectory() as words:
-        save_tokenizer(int(config_of(places.config)["vocab_size"]), words)
+        save_tokenizer(int(select_decoder_config(places.config)["vocab_size"]), words)
         tool = TransformerBridge.boot_transformers(words, hf_model=places.model, **how)
     with torch.no_grad():
         _, cache = tool.run_with_cache(ids)
@@ -100,11 +100,11 @@ def read_nnsight(places: Decoder, ids: Tensor) -> list[Read]:
     seen: list[Read] = []
     with torch.no_grad(), tool.trace(input_ids=ids, use_cache=False):
         for block in places.blocks:
-            mixer = mixing(block, entry)
+            mixer = find_mixer(block, entry)
             mlp = entry.mlp
             output = entry.attention_write or entry.attention_out or mixer
             steps = [("x_in", "", "input"), ("attention_read", mixer, "input")]
-            steps += [("heads", entry.output, "input")] * attends(block, entry)
+            steps += [("heads", entry.output, "input")] * has_attention(block, entry)
             steps += [("attention", entry.attention_out or mixer, "output")]
             steps += [("attention_write", output, "output"), ("mlp_read", mlp, "input")]
             steps += [
@@ -153,7 +153,7 @@ def find_tool(name: str) -> tuple[Tool, str]:
     Raises UsageError where there is no adapter of that name, or the tool is not installed.
     """
     if name not in TOOLS:
-        raise unknown("no adapter for such a tool", name, TOOLS, where="--tool")
+        raise build_unknown_error("no adapter for such a tool", name, TOOLS, where="--tool")
     tool = TOOLS[name]
     try:
         return tool, version(tool.package)
@@ -173,11 +173,11 @@ def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any],
         return tuple(map(copy_vectors, tool.read(places, ids)))
     except ImportError as error:
         what = f"{tool.name} does not load with the other packages installed here"
-        got = first_line(error)
+        got = take_first_line(error)
         raise UsageError(what, where="--tool", got=got, next_step=tool.install_line) from error
     except Exception as error:  # whatever another tool raises
         what = f"{tool.name} cannot read a model of this class"
-        got = f"{type(error).__name__}: {first_line(error)}"
+        got = f"{type(error).__name__}: {take_first_line(error)}"
         step = "leave out --tool: the identities are proved without it"
         raise UsageError(
             what, where=type(places.model).__name__, got=got, next_step=step
@@ -186,7 +186,7 @@ def read_tool(tool: Tool, places: Decoder, ids: Tensor) -> tuple[dict[str, Any],
 
 def copy_vectors(read: Mapping[str, Any]) -> dict[str, Any]:
     """What a tool read of a block, as plain vectors (tokens × d)."""
-    return {name: numbers(get_tensor(x)) for name, x in read.items()}
+    return {name: detach_vectors(get_tensor(x)) for name, x in read.items()}
 
 
 def get_tensor(value: Any) -> Tensor:

@@ -21,12 +21,12 @@ from thermostats.errors import (
     ThermostatsError,
     TransientError,
     UsageError,
-    first_line,
-    not_installed,
+    build_install_error,
+    take_first_line,
 )
 from thermostats.measurement.batching import BUDGET
-from thermostats.measurement.checkpoint import UNLOADABLE, geometry, open_checkpoint
-from thermostats.measurement.lookup import config_of, lookup
+from thermostats.measurement.checkpoint import UNLOADABLE, open_checkpoint, read_geometry
+from thermostats.measurement.lookup import lookup, select_decoder_config
 from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.model_row import FEED_FORWARD
 from thermostats.measurement.spec import MADE, WHAT, RunSpec, is_shipped_set
@@ -42,28 +42,33 @@ import pandas as pd
 
 from thermostats.measurement import spectra
 from thermostats.measurement.architectures import ARCHITECTURES, STACKS
-from thermostats.measurement.checkpoint import doubled
-from thermostats.measurement.gguf_parts import is_gguf, stem
-from thermostats.measurement.hub import ModelFolder, config_folder, local_folder, model_folder
+from thermostats.measurement.checkpoint import find_doubled
+from thermostats.measurement.gguf_parts import is_gguf, name_gguf_model
+from thermostats.measurement.hub import (
+    ModelFolder,
+    fetch_config_folder,
+    fetch_model_folder,
+    find_local_folder,
+)
 from thermostats.measurement.model_class import UnknownArchitectureError
 from thermostats.measurement.model_row import (
     MEASURE_VERSION,
+    build_model_row,
     check_name,
     check_switches,
-    model_row,
-    standing,
-    stored_dtype,
-    unused,
+    find_stored_dtype,
+    find_unused_tensors,
+    resolve_run,
 )
 from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.spec import AGAIN, PRECISIONS, Cost, Outcome
-from thermostats.measurement.spectra import model_sha
-from thermostats.next_steps import command, written
+from thermostats.measurement.spectra import hash_model
+from thermostats.next_steps import write_command, write_value
 from thermostats.tables import store
 from thermostats.tables.identities import COUNTED
-from thermostats.tables.labels import spelt_apart
+from thermostats.tables.labels import find_misspelt
 from thermostats.tables.model_rows import FACTS, check_lab
-from thermostats.tables.runs import LIKE, prompt_sha, run_id
+from thermostats.tables.runs import LIKE, hash_prompts, run_id
 
 WIDTHS = 10
 """Tensors of the stream's width alive at once in a block: stream, normed, q, k, v, rotated ones,
@@ -120,7 +125,7 @@ class Need:
         return self.weights + self.activations
 
 
-def pass_bytes(
+def estimate_pass_bytes(
     entry: Architecture,
     config: Config,
     *,
@@ -135,8 +140,8 @@ def pass_bytes(
     T(10 d + 3 d_ff) at the model's precision for T = rows · n tokens, padding included; 3·4·H·n² a
     row under eager attention; and 4·4·V for each of the prompts that the head is run on.
     """
-    g = geometry(entry, config)
-    decoder = config_of(config)
+    g = read_geometry(entry, config)
+    decoder = select_decoder_config(config)
     d_ff = next((int(decoder[key]) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model)
     width = max(g.d_model, g.n_heads * g.d_head)
     size = rows * n * (WIDTHS * width + HIDDEN * d_ff) * item
@@ -159,13 +164,13 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     n_params = count_parameters(folder, entry.loader, **entry.set_values)
     if all(WHAT[name][0] == "weights" for name in spec.what):
         return Need(n_params, 0, 0)  # matrices are read one by one
-    longest = max(map(tokens, texts))
+    longest = max(map(estimate_tokens, texts))
     budget = spec.token_budget or BUDGET[kind]
     rows = max(1, min(len(texts), budget // longest))
     item = ITEM[spec.dtype]
     eager = "attention" in spec.what
     prompts = rows if "outputs" in spec.what else 0
-    activations = pass_bytes(
+    activations = estimate_pass_bytes(
         entry, config, rows=rows, n=longest, item=item, eager=eager, prompts=prompts
     )
     return Need(n_params, n_params * item, activations)
@@ -173,11 +178,13 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
 
 def count_parameters(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) -> int:
     """Weights of the model that a folder's configuration describes, tied ones once; raises as
-    `built` does."""
-    return sum(parameter.numel() for parameter in built(folder, loader, **values).parameters())
+    `build_empty_model` does."""
+    return sum(
+        parameter.numel() for parameter in build_empty_model(folder, loader, **values).parameters()
+    )
 
 
-def config_facts(model: str | Path) -> dict[str, int]:
+def read_config_facts(model: str | Path) -> dict[str, int]:
     """n_layers, n_heads, d_head and n_params (tied weights once) by a configuration alone; no
     weights are read.
 
@@ -189,31 +196,33 @@ def config_facts(model: str | Path) -> dict[str, int]:
     """
     path = Path(model).expanduser()
     if not path.is_file() or is_gguf(path):
-        local_folder(str(model))
-        return _facts_in(config_folder(str(model)))
+        find_local_folder(str(model))
+        return _read_facts(fetch_config_folder(str(model)))
     with tempfile.TemporaryDirectory() as folder:
         shutil.copyfile(path, Path(folder) / "config.json")
-        return _facts_in(Path(folder))
+        return _read_facts(Path(folder))
 
 
-def _facts_in(folder: Path) -> dict[str, int]:
+def _read_facts(folder: Path) -> dict[str, int]:
     config = read_config(folder)
     entry = lookup(config)
     if not (entry.additive and entry.attends and entry.reads == "text"):
         what = "gains of models of this class are not compared with those of others"
         allowed = "decoders that attend and add to their stream without norming it"
         raise UsageError(what, got=f"model_type {entry.model_type}", allowed=allowed)
-    g = geometry(entry, config)
+    g = read_geometry(entry, config)
     try:
         n_params = count_parameters(folder, entry.loader, **entry.set_values)
     except ModuleNotFoundError as error:
-        raise not_installed(
+        raise build_install_error(
             error, "counting a model's weights needs torch and transformers"
         ) from error
     return {"n_layers": g.n_layers, "n_heads": g.n_heads, "d_head": g.d_head, "n_params": n_params}
 
 
-def built(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) -> torch.nn.Module:
+def build_empty_model(
+    folder: Path, loader: str = "AutoModelForCausalLM", **values: bool
+) -> torch.nn.Module:
     """The model that a folder's configuration describes, without memory and without its weights.
 
     `values` stand in the place of the configuration's own.
@@ -225,20 +234,20 @@ def built(folder: Path, loader: str = "AutoModelForCausalLM", **values: bool) ->
 
     auto: Any = getattr(transformers, loader)
     try:
-        config = class_config(folder, loader, **values)
+        config = load_class_config(folder, loader, **values)
         with torch.device("meta"):
             model: torch.nn.Module = (
                 auto.from_config(config) if loader.startswith("Auto") else auto(config)
             )
     except UNLOADABLE as error:
         raise ThermostatsError(
-            "transformers cannot build the model", where=folder, got=first_line(error)
+            "transformers cannot build the model", where=folder, got=take_first_line(error)
         ) from error
     model.tie_weights()  # type: ignore[operator]
     return model
 
 
-def class_config(
+def load_class_config(
     folder: Path, loader: str, *, trust_remote_code: bool = False, **values: bool
 ) -> Any:
     """transformers' configuration of the model in a folder, `values` in the place of its own.
@@ -263,35 +272,35 @@ def class_config(
     return config
 
 
-def memory(n_params: int, dtype: str) -> int:
+def estimate_memory(n_params: int, dtype: str) -> int:
     """Bytes that a process takes with a model of so many parameters; batches come on top."""
     return n_params * ITEM[dtype] + PROCESS
 
 
-def fits(n_params: int, dtype: str, place: Place) -> bool:
+def has_room(n_params: int, dtype: str, place: Place) -> bool:
     """Whether a place has the memory for a model's weights; True if that is unknown."""
-    return memory(n_params, dtype) <= place.room
+    return estimate_memory(n_params, dtype) <= place.room
 
 
-def seconds(n_params: int, texts: Sequence[str], passes: int, kind: str) -> float:
+def estimate_seconds(n_params: int, texts: Sequence[str], passes: int, kind: str) -> float:
     """About how long so many forward passes over texts take: 2 n_params operations a token at the
     rate of the kind."""
-    return 2 * n_params * sum(map(tokens, texts)) * passes / RATE[kind]
+    return 2 * n_params * sum(map(estimate_tokens, texts)) * passes / RATE[kind]
 
 
-def tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """About how many tokens a text has, a special one in front."""
     return -(-len(text.encode()) // BYTES_PER_TOKEN) + 1
 
 
-def devices_needed(need: Need, place: Place) -> int:
+def count_devices(need: Need, place: Place) -> int:
     """Devices that a model is spread over: 1 where it fits into one, else as many as hold it."""
     if place.each is None or place.kind == "cpu":
         return 1
     return max(1, math.ceil((need.total + PROCESS) / place.each))
 
 
-def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
+def find_refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
     """The error for a spec that cannot fit, with what would; None where it fits or nobody can
     tell."""
     if place.each is None or need.weights == 0 or need.total <= (room := place.room):
@@ -300,22 +309,24 @@ def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
     if spec.dtype == "float32":
         half = replace(need, weights=need.weights // 2, activations=need.activations // 2)
         if half.total <= room:
-            would.append(f"--dtype bfloat16 ({gib(half.total)})")
+            would.append(f"--dtype bfloat16 ({format_gib(half.total)})")
     if place.kind != "cpu":
         would.append(
-            f"--set device_map=auto over {devices_needed(need, place)} devices of {gib(place.each)}"
+            f"--set device_map=auto over {count_devices(need, place)} devices of "
+            f"{format_gib(place.each)}"
         )
     if need.activations > need.weights:
         would.append("a smaller --set token_budget=N or shorter prompts")
     would.append(
-        f"a machine with {gib(need.total + PROCESS)} free"
+        f"a machine with {format_gib(need.total + PROCESS)} free"
         if place.kind == "cpu"
         else "--set device=cpu"
     )
     would.append("--what weights, which reads only the files")
     what = "the model cannot fit into memory and was not loaded"
     got = (
-        f"{gib(need.weights)} of weights and {gib(need.activations)} of activations, {gib(room)} "
+        f"{format_gib(need.weights)} of weights and {format_gib(need.activations)} of activations, "
+        f"{format_gib(room)} "
         f"there are"
     )
     where = f"{spec.model} in {spec.dtype}"
@@ -324,12 +335,12 @@ def refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | None:
     )
 
 
-def gib(n_bytes: float) -> str:
+def format_gib(n_bytes: float) -> str:
     """Bytes in GiB, as text."""
     return f"{n_bytes / 2**30:.3g} GiB"
 
 
-def memory_available(device: torch.device) -> int | None:
+def find_free_memory(device: torch.device) -> int | None:
     """Bytes free on a device: a GPU's own, or else the machine's or its control group's; None if
     unknown."""
     import psutil  # noqa: PLC0415
@@ -357,21 +368,22 @@ def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
     needed = ITEM[dtype] * sum(
         math.prod(tensor.shape) for tensor in open_checkpoint(folder).values()
     )
-    free = memory_available(device)
+    free = find_free_memory(device)
     if free is not None and needed > free:
         where = f"{folder.name} in {dtype} on {device}"
-        got = f"{gib(needed)} of weights, {gib(free)} free"
+        got = f"{format_gib(needed)} of weights, {format_gib(free)} free"
         step = "try --dtype bfloat16, --set device_map=auto over several devices, or --what weights"
         raise TransientError(
             "not enough memory for the model", where=where, got=got, next_step=step
         )
 
 
-def activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
-    """About how many bytes one forward pass holds at most above the model, see `pass_bytes`."""
+def estimate_activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) -> int:
+    """About how many bytes one forward pass holds at most above the model, see
+    `estimate_pass_bytes`."""
     rows, n = batch.mask.shape
     settings = getattr(decoder.model, "config", None)
-    return pass_bytes(
+    return estimate_pass_bytes(
         decoder.entry,
         decoder.config,
         rows=rows,
@@ -386,16 +398,16 @@ def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool =
     """Raise ThermostatsError if the largest batch would not fit into memory together with the
     model."""
     needed, batch = max(
-        ((activation_bytes(decoder, b, outputs=outputs), b) for b in batches),
+        ((estimate_activation_bytes(decoder, b, outputs=outputs), b) for b in batches),
         key=lambda pair: pair[0],
     )
-    free = memory_available(decoder.device)
+    free = find_free_memory(decoder.device)
     if free is not None and needed > free:
         rows, n = batch.mask.shape
         raise TransientError(
             "not enough memory for a batch of prompts",
             where=f"on {decoder.device}",
-            got=f"{rows} × {n} tokens take {gib(needed)}, {gib(free)} free",
+            got=f"{rows} × {n} tokens take {format_gib(needed)}, {format_gib(free)} free",
             next_step="--set token_budget=512, shorter prompts, --dtype bfloat16, or no attention "
             "in --what",
             options=("--set", "token_budget=512"),
@@ -461,13 +473,15 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
     Raises UsageError or DataError where model or prompts cannot be had or read.
     """
     prompts = load_prompts(spec.prompts, data)
-    folder = _stack(folder_of(spec), str(prompts["modality"].iloc[0]))
-    entry = _entry(spec, folder)
+    folder = _stack(fetch_folder(spec), str(prompts["modality"].iloc[0]))
+    entry = _find_entry(spec, folder)
     check_switches(spec, spectra.read_config(folder.path, folder.reads), folder.path)
-    sha = model_sha(folder.path)
-    recorded = recorded_rows(folder.model_id, folder.revision, data)
+    sha = hash_model(folder.path)
+    recorded = load_recorded_rows(folder.model_id, folder.revision, data)
     named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
-    row = model_row(folder.path, models=store.load("models", data), reads=folder.reads, **named)
+    row = build_model_row(
+        folder.path, models=store.load("models", data), reads=folder.reads, **named
+    )
     earlier = store.load("runs", data)
     earlier = earlier[
         (earlier["model_id"] == folder.model_id) & (earlier["revision"] == folder.revision)
@@ -475,22 +489,22 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
     check_name(folder, sha, earlier[earlier["source"] == spec.source], recorded, row)
     _check_lab(spec, folder, recorded, data)
     _check_labels(spec, folder, prompts, data)
-    kinds = _fitting(_kinds(spec), entry, prompts)
+    kinds = _filter_kinds(_group_kinds(spec), entry, prompts)
     if set(kinds) - {"weights"}:
         check_loadable(folder)
     runs: list[PlannedRun] = []
     confirmed: list[str] = []
     for kind, tables in kinds.items():
-        dtype = stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
+        dtype = find_stored_dtype(open_checkpoint(folder.path)) if kind == "weights" else spec.dtype
         new = _run(kind, spec, folder.model_id, folder.revision, dtype, prompts, sha)
-        run, answered = standing(new, folder, earlier, spec.older)
+        run, answered = resolve_run(new, folder, earlier, spec.older)
         confirmed += answered
-        runs.append(PlannedRun(kind, run, missing_tables(tables, run["run_id"], data)))
+        runs.append(PlannedRun(kind, run, find_missing_tables(tables, run["run_id"], data)))
     differences: list[str] = []
     if any(run.tables for run in runs):
-        row, differences = _reconciled(row, entry, folder, trusted=spec.trust_remote_code)
+        row, differences = _update_facts(row, entry, folder, trusted=spec.trust_remote_code)
     if len(recorded):
-        row = _recorded_facts(recorded.iloc[0].to_dict(), row, spec.older)
+        row = _merge_recorded_facts(recorded.iloc[0].to_dict(), row, spec.older)
     return MeasurementPlan(
         spec, folder, row, prompts, tuple(runs), sha, tuple(confirmed), tuple(differences)
     )
@@ -501,7 +515,7 @@ def _check_lab(spec: RunSpec, folder: ModelFolder, recorded: pd.DataFrame, data:
     lab's."""
     lab = recorded["heritage"].iloc[0] if len(recorded) else ""
     if spec.heritage and lab not in ("", spec.heritage):
-        line = command("set", folder.model_id, f"heritage={spec.heritage}")
+        line = write_command("set", folder.model_id, f"heritage={spec.heritage}")
         step = f"leave out --lab, or {line} for a model of yours"
         raise UsageError(
             "the tables name another lab", got=spec.heritage, allowed=lab, next_step=step
@@ -521,35 +535,39 @@ def _check_labels(spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame, dat
     }
     for option, (value, held) in labels.items():
         there = set(held) - {""}
-        if value not in there and (apart := spelt_apart([value], sorted(there))):
+        if value not in there and (apart := find_misspelt([value], sorted(there))):
             meant = apart[value]
-            step = f"if it is the same, {option}={written(meant)}, else another {option}"
+            step = f"if it is the same, {option}={write_value(meant)}, else another {option}"
             what = "the tables spell this otherwise"
             got = repr(value)
             raise UsageError(what, where=option, got=got, allowed=meant, next_step=step)
 
 
-def model_id(spec: RunSpec) -> str:
+def name_model(spec: RunSpec) -> str:
     """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else
     it is named."""
     path = Path(spec.model)
     return spec.name or (
-        path.resolve().name if path.is_dir() else stem(path) if is_gguf(path) else spec.model
+        path.resolve().name
+        if path.is_dir()
+        else name_gguf_model(path)
+        if is_gguf(path)
+        else spec.model
     )
 
 
-def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
+def find_finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
     """Runs of a spec if every one is finished, otherwise None; a model that is gone is taken for
     the one measured."""
     if spec.heritage and {spec.heritage} != set(
-        recorded_rows(model_id(spec), spec.revision, data)["heritage"]
+        load_recorded_rows(name_model(spec), spec.revision, data)["heritage"]
     ):
         return None
     here = replace(spec, download=False)
     try:
-        folder_of(here)
+        fetch_folder(here)
     except ThermostatsError:
-        return _finished_by_name(spec, prompts, data)
+        return _find_runs_by_name(spec, prompts, data)
     try:
         planned = plan(here, data)
     except ThermostatsError:
@@ -561,13 +579,13 @@ def finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str
     )
 
 
-def _finished_by_name(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
+def _find_runs_by_name(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
     runs = store.load("runs", data)
     finished = []
-    for kind, tables in _kinds(spec).items():
+    for kind, tables in _group_kinds(spec).items():
         precisions = STORED if kind == "weights" else (spec.dtype,)
         wanted = [
-            _run(kind, spec, model_id(spec), spec.revision, dtype, prompts, "")
+            _run(kind, spec, name_model(spec), spec.revision, dtype, prompts, "")
             for dtype in precisions
         ]
         alike = runs[
@@ -575,23 +593,23 @@ def _finished_by_name(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple
             .apply(tuple, axis=1)
             .isin([tuple(run[label] for label in LIKE) for run in wanted])
         ]
-        done = [run for run in alike["run_id"] if not missing_tables(tables, run, data)]
+        done = [run for run in alike["run_id"] if not find_missing_tables(tables, run, data)]
         if not done:
             return None
         finished.append(str(done[-1]))
     return tuple(finished)
 
 
-def folder_of(spec: RunSpec) -> ModelFolder:
+def fetch_folder(spec: RunSpec) -> ModelFolder:
     """The folder of a spec's model, downloaded where it is not on this machine; raises as
-    `model_folder` does."""
+    `fetch_model_folder` does."""
     cache = None if spec.cache is None else Path(spec.cache)
     how: dict[str, Any] = {
         "download": spec.download,
         "code": spec.trust_remote_code,
         "pickles": spec.pickles,
     }
-    folder = model_folder(spec.model, revision=spec.revision, cache=cache, **how)
+    folder = fetch_model_folder(spec.model, revision=spec.revision, cache=cache, **how)
     return replace(folder, model_id=spec.name) if spec.name else folder
 
 
@@ -606,7 +624,7 @@ def _stack(folder: ModelFolder, reads: str) -> ModelFolder:
     return replace(folder, reads=reads, model_id=name)
 
 
-def _entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
+def _find_entry(spec: RunSpec, folder: ModelFolder) -> Architecture:
     """The entry of a model's class; raises UsageError for the model's own code, where nobody
     allowed it to run."""
     config = spectra.read_config(folder.path, folder.reads)
@@ -636,7 +654,9 @@ def check_loadable(folder: ModelFolder) -> None:
         raise UsageError(what, where=folder.path, got="adapter_config.json", next_step=step)
 
 
-def _recorded_facts(recorded: dict[str, Any], row: Mapping[str, Any], older: str) -> dict[str, Any]:
+def _merge_recorded_facts(
+    recorded: dict[str, Any], row: Mapping[str, Any], older: str
+) -> dict[str, Any]:
     """A model's row as the tables have it; what an older version counted is counted again where
     that was asked for."""
     if older != AGAIN or recorded["source"] != COUNTED:
@@ -644,13 +664,13 @@ def _recorded_facts(recorded: dict[str, Any], row: Mapping[str, Any], older: str
     return {**recorded, **{name: value for name, value in row.items() if name not in FACTS}}
 
 
-def recorded_rows(model: str, revision: str, data: Path) -> pd.DataFrame:
+def load_recorded_rows(model: str, revision: str, data: Path) -> pd.DataFrame:
     """Rows of `models` that a model has already."""
     models = store.load("models", data)
     return models[(models["model_id"] == model) & (models["revision"] == revision)]
 
 
-def _kinds(spec: RunSpec) -> dict[str, list[str]]:
+def _group_kinds(spec: RunSpec) -> dict[str, list[str]]:
     """Runs that a spec comes to, each with the tables it fills."""
     kinds: dict[str, list[str]] = {}
     for name in spec.what:
@@ -659,7 +679,7 @@ def _kinds(spec: RunSpec) -> dict[str, list[str]]:
     return kinds
 
 
-def missing_tables(tables: Sequence[str], run: str, data: Path) -> tuple[str, ...]:
+def find_missing_tables(tables: Sequence[str], run: str, data: Path) -> tuple[str, ...]:
     """Tables of a run that are still to be filled; summaries alone are not: they came with the
     rest, or there are none.
 
@@ -669,7 +689,7 @@ def missing_tables(tables: Sequence[str], run: str, data: Path) -> tuple[str, ..
     return () if set(missing) <= {"summaries"} else missing
 
 
-def _fitting(
+def _filter_kinds(
     kinds: dict[str, list[str]], entry: Architecture, prompts: pd.DataFrame
 ) -> dict[str, list[str]]:
     """The kinds without what a model has none of: the next-token distribution of one without a
@@ -713,7 +733,7 @@ def _run(
         "dtype": dtype,
         "attention": {"weights": "", "residual": "default", "attention": "eager"}[kind],
         "prompt_set": str(prompts["prompt_set"].iloc[0]) if with_prompts else "",
-        "prompt_sha": prompt_sha(prompts) if with_prompts else "",
+        "prompt_sha": hash_prompts(prompts) if with_prompts else "",
         "measure_version": MEASURE_VERSION,
         "source": spec.source,
         "model_sha": sha,
@@ -721,19 +741,19 @@ def _run(
     return {"run_id": run_id(row), **row}
 
 
-def _reconciled(
+def _update_facts(
     row: dict[str, Any], entry: Architecture, folder: ModelFolder, *, trusted: bool
 ) -> tuple[dict[str, Any], list[str]]:
     """A model's row with the facts of its class where files say otherwise, and where they do, in
     words."""
-    from thermostats.measurement.class_facts import differing, facts_of  # noqa: PLC0415
+    from thermostats.measurement.class_facts import collect_facts, find_differences  # noqa: PLC0415
 
     config = spectra.read_config(folder.path, folder.reads)
     tensors = open_checkpoint(folder.path)
-    differences = doubled(folder.path)
-    if spectra.contradicts_tie(entry, config, tensors):
+    differences = find_doubled(folder.path)
+    if spectra.has_tie_conflict(entry, config, tensors):
         differences.append(TIED)
-    if idle := unused(entry, tensors, geometry(entry, config).n_layers):
+    if idle := find_unused_tensors(entry, tensors, read_geometry(entry, config).n_layers):
         differences.append(
             f"{len(idle)} tensors, such as {idle[0]}, belong to no block that runs and are not "
             f"counted"
@@ -741,9 +761,9 @@ def _reconciled(
     if config.get("auto_map") and not trusted:
         return row, differences
     try:
-        model = built(folder.path, entry.loader, **entry.set_values)
+        model = build_empty_model(folder.path, entry.loader, **entry.set_values)
         model = model.get_submodule(entry.part) if entry.part else model
     except ThermostatsError as error:
         return row, [*differences, f"not held against its class: {error.got or error.what}"]
-    facts = facts_of(model, entry, config, tied=bool(row["tied_embeddings"]))
-    return {**row, **facts}, [*differences, *differing(row, facts, "of its class")]
+    facts = collect_facts(model, entry, config, tied=bool(row["tied_embeddings"]))
+    return {**row, **facts}, [*differences, *find_differences(row, facts, "of its class")]

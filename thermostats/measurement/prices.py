@@ -20,8 +20,8 @@ from torch import Tensor
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.checkpoint import split
-from thermostats.measurement.forward import Decoder, attends, submodule
-from thermostats.measurement.lookup import of_layer
+from thermostats.measurement.forward import Decoder, find_submodule, has_attention
+from thermostats.measurement.lookup import select_layer_config
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.steering import compute_kl, count_rows
 from thermostats.measurement.stream_logs import (
@@ -167,10 +167,10 @@ def measure_matrices(decoder: Decoder) -> dict[str, float]:
     entry = decoder.entry
     norms: dict[str, list[float]] = {"wv_norm": [], "wo_norm": []}
     for number, block in enumerate(dict.fromkeys(decoder.blocks)):
-        if not attends(block, entry):
+        if not has_attention(block, entry):
             continue
-        config = of_layer(entry, decoder.config, number)
-        stored = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
+        config = select_layer_config(entry, decoder.config, number)
+        stored = (find_submodule(block, path, entry).weight for path in (entry.value, entry.output))
         value, output = (weight.double().cpu().numpy() for weight in stored)  # type: ignore[operator]
         parts = split(entry, config, value, output)
         norms["wv_norm"].append(float(np.linalg.norm(parts.w_v, ord=2)))

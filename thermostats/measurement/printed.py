@@ -10,18 +10,18 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from thermostats.errors import UsageError, not_installed
+from thermostats.errors import UsageError, build_install_error
 from thermostats.measurement.spec import (
     RETRIES,
     SPEC,
     RunSpec,
+    build_settings,
     check_device,
-    check_here,
     check_set,
-    in_bytes,
-    in_shard,
-    settings_of,
-    specs,
+    collect_specs,
+    convert_gigabytes,
+    require_device,
+    select_shard,
 )
 from thermostats.tables import folders
 
@@ -40,7 +40,7 @@ def measure_models(
     """Outcomes of measuring models and files of specs, with progress on standard error.
 
     `options`: fields of `RunSpec`. `chosen`: settings by name, as `settings.parsed` gives them.
-    `shard`: the part of the specs that is measured, as `in_shard` takes it. What can be said
+    `shard`: the part of the specs that is measured, as `select_shard` takes it. What can be said
     without torch is said before it is loaded.
 
     Raises UsageError for options that do not exist, a GPU that is not there, where the extra that
@@ -55,24 +55,24 @@ def measure_models(
         what = "a name can be given to only one model"
         got = ", ".join(models)
         raise UsageError(what, where="--set name", got=got, next_step="measure it alone")
-    settings = settings_of(chosen)
-    budget = in_bytes(chosen.get("disk_budget"))
-    tables = folders.begun_or_shipped(data)
+    settings = build_settings(chosen)
+    budget = convert_gigabytes(chosen.get("disk_budget"))
+    tables = folders.find_lookup_folder(data)
     check_device(settings.device, chosen.get("device_map"))
     if settings.name == "local":
-        check_here(settings.device)
+        require_device(settings.device)
     fields = {**options, **{name: chosen[name] for name in SPEC if name in chosen}}
     try:
-        fields["cache"] = None if budget is None else str(own_cache())
-        wanted = _checked(in_shard(specs(models, fields), shard), tables)
+        fields["cache"] = None if budget is None else str(locate_own_cache())
+        wanted = _check_specs(select_shard(collect_specs(models, fields), shard), tables)
         from thermostats.measurement.engines import Inline  # noqa: PLC0415
-        from thermostats.measurement.execute import execute, open_engine  # noqa: PLC0415
-        from thermostats.measurement.session import Bars, ProgressLines, quiet  # noqa: PLC0415
+        from thermostats.measurement.execute import open_engine, run_specs  # noqa: PLC0415
+        from thermostats.measurement.session import Bars, ProgressLines, set_quiet  # noqa: PLC0415
 
         check_installed()
     except ImportError as error:
-        raise not_installed(error) from error
-    folder = tables if dry_run else folders.writable_folder(data)
+        raise build_install_error(error) from error
+    folder = tables if dry_run else folders.prepare_folder(data)
     print(f"data folder: {folder}", file=sys.stderr)
     limits = {"retries": chosen.get("retries", RETRIES), "budget": budget}
     alone = len(wanted) == 1 and settings.name == "local"
@@ -80,13 +80,13 @@ def measure_models(
     display = Bars() if sys.stderr.isatty() else ProgressLines()
     with display.bars:
         engine = (Inline if alone else open_engine)(settings, folder, display.report)
-        for outcome in execute(
-            wanted, folder, dry_run=dry_run, engine=engine, prepare=quiet, **limits
+        for outcome in run_specs(
+            wanted, folder, dry_run=dry_run, engine=engine, prepare=set_quiet, **limits
         ):
             outcomes.append(outcome)
             display.done(len(outcomes), len(wanted), outcome)
     if len(outcomes) > 1:
-        print(summary(outcomes), file=sys.stderr)
+        print(summarise_outcomes(outcomes), file=sys.stderr)
     return outcomes
 
 
@@ -98,7 +98,7 @@ def check_installed() -> None:
             raise ImportError(f"No module named {name!r}")
 
 
-def _checked(wanted: list[RunSpec], tables: Path) -> list[RunSpec]:
+def _check_specs(wanted: list[RunSpec], tables: Path) -> list[RunSpec]:
     """The specs, where their prompts are sets that can be read and a model of them may be there;
     else a UsageError."""
     sets = {spec.prompts for spec in wanted}
@@ -115,19 +115,19 @@ def _checked(wanted: list[RunSpec], tables: Path) -> list[RunSpec]:
 def _check_places(models: Sequence[str]) -> None:
     """Raise UsageError where none of the models is a folder of one or may be a hub id; one of
     several is said later."""
-    from thermostats.measurement.hub import local_folder  # noqa: PLC0415
+    from thermostats.measurement.hub import find_local_folder  # noqa: PLC0415
 
     wrong = []
     for model in models:
         try:
-            local_folder(model)
+            find_local_folder(model)
         except UsageError as error:
             wrong.append(error)
     if wrong and len(wrong) == len(models):
         raise wrong[0]
 
 
-def summary(outcomes: Sequence[Any]) -> str:
+def summarise_outcomes(outcomes: Sequence[Any]) -> str:
     """How many specs came to what, and how many were tried more than once."""
     counts = Counter(outcome.status for outcome in outcomes)
     again = sum(outcome.attempts > 1 for outcome in outcomes)
@@ -137,7 +137,7 @@ def summary(outcomes: Sequence[Any]) -> str:
     )
 
 
-def own_cache() -> Path:
+def locate_own_cache() -> Path:
     """Folder for models that are downloaded within a budget: only what lies here is deleted
     again."""
     from huggingface_hub import constants  # noqa: PLC0415

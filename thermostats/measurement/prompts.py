@@ -19,15 +19,15 @@ from thermostats.measurement.batching import ImagePrompt
 from thermostats.measurement.spec import (
     MADE,
     Records,
-    csv_records,
+    build_set_error,
     is_shipped_set,
-    jsonl_records,
-    no_such_set,
+    parse_csv_records,
+    parse_jsonl_records,
     read_text,
 )
 from thermostats.tables import store
-from thermostats.tables.labels import repeated_texts, spelt_apart
-from thermostats.tables.runs import prompt_sha
+from thermostats.tables.labels import find_misspelt, find_repeated_texts
+from thermostats.tables.runs import hash_prompts
 
 Pixels = NDArray[np.uint8]
 SIDE = 224
@@ -59,7 +59,7 @@ def render(recipe: str) -> Pixels:
     angle = np.arctan2(y, x)
     radius = np.hypot(x, y)
     made: dict[str, Callable[[], NDArray[np.float64]]] = {
-        "noise": lambda: _noise(value),
+        "noise": lambda: _draw_noise(value),
         "grating": lambda: np.sin(2 * np.pi * (x + y) / value),
         "texture": lambda: np.where(
             (np.floor(x / value) + np.floor(y / value)) % 2 == 0, 1.0, -1.0
@@ -77,7 +77,7 @@ def render(recipe: str) -> Pixels:
     return scaled
 
 
-def _noise(slope: float) -> NDArray[np.float64]:
+def _draw_noise(slope: float) -> NDArray[np.float64]:
     """Noise whose amplitude falls with frequency f as f^-slope."""
     frequency = np.hypot(np.fft.fftfreq(SIDE)[:, None], np.fft.rfftfreq(SIDE)[None, :])
     frequency[0, 0] = 1.0
@@ -85,7 +85,7 @@ def _noise(slope: float) -> NDArray[np.float64]:
     return np.fft.irfft2(white * frequency**-slope, s=(SIDE, SIDE))
 
 
-def made_images() -> pd.DataFrame:
+def build_made_images() -> pd.DataFrame:
     """Rows of the table `prompts` of the set that is made by code: recipes, and hashes of what they
     give."""
     recipes = [
@@ -93,7 +93,7 @@ def made_images() -> pd.DataFrame:
         for category, values in CATEGORIES.items()
         for value in values
     ]
-    return _rows(
+    return _build_rows(
         MADE,
         [
             (recipe.replace(" ", "-"), recipe, category, render(recipe))
@@ -116,7 +116,7 @@ def read_images(folder: Path) -> pd.DataFrame:
         (name, name, path.parent.name if "/" in name else "", read_image(path))
         for name, path in named
     ]
-    return _rows(folder.resolve().name, rows)
+    return _build_rows(folder.resolve().name, rows)
 
 
 def read_image(path: Path) -> Pixels:
@@ -137,7 +137,7 @@ def read_image(path: Path) -> Pixels:
         raise DataError("image cannot be read", where=path, got=str(error)[:160]) from error
 
 
-def processed(processor: Any, rows: Iterable[Any], folder: Path | None) -> list[ImagePrompt]:
+def prepare_images(processor: Any, rows: Iterable[Any], folder: Path | None) -> list[ImagePrompt]:
     """Images of rows of `prompts` as the model's own processor makes them; `folder` of a user's
     own.
 
@@ -146,25 +146,25 @@ def processed(processor: Any, rows: Iterable[Any], folder: Path | None) -> list[
     images = []
     for row in rows:
         pixels = render(row.text) if folder is None else read_image(folder / row.text)
-        if pixel_sha256(pixels) != row.text_sha256:
+        if hash_pixels(pixels) != row.text_sha256:
             raise DataError("an image does not match its hash", where=f"image {row.prompt_id}")
         made = processor(images=pixels, return_tensors="pt")["pixel_values"]
         images.append(ImagePrompt(str(row.prompt_id), made[0]))
     return images
 
 
-def pixel_sha256(pixels: Pixels) -> str:
+def hash_pixels(pixels: Pixels) -> str:
     """SHA-256 of an image's shape and bytes, in hexadecimal."""
     return hashlib.sha256(repr(pixels.shape).encode() + pixels.tobytes()).hexdigest()
 
 
-def _rows(name: str, images: list[tuple[str, str, str, Pixels]]) -> pd.DataFrame:
+def _build_rows(name: str, images: list[tuple[str, str, str, Pixels]]) -> pd.DataFrame:
     rows = [
         {
             "prompt_id": prompt_id,
             "text": text,
             "category": category,
-            "text_sha256": pixel_sha256(pixels),
+            "text_sha256": hash_pixels(pixels),
         }
         for prompt_id, text, category, pixels in images
     ]
@@ -196,16 +196,16 @@ def load_prompts(name: str, data: str | Path | None = None) -> pd.DataFrame:
     path = Path(name)
     rows = prompts[prompts["prompt_set"] == name].reset_index(drop=True)
     if len(rows) and (is_shipped_set(name) or not path.is_dir()):
-        return rows if (rows["modality"] == "image").all() else _with_texts(rows, name)
+        return rows if (rows["modality"] == "image").all() else _add_texts(rows, name)
     if name == MADE:
-        return store.validate(made_images(), "prompts")
+        return store.validate(build_made_images(), "prompts")
     if not path.exists():
-        raise no_such_set(name, prompts["prompt_set"])
+        raise build_set_error(name, prompts["prompt_set"])
     rows = (
         store.validate(read_images(path), "prompts", path) if path.is_dir() else read_prompts(path)
     )
     taken = prompts[prompts["prompt_set"] == path.stem]
-    if len(taken) and prompt_sha(taken) != prompt_sha(rows):
+    if len(taken) and hash_prompts(taken) != hash_prompts(rows):
         what = (
             "the tables hold a prompt set of this name with other prompts, on which models were "
             "measured"
@@ -226,7 +226,7 @@ def read_prompts(path: Path) -> pd.DataFrame:
         )
     rows: dict[str, Row] = {}
     for where, fields in reader(read_text(path, "prompts"), path):
-        row = _checked(fields, where, len(rows) + 1)
+        row = _check_prompt(fields, where, len(rows) + 1)
         if row["prompt_id"] in rows:
             raise DataError("a prompt_id occurs twice", where=where, got=repr(row["prompt_id"]))
         rows[row["prompt_id"]] = row
@@ -235,22 +235,22 @@ def read_prompts(path: Path) -> pd.DataFrame:
             "no prompts in this file", where=path, next_step="write one prompt per line"
         )
     frame = pd.DataFrame(rows.values(), columns=FIELDS).assign(prompt_set=path.stem)
-    _check_each_once(frame, path)
-    frame["text_sha256"] = [text_sha256(text) for text in frame["text"]]
+    _check_unique(frame, path)
+    frame["text_sha256"] = [hash_text(text) for text in frame["text"]]
     frame["complexity"] = pd.array(frame["complexity"].tolist(), dtype="Int64")
     return store.validate(frame, "prompts", path)
 
 
-def _check_each_once(prompts: pd.DataFrame, path: Path) -> None:
+def _check_unique(prompts: pd.DataFrame, path: Path) -> None:
     """DataError where one text stands under several names, or two names differ in spelling
     alone."""
-    if apart := spelt_apart(prompts["prompt_id"]):
+    if apart := find_misspelt(prompts["prompt_id"]):
         name, other = next(iter(apart.items()))
         what = "names of prompts that differ in spelling alone"
         raise DataError(
             what, where=path, got=f"{name!r} and {other!r}", next_step="call them by other names"
         )
-    if repeated := repeated_texts(prompts["prompt_id"], prompts["text"]):
+    if repeated := find_repeated_texts(prompts["prompt_id"], prompts["text"]):
         text, names = next(iter(repeated.items()))
         once = path.with_stem(f"{path.stem}-once")
         alone = f"awk '!there[$0]++' {shlex.quote(str(path))} > {shlex.quote(str(once))}"
@@ -262,12 +262,12 @@ def _check_each_once(prompts: pd.DataFrame, path: Path) -> None:
         )
 
 
-def text_sha256(text: str) -> str:
+def hash_text(text: str) -> str:
     """SHA-256 of a text in UTF-8, in hexadecimal."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+def _add_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     if (rows["text"] == "").any():
         step = (
             "thermostats join FILE --data mine fills them in, from a file with prompt_set, "
@@ -276,7 +276,7 @@ def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
         what = f"the texts of prompt set {name} are not shipped, since we may not ship them"
         raise DataError(what, got=f"{len(rows)} hashes", next_step=step)
     wrong = [
-        row.prompt_id for row in rows.itertuples() if text_sha256(str(row.text)) != row.text_sha256
+        row.prompt_id for row in rows.itertuples() if hash_text(str(row.text)) != row.text_sha256
     ]
     if wrong:
         raise DataError(
@@ -285,19 +285,19 @@ def _with_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     return rows
 
 
-def _text_lines(text: str, path: Path) -> Records:
+def _read_text_lines(text: str, path: Path) -> Records:
     lines = enumerate(io.StringIO(text, newline=None), 1)
     return [(f"{path}, line {number}", {"text": line.rstrip("\n")}) for number, line in lines]
 
 
 READERS: dict[str, Callable[[str, Path], Records]] = {
-    ".txt": _text_lines,
-    ".csv": csv_records,
-    ".jsonl": jsonl_records,
+    ".txt": _read_text_lines,
+    ".csv": parse_csv_records,
+    ".jsonl": parse_jsonl_records,
 }
 
 
-def _checked(fields: dict[Any, Any], where: str, number: int) -> Row:
+def _check_prompt(fields: dict[Any, Any], where: str, number: int) -> Row:
     """One prompt with all its fields; prompts without a prompt_id are numbered p001, p002, …."""
     names = [str(name) for name in fields if name is not None]
     unknown = [name for name in names if name not in FIELDS]

@@ -21,24 +21,24 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from thermostats.errors import DataError, ThermostatsError
-from thermostats.measurement.checkpoint import clipped_at, geometry, split
+from thermostats.measurement.checkpoint import find_clip_limit, read_geometry, split
 from thermostats.measurement.forward import (
     Decoder,
-    as_measured,
-    attends,
-    example,
-    in_turn,
-    input_of,
-    mixing,
-    on_entry,
-    on_exit,
-    optional,
-    running,
-    submodule,
-    without_cache,
+    build_example,
+    extract_input,
+    find_mixer,
+    find_optional_submodule,
+    find_submodule,
+    has_attention,
+    hook_entry,
+    hook_exit,
+    prepare_model,
+    run_forward_pass,
+    track_layers,
+    turn_cache_off,
 )
 from thermostats.measurement.gains import RATIOS, Measured
-from thermostats.measurement.lookup import config_of, of_layer
+from thermostats.measurement.lookup import select_decoder_config, select_layer_config
 
 Array = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ class Conformance:
         return ThermostatsError(what, got=got, allowed=allowed, next_step=step)
 
 
-def conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> Conformance:
+def check_conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> Conformance:
     """Hold an entry against its model with one random Δ of the size of the input it is added to.
 
     `layers` (from 0) restricts W_V, W_O and the writes to some; one forward pass of one token or
@@ -110,30 +110,32 @@ def conformance(decoder: Decoder, *, layers: Collection[int] | None = None) -> C
     """
     value = circuit = residual = 0.0
     chosen = tuple(range(len(decoder.blocks)) if layers is None else layers)
-    vectors, stream, final = _pass(decoder, chosen)
+    vectors, stream, final = _run_pass(decoder, chosen)
     relative = partial(
-        relative_difference,
+        measure_relative_difference,
         tolerance=TOLERANCES[decoder.dtype],
         epsilon=torch.finfo(decoder.dtype).eps,
     )
     for layer, seen in vectors.items():
-        residual = max(residual, *(relative(*pair) for pair in pair_sums(decoder, layer, seen)))
-        if not attends(decoder.blocks[layer], decoder.entry):
+        residual = max(
+            residual, *(relative(*pair) for pair in list_pair_sums(decoder, layer, seen))
+        )
+        if not has_attention(decoder.blocks[layer], decoder.entry):
             continue
         parts = split_heads(decoder, layer)
         moved = np.concatenate(
             [parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))]
         )
         heads = seen["changed heads"], -seen["heads"]
-        terms = _rescaled(heads, moved, parts.d_head) if decoder.entry.sinks else heads
-        free = np.max(np.abs(heads), axis=0) < clipped_at(decoder.config)
+        terms = _scale_heads(heads, moved, parts.d_head) if decoder.entry.sinks else heads
+        free = np.max(np.abs(heads), axis=0) < find_clip_limit(decoder.config)
         value = max(value, relative([term[free] for term in terms], moved[free]))
         output = seen["changed attention"], -seen["attention"]
         circuit = max(circuit, relative(output, parts.w_o @ (heads[0] + heads[1])))
     return Conformance(value, circuit, residual, stream, final, TOLERANCES[decoder.dtype])
 
 
-def relative_difference(
+def measure_relative_difference(
     terms: Sequence[Array], expected: Array, *, tolerance: float = 1e-4, epsilon: float = 0.0
 ) -> float:
     """‖Σ terms − expected‖ / ‖expected‖ beyond what rounding explains; infinite where it is not
@@ -155,7 +157,7 @@ def relative_difference(
     return max(0.0, off) / float(np.linalg.norm(weight * expected))
 
 
-def _rescaled(heads: Sequence[Array], moved: Array, d_head: int) -> list[Array]:
+def _scale_heads(heads: Sequence[Array], moved: Array, d_head: int) -> list[Array]:
     """The heads before and after, each times the number that brings their sum nearest to what it
     should be."""
     pairs = np.stack([term.reshape(-1, d_head) for term in heads], axis=2)
@@ -171,26 +173,28 @@ def split_heads(decoder: Decoder, layer: int) -> Any:
     """W_V and W_O of one block as loaded, cut into heads."""
     entry = decoder.entry
     block = decoder.blocks[layer]
-    value, output = (submodule(block, path, entry).weight for path in (entry.value, entry.output))
+    value, output = (
+        find_submodule(block, path, entry).weight for path in (entry.value, entry.output)
+    )
     if not isinstance(value, Tensor) or not isinstance(output, Tensor):
         raise DataError("projection without a weight matrix", where=entry.name)
-    config = of_layer(entry, decoder.config, layer)
+    config = select_layer_config(entry, decoder.config, layer)
     return split(
         entry, config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy()
     )
 
 
 @contextmanager
-def between_blocks(decoder: Decoder) -> Iterator[list[float]]:
+def track_block_gaps(decoder: Decoder) -> Iterator[list[float]]:
     """While open, collect how far what a block or the final norm reads is from what the block
     before left, where patches are not merged between them; infinite where the first block leaves
     what is not finite."""
     apart = [0.0]
     left = [np.zeros(0)]
-    with in_turn(decoder.blocks) as now, ExitStack() as stack:
+    with track_layers(decoder.blocks) as now, ExitStack() as stack:
 
         def leave(x: Tensor) -> None:
-            left[0] = numbers(x)
+            left[0] = detach_vectors(x)
             if now() == 0 and not np.isfinite(left[0]).all():
                 apart.append(np.inf)
 
@@ -200,25 +204,25 @@ def between_blocks(decoder: Decoder) -> Iterator[list[float]]:
                 and decoder.entry.stage(now())[0] != decoder.entry.stage(max(now() - 1, 0))[0]
             )
             first = not left[0].size or (inside and now() == 0)
-            if not (merged or first or np.array_equal(numbers(x), left[0], equal_nan=True)):
-                apart.append(relative_difference([numbers(x)], left[0]))
+            if not (merged or first or np.array_equal(detach_vectors(x), left[0], equal_nan=True)):
+                apart.append(measure_relative_difference([detach_vectors(x)], left[0]))
 
         for block in dict.fromkeys(decoder.blocks):
-            on_entry(stack, block, enter)
-            on_exit(stack, block, leave)
+            hook_entry(stack, block, enter)
+            hook_exit(stack, block, leave)
         if decoder.final_norm is not None:
-            on_entry(stack, decoder.final_norm, partial(enter, inside=False))
+            hook_entry(stack, decoder.final_norm, partial(enter, inside=False))
         yield apart
 
 
-def numbers(x: Tensor) -> Array:
+def detach_vectors(x: Tensor) -> Array:
     """Vectors of all tokens (tokens × d), copied."""
     copied: Array = x.detach().double().reshape(-1, x.shape[-1]).cpu().numpy().copy()
     return copied
 
 
-def _delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
-    g = geometry(decoder.entry, of_layer(decoder.entry, decoder.config, layer))
+def _draw_delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
+    g = read_geometry(decoder.entry, select_layer_config(decoder.entry, decoder.config, layer))
     delta = torch.randn(
         g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64
     )
@@ -231,7 +235,7 @@ def scale_writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple
     entry = decoder.entry
     block = decoder.blocks[layer]
     multiplier = (
-        float(config_of(decoder.config)[entry.residual_multiplier])
+        float(select_decoder_config(decoder.config)[entry.residual_multiplier])
         if entry.residual_multiplier
         else 1.0
     )
@@ -245,7 +249,7 @@ def scale_writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple
     return attention, mlp
 
 
-def pair_sums(
+def list_pair_sums(
     decoder: Decoder, layer: int, vectors: dict[str, Any]
 ) -> list[tuple[list[Array], Array]]:
     """Pairs that must be equal: terms of what the stream gained in one block, and what was written
@@ -286,7 +290,7 @@ class Probe:
     def keep(self, name: str, x: Tensor) -> None:
         """A vector of the layer that runs, unless it is there."""
         if self.now() in self.vectors:
-            kept = self.reduce_tokens(numbers(x))
+            kept = self.reduce_tokens(detach_vectors(x))
             self.vectors[self.now()].setdefault(f"changed {name}" if self.again else name, kept)
 
     def reduce_tokens(self, tokens: Array) -> Array:
@@ -298,9 +302,9 @@ class Probe:
         """Every token reads what the first reads, the second time with Δ."""
         if self.now() not in self.vectors:
             return None
-        x = input_of(args, kwargs)
+        x = extract_input(args, kwargs)
         read = x.reshape(-1, x.shape[-1])[0]
-        new = read + _delta(self.decoder, self.now(), read) if self.again else read
+        new = read + _draw_delta(self.decoder, self.now(), read) if self.again else read
         self.keep("delta", new.double() - read.double())
         x = new.expand(x.shape)
         return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
@@ -318,8 +322,8 @@ class Probe:
         """Keep what a block passes on, until the stack is closed."""
         entry = self.decoder.entry
         keep = self.keep
-        place = mixing(block, entry)
-        on_entry(stack, block, partial(keep, "x_in"))
+        place = find_mixer(block, entry)
+        hook_entry(stack, block, partial(keep, "x_in"))
         for path, name in (
             ("", "x_out"),
             (entry.attention_out or place, "attention"),
@@ -327,25 +331,25 @@ class Probe:
             (entry.mlp_write or entry.mlp_out or entry.mlp, "mlp_write"),
         ):
             if path or name == "x_out":
-                on_exit(stack, submodule(block, path, entry), partial(keep, name))
+                hook_exit(stack, find_submodule(block, path, entry), partial(keep, name))
         for norm, name in zip(entry.norm_after, ("attention_sum", "mlp_sum"), strict=False):
-            on_entry(stack, submodule(block, norm, entry), partial(keep, name))
-            on_exit(stack, submodule(block, norm, entry), partial(keep, f"{name}_normed"))
-        if attends(block, entry):
-            on_entry(stack, submodule(block, entry.output, entry), partial(keep, "heads"))
+            hook_entry(stack, find_submodule(block, norm, entry), partial(keep, name))
+            hook_exit(stack, find_submodule(block, norm, entry), partial(keep, f"{name}_normed"))
+        if has_attention(block, entry):
+            hook_entry(stack, find_submodule(block, entry.output, entry), partial(keep, "heads"))
 
     def disturb(self, stack: ExitStack, block: nn.Module) -> None:
         """Run a block once more with Δ, until the stack is closed."""
         entry = self.decoder.entry
-        if not attends(block, entry):
+        if not has_attention(block, entry):
             return
-        path = entry.value if entry.layout == "latent" else mixing(block, entry)
-        module = submodule(block, path, entry)
+        path = entry.value if entry.layout == "latent" else find_mixer(block, entry)
+        module = find_submodule(block, path, entry)
         stack.callback(module.register_forward_pre_hook(self.change, with_kwargs=True).remove)
         stack.callback(block.register_forward_hook(self.repeat, with_kwargs=True).remove)
 
 
-def _pass(
+def _run_pass(
     decoder: Decoder, layers: Collection[int]
 ) -> tuple[dict[int, dict[str, Any]], float, float]:
     """What some layers do with one input, as `Probe` takes it.
@@ -355,22 +359,31 @@ def _pass(
     """
     entry = decoder.entry
     normed: list[Tensor] = []
-    with between_blocks(decoder) as apart, in_turn(decoder.blocks) as now, ExitStack() as stack:
-        stack.enter_context(as_measured(decoder.model))
+    with (
+        track_block_gaps(decoder) as apart,
+        track_layers(decoder.blocks) as now,
+        ExitStack() as stack,
+    ):
+        stack.enter_context(prepare_model(decoder.model))
         probe = Probe(decoder, now, {layer: {} for layer in layers})
         for block in dict.fromkeys(decoder.blocks[layer] for layer in layers):
             probe.watch(stack, block)
             probe.disturb(stack, block)
         if decoder.final_norm is not None:
-            on_exit(
+            hook_exit(
                 stack,
-                optional(decoder.base, entry.behind_norm, entry) or decoder.final_norm,
+                find_optional_submodule(decoder.base, entry.behind_norm, entry)
+                or decoder.final_norm,
                 normed.append,
             )
-        with running(decoder.model):
-            output = decoder.base(**example(decoder), **without_cache(decoder.base))
+        with run_forward_pass(decoder.model):
+            output = decoder.base(**build_example(decoder), **turn_cache_off(decoder.base))
         last = getattr(output, "last_hidden_state", output)
-    final = relative_difference([numbers(last)], numbers(normed[-1])) if normed else 0.0
+    final = (
+        measure_relative_difference([detach_vectors(last)], detach_vectors(normed[-1]))
+        if normed
+        else 0.0
+    )
     return probe.vectors, max(apart), final
 
 
@@ -391,7 +404,9 @@ def check_proof(decoder: Decoder, needed: Collection[str] = tuple(PROOF)) -> Con
     Raises ThermostatsError by the name of what is `needed` and does not, DataError where a weight
     is not finite, which spreads through the stream into the last block.
     """
-    proof = conformance(decoder, layers={0, len(decoder.blocks) // 2, len(decoder.blocks) - 1})
+    proof = check_conformance(
+        decoder, layers={0, len(decoder.blocks) // 2, len(decoder.blocks) - 1}
+    )
     if proof.failed:
         check_finite(decoder)
     for name in proof.failed:
@@ -413,7 +428,7 @@ def check_finite(decoder: Decoder) -> None:
         )
 
 
-def without_unproven(measured: Measured, proof: Conformance) -> Measured:
+def drop_unproven(measured: Measured, proof: Conformance) -> Measured:
     """The rows without what rests on a proof that failed: the columns of the sub-blocks, or
     `normed_gain`."""
     layers = measured.layers
@@ -427,7 +442,7 @@ def without_unproven(measured: Measured, proof: Conformance) -> Measured:
     return Measured(layers, summaries, measured.outputs)
 
 
-def second_pass(
+def repeat_pass(
     decoder: Decoder,
     inputs: Sequence[Any],
     of_one: Callable[[Any], pd.DataFrame],
@@ -466,7 +481,7 @@ def second_pass(
     return f"again={largest:.1e}"
 
 
-def proved(
+def measure_proved(
     measure: Callable[..., Any],
     decoder: Decoder,
     inputs: Sequence[Any],
@@ -483,16 +498,16 @@ def proved(
     """
 
     def of_one(each: Any) -> pd.DataFrame:
-        return _rows(measure([each], **alone))
+        return _extract_rows(measure([each], **alone))
 
     measured = measure(inputs, **options)
     try:
-        return measured, second_pass(decoder, inputs, of_one, _rows(measured))
+        return measured, repeat_pass(decoder, inputs, of_one, _extract_rows(measured))
     except InputsMeetError:
         measured = measure(inputs, **{**options, **alone})
-        return measured, f"{second_pass(decoder, inputs, of_one, _rows(measured))} alone"
+        return measured, f"{repeat_pass(decoder, inputs, of_one, _extract_rows(measured))} alone"
 
 
-def _rows(measured: Any) -> pd.DataFrame:
+def _extract_rows(measured: Any) -> pd.DataFrame:
     rows: pd.DataFrame = getattr(measured, "layers", measured)
     return rows

@@ -25,10 +25,20 @@ from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement import forward, spectra
 from thermostats.measurement.activations import Activations, Vectors, read_activations
 from thermostats.measurement.batching import ImagePrompt, TokenisedPrompt, tokenise
-from thermostats.measurement.checkpoint import context
-from thermostats.measurement.class_facts import check_loaded, differing, facts_of, find_ends
-from thermostats.measurement.forward import Decoder, configuration, image_shape, keeps_apart
-from thermostats.measurement.from_python import find_places, unwrap_model, write_prompts
+from thermostats.measurement.checkpoint import find_context_limit
+from thermostats.measurement.class_facts import (
+    check_loaded,
+    collect_facts,
+    find_differences,
+    find_ends,
+)
+from thermostats.measurement.forward import (
+    Decoder,
+    is_batch_independent,
+    read_configuration,
+    read_image_shape,
+)
+from thermostats.measurement.from_python import find_places, unpack_model, write_prompts
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.identities import (
     IDENTITIES,
@@ -39,20 +49,20 @@ from thermostats.measurement.identities import (
     read_window,
 )
 from thermostats.measurement.loading import load
-from thermostats.measurement.lookup import config_of, lookup
+from thermostats.measurement.lookup import lookup, select_decoder_config
 from thermostats.measurement.other_tools import Tool, find_tool, read_tool
-from thermostats.measurement.plan import MeasurementPlan, folder_of, plan
-from thermostats.measurement.prompts import load_prompts, processed
+from thermostats.measurement.plan import MeasurementPlan, fetch_folder, plan
+from thermostats.measurement.prompts import load_prompts, prepare_images
 from thermostats.measurement.proof import (
     TOLERANCES,
     InputsMeetError,
+    check_conformance,
     check_finite,
-    conformance,
-    proved,
+    measure_proved,
     scale_writes,
 )
-from thermostats.measurement.spec import MADE, RunSpec, spec_of
-from thermostats.tables.folders import begun_or_shipped, shipped
+from thermostats.measurement.spec import MADE, RunSpec, build_spec
+from thermostats.tables.folders import find_lookup_folder, find_shipped
 
 UNNAMED = "the model that is to be proved"
 """Its name in a plan, which is none that the tables have."""
@@ -177,16 +187,16 @@ class ModelProof:
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values; what is infinite is None."""
-        values: dict[str, Any] = finite(asdict(self))
+        values: dict[str, Any] = replace_infinite(asdict(self))
         return {"badge": self.badge, "passed": self.passed, **values}
 
 
-def finite(value: Any) -> Any:
+def replace_infinite(value: Any) -> Any:
     """A nested value with None in the place of numbers that JSON has not."""
     if isinstance(value, dict):
-        return {name: finite(each) for name, each in value.items()}
+        return {name: replace_infinite(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [finite(each) for each in value]
+        return [replace_infinite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -242,10 +252,10 @@ def prove(
 def open_folder(model: str, prompts: str | None, options: Mapping[str, Any]) -> Opened:
     """A named model, loaded, with its prompts; see `prove`."""
     fields = {**options, "what": ("gains",), "name": UNNAMED}
-    spec = spec_of(model, {**fields, "prompts": prompts or "core"})
+    spec = build_spec(model, {**fields, "prompts": prompts or "core"})
     if prompts is None:
         spec = replace(spec, prompts=choose_prompts(spec))
-    planned = plan(spec, begun_or_shipped())
+    planned = plan(spec, find_lookup_folder())
     folder = planned.folder
     reads_words = any(next(folder.path.glob(pattern), None) for pattern in WORDS)
     drawn = prompts is None and not reads_words
@@ -258,8 +268,8 @@ def open_folder(model: str, prompts: str | None, options: Mapping[str, Any]) -> 
     decoder = loaded.decoder
     config = spectra.read_config(folder.path, folder.reads)
     tied = check_loaded(decoder, folder.path, config)
-    facts = facts_of(decoder.model, decoder.entry, config, tied=tied)
-    apart = tuple(differing(planned.model, facts, "of the loaded model"))
+    facts = collect_facts(decoder.model, decoder.entry, config, tied=tied)
+    apart = tuple(find_differences(planned.model, facts, "of the loaded model"))
     inputs, source = (
         draw_inputs(decoder) if drawn else read_inputs(planned, decoder, loaded.tokenizer)
     )
@@ -271,7 +281,7 @@ def choose_prompts(spec: RunSpec) -> str:
     """The set of prompts that a model can read; what is wrong with the model is said where it is
     planned."""
     with suppress(ThermostatsError):
-        entry = lookup(spectra.read_config(folder_of(spec).path, "text"))
+        entry = lookup(spectra.read_config(fetch_folder(spec).path, "text"))
         return MADE if entry.reads == "image" else spec.prompts
     return spec.prompts
 
@@ -284,7 +294,7 @@ def read_inputs(
     source = f"{len(table)} prompts of {table['prompt_set'].iloc[0]}"
     if decoder.entry.reads == "image":
         folder = Path(planned.spec.prompts) if Path(planned.spec.prompts).is_dir() else None
-        return processed(reader, table.itertuples(), folder), source
+        return prepare_images(reader, table.itertuples(), folder), source
     return read_texts(table, decoder, reader), source
 
 
@@ -301,13 +311,13 @@ def draw_inputs(decoder: Decoder) -> tuple[Sequence[Any], str]:
     generator = torch.Generator().manual_seed(0)
     entry = decoder.entry
     if entry.reads == "image":
-        shape = image_shape(decoder)
+        shape = read_image_shape(decoder)
         images = [torch.randn(shape, generator=generator).to(decoder.dtype) for _ in LENGTHS]
         return [
             ImagePrompt(f"drawn-{i}", pixels) for i, pixels in enumerate(images, 1)
         ], "images of noise"
-    size = int(config_of(decoder.config)["vocab_size"])
-    most = context(entry, decoder.config) or max(LENGTHS)
+    size = int(select_decoder_config(decoder.config)["vocab_size"])
+    most = find_context_limit(entry, decoder.config) or max(LENGTHS)
     lowest = SPECIAL if size > SPECIAL + 1 else 0
     lengths = dict.fromkeys(min(length, most) for length in LENGTHS)
     ids = [
@@ -318,8 +328,8 @@ def draw_inputs(decoder: Decoder) -> tuple[Sequence[Any], str]:
 
 def open_memory(model: Any, tokenizer: Any, prompts: str | None) -> Opened:
     """A model in memory with its prompts; see `prove`."""
-    plain = unwrap_model(model)
-    decoder = find_places(plain, lookup(configuration(plain)))
+    plain = unpack_model(model)
+    decoder = find_places(plain, lookup(read_configuration(plain)))
     name = type(plain).__name__
     if tokenizer is None:
         if prompts is not None:
@@ -329,11 +339,11 @@ def open_memory(model: Any, tokenizer: Any, prompts: str | None) -> Opened:
         inputs, source = draw_inputs(decoder)
         return Opened(name, decoder, inputs, source, check_tie(decoder))
     images = decoder.entry.reads == "image"
-    table = load_prompts(prompts or (MADE if images else "core"), shipped("data"))
+    table = load_prompts(prompts or (MADE if images else "core"), find_shipped("data"))
     source = f"{len(table)} prompts of {table['prompt_set'].iloc[0]}"
     if images:
         folder = Path(prompts) if prompts and Path(prompts).is_dir() else None
-        inputs = processed(tokenizer, table.itertuples(), folder)
+        inputs = prepare_images(tokenizer, table.itertuples(), folder)
     else:
         inputs = read_texts(table, decoder, tokenizer)
     return Opened(name, decoder, inputs, source, check_tie(decoder))
@@ -343,12 +353,14 @@ def check_tie(decoder: Decoder) -> tuple[str, ...] | None:
     """Whether the unembedding is the embedding, where a configuration says so or not; None: it says
     nothing."""
     config = decoder.config
-    stated = config.get("tie_word_embeddings", config_of(config).get("tie_word_embeddings"))
+    stated = config.get(
+        "tie_word_embeddings", select_decoder_config(config).get("tie_word_embeddings")
+    )
     ends = find_ends(decoder) if decoder.entry.has_head else None
     if ends is None or not isinstance(stated, bool):
         return None
     facts = {"tied_embeddings": ends.head is ends.embedding}
-    return tuple(differing({"tied_embeddings": stated}, facts, "of the model in memory"))
+    return tuple(find_differences({"tied_embeddings": stated}, facts, "of the model in memory"))
 
 
 def prove_opened(opened: Opened, other: tuple[Tool, str] | None = None) -> ModelProof:
@@ -356,7 +368,7 @@ def prove_opened(opened: Opened, other: tuple[Tool, str] | None = None) -> Model
     decoder = opened.decoder
     found = list(find_all(opened))
     allowed = TOLERANCES[decoder.dtype]
-    identities = gather_worst(found, IDENTITIES, allowed, UNCOVERED)
+    identities = collect_worst(found, IDENTITIES, allowed, UNCOVERED)
     if any(each.state == FAILS for each in identities):
         check_finite(decoder)
     dtype = str(decoder.dtype).removeprefix("torch.")
@@ -371,7 +383,7 @@ def find_all(opened: Opened) -> Iterator[Deviation]:
     itself."""
     decoder = opened.decoder
     for layer in range(len(decoder.blocks)):
-        proof = conformance(decoder, layers=[layer])
+        proof = check_conformance(decoder, layers=[layer])
         attended = ("value", "circuit") if decoder.entry.value else ()
         for name in ("residual", "stream", "final", *attended):
             off = getattr(proof, name)
@@ -381,7 +393,7 @@ def find_all(opened: Opened) -> Iterator[Deviation]:
         yield Deviation("facts", off, off, "", "; ".join(opened.differing))
     alone = {"token_budget": 1, "packed": False}
     try:
-        measured, again = proved(
+        measured, again = measure_proved(
             partial(measure_gains, decoder), decoder, opened.inputs, options={}, alone=alone
         )
     except InputsMeetError as error:
@@ -407,7 +419,7 @@ def make_call(decoder: Decoder, prompt: Any) -> dict[str, Any]:
     return {"input_ids": torch.tensor([prompt.token_ids], device=decoder.device)}
 
 
-def gather_worst(
+def collect_worst(
     deviations: Iterable[Deviation],
     names: Mapping[str, str],
     allowed: float,
@@ -450,7 +462,7 @@ def find_uncovered(opened: Opened) -> Iterator[str]:
     if not opened.quantised:
         yield "quantised weights"
     packed = decoder.entry.packs and decoder.entry.reads == "text" and decoder.device.type == "cpu"
-    if not (packed and keeps_apart(decoder)):
+    if not (packed and is_batch_independent(decoder)):
         yield "packs"
     longest = max((len(getattr(each, "token_ids", ())) for each in opened.inputs), default=0)
     entry = decoder.entry
@@ -482,7 +494,7 @@ def prove_tool(opened: Opened, tool: Tool, number: str) -> ToolProof:
     apart: list[Deviation] = []
     for prompt in ends.values():
         ours = read_activations(decoder, make_call(decoder, prompt))
-        places = forward.decoder(copy.deepcopy(decoder.model), entry, decoder.config)
+        places = forward.build_decoder(copy.deepcopy(decoder.model), entry, decoder.config)
         ids = torch.tensor([prompt.token_ids], device=decoder.device)
         theirs = Activations(read_tool(tool, places, ids), ours.hidden, ours.final)
         where = f"prompt {prompt.prompt_id}, "
@@ -496,9 +508,9 @@ def prove_tool(opened: Opened, tool: Tool, number: str) -> ToolProof:
         for name in IDENTITIES
         if name not in ("window", "read", "value", "circuit", "facts", "again")
     ]
-    identities = gather_worst(found, {name: IDENTITIES[name] for name in offered}, allowed, {})
+    identities = collect_worst(found, {name: IDENTITIES[name] for name in offered}, allowed, {})
     words = {name: f"{what} is not the tensor that we read" for name, what in PLACES.items()}
-    return ToolProof(tool.name, number, identities, gather_worst(apart, words, allowed, {}))
+    return ToolProof(tool.name, number, identities, collect_worst(apart, words, allowed, {}))
 
 
 def compare_places(

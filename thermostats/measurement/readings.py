@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thermostats.measurement.checkpoint import decode
-from thermostats.measurement.lookup import config_of
+from thermostats.measurement.lookup import select_decoder_config
 from thermostats.measurement.model_class import Architecture, Config
 
 RMS_NORMS = ("t5", "mt5", "umt5", "mamba", "mamba2", "falcon_mamba", "lfm2", "lfm2_moe")
@@ -62,33 +62,37 @@ class AsRead:
     """The same of the balanced ratio."""
 
 
-def norm_kind(entry: Architecture, decoder: Config) -> str:
+def name_norm_kind(entry: Architecture, decoder: Config) -> str:
     """LayerNorm or RMSNorm, as a class's configuration (of the decoder) implies."""
     stated = "rms_norm_eps" in decoder and entry.model_type not in LAYER_NORMS
     return "RMSNorm" if stated or entry.model_type in RMS_NORMS else "LayerNorm"
 
 
-def subtracts_mean(entry: Architecture, config: Config) -> bool:
+def is_mean_subtracted(entry: Architecture, config: Config) -> bool:
     """Whether all norms that read the stream subtract its mean: P = I − 11ᵀ/d, else P = I."""
-    return norm_kind(entry, config_of(config)) == "LayerNorm"
+    return name_norm_kind(entry, select_decoder_config(config)) == "LayerNorm"
 
 
-def reads_centred(entry: Architecture, config: Config) -> bool:
+def is_read_centred(entry: Architecture, config: Config) -> bool:
     """Whether P x alone is read of the stream; post-norm blocks add x itself to what they write."""
-    return entry.additive and subtracts_mean(entry, config)
+    return entry.additive and is_mean_subtracted(entry, config)
 
 
-def as_read(entry: Architecture, config: Config, vectors: Vectors, *, normed: bool) -> AsRead:
+def describe_reading(
+    entry: Architecture, config: Config, vectors: Vectors, *, normed: bool
+) -> AsRead:
     """How W_V reads and W_O writes in one block; `normed`: its norm is there, be it without
     weights."""
     latent = entry.layout == "latent"
-    centred = reads_centred(entry, config)
+    centred = is_read_centred(entry, config)
     norm = f"{entry.value.rpartition('.')[0]}.kv_a_layernorm" if latent else entry.attention_norm
     weight = vectors(norm, "weight") if norm and not entry.norm_after else None
     gamma = None if weight is None else decode(weight) + entry.unit_offset
     scale = vectors(entry.attention_scale, "") if entry.attention_scale else None
     multiplier = (
-        float(config_of(config)[entry.residual_multiplier]) if entry.residual_multiplier else 1.0
+        float(select_decoder_config(config)[entry.residual_multiplier])
+        if entry.residual_multiplier
+        else 1.0
     )
     written = multiplier if scale is None else multiplier * decode(scale)
     of_values = MatrixSide(gamma, centred and normed and not latent)
@@ -101,7 +105,7 @@ def as_read(entry: Architecture, config: Config, vectors: Vectors, *, normed: bo
     )
 
 
-def _qr(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _decompose_qr(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
     """Q and R at the matrix's own precision; numpy's is in float64, and takes three times as long
     for float32."""
     from scipy.linalg import qr  # noqa: PLC0415
@@ -119,7 +123,7 @@ class Balanced(NamedTuple):
     ov: NDArray[Any]
 
 
-def balanced(
+def build_balanced_pair(
     v: NDArray[Any], o: NDArray[Any], of_query: NDArray[np.int64], read: AsRead
 ) -> Balanced:
     """The balanced pair, group by group; NaN where a weight is not finite.
@@ -133,8 +137,10 @@ def balanced(
     largest = np.full(len(of_query), np.nan)
     for k, stored in enumerate(v):
         heads = np.flatnonzero(of_query == k)
-        basis_v, r_v = _qr(read.of_values.applied(decode(stored)).T)
-        basis_o, r_o = _qr(np.concatenate([read.of_output.applied(decode(o[h])).T for h in heads]))
+        basis_v, r_v = _decompose_qr(read.of_values.applied(decode(stored)).T)
+        basis_o, r_o = _decompose_qr(
+            np.concatenate([read.of_output.applied(decode(o[h])).T for h in heads])
+        )
         core = r_o @ r_v.T
         if not np.isfinite(core).all():
             return Balanced(

@@ -28,16 +28,16 @@ from scipy.optimize import linear_sum_assignment
 
 from thermostats.errors import UsageError
 from thermostats.measurement.checkpoint import (
-    geometry,
+    index_value_rows,
+    map_query_heads,
     open_checkpoint,
-    query_to_kv_head,
-    value_rows,
+    read_geometry,
 )
 from thermostats.measurement.gauge import CAPS, ModelWeights, read_weights
-from thermostats.measurement.lookup import HEADLESS, config_of
+from thermostats.measurement.lookup import HEADLESS, select_decoder_config
 from thermostats.measurement.model_class import Config
 from thermostats.measurement.model_row import POSITION_TABLES
-from thermostats.measurement.readings import subtracts_mean
+from thermostats.measurement.readings import is_mean_subtracted
 
 Array = NDArray[np.float64]
 CLASSES = (
@@ -136,7 +136,7 @@ class FunctionDistance:
         return f"distance as functions {self.distance:.3g}"
 
 
-def function_distance(
+def measure_function_distance(
     first: str | Path | ModelWeights, second: str | Path | ModelWeights
 ) -> FunctionDistance:
     """Distance of two models as functions, from their folders or from weights at hand.
@@ -154,43 +154,48 @@ def function_distance(
     for weights in pair:
         _check_finite(weights)
     headless = [bool(weights.config.get(HEADLESS)) for weights in pair]
-    here, there = (form(weights, head=not any(headless)) for weights in pair)
-    there = turned(there, _rotation(here, there))
-    rows = [(0, part, _relative(x, y) if x.size else np.nan) for part, x, y in _ends(here, there)]
+    here, there = (build_canonical_form(weights, head=not any(headless)) for weights in pair)
+    there = turn_form(there, _find_rotation(here, there))
+    rows = [
+        (0, part, _measure_relative_distance(x, y) if x.size else np.nan)
+        for part, x, y in _list_ends(here, there)
+    ]
     for layer, (a, b) in enumerate(zip(here.blocks, there.blocks, strict=True), 1):
-        rows += [(layer, part, distance) for part, distance in _of_block(a, b, here)]
+        rows += [(layer, part, distance) for part, distance in _measure_block_distances(a, b, here)]
     parts = pd.DataFrame(rows, columns=["layer", "part", "distance"])
     without = "there is no head in both: what both have is compared" if any(headless) else ""
-    switches = _other_switches(*pair)
+    switches = _find_other_switches(*pair)
     said = [*pair[0].notes, *pair[1].notes, *filter(None, [without]), *switches]
     notes = tuple(dict.fromkeys(said))
     return FunctionDistance(float(np.sqrt(np.square(parts["distance"]).mean())), parts, notes)
 
 
-def form(weights: ModelWeights, *, head: bool = True) -> Form:
+def build_canonical_form(weights: ModelWeights, *, head: bool = True) -> Form:
     """The canonical form of one model, without its `head` where that is not asked for; the stream
     is not yet turned onto another one's."""
     entry = weights.entry
-    centred = subtracts_mean(entry, weights.config)
-    embedding = _rows(weights.tensors[weights.name(entry.embedding)], centred=centred)
+    centred = is_mean_subtracted(entry, weights.config)
+    embedding = _centre_rows(weights.tensors[weights.name(entry.embedding)], centred=centred)
     name = next((n for n in weights.tensors if n.split(".")[-2] in POSITION_TABLES), "")
     positions = (
-        _rows(weights.tensors[name], centred=centred) if name else np.zeros((0, embedding.shape[1]))
+        _centre_rows(weights.tensors[name], centred=centred)
+        if name
+        else np.zeros((0, embedding.shape[1]))
     )
     if name:  # a vector may stand in either
         mean = embedding.mean(axis=0)
         embedding = embedding - mean
         positions = positions + mean
     size = float(np.linalg.norm(embedding))
-    blocks = tuple(_block(weights, layer, size, centred=centred) for layer in weights.layers)
-    rope = config_of(weights.config).get("rope_parameters") or {}
-    d_head = geometry(entry, weights.config).d_head
+    blocks = tuple(_build_block(weights, layer, size, centred=centred) for layer in weights.layers)
+    rope = select_decoder_config(weights.config).get("rope_parameters") or {}
+    d_head = read_geometry(entry, weights.config).d_head
     rotary = int(d_head * float(rope.get("partial_rotary_factor") or 1.0)) if rope else 0
-    rows = _head(weights, centred=centred) if head else np.zeros((0, embedding.shape[1] + 1))
+    rows = _build_head(weights, centred=centred) if head else np.zeros((0, embedding.shape[1] + 1))
     return Form(weights, embedding / size, positions / size, rows, blocks, rotary)
 
 
-def turned(of: Form, R: Array) -> Form:
+def turn_form(of: Form, R: Array) -> Form:
     """The form with its stream x turned to Rᵀx (d × d, orthogonal)."""
 
     def read(rows: Array) -> Array:
@@ -242,20 +247,22 @@ def _check(first: ModelWeights, second: ModelWeights) -> None:
     apart = [
         name for name in shapes[0].keys() & shapes[1].keys() if shapes[0][name] != shapes[1][name]
     ]
-    if apart or geometry(first.entry, first.config) != geometry(second.entry, second.config):
+    if apart or read_geometry(first.entry, first.config) != read_geometry(
+        second.entry, second.config
+    ):
         got = sorted(apart)[0] if apart else "other numbers of blocks or heads"
         raise UsageError("the models are not of one shape", got=got, allowed="models of one shape")
-    config = config_of(first.config)
+    config = select_decoder_config(first.config)
     if config.get("word_embed_proj_dim") not in (None, config.get("hidden_size")):
         raise UsageError(
             "a model whose embedding is projected has no canonical form", where=names[0]
         )
 
 
-def _other_switches(first: ModelWeights, second: ModelWeights) -> list[str]:
+def _find_other_switches(first: ModelWeights, second: ModelWeights) -> list[str]:
     """Configuration values in which the models differ: with them one and the same weights are two
     functions."""
-    a, b = (config_of(each.config) for each in (first, second))
+    a, b = (select_decoder_config(each.config) for each in (first, second))
     acting = [*ACTING[first.entry.name], *CAUSAL]
     if {_kind_of_rotation(a), _kind_of_rotation(b)} & set(BY_LENGTH):
         acting.append("max_position_embeddings")
@@ -280,12 +287,12 @@ def _check_finite(weights: ModelWeights) -> None:
             raise UsageError(what, where=name, got=name)
 
 
-def _rows(matrix: Array, *, centred: bool) -> Array:
+def _centre_rows(matrix: Array, *, centred: bool) -> Array:
     """Vectors of the stream, one a row, without what no reader sees."""
     return matrix - matrix.mean(axis=-1, keepdims=True) if centred else matrix
 
 
-def _reader(
+def _build_reader(
     weights: ModelWeights, name: str, norm: str, layer: int | None, *, centred: bool
 ) -> Array:
     """A matrix that reads the stream (outputs × d) and its bias as a last column, the norm's γ and
@@ -297,28 +304,28 @@ def _reader(
     gamma, beta = weights.norm(norm, layer)
     bias = weights.tensors.get(f"{stored}.bias", np.zeros(len(matrix)))
     bias = bias + matrix @ beta
-    return np.concatenate([_rows(matrix * gamma, centred=centred), bias[:, None]], axis=1)
+    return np.concatenate([_centre_rows(matrix * gamma, centred=centred), bias[:, None]], axis=1)
 
 
-def _head(weights: ModelWeights, *, centred: bool) -> Array:
+def _build_head(weights: ModelWeights, *, centred: bool) -> Array:
     entry = weights.entry
     name = weights.name(entry.unembedding[0]) or entry.tensor_names(entry.unembedding[0])[0]
-    head = _reader(weights, name, entry.final_norm, None, centred=centred)
-    capped = any(config_of(weights.config).get(key) for key in CAPS)
+    head = _build_reader(weights, name, entry.final_norm, None, centred=centred)
+    capped = any(select_decoder_config(weights.config).get(key) for key in CAPS)
     return head if capped else head - head.mean(axis=0)
 
 
-def _block(weights: ModelWeights, layer: int, size: float, *, centred: bool) -> Block:
-    entry, g = weights.entry, geometry(weights.entry, weights.config)
-    q, k, v = _projections(weights, layer, centred=centred)
+def _build_block(weights: ModelWeights, layer: int, size: float, *, centred: bool) -> Block:
+    entry, g = weights.entry, read_geometry(weights.entry, weights.config)
+    q, k, v = _build_projections(weights, layer, centred=centred)
     output = weights.name(entry.output, layer)
     w_o = weights.tensors[output].T if entry.transposed else weights.tensors[output]
     o = w_o.reshape(len(w_o), g.n_heads, g.d_head).transpose(1, 0, 2) / size
     o = o - o.mean(axis=1, keepdims=True) if centred else o
-    of_query = query_to_kv_head(entry, weights.config)
+    of_query = map_query_heads(entry, weights.config)
     bias = weights.tensors.get(f"{output.removesuffix('.weight')}.bias", np.zeros(len(w_o))) / size
-    written = np.einsum("hdr,hr->d", o, v[of_query][..., -1]) + _rows(bias, centred=centred)
-    gate, up, down, mlp_bias = _neurons(weights, layer, centred=centred)
+    written = np.einsum("hdr,hr->d", o, v[of_query][..., -1]) + _centre_rows(bias, centred=centred)
+    gate, up, down, mlp_bias = _build_neurons(weights, layer, centred=centred)
     norms = [weights.name(f"{entry.attention}.{each}_norm", layer) for each in "qk"]
     scales = (
         np.stack([weights.tensors[n] + entry.unit_offset for n in norms])
@@ -329,17 +336,20 @@ def _block(weights: ModelWeights, layer: int, size: float, *, centred: bool) -> 
     return Block(q=q, k=k, v=v[..., :-1], o=o, written=written, scales=scales, **mlp)
 
 
-def _projections(weights: ModelWeights, layer: int, *, centred: bool) -> tuple[Array, Array, Array]:
+def _build_projections(
+    weights: ModelWeights, layer: int, *, centred: bool
+) -> tuple[Array, Array, Array]:
     """Queries (H), keys and values (K) × d_h × (d + 1)."""
-    entry, g = weights.entry, geometry(weights.entry, weights.config)
+    entry, g = weights.entry, read_geometry(weights.entry, weights.config)
     value = weights.name(entry.value, layer)
     if entry.layout == "separate":
         names = [value.replace("v_proj", f"{each}_proj") for each in "qkv"]
         parts = [
-            _reader(weights, name, entry.attention_norm, layer, centred=centred) for name in names
+            _build_reader(weights, name, entry.attention_norm, layer, centred=centred)
+            for name in names
         ]
     else:
-        fused = _reader(weights, value, entry.attention_norm, layer, centred=centred)
+        fused = _build_reader(weights, value, entry.attention_norm, layer, centred=centred)
         rows = np.arange(len(fused))
         if entry.layout == "stacked":
             parts = np.split(fused, [g.n_heads * g.d_head, (g.n_heads + g.n_kv_heads) * g.d_head])
@@ -347,13 +357,13 @@ def _projections(weights: ModelWeights, layer: int, *, centred: bool) -> tuple[A
             groups = rows.reshape(g.n_kv_heads, -1, g.d_head)
             parts = [
                 fused[each.ravel()]
-                for each in (groups[:, :-2], groups[:, -2], value_rows(entry, weights.config))
+                for each in (groups[:, :-2], groups[:, -2], index_value_rows(entry, weights.config))
             ]
     q, k, v = (part.reshape(-1, g.d_head, part.shape[-1]) for part in parts)
     return q, k, v
 
 
-def _neurons(
+def _build_neurons(
     weights: ModelWeights, layer: int, *, centred: bool
 ) -> tuple[Array, Array, Array, Array]:
     """Gate and up (n × (d + 1)), down (n × d) and the bias of a feed-forward layer; |up| = 1 where
@@ -364,15 +374,17 @@ def _neurons(
     into = next(name for name in DOWN if f"{start}{place}{name}.weight" in weights.tensors)
     gate_name = f"{start}{place}gate_proj.weight"
     norm = entry.mlp_norm
-    up = _reader(weights, f"{start}{place}{into}.weight", norm, layer, centred=centred)
+    up = _build_reader(weights, f"{start}{place}{into}.weight", norm, layer, centred=centred)
     gate = np.zeros((len(up), 0))
     if gate_name in weights.tensors:
-        gate = _reader(weights, gate_name, norm, layer, centred=centred)
+        gate = _build_reader(weights, gate_name, norm, layer, centred=centred)
     out = f"{start}{place}{DOWN[into]}"
     stored = weights.tensors[f"{out}.weight"]
-    down = _rows(stored if entry.transposed else stored.T, centred=centred)
-    bias = _rows(weights.tensors.get(f"{out}.bias", np.zeros(down.shape[1])), centred=centred)
-    config = config_of(weights.config)
+    down = _centre_rows(stored if entry.transposed else stored.T, centred=centred)
+    bias = _centre_rows(
+        weights.tensors.get(f"{out}.bias", np.zeros(down.shape[1])), centred=centred
+    )
+    config = select_decoder_config(weights.config)
     power = POWERS.get(str(config.get("hidden_act") or config.get("activation_function")))
     if gate.shape[1] == 0 and power is None:
         return gate, up, down, bias
@@ -381,7 +393,7 @@ def _neurons(
     return gate, up / length, down * length ** (1 if gate.shape[1] else power), bias
 
 
-def _rotation(first: Form, second: Form) -> Array:
+def _find_rotation(first: Form, second: Form) -> Array:
     """The orthogonal R that brings the second model's ends nearest to the first one's."""
     pairs = [(first.embedding, second.embedding), (first.positions, second.positions)]
     pairs.append((first.head[:, :-1], second.head[:, :-1]))
@@ -395,43 +407,47 @@ def _rotation(first: Form, second: Form) -> Array:
     return R
 
 
-def _ends(a: Form, b: Form) -> list[tuple[str, Array, Array]]:
+def _list_ends(a: Form, b: Form) -> list[tuple[str, Array, Array]]:
     ends = [("embedding", a.embedding, b.embedding), ("unembedding", a.head, b.head)]
     return ends + [("positions", a.positions, b.positions)] * bool(a.positions.size)
 
 
-def _relative(x: Array, y: Array) -> float:
-    return _ratio(float(np.square(np.abs(y - x)).sum()), float(np.square(np.abs(x)).sum()))
+def _measure_relative_distance(x: Array, y: Array) -> float:
+    return _measure_ratio(float(np.square(np.abs(y - x)).sum()), float(np.square(np.abs(x)).sum()))
 
 
-def _ratio(moved: float, size: float) -> float:
+def _measure_ratio(moved: float, size: float) -> float:
     return float(np.sqrt(moved / size)) if size > 0 else np.inf if moved > 0 else 0.0
 
 
-def _of_block(a: Block, b: Block, of: Form) -> list[tuple[str, float]]:
+def _measure_block_distances(a: Block, b: Block, of: Form) -> list[tuple[str, float]]:
     """Distances of the parts of one block, heads and neurons matched."""
-    of_query = query_to_kv_head(of.weights.entry, of.weights.config)
-    order = _matched_heads(a, b, of, of_query)
-    ov = np.array([_ov(a, b, of_query, h, other) for h, other in enumerate(order)])
-    size_ov = np.array([_ov(a, None, of_query, h, h) for h in range(len(order))])
-    qk = np.array([_qk(a, b, of, of_query, h, other) for h, other in enumerate(order)])
-    size_qk = np.array([_qk(a, None, of, of_query, h, h) for h in range(len(order))])
+    of_query = map_query_heads(of.weights.entry, of.weights.config)
+    order = _match_heads(a, b, of, of_query)
+    ov = np.array([_measure_ov_distance(a, b, of_query, h, other) for h, other in enumerate(order)])
+    size_ov = np.array([_measure_ov_distance(a, None, of_query, h, h) for h in range(len(order))])
+    qk = np.array(
+        [_measure_qk_distance(a, b, of, of_query, h, other) for h, other in enumerate(order)]
+    )
+    size_qk = np.array(
+        [_measure_qk_distance(a, None, of, of_query, h, h) for h in range(len(order))]
+    )
     bias = float(np.square(b.written - a.written).sum())
     size_bias = float(np.square(a.written).sum())
-    mine, theirs = _matched_neurons(a, b)
+    mine, theirs = _match_neurons(a, b)
     mlp = float(np.square(b.mlp_written - a.mlp_written).sum())
     size_mlp = float(np.square(a.mlp_written).sum())
     return [
-        ("attention writes", _ratio(ov.sum() + bias, size_ov.sum() + size_bias)),
-        ("attention pattern", _ratio(qk.sum(), size_qk.sum())),
+        ("attention writes", _measure_ratio(ov.sum() + bias, size_ov.sum() + size_bias)),
+        ("attention pattern", _measure_ratio(qk.sum(), size_qk.sum())),
         (
             "feed-forward layer",
-            _ratio(np.square(theirs - mine).sum() + mlp, np.square(mine).sum() + size_mlp),
+            _measure_ratio(np.square(theirs - mine).sum() + mlp, np.square(mine).sum() + size_mlp),
         ),
     ]
 
 
-def _features(block: Block) -> Array:
+def _stack_features(block: Block) -> Array:
     """Both sides of every neuron, one a row; up and down share their size evenly where one may move
     into the other."""
     size = np.linalg.norm(block.down, axis=1, keepdims=True)
@@ -441,14 +457,14 @@ def _features(block: Block) -> Array:
     return np.concatenate([block.up * share, down], axis=1)
 
 
-def _matched_neurons(a: Block, b: Block) -> tuple[Array, Array]:
+def _match_neurons(a: Block, b: Block) -> tuple[Array, Array]:
     """What counts of the neurons of a, and of those of b in the order and with the signs that bring
     them nearest.
 
     Of a gated neuron up and down may both change their sign.
     """
-    mine = _features(a)
-    theirs = _features(b)
+    mine = _stack_features(a)
+    theirs = _stack_features(b)
     gated = bool(a.gate.shape[1])
 
     def put(order: NDArray[np.int64]) -> tuple[Array, Array]:
@@ -460,7 +476,7 @@ def _matched_neurons(a: Block, b: Block) -> tuple[Array, Array]:
         )
 
     first, second = put(np.arange(len(mine)))
-    if _relative(first, second) < LEFT:
+    if _measure_relative_distance(first, second) < LEFT:
         return first, second
     inner = mine @ theirs.T
     near = np.abs(inner) + a.gate @ b.gate.T if gated else inner
@@ -468,14 +484,16 @@ def _matched_neurons(a: Block, b: Block) -> tuple[Array, Array]:
     return put(linear_sum_assignment(sizes[0][:, None] + sizes[1] - 2 * near)[1])
 
 
-def _matched_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) -> list[int]:
+def _match_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) -> list[int]:
     """Query head of b for each of a: key/value heads matched, and within each its query heads."""
     H = len(of_query)
 
     def cost(h: int, other: int) -> float:
-        return _ov(a, b, of_query, h, other) / max(_ov(a, None, of_query, h, h), 1e-300) + _qk(
-            a, b, of, of_query, h, other
-        ) / max(_qk(a, None, of, of_query, h, h), 1e-300)
+        return _measure_ov_distance(a, b, of_query, h, other) / max(
+            _measure_ov_distance(a, None, of_query, h, h), 1e-300
+        ) + _measure_qk_distance(a, b, of, of_query, h, other) / max(
+            _measure_qk_distance(a, None, of, of_query, h, h), 1e-300
+        )
 
     if max(cost(h, h) for h in range(H)) < LEFT**2:
         return list(range(H))
@@ -495,30 +513,39 @@ def _matched_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) ->
     return order
 
 
-def _ov(a: Block, b: Block | None, of_query: NDArray[np.int64], h: int, other: int) -> float:
+def _measure_ov_distance(
+    a: Block, b: Block | None, of_query: NDArray[np.int64], h: int, other: int
+) -> float:
     """‖W_O' W_V' − W_O W_V‖² of two heads; without b the size of the first."""
     first = (a.o[h], a.v[of_query[h]])
-    return _apart(first, None if b is None else (b.o[other], b.v[of_query[other]]))
+    return _measure_product_distance(
+        first, None if b is None else (b.o[other], b.v[of_query[other]])
+    )
 
 
-def _qk(
+def _measure_qk_distance(
     a: Block, b: Block | None, of: Form, of_query: NDArray[np.int64], h: int, other: int
 ) -> float:
     """The same of how two heads attend."""
     mine = a.q[h], a.k[of_query[h]]
     theirs = None if b is None else (b.q[other], b.k[of_query[other]])
     if a.scales.shape[1]:
-        second = None if b is None or theirs is None else _normed(theirs, b.scales)
-        first = _normed(mine, a.scales)
+        second = None if b is None or theirs is None else _normalise_qk(theirs, b.scales)
+        first = _normalise_qk(mine, a.scales)
         return float(np.square(first if second is None else second - first).sum())
-    total = _apart(_pairs(mine, of.rotary), None if theirs is None else _pairs(theirs, of.rotary))
+    total = _measure_product_distance(
+        _build_rotary_pairs(mine, of.rotary),
+        None if theirs is None else _build_rotary_pairs(theirs, of.rotary),
+    )
     if of.rotary < mine[0].shape[0]:
-        rest = _rest(mine, of.rotary)
-        total += _apart(rest, None if theirs is None else _rest(theirs, of.rotary))
+        rest = _build_unrotated(mine, of.rotary)
+        total += _measure_product_distance(
+            rest, None if theirs is None else _build_unrotated(theirs, of.rotary)
+        )
     return total
 
 
-def _normed(qk: tuple[Array, Array], scales: Array) -> Array:
+def _normalise_qk(qk: tuple[Array, Array], scales: Array) -> Array:
     """Queries and keys that are normed: each of size 1, and the sizes of their norms' weights in
     those of the keys."""
     q, k = (each / np.linalg.norm(each) for each in qk)
@@ -526,20 +553,20 @@ def _normed(qk: tuple[Array, Array], scales: Array) -> Array:
     return np.concatenate([q.ravel(), k.ravel(), scales[0] / size, scales[1] * size])
 
 
-def _pairs(qk: tuple[Array, Array], rotary: int) -> tuple[Any, Any]:
+def _build_rotary_pairs(qk: tuple[Array, Array], rotary: int) -> tuple[Any, Any]:
     """Columns (pairs × (d + 1) × 1) and rows whose products are q*k of each rotary pair."""
     half = rotary // 2
     q, k = (each[:half] + 1j * each[half:rotary] for each in qk)
     return q.conj()[:, :, None], k[:, None, :]
 
 
-def _rest(qk: tuple[Array, Array], rotary: int) -> tuple[Array, Array]:
+def _build_unrotated(qk: tuple[Array, Array], rotary: int) -> tuple[Array, Array]:
     """Of dimensions that are not turned qᵀk without the keys' bias, which adds the same to every
     key."""
     return qk[0][rotary:].T, qk[1][rotary:, :-1]
 
 
-def _apart(first: Sequence[Any], second: Sequence[Any] | None) -> float:
+def _measure_product_distance(first: Sequence[Any], second: Sequence[Any] | None) -> float:
     """‖A'B' − AB‖_F² of factors (… × m × r) and (… × r × n), summed; without the second ‖AB‖_F²."""
     left, right = first
     if second is not None:

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.batching import TokenisedPrompt
-from thermostats.measurement.checkpoint import context
+from thermostats.measurement.checkpoint import find_context_limit
 from thermostats.measurement.forward import Decoder
-from thermostats.measurement.lookup import config_of
+from thermostats.measurement.lookup import select_decoder_config
 
 ROWS = 64
 """Texts that are sampled side by side."""
@@ -82,7 +82,7 @@ def find_first_token(decoder: Decoder, tokenizer: Any = None) -> int:
 
     Raises UsageError where none is stated.
     """
-    stated = config_of(decoder.config)
+    stated = select_decoder_config(decoder.config)
     known = int(stated["vocab_size"])
     for name in ("bos_token_id", "eos_token_id"):
         for said in (getattr(tokenizer, name, None), stated.get(name)):
@@ -104,7 +104,7 @@ def sample_texts(decoder: Decoder, count: int, tokens: int, first: int, seed: in
     `tokens` are at most as many as the model's context allows. Raises ThermostatsError where a
     model repeats itself.
     """
-    room = context(decoder.entry, decoder.config)
+    room = find_context_limit(decoder.entry, decoder.config)
     tokens = tokens if room is None else min(tokens, room - 1)
     rows: dict[tuple[int, ...], None] = {}
     with _fix_seed(decoder, seed), _sample_plainly(decoder.model, tokens):

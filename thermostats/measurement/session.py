@@ -26,16 +26,16 @@ from thermostats.measurement.lookup import lookup
 from thermostats.measurement.plan import (
     MeasurementPlan,
     PlannedRun,
-    missing_tables,
+    find_missing_tables,
+    load_recorded_rows,
     plan,
-    recorded_rows,
 )
-from thermostats.measurement.prompts import processed
-from thermostats.measurement.sheaf import transitions
-from thermostats.measurement.spec import AGAIN, Outcome, RunSpec, failed
+from thermostats.measurement.prompts import prepare_images
+from thermostats.measurement.sheaf import find_transitions
+from thermostats.measurement.spec import AGAIN, Outcome, RunSpec, build_failure
 from thermostats.tables import runs as spec_states
 from thermostats.tables import store
-from thermostats.tables.join import confirm, join
+from thermostats.tables.join import join, record_model
 from thermostats.tables.model_rows import set_facts
 from thermostats.tables.register import describe_unproven
 
@@ -131,14 +131,14 @@ def take_answers(planned: MeasurementPlan, data: Path) -> None:
     """Write what a spec says of what is in the tables: the lab where none is named, and older runs
     as of this model."""
     if planned.confirmed:
-        confirm(planned.confirmed, planned.sha, data)
+        record_model(planned.confirmed, planned.sha, data)
     if planned.spec.older == AGAIN and len(
-        recorded_rows(planned.model["model_id"], planned.model["revision"], data)
+        load_recorded_rows(planned.model["model_id"], planned.model["revision"], data)
     ):
-        join(_table("models", planned.model), data=data, replace=True)
+        join(_build_table("models", planned.model), data=data, replace=True)
     model = planned.model["model_id"]
     lab = planned.spec.heritage
-    recorded = recorded_rows(model, planned.model["revision"], data)
+    recorded = load_recorded_rows(model, planned.model["revision"], data)
     if lab and len(recorded) and not recorded["heritage"].iloc[0]:
         set_facts(model, {"heritage": lab}, revision=planned.model["revision"], data=data)
 
@@ -159,23 +159,25 @@ def measure_one(
             else measure_plan(planned, data, progress)
         )
     except Exception as error:  # one model's fault must not take the others with it
-        outcome = failed(spec, error)
-        finished, sentence = ((), "") if planned is None else complete_runs(planned, data)
+        outcome = build_failure(spec, error)
+        finished, sentence = ((), "") if planned is None else list_complete_runs(planned, data)
         reason = outcome.problem.reason
         reason = f"{reason.rstrip('.')}. {sentence}" if sentence else reason
         outcome = replace(outcome, finished=finished).because(reason)
         with suppress(DataError):  # where nothing can be written, the outcome says it
             write_state(data, spec, spec_states.FAILED, reason, attempt)
         return outcome
-    spec_states.clear(data, spec_id(spec))
+    spec_states.clear(data, hash_spec(spec))
     return outcome
 
 
-def complete_runs(planned: MeasurementPlan, data: Path) -> tuple[tuple[str, ...], str]:
+def list_complete_runs(planned: MeasurementPlan, data: Path) -> tuple[tuple[str, ...], str]:
     """Runs of a plan that are whole in the data folder, and the sentence that names them; none are
     empty."""
     runs = [(run.run["run_id"], run) for run in planned.runs]
-    complete = {name: run.kind for name, run in runs if not missing_tables(run.tables, name, data)}
+    complete = {
+        name: run.kind for name, run in runs if not find_missing_tables(run.tables, name, data)
+    }
     names = ", ".join(f"{kind} ({name})" for name, kind in complete.items())
     return tuple(complete), f"Stored: {names}." if complete else ""
 
@@ -212,13 +214,13 @@ def measure_plan(
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         differences += apart
-        for done in join(_tables(planned, run, facts, frames, data), data=data):
+        for done in join(_build_tables(planned, run, facts, frames, data), data=data):
             rows[done.table] = rows.get(done.table, 0) + done.added
     outcome = planned.outcome("measured", rows, round(perf_counter() - started, 1))
     return replace(outcome, differences="; ".join(dict.fromkeys(differences)))
 
 
-def _tables(
+def _build_tables(
     planned: MeasurementPlan,
     run: PlannedRun,
     facts: Mapping[str, Any],
@@ -227,11 +229,11 @@ def _tables(
 ) -> list[pd.DataFrame]:
     """The frames of a run and its row, after the model's row and the prompts where the data folder
     lacks them."""
-    recorded = recorded_rows(planned.model["model_id"], planned.model["revision"], data)
-    tables = [] if len(recorded) else [_table("models", planned.model)]
+    recorded = load_recorded_rows(planned.model["model_id"], planned.model["revision"], data)
+    tables = [] if len(recorded) else [_build_table("models", planned.model)]
     if run.run["prompt_set"] not in {"", *store.load("prompts", data)["prompt_set"]}:
         tables.append(planned.prompts)
-    tables.append(_table("runs", {**run.run, **facts}))
+    tables.append(_build_table("runs", {**run.run, **facts}))
     return tables + [
         frame.assign(run_id=run.run["run_id"])
         for name, frame in frames.items()
@@ -241,82 +243,84 @@ def _tables(
 
 def measure_quietly(spec: RunSpec, data: str, attempt: int) -> Outcome:
     """What a process elsewhere runs: `measure_one` without anything printed."""
-    quiet()
+    set_quiet()
     return measure_one(spec, Path(data), attempt)
 
 
-def _table(name: str, row: dict[str, Any]) -> pd.DataFrame:
+def _build_table(name: str, row: dict[str, Any]) -> pd.DataFrame:
     return store.validate(pd.DataFrame([row]), name)
 
 
-def _weights(
+def _measure_weights(
     planned: MeasurementPlan, _run: PlannedRun, progress: PartProgress | None
 ) -> dict[str, Any]:
     if progress is not None:
         progress("weights", 0, 1)
     folder, reads = planned.folder.path, planned.folder.reads
     config = spectra.read_config(folder, reads)
-    values = spectra.embedding_summaries(lookup(config), config, open_checkpoint(folder))
+    values = spectra.summarise_embeddings(lookup(config), config, open_checkpoint(folder))
     rows = [
         {"prompt_id": "", "estimand": name, "value": value, "missing": ""}
         for name, value in values.items()
     ]
     summaries = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
-    return {"weights": spectra.weights(folder, reads=reads), "summaries": summaries}
+    return {"weights": spectra.measure_weights(folder, reads=reads), "summaries": summaries}
 
 
-def _residual(
+def _measure_residual(
     planned: MeasurementPlan, run: PlannedRun, progress: PartProgress | None
 ) -> dict[str, Any]:
     from thermostats.measurement.gains import measure_gains  # noqa: PLC0415
-    from thermostats.measurement.proof import check_proof, proved, without_unproven  # noqa: PLC0415
+    from thermostats.measurement.proof import check_proof, drop_unproven, measure_proved  # noqa: PLC0415
 
-    loaded, tokens, options, provenance = _loaded(planned, "default", "gains", progress)
+    loaded, tokens, options, provenance = _load_planned(planned, "default", "gains", progress)
     proof = check_proof(loaded.decoder, needed=("stream",))
     decode = (
         (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
     )
     measure = partial(measure_gains, loaded.decoder)
     alone = {"token_budget": 1, "packed": False}
-    measured, again = proved(
+    measured, again = measure_proved(
         measure, loaded.decoder, tokens, options={**options, "decode": decode}, alone=alone
     )
-    measured = without_unproven(measured, proof)
+    measured = drop_unproven(measured, proof)
     frames = {
         "layers": measured.layers,
         "summaries": measured.summaries,
-        **_proven(provenance, proof, again),
+        **_describe_proof(provenance, proof, again),
     }
     return frames if measured.outputs is None else {**frames, "outputs": measured.outputs}
 
 
-def _attention(
+def _measure_attention(
     planned: MeasurementPlan, _run: PlannedRun, progress: PartProgress | None
 ) -> dict[str, Any]:
-    from thermostats.measurement.attention import block_values, measure_attention  # noqa: PLC0415
-    from thermostats.measurement.proof import check_proof, proved  # noqa: PLC0415
+    from thermostats.measurement.attention import measure_attention, measure_block_values  # noqa: PLC0415
+    from thermostats.measurement.proof import check_proof, measure_proved  # noqa: PLC0415
 
-    loaded, tokens, options, provenance = _loaded(planned, "eager", "attention", progress)
+    loaded, tokens, options, provenance = _load_planned(planned, "eager", "attention", progress)
     proof = check_proof(loaded.decoder, needed=("value",))
-    measure = partial(measure_attention, loaded.decoder, values=block_values(loaded.decoder))
-    rows, again = proved(
+    measure = partial(
+        measure_attention, loaded.decoder, values=measure_block_values(loaded.decoder)
+    )
+    rows, again = measure_proved(
         measure, loaded.decoder, tokens, options=options, alone={"token_budget": 1}
     )
     return {
         "attention": rows,
-        "transitions": transitions(rows),
-        **_proven(provenance, proof, again),
+        "transitions": find_transitions(rows),
+        **_describe_proof(provenance, proof, again),
     }
 
 
 MEASURE: dict[str, Callable[[MeasurementPlan, PlannedRun, PartProgress | None], dict[str, Any]]] = {
-    "weights": _weights,
-    "residual": _residual,
-    "attention": _attention,
+    "weights": _measure_weights,
+    "residual": _measure_residual,
+    "attention": _measure_attention,
 }
 
 
-def _proven(provenance: dict[str, Any], proof: Any, again: str) -> dict[str, Any]:
+def _describe_proof(provenance: dict[str, Any], proof: Any, again: str) -> dict[str, Any]:
     """What `runs` says of a model and its proof; what failed stands among the differences."""
     said = " ".join(filter(None, (str(proof), again, provenance["unproven"])))
     return {
@@ -326,13 +330,13 @@ def _proven(provenance: dict[str, Any], proof: Any, again: str) -> dict[str, Any
     }
 
 
-def _loaded(
+def _load_planned(
     planned: MeasurementPlan, attention: str, part: str, progress: PartProgress | None
 ) -> tuple[Any, ...]:
     """The loaded model, its tokenised prompts, options of a pass over them, and what `runs` says of
     both."""
     from thermostats.measurement.batching import tokenise  # noqa: PLC0415
-    from thermostats.measurement.class_facts import check_loaded, differing, facts_of  # noqa: PLC0415
+    from thermostats.measurement.class_facts import check_loaded, collect_facts, find_differences  # noqa: PLC0415
     from thermostats.measurement.loading import load  # noqa: PLC0415
 
     spec = planned.spec
@@ -342,8 +346,8 @@ def _loaded(
     loaded = load(planned.folder, attention=attention, **options)
     config = spectra.read_config(planned.folder.path, planned.folder.reads)
     tied = check_loaded(loaded.decoder, planned.folder.path, config)
-    facts = facts_of(loaded.decoder.model, loaded.decoder.entry, config, tied=tied)
-    differences = differing(planned.model, facts, "of the loaded model")
+    facts = collect_facts(loaded.decoder.model, loaded.decoder.entry, config, tied=tied)
+    differences = find_differences(planned.model, facts, "of the loaded model")
     unproven = describe_unproven(loaded.decoder.entry.name)
     provenance = {"device": loaded.device, "differences": differences, "unproven": unproven}
     passes = {
@@ -352,14 +356,14 @@ def _loaded(
     }
     if loaded.decoder.entry.reads == "image":
         folder = Path(spec.prompts) if Path(spec.prompts).is_dir() else None
-        images = processed(loaded.tokenizer, planned.prompts.itertuples(), folder)
+        images = prepare_images(loaded.tokenizer, planned.prompts.itertuples(), folder)
         return loaded, images, passes, provenance
     texts = planned.prompts[["prompt_id", "text"]].itertuples(index=False, name=None)
     prompts, before = tokenise(loaded.tokenizer, texts, causal=loaded.decoder.entry.causal)
     return loaded, prompts, passes, {**provenance, "special_tokens": before}
 
 
-def spec_id(spec: RunSpec) -> str:
+def hash_spec(spec: RunSpec) -> str:
     """Name of a spec's state: 16 hexadecimal digits of the SHA-256 of what is measured."""
     parts = (
         spec.model,
@@ -378,10 +382,10 @@ def write_state(data: Path, spec: RunSpec, state: str, reason: str = "", attempt
     written = spec_states.SpecState(
         spec.model, spec.revision, spec.dtype, spec.prompts, state, reason, attempt
     )
-    spec_states.write(data, spec_id(spec), written)
+    spec_states.write(data, hash_spec(spec), written)
 
 
-def quiet() -> None:
+def set_quiet() -> None:
     """No bars and no warnings of transformers in this process; what matters becomes an outcome."""
     import transformers  # noqa: PLC0415
 

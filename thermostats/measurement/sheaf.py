@@ -44,7 +44,7 @@ class ValueSpectra:
         return np.asarray(np.sqrt(self.squared.max(axis=1, initial=0.0)))
 
 
-def value_spectra(heads: NDArray[Any]) -> ValueSpectra:
+def measure_value_spectra(heads: NDArray[Any]) -> ValueSpectra:
     """Spectra of W_V^h from its Gram matrices W_V^h W_V^hᵀ in float64; `heads` has shape (H, d_h,
     d).
 
@@ -59,7 +59,7 @@ def value_spectra(heads: NDArray[Any]) -> ValueSpectra:
     return ValueSpectra(np.where(squared > floor[:, None], squared, 0.0))
 
 
-def head_measures(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, Floats]:
+def measure_heads(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, Floats]:
     """Every measure of the table `attention` per head, each of shape (H,).
 
     `attention` has shape (H, n, n), row i the weights with which token i attends. Edges are all
@@ -76,14 +76,14 @@ def head_measures(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, F
         "trace": (sums - diagonal) * spectra.frobenius_squared,
         "self_attention": diagonal / n,
     }
-    measured["entropy"], measured["distance"] = _entropy_and_distance(A)
+    measured["entropy"], measured["distance"] = _measure_entropy_and_distance(A)
     if n > 1:
-        graph = np.asarray(np.linalg.eigvalsh(graph_laplacian(A)), np.float64)
+        graph = np.asarray(np.linalg.eigvalsh(build_laplacian(A)), np.float64)
         edges = np.tril_indices(n, -1)
         measured |= {
             "graph_lambda2": np.maximum(graph[:, 1], 0.0),
-            "laplacian_min": _smallest_positive(graph, n * EPSILON)
-            * _smallest_positive(spectra.squared, 0.0),
+            "laplacian_min": _find_smallest_positive(graph, n * EPSILON)
+            * _find_smallest_positive(spectra.squared, 0.0),
             "laplacian_max": graph[:, -1] * spectra.squared.max(axis=1, initial=0.0),
             "contraction_ratio": np.sqrt(A + A.transpose(0, 2, 1))[:, edges[0], edges[1]].mean(
                 axis=1
@@ -95,7 +95,7 @@ def head_measures(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, F
     return measured
 
 
-def graph_laplacian(attention: Floats) -> Floats:
+def build_laplacian(attention: Floats) -> Floats:
     """L_G = D − w, w_ij = (A_ij + A_ji)/2 for i ≠ j; shape (…, n, n)."""
     weights = (attention + np.swapaxes(attention, -1, -2)) / 2
     index = np.arange(attention.shape[-1])
@@ -105,7 +105,7 @@ def graph_laplacian(attention: Floats) -> Floats:
     return laplacian
 
 
-def layer_rows(
+def build_attention_rows(
     attention: NDArray[Any],
     spectra: ValueSpectra,
     published: ValueSpectra,
@@ -119,54 +119,54 @@ def layer_rows(
     All heads together (head empty): the total operator is block-diagonal, one copy of the stalk per
     head, so traces add and the extreme eigenvalues are the extremes over heads; every other measure
     is the mean over heads. `published` are the spectra of W_V as the study cut it, for the variants
-    `first_head` and `multi_head`.
+    `judge_first_head` and `multi_head`.
     """
     A = np.asarray(attention, np.float64)
-    row = partial(_row, layer, prompt_id)
+    row = partial(_build_row, layer, prompt_id)
     heads = range(A.shape[0])
     if not (np.isfinite(A).all() and np.isfinite(spectra.squared).all()):
         return [row(label, "exact", {}, NOT_FINITE) for label in (*(str(h + 1) for h in heads), "")]
-    measured = head_measures(A, spectra)
+    measured = measure_heads(A, spectra)
     missing = ONE_TOKEN if A.shape[1] == 1 else ""
     rows = [
         row(str(h + 1), "exact", {name: float(measured[name][h]) for name in MEASURES}, missing)
         for h in heads
     ]
-    rows.append(row("", "exact", _all_heads(measured), missing))
+    rows.append(row("", "exact", _summarise_heads(measured), missing))
     traces = {
-        "printed_factor": printed_factor_trace(A, spectra),
-        "first_head": first_head_trace(A, published),
-        "multi_head": multi_head_trace(A, published),
+        "printed_factor": measure_printed_trace(A, spectra),
+        "first_head": measure_first_head_trace(A, published),
+        "multi_head": measure_multi_head_trace(A, published),
     }
     return rows + [row("", name, {"trace": value}, "") for name, value in traces.items()]
 
 
-def proxy_row(layer: int, spectral_norm: float) -> Row:
+def build_proxy_row(layer: int, spectral_norm: float) -> Row:
     """The published `proxy` of a layer, ‖W_V‖₂² of its whole W_V; no prompt enters."""
     missing = "" if np.isfinite(spectral_norm) else NOT_FINITE
-    return _row(layer, "", "", "proxy", {"trace": spectral_norm**2}, missing)
+    return _build_row(layer, "", "", "proxy", {"trace": spectral_norm**2}, missing)
 
 
-def first_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
+def measure_first_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
     """Published: (Σ Ā − tr Ā)·‖W_V^(first head)‖_F² with the attention Ā averaged over heads."""
     mean = attention.mean(axis=0)
     return float((mean.sum() - np.trace(mean)) * spectra.frobenius_squared[0])
 
 
-def multi_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
+def measure_multi_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
     """Published: Σ_h (Σ A^h − tr A^h)·‖W_V^h‖_F²."""
     factors = attention.sum(axis=(1, 2)) - attention.trace(axis1=1, axis2=2)
     return float(factors @ spectra.frobenius_squared)
 
 
-def printed_factor_trace(attention: Floats, spectra: ValueSpectra) -> float:
+def measure_printed_trace(attention: Floats, spectra: ValueSpectra) -> float:
     """As printed in the preprint's equation 4: Σ_h (Σ A^h − n)·‖W_V^h‖_F², zero but for rounding
     under a softmax."""
     factors = attention.sum(axis=(1, 2)) - attention.shape[1]
     return float(factors @ spectra.frobenius_squared)
 
 
-def _all_heads(measured: dict[str, Floats]) -> dict[str, float]:
+def _summarise_heads(measured: dict[str, Floats]) -> dict[str, float]:
     together = {name: float(values.mean()) for name, values in measured.items()}
     together["trace"] = float(measured["trace"].sum())
     finite = measured["laplacian_min"][np.isfinite(measured["laplacian_min"])]
@@ -175,7 +175,7 @@ def _all_heads(measured: dict[str, Floats]) -> dict[str, float]:
     return together
 
 
-def _row(
+def _build_row(
     layer: int, prompt_id: str, head: str, variant: str, values: dict[str, float], missing: str
 ) -> Row:
     key = {"layer": layer, "head": head, "prompt_id": prompt_id, "variant": variant}
@@ -186,7 +186,7 @@ def _row(
     }
 
 
-def _smallest_positive(values: Floats, relative: float) -> Floats:
+def _find_smallest_positive(values: Floats, relative: float) -> Floats:
     """Smallest entry of each row above `relative` times the row's largest; NaN where there is
     none."""
     floor = np.maximum(relative * values.max(axis=1, initial=0.0), 0.0)
@@ -194,7 +194,7 @@ def _smallest_positive(values: Floats, relative: float) -> Floats:
     return np.where(np.isfinite(smallest), smallest, np.nan)
 
 
-def _entropy_and_distance(A: Floats) -> tuple[Floats, Floats]:
+def _measure_entropy_and_distance(A: Floats) -> tuple[Floats, Floats]:
     sums = A.sum(axis=2, keepdims=True)
     index = np.arange(A.shape[1])
     rows = np.divide(A, sums, out=np.zeros_like(A), where=sums > 0)
@@ -203,7 +203,7 @@ def _entropy_and_distance(A: Floats) -> tuple[Floats, Floats]:
     return -(rows * logs).sum(axis=2).mean(axis=1) + 0.0, (rows * apart).sum(axis=2).mean(axis=1)
 
 
-def dense_operator(A: Floats, W: Floats) -> Floats:
+def build_dense_operator(A: Floats, W: Floats) -> Floats:
     """δᵀδ, H·n·d squared, on the stalks of all heads, of attention A (H × n × n) and value maps W
     (H × d_h × d).
 
@@ -222,7 +222,9 @@ def dense_operator(A: Floats, W: Floats) -> Floats:
     return np.asarray(coboundary.T @ coboundary)
 
 
-def identity_residuals(sizes: Sequence[tuple[int, int, int, int]], *, seed: int) -> pd.DataFrame:
+def measure_identity_residuals(
+    sizes: Sequence[tuple[int, int, int, int]], *, seed: int
+) -> pd.DataFrame:
     """Relative residual of every identity against the dense operator on one random example a size
     (n, H, d_h, d).
 
@@ -235,10 +237,10 @@ def identity_residuals(sizes: Sequence[tuple[int, int, int, int]], *, seed: int)
         A = np.tril(rng.exponential(size=(H, n, n)))
         A /= A.sum(axis=2, keepdims=True)
         W = rng.normal(size=(H, d_h, d))
-        dense = dense_operator(A, W)
-        spectra = value_spectra(W)
+        dense = build_dense_operator(A, W)
+        spectra = measure_value_spectra(W)
         total = np.trace(dense)
-        by_formula = head_measures(A, spectra)["trace"]
+        by_formula = measure_heads(A, spectra)["trace"]
         inside = np.kron(np.eye(H), np.ones((n * d, n * d))) > 0
         traces = np.diag(dense).reshape(H, -1).sum(axis=1)
         rows.append(
@@ -248,7 +250,7 @@ def identity_residuals(sizes: Sequence[tuple[int, int, int, int]], *, seed: int)
                 "outside_the_blocks": np.abs(np.where(inside, 0.0, dense)).max()
                 / np.abs(dense).max(),
                 "trace_by_formula": np.abs(by_formula / traces - 1).max(),
-                "trace_as_printed": abs(printed_factor_trace(A, spectra) / total - 1),
+                "trace_as_printed": abs(measure_printed_trace(A, spectra) / total - 1),
                 "traces_add": abs(by_formula.sum() / total - 1),
             }
         )
@@ -258,13 +260,13 @@ def identity_residuals(sizes: Sequence[tuple[int, int, int, int]], *, seed: int)
 Curve = NDArray[np.float64]
 
 
-def max_abs_gradient(curve: Curve) -> int | None:
+def find_max_gradient(curve: Curve) -> int | None:
     """argmax_l |dT/dl|, central differences, one-sided at both ends; the first where several are
     equal. 1-based."""
     return int(np.abs(np.gradient(curve)).argmax()) + 1 if curve.size > 1 else None
 
 
-def first_sign_change(curve: Curve) -> int | None:
+def find_sign_change(curve: Curve) -> int | None:
     """First layer at which the curve stops rising and next falls, the first of a flat top; None if
     it never does."""
     difference = np.diff(curve)
@@ -273,12 +275,12 @@ def first_sign_change(curve: Curve) -> int | None:
     return int(moves[turns[0]]) + 2 if turns.size else None
 
 
-def peak(curve: Curve) -> int | None:
+def find_peak(curve: Curve) -> int | None:
     """Layer of the largest value, the first where several are equal. 1-based."""
     return int(curve.argmax()) + 1 if curve.size else None
 
 
-def minimum(curve: Curve) -> int | None:
+def find_minimum(curve: Curve) -> int | None:
     """Layer of the smallest value, the first where several are equal. 1-based."""
     return int(curve.argmin()) + 1 if curve.size else None
 
@@ -287,14 +289,14 @@ CURVES: dict[str, tuple[str, dict[str, Callable[[Curve], int | None]]]] = {
     "": (
         "trace",
         {
-            "max_abs_gradient": max_abs_gradient,
-            "first_sign_change": first_sign_change,
-            "peak": peak,
+            "max_abs_gradient": find_max_gradient,
+            "first_sign_change": find_sign_change,
+            "peak": find_peak,
         },
     ),
-    "spectral_gap": ("laplacian_min", {"max_spectral_gap": peak}),
-    "lambda2": ("graph_lambda2", {"max_lambda2": peak}),
-    "contraction_ratio": ("contraction_ratio", {"minimum": minimum}),
+    "spectral_gap": ("laplacian_min", {"max_spectral_gap": find_peak}),
+    "lambda2": ("graph_lambda2", {"max_lambda2": find_peak}),
+    "contraction_ratio": ("contraction_ratio", {"minimum": find_minimum}),
 }
 """Trace variant → the column of `attention` it is read from and its definitions; empty: the variant
 of the row.
@@ -307,11 +309,11 @@ SHORT = "a single layer has no gradient"
 INCOMPLETE = "a layer of the curve is missing"
 
 
-def transitions(attention: pd.DataFrame) -> pd.DataFrame:
+def find_transitions(attention: pd.DataFrame) -> pd.DataFrame:
     """L* of every prompt under every definition, from a run's rows of the table `attention` over
     all heads.
 
-    One row per prompt and definition, as the table `transitions`.
+    One row per prompt and definition, as the table `find_transitions`.
     """
     rows = []
     for (prompt_id, variant), group in attention[attention["head"] == ""].groupby(

@@ -35,11 +35,17 @@ from thermostats.errors import (
     ThermostatsError,
     TransientError,
     UsageError,
-    did_you_mean,
-    unknown,
+    build_unknown_error,
+    suggest_nearest,
 )
 from thermostats.measurement.gguf_parts import is_gguf
-from thermostats.tables.folders import PROMPTS, layers, own_files, read_bytes, shipped
+from thermostats.tables.folders import (
+    PROMPTS,
+    find_shipped,
+    list_layers,
+    list_own_files,
+    read_bytes,
+)
 
 Records = list[tuple[str, dict[Any, Any]]]
 """File and line of a record, and its fields."""
@@ -61,7 +67,7 @@ def read_text(path: Path, what: str) -> str:
         ) from error
 
 
-def csv_records(text: str, path: Path) -> Records:
+def parse_csv_records(text: str, path: Path) -> Records:
     """The rows by name of the column; cells beyond the columns stand under None."""
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -72,7 +78,7 @@ def csv_records(text: str, path: Path) -> Records:
         ) from error
 
 
-def jsonl_records(text: str, path: Path) -> Records:
+def parse_jsonl_records(text: str, path: Path) -> Records:
     """The objects, one a line; empty lines are left out."""
     records: Records = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -129,10 +135,10 @@ class EngineSettings:
     def __post_init__(self) -> None:
         """Raise UsageError for an engine that does not exist."""
         if self.name not in ENGINES:
-            raise unknown("no such engine", self.name, ENGINES, where="--set engine")
+            raise build_unknown_error("no such engine", self.name, ENGINES, where="--set engine")
 
 
-def in_shard(items: Sequence[Item], which: str) -> list[Item]:
+def select_shard(items: Sequence[Item], which: str) -> list[Item]:
     """Every N-th item from the K-th on, for `K/N`, such as 2/8; each item is in one of the N
     shards.
 
@@ -186,7 +192,9 @@ SPEC = ("name", "device", "device_map", "token_budget", "trust_remote_code", "ol
 FLAGS = {"yes": True, "true": True, "no": False, "false": False}
 
 
-def parsed(texts: Sequence[str], choices: Mapping[str, Setting] = SETTINGS) -> dict[str, Any]:
+def parse_settings(
+    texts: Sequence[str], choices: Mapping[str, Setting] = SETTINGS
+) -> dict[str, Any]:
     """Settings of texts such as `device=cuda:1`, by name; raises UsageError for others, naming the
     setting.
 
@@ -196,12 +204,12 @@ def parsed(texts: Sequence[str], choices: Mapping[str, Setting] = SETTINGS) -> d
     for text in texts:
         name, _, value = text.partition("=")
         if name not in choices:
-            raise unknown("no such setting", name, choices, where="--set")
-        settings[name] = _value(name, value.strip(), choices[name])
+            raise build_unknown_error("no such setting", name, choices, where="--set")
+        settings[name] = _parse_value(name, value.strip(), choices[name])
     return settings
 
 
-def _value(name: str, text: str, setting: Setting) -> Any:
+def _parse_value(name: str, text: str, setting: Setting) -> Any:
     kind = setting.kind
     try:
         value = FLAGS[text.lower()] if kind is bool else kind(text)
@@ -219,15 +227,15 @@ def _value(name: str, text: str, setting: Setting) -> Any:
     )
 
 
-def settings_of(chosen: Mapping[str, Any]) -> EngineSettings:
-    """How many specs are run, by settings as `parsed` gives them."""
+def build_settings(chosen: Mapping[str, Any]) -> EngineSettings:
+    """How many specs are run, by settings as `parse_settings` gives them."""
     named = {name: chosen[name] for name in ("cpus", "device", "address", "gpus") if name in chosen}
     spread = chosen.get("device_map") is not None
-    memory = in_bytes(chosen.get("gpu_memory"))
+    memory = convert_gigabytes(chosen.get("gpu_memory"))
     return EngineSettings(chosen.get("engine", "local"), **named, spread=spread, gpu_memory=memory)
 
 
-def in_bytes(gigabytes: float | None) -> int | None:
+def convert_gigabytes(gigabytes: float | None) -> int | None:
     """GB as bytes."""
     return None if gigabytes is None else int(gigabytes * 1e9)
 
@@ -255,7 +263,7 @@ def check_device(device: str, device_map: str | None = None) -> None:
         )
 
 
-def check_here(device: str) -> None:
+def require_device(device: str) -> None:
     """Raise UsageError for a GPU that this machine lacks; of what only torch can tell, nothing is
     said."""
     kind, _, number = device.partition(":")
@@ -291,7 +299,7 @@ def check_set(name: str, folder: Path) -> None:
     except (OSError, UnicodeDecodeError, csv.Error):
         return  # what is wrong with the table is said by what reads it whole
     if name not in sets:
-        raise no_such_set(name, sets)
+        raise build_set_error(name, sets)
 
 
 def set_names(folder: Path) -> set[str]:
@@ -299,8 +307,8 @@ def set_names(folder: Path) -> set[str]:
     names: set[str] = set()
     for path in [
         path
-        for layer in layers(folder)
-        for path in own_files("prompts", layer)
+        for layer in list_layers(folder)
+        for path in list_own_files("prompts", layer)
         if path.suffix == ".csv"
     ]:
         with path.open(encoding="utf-8", newline="") as lines:
@@ -312,14 +320,14 @@ def set_names(folder: Path) -> set[str]:
 def is_shipped_set(name: str) -> bool:
     """Whether a prompt set of this name ships: it is meant, though a file or folder here may be
     called the same."""
-    return name in set_names(shipped("data"))
+    return name in set_names(find_shipped("data"))
 
 
-def no_such_set(name: str, sets: Iterable[str]) -> UsageError:
+def build_set_error(name: str, sets: Iterable[str]) -> UsageError:
     """The error for a name that is none of these sets' and no file's."""
     names = sorted({*sets, MADE} - {""})
     allowed = ", ".join([*names, "a file .txt, .csv or .jsonl", "a folder of images"])
-    near = did_you_mean(name, names, "thermostats ls prompts")
+    near = suggest_nearest(name, names, "thermostats ls prompts")
     if " " in name:  # a text, where a name is meant
         near = f"a prompt itself stands in a list: thermostats.measure(…, prompts=[{name!r}])"
     return UsageError("no such prompt set or file", got=repr(name), allowed=allowed, next_step=near)
@@ -396,7 +404,7 @@ class RunSpec:
             )
 
 
-def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
+def build_spec(model: str, options: Mapping[str, Any]) -> RunSpec:
     """The spec of one model with fields of RunSpec by name, paths made absolute.
 
     Raises UsageError for a field that does not exist, or a value that is not of its type.
@@ -404,10 +412,10 @@ def spec_of(model: str, options: Mapping[str, Any]) -> RunSpec:
     allowed = sorted(TYPES.keys() - {"model"})
     for name, value in options.items():
         if name not in allowed:
-            raise unknown("no such option", name, allowed, where="measure")
+            raise build_unknown_error("no such option", name, allowed, where="measure")
         if value is not None or "None" not in TYPES[name]:
             _check_type(name, value, "measure")
-    return _placed(RunSpec(model, **options))
+    return _resolve_paths(RunSpec(model, **options))
 
 
 ALLOWED = {"tuple[str, ...]": "names", "int | None": "a whole number", "bool": "True or False"}
@@ -432,7 +440,7 @@ MOST = 100_000
 """Specs that one entry may stand for."""
 
 
-def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
+def collect_specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
     """Specs of hub ids, model folders and files of specs, in order, each once; `options` where a
     file does not say.
 
@@ -443,23 +451,23 @@ def specs(models: Sequence[str], options: Mapping[str, Any]) -> list[RunSpec]:
     """
     listed: list[RunSpec] = []
     for model in models:
-        path = shipped_lists().get(model, Path(model).expanduser())
+        path = list_shipped_specs().get(model, Path(model).expanduser())
         if path.suffix.lower() in READERS and path.is_file():
             listed += read_specs(path, options)
         elif path.suffix.lower() in READERS and not path.exists():
             raise UsageError("no such file of specs", got=model, next_step="check the path")
         else:
-            named = revisions(str(options.get("revision", "main")))
+            named = expand_revisions(str(options.get("revision", "main")))
             listed += [RunSpec(model, **{**options, "revision": revision}) for revision in named]
-    return list(dict.fromkeys(_placed(spec) for spec in listed))
+    return list(dict.fromkeys(_resolve_paths(spec) for spec in listed))
 
 
-def shipped_lists() -> dict[str, Path]:
+def list_shipped_specs() -> dict[str, Path]:
     """Files of specs that ship, by name: the models of a study."""
-    return {path.stem: path for path in sorted((shipped("data") / "to_measure").glob("*.csv"))}
+    return {path.stem: path for path in sorted((find_shipped("data") / "to_measure").glob("*.csv"))}
 
 
-def revisions(text: str) -> list[str]:
+def expand_revisions(text: str) -> list[str]:
     """Revisions of a list such as `main,step1000`, in which `step1000..step5000:1000` stands for a
     range.
 
@@ -493,10 +501,10 @@ def revisions(text: str) -> list[str]:
 def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
     """Specs of a file, in its order.
 
-    Raises as `specs` does, with the line or the number of the entry.
+    Raises as `collect_specs` does, with the line or the number of the entry.
     """
     rows = READERS[path.suffix.lower()](read_text(path, "specs"), path)
-    entries = [spec for where, row in rows for spec in _each(row, options, where)]
+    entries = [spec for where, row in rows for spec in _yield_specs(row, options, where)]
     if not entries:
         raise DataError(
             "no specs in this file",
@@ -506,10 +514,12 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
     return entries
 
 
-def _each(row: Mapping[str, Any], options: Mapping[str, Any], where: str) -> Iterator[RunSpec]:
+def _yield_specs(
+    row: Mapping[str, Any], options: Mapping[str, Any], where: str
+) -> Iterator[RunSpec]:
     for name in row:
         if name not in FIELDS:
-            raise unknown("unknown field of a spec", name, FIELDS, where=where)
+            raise build_unknown_error("unknown field of a spec", name, FIELDS, where=where)
     stated = {name: value for name, value in row.items() if value not in (None, "")}
     if "model" not in stated:
         raise UsageError(
@@ -561,7 +571,7 @@ def _check_type(name: str, value: Any, where: str) -> None:
         )
 
 
-def _placed(spec: RunSpec) -> RunSpec:
+def _resolve_paths(spec: RunSpec) -> RunSpec:
     """The spec with absolute paths where it names a folder or a file."""
     model = Path(spec.model).expanduser()
     prompts = Path(spec.prompts)
@@ -576,7 +586,7 @@ def _placed(spec: RunSpec) -> RunSpec:
         raise UsageError("neither a model nor a path", got=got, allowed=allowed) from error
 
 
-def _toml(text: str, path: Path) -> Records:
+def _parse_toml(text: str, path: Path) -> Records:
     try:
         parsed = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -592,8 +602,8 @@ def _toml(text: str, path: Path) -> Records:
     return [(f"{path}, spec {number}", entry) for number, entry in enumerate(entries, 1)]
 
 
-def _csv(text: str, path: Path) -> Records:
-    rows = csv_records(text, path)
+def _parse_csv(text: str, path: Path) -> Records:
+    rows = parse_csv_records(text, path)
     for where, row in rows:
         if None in row or None in row.values():
             raise DataError(
@@ -602,7 +612,7 @@ def _csv(text: str, path: Path) -> Records:
     return rows
 
 
-READERS = {".toml": _toml, ".csv": _csv, ".jsonl": jsonl_records}
+READERS = {".toml": _parse_toml, ".csv": _parse_csv, ".jsonl": parse_jsonl_records}
 
 
 @dataclass(frozen=True)
@@ -639,7 +649,7 @@ NO_PROBLEM = Problem()
 @dataclass(frozen=True)
 class Outcome:
     """What became of one spec: `measured`, `skipped` (every run was finished), `planned` (dry run)
-    or `failed`."""
+    or `build_failure`."""
 
     model: str
     status: str
@@ -669,7 +679,7 @@ class Outcome:
         return row
 
 
-def failed(spec: RunSpec, error: BaseException) -> Outcome:
+def build_failure(spec: RunSpec, error: BaseException) -> Outcome:
     """The outcome of a spec that could not be measured."""
     if isinstance(error, ThermostatsError):
         reason = str(error)
@@ -686,6 +696,6 @@ def failed(spec: RunSpec, error: BaseException) -> Outcome:
     return Outcome(spec.model, "failed", spec.revision, problem=problem)
 
 
-def lost(spec: RunSpec, reason: str) -> Outcome:
+def build_loss(spec: RunSpec, reason: str) -> Outcome:
     """The outcome of a spec whose process is gone."""
     return Outcome(spec.model, "failed", spec.revision, problem=Problem(reason, again=True))

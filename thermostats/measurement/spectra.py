@@ -25,25 +25,31 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import DataError, ThermostatsError, reason
+from thermostats.errors import DataError, ThermostatsError, describe_file_error
 from thermostats.measurement.checkpoint import (
     StoredTensor,
+    align_matrices,
     decode,
-    geometry,
+    find_value_runs,
+    has_same_bits,
+    list_weight_files,
+    map_query_heads,
     open_checkpoint,
-    oriented,
-    published_thirds,
-    query_to_kv_head,
-    same_bits,
-    value_runs,
-    weight_files,
+    read_geometry,
+    take_published_thirds,
 )
 from thermostats.measurement.gguf_files import record
-from thermostats.measurement.lookup import HEADLESS, config_of, lookup, of_layer, stack_of
+from thermostats.measurement.lookup import (
+    HEADLESS,
+    lookup,
+    select_decoder_config,
+    select_layer_config,
+    select_stack_config,
+)
 from thermostats.measurement.model_class import Architecture, Config
-from thermostats.measurement.readings import AsRead, as_read, balanced
+from thermostats.measurement.readings import AsRead, build_balanced_pair, describe_reading
 from thermostats.tables.folders import CONFIG, read_bytes
-from thermostats.tables.store import cache_folder, say_unkept, write_cache
+from thermostats.tables.store import cache_folder, warn_unkept, write_cache
 
 Matrix = NDArray[Any]
 TOLERANCE = 5e-7
@@ -73,7 +79,7 @@ class Norms:
         return (self.frobenius / self.spectral) ** 2 if self.spectral > 0 else float("nan")
 
 
-def norms(stored: Matrix, *, seed: int = 0) -> Norms:
+def measure_norms(stored: Matrix, *, seed: int = 0) -> Norms:
     """σ_max(W) and ‖W‖_F of a matrix (m × n), as stored (bfloat16 as 16-bit words), in row blocks.
 
     The two largest eigenvalues θ = σ² of WᵀW by the implicitly restarted Lanczos method (ARPACK),
@@ -87,22 +93,22 @@ def norms(stored: Matrix, *, seed: int = 0) -> Norms:
 
     Both norms are NaN where a weight is not finite.
     """
-    matrix = _by_row(resident(stored))
-    frobenius = _frobenius(matrix)
+    matrix = _choose_row_order(load_resident(stored))
+    frobenius = _measure_frobenius(matrix)
     if not np.isfinite(frobenius):
         return Norms(float("nan"), float("nan"))
     if frobenius == 0:
         return Norms(0.0, 0.0)
-    iterated = _largest(matrix, seed) if min(matrix.shape) > SMALL else None
+    iterated = _estimate_spectral_norm(matrix, seed) if min(matrix.shape) > SMALL else None
     if iterated is None:
-        return Norms(_dense(matrix), frobenius)
+        return Norms(_solve_dense(matrix), frobenius)
     return Norms(iterated[0], frobenius, iterated[1])
 
 
-def row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
+def iterate_row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
     """Row slices of a stored matrix with their numbers as float32 or float64; what is too large is
     let go again."""
-    rows = _rows_at_once(matrix)
+    rows = _count_block_rows(matrix)
     for first in range(0, matrix.shape[0], rows):
         part = slice(first, min(first + rows, matrix.shape[0]))
         yield part, decode(matrix[part])
@@ -110,27 +116,27 @@ def row_blocks(matrix: Matrix) -> Iterator[tuple[slice, Matrix]]:
             release(matrix)
 
 
-def _rows_at_once(matrix: Matrix) -> int:
+def _count_block_rows(matrix: Matrix) -> int:
     return max(1, int(BLOCK_BYTES // max(1, 4 * matrix.shape[1])))
 
 
-def resident(stored: Matrix) -> Matrix:
+def load_resident(stored: Matrix) -> Matrix:
     """The matrix decoded at once, its rows one after the other, if it fits in `RESIDENT_BYTES`,
     else as stored."""
-    by_row = _by_row(stored)
+    by_row = _choose_row_order(stored)
     plain = stored.dtype in (np.float32, np.float64)
     if (plain and by_row.flags.c_contiguous) or stored.size * max(
         4, stored.itemsize
     ) > RESIDENT_BYTES:
         return stored
     decoded = np.empty(by_row.shape, stored.dtype if plain else np.float32)
-    for part, block in row_blocks(by_row):
+    for part, block in iterate_row_blocks(by_row):
         decoded[part] = block
     release(stored)
     return decoded if by_row is stored else decoded.T
 
 
-def _by_row(matrix: Matrix) -> Matrix:
+def _choose_row_order(matrix: Matrix) -> Matrix:
     """The matrix, or its transpose where that is what lies row by row."""
     return matrix.T if matrix.strides[0] < matrix.strides[1] else matrix
 
@@ -144,27 +150,27 @@ def release(matrix: Matrix) -> None:
         base.madvise(mmap.MADV_DONTNEED)
 
 
-def _frobenius(matrix: Matrix) -> float:
+def _measure_frobenius(matrix: Matrix) -> float:
     total = 0.0
-    for _, block in row_blocks(matrix):
+    for _, block in iterate_row_blocks(matrix):
         total += float(np.vecdot(block, block).sum(dtype=np.float64))
     return float(np.sqrt(total))
 
 
-def _largest(matrix: Matrix, seed: int) -> tuple[float, float] | None:
+def _estimate_spectral_norm(matrix: Matrix, seed: int) -> tuple[float, float] | None:
     """σ_max and the bound on its relative error; None where `TOLERANCE` is not reached."""
     n = matrix.shape[1]
     dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415
 
-    gram = LinearOperator((n, n), matvec=lambda x: _gram_product(matrix, x.ravel()), dtype=dtype)
+    gram = LinearOperator((n, n), matvec=lambda x: _apply_gram(matrix, x.ravel()), dtype=dtype)
     try:
         values, vectors = eigsh(
             gram, k=2, which="LA", v0=_start(n, seed).astype(dtype), maxiter=RESTARTS, tol=TOLERANCE
         )
     except ArpackNoConvergence:
         return None
-    sigma, bound = _verified(matrix, vectors[:, -1], float(values[-1] - values[0]))
+    sigma, bound = _verify_vector(matrix, vectors[:, -1], float(values[-1] - values[0]))
     return (sigma, bound) if bound <= TOLERANCE else None
 
 
@@ -174,15 +180,15 @@ def _start(n: int, seed: int) -> Matrix:
     return np.random.default_rng(seed).standard_normal(n)
 
 
-def _gram_product(matrix: Matrix, vector: Matrix) -> Matrix:
+def _apply_gram(matrix: Matrix, vector: Matrix) -> Matrix:
     """WᵀW v in one pass over the matrix."""
     product: Matrix = np.zeros_like(vector)
-    for _, block in row_blocks(matrix):
+    for _, block in iterate_row_blocks(matrix):
         product += (block @ vector) @ block
     return product
 
 
-def _bound(theta: float, residual: float, gap: float) -> float:
+def _find_error_bound(theta: float, residual: float, gap: float) -> float:
     """Relative error of σ = √θ: |λ − θ| ≤ r, and ≤ r²/gap (Kato–Temple) with half the gap that the
     Ritz values show."""
     if theta <= 0:
@@ -191,31 +197,33 @@ def _bound(theta: float, residual: float, gap: float) -> float:
     return min(residual, quadratic) / (2 * theta)
 
 
-def _verified(matrix: Matrix, vector: Matrix, gap: float) -> tuple[float, float]:
+def _verify_vector(matrix: Matrix, vector: Matrix, gap: float) -> tuple[float, float]:
     """Rayleigh quotient of `vector` and the bound on its error, from the weights in float64."""
     x: Matrix = vector.astype(np.float64)
     x /= np.linalg.norm(x)
     theta = 0.0
     gram: Matrix = np.zeros_like(x)
-    rows = (_rows_at_once(matrix) + 1) // 2
+    rows = (_count_block_rows(matrix) + 1) // 2
     buffer: Matrix = np.empty((rows, x.size))
-    for _, block in row_blocks(matrix):
+    for _, block in iterate_row_blocks(matrix):
         for half in (block[:rows], block[rows:]):
             wide = buffer[: half.shape[0]]
             np.copyto(wide, half)
             product = wide @ x
             theta += float(product @ product)
             gram += product @ wide
-    return float(np.sqrt(theta)), _bound(theta, float(np.linalg.norm(gram - theta * x)), gap)
+    return float(np.sqrt(theta)), _find_error_bound(
+        theta, float(np.linalg.norm(gram - theta * x)), gap
+    )
 
 
-def _dense(matrix: Matrix) -> float:
+def _solve_dense(matrix: Matrix) -> float:
     """σ_max from the Gram matrix of the shorter side, accumulated in float64."""
     from scipy.linalg import eigh  # noqa: PLC0415
 
     rows = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T
     gram: Matrix = np.zeros((rows.shape[1], rows.shape[1]))
-    for _, block in row_blocks(rows):
+    for _, block in iterate_row_blocks(rows):
         wide = block.astype(np.float64)
         gram += wide.T @ wide
     last = gram.shape[0] - 1
@@ -238,8 +246,9 @@ NOT_FINITE = "weights are not finite"
 ZERO = "all weights are zero: no stable rank"
 
 
-def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
-    """Table `weights`, without run_id, of the model in a folder with config.json and its weights.
+def measure_weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
+    """Table `measure_weights`, without run_id, of the model in a folder with config.json and its
+    weights.
 
     Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole, per query head h W_V^h, W_O^h and the OV
     circuit W_O^h W_V^h, and W_V_published_thirds, W_V as the study cut it out of a fused matrix;
@@ -253,17 +262,19 @@ def weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
     config = read_config(folder, reads)
     entry = lookup(config)
     tensors = open_checkpoint(folder)
-    rows = embedding_rows(entry, config, tensors)
-    for layer in range(1, 2 if entry.shared else geometry(entry, config).n_layers + 1):
-        rows += layer_rows(entry, config, tensors, layer)
+    rows = build_embedding_rows(entry, config, tensors)
+    for layer in range(1, 2 if entry.shared else read_geometry(entry, config).n_layers + 1):
+        rows += build_weight_rows(entry, config, tensors, layer)
     types = record(folder).get("types")
     if types:
         for row in rows:
-            row["stored_as"] = _stored_as(entry, tensors, types, row)
+            row["stored_as"] = _name_stored_types(entry, tensors, types, row)
     return pd.DataFrame(rows, columns=[*COLUMNS, "stored_as"] if types else COLUMNS)
 
 
-def _stored_as(entry: Architecture, tensors: Tensors, types: Mapping[str, str], row: Row) -> str:
+def _name_stored_types(
+    entry: Architecture, tensors: Tensors, types: Mapping[str, str], row: Row
+) -> str:
     """Types that the tensors of a row's matrix had before they were dequantised, see
     `gguf_files`."""
     matrix = str(row["matrix"])
@@ -291,8 +302,8 @@ def read_config(folder: Path, reads: str = "text") -> Config:
     No code of the folder runs. A class that transformers does not know has what is stated alone.
     Raises DataError where config.json is missing or damaged.
     """
-    config = stack_of(_read_filled(stated_config(folder)), reads)
-    return {**config, HEADLESS: True} if _lacks_head(config, folder) else config
+    config = select_stack_config(_read_filled(stated_config(folder)), reads)
+    return {**config, HEADLESS: True} if _is_headless(config, folder) else config
 
 
 def _read_filled(config: Config) -> Config:
@@ -310,7 +321,7 @@ def _read_filled(config: Config) -> Config:
     except (OSError, ValueError):
         filled = _fill_defaults(config)
         if why := write_cache(path, json.dumps(filled).encode()):
-            say_unkept(why)
+            warn_unkept(why)
         return filled
     return kept
 
@@ -357,7 +368,7 @@ def stated_config(folder: Path) -> Config:
     return config
 
 
-def _lacks_head(config: Config, folder: Path) -> bool:
+def _is_headless(config: Config, folder: Path) -> bool:
     """Whether the class is one without a head of next tokens, and the files hold no such head
     either."""
     classes = config.get("architectures")
@@ -375,39 +386,49 @@ def _lacks_head(config: Config, folder: Path) -> bool:
     return entry.has_head and find_named(tensors, entry.tensor_names(entry.unembedding[0])) is None
 
 
-def layer_rows(
+def build_weight_rows(
     entry: Architecture, config: Config, tensors: Tensors, layer: int, *, heads: bool = True
 ) -> list[Row]:
-    """Rows of one layer (1-based), see `weights`; without `heads` those of W_V and W_O whole
-    alone."""
-    config = of_layer(entry, config, layer - 1)
-    g = geometry(entry, config)
+    """Rows of one layer (1-based), see `measure_weights`; without `heads` those of W_V and W_O
+    whole alone."""
+    config = select_layer_config(entry, config, layer - 1)
+    g = read_geometry(entry, config)
     if not entry.attends and (
         not entry.value or find_named(tensors, entry.tensor_names(entry.value, layer - 1)) is None
     ):
         return []  # something else stands in the place of attention
     value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
-    fused, stored_o = oriented(
+    fused, stored_o = align_matrices(
         entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw()
     )
-    w_v = resident(_values(fused, value_runs(entry, config)))
-    w_o = resident(stored_o)
-    rows = [_row(layer, "W_V", "", norms(w_v)), _row(layer, "W_O", "", norms(w_o))]
+    w_v = load_resident(_collect_values(fused, find_value_runs(entry, config)))
+    w_o = load_resident(stored_o)
+    rows = [
+        _build_row(layer, "W_V", "", measure_norms(w_v)),
+        _build_row(layer, "W_O", "", measure_norms(w_o)),
+    ]
     if heads:
         v = w_v.reshape(g.n_kv_heads, g.d_head, -1)
         o = w_o.T.reshape(g.n_heads, g.d_head, -1)
-        of_query = query_to_kv_head(entry, config)
-        rows += _head_rows(layer, _grams(v)[of_query], _grams(o))
-        _add_read_norms(rows, _as_read(entry, config, tensors, layer - 1), v, o, of_query)
+        of_query = map_query_heads(entry, config)
+        rows += _build_head_rows(layer, _build_grams(v)[of_query], _build_grams(o))
+        _add_read_norms(rows, _describe_reading(entry, config, tensors, layer - 1), v, o, of_query)
     release(w_v)
     release(w_o)
     del w_v, w_o
     if heads and entry.layout != "separate":
-        rows.append(_row(layer, "W_V_published_thirds", "", norms(published_thirds(entry, value))))
+        rows.append(
+            _build_row(
+                layer,
+                "W_V_published_thirds",
+                "",
+                measure_norms(take_published_thirds(entry, value)),
+            )
+        )
     return rows
 
 
-def _as_read(entry: Architecture, config: Config, tensors: Tensors, layer: int) -> AsRead:
+def _describe_reading(entry: Architecture, config: Config, tensors: Tensors, layer: int) -> AsRead:
     """How W_V reads and W_O writes in one block (from 0)."""
 
     def vector(path: str, kind: str, layer: int = layer) -> NDArray[Any] | None:
@@ -416,11 +437,11 @@ def _as_read(entry: Architecture, config: Config, tensors: Tensors, layer: int) 
         return None if stored is None else stored.raw()
 
     norm = entry.attention_norm
-    depth = 1 if entry.shared else geometry(entry, config).n_layers
+    depth = 1 if entry.shared else read_geometry(entry, config).n_layers
     alone = vector(norm, "weight") is None and any(
         vector(norm, "weight", each) is not None for each in range(depth)
     )
-    return as_read(entry, config, vector, normed=bool(norm) and not alone)
+    return describe_reading(entry, config, vector, normed=bool(norm) and not alone)
 
 
 def _add_read_norms(
@@ -430,11 +451,14 @@ def _add_read_norms(
     there is none."""
     values: dict[tuple[str, str], float] = {}
     if not read.no_balance:
-        pair = balanced(v, o, of_query, read)
+        pair = build_balanced_pair(v, o, of_query, read)
         values |= {
             ("OV", str(h + 1)): float(norm) for h, norm in enumerate(pair.ov) if not read.no_ov
         }
-        values |= {("W_V", ""): norms(pair.w_v).spectral, ("W_O", ""): norms(pair.w_o).spectral}
+        values |= {
+            ("W_V", ""): measure_norms(pair.w_v).spectral,
+            ("W_O", ""): measure_norms(pair.w_o).spectral,
+        }
     for row in rows:
         is_ov = row["matrix"] == "OV"
         column, why = ("ov_read_norm", read.no_ov) if is_ov else ("balanced_norm", read.no_balance)
@@ -445,7 +469,7 @@ def _add_read_norms(
             )
 
 
-def _values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
+def _collect_values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
     """W_V as stored: a view where its rows lie together, else gathered, a part of the file mapped
     at a time."""
     if len(runs) == 1:
@@ -460,31 +484,33 @@ def _values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
     return gathered
 
 
-def embedding_rows(entry: Architecture, config: Config, tensors: Tensors) -> list[Row]:
+def build_embedding_rows(entry: Architecture, config: Config, tensors: Tensors) -> list[Row]:
     """Rows of embedding and unembedding; of a tied pair the norms are computed once."""
     by_name: dict[str, Norms] = {}
-    for name, stored in _embeddings(entry, config, tensors).items():
-        by_name[name] = by_name["embedding"] if stored is None else norms(_plain(stored))
-    return [_row(0, name, "", each) for name, each in by_name.items()]
+    for name, stored in _find_embeddings(entry, config, tensors).items():
+        by_name[name] = (
+            by_name["embedding"] if stored is None else measure_norms(_check_matrix(stored))
+        )
+    return [_build_row(0, name, "", each) for name, each in by_name.items()]
 
 
-def _embeddings(
+def _find_embeddings(
     entry: Architecture, config: Config, tensors: Tensors
 ) -> dict[str, StoredTensor | None]:
     """Embedding of tokens and unembedding, as far as a model has them; None where it is tied to the
     embedding."""
     if entry.reads == "image":
         return {}
-    embedding = embedding_of(entry, config, tensors)
-    head = {"unembedding": unembedding(entry, config, tensors)} if entry.has_head else {}
+    embedding = find_embedding(entry, config, tensors)
+    head = {"unembedding": find_unembedding(entry, config, tensors)} if entry.has_head else {}
     return {"embedding": embedding, **head}
 
 
-def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, float]:
+def summarise_embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, float]:
     """Mean, standard deviation, smallest and largest row norm of embedding and unembedding, by
     name."""
     summaries: dict[str, float] = {}
-    for name, stored in _embeddings(entry, config, tensors).items():
+    for name, stored in _find_embeddings(entry, config, tensors).items():
         if stored is None:
             summaries |= {
                 f"{name}_row_norm_{of}": summaries[f"embedding_row_norm_{of}"]
@@ -492,7 +518,8 @@ def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -
             }
             continue
         squares = [
-            np.einsum("ij,ij->i", b, b).astype(np.float64) for _, b in row_blocks(_plain(stored))
+            np.einsum("ij,ij->i", b, b).astype(np.float64)
+            for _, b in iterate_row_blocks(_check_matrix(stored))
         ]
         lengths = np.sqrt(np.concatenate(squares))
         of_rows = {
@@ -505,17 +532,17 @@ def embedding_summaries(entry: Architecture, config: Config, tensors: Tensors) -
     return summaries
 
 
-def embedding_of(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor:
+def find_embedding(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor:
     """The tensor of the embedding: that of the unembedding where the two are tied and it alone is
     stored."""
     names = entry.tensor_names(entry.embedding)
     stored = find_named(tensors, names)
-    if stored is None and entry.has_head and _says_tied(config) is not False:
+    if stored is None and entry.has_head and _read_tie(config) is not False:
         stored = find_named(tensors, entry.tensor_names(entry.unembedding[0]))
     return find(tensors, names) if stored is None else stored
 
 
-def unembedding(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor | None:
+def find_unembedding(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor | None:
     """The tensor of the unembedding; None where it is tied to the embedding.
 
     As transformers decides: one that is stored with other numbers than the embedding's is a matrix
@@ -524,25 +551,27 @@ def unembedding(entry: Architecture, config: Config, tensors: Tensors) -> Stored
     """
     names = entry.tensor_names(entry.unembedding[0])
     stored = find_named(tensors, names)
-    tied = _says_tied(config)
+    tied = _read_tie(config)
     if tied is False:
         return find(tensors, names)
-    if stored is None or same_bits(stored, embedding_of(entry, config, tensors)):
+    if stored is None or has_same_bits(stored, find_embedding(entry, config, tensors)):
         return None
     return stored
 
 
-def contradicts_tie(entry: Architecture, config: Config, tensors: Tensors) -> bool:
+def has_tie_conflict(entry: Architecture, config: Config, tensors: Tensors) -> bool:
     """Whether the configuration says that the embeddings are tied, and the files hold two."""
     return (
         entry.has_head
-        and _says_tied(config) is True
-        and unembedding(entry, config, tensors) is not None
+        and _read_tie(config) is True
+        and find_unembedding(entry, config, tensors) is not None
     )
 
 
-def _says_tied(config: Config) -> object:
-    return config.get("tie_word_embeddings", config_of(config).get("tie_word_embeddings"))
+def _read_tie(config: Config) -> object:
+    return config.get(
+        "tie_word_embeddings", select_decoder_config(config).get("tie_word_embeddings")
+    )
 
 
 def find(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor:
@@ -574,7 +603,7 @@ def find_named(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
     return endings[0] if len(endings) == 1 else None
 
 
-def _plain(stored: StoredTensor) -> NDArray[Any]:
+def _check_matrix(stored: StoredTensor) -> NDArray[Any]:
     raw = stored.raw()
     if raw.ndim != 2:
         raise DataError(
@@ -583,7 +612,7 @@ def _plain(stored: StoredTensor) -> NDArray[Any]:
     return raw
 
 
-def _grams(heads: NDArray[Any]) -> NDArray[np.float64]:
+def _build_grams(heads: NDArray[Any]) -> NDArray[np.float64]:
     """M Mᵀ of each head's (d_h × columns) matrix, in float64: (heads × d_h × d_h)."""
     grams = np.empty((heads.shape[0], heads.shape[1], heads.shape[1]))
     for h, stored in enumerate(heads):
@@ -592,13 +621,15 @@ def _grams(heads: NDArray[Any]) -> NDArray[np.float64]:
     return grams
 
 
-def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float64]) -> list[Row]:
+def _build_head_rows(
+    layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float64]
+) -> list[Row]:
     """Rows of W_V^h, W_O^h and OV^h from W_V^h W_V^hᵀ and W_O^hᵀ W_O^h (H × d_h × d_h each).
 
     The squared singular values of W_O W_V are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² =
     tr(G_O G_V).
     """
-    (gram_v, lost_v), (gram_o, lost_o) = _finite(gram_v), _finite(gram_o)
+    (gram_v, lost_v), (gram_o, lost_o) = _clean_grams(gram_v), _clean_grams(gram_o)
     values, vectors = np.linalg.eigh(gram_v)
     roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ vectors.transpose(0, 2, 1)
     squares = {
@@ -615,20 +646,20 @@ def _head_rows(layer: int, gram_v: NDArray[np.float64], gram_o: NDArray[np.float
         pair = np.sqrt(np.maximum(np.stack([largest, total]), 0.0))
         pair[:, lost] = np.nan
         rows += [
-            _row(layer, matrix, str(h + 1), Norms(float(s), float(f)))
+            _build_row(layer, matrix, str(h + 1), Norms(float(s), float(f)))
             for h, (s, f) in enumerate(pair.T)
         ]
     return rows
 
 
-def _finite(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _clean_grams(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The Gram matrices with zeros for heads that hold a number which is not finite, and which
     heads those are."""
     lost: NDArray[np.bool_] = np.logical_not(np.isfinite(grams).all(axis=(1, 2)))
     return np.where(lost[:, None, None], 0.0, grams), lost
 
 
-def _row(layer: int, matrix: str, head: str, norms: Norms) -> Row:
+def _build_row(layer: int, matrix: str, head: str, norms: Norms) -> Row:
     missing = NOT_FINITE if np.isnan(norms.frobenius) else ZERO if norms.frobenius == 0 else ""
     measured = (norms.spectral, norms.frobenius, norms.stable_rank, np.nan, np.nan)
     return dict(zip(COLUMNS, (layer, matrix, head, *measured, missing), strict=True))
@@ -651,7 +682,7 @@ SETTLED = 2.0
 clock."""
 
 
-def model_sha(folder: Path) -> str:
+def hash_model(folder: Path) -> str:
     """SHA-256 over name and SHA-256 of each file of weights, sorted, and over the configuration, in
     hexadecimal.
 
@@ -660,21 +691,23 @@ def model_sha(folder: Path) -> str:
     DataError where a file cannot be read.
     """
     files = [
-        f"{path.name} {file_sha(path)}"
-        for path in sorted(weight_files(folder), key=lambda path: path.name)
+        f"{path.name} {hash_file(path)}"
+        for path in sorted(list_weight_files(folder), key=lambda path: path.name)
     ]
-    stated = json.dumps(_computing(stated_config(folder)), sort_keys=True, ensure_ascii=True)
+    stated = json.dumps(_strip_provenance(stated_config(folder)), sort_keys=True, ensure_ascii=True)
     return hashlib.sha256("\n".join([*files, stated]).encode()).hexdigest()
 
 
-def _computing(config: Any) -> Any:
+def _strip_provenance(config: Any) -> Any:
     """A configuration, and those nested in it, without what does not count."""
     if isinstance(config, dict):
-        return {key: _computing(value) for key, value in config.items() if key not in PROVENANCE}
-    return [_computing(each) for each in config] if isinstance(config, list) else config
+        return {
+            key: _strip_provenance(value) for key, value in config.items() if key not in PROVENANCE
+        }
+    return [_strip_provenance(each) for each in config] if isinstance(config, list) else config
 
 
-def file_sha(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """SHA-256 of a file's bytes; raises DataError where it cannot be read."""
     place = path.resolve()
     if BLOB.fullmatch(place.name) and place.parent.name == "blobs":
@@ -682,19 +715,21 @@ def file_sha(path: Path) -> str:
     try:
         state = place.stat()
         seen = [str(place), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
-        note = _place_of(place)
-        if sha := _noted(note, seen):
+        note = _locate_note(place)
+        if sha := _read_note(note, seen):
             return sha
         with place.open("rb") as file:
             computed = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise DataError("weights cannot be read", where=path, got=reason(error)) from error
+        raise DataError(
+            "weights cannot be read", where=path, got=describe_file_error(error)
+        ) from error
     if note is not None and time.time() - max(state.st_mtime, state.st_ctime) > SETTLED:
         _keep(note, seen, computed)
     return computed
 
 
-def _place_of(path: Path) -> Path | None:
+def _locate_note(path: Path) -> Path | None:
     """Where a file's hash is kept; None where nothing is."""
     cache = cache_folder()
     return (
@@ -704,7 +739,7 @@ def _place_of(path: Path) -> Path | None:
     )
 
 
-def _noted(path: Path | None, seen: list[Any]) -> str:
+def _read_note(path: Path | None, seen: list[Any]) -> str:
     """The hash of a file as it was seen; empty where it is not known, or the note of it is
     damaged."""
     if path is None:

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.checkpoint import geometry
-from thermostats.measurement.forward import Decoder, decoder, keeps_apart
+from thermostats.measurement.checkpoint import read_geometry
+from thermostats.measurement.forward import Decoder, build_decoder, is_batch_independent
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.steering_spec import SteeringSettings, SteeringSpec
 from thermostats.measurement.stream_logs import average_texts, read_stream, take_log_gain
@@ -61,12 +61,12 @@ class Steered:
 
 def copy_model(base: Decoder) -> Decoder:
     """A model in memory once more, with weights of its own."""
-    return decoder(deepcopy(base.model), base.entry, base.config)
+    return build_decoder(deepcopy(base.model), base.entry, base.config)
 
 
 def count_rows(base: Decoder, tokens: int) -> int:
     """Texts of so many tokens that one pass may hold."""
-    if not keeps_apart(base):
+    if not is_batch_independent(base):
         return 1
     head: Any = base.model.get_output_embeddings()  # type: ignore[operator]
     vocabulary = int(head.weight.shape[0])
@@ -185,7 +185,7 @@ class Training:
                 self._merge = add_adapters(self.decoder, spec.rank, spec.only)
             trained = self.decoder.model.named_parameters()
             self.selection = TrainedWeights({name: p for name, p in trained if p.requires_grad})
-        width = geometry(base.entry, base.config).d_model
+        width = read_geometry(base.entry, base.config).d_model
         self.rate = spec.settings.scale_rate(width)
         self.optimiser = torch.optim.Adam(self.selection.weights.values(), lr=self.rate)
         self._resume()
@@ -215,7 +215,7 @@ class Training:
         """The trained model, adapters taken into its weights."""
         if self._merge is None:
             return self.decoder
-        return decoder(self._merge(), self.decoder.entry, self.decoder.config)
+        return build_decoder(self._merge(), self.decoder.entry, self.decoder.config)
 
     def forget(self) -> None:
         """Remove the file of a training that is through."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from thermostats.errors import UsageError, unknown
+from thermostats.errors import UsageError, build_unknown_error
 from thermostats.measurement.spec import Setting
 from thermostats.tables.schemas import EVERY, GAINS, READ_GAINS
 
@@ -62,7 +62,7 @@ def find_gain(text: str | int) -> str:
     if word in SHORT.values():
         return word
     names = [*SHORT, "the number of a block, such as 3"]
-    raise unknown("no such gain", word, names, where="gain")
+    raise build_unknown_error("no such gain", word, names, where="gain")
 
 
 def check_depth(gain: str, depth: int) -> None:

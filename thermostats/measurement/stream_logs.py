@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from thermostats.errors import UsageError
-from thermostats.measurement.forward import Decoder, on_entry, on_exit, without_cache
-from thermostats.measurement.gains import centred
-from thermostats.measurement.readings import POST_NORM, reads_centred
+from thermostats.measurement.forward import Decoder, hook_entry, hook_exit, turn_cache_off
+from thermostats.measurement.gains import centre_vectors
+from thermostats.measurement.readings import POST_NORM, is_read_centred
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.steering_spec import BLOCK, check_depth
 from thermostats.tables.schemas import GAINS, READ_GAINS
@@ -44,20 +44,20 @@ def read_stream(decoder: Decoder, texts: Texts) -> StreamLogs:
     lengths: list[Tensor] = []
     seen: list[Tensor] = []
     final: list[Tensor] = []
-    read_apart = reads_centred(decoder.entry, decoder.config)
+    read_apart = is_read_centred(decoder.entry, decoder.config)
 
     def keep(x: Tensor) -> None:
         lengths.append(_take_log_norms(x))
         if read_apart:
-            seen.append(_take_log_norms(centred(x)))
+            seen.append(_take_log_norms(centre_vectors(x)))
 
     left: list[Tensor] = []
     with ExitStack() as stack:
         for block in dict.fromkeys(decoder.blocks):
-            on_entry(stack, block, keep)
-        on_exit(stack, decoder.blocks[-1], left.append)
+            hook_entry(stack, block, keep)
+        hook_exit(stack, decoder.blocks[-1], left.append)
         if decoder.final_norm is not None:
-            on_exit(stack, decoder.final_norm, lambda x: final.append(_take_log_norms(x)))
+            hook_exit(stack, decoder.final_norm, lambda x: final.append(_take_log_norms(x)))
         logits = decoder.model(**_build_inputs(decoder, texts)).logits
     keep(left[-1])
     places = lengths[0].device
@@ -81,7 +81,7 @@ def _take_log_norms(x: Tensor) -> Tensor:
 def _build_inputs(decoder: Decoder, texts: Texts) -> dict[str, object]:
     """What a model is called with: token ids, a mask where texts are padded, and no cache."""
     ids = texts.ids.to(decoder.device)
-    inputs: dict[str, object] = {"input_ids": ids, **without_cache(decoder.model)}
+    inputs: dict[str, object] = {"input_ids": ids, **turn_cache_off(decoder.model)}
     if texts.padded:
         inputs["attention_mask"] = texts.mask.to(decoder.device, torch.long)
     return inputs

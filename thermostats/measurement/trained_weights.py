@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from thermostats.errors import UsageError, not_installed, unknown
-from thermostats.measurement.checkpoint import value_rows
-from thermostats.measurement.forward import Decoder, attends, mixing, submodule
-from thermostats.measurement.lookup import of_layer
+from thermostats.errors import UsageError, build_install_error, build_unknown_error
+from thermostats.measurement.checkpoint import index_value_rows
+from thermostats.measurement.forward import Decoder, find_mixer, find_submodule, has_attention
+from thermostats.measurement.lookup import select_layer_config
 from thermostats.measurement.model_class import Architecture
 
 PARTS = ("W_V", "W_O", "attention", "mlp", "norms", "embedding", "unembedding")
@@ -74,7 +74,9 @@ def _parse_words(only: Sequence[str], depth: int) -> tuple[set[int], set[str]]:
         found = BLOCKS.fullmatch(word.strip())
         if found is None:
             if word not in PARTS:
-                raise unknown("no such part of a model", word, [*PARTS, "3", "2-4"], where="only")
+                raise build_unknown_error(
+                    "no such part of a model", word, [*PARTS, "3", "2-4"], where="only"
+                )
             parts.add(word)
             continue
         first = int(found[1])
@@ -101,7 +103,7 @@ def _place_weights(decoder: Decoder) -> dict[str, tuple[int | None, set[str]]]:
     """Every weight's block (from 0, None: of no block) and its parts, by the weight's name."""
     names = {id(parameter): name for name, parameter in decoder.model.named_parameters()}
     placed: dict[str, tuple[int | None, set[str]]] = {}
-    embedding = submodule(decoder.base, decoder.entry.embedding, decoder.entry)
+    embedding = find_submodule(decoder.base, decoder.entry.embedding, decoder.entry)
     head: Any = decoder.model.get_output_embeddings()  # type: ignore[operator]
     final = decoder.final_norm
     for part, module in (("embedding", embedding), ("unembedding", head), ("norms", final)):
@@ -121,10 +123,10 @@ def _find_parts(path: str, block: nn.Module, entry: Architecture) -> set[str]:
     owner = block.get_submodule(module)
     if "norm" in type(owner).__name__.casefold():
         return {"norms"}
-    if not f"{path}.".startswith(f"{mixing(block, entry)}."):
+    if not f"{path}.".startswith(f"{find_mixer(block, entry)}."):
         return {"mlp"}
     parts = {"attention"}
-    if attends(block, entry):
+    if has_attention(block, entry):
         parts |= {"W_V"} if module == entry.value or path == entry.value_bias else set()
         parts |= {"W_O"} if module == entry.output else set()
     return parts
@@ -133,7 +135,7 @@ def _find_parts(path: str, block: nn.Module, entry: Architecture) -> set[str]:
 def _mask_values(decoder: Decoder, block: int, parameter: nn.Parameter) -> Tensor:
     """1 on the rows of a stored matrix, or bias, that hold values, else 0, as wide as it is."""
     entry = decoder.entry
-    rows = value_rows(entry, of_layer(entry, decoder.config, block)).ravel()
+    rows = index_value_rows(entry, select_layer_config(entry, decoder.config, block)).ravel()
     mask = torch.zeros_like(parameter)
     turned = entry.transposed and parameter.ndim == 2
     of_matrix = mask.T if turned else mask
@@ -156,7 +158,7 @@ def add_adapters(decoder: Decoder, rank: int, only: Sequence[str] = ()) -> Calla
     try:
         peft: Any = import_module("peft")
     except ModuleNotFoundError as error:
-        refused = not_installed(error, "adapters need peft", "measure")
+        refused = build_install_error(error, "adapters need peft", "measure")
         raise refused.ending_in("pip install peft, or leave out --rank") from error
     chosen = select_weights(decoder, only).weights
     of_modules = {name.removesuffix(".weight") for name in chosen if name.endswith(".weight")}

@@ -12,15 +12,15 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.checkpoint import rope_type, ropes
-from thermostats.measurement.lookup import BOTH_WAYS, config_of
+from thermostats.measurement.checkpoint import list_ropes, name_rope_type
+from thermostats.measurement.lookup import BOTH_WAYS, select_decoder_config
 from thermostats.measurement.model_class import Config
-from thermostats.next_steps import command
+from thermostats.next_steps import write_command
 from thermostats.tables import store
 from thermostats.tables.identities import COUNTED
-from thermostats.tables.invariants import unread
-from thermostats.tables.model_rows import own_models
-from thermostats.tables.runs import superseded
+from thermostats.tables.invariants import find_unread
+from thermostats.tables.model_rows import read_own_models
+from thermostats.tables.runs import mark_superseded
 from thermostats.tables.schemas import OURS
 
 KINDS = {"": "weights", "default": "gains", "eager": "attention"}
@@ -42,16 +42,16 @@ class Change:
     """What was measured before, in words."""
 
 
-def _by_length(config: Config) -> bool:
-    return not {"longrope", "dynamic"}.isdisjoint(map(rope_type, ropes(config)))
+def _has_length_scaling(config: Config) -> bool:
+    return not {"longrope", "dynamic"}.isdisjoint(map(name_rope_type, list_ropes(config)))
 
 
-def _chunks(config: Config) -> bool:
-    size = config_of(config).get("chunk_size_feed_forward")
+def _has_chunks(config: Config) -> bool:
+    size = select_decoder_config(config).get("chunk_size_feed_forward")
     return isinstance(size, int) and size > 0
 
 
-def _never(_row: Mapping[str, Any]) -> bool:
+def _ignore_row(_row: Mapping[str, Any]) -> bool:
     return False
 
 
@@ -59,7 +59,7 @@ CHANGES = (
     Change(
         2,
         ("gains", "attention"),
-        _by_length,
+        _has_length_scaling,
         lambda row: row["architecture"] in ("phi3", "phimoe"),
         "with rotary factors that follow the length, rows depended on the longest prompt of a "
         "batch",
@@ -67,22 +67,28 @@ CHANGES = (
     Change(
         2,
         ("gains",),
-        _chunks,
-        _never,
+        _has_chunks,
+        _ignore_row,
         "with chunk_size_feed_forward, gain_mlp and write_mlp were those of a part of the tokens",
     ),
     Change(
         2,
         ("gains", "attention"),
-        lambda config: any(config_of(config).get(key) is value for key, value in BOTH_WAYS.items()),
-        _never,
+        lambda config: any(
+            select_decoder_config(config).get(key) is value for key, value in BOTH_WAYS.items()
+        ),
+        _ignore_row,
         "with attention in both directions, prompts of one batch were not kept apart",
     ),
     Change(
         2,
         ("gains",),
         lambda config: (
-            (config_of(config).get("num_hidden_layers") or config_of(config).get("n_layer")) == 1
+            (
+                select_decoder_config(config).get("num_hidden_layers")
+                or select_decoder_config(config).get("n_layer")
+            )
+            == 1
         ),
         lambda row: int(row["n_layers"]) == 1,
         "of a model of one block, the total amplification was left empty",
@@ -100,23 +106,23 @@ WRONG: tuple[tuple[str, tuple[str, ...], Callable[[Any], bool]], ...] = (
 theirs."""
 
 
-def older(data: str | Path | None = None) -> list[str]:
+def find_outdated_rows(data: str | Path | None = None) -> list[str]:
     """What of a user's own rows would be measured differently now, and what it takes, a sentence
     each."""
-    folder = store.data_folder(data)
-    models = own_models(folder)
+    folder = store.find_data_folder(data)
+    models = read_own_models(folder)
     runs = store.load("runs", folder)
-    runs = runs[(runs["source"] == OURS) & ~superseded(runs)]
+    runs = runs[(runs["source"] == OURS) & ~mark_superseded(runs)]
     runs = runs.merge(models[["model_id", "revision"]], on=["model_id", "revision"])
     return [
-        *_facts(models),
-        *_changes(runs, models),
-        *_unread(runs, models, folder),
-        *_unstated(runs),
+        *_list_wrong_facts(models),
+        *_list_changes(runs, models),
+        *_list_unread(runs, models, folder),
+        *_list_unstated(runs),
     ]
 
 
-def _facts(models: pd.DataFrame) -> list[str]:
+def _list_wrong_facts(models: pd.DataFrame) -> list[str]:
     counted = models[models["source"] == COUNTED]
     sentences = []
     for row in counted.to_dict("records"):
@@ -128,17 +134,18 @@ def _facts(models: pd.DataFrame) -> list[str]:
         if wrong:
             stated = ", ".join(f"{name} {row[name]}" for name in wrong)
             sentences.append(
-                f"{_label(row)}: {stated} is not what its class has; {_again(row)} corrects it"
+                f"{_name_row(row)}: {stated} is not what its class has; {_suggest_command(row)} "
+                f"corrects it"
             )
     return sentences
 
 
-def _changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
+def _list_changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
     sentences = []
     facts = {(row["model_id"], row["revision"]): row for row in models.to_dict("records")}
     for (model, revision), group in runs.groupby(["model_id", "revision"]):
         row = facts[model, revision]
-        config = _config(str(model), str(revision))
+        config = _read_cached_config(str(model), str(revision))
         for change in CHANGES:
             version = pd.to_numeric(group["measure_version"], errors="coerce")
             of_kind = group["attention"].map(KINDS).isin(change.kinds)
@@ -147,20 +154,21 @@ def _changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
                 ids := sorted(group.loc[of_kind & (version < change.version), "run_id"])
             ):
                 sentences.append(
-                    f"{_label(row)}, run {', '.join(ids)}: {change.what}; {_again(row)}"
+                    f"{_name_row(row)}, run {', '.join(ids)}: {change.what}; "
+                    f"{_suggest_command(row)}"
                 )
     return sentences
 
 
-def _unread(runs: pd.DataFrame, models: pd.DataFrame, folder: Path) -> list[str]:
-    listed = unread(runs, models, store.load("layers", folder), store.load("weights", folder))
+def _list_unread(runs: pd.DataFrame, models: pd.DataFrame, folder: Path) -> list[str]:
+    listed = find_unread(runs, models, store.load("layers", folder), store.load("weights", folder))
     return [
-        f"{_label(row)}, run {row['run_id']}: rows lack {row['lacks']}; {_again(row)}"
+        f"{_name_row(row)}, run {row['run_id']}: rows lack {row['lacks']}; {_suggest_command(row)}"
         for row in listed.to_dict("records")
     ]
 
 
-def _unstated(runs: pd.DataFrame) -> list[str]:
+def _list_unstated(runs: pd.DataFrame) -> list[str]:
     silent = runs[(runs["model_sha"] == "") & (runs["confirmed_sha"] == "")]
     return [
         f"{model} @ {revision}, {len(group)} {'run does' if len(group) == 1 else 'runs do'} not "
@@ -171,21 +179,21 @@ def _unstated(runs: pd.DataFrame) -> list[str]:
     ]
 
 
-def _config(model: str, revision: str) -> Config | None:
+def _read_cached_config(model: str, revision: str) -> Config | None:
     """The configuration of a model whose files are in the hub's cache; None of any other."""
     with suppress(ImportError, ThermostatsError):
-        from thermostats.measurement.hub import config_folder  # noqa: PLC0415
+        from thermostats.measurement.hub import fetch_config_folder  # noqa: PLC0415
         from thermostats.measurement.spectra import read_config  # noqa: PLC0415
 
         if not Path(model).exists():
-            return read_config(config_folder(model, revision=revision, download=False))
+            return read_config(fetch_config_folder(model, revision=revision, download=False))
     return None
 
 
-def _label(row: Mapping[str, Any]) -> str:
+def _name_row(row: Mapping[str, Any]) -> str:
     return f"{row['model_id']} @ {row['revision']}"
 
 
-def _again(row: Mapping[str, Any]) -> str:
+def _suggest_command(row: Mapping[str, Any]) -> str:
     revision = "" if row["revision"] == "main" else row["revision"]
-    return command("measure", row["model_id"], revision=revision, set="older=again")
+    return write_command("measure", row["model_id"], revision=revision, set="older=again")

@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, unknown
+from thermostats.errors import DataError, build_unknown_error
 from thermostats.modelling.draws import Array
 
 
@@ -104,14 +104,14 @@ class CausalGraph:
     def _check(self, *names: str) -> None:
         for name in names:
             if name not in self.causes:
-                raise unknown("no such node", name, self.causes)
+                raise build_unknown_error("no such node", name, self.causes)
 
 
 LARGE = 0.5
 """φ from which on a property is named: Cohen's large effect."""
 
 
-def confounded(
+def find_confounded(
     rows: pd.DataFrame, focal: pd.Series[bool], facts: Iterable[str], least: float = LARGE
 ) -> pd.DataFrame:
     """Values of facts whose φ with the focal group is at least `least`, largest first.
@@ -142,7 +142,7 @@ def confounded(
     return table.sort_values("phi", ascending=False, kind="stable", ignore_index=True)
 
 
-def shared_pairs(facts: pd.DataFrame) -> pd.DataFrame:
+def count_shared_pairs(facts: pd.DataFrame) -> pd.DataFrame:
     """J = |A ∩ B| / |A ∪ B| of every two facts (columns; models are rows), largest first, by the
     pairs that share them.
 
@@ -177,7 +177,7 @@ def shared_pairs(facts: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values("jaccard", ascending=False, kind="stable", ignore_index=True)
 
 
-def variance_left(columns: pd.DataFrame, fixed: pd.DataFrame) -> tuple[float, int]:
+def measure_variance_left(columns: pd.DataFrame, fixed: pd.DataFrame) -> tuple[float, int]:
     """Share of the variance of columns that fixed ones leave, and of how many models: 0 where they
     determine it.
 
@@ -189,8 +189,8 @@ def variance_left(columns: pd.DataFrame, fixed: pd.DataFrame) -> tuple[float, in
     stated = columns.notna().all(axis=1) & fixed.notna().all(axis=1)
     if (n := int(stated.sum())) < 2:
         return float("nan"), n
-    y = _dummies(columns[stated])
-    x = _dummies(fixed[stated])
+    y = _encode_columns(columns[stated])
+    x = _encode_columns(fixed[stated])
     y = y[:, y.std(axis=0) > 0]
     if not y.size:
         return float("nan"), n
@@ -204,7 +204,7 @@ def variance_left(columns: pd.DataFrame, fixed: pd.DataFrame) -> tuple[float, in
     return (0.0 if share < 1e-12 else min(share, 1.0)), n
 
 
-def _dummies(columns: pd.DataFrame) -> Array:
+def _encode_columns(columns: pd.DataFrame) -> Array:
     """Numbers scaled to variance 1, and a column for every value of a text."""
     parts = [np.zeros((len(columns), 0))]
     for _, values in columns.items():
@@ -216,7 +216,7 @@ def _dummies(columns: pd.DataFrame) -> Array:
     return np.column_stack(parts)
 
 
-def varies(rows: pd.DataFrame, columns: Iterable[str], group: str) -> tuple[int, int]:
+def count_varied_groups(rows: pd.DataFrame, columns: Iterable[str], group: str) -> tuple[int, int]:
     """Groups within which columns take two values or more, and how many rows these have."""
     distinct = rows.groupby(group)[list(columns)].nunique().max(axis=1)
     several = distinct.index[distinct > 1]

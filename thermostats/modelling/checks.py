@@ -27,12 +27,12 @@ from thermostats.modelling.draws import (
     Quantities,
     Statement,
     Statistic,
-    convergence,
-    pareto_smooth,
-    truth_of,
+    evaluate_statement,
+    measure_convergence,
+    normalise_pareto_weights,
 )
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.leave_out import LeftOut, folds
+from thermostats.modelling.leave_out import LeftOut, build_folds
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
@@ -56,7 +56,7 @@ near that."""
 AS_FITTED = "as fitted"
 
 
-def skewness(y: Array) -> Array:
+def measure_skewness(y: Array) -> Array:
     """Third standardised moment along the last axis; 0 where nothing varies."""
     off = y - y.mean(axis=-1, keepdims=True)
     return np.asarray((off**3).mean(axis=-1) / np.maximum(off.std(axis=-1) ** 3, 1e-300))
@@ -65,7 +65,7 @@ def skewness(y: Array) -> Array:
 SHAPES: Mapping[str, Statistic] = {
     "largest": lambda y: y.max(axis=-1),
     "smallest": lambda y: y.min(axis=-1),
-    "skew": skewness,
+    "skew": measure_skewness,
 }
 """What calls for a model with heavier tails or skew, where there are no residuals of a linear model
 to look at."""
@@ -131,7 +131,7 @@ class Gate:
         return f"<p><b>{self.headline}</b></p>{self.table().to_html(index=False, border=0)}"
 
 
-def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
+def run_checks(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
     """All checks of a fit, and what becomes of some statements under other priors and without each
     unit.
 
@@ -148,22 +148,22 @@ def gate(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: i
     }
     prior = fit.model.replicate(fit.model.from_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
-    drawn = sampler(fit, statements)
+    drawn = check_sampler(fit, statements)
     refits &= drawn.outcome != FAILED
     checks = [
         drawn,
-        predictive("prior predictive", prior, observed, placed, outcome=WARNED),
-        predictive("posterior predictive", replicates, observed, statistics, outcome=FAILED),
-        shape(fit, replicates, rng),
-        loo_pit(*_left_out(fit, drawn, refits)),
-        prior_sensitivity(sensitivity(fit, statements, refits=refits)),
+        check_replicates("prior predictive", prior, observed, placed, outcome=WARNED),
+        check_replicates("posterior predictive", replicates, observed, statistics, outcome=FAILED),
+        check_shape(fit, replicates, rng),
+        check_loo_pit(*_run_leave_one_out(fit, drawn, refits)),
+        check_prior_sensitivity(measure_sensitivity(fit, statements, refits=refits)),
     ]
     if refits:
-        checks.append(influence(probabilities_without_units(fit, statements)))
+        checks.append(check_influence(measure_unit_influence(fit, statements)))
     return Gate(checks=tuple(checks))
 
 
-def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
+def check_sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
     """Diagnostics of the draws, and of sampled ones R-hat and effective number of every quantity
     that statements read.
 
@@ -176,9 +176,9 @@ def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
         unsound = list(draws.failures())
     else:
         unsound = [words for words in draws.failures() if words.endswith("divergent transitions")]
-        for name in read_by(statements, fit.quantities):
+        for name in list_quantities_read(statements, fit.quantities):
             values = fit.quantities[name]
-            measures = convergence(values.reshape(*values.shape[:2], -1).astype(np.float64))
+            measures = measure_convergence(values.reshape(*values.shape[:2], -1).astype(np.float64))
             rhat = np.nanmax([1.0, *measures["rhat"]])
             ess = np.nanmin([np.inf, *measures["ess_bulk"], *measures["ess_tail"]])
             unsound += [f"R-hat {rhat:.3f} of {name}"] * bool(rhat > RHAT_LIMIT)
@@ -189,7 +189,7 @@ def sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
     return Check(name=name, outcome=outcome, reason=reason, table=draws.diagnostics)
 
 
-def predictive(
+def check_replicates(
     name: str,
     replicates: Array,
     observed: Array,
@@ -234,7 +234,7 @@ def predictive(
     return Check(name=name, outcome=outcome if missed else PASSED, reason=reason, table=table)
 
 
-def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
+def check_shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     """Residuals of a linear model as `residuals` looks at them, of other models the shape of the
     outcomes; warns.
 
@@ -244,15 +244,15 @@ def shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     """
     statistics = SHAPES
     if fit.design.regressors is not None:
-        statistics = laws.statistics(fit.design.regressors, {**laws.CLOSING, **laws.WARNING})
+        statistics = laws.build_statistics(fit.design.regressors, {**laws.CLOSING, **laws.WARNING})
         if isinstance(fit.model, Gaussian):
             replicates = fit.model.replicate(fit.model.new_levels(fit.draws.few(REPLICATES)), rng)
-    return predictive(
+    return check_replicates(
         "shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD
     )
 
 
-def _left_out(fit: Fit, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
+def _run_leave_one_out(fit: Fit, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
     """Every outcome predicted from all others, or why it is not."""
     if drawn.outcome == FAILED:
         return None, "the draws failed"
@@ -263,7 +263,7 @@ def _left_out(fit: Fit, drawn: Check, refits: bool) -> tuple[LeftOut | None, str
     return fit.loo(refit=refits), ""
 
 
-def loo_pit(left_out: LeftOut | None, why: str = "") -> Check:
+def check_loo_pit(left_out: LeftOut | None, why: str = "") -> Check:
     """P(prediction from all others < outcome) is uniform (Kolmogorov–Smirnov); None: not asked, and
     why.
 
@@ -286,12 +286,12 @@ def loo_pit(left_out: LeftOut | None, why: str = "") -> Check:
     )
 
 
-def prior_sensitivity(table: pd.DataFrame) -> Check:
-    """Whether a decided statement is no longer near under another prior; `table`: as `sensitivity`
-    has it."""
+def check_prior_sensitivity(table: pd.DataFrame) -> Check:
+    """Whether a decided statement is no longer near under another prior; `table`: as
+    `measure_sensitivity` has it."""
     unknown = table.loc[table["probability"].isna(), "alternative"].drop_duplicates()
     reasons = [
-        *_moved(table, "with"),
+        *_list_moved(table, "with"),
         *(f"weights of {name} cannot be trusted" for name in unknown),
     ]
     outcome = WARNED if reasons else PASSED
@@ -299,16 +299,18 @@ def prior_sensitivity(table: pd.DataFrame) -> Check:
     return Check(name="prior sensitivity", outcome=outcome, reason=reason, table=table)
 
 
-def influence(table: pd.DataFrame) -> Check:
+def check_influence(table: pd.DataFrame) -> Check:
     """Whether a decided statement hangs on one unit; `table`: as `left_out` has it."""
-    reasons = _moved(table, "without")
+    reasons = _list_moved(table, "without")
     reason = f"hangs on one unit: {'; '.join(reasons)}" if reasons else "no unit carries it alone"
     return Check(
         name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table
     )
 
 
-def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) -> pd.DataFrame:
+def measure_sensitivity(
+    fit: Fit, statements: Mapping[str, Statement], *, refits: bool
+) -> pd.DataFrame:
     """Probabilities of statements as fitted, with the prior raised to powers, and under the law's
     alternatives.
 
@@ -326,14 +328,16 @@ def sensitivity(fit: Fit, statements: Mapping[str, Statement], *, refits: bool) 
         truth = fit.truth(statement).ravel()
         rows.append((name, AS_FITTED, float(truth.mean()), np.nan))
         for power in POWERS:
-            log_weight, k = pareto_smooth((power - 1) * log_prior[None])
+            log_weight, k = normalise_pareto_weights((power - 1) * log_prior[None])
             p = float(np.exp(log_weight[0]) @ truth) if k[0] <= PARETO_LIMIT else np.nan
             rows.append((name, f"prior to the power {power:g}", p, float(k[0])))
-        rows += [(name, other, p, np.nan) for other, p in _again(statement, others.items())]
+        rows += [
+            (name, other, p, np.nan) for other, p in _refit_statement(statement, others.items())
+        ]
     return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
 
 
-def probabilities_without_units(fit: Fit, statements: Mapping[str, Statement]) -> pd.DataFrame:
+def measure_unit_influence(fit: Fit, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Probabilities of statements with nothing left out and without each unit: statement, left_out,
     probability.
 
@@ -342,23 +346,25 @@ def probabilities_without_units(fit: Fit, statements: Mapping[str, Statement]) -
     """
     rest = [
         (unit, fit.without(out, refit=False).quantities)
-        for unit, out in units_of(fit.rows, fit.law.units)
+        for unit, out in list_units(fit.rows, fit.law.units)
     ]
     rows: list[tuple[str, str, float]] = []
     for name, statement in statements.items():
         rows.append((name, "nothing", float(fit.truth(statement).mean())))
-        rows += [(name, unit, p) for unit, p in _again(statement, rest)]
+        rows += [(name, unit, p) for unit, p in _refit_statement(statement, rest)]
     return pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
 
 
-def units_of(rows: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def list_units(
+    rows: pd.DataFrame, columns: Sequence[str]
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Names of units and their rows: of every column with three units or more whose units no column
     before has."""
     seen: list[set[frozenset[int]]] = []
     for column in columns:
         if column not in rows or rows[column].nunique() < 3:
             continue
-        labels = np.asarray(folds(rows[column].astype(str).tolist()))
+        labels = np.asarray(build_folds(rows[column].astype(str).tolist()))
         units = {label: labels == label for label in dict.fromkeys(labels.tolist())}
         sets = {frozenset(np.flatnonzero(out).tolist()) for out in units.values()}
         if sets in seen:
@@ -367,15 +373,15 @@ def units_of(rows: pd.DataFrame, columns: Sequence[str]) -> Iterator[tuple[str, 
         yield from units.items()
 
 
-def read_by(statements: Mapping[str, Statement], quantities: Quantities) -> list[str]:
+def list_quantities_read(statements: Mapping[str, Statement], quantities: Quantities) -> list[str]:
     """Names of the quantities that statements read."""
     reader = _Reader(quantities)
     for statement in statements.values():
-        truth_of(statement, reader)
+        evaluate_statement(statement, reader)
     return list(reader.names)
 
 
-def no_longer_near(probability: float, other: Array) -> NDArray[np.bool_]:
+def is_no_longer_near(probability: float, other: Array) -> NDArray[np.bool_]:
     """Whether a decided probability falls below 0.80, or rises above 0.20 where it was decided
     against."""
     fallen = (probability >= SURE) & (other < 1 - NEAR)
@@ -393,7 +399,7 @@ class _Reader(UserDict[str, Array]):
         return self.data[name]
 
 
-def _again(
+def _refit_statement(
     statement: Statement, refits: Iterable[tuple[str, Quantities]]
 ) -> Iterator[tuple[str, float]]:
     """The probability of a statement in every refit that it can be put to."""
@@ -401,18 +407,18 @@ def _again(
         return
     for name, quantities in refits:
         try:
-            yield name, float(truth_of(statement, quantities).mean())
+            yield name, float(evaluate_statement(statement, quantities).mean())
         except KeyError:
             continue
 
 
-def _moved(table: pd.DataFrame, word: str) -> list[str]:
+def _list_moved(table: pd.DataFrame, word: str) -> list[str]:
     """Rows whose probability is no longer near that of their statement as fitted; the second column
     names them."""
     moved = []
     for statement, rows in table.groupby("statement", sort=False):
         at_all = float(rows["probability"].iloc[0])
         p = rows["probability"].to_numpy()
-        for at in np.flatnonzero(no_longer_near(at_all, p)):
+        for at in np.flatnonzero(is_no_longer_near(at_all, p)):
             moved.append(f"P({statement}) = {at_all:.2f}, {p[at]:.2f} {word} “{rows.iloc[at, 1]}”")
     return moved

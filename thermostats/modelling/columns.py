@@ -16,9 +16,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from thermostats.errors import UsageError, some_of
-from thermostats.next_steps import LEFT_OUT, Code, again, argument, call, written
-from thermostats.tables.labels import as_labels, check_spelling, names_of
+from thermostats.errors import UsageError, join_some
+from thermostats.next_steps import LEFT_OUT, Code, call, get_argument, repeat_call, write_value
+from thermostats.tables.labels import check_spelling, convert_labels, list_column_names
 
 Array = NDArray[np.float64]
 
@@ -62,7 +62,7 @@ class ClassicalEstimate:
     """Observations the test rests on."""
 
 
-def numbers(
+def read_numbers(
     values: ArrayLike,
     name: str,
     *,
@@ -76,7 +76,7 @@ def numbers(
     `truths`: true and false count as 1 and 0. Dates, durations and complex numbers are no numbers,
     and the largest must lie in `MAGNITUDES`.
     """
-    if kind := _no_numbers(values, truths=truths):
+    if kind := _describe_no_numbers(values, truths=truths):
         step = f'df.assign(**{{"{name}": df["{name}"].astype(float)}})' if kind == TRUTHS else ""
         raise UsageError(
             "a column is not numeric",
@@ -138,7 +138,7 @@ def numbers(
     return array
 
 
-def _no_numbers(values: ArrayLike, *, truths: bool) -> str:
+def _describe_no_numbers(values: ArrayLike, *, truths: bool) -> str:
     """In words what a column holds that no arithmetic makes a number; empty where it may be one."""
     series = values if isinstance(values, pd.Series) else pd.Series(np.ravel(np.asarray(values)))
     kind = getattr(series.dtype, "kind", "O")
@@ -156,7 +156,7 @@ def is_constant(array: Array) -> bool:
     return float(np.ptp(array)) <= 1e-13 * float(np.max(np.abs(array)))
 
 
-def at_position(estimand: str, table: pd.DataFrame) -> str:
+def name_estimand(estimand: str, table: pd.DataFrame) -> str:
     """A gain's name with its token position, where the rows state one and it is not the last.
 
     Raises UsageError for gains at several positions.
@@ -173,14 +173,14 @@ def at_position(estimand: str, table: pd.DataFrame) -> str:
     return estimand if held in ([], ["last"]) else f"{estimand} at {held[0]}"
 
 
-def same_length(**columns: Sequence[object] | Array | pd.Series) -> None:
+def check_same_length(**columns: Sequence[object] | Array | pd.Series) -> None:
     """Raise UsageError where paired columns differ in length."""
     lengths = {name: len(column) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise UsageError("paired columns differ in length", got=lengths, allowed="equal lengths")
 
 
-def labels(
+def read_labels(
     values: Sequence[object] | pd.Series, name: str, held: Sequence[object] | pd.Series = ()
 ) -> NDArray[np.str_]:
     """Return a column of labels as text, or raise UsageError where one is missing or empty.
@@ -188,7 +188,7 @@ def labels(
     And where two of them, or one and one that is `held`, differ in spelling alone
     (`tables/labels.py`).
     """
-    column = as_labels(pd.Series(list(values), dtype=object))
+    column = convert_labels(pd.Series(list(values), dtype=object))
     missing = column.isna() | (column == "")
     if len(column) == 0 or missing.any():
         raise UsageError(
@@ -196,58 +196,61 @@ def labels(
             where=name,
             got=f"{int(missing.sum())} of {len(column)}",
             allowed="a label for every row",
-            next_step=_without(name),
+            next_step=_suggest_dropping_rows(name),
         )
     check_spelling({name: (values, held)})
     return np.asarray(column.tolist())
 
 
-def _without(name: str) -> str:
+def _suggest_dropping_rows(name: str) -> str:
     """The call that is being made without the rows that lack a label, under the user's name of
     their column."""
     theirs = next(
-        (column for role in ROLES.get(name, ()) if isinstance(column := argument(role), str)), name
+        (column for role in ROLES.get(name, ()) if isinstance(column := get_argument(role), str)),
+        name,
     )
-    rows = f"df.dropna(subset=[{written(theirs)}])"
-    return again(Code(rows)) or f"df = {rows}"
+    rows = f"df.dropna(subset=[{write_value(theirs)}])"
+    return repeat_call(Code(rows)) or f"df = {rows}"
 
 
-def named(names: Iterable[str], most: int = NAMED) -> str:
+def list_names(names: Iterable[str], most: int = NAMED) -> str:
     """The names in order, of many the first and how many more: `a, b and 7 more`."""
     ordered = sorted(map(str, names))
     more = len(ordered) - most
     return ", ".join(ordered[:most]) + (f" and {more} more" if more > 0 else "")
 
 
-def models_missing(before: Iterable[str], after: Iterable[str], why: str) -> list[str]:
+def warn_missing_models(before: Iterable[str], after: Iterable[str], why: str) -> list[str]:
     """A warning that says which models are left out and why; none where all are there."""
     all_units = set(before)
     remaining = set(after)
     gone = all_units - remaining
     return (
-        [f"{why}, left out: {len(gone)} of {len(all_units)} models ({named(gone)})"] if gone else []
+        [f"{why}, left out: {len(gone)} of {len(all_units)} models ({list_names(gone)})"]
+        if gone
+        else []
     )
 
 
-def columns_of(frame: pd.DataFrame, *names: str) -> None:
+def check_columns(frame: pd.DataFrame, *names: str) -> None:
     """Raise UsageError where a frame is empty or lacks a column."""
     absent = [name for name in names if name not in frame]
     if absent:
         raise UsageError(
-            "no such column", got=", ".join(absent), allowed=some_of(frame.columns, absent[0])
+            "no such column", got=", ".join(absent), allowed=join_some(frame.columns, absent[0])
         )
     if frame.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
 
 
-def probability(value: float, name: str = "level") -> float:
+def check_probability(value: float, name: str = "level") -> float:
     """Return a probability strictly between 0 and 1, or raise UsageError."""
     if not 0 < value < 1:
         raise UsageError("not a probability", where=name, got=value, allowed="above 0 and below 1")
     return value
 
 
-def prior_scale(value: float, where: str) -> float:
+def check_prior_scale(value: float, where: str) -> float:
     """Return a prior scale that is above 0 and in `MAGNITUDES`, or raise UsageError."""
     if not MAGNITUDES[0] <= value <= MAGNITUDES[1]:
         allowed = f"a number above 0, from {MAGNITUDES[0]:g} to {MAGNITUDES[1]:g}"
@@ -255,7 +258,7 @@ def prior_scale(value: float, where: str) -> float:
     return value
 
 
-def holm(p_values: Mapping[str, float]) -> dict[str, float]:
+def apply_holm(p_values: Mapping[str, float]) -> dict[str, float]:
     """Holm-adjusted p-values of a family of tests, p_(i) → max_{j ≤ i} min(1, (m − j + 1) p_(j)).
 
     Raises UsageError for an empty family or a p-value that is missing or outside [0, 1]: a test
@@ -278,18 +281,18 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
     return {name: adjusted[name] for name in p_values}
 
 
-def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
+def read_errors(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
     """Standard errors of the outcome as given, of every row: a column's, or one for all.
 
     Raises UsageError for a column that is not there, and for errors that are missing or below 0.
     """
     if isinstance(se, str):
-        columns_of(rows, se)
+        check_columns(rows, se)
     elif isinstance(se, bool) or not isinstance(se, Real):
         name = f"{outcome}_se"
         step = (
             f"put them into a column: "
-            f"{again(Code(f'df.assign(**{{{written(name)}: ERRORS}})'), se=name)}"
+            f"{repeat_call(Code(f'df.assign(**{{{write_value(name)}: ERRORS}})'), se=name)}"
         )
         what = "a standard error is a column or a number"
         allowed = "the name of a column, or a number from 0"
@@ -298,7 +301,9 @@ def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
     lacking = column.isna()
     if lacking.any():
         units = (
-            named(set(rows.loc[lacking, "model_id"].astype(str)), 5) if "model_id" in rows else ""
+            list_names(set(rows.loc[lacking, "model_id"].astype(str)), 5)
+            if "model_id" in rows
+            else ""
         )
         raise UsageError(
             "a standard error is missing",
@@ -309,7 +314,7 @@ def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
             allowed="a standard error of every row; 0 is an outcome without error",
             next_step=f'df = df.dropna(subset=["{se}"])',
         )
-    errors = numbers(column, str(se), least=1)
+    errors = read_numbers(column, str(se), least=1)
     if (errors < 0).any():
         raise UsageError(
             "a standard error below 0", where=se, got=f"{errors.min():g}", allowed="0 or above"
@@ -317,16 +322,16 @@ def stated(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
     return errors
 
 
-def errors_of_logs(
+def convert_log_errors(
     rows: pd.DataFrame, se: str | float, outcome: str, values: Array
 ) -> tuple[Array, str]:
     """Standard errors of log outcomes by the delta method, se/outcome, and the sentence that says
     so.
 
-    Raises UsageError as `stated`, and for an error that is not below its outcome: its logarithm has
-    no such error.
+    Raises UsageError as `read_errors`, and for an error that is not below its outcome: its
+    logarithm has no such error.
     """
-    errors = stated(rows, se, outcome)
+    errors = read_errors(rows, se, outcome)
     if (large := errors >= values).any():
         first = int(np.flatnonzero(large)[0])
         divided = f'{se}=df["{se}"] / 100' if isinstance(se, str) else f"{outcome}_se={se} / 100"
@@ -343,7 +348,7 @@ def errors_of_logs(
     return errors / values, f"errors of logs by the delta method: {se} / {outcome}"
 
 
-def errors_not_read(
+def warn_unread_errors(
     table: pd.DataFrame, outcome: str, se: str | float | None, *others: str
 ) -> list[str]:
     """What a table says of errors and the fit does not read."""
@@ -426,21 +431,26 @@ class Columns:
         And for numbers that are not finite, or of which no logarithm can be taken.
         """
         needed = {
-            name: _listed(names) for name, names in self.named.items() if name not in OF_THE_FITTED
+            name: _list_columns(names)
+            for name, names in self.named.items()
+            if name not in OF_THE_FITTED
         }
         absent = {name: columns for name, columns in self._absent(new).items() if name in needed}
         if further := [column for column in self.further if column not in new]:
             absent["blocks"] = further
         if absent:
             filled = {column: Code("VALUES") for columns in absent.values() for column in columns}
-            step = f"fit.predict(df.assign(**{written(filled)}))"
-            there = some_of(new.columns, next(iter(absent.values()))[0])
+            step = f"fit.predict(df.assign(**{write_value(filled)}))"
+            there = join_some(new.columns, next(iter(absent.values()))[0])
             raise UsageError(
-                "rows to predict lack columns", where=_lacks(absent), got=there, next_step=step
+                "rows to predict lack columns",
+                where=_describe_absent(absent),
+                got=there,
+                next_step=step,
             )
         for name, columns in needed.items():
             for column in columns if name not in (*TEXT, "levels", "shape") else ():
-                numbers(new[column], column, least=1, positive=name in LOGS)
+                read_numbers(new[column], column, least=1, positive=name in LOGS)
         rows = self._renamed(new)
         return (
             rows
@@ -450,7 +460,7 @@ class Columns:
 
     def _absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
         absent = {
-            name: [c for c in _listed(names) if c not in table]
+            name: [c for c in _list_columns(names) if c not in table]
             for name, names in self.named.items()
         }
         return {name: columns for name, columns in absent.items() if columns}
@@ -466,10 +476,10 @@ class Columns:
     def refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
         """The error for columns that are not there: what lacks, what is there, and the call that
         would work."""
-        there = some_of(table.columns, next(iter(absent.values()))[0])
+        there = join_some(table.columns, next(iter(absent.values()))[0])
         return UsageError(
             "the table has no such column" + "s" * (sum(map(len, absent.values())) > 1),
-            where=_lacks(absent),
+            where=_describe_absent(absent),
             got=f"a table with {there}",
             next_step=self.filled_in(table, absent),
         )
@@ -485,7 +495,7 @@ class Columns:
         chosen: dict[str, Any] = {}
         for name, names in self.named.items():
             if absent.get(name):
-                likely = usual(table, name, [*chosen.values()])
+                likely = guess_columns(table, name, [*chosen.values()])
                 chosen[name] = likely if likely or name in (*NONE_SAYS, *SEVERAL) else "COLUMN"
             elif name not in OURS or names != OURS[name]:
                 none: list[str] | None = [] if name in SEVERAL else None
@@ -495,34 +505,36 @@ class Columns:
         gone = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
         stated = {name: LEFT_OUT if name in gone else value for name, value in chosen.items()}
         plain = {name: value for name, value in stated.items() if value is not LEFT_OUT}
-        return again(**stated) or call(self.call, Code("df"), **plain)
+        return repeat_call(**stated) or call(self.call, Code("df"), **plain)
 
 
-def gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
-    """The columns of a law of gains, one row per model: what `model_gains` reads under the
+def build_gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
+    """The columns of a law of gains, one row per model: what `read_model_gains` reads under the
     package's names."""
     lab = named.get("lab")
     return Columns(
         call=function,
         named={"outcome": outcome, **named},
-        computed=partial(_with, source="", **({} if lab else {OURS["lab"]: "one"})),
+        computed=partial(_add_constants, source="", **({} if lab else {OURS["lab"]: "one"})),
     )
 
 
-def _with(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
+def _add_constants(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
     """Rows with columns of one value where they lack them."""
     return rows.assign(**{name: value for name, value in values.items() if name not in rows})
 
 
-def usual(table: pd.DataFrame, name: str, taken: Sequence[Any] = ()) -> str | list[str] | None:
+def guess_columns(
+    table: pd.DataFrame, name: str, taken: Sequence[Any] = ()
+) -> str | list[str] | None:
     """The column or columns that an argument most likely means, of those not taken; None where none
     is likely."""
-    used = {column for value in taken for column in _listed(value)}
+    used = {column for value in taken for column in _list_columns(value)}
     folded = {str(column).casefold(): str(column) for column in table if column not in used}
     fitting = [
-        low for low, column in folded.items() if _holds_numbers(table[column]) != (name in TEXT)
+        low for low, column in folded.items() if _has_numbers(table[column]) != (name in TEXT)
     ]
-    names = names_of(*USUAL.get(name, ()))
+    names = list_column_names(*USUAL.get(name, ()))
     likely = [low for low in names if low in fitting]
     if not likely:
         likely = [near for low in names for near in get_close_matches(low, fitting, 1, 0.75)]
@@ -534,7 +546,7 @@ def usual(table: pd.DataFrame, name: str, taken: Sequence[Any] = ()) -> str | li
     return columns[0] if columns else None
 
 
-def frame_of(table: Any) -> pd.DataFrame:
+def read_frame(table: Any) -> pd.DataFrame:
     """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; UsageError for
     what is no table."""
     if isinstance(table, pd.DataFrame):
@@ -542,7 +554,7 @@ def frame_of(table: Any) -> pd.DataFrame:
     if hasattr(table, "to_pandas"):
         return pd.DataFrame(table.to_pandas())
     if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
-        step = f"pd.read_csv({written(table)})" if isinstance(table, str) else ""
+        step = f"pd.read_csv({write_value(table)})" if isinstance(table, str) else ""
         raise UsageError(
             "not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step
         )
@@ -568,38 +580,38 @@ def free_name(name: str, taken: Iterable[object]) -> str:
     return f"fitted_{name}" if name in set(map(str, taken)) else name
 
 
-def needing(*names: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
+def require_columns(*names: str) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """What reads rows to predict as they are; UsageError where they lack one of these columns."""
 
     def read(new: pd.DataFrame) -> pd.DataFrame:
-        columns_of(new, *names)
+        check_columns(new, *names)
         return new
 
     return read
 
 
-def units_once(rows: pd.DataFrame, unit: Sequence[str], step: str = "") -> None:
+def check_distinct_units(rows: pd.DataFrame, unit: Sequence[str], step: str = "") -> None:
     """UsageError where two rows are of one unit: repeated rows make every error too small. No
     `unit`: equal rows."""
     by = list(unit)
     twice = rows.duplicated(by) if by else rows.astype(str).duplicated()
     if not twice.any():
         return
-    once = f"df.drop_duplicates({written(by) if by else ''})"
+    once = f"df.drop_duplicates({write_value(by) if by else ''})"
     units = rows.loc[twice, by].astype(str).agg(", ".join, axis=1) if by else ()
     raise UsageError(
         "a model stands in several rows" if len(by) == 1 else "rows are repeated",
         where=", ".join(by),
         got=f"{int(twice.sum())} of {len(rows)} rows "
-        + (f"in addition to the first of {named(set(units), 5)}" if by else "equal others"),
+        + (f"in addition to the first of {list_names(set(units), 5)}" if by else "equal others"),
         allowed="one row each; a merge on a key that is not unique repeats rows",
-        next_step=step or again(Code(once)) or once,
+        next_step=step or repeat_call(Code(once)) or once,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """A table of one row per unit, with `model_id` and `heritage`, for a fit that may have levels
+    """A table of one row per unit, with `name_model` and `heritage`, for a fit that may have levels
     of groups."""
 
     rows: pd.DataFrame
@@ -608,7 +620,7 @@ class Units:
     warnings: list[str]
 
 
-def unit_rows(
+def read_unit_rows(
     table: pd.DataFrame, roles: Columns, model: str | Sequence[str] | None, group: str | None
 ) -> Units:
     """The rows that a call asks for, by `roles`, its `model` (None: rows are units) and its
@@ -627,10 +639,10 @@ def unit_rows(
     if model == OURS["model"] and model not in table:
         model = ()
     columns = replace(roles, named={**roles.named, "model": model, "group": group})
-    rows, left = comparable_only(columns.read(table))
-    first = _listed(model)
+    rows, left = keep_comparable(columns.read(table))
+    first = _list_columns(model)
     if model is not None:
-        units_once(rows, first)
+        check_distinct_units(rows, first)
     names = {
         "model": rows[first[0]] if first else rows.index.astype(str),
         "lab": rows[group] if group else "",
@@ -643,7 +655,7 @@ def unit_rows(
     )
 
 
-def comparable_only(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.DataFrame, list[str]]:
+def keep_comparable(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.DataFrame, list[str]]:
     """Rows without models whose gains are near 1 by construction (`comparable` false), and the
     warning about them."""
     if "comparable" not in rows:
@@ -652,7 +664,7 @@ def comparable_only(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.Data
     if not pinned.any():
         return rows, []
     names = (
-        named(set(rows.loc[pinned, unit].astype(str)))
+        list_names(set(rows.loc[pinned, unit].astype(str)))
         if unit in rows
         else f"{int(pinned.sum())} rows"
     )
@@ -662,15 +674,15 @@ def comparable_only(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.Data
     return rows[~pinned], [words]
 
 
-def _listed(names: str | Sequence[str] | None) -> list[str]:
+def _list_columns(names: str | Sequence[str] | None) -> list[str]:
     if names is None:
         return []
     return [names] if isinstance(names, str) else list(names)
 
 
-def _lacks(absent: Mapping[str, Sequence[str]]) -> str:
+def _describe_absent(absent: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{name}: {', '.join(columns)}" for name, columns in absent.items())
 
 
-def _holds_numbers(column: pd.Series | pd.DataFrame) -> bool:
+def _has_numbers(column: pd.Series | pd.DataFrame) -> bool:
     return isinstance(column, pd.Series) and pd.api.types.is_numeric_dtype(column)

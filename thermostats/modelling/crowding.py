@@ -19,20 +19,20 @@ from matplotlib.axes import Axes
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import (
     Columns,
-    columns_of,
+    build_gain_columns,
+    check_columns,
     drop_computed,
-    gain_columns,
     is_constant,
-    labels,
-    named,
-    numbers,
+    list_names,
+    read_labels,
+    read_numbers,
 )
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.laws import LOG, Law, Prior, fits
-from thermostats.modelling.leave_out import by_model_and_lab, folds, held_out
-from thermostats.modelling.lines import compare, lab_statistics, points, vary_line
+from thermostats.modelling.laws import LOG, Law, Prior, record_call
+from thermostats.modelling.leave_out import build_folds, build_model_and_lab_folds, leave_folds_out
+from thermostats.modelling.lines import build_lab_statistics, compare, draw_points, vary_line
 from thermostats.modelling.mixed_model import (
     LEVEL,
     Fixed,
@@ -45,8 +45,13 @@ from thermostats.modelling.mixed_model import (
     look_along_line,
     name_draws,
 )
-from thermostats.modelling.model_gains import ModelGains, Preference, known_errors, model_gains
-from thermostats.plots.general import ABOVE, log_axis, reference, scatter_labelled
+from thermostats.modelling.model_gains import (
+    ModelGains,
+    Preference,
+    fill_known_errors,
+    read_model_gains,
+)
+from thermostats.plots.general import ABOVE, draw_reference, draw_scatter, log_axis
 
 SCALE = 0.5
 """Prior scale of log gains, a factor 1.6; both slopes (over one SD of log ρ), labs and the rest
@@ -66,7 +71,7 @@ STEPS: dict[str, Statement] = {
 }
 
 
-def crowding_rows(
+def read_crowding_rows(
     table: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any
 ) -> ModelGains:
     """The rows of `fit_crowding`: besides rho its logarithm, in all and within and between labs,
@@ -74,10 +79,10 @@ def crowding_rows(
 
     Raises as it does. `chosen`: source, error_from, prompt_counts.
     """
-    models = _models_of(table, estimand, 5, quantities=["rho"], **chosen)
+    models = _read_models(table, estimand, 5, quantities=["rho"], **chosen)
     frame = models.table
     warnings = list(models.warnings)
-    rho = numbers(frame["rho"], "rho", varied=True)
+    rho = read_numbers(frame["rho"], "rho", varied=True)
     labs = frame["heritage"].astype(str)
     x = pd.Series(np.log(rho))
     if labs.nunique() < 2:
@@ -100,25 +105,25 @@ def crowding_rows(
     return replace(models, table=rows, warnings=tuple(warnings))
 
 
-def _models_of(
+def _read_models(
     table: pd.DataFrame, estimand: str, least: int, *, quantities: Sequence[str] = (), **chosen: Any
 ) -> ModelGains:
     """One row per model, with its lab and a known error; UsageError for fewer than `least`, and
     gains all the same."""
-    models = model_gains(
+    models = read_model_gains(
         table,
         estimand,
         outcome=estimand,
-        errors=known_errors,
+        errors=fill_known_errors,
         names=["heritage"],
         quantities=quantities,
         preference=Preference(**chosen),
     )
-    numbers(models.table["log_gain"], f"log {estimand}", least=least, varied=True)
+    read_numbers(models.table["log_gain"], f"log {estimand}", least=least, varied=True)
     return models
 
 
-@fits
+@record_call
 def fit_crowding(
     table: pd.DataFrame,
     outcome: str = "penultimate_gain",
@@ -146,8 +151,8 @@ def fit_crowding(
 
     Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
     """
-    columns = gain_columns("fit_crowding", outcome, model=model, lab=lab, density=density)
-    crowded = crowding_rows(
+    columns = build_gain_columns("fit_crowding", outcome, model=model, lab=lab, density=density)
+    crowded = read_crowding_rows(
         columns.read(table),
         outcome,
         source=source,
@@ -158,18 +163,18 @@ def fit_crowding(
     law = Law(
         name="crowding",
         of=line.design_rows,
-        quantities=_slopes,
+        quantities=_compute_slopes,
         reported=("within", "between", "between_less_within", *SPREADS),
         statements=SLOPES,
-        statistics=_statistics,
+        statistics=_build_statistics,
         equations=("x_i = log ρ_i = log(H_i/d_h,i)", ERRORS),
-        tables={"models": _models, "rivals": _rivals},
-        figures={"fit": _figure},
+        tables={"models": _list_models, "rivals": _compare_rivals},
+        figures={"fit": _draw_figure},
     )
-    return _fitted(declare_law(law, line, vary_line(line)), crowded, seed, columns)
+    return _build_fit(declare_law(law, line, vary_line(line)), crowded, seed, columns)
 
 
-@fits
+@record_call
 def fit_threshold(
     table: pd.DataFrame,
     outcome: str = "penultimate_gain",
@@ -189,8 +194,8 @@ def fit_threshold(
     step (δ), below (a), above (a + δ), lab_sd, residual_sd. Tables: `models`, `threshold`
     (posterior of c over the gaps between neighbouring values of ρ), `rivals`.
     """
-    columns = gain_columns("fit_threshold", outcome, model=model, lab=lab, density=density)
-    crowded = crowding_rows(
+    columns = build_gain_columns("fit_threshold", outcome, model=model, lab=lab, density=density)
+    crowded = read_crowding_rows(
         columns.read(table),
         outcome,
         source=source,
@@ -200,35 +205,39 @@ def fit_threshold(
     law = Law(
         name="threshold",
         of=design_steps,
-        quantities=_steps,
+        quantities=_compute_steps,
         reported=("threshold", "step", "below", "above", *reversed(SPREADS)),
         statements=STEPS,
-        statistics=_statistics,
+        statistics=_build_statistics,
         equations=(*STEP.equations, "ρ_i = H_i/d_h,i", ERRORS),
         priors=(*STEP.priors, PLACE),
-        tables={"models": _models, "threshold": _thresholds, "rivals": _rivals},
-        figures={"fit": _figure},
+        tables={
+            "models": _list_models,
+            "threshold": _summarise_thresholds,
+            "rivals": _compare_rivals,
+        },
+        figures={"fit": _draw_figure},
     )
-    return _fitted(law, crowded, seed, columns)
+    return _build_fit(law, crowded, seed, columns)
 
 
-def _fitted(law: Law, crowded: ModelGains, seed: int, columns: Columns) -> Fit:
-    return law_fitted(
+def _build_fit(law: Law, crowded: ModelGains, seed: int, columns: Columns) -> Fit:
+    return build_fit(
         law,
         crowded.table,
         seed=seed,
         estimand=crowded.estimand,
         sources=crowded.sources,
         warnings=crowded.warnings,
-        reads=partial(_of_new, columns, crowded.table),
+        reads=partial(_read_new_rows, columns, crowded.table),
     )
 
 
-def _of_new(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
+def _read_new_rows(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict: log ρ within and between labs; the mean of a lab not seen is that of its
     rows."""
     rows = columns.of_new(drop_computed(new))
-    rho = numbers(rows["rho"], "rho", least=1, positive=True)
+    rho = read_numbers(rows["rho"], "rho", least=1, positive=True)
     x = pd.Series(np.log(rho), index=rows.index)
     labs = rows["heritage"]
     by_lab = fitted.groupby("heritage")["log_rho"].mean()
@@ -314,7 +323,7 @@ class StepDesign(MixtureDesign):
 
 def design_steps(rows: pd.DataFrame) -> StepDesign:
     """The step model: one line a gap of log ρ, with its width as prior weight."""
-    cuts, widths = gaps(rows["rho"].to_numpy())
+    cuts, widths = find_gaps(rows["rho"].to_numpy())
     designs = [replace(STEP, tabulate=partial(cut_rows, cut)).design_rows(rows) for cut in cuts]
     nodes = tuple(design.gaussian for design in designs)
     model = Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts))
@@ -326,7 +335,7 @@ def cut_rows(cut: float, rows: pd.DataFrame, _: pd.DataFrame | None) -> pd.DataF
     return rows.assign(above=(rows["rho"] > cut).astype(float))
 
 
-def gaps(rho: Array) -> tuple[Array, Array]:
+def find_gaps(rho: Array) -> tuple[Array, Array]:
     """Middle of every gap between neighbouring values of ρ and its width, both on the log scale.
 
     Of more than `MOST_CUTS` gaps the narrowest are put to their neighbours.
@@ -338,12 +347,12 @@ def gaps(rho: Array) -> tuple[Array, Array]:
     return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
 
 
-def _slopes(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _compute_slopes(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     drawn = name_draws(values, design)
     return {**drawn, "between_less_within": drawn["between"] - drawn["within"]}
 
 
-def _steps(values: Mapping[str, Array], design: StepDesign) -> dict[str, Array]:
+def _compute_steps(values: Mapping[str, Array], design: StepDesign) -> dict[str, Array]:
     """Within a gap the threshold is uniform in its logarithm."""
     gap = values["node"].astype(np.int64)
     place = np.random.default_rng(gap.size).uniform(-0.5, 0.5, gap.shape)
@@ -353,13 +362,13 @@ def _steps(values: Mapping[str, Array], design: StepDesign) -> dict[str, Array]:
     return {**drawn, "threshold": threshold, "below": below, "above": below + drawn["step"]}
 
 
-def _statistics(design: MixedDesign | MixtureDesign) -> Mapping[str, Statistic]:
+def _build_statistics(design: MixedDesign | MixtureDesign) -> Mapping[str, Statistic]:
     """Statistics by lab of the rows that were laid out."""
     rows = design.designs[0].table if isinstance(design, MixtureDesign) else design.table
-    return lab_statistics(rows["heritage"], rows["log_rho"].to_numpy(), "log ρ")
+    return build_lab_statistics(rows["heritage"], rows["log_rho"].to_numpy(), "log ρ")
 
 
-def _thresholds(fit: Fit) -> pd.DataFrame:
+def _summarise_thresholds(fit: Fit) -> pd.DataFrame:
     """Posterior over the gaps, and what the step is there."""
     design = fit.designed(StepDesign)
     cuts = design.cuts
@@ -379,25 +388,25 @@ def _thresholds(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _rivals(fit: Fit) -> pd.DataFrame:
+def _compare_rivals(fit: Fit) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
     lines = {name: declare_slopes(rows, *columns) for name, columns in straight.items()}
     rivals = {name: line.design_rows(rows).gaussian for name, line in lines.items()}
     return compare(
-        {**rivals, "step": design_steps(rows).model}, by_model_and_lab(rows), seed=fit.seed
+        {**rivals, "step": design_steps(rows).model}, build_model_and_lab_folds(rows), seed=fit.seed
     )
 
 
-def _models(fit: Fit) -> pd.DataFrame:
+def _list_models(fit: Fit) -> pd.DataFrame:
     return fit.rows[["model_id", "heritage", "rho", "log_gain", "error"]].assign(
         lab_mean_log_rho=fit.rows["log_rho"] - fit.rows["within"]
     )
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     models = fit.table("models")
-    points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
+    draw_points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
     if "threshold" in fit.law.tables:
         threshold = fit.table("threshold")
         second = axes.twinx()
@@ -436,7 +445,7 @@ CONSTANT = declare_labs([], SPECTRAL_SHARE, THIRD, THIRD)
 RATIOS = "z_i = log(‖W_V‖₂/‖W_O‖₂) of model i, mean over layers, standardised over the models"
 
 
-def spectral_rows(
+def read_spectral_rows(
     table: pd.DataFrame, ratios: pd.DataFrame, estimand: str = "penultimate_gain", **chosen: Any
 ) -> ModelGains:
     """Join gains and ratios, as `fit_spectral` takes them and with its errors; the column log_ratio
@@ -444,11 +453,13 @@ def spectral_rows(
 
     `chosen`: source, error_from, prompt_counts.
     """
-    columns_of(ratios, "model_id", "ratio")
-    names = labels(ratios["model_id"], "model_id")
-    ratio = pd.Series(numbers(ratios["ratio"], "ratio", positive=True), index=names)
+    check_columns(ratios, "model_id", "ratio")
+    names = read_labels(ratios["model_id"], "model_id")
+    ratio = pd.Series(read_numbers(ratios["ratio"], "ratio", positive=True), index=names)
     logs = np.log(ratio).groupby(level=0).mean()
-    models = _models_of(table[table["model_id"].isin(list(logs.index))], estimand, LEAST, **chosen)
+    models = _read_models(
+        table[table["model_id"].isin(list(logs.index))], estimand, LEAST, **chosen
+    )
     rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs))
     if (labs := rows["heritage"].nunique()) < 2:
         raise UsageError(
@@ -457,12 +468,12 @@ def spectral_rows(
             got=f"{labs} labs",
             allowed="2 labs or more",
         )
-    numbers(rows["log_ratio"], "log ratio", varied=True)
-    warnings = (*models.warnings, *_warnings(table, ratios, logs, models, estimand))
+    read_numbers(rows["log_ratio"], "log ratio", varied=True)
+    warnings = (*models.warnings, *_collect_warnings(table, ratios, logs, models, estimand))
     return replace(models, table=rows, warnings=warnings)
 
 
-@fits
+@record_call
 def fit_spectral(
     table: pd.DataFrame,
     ratios: pd.DataFrame,
@@ -477,78 +488,80 @@ def fit_spectral(
     without z.
 
     `table`, `source`, `error_from`, `prompt_counts` as in `fit_crowding`; `ratios`: one row per
-    model (`model_id`, `ratio`, and `doubt`, what may be doubted of it, empty for none); of several
-    rows of a model the mean log ratio is taken. Quantities: slope (change of log gain over one SD
-    of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables: `left_out` (each
-    lab predicted by the others with and without the ratio, intervals, sign right or not), `rivals`
-    (evidence, leave one model out and leave one lab out), `across_labs` (what they come to, in one
-    row).
+    model (`name_model`, `ratio`, and `doubt`, what may be doubted of it, empty for none); of
+    several rows of a model the mean log ratio is taken. Quantities: slope (change of log gain over
+    one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables: `left_out`
+    (each lab predicted by the others with and without the ratio, intervals, sign right or not),
+    `rivals` (evidence, leave one model out and leave one lab out), `across_labs` (what they come
+    to, in one row).
 
     Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not
     above 0, gains that are constant, fewer than 2 labs.
     """
-    spectral = spectral_rows(
+    spectral = read_spectral_rows(
         table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts
     )
     law = Law(
         name="spectral",
         of=LINE.design_rows,
-        quantities=_quantities,
+        quantities=_compute_quantities,
         reported=("slope", "elasticity", *SPREADS),
         statements={"slope > 0": lambda q: q["slope"] > 0},
-        statistics=_spectral_statistics,
+        statistics=_build_spectral_statistics,
         equations=(RATIOS, ERRORS),
         tables={
-            "left_out": _labs_predicted,
-            "rivals": _spectral_rivals,
-            "across_labs": _across_labs,
+            "left_out": _list_lab_predictions,
+            "rivals": _compare_spectral_rivals,
+            "across_labs": _score_across_labs,
         },
-        figures={"fit": _spectral_figure},
+        figures={"fit": _draw_spectral_figure},
     )
-    return law_fitted(
+    return build_fit(
         declare_law(law, LINE, vary_line(LINE)),
         spectral.table,
         seed=seed,
         estimand=spectral.estimand,
         sources=spectral.sources,
         warnings=spectral.warnings,
-        reads=_spectral_rows,
+        reads=_read_new_spectral,
     )
 
 
-def _spectral_rows(new: pd.DataFrame) -> pd.DataFrame:
+def _read_new_spectral(new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict: heritage, and ratio as in `ratios`."""
-    columns_of(new, "heritage", "ratio")
-    return new.assign(log_ratio=np.log(numbers(new["ratio"], "ratio", least=1, positive=True)))
+    check_columns(new, "heritage", "ratio")
+    return new.assign(log_ratio=np.log(read_numbers(new["ratio"], "ratio", least=1, positive=True)))
 
 
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     drawn = name_draws(values, design)
     return {**drawn, "elasticity": drawn["slope"] / design.units["log_ratio"][1]}
 
 
-def _spectral_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
-    return lab_statistics(
+def _build_spectral_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
+    return build_lab_statistics(
         design.table["heritage"], design.table["log_ratio"].to_numpy(), "the log ratio"
     )
 
 
-def _warnings(
+def _collect_warnings(
     table: pd.DataFrame, ratios: pd.DataFrame, logs: pd.Series, models: ModelGains, estimand: str
 ) -> Iterator[str]:
     """Models that lack one of the two, matrices that are not W_V, labs that tell little."""
     rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs))
     taken = set(rows["model_id"])
     if without := set(logs.index) - taken:
-        yield "ratio known, gain not: " + named(without, len(without))
+        yield "ratio known, gain not: " + list_names(without, len(without))
     held = table["source"].isin({*models.sources, ""}) & table[estimand].notna()
     if without := set(table.loc[held, "model_id"]) - set(logs.index):
-        yield "gain known, ratio not: " + named(without, MOST_NAMED)
+        yield "gain known, ratio not: " + list_names(without, MOST_NAMED)
     several = ratios.loc[
         ratios["model_id"].duplicated() & ratios["model_id"].isin(taken), "model_id"
     ]
     if len(several):
-        yield "ratio in several rows, so the mean of its logarithm is used: " + named(set(several))
+        yield "ratio in several rows, so the mean of its logarithm is used: " + list_names(
+            set(several)
+        )
     if "doubt" in ratios:
         doubts = ratios.groupby("model_id")["doubt"].first().reindex(rows["model_id"])
         yield from (
@@ -563,7 +576,7 @@ def _warnings(
         yield "the ratio differs between labs only: its slope rests on the prior of the lab effects"
 
 
-def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
+def _build_exact_models(rows: pd.DataFrame) -> dict[str, Gaussian]:
     """The line with the ratio and without."""
     return {
         name: line.design_rows(rows).gaussian
@@ -571,11 +584,11 @@ def _exact(rows: pd.DataFrame) -> dict[str, Gaussian]:
     }
 
 
-def _labs_predicted(fit: Fit) -> pd.DataFrame:
-    labs = folds(fit.rows["heritage"].astype(str).tolist())
+def _list_lab_predictions(fit: Fit) -> pd.DataFrame:
+    labs = build_folds(fit.rows["heritage"].astype(str).tolist())
     ratio, constant = (
-        held_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed)
-        for model in _exact(fit.rows).values()
+        leave_folds_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed)
+        for model in _build_exact_models(fit.rows).values()
     )
     lower, upper = ratio.interval()
     middle = np.median(ratio.draws, axis=0)
@@ -591,11 +604,13 @@ def _labs_predicted(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _spectral_rivals(fit: Fit) -> pd.DataFrame:
-    return compare(_exact(fit.rows), by_model_and_lab(fit.rows), seed=fit.seed)
+def _compare_spectral_rivals(fit: Fit) -> pd.DataFrame:
+    return compare(
+        _build_exact_models(fit.rows), build_model_and_lab_folds(fit.rows), seed=fit.seed
+    )
 
 
-def _across_labs(fit: Fit) -> pd.DataFrame:
+def _score_across_labs(fit: Fit) -> pd.DataFrame:
     """What leaving labs out comes to."""
     rivals = fit.table("rivals").set_index("rival")
     rows = fit.table("left_out")
@@ -613,10 +628,10 @@ def _across_labs(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _spectral_figure(fit: Fit, axes: Axes) -> Axes:
+def _draw_spectral_figure(fit: Fit, axes: Axes) -> Axes:
     table = fit.table("left_out")
     logs = ["log_ratio", "log_gain", "lower", "upper"]
-    scatter_labelled(
+    draw_scatter(
         table.assign(**np.exp(table[logs])),
         axes,
         x="log_ratio",
@@ -625,7 +640,7 @@ def _spectral_figure(fit: Fit, axes: Axes) -> Axes:
         upper="upper",
         labels=False,
     )
-    reference(axes, 1)
+    draw_reference(axes, 1)
     log_axis(axes, "x")
     axes.set_xlabel("‖W_V‖ / ‖W_O‖, spectral norms, mean over layers")
     axes.set_ylabel(f"{fit.estimand.replace('_', ' ')}; bars: predicted from other labs")

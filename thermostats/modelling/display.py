@@ -12,12 +12,12 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from thermostats.errors import UsageError, unknown
-from thermostats.formatting import number, plural
+from thermostats.errors import UsageError, build_unknown_error
+from thermostats.formatting import format_count, format_number
 from thermostats.modelling import checks
-from thermostats.modelling.draws import Array, element_names, equal_tailed, versions
-from thermostats.plots.general import forest
-from thermostats.plots.posterior import posterior_predictive_panels, prior_to_posterior
+from thermostats.modelling.draws import Array, find_equal_tailed, list_versions, name_elements
+from thermostats.plots.general import draw_forest
+from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
@@ -30,14 +30,15 @@ MOST_ROWS = 20
 """Most quantities in a notebook's table or in a figure."""
 
 
-def lines(fit: Fit) -> list[str]:
+def format_lines(fit: Fit) -> list[str]:
     """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
     rows = [
-        f"  {quantity}: {number(row['median'])} [{number(row['lower'])}, {number(row['upper'])}]"
+        f"  {quantity}: {format_number(row['median'])} [{format_number(row['lower'])}, "
+        f"{format_number(row['upper'])}]"
         for quantity, row in fit.summary().head(FIRST).iterrows()
     ]
     chances = [
-        f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:2]
+        f"P({name}) = {format_number(value)}" for name, value in list(fit.probabilities.items())[:2]
     ]
     ends = (
         f"  median and {fit.level:.0%} equal-tailed interval"
@@ -45,30 +46,31 @@ def lines(fit: Fit) -> list[str]:
     )
     more = "summary() has all quantities; then check(), plot(), predict(rows), to_latex()"
     warned = (
-        [plural(len(fit.warnings), "warning") + f", first: {fit.warnings[0]}"]
+        [format_count(len(fit.warnings), "warning") + f", first: {fit.warnings[0]}"]
         if fit.warnings
         else []
     )
-    every = [headline(fit), *rows, ends, *chances, *warned, more][:MOST_LINES]
+    every = [format_headline(fit), *rows, ends, *chances, *warned, more][:MOST_LINES]
     return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
 
 
-def headline(fit: Fit) -> str:
+def format_headline(fit: Fit) -> str:
     """Law, outcome, size and status of a fit."""
     rows = fit.rows
     size = f"{len(rows)} rows"
     if "model_id" in rows:
-        size = plural(rows["model_id"].nunique(), "model")
+        size = format_count(rows["model_id"].nunique(), "model")
         labs = set(rows["heritage"]) - {""} if "heritage" in rows else ()
-        size += f" of {plural(len(labs), 'lab')}" if labs else ""
+        size += f" of {format_count(len(labs), 'lab')}" if labs else ""
     return f"{fit.law.name} fit of {fit.estimand or 'y'}: {size}, {fit.status}"
 
 
-def html(fit: Fit) -> str:
+def render_html(fit: Fit) -> str:
     """Title, first quantities and remarks, for a notebook."""
     table = fit.summary()
     chances = [
-        f"P({name}) = {number(value)}" for name, value in list(fit.probabilities.items())[:FIRST]
+        f"P({name}) = {format_number(value)}"
+        for name, value in list(fit.probabilities.items())[:FIRST]
     ]
     left = len(table) - MOST_ROWS
     remarks = [*chances, *fit.warnings, *([f"{left} rows more"] if left > 0 else [])]
@@ -76,10 +78,10 @@ def html(fit: Fit) -> str:
     body = (
         table.head(MOST_ROWS).rename_axis(None).to_html(border=0, float_format=lambda x: f"{x:.4g}")
     )
-    return f"<p><b>{escape(headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
+    return f"<p><b>{escape(format_headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
 
 
-def latex(fit: Fit, digits: int) -> str:
+def render_latex(fit: Fit, digits: int) -> str:
     """Summary and probabilities as a table of LaTeX with booktabs; UsageError for digits that are
     no number from 1."""
     if not isinstance(digits, int) or isinstance(digits, bool) or digits < 1:
@@ -90,15 +92,20 @@ def latex(fit: Fit, digits: int) -> str:
         )
     rows = []
     for name, row in fit.summary().iterrows():
-        mean, sd, median, lower, upper = (_significant(float(value), digits) for value in row)
-        rows.append(rf"{_escaped(str(name))} & {mean} & {sd} & {median} & [{lower}, {upper}] \\")
+        mean, sd, median, lower, upper = (
+            _format_significant(float(value), digits) for value in row
+        )
+        rows.append(
+            rf"{_escape_text(str(name))} & {mean} & {sd} & {median} & [{lower}, {upper}] \\"
+        )
     chances = [
-        rf"P({_escaped(name)}) & \multicolumn{{4}}{{r}}{{{_significant(value, digits)}}} \\"
+        rf"P({_escape_text(name)}) & "
+        rf"\multicolumn{{4}}{{r}}{{{_format_significant(value, digits)}}} \\"
         for name, value in fit.probabilities.items()
     ]
     sources = ", ".join(fit.sources) or "none named"
     lines_of_table = [
-        f"% {_put_on_one_line(headline(fit))}",
+        f"% {_put_on_one_line(format_headline(fit))}",
         f"% intervals are equal-tailed; sources: {_put_on_one_line(sources)}",
         r"\begin{tabular}{lrrrr}",
         r"\toprule",
@@ -112,7 +119,7 @@ def latex(fit: Fit, digits: int) -> str:
     return "\n".join(lines_of_table) + "\n"
 
 
-def _significant(value: float, digits: int) -> str:
+def _format_significant(value: float, digits: int) -> str:
     """A number in mathematics with so many significant digits, in powers of ten beyond 1e-4 and
     1e6."""
     if not math.isfinite(value):
@@ -123,7 +130,7 @@ def _significant(value: float, digits: int) -> str:
     return f"${value:.{max(digits - 1 - power, 0)}f}$"
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Text with what LaTeX obeys made plain."""
     plain = {
         "\\": r"\textbackslash{}",
@@ -141,7 +148,7 @@ def _put_on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def updates(fit: Fit) -> pd.DataFrame:
+def summarise_updates(fit: Fit) -> pd.DataFrame:
     """Median and interval of what is reported before and after the data: quantity, stage, median,
     lower, upper."""
     before = fit.model.from_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
@@ -151,9 +158,9 @@ def updates(fit: Fit) -> pd.DataFrame:
         stages: tuple[tuple[str, Array], ...] = (("prior", prior[name]), ("posterior", after))
         for stage, values in stages:
             columns = values.reshape(-1, int(np.prod(values.shape[2:])))
-            lower, upper = equal_tailed(columns, fit.level)
+            lower, upper = find_equal_tailed(columns, fit.level)
             medians = np.median(columns, axis=0)
-            labels = element_names(name, values.shape[2:])
+            labels = name_elements(name, values.shape[2:])
             rows += [
                 (label, stage, *row)
                 for label, *row in zip(labels, medians, lower, upper, strict=True)
@@ -163,11 +170,16 @@ def updates(fit: Fit) -> pd.DataFrame:
 
 def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
     """Draw one kind of figure; see `Fit.plot`."""
-    kinds = {**fit.law.figures, "intervals": _intervals, "prior": _prior, "replicated": _replicated}
+    kinds = {
+        **fit.law.figures,
+        "intervals": _draw_intervals,
+        "prior": _draw_prior,
+        "replicated": _draw_replicated,
+    }
     if isinstance(kind, str) and not kind:
         kind = next(iter(kinds))
     if kind not in kinds:
-        raise unknown(
+        raise build_unknown_error(
             "no such figure of the fit", kind, kinds, where=fit.law.name, line='fit.plot("{}")'
         )
     drawn = axes if axes is not None else Figure(layout="constrained").subplots()
@@ -177,21 +189,21 @@ def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
     return drawn
 
 
-def _intervals(fit: Fit, axes: Axes) -> object:
+def _draw_intervals(fit: Fit, axes: Axes) -> object:
     axes.set_title(f"{fit.law.name}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
-    return forest(
+    return draw_forest(
         fit.summary().head(MOST_ROWS).reset_index(), axes, label="quantity", estimate="median"
     )
 
 
-def _prior(fit: Fit, axes: Axes) -> object:
-    return prior_to_posterior(updates(fit).head(2 * MOST_ROWS), axes)
+def _draw_prior(fit: Fit, axes: Axes) -> object:
+    return draw_prior_to_posterior(summarise_updates(fit).head(2 * MOST_ROWS), axes)
 
 
-def _replicated(fit: Fit, axes: Axes) -> object:
-    gate = checks.gate(fit, {}, refits=False, seed=fit.seed)
+def _draw_replicated(fit: Fit, axes: Axes) -> object:
+    gate = checks.run_checks(fit, {}, refits=False, seed=fit.seed)
     tables = [check.table for check in gate.checks if check.name == "posterior predictive"]
-    return posterior_predictive_panels(pd.concat(tables, ignore_index=True), axes)
+    return draw_predictive_panels(pd.concat(tables, ignore_index=True), axes)
 
 
 def make_room(axes: Axes) -> None:
@@ -213,7 +225,7 @@ def make_room(axes: Axes) -> None:
         figure.set_size_inches(width + 1.1 * across, height + 1.1 * down)
 
 
-def as_dict(fit: Fit) -> dict[str, Any]:
+def dump_fit(fit: Fit) -> dict[str, Any]:
     """A fit without its draws, as JSON takes it."""
     return {
         "law": fit.law.name,
@@ -225,21 +237,21 @@ def as_dict(fit: Fit) -> dict[str, Any]:
         "seed": fit.seed,
         "equations": list(fit.law.equations),
         "priors": [list(prior) for prior in fit.law.priors],
-        "versions": dict(versions()),
+        "versions": dict(list_versions()),
         "gate": list(fit.draws.failures()),
-        "summary": records(fit.summary().reset_index()),
-        "probabilities": {name: plain(value) for name, value in fit.probabilities.items()},
-        "tables": {name: records(fit.table(name)) for name in fit.law.tables},
+        "summary": convert_records(fit.summary().reset_index()),
+        "probabilities": {name: convert_number(value) for name, value in fit.probabilities.items()},
+        "tables": {name: convert_records(fit.table(name)) for name in fit.law.tables},
         "warnings": list(fit.warnings),
     }
 
 
-def records(table: pd.DataFrame) -> list[dict[str, object]]:
+def convert_records(table: pd.DataFrame) -> list[dict[str, object]]:
     """Rows of a table as JSON takes them."""
-    return [{str(k): plain(v) for k, v in row.items()} for row in table.to_dict("records")]
+    return [{str(k): convert_number(v) for k, v in row.items()} for row in table.to_dict("records")]
 
 
-def plain(value: Any) -> Any:
+def convert_number(value: Any) -> Any:
     """A number as JSON takes it: missing and infinite become null."""
     if isinstance(value, np.generic):
         value = value.item()

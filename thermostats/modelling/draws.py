@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import ThermostatsError, UsageError
-from thermostats.settings import coverage, options
+from thermostats.settings import check_coverage, options
 
 Array = NDArray[np.float64]
 ARVIZ_NOTICE = r"\s*ArviZ is undergoing a major refactor"
@@ -161,7 +161,7 @@ class Draws:
         return {name: self.flat(name)[rows] for name in self.values}
 
 
-def in_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, Array]:
+def split_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, Array]:
     """Independent draws (size × …) as chain × draw × …; raises ThermostatsError where one is not
     finite."""
     check_finite(values)
@@ -182,9 +182,9 @@ def check_finite(values: Mapping[str, Array]) -> None:
         )
 
 
-def of_weights(effective: float, pareto_k: float) -> pd.DataFrame:
+def check_weights(effective: float, pareto_k: float) -> pd.DataFrame:
     """Diagnostics of importance weights."""
-    return judged(
+    return judge_diagnostics(
         [
             ("importance ESS", effective, ESS_LIMIT, "the scales", "{0} {1:.0f} below {2:.0f}"),
             ("Pareto k", pareto_k, PARETO_LIMIT, "the scales", "{0} {1:.2f} above {2}"),
@@ -192,7 +192,7 @@ def of_weights(effective: float, pareto_k: float) -> pd.DataFrame:
     )
 
 
-def of_chains(
+def check_chains(
     values: Mapping[str, Array], energy: Array, divergences: int
 ) -> tuple[pd.DataFrame, float]:
     """Diagnostics of sampled chains, and the smallest effective number; quantities that never vary
@@ -200,9 +200,9 @@ def of_chains(
     names = [
         element
         for name, array in values.items()
-        for element in element_names(name, array.shape[2:])
+        for element in name_elements(name, array.shape[2:])
     ]
-    measures = convergence(
+    measures = measure_convergence(
         np.concatenate([v.reshape(*v.shape[:2], -1) for v in values.values()], axis=2)
     )
     rhat = measures["rhat"]
@@ -210,7 +210,7 @@ def of_chains(
     tail = measures["ess_tail"]
     bfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
     worst = int(np.nanargmax(rhat)), int(np.nanargmin(bulk)), int(np.nanargmin(tail))
-    table = judged(
+    table = judge_diagnostics(
         [
             (
                 "R-hat",
@@ -240,7 +240,7 @@ def of_chains(
     return table, float(min(bulk[worst[1]], tail[worst[2]]))
 
 
-def judged(rows: Sequence[tuple[str, float, float, str, str]]) -> pd.DataFrame:
+def judge_diagnostics(rows: Sequence[tuple[str, float, float, str, str]]) -> pd.DataFrame:
     """Diagnostics, limits and whether they hold; the last entry of a row is its failure in
     words."""
     table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity", "failure"])
@@ -251,13 +251,13 @@ def judged(rows: Sequence[tuple[str, float, float, str, str]]) -> pd.DataFrame:
     )
 
 
-def convergence(columns: Array) -> dict[str, Array]:
+def measure_convergence(columns: Array) -> dict[str, Array]:
     """Rank-normalised R-hat and effective numbers of chain × draw × quantity; NaN for one that
     never varies.
 
     Vehtari et al. 2021, doi:10.1214/20-BA1221.
     """
-    arviz = _arviz()
+    arviz = _import_arviz()
     measures: dict[str, Callable[[Array], Any]] = {
         "rhat": arviz.rhat,
         "ess_bulk": lambda x: arviz.ess(x, method="bulk"),
@@ -275,7 +275,7 @@ def convergence(columns: Array) -> dict[str, Array]:
     }
 
 
-def summary(
+def summarise_quantities(
     quantities: Mapping[str, Array], *, level: float, exact: Collection[str] = ()
 ) -> pd.DataFrame:
     """One row per quantity (chain × draw × …): mean, sd, median, interval of a named kind and
@@ -286,10 +286,10 @@ def summary(
     tables: list[pd.DataFrame] = []
     for name, values in quantities.items():
         columns = values.reshape(*values.shape[:2], -1)
-        lower, upper = equal_tailed(columns, level, axis=(0, 1))
+        lower, upper = find_equal_tailed(columns, level, axis=(0, 1))
         table = pd.DataFrame(
             {
-                "quantity": element_names(name, values.shape[2:]),
+                "quantity": name_elements(name, values.shape[2:]),
                 "mean": columns.mean(axis=(0, 1)),
                 "sd": columns.std(axis=(0, 1), ddof=1),
                 "median": np.median(columns, axis=(0, 1)),
@@ -299,28 +299,28 @@ def summary(
                 "level": level,
             }
         )
-        tables.append(table if name in exact else table.assign(**convergence(columns)))
+        tables.append(table if name in exact else table.assign(**measure_convergence(columns)))
     return pd.concat(tables, ignore_index=True)
 
 
-def mcse(values: Array) -> float:
+def estimate_mcse(values: Array) -> float:
     """Monte-Carlo standard error of the mean of one quantity, chain × draw."""
-    return float(values.std(ddof=1) / np.sqrt(_arviz().ess(values, method="mean")))
+    return float(values.std(ddof=1) / np.sqrt(_import_arviz().ess(values, method="mean")))
 
 
-def equal_tailed(
+def find_equal_tailed(
     values: Array, level: float | None = None, axis: int | tuple[int, ...] = 0
 ) -> tuple[Array, Array]:
     """Quantiles (1 − level)/2 and (1 + level)/2 along an axis; by default the session's level.
 
     Raises UsageError for a level below one half or not below 1.
     """
-    level = coverage(options.level if level is None else level)
+    level = check_coverage(options.level if level is None else level)
     lower, upper = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=axis)
     return lower, upper
 
 
-def element_names(name: str, shape: Iterable[int]) -> list[str]:
+def name_elements(name: str, shape: Iterable[int]) -> list[str]:
     """`name`, or `name[i]`, `name[i,j]` in the order of a flattened array."""
     shape = tuple(shape)
     return [
@@ -328,7 +328,7 @@ def element_names(name: str, shape: Iterable[int]) -> list[str]:
     ]
 
 
-def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
+def normalise_pareto_weights(log_ratios: Array) -> tuple[Array, Array]:
     """Normalised log weights (… × draws) and Pareto k of importance ratios; Vehtari et al. 2024,
     JMLR 25(72).
 
@@ -350,8 +350,8 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
     weights = rows - np.logaddexp.reduce(rows, axis=1, keepdims=True)
     k = np.where(same, -np.inf, np.inf)
     if fitted.any():
-        arviz = _arviz()
-        if first_generation():
+        arviz = _import_arviz()
+        if is_first_generation():
             with np.errstate(over="ignore"):  # of shapes that do not count
                 weights[fitted], k[fitted] = arviz.psislw(rows[fitted])
         else:
@@ -365,7 +365,9 @@ def pareto_smooth(log_ratios: Array) -> tuple[Array, Array]:
     return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
 
 
-def systematic(weight: Array, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def resample_systematically(
+    weight: Array, size: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
     """Rows chosen by their weights, systematically, in random order."""
     places = np.searchsorted(
         np.cumsum(weight) / weight.sum(), (rng.random() + np.arange(size)) / size
@@ -373,35 +375,35 @@ def systematic(weight: Array, size: int, rng: np.random.Generator) -> NDArray[np
     return rng.permutation(np.minimum(places, weight.size - 1))
 
 
-def to_arviz(
+def build_arviz(
     groups: Mapping[str, Mapping[str, Array]],
     dims: Mapping[str, Sequence[str]],
     coords: Mapping[str, Sequence[str]],
 ) -> Any:
     """Groups of variables as the installed ArviZ has them: InferenceData before 1.0, DataTree
     since."""
-    arviz = _arviz()
+    arviz = _import_arviz()
     names = {"dims": dict(dims), "coords": dict(coords)}
     tables = {name: dict(group) for name, group in groups.items()}
     return (
         arviz.from_dict(**tables, **names)
-        if first_generation()
+        if is_first_generation()
         else arviz.from_dict(tables, **names)
     )
 
 
 @cache
-def versions() -> Mapping[str, str]:
+def list_versions() -> Mapping[str, str]:
     """Versions of what the draws depend on."""
     return {name: version(name) for name in ("pymc", "pytensor", "arviz", "nutpie")}
 
 
-def first_generation() -> bool:
+def is_first_generation() -> bool:
     """Whether ArviZ is older than 1.0."""
-    return hasattr(_arviz(), "psislw")
+    return hasattr(_import_arviz(), "psislw")
 
 
-def _arviz() -> Any:
+def _import_arviz() -> Any:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=ARVIZ_NOTICE, category=FutureWarning)
         return importlib.import_module("arviz")
@@ -419,7 +421,7 @@ LOCATION: Mapping[str, Statistic] = {
 }
 
 
-def truth_of(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
+def evaluate_statement(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
     """Whether it holds, chain × draw."""
     return np.asarray(
         statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool
@@ -440,7 +442,7 @@ class NamedDraws(dict[str, Any]):
     def __repr__(self) -> str:
         width = max(map(len, self), default=0)
         return "\n".join(
-            f"{name:{width}}  {_in_short(np.asarray(draws))}" for name, draws in self.items()
+            f"{name:{width}}  {_format_draws(np.asarray(draws))}" for name, draws in self.items()
         )
 
 
@@ -451,7 +453,7 @@ class Statements(dict[str, Any]):
         return "\n".join(self)
 
 
-def _in_short(draws: np.ndarray) -> str:
+def _format_draws(draws: np.ndarray) -> str:
     chains, size, *shape = draws.shape
     what = f"{chains} × {size:,} draws" + (
         f" of {' × '.join(map(str, shape))} elements" if shape else ""

@@ -16,11 +16,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import within_correlation
-from thermostats.modelling.columns import at_position, named, needing, numbers
-from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.laws import Law, OutcomeScale, fits
+from thermostats.modelling.classical.association import estimate_within_correlation
+from thermostats.modelling.columns import list_names, name_estimand, read_numbers, require_columns
+from thermostats.modelling.draws import (
+    SEED,
+    Array,
+    Quantities,
+    Settings,
+    Statistic,
+    find_equal_tailed,
+)
+from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.laws import Law, OutcomeScale, record_call
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,
@@ -30,8 +37,8 @@ from thermostats.modelling.mixed_model import (
     declare_law,
     name_draws,
 )
-from thermostats.modelling.populations import cells, refuse_large, sources_of
-from thermostats.plots.general import forest
+from thermostats.modelling.populations import list_sources, read_cells, refuse_large
+from thermostats.plots.general import draw_forest
 
 SLOPE_SD = 0.5
 """Prior scale of slopes of entropy on log gain, both in SDs within a model: a correlation,
@@ -42,7 +49,7 @@ LEAST = 4
 """Prompts of a model that has a slope."""
 
 
-@fits
+@record_call
 def fit_slopes(
     table: pd.DataFrame,
     estimand: str = "last_gain",
@@ -54,7 +61,7 @@ def fit_slopes(
     """entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp: slopes of entropy on log gain, a
     population of models.
 
-    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category`, `entropy` and
+    `table`: one row per model and prompt with `name_model`, `prompt_id`, `category`, `entropy` and
     `value`, the gain that `estimand` names. `without`: a category that one alternative leaves out.
     Quantities: slopes by model, slope (their mean, inside prompts), slope_sd and between (over
     prompts: whether those of high gain in every model have high entropy in every model). Tables:
@@ -63,8 +70,8 @@ def fit_slopes(
     Raises UsageError as `populations.cells`, for too large a table, for a category that is not
     there, and where fewer than two models have entropies that vary.
     """
-    rows, warnings = cells(table, "a slope over models")
-    usable, left = _usable(rows)
+    rows, warnings = read_cells(table, "a slope over models")
+    usable, left = _keep_usable(rows)
     refuse_large(usable, usable["model_id"].nunique() + usable["prompt_id"].nunique() + 1)
     others = {
         "one slope for all models": SLOPES.drop_kinds("slope"),
@@ -75,19 +82,19 @@ def fit_slopes(
             raise UsageError(
                 "no such category", got=without, allowed=", ".join(sorted(set(usable["category"])))
             )
-        _usable(usable[usable["category"] != without])
+        _keep_usable(usable[usable["category"] != without])
         others[f"without the category {without}"] = replace(
             SLOPES, tabulate=partial(tabulate_cells, without=without)
         )
-    return law_fitted(
+    return build_fit(
         declare_law(state_slopes(), SLOPES, others),
         usable,
         seed=seed,
         settings=settings,
-        estimand=at_position(estimand, table),
-        sources=sources_of(table),
+        estimand=name_estimand(estimand, table),
+        sources=list_sources(table),
         warnings=[*warnings, *left],
-        reads=needing("model_id", "prompt_id", "value"),
+        reads=require_columns("model_id", "prompt_id", "value"),
     )
 
 
@@ -102,11 +109,11 @@ def tabulate_cells(rows: pd.DataFrame, fit: pd.DataFrame | None, without: str = 
     """
     fitted = rows if fit is None else fit
     if without:
-        fitted, _ = _usable(fitted[fitted["category"] != without])
+        fitted, _ = _keep_usable(fitted[fitted["category"] != without])
         rows = fitted if fit is None else rows
-    scales = _scales(fitted).combine_first(_scales(rows))
-    x, z = _standardised(rows, scales)
-    x_fitted, _ = _standardised(fitted, scales)
+    scales = _measure_scales(fitted).combine_first(_measure_scales(rows))
+    x, z = _standardise_cells(rows, scales)
+    x_fitted, _ = _standardise_cells(fitted, scales)
     means = (
         x_fitted.groupby(fitted["prompt_id"])
         .mean()
@@ -171,7 +178,7 @@ SLOPES = Mixed(
 )
 
 
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _list_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Slopes of the models and over them."""
     drawn = name_draws(values, design)
     if "slope" not in design.effects:
@@ -185,26 +192,26 @@ def state_slopes() -> Law:
     return Law(
         name="slopes",
         of=SLOPES.design_rows,
-        quantities=_quantities,
+        quantities=_list_quantities,
         reported=("slopes", "slope", "slope_sd", "between"),
         statements={
             "slope > 0": lambda q: q["slope"] > 0,
             "between > 0": lambda q: q["between"] > 0,
-            "slopes of one sign": _of_one_sign,
+            "slopes of one sign": _has_one_sign,
         },
-        statistics=_statistics,
+        statistics=_build_statistics,
         equations=("x = log g, entropy and x standardised within models;  γ sums to zero",),
-        tables={"slopes": _slopes, "correlation": _correlation},
-        figures={"fit": _figure},
+        tables={"slopes": _list_slopes, "correlation": _estimate_correlation},
+        figures={"fit": _draw_figure},
     )
 
 
-def _of_one_sign(quantities: Quantities) -> Array:
+def _has_one_sign(quantities: Quantities) -> Array:
     positive = quantities["slopes"] > 0
     return np.asarray(positive.all(axis=-1) | ~positive.any(axis=-1))
 
 
-def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+def _keep_usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Cells with an entropy, of models whose gain and entropy vary over enough prompts; and what is
     left out."""
     stated = (
@@ -212,12 +219,12 @@ def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     )
     some = rows[stated]
     if len(some):
-        numbers(some["entropy"], "entropy")
+        read_numbers(some["entropy"], "entropy")
     by = some.groupby("model_id")[["value", *(["entropy"] if len(some) else [])]]
     flat = (by.transform("nunique") < 2).any(axis=1) | (by.transform("size") < LEAST)
     usable = some[~flat].reset_index(drop=True)
     lacking = int((~stated).sum())
-    steady = named(set(some.loc[flat, "model_id"].astype(str)))
+    steady = list_names(set(some.loc[flat, "model_id"].astype(str)))
     words = {
         f"{lacking} of {len(rows)} cells have no entropy and carry no information on "
         f"slopes": lacking > 0,
@@ -237,21 +244,21 @@ def _usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     return usable, warnings
 
 
-def _scales(rows: pd.DataFrame) -> pd.DataFrame:
+def _measure_scales(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean and SD of log gain and entropy by model."""
-    by = _logs(rows).groupby(rows["model_id"])
+    by = _take_logs(rows).groupby(rows["model_id"])
     return pd.concat([by.mean(), by.std(ddof=0).add_suffix("_sd")], axis=1)
 
 
-def _logs(rows: pd.DataFrame) -> pd.DataFrame:
+def _take_logs(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(
         {"x": np.log(rows["value"].astype("float64")), "z": rows.get("entropy", np.nan)}
     )
 
 
-def _standardised(rows: pd.DataFrame, scales: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+def _standardise_cells(rows: pd.DataFrame, scales: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     """Log gain and entropy in SDs of their model about its mean."""
-    columns = _logs(rows)
+    columns = _take_logs(rows)
     scale = scales.loc[rows["model_id"]].set_index(rows.index)
     if (scale["x_sd"] == 0).any():
         raise UsageError(
@@ -262,7 +269,7 @@ def _standardised(rows: pd.DataFrame, scales: pd.DataFrame) -> tuple[pd.Series, 
     return (columns["x"] - scale["x"]) / scale["x_sd"], (columns["z"] - scale["z"]) / scale["z_sd"]
 
 
-def _statistics(design: MixedDesign) -> dict[str, Statistic]:
+def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     x = design.table["x"].to_numpy()
     return {
         "correlation with gain": lambda z: (z * x).mean(axis=-1),
@@ -270,13 +277,13 @@ def _statistics(design: MixedDesign) -> dict[str, Statistic]:
     }
 
 
-def _slopes(fit: Fit) -> pd.DataFrame:
+def _list_slopes(fit: Fit) -> pd.DataFrame:
     """One row per model: its slope, and the correlation inside it alone."""
     design = fit.designed(MixedDesign)
     models = design.effects["slope"]
     x = design.table["x"].to_numpy()
     slopes = fit.quantities["slopes"].reshape(-1, len(models.names))
-    lower, upper = equal_tailed(slopes, fit.level)
+    lower, upper = find_equal_tailed(slopes, fit.level)
     alone = pd.Series(x * fit.model.observed).groupby(models.codes)
     estimates = {
         "slope": slopes.mean(axis=0),
@@ -293,7 +300,7 @@ def _slopes(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(columns)
 
 
-def _correlation(fit: Fit) -> pd.DataFrame:
+def _estimate_correlation(fit: Fit) -> pd.DataFrame:
     """The classical counterpart over the prompts that every model answered: mean correlation,
     prompts permuted."""
     wide = (
@@ -303,15 +310,15 @@ def _correlation(fit: Fit) -> pd.DataFrame:
     )
     if len(wide) < LEAST:
         return pd.DataFrame(columns=["estimate", "lower", "upper", "p_value"])
-    within = within_correlation(
+    within = estimate_within_correlation(
         np.log(wide["value"]), wide["entropy"], method="pearson", seed=fit.seed
     )
     fields = ("estimate", "lower", "upper", "level", "interval", "p_value", "n", "n_models")
     return pd.DataFrame([{name: getattr(within, name) for name in fields}])
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     """Slopes of the models with their intervals."""
-    forest(fit.table("slopes"), axes, label="model_id", estimate="slope")
+    draw_forest(fit.table("slopes"), axes, label="model_id", estimate="slope")
     axes.set_xlabel("slope of entropy on log gain, both standardised")
     return axes

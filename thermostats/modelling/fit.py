@@ -20,10 +20,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import SHOWN_OF, DataError, UsageError, unknown
+from thermostats.errors import SHOWN_OF, DataError, UsageError, build_unknown_error
 from thermostats.modelling import checks, display
 from thermostats.modelling.checks import Gate
-from thermostats.modelling.columns import columns_of, frame_of
+from thermostats.modelling.columns import check_columns, read_frame
 from thermostats.modelling.draws import (
     KIND,
     SEED,
@@ -33,15 +33,15 @@ from thermostats.modelling.draws import (
     Settings,
     Statement,
     Statements,
-    convergence,
-    element_names,
+    build_arviz,
+    evaluate_statement,
+    measure_convergence,
+    name_elements,
     read_only,
-    summary,
-    to_arviz,
-    truth_of,
+    summarise_quantities,
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.labelled import labelled_new
+from thermostats.modelling.labelled import convert_new_labels
 from thermostats.modelling.laws import (
     OWN,
     UNITS,
@@ -50,18 +50,18 @@ from thermostats.modelling.laws import (
     Design,
     Law,
     Prior,
-    beyond,
-    laid_out,
-    own_law,
-    table_of,
+    build_own_law,
+    mark_extrapolation,
+    rebuild_fit,
+    summarise_predictions,
 )
-from thermostats.modelling.leave_out import LeftOut, compared, leave_one_out
+from thermostats.modelling.leave_out import LeftOut, compare_predictions, leave_one_out
 from thermostats.modelling.sampling import Declare, Sampled
-from thermostats.next_steps import Code, methods_in_words
+from thermostats.next_steps import Code, wrap_methods
 from thermostats.next_steps import call as line
-from thermostats.settings import at_level, coverage, options
+from thermostats.settings import check_coverage, options, set_level
 
-__all__ = ["Design", "Fit", "Law", "Prior", "fit", "law_fitted", "own_law"]
+__all__ = ["Design", "Fit", "Law", "Prior", "build_fit", "build_own_law", "fit"]
 ROUNDING = 1e-12
 SUMMARY = ("mean", "sd", "median", "lower", "upper")
 """Columns of a summary."""
@@ -71,17 +71,17 @@ right to ±0.013."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
 
 
-def _varies(values: Array) -> bool:
+def _is_varied(values: Array) -> bool:
     """Whether draws differ by more than rounding."""
     return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
 
 
-def as_it_is(rows: pd.DataFrame) -> pd.DataFrame:
+def keep_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows that the law reads as they are."""
     return rows
 
 
-@methods_in_words
+@wrap_methods
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fit:
     """One law fitted to one table; every interval is equal-tailed at `level`.
@@ -104,7 +104,7 @@ class Fit:
     sources: tuple[str, ...] = ()
     """Files or measurements that the rows come from."""
     warnings: tuple[str, ...] = ()
-    reads: Callable[[pd.DataFrame], pd.DataFrame] = as_it_is
+    reads: Callable[[pd.DataFrame], pd.DataFrame] = keep_rows
     """A user's rows as the law reads them, for predictions."""
     call: Call | None = None
     """What made the fit; None of one that was fitted again to other rows or by another law."""
@@ -164,7 +164,7 @@ class Fit:
         quantities."""
         if isinstance(statement, str):
             if statement not in self.law.statements:
-                raise unknown(
+                raise build_unknown_error(
                     "no such statement", statement, self.law.statements, where=self.law.name
                 )
             statement = self.law.statements[statement]
@@ -177,11 +177,11 @@ class Fit:
         a draw.
         """
         try:
-            truth = truth_of(statement, self.quantities)
+            truth = evaluate_statement(statement, self.quantities)
         except KeyError as error:
             what = "a statement asks for a quantity that there is none of"
             where = self.law.name
-            raise unknown(what, error.args[0], self.quantities, where=where) from None
+            raise build_unknown_error(what, error.args[0], self.quantities, where=where) from None
         if truth.size != self.draws.size:
             raise UsageError(
                 "a statement has not one truth value a draw",
@@ -199,8 +199,10 @@ class Fit:
         What is the same of every quantity is in `attrs`: law, estimand, sources, kind and level of
         the intervals.
         """
-        level = self.level if level is None else coverage(level, "fit.summary(level={})")
-        table = summary(self.reported, level=level, exact=self.reported).set_index("quantity")
+        level = self.level if level is None else check_coverage(level, "fit.summary(level={})")
+        table = summarise_quantities(self.reported, level=level, exact=self.reported).set_index(
+            "quantity"
+        )
         result = table[list(SUMMARY)].rename(self._named_elements())
         result.attrs |= {
             "law": self.law.name,
@@ -214,9 +216,11 @@ class Fit:
         """By quantity: rhat, ess_bulk and ess_tail of what was sampled; no rows where draws are
         independent."""
         sampled = {} if self.draws.exact else self.reported
-        columns = [pd.DataFrame(convergence(v.reshape(*v.shape[:2], -1))) for v in sampled.values()]
+        columns = [
+            pd.DataFrame(measure_convergence(v.reshape(*v.shape[:2], -1))) for v in sampled.values()
+        ]
         names = [
-            element for name, v in sampled.items() for element in element_names(name, v.shape[2:])
+            element for name, v in sampled.items() for element in name_elements(name, v.shape[2:])
         ]
         table = (
             pd.concat(columns)
@@ -242,7 +246,7 @@ class Fit:
     def conf_int(self, level: float | None = None) -> pd.DataFrame:
         """Equal-tailed intervals by quantity: lower, upper. UsageError for a level below one
         half."""
-        level = level if level is None else coverage(level, "fit.conf_int({})")
+        level = level if level is None else check_coverage(level, "fit.conf_int({})")
         return self.summary(level=level)[["lower", "upper"]]
 
     def without(self, out: NDArray[np.bool_] | pd.Series, *, refit: bool = True) -> Self:
@@ -306,14 +310,14 @@ class Fit:
         Raises UsageError for what is no table, for columns that are missing, for numbers that are
         not finite, and for a scale that the law does not have.
         """
-        new = frame_of(new)
+        new = read_frame(new)
         index = new.index
         new = new.reset_index(drop=True)
-        level = self.level if level is None else coverage(level, "fit.predict(new, level={})")
+        level = self.level if level is None else check_coverage(level, "fit.predict(new, level={})")
         design, rows, drawn = self._predicted(new)
-        table = table_of(drawn, design.scale, scale, self.estimand, level)
+        table = summarise_predictions(drawn, design.scale, scale, self.estimand, level)
         if design.by_row:
-            far = beyond(rows, self.rows, design.groups, design.covariates)
+            far = mark_extrapolation(rows, self.rows, design.groups, design.covariates)
             table = pd.concat([new, table, far], axis=1).set_axis(index)
         else:
             table.insert(0, "outcome", list(design.outcomes))
@@ -322,13 +326,15 @@ class Fit:
 
     def predicted(self, new: Any) -> Array:
         """Predictive draws of new rows' outcomes on the law's scale, draws × outcomes."""
-        return self._predicted(frame_of(new))[2]
+        return self._predicted(read_frame(new))[2]
 
     def _predicted(self, new: pd.DataFrame) -> tuple[Design, pd.DataFrame, Array]:
         if not len(new):
             raise UsageError("an empty table", got="0 rows", allowed="at least one row")
         new = (
-            new if self.call is None else labelled_new(new, self.call.arguments, self.call.standard)
+            new
+            if self.call is None
+            else convert_new_labels(new, self.call.arguments, self.call.standard)
         )
         rows = self.reads(new)
         rng = np.random.default_rng(self.seed)
@@ -372,9 +378,11 @@ class Fit:
     def table(self, name: str) -> pd.DataFrame:
         """One of the law's tables; computed when first asked for."""
         if name not in self.law.tables:
-            raise unknown("no such table of the fit", name, self.law.tables, where=self.law.name)
+            raise build_unknown_error(
+                "no such table of the fit", name, self.law.tables, where=self.law.name
+            )
         if name not in self._tables:
-            with at_level(self.level):
+            with set_level(self.level):
                 self._tables[name] = self.law.tables[name](self)
         return self._tables[name].copy()
 
@@ -383,10 +391,10 @@ class Fit:
         return {}
 
     def __repr__(self) -> str:
-        return "\n".join(display.lines(self))
+        return "\n".join(display.format_lines(self))
 
     def _repr_html_(self) -> str:
-        return display.html(self)
+        return display.render_html(self)
 
     @property
     def posterior(self) -> Any:
@@ -407,14 +415,16 @@ class Fit:
         `refits`: also under other priors and without each unit, by refits.
         """
         asked_for = self.law.statements if statements is None else statements
-        return checks.gate(self, asked_for, refits=refits, seed=self.seed if seed is None else seed)
+        return checks.run_checks(
+            self, asked_for, refits=refits, seed=self.seed if seed is None else seed
+        )
 
     def sensitivity(
         self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True
     ) -> pd.DataFrame:
         """Probabilities of statements as fitted and under every alternative, as
         `checks.sensitivity` has them."""
-        return checks.sensitivity(
+        return checks.measure_sensitivity(
             self, self.law.statements if statements is None else statements, refits=refits
         )
 
@@ -424,7 +434,7 @@ class Fit:
         kind: one of the law's figures (the first by default), `intervals`, `prior` (before and
         after the data) or `replicated` (the test quantities). Raises UsageError for another one.
         """
-        with at_level(self.level):
+        with set_level(self.level):
             return display.draw(self, kind, axes)
 
     def to_arviz(self) -> Any:
@@ -439,7 +449,7 @@ class Fit:
         before = self.model.from_prior(checks.OF_PRIOR, rng)
         prior = self.law.quantities({name: v[None] for name, v in before.items()}, self.design)
         chains = next(iter(self.draws.values.values())).shape[:2]
-        varied = {name: values for name, values in self.reported.items() if _varies(values)}
+        varied = {name: values for name, values in self.reported.items() if _is_varied(values)}
         groups = {
             "posterior": varied,
             "prior": {name: prior[name] for name in varied},
@@ -451,7 +461,7 @@ class Fit:
         labels = {n: list(v) for n, v in self.design.labels.items() if n in varied}
         dims = {name: [f"{name}_of"] for name in labels} | {"y": ["outcome"]}
         names = _names_of_outcomes(self)
-        return to_arviz(
+        return build_arviz(
             groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)}
         )
 
@@ -467,16 +477,16 @@ class Fit:
     def to_latex(self, *, digits: int = 3) -> str:
         """The summary as a table for a paper, with booktabs; `digits`: significant ones of every
         number."""
-        return display.latex(self, digits)
+        return display.render_latex(self, digits)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""
-        return display.as_dict(self)
+        return display.dump_fit(self)
 
     def __reduce__(self) -> tuple[Callable[[type[Fit], bytes], Fit], tuple[type[Fit], bytes]]:
         """For pickle and other processes: laws hold functions, which pickle alone cannot write."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return _unpickled, (type(self), cloudpickle.dumps(values))
+        return _rebuild_fit, (type(self), cloudpickle.dumps(values))
 
 
 def _names_of_outcomes(fit: Fit) -> Sequence[Any]:
@@ -488,11 +498,11 @@ def _names_of_outcomes(fit: Fit) -> Sequence[Any]:
     return names
 
 
-def _unpickled(kind: type[Fit], written: bytes) -> Fit:
+def _rebuild_fit(kind: type[Fit], written: bytes) -> Fit:
     return kind(**cloudpickle.loads(written))
 
 
-def law_fitted(
+def build_fit(
     law: Law,
     rows: pd.DataFrame,
     *,
@@ -501,7 +511,7 @@ def law_fitted(
     estimand: str = "",
     sources: Sequence[str] | None = (),
     warnings: Sequence[str] = (),
-    reads: Callable[[pd.DataFrame], pd.DataFrame] = as_it_is,
+    reads: Callable[[pd.DataFrame], pd.DataFrame] = keep_rows,
 ) -> Fit:
     """A law fitted to rows, not drawn yet; `sources`: where these come from, None where it is not
     asked."""
@@ -543,7 +553,7 @@ def fit(
     outcome or one of another length or reads what its data lack; ThermostatsError where sampling
     cannot start.
     """
-    law = own_law(
+    law = build_own_law(
         model,
         per_row=per_row,
         outcome=outcome,
@@ -551,11 +561,11 @@ def fit(
         statements=statements,
         units=units,
     )
-    table = frame_of(rows).reset_index(drop=True)
+    table = read_frame(rows).reset_index(drop=True)
     if table.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
-    columns_of(table, outcome, *([] if tuple(units) == UNITS else law.units))
-    planned = law_fitted(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
+    check_columns(table, outcome, *([] if tuple(units) == UNITS else law.units))
+    planned = build_fit(law, table, seed=seed, settings=settings, estimand=outcome, sources=None)
     return replace(planned, drawn=planned.draws)
 
 
@@ -585,7 +595,7 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
     rows = read_rows(record["rows"])
     if law is None and model is None and record.get("call"):
-        fit = laid_out(read_call(record["call"]))
+        fit = rebuild_fit(read_call(record["call"]))
         if fit.law.name != record["law"]:
             what = "this version fits another law by the name of a saved fit"
             step = "fit and save it again"
@@ -608,7 +618,7 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
             allowed="law= of a fit like it, or model= of your own",
             next_step=line("load_fit", str(path), **missing),
         )
-    chosen = law if law is not None else own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
+    chosen = law if law is not None else build_own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
     if chosen.name != record["law"]:
         raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
     return Fit(law=chosen, rows=rows, design=chosen.of(rows), drawn=draws, **words)
@@ -636,7 +646,7 @@ def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
     subtracted.
     """
     if isinstance(first, Mapping):
-        return of_fits(first)
+        return compare_fits(first)
     if isinstance(first, Fit) or isinstance(second, Fit):
         raise UsageError(
             "fits are compared by name", got="fits without names", allowed="a dict", next_step=LINE
@@ -666,7 +676,7 @@ def _put_in_order(left: LeftOut, order: NDArray[np.intp]) -> LeftOut:
     return replace(left, log_density=density)
 
 
-def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
+def compare_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
     """The table of `compare`; UsageError for fewer than two fits, or fits of other outcomes."""
     if strange := [name for name, fit in fits.items() if not isinstance(fit, Fit)]:
         got = f"{strange[0]}: {fits[strange[0]]!r}"[:SHOWN_OF]
@@ -684,10 +694,10 @@ def of_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
         raise UsageError("only fits of the same outcomes can be compared", got=sizes)
     if any((order != orders[0]).any() for order in orders):
         each = zip(fits.items(), orders, strict=True)
-        return compared(
+        return compare_predictions(
             {str(name): _put_in_order(f.left_out_alone, order) for (name, f), order in each}
         )
     alone = len({isinstance(fit.model, Sampled) for fit in fits.values()}) > 1
-    return compared(
+    return compare_predictions(
         {str(name): fit.left_out_alone if alone else fit.loo() for name, fit in fits.items()}
     )

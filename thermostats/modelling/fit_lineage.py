@@ -20,18 +20,18 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.errors import UsageError, unknown
-from thermostats.formatting import plural
+from thermostats.errors import UsageError, build_unknown_error
+from thermostats.formatting import format_count
 from thermostats.modelling.columns import (
-    columns_of,
-    errors_not_read,
-    errors_of_logs,
-    named,
-    needing,
-    numbers,
+    check_columns,
+    convert_log_errors,
+    list_names,
+    read_numbers,
+    require_columns,
+    warn_unread_errors,
 )
-from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.draws import SEED, Array, Settings, find_equal_tailed
+from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.heritage.law import (
     BLOCKS,
@@ -39,14 +39,19 @@ from thermostats.modelling.heritage.law import (
     OWN,
     POPULATION_MEAN,
     TOTAL_SD,
-    columns_once,
+    check_distinct_columns,
     declare_numbers,
     describe_numbers,
-    in_order,
-    orders_of,
+    list_orders,
+    mark_ordered,
 )
-from thermostats.modelling.laws import Law, Prior, fits
-from thermostats.modelling.leave_out import LeftOut, compared, held_out, held_out_of
+from thermostats.modelling.laws import Law, Prior, record_call
+from thermostats.modelling.leave_out import (
+    LeftOut,
+    compare_predictions,
+    leave_folds_out,
+    leave_mixture_folds_out,
+)
 from thermostats.modelling.lineage_law import (
     DENSE,
     INSTRUMENT,
@@ -54,13 +59,18 @@ from thermostats.modelling.lineage_law import (
     Drift,
     Lineage,
     LineageDesign,
-    descended_at,
+    build_statistics,
+    compute_placed_descent,
+    compute_quantities,
     log_gains,
-    quantities,
-    statistics,
 )
 from thermostats.modelling.mixed_model import state_law
-from thermostats.modelling.model_gains import model_gains, moderated_errors, said_of, with_gains
+from thermostats.modelling.model_gains import (
+    add_moderated_errors,
+    filter_gains,
+    read_model_gains,
+    read_remarks,
+)
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     COMMON,
@@ -75,12 +85,12 @@ from thermostats.modelling.tree_likelihood import (
     WANTED,
     Maximum,
     Restricted,
-    columns_by_level,
-    line,
-    pagel,
-    pagel_by_pruning,
-    power_by_size,
-    unit_height,
+    build_level_columns,
+    fit_gls,
+    fit_pagel,
+    fit_pagel_by_pruning,
+    scale_height,
+    simulate_power_by_size,
 )
 from thermostats.plots.posterior import draw_tree
 from thermostats.tables.tree import Tree
@@ -89,7 +99,7 @@ DRAWS = 1_000
 """Draws of nodes' log gains."""
 
 
-def columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[str, ...]]:
+def build_columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[str, ...]]:
     """Intercept and all columns of blocks, one row per model, and their names; what others
     determine is left out."""
     rows = means.groupby("model_id", sort=False).first()
@@ -107,46 +117,52 @@ def columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[str, ..
     return x, tuple(names)
 
 
-def outcomes(means: pd.DataFrame) -> Array:
+def read_outcomes(means: pd.DataFrame) -> Array:
     """Mean log gain of every model."""
     return np.asarray(means.groupby("model_id", sort=False)["log_gain"].mean(), dtype=np.float64)
 
 
-def covariance(means: pd.DataFrame, lineage: Lineage) -> Array:
+def build_covariance(means: pd.DataFrame, lineage: Lineage) -> Array:
     """K over the models, of a tree of unit height."""
     return lineage.tree.covariance(list(dict.fromkeys(means["model_id"])))
 
 
-def restricted(means: pd.DataFrame, lineage: Lineage) -> Restricted:
+def build_restricted(means: pd.DataFrame, lineage: Lineage) -> Restricted:
     """Restricted likelihood of λ beyond the blocks; errors of measurement count as the models'
     own."""
-    return Restricted.of(outcomes(means), columns(means, lineage)[0], covariance(means, lineage))
+    return Restricted.of(
+        read_outcomes(means), build_columns(means, lineage)[0], build_covariance(means, lineage)
+    )
 
 
-def wanted(means: pd.DataFrame, lineage: Lineage, lam: float = TOLD) -> tuple[int, int] | None:
+def find_wanted_size(
+    means: pd.DataFrame, lineage: Lineage, lam: float = TOLD
+) -> tuple[int, int] | None:
     """Models and clades of a study of many such trees that tells λ from 0 in 80% of simulations;
     None: above 1,000."""
-    table = _power(means, lineage, lam)
+    table = _simulate_power(means, lineage, lam)
     enough = table[table["power"] >= WANTED]
     return None if enough.empty else (int(enough["models"].iloc[0]), int(enough["clades"].iloc[0]))
 
 
-def _power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.DataFrame:
+def _simulate_power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.DataFrame:
     clades = lineage.tree.keep(means["model_id"]).clades(list(dict.fromkeys(means["model_id"])))
-    columns_there_are = columns(means, lineage)[0].shape[1]
-    return power_by_size(covariance(means, lineage), columns_there_are, len(set(clades)), lam)
+    columns_there_are = build_columns(means, lineage)[0].shape[1]
+    return simulate_power_by_size(
+        build_covariance(means, lineage), columns_there_are, len(set(clades)), lam
+    )
 
 
-def power(fit: Fit) -> pd.DataFrame:
+def summarise_power(fit: Fit) -> pd.DataFrame:
     """How often studies of this tree's shape tell a share of descent from none, by number of
     models."""
     lineage = fit.designed(LineageDesign).lineage
     return pd.concat(
-        [_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)], ignore_index=True
+        [_simulate_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)], ignore_index=True
     )
 
 
-def likelihood(fit: Fit) -> pd.DataFrame:
+def summarise_likelihood(fit: Fit) -> pd.DataFrame:
     """Maxima of the likelihood without priors, restricted and full: least squares, Brownian motion,
     Pagel's λ.
 
@@ -154,11 +170,11 @@ def likelihood(fit: Fit) -> pd.DataFrame:
     outcomes; with `lower` and `upper`, where the restricted likelihood ratio does not reject λ.
     """
     lineage = fit.designed(LineageDesign).lineage
-    test = restricted(fit.rows, lineage)
+    test = build_restricted(fit.rows, lineage)
     low, high = test.interval(fit.level)
     rows = [
         (name, made.method, made.parameter, made.sigma, made.log_likelihood)
-        for name, made in _maxima(fit.rows, lineage)
+        for name, made in _find_maxima(fit.rows, lineage)
     ]
     table = pd.DataFrame(rows, columns=["model", "method", "lambda", "sigma", "log_likelihood"])
     reml = (table["model"] == "Pagel's λ") & (table["method"] == REML)
@@ -169,32 +185,38 @@ def likelihood(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
-    y, (x, _), k = outcomes(means), columns(means, lineage), covariance(means, lineage)
+def _find_maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
+    y, (x, _), k = (
+        read_outcomes(means),
+        build_columns(means, lineage),
+        build_covariance(means, lineage),
+    )
     models = list(dict.fromkeys(means["model_id"]))
     maxima = []
     apart = np.linalg.eigvalsh(k)[0] > 1e-10
     for method in (REML, ML):
-        maxima.append(("least squares", line(y, x, np.eye(len(y)), method=method, parameter=0.0)))
+        maxima.append(
+            ("least squares", fit_gls(y, x, np.eye(len(y)), method=method, parameter=0.0))
+        )
         if apart:
-            maxima.append(("Brownian motion", line(y, x, k, method=method, parameter=1.0)))
+            maxima.append(("Brownian motion", fit_gls(y, x, k, method=method, parameter=1.0)))
         by_tree = lineage.is_pruned(models)
         best = (
-            pagel_by_pruning(y, x, lineage.tree, models, method=method)
+            fit_pagel_by_pruning(y, x, lineage.tree, models, method=method)
             if by_tree
-            else pagel(y, x, k, method=method)
+            else fit_pagel(y, x, k, method=method)
         )
         maxima.append(("Pagel's λ", best))
     return maxima
 
 
-def slopes(fit: Fit) -> pd.DataFrame:
+def summarise_slopes(fit: Fit) -> pd.DataFrame:
     """Slopes on the blocks' columns: by least squares, along the tree by likelihood (REML), and of
     the posterior."""
     lineage = fit.designed(LineageDesign).lineage
-    names = columns(fit.rows, lineage)[1]
+    names = build_columns(fit.rows, lineage)[1]
     rows = []
-    for model, made in _maxima(fit.rows, lineage):
+    for model, made in _find_maxima(fit.rows, lineage):
         half = (
             stats.t.ppf((1 + fit.level) / 2, fit.rows["model_id"].nunique() - len(names)) * made.se
         )
@@ -210,7 +232,7 @@ def slopes(fit: Fit) -> pd.DataFrame:
         drawn = fit.draws.flat(f"u_{block}") @ by.T
         for column in of_block:
             d = drawn[:, fit.design.covariates.index(column)]
-            lower, upper = equal_tailed(d, fit.level)
+            lower, upper = find_equal_tailed(d, fit.level)
             label = f"log {column}" if lineage.logs else column
             rows.append(
                 ("posterior", label, float(d.mean()), float(d.std()), float(lower), float(upper))
@@ -218,7 +240,7 @@ def slopes(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["model", "slope on", "estimate", "se", "lower", "upper"])
 
 
-def node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
+def draw_node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     """Draws of the log gain at every node, draws × nodes, and which nodes are models with rows.
 
     A model's is its own, of its shape and size; an ancestor's that of a model of mean shape and
@@ -227,7 +249,7 @@ def node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     design = fit.designed(LineageDesign)
     lineage = design.lineage
     values = fit.draws.few(DRAWS)
-    drawn = values["beta"] + descended_at(design, values, Drift.nodes, len(lineage.tree))
+    drawn = values["beta"] + compute_placed_descent(design, values, Drift.nodes, len(lineage.tree))
     gains = log_gains(values, design, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
     measured = np.zeros(len(lineage.tree), dtype=bool)
     for i, name in enumerate(fit.rows["model_id"]):
@@ -236,18 +258,23 @@ def node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     return drawn, measured
 
 
-def nodes(fit: Fit) -> pd.DataFrame:
+def list_nodes(fit: Fit) -> pd.DataFrame:
     """Log gain of every node: models as measured, ancestors as the tree says; P(below 1)."""
     tree = fit.designed(LineageDesign).lineage.tree
-    drawn, measured = node_gains(fit)
+    drawn, measured = draw_node_gains(fit)
     return pd.DataFrame(
-        {"node": tree.names, "kind": tree.kinds, "measured": measured, **_summary(drawn, fit.level)}
+        {
+            "node": tree.names,
+            "kind": tree.kinds,
+            "measured": measured,
+            **_summarise_gains(drawn, fit.level),
+        }
     )
 
 
-def _summary(drawn: Array, level: float) -> dict[str, Array]:
+def _summarise_gains(drawn: Array, level: float) -> dict[str, Array]:
     """Mean and interval of log gains, draws × columns, and P(below 1)."""
-    lower, upper = equal_tailed(drawn, level)
+    lower, upper = find_equal_tailed(drawn, level)
     below = np.asarray((drawn < 0).mean(axis=0))
     return {
         "mean": drawn.mean(axis=0),
@@ -257,9 +284,9 @@ def _summary(drawn: Array, level: float) -> dict[str, Array]:
     }
 
 
-def _changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
+def _find_changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     tree = fit.designed(LineageDesign).lineage.tree
-    drawn, measured = node_gains(fit)
+    drawn, measured = draw_node_gains(fit)
     pairs = [(i, parent) for i, parents in enumerate(tree.parents) for parent in parents]
     child, parent = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
     changed = (drawn[:, child] < 0) != (drawn[:, parent] < 0)
@@ -275,15 +302,15 @@ def _changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     return table, changed
 
 
-def branches(fit: Fit) -> pd.DataFrame:
+def list_branches(fit: Fit) -> pd.DataFrame:
     """Every branch of the tree: P(parent and child lie on opposite sides of 1)."""
-    return _changes(fit)[0]
+    return _find_changes(fit)[0]
 
 
-def sides(fit: Fit) -> pd.DataFrame:
+def count_side_changes(fit: Fit) -> pd.DataFrame:
     """How often the side of 1 changes, by kind of branch and in all: branches, changes with their
     interval, share."""
-    table, changed = _changes(fit)
+    table, changed = _find_changes(fit)
     kinds: Mapping[str, Any] = {
         kind: (table["kind"] == kind).to_numpy() for kind in sorted(set(table["kind"]))
     }
@@ -297,13 +324,13 @@ def sides(fit: Fit) -> pd.DataFrame:
         if not mask.any():
             continue
         counts = changed[:, mask].sum(axis=1)
-        lower, upper = equal_tailed(counts.astype(np.float64), fit.level)
+        lower, upper = find_equal_tailed(counts.astype(np.float64), fit.level)
         n = int(mask.sum())
         rows.append((kind, n, counts.mean(), float(lower), float(upper), counts.mean() / n))
     return pd.DataFrame(rows, columns=["kind", "branches", "changes", "lower", "upper", "share"])
 
 
-def upcoming(fit: Fit) -> pd.DataFrame:
+def list_upcoming(fit: Fit) -> pd.DataFrame:
     """Log gain of a model not yet seen below every inner node: the next lab, family, sibling, or
     child of a model.
 
@@ -327,11 +354,11 @@ def upcoming(fit: Fit) -> pd.DataFrame:
         for i, n in enumerate(tree.names)
     ]
     return pd.DataFrame(
-        {"below": tree.names, "what": what, **_summary(fit.predicted(frame), fit.level)}
+        {"below": tree.names, "what": what, **_summarise_gains(fit.predicted(frame), fit.level)}
     )
 
 
-def clades_predicted(fit: Fit) -> pd.DataFrame:
+def score_clades(fit: Fit) -> pd.DataFrame:
     """Every clade predicted from the others, exactly: the fit, and the same without descent and
     without each block."""
     lineage = fit.designed(LineageDesign).lineage
@@ -341,19 +368,21 @@ def clades_predicted(fit: Fit) -> pd.DataFrame:
         fits[f"without {name}"] = fit.under(
             replace(fit.law, of=lineage.drop_block(name).design_rows)
         )
-    return compared({name: _held_out(fit_of, folds) for name, fit_of in fits.items()}).reset_index()
+    return compare_predictions(
+        {name: _leave_folds_out(fit_of, folds) for name, fit_of in fits.items()}
+    ).reset_index()
 
 
-def _held_out(fit: Fit, folds: list[str]) -> LeftOut:
+def _leave_folds_out(fit: Fit, folds: list[str]) -> LeftOut:
     if isinstance(fit.model, Mixture):
-        return held_out_of(fit.model, folds, seed=fit.seed)
+        return leave_mixture_folds_out(fit.model, folds, seed=fit.seed)
     assert isinstance(fit.model, Gaussian)  # noqa: S101
-    return held_out(fit.model, fit.draws, folds, seed=fit.seed)
+    return leave_folds_out(fit.model, fit.draws, folds, seed=fit.seed)
 
 
-def dendrogram(fit: Fit, axes: Axes) -> Axes:
+def draw_dendrogram(fit: Fit, axes: Axes) -> Axes:
     """The tree with the log gain of every node as its colour."""
-    table = nodes(fit)
+    table = list_nodes(fit)
     return draw_tree(
         fit.designed(LineageDesign).lineage.tree,
         dict(zip(table["node"], table["mean"], strict=True)),
@@ -362,14 +391,14 @@ def dendrogram(fit: Fit, axes: Axes) -> Axes:
 
 
 TABLES: Mapping[str, Callable[[Fit], pd.DataFrame]] = {
-    "slopes": slopes,
-    "likelihood": likelihood,
-    "nodes": nodes,
-    "branches": branches,
-    "sides": sides,
-    "next": upcoming,
-    "left out": clades_predicted,
-    "power": power,
+    "slopes": summarise_slopes,
+    "likelihood": summarise_likelihood,
+    "nodes": list_nodes,
+    "branches": list_branches,
+    "sides": count_side_changes,
+    "next": list_upcoming,
+    "left out": score_clades,
+    "power": summarise_power,
 }
 
 
@@ -386,7 +415,7 @@ EQUATIONS = {
 }
 
 
-@fits
+@record_call
 def fit_lineage(
     rows: pd.DataFrame,
     tree: Tree,
@@ -404,7 +433,7 @@ def fit_lineage(
     """log G_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i; shares φ of τ² ~ Dirichlet(a, …,
     a).
 
-    rows: `model_id` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd`
+    rows: `name_model` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd`
     and `n_prompts`), or `log_gain` with its standard error `error`, one row per model and
     `instrument` (a column of who measured); several rows of a model count as repeats. se: known
     errors of `gain` as given, a column or a number. tree: of `thermostats.tree`; base and tuned
@@ -428,7 +457,7 @@ def fit_lineage(
     does not exist.
     """
     if process not in PROCESSES:
-        raise unknown("no such process", process, PROCESSES)
+        raise build_unknown_error("no such process", process, PROCESSES)
     if not isinstance(tree, Tree):
         raise UsageError(
             "no tree",
@@ -439,19 +468,19 @@ def fit_lineage(
     if not (0 < concentration < math.inf and 0 < total_sd < math.inf):
         got = f"concentration {concentration}, total_sd {total_sd}"
         raise UsageError("priors out of range", got=got, allowed="finite numbers above 0")
-    columns_of(rows, "model_id", *([instrument] if instrument else []))
-    rows, of_errors = _with_errors(_once(rows, tree), se)
-    chosen, logs = _blocks(rows, blocks)
+    check_columns(rows, "model_id", *([instrument] if instrument else []))
+    rows, of_errors = _add_errors(_drop_repeats(rows, tree), se)
+    chosen, logs = _read_blocks(rows, blocks)
     columns = [column for block in chosen.values() for column in block]
-    means, warnings = _means(rows, estimand, columns, instrument, positive=logs)
-    warnings += [*of_errors, *_in_tree(means, tree, process), *_borrowed(rows, tree)]
-    numbers(means["log_gain"], f"log {estimand}", varied=True)
+    means, warnings = _take_means(rows, estimand, columns, instrument, positive=logs)
+    warnings += [*of_errors, *_check_tree(means, tree, process), *_warn_borrowed(rows, tree)]
+    read_numbers(means["log_gain"], f"log {estimand}", varied=True)
     models = list(dict.fromkeys(means["model_id"]))
-    pruned = unit_height(tree.keep(models), models)
+    pruned = scale_height(tree.keep(models), models)
     descents: tuple[str, ...] = (DESCENT,)
     if process == LEVELS:
         descents = tuple(
-            columns_by_level(pruned, pruned.roots()[[pruned.place(name) for name in models]])
+            build_level_columns(pruned, pruned.roots()[[pruned.place(name) for name in models]])
         )
     lineage = Lineage(
         tree=pruned,
@@ -465,29 +494,29 @@ def fit_lineage(
         repeated=bool(means["model_id"].duplicated().any()),
     )
     means["clade"] = lineage.tree.clades(means["model_id"].tolist())
-    warnings += _odd(means, lineage)
+    warnings += _warn_undetermined(means, lineage)
     sources = sorted(set(rows["source"].dropna())) if "source" in rows else []
     estimated = bool(np.isfinite(means["freedom"]).any()) and not lineage.is_pruned(models)
-    return law_fitted(
-        lineage_law(lineage, estimated=estimated),
+    return build_fit(
+        build_lineage_law(lineage, estimated=estimated),
         means,
         seed=seed,
         settings=settings,
         estimand=estimand,
         sources=sources,
-        warnings=(*said_of(rows), *tree.notes, *warnings),
-        reads=needing("model_id", *columns, *([instrument] if instrument else [])),
+        warnings=(*read_remarks(rows), *tree.notes, *warnings),
+        reads=require_columns("model_id", *columns, *([instrument] if instrument else [])),
     )
 
 
-def lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
+def build_lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
     """The law of a tree, a process and blocks; `estimated`: errors of measurement are estimates."""
     extra = (*([REPEAT] if lineage.repeated else []), *([INSTRUMENT] if lineage.instrument else []))
     parts = (DESCENT, *lineage.blocks, OWN)
     law = Law(
         name="lineage",
         of=lineage.design_rows,
-        quantities=quantities,
+        quantities=compute_quantities,
         reported=(
             *(f"sd_{name}" for name in (*parts, *extra)),
             *(f"share_{name}" for name in parts),
@@ -495,13 +524,13 @@ def lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
             *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
         ),
         statements={
-            order: partial(in_order, order) for order in orders_of((DESCENT, *lineage.blocks))
+            order: partial(mark_ordered, order) for order in list_orders((DESCENT, *lineage.blocks))
         },
-        statistics=statistics,
+        statistics=build_statistics,
         equations=describe_descent(lineage),
         priors=(*(PULL if lineage.process == FREE else ()), *([MODERATED] if estimated else [])),
         tables=TABLES,
-        figures={"tree": dendrogram},
+        figures={"tree": draw_dendrogram},
         units=("clade", "model_id"),
     )
     values = [factor * lineage.concentration for factor in (0.5, 2.0)]
@@ -509,29 +538,29 @@ def lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
     return state_law(law, lineage, others)
 
 
-def _once(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
+def _drop_repeats(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
     """Rows without those that a merged model has for its further parents; they are no repeats of a
     measurement."""
     merged = rows["model_id"].isin(tree.merges)
     return rows[~(merged & rows.drop(columns=["parent", "share"], errors="ignore").duplicated())]
 
 
-def _with_errors(rows: pd.DataFrame, se: str | float | None) -> tuple[pd.DataFrame, list[str]]:
+def _add_errors(rows: pd.DataFrame, se: str | float | None) -> tuple[pd.DataFrame, list[str]]:
     """Rows with the log of a gain whose error is stated, and what was done."""
     if se is None:
-        return rows, errors_not_read(rows, "gain", se) if "log_gain" in rows else []
-    columns_of(rows, "gain")
-    rows, warnings = with_gains(rows, "gain")
+        return rows, warn_unread_errors(rows, "gain", se) if "log_gain" in rows else []
+    check_columns(rows, "gain")
+    rows, warnings = filter_gains(rows, "gain")
     gain = rows["gain"].to_numpy(dtype=np.float64)
-    errors, words = errors_of_logs(rows, se, "gain", gain)
+    errors, words = convert_log_errors(rows, se, "gain", gain)
     return rows.assign(log_gain=np.log(gain), error=errors), [
         *warnings,
         words,
-        *errors_not_read(rows, "gain", se, "gain_sd"),
+        *warn_unread_errors(rows, "gain", se, "gain_sd"),
     ]
 
 
-def _blocks(
+def _read_blocks(
     rows: pd.DataFrame, blocks: Mapping[str, Sequence[str]] | None
 ) -> tuple[dict[str, tuple[str, ...]], bool]:
     """Blocks of columns, and whether they enter by their logarithms."""
@@ -551,8 +580,10 @@ def _blocks(
             f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
         )
         raise UsageError("no such blocks", got=chosen, allowed=allowed)
-    columns_once(chosen, lambda blocks: f"thermostats.fit_lineage(rows, tree, {blocks!r})")
-    columns_of(rows, *(column for columns_in in chosen.values() for column in columns_in))
+    check_distinct_columns(
+        chosen, lambda blocks: f"thermostats.fit_lineage(rows, tree, {blocks!r})"
+    )
+    check_columns(rows, *(column for columns_in in chosen.values() for column in columns_in))
     for column in (column for columns_in in chosen.values() for column in columns_in):
         if not pd.api.types.is_numeric_dtype(rows[column]):
             raise UsageError(
@@ -565,7 +596,7 @@ def _blocks(
     return chosen, False
 
 
-def _means(
+def _take_means(
     rows: pd.DataFrame,
     estimand: str,
     columns: Sequence[str],
@@ -579,7 +610,7 @@ def _means(
         means = rows[list(dict.fromkeys(needed))].copy()
         means["model_id"] = means["model_id"].astype(str)
         for name in ("log_gain", *columns):
-            means[name] = numbers(rows[name], name, positive=positive and name in columns)
+            means[name] = read_numbers(rows[name], name, positive=positive and name in columns)
         means["error"] = rows["error"].astype("float64").to_numpy() if "error" in rows else 0.0
         if not (np.isfinite(means["error"]) & (means["error"] >= 0)).all():
             raise UsageError(
@@ -587,10 +618,10 @@ def _means(
             )
         return means.assign(freedom=np.inf).reset_index(drop=True), []
     read = partial(
-        model_gains,
+        read_model_gains,
         estimand=estimand,
         outcome="gain",
-        errors=moderated_errors,
+        errors=add_moderated_errors,
         quantities=columns,
         optional=["family"],
         positive=positive,
@@ -607,14 +638,14 @@ def _means(
     return pd.concat(parts, ignore_index=True), messages
 
 
-def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
+def _check_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     """Refuse rows that the tree does not have and trees that say nothing; what else is odd about
     the two."""
     lacking = sorted({name for name in means["model_id"] if name not in tree})
     if lacking:
         raise UsageError(
-            f"{plural(len(lacking), 'model')} with rows and no place in the tree",
-            got=named(lacking),
+            f"{format_count(len(lacking), 'model')} with rows and no place in the tree",
+            got=list_names(lacking),
             allowed="models that are nodes of the tree",
             next_step='rows = rows[rows["model_id"].isin(tree.names)], or thermostats.tree(df)',
         )
@@ -629,13 +660,13 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
             allowed=f"{MOST} of one row each on a tree without merges, process='brownian'; else "
             f"{DENSE}",
             next_step="maximise the likelihood instead: "
-            "thermostats.modelling.tree_likelihood.pagel_by_pruning"
+            "thermostats.modelling.tree_likelihood.fit_pagel_by_pruning"
             if len(models) > MOST
             else "",
         )
     pruned = tree.keep(models)
     if process == LEVELS:
-        columns_by_level(pruned, pruned.roots()[[pruned.place(name) for name in models]])
+        build_level_columns(pruned, pruned.roots()[[pruned.place(name) for name in models]])
     k = pruned.covariance(models)
     apart = k[~np.eye(len(k), dtype=bool)]
     if np.ptp(apart) < 1e-12:
@@ -648,7 +679,7 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
         )
     without = sorted(set(tree.tips) - set(models))
     messages = [
-        f"{len(without)} tips of the tree have no rows and say nothing: {named(without)}"
+        f"{len(without)} tips of the tree have no rows and say nothing: {list_names(without)}"
     ] * bool(without)
     if len(models) > DENSE and (means["error"] > 0).any() and np.isfinite(means["freedom"]).any():
         messages.append(
@@ -662,7 +693,7 @@ def _in_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
     return messages
 
 
-def _borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
+def _warn_borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
     """Models that hang on those of another lab, where the rows name labs that the tree has."""
     if "heritage" not in rows:
         return []
@@ -670,20 +701,20 @@ def _borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
     other = [
         name for name, lab in labs.items() if lab in tree and lab not in tree.ancestors(str(name))
     ]
-    return [f"hang on models of another lab, whose clade they count for: {named(other)}"] * bool(
-        other
-    )
+    return [
+        f"hang on models of another lab, whose clade they count for: {list_names(other)}"
+    ] * bool(other)
 
 
-def _odd(means: pd.DataFrame, lineage: Lineage) -> list[str]:
+def _warn_undetermined(means: pd.DataFrame, lineage: Lineage) -> list[str]:
     """Where λ cannot be estimated, with the size of a study that could."""
     n = means["model_id"].nunique()
     clades = means["clade"].nunique()
-    test = restricted(means, lineage)
+    test = build_restricted(means, lineage)
     low, high = test.interval()
     if high - low < WIDE:
         return []
-    size = wanted(means, lineage)
+    size = find_wanted_size(means, lineage)
     could = f"{size[0]} models in {size[1]} clades" if size else "more than 1,000 models"
     return [
         f"λ cannot be estimated from {n} models in {clades} clades (likelihood interval {low:.2f} "

@@ -29,12 +29,12 @@ from thermostats.modelling.draws import (
     Array,
     Draws,
     Settings,
-    in_chains,
-    of_weights,
-    pareto_smooth,
-    systematic,
+    check_weights,
+    normalise_pareto_weights,
+    resample_systematically,
+    split_chains,
 )
-from thermostats.modelling.importance import candidates
+from thermostats.modelling.importance import draw_candidates
 
 LARGEST = 300.0
 """Log of the largest scale whose square double precision holds; a larger one has that density."""
@@ -255,12 +255,12 @@ class Gaussian:
         rng = np.random.default_rng(seed)
         self._check()
         number = settings.chains * settings.draws
-        theta, square, log_weight, weight, k = candidates(self, number, rng)
-        rows = systematic(weight, number, rng)
+        theta, square, log_weight, weight, k = draw_candidates(self, number, rng)
+        rows = resample_systematically(weight, number, rng)
         effective = float(1 / np.square(weight).sum())
         return Draws(
-            values=in_chains(self._effects(theta[rows], square[rows], rng), settings),
-            diagnostics=of_weights(effective, k),
+            values=split_chains(self._effects(theta[rows], square[rows], rng), settings),
+            diagnostics=check_weights(effective, k),
             engine=EXACT,
             settings=settings,
             effective=min(effective, float(rows.size)),
@@ -285,11 +285,11 @@ class Gaussian:
         square = np.square(values["error"]) if of.freedom is not None else None
         left = None if square is None else square[:, rows]
         log_ratio = self.log_density(theta, left) - of.log_density(theta, square)
-        log_weight, k = pareto_smooth(log_ratio[None])
+        log_weight, k = normalise_pareto_weights(log_ratio[None])
         if not k[0] <= PARETO_LIMIT:
             return None
         weight = np.exp(log_weight[0] - special.logsumexp(log_weight[0]))
-        chosen = systematic(weight, len(theta), rng)
+        chosen = resample_systematically(weight, len(theta), rng)
         effective = float(1 / np.square(weight).sum())
         square = (
             np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size))
@@ -298,8 +298,8 @@ class Gaussian:
         )
         settings = replace(draws.settings, draws=len(theta) // draws.settings.chains)
         return Draws(
-            values=in_chains(self._effects(theta[chosen], square, rng), settings),
-            diagnostics=of_weights(effective, float(k[0])),
+            values=split_chains(self._effects(theta[chosen], square, rng), settings),
+            diagnostics=check_weights(effective, float(k[0])),
             engine=EXACT,
             settings=settings,
             effective=effective,
@@ -313,7 +313,7 @@ class Gaussian:
             if square is None
             else square
         )
-        density = [_given(self, *part)[0] for part in self._pieces(theta, square)]
+        density = [_score_scales(self, *part)[0] for part in self._pieces(theta, square)]
         return np.concatenate(density) + self.prior.log_density(theta)
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
@@ -390,7 +390,7 @@ class Gaussian:
     def single(self, theta: Array, square: Array) -> tuple[Array, Array]:
         """Diagonal of the inverse covariance P of the outcomes, and Py, rows of θ × n; of distinct
         errors."""
-        factor, noise, d = factor_of(self, theta, square)
+        factor, noise, d = build_factor(self, theta, square)
         q = d.shape[1]
         half = np.linalg.solve(
             factor[:, :q, :q], np.swapaxes(self.design * d[:, None, :] / noise[..., None], 1, 2)
@@ -446,7 +446,7 @@ class Gaussian:
     def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of everything given θ and squared errors."""
         coefficients = np.concatenate(
-            [_given(self, *part, rng)[1] for part in self._pieces(theta, square)]
+            [_score_scales(self, *part, rng)[1] for part in self._pieces(theta, square)]
         )
         ends = np.cumsum([self.X.shape[1], *(z.shape[1] for z in self.blocks.values())])
         beta, *effects = np.split(coefficients, ends[:-1], axis=1)
@@ -473,7 +473,7 @@ class Gaussian:
             raise UsageError("a block of effects has a name that is taken", got=", ".join(taken))
 
 
-def _given(
+def _score_scales(
     model: Gaussian, theta: Array, square: Array, rng: np.random.Generator | None = None
 ) -> tuple[Array, Array]:
     """log p(y | θ) of every row of θ and squared errors and, with `rng`, a draw of β and all
@@ -483,7 +483,7 @@ def _given(
     the residuals, β₀ the centre, r = y − Xβ₀, m = −β₀/d (of effects 0), A = I + WᵀD⁻¹W = LLᵀ and b
     = WᵀD⁻¹r + m: log p(y | θ) = −½ (n log 2π + log|D| + log|A| + rᵀD⁻¹r + |m|² − |L⁻¹b|²).
     """
-    factor, noise, d = factor_of(model, theta, square)
+    factor, noise, d = build_factor(model, theta, square)
     q = d.shape[1]
     counts = model.moments[1]
     grown = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)[:, :q]).sum(axis=1)
@@ -501,7 +501,7 @@ def _given(
     return density, coefficients
 
 
-def scales_of(model: Gaussian, theta: Array) -> Array:
+def read_scales(model: Gaussian, theta: Array) -> Array:
     """Scales as the likelihood has them, rows of θ."""
     return np.asarray(
         np.clip(
@@ -512,10 +512,10 @@ def scales_of(model: Gaussian, theta: Array) -> Array:
     )
 
 
-def factor_of(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
+def build_factor(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
     """Root of A bordered by b, whose last row is L⁻¹b, its last entry squared 1 + rᵀD⁻¹r + |m|² −
     |L⁻¹b|²; D; d."""
-    scale = scales_of(model, theta)
+    scale = read_scales(model, theta)
     ranks = [design.shape[1] for design in model.blocks.values()]
     fixed = np.broadcast_to(model.sd, (len(theta), model.sd.size))
     d = np.concatenate([fixed, np.repeat(scale[:, :-1], ranks, axis=1)], axis=1)
@@ -591,8 +591,8 @@ class Mixture:
             float(fit.diagnostics.set_index("diagnostic")["worst"]["Pareto k"]) for fit in judged
         )
         return Draws(
-            values=in_chains({**values, "node": node.astype(np.float64)}, settings),
-            diagnostics=of_weights(effective, k),
+            values=split_chains({**values, "node": node.astype(np.float64)}, settings),
+            diagnostics=check_weights(effective, k),
             engine=EXACT,
             settings=settings,
             effective=min(effective, float(size)),

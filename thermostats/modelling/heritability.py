@@ -20,8 +20,8 @@ from scipy import linalg, stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.draws import SEED, Array
-from thermostats.modelling.tree_likelihood import GRID, Restricted, line
-from thermostats.settings import coverage
+from thermostats.modelling.tree_likelihood import GRID, Restricted, fit_gls
+from thermostats.settings import check_coverage
 
 DESCENT = "descent"
 OWN = "own"
@@ -46,7 +46,7 @@ class DescentSlope:
     n_models: int
 
 
-def slope(
+def estimate_descent_slope(
     y: Array, x: Array, k: Array, at: int, descent: float | None = None
 ) -> DescentSlope | None:
     """β of column `at` of X, at λ of the restricted likelihood or at a given one.
@@ -63,7 +63,7 @@ def slope(
     v = (1 - lam) * np.eye(n) + lam * k
     if np.linalg.eigvalsh(v)[0] < 1e-10:
         return None
-    made = line(y, x, v, parameter=lam)
+    made = fit_gls(y, x, v, parameter=lam)
     b = made.beta[at]
     se = made.se[at]
     df = n - p
@@ -80,7 +80,7 @@ def slope(
     )
 
 
-def shares(
+def estimate_shares(
     y: Array,
     blocks: Mapping[str, Array],
     k: Array,
@@ -108,11 +108,11 @@ def shares(
         [1, *(np.asarray(columns_of).reshape(n, -1).shape[1] for columns_of in blocks.values())]
     )
     places = {name: slice(*ends[i : i + 2]) for i, name in enumerate(blocks)}
-    fit = _lines(y[None], x, k)
+    fit = _fit_lines(y[None], x, k)
     v = (1 - fit.descent[0]) * np.eye(n) + fit.descent[0] * k
     noise = np.random.default_rng(seed).standard_normal((BOOTSTRAPS, n)) @ np.linalg.cholesky(v).T
-    drawn = _lines(x @ fit.beta[0] + np.sqrt(fit.variance[0]) * noise, x, k)
-    values, again = (_parts(each, x, k, places, pairs) for each in (fit, drawn))
+    drawn = _fit_lines(x @ fit.beta[0] + np.sqrt(fit.variance[0]) * noise, x, k)
+    values, again = (_measure_parts(each, x, k, places, pairs) for each in (fit, drawn))
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     rows = [
         (name, float(value[0]), *map(float, np.quantile(again[name], tails)))
@@ -133,7 +133,7 @@ class _Lines:
     """Cov β / σ², sets × p × p."""
 
 
-def _lines(y: Array, x: Array, k: Array) -> _Lines:
+def _fit_lines(y: Array, x: Array, k: Array) -> _Lines:
     """One line for every row of y, sets × n."""
     n, p = x.shape
     lam = GRID[Restricted.of(y, x, k).profile().argmax(axis=-1)]
@@ -152,7 +152,7 @@ def _lines(y: Array, x: Array, k: Array) -> _Lines:
     return _Lines(descent=lam, beta=beta, variance=variance, unscaled=unscaled)
 
 
-def _parts(
+def _measure_parts(
     fit: _Lines, x: Array, k: Array, places: Mapping[str, slice], pairs: Sequence[tuple[str, str]]
 ) -> dict[str, Array]:
     n = len(x)
@@ -185,7 +185,7 @@ class BranchChange:
     n_branches: int
 
 
-def change(parent: Array, child: Array) -> BranchChange | None:
+def estimate_branch_change(parent: Array, child: Array) -> BranchChange | None:
     """Of log gains at both ends of branches of equal length; None for fewer than 2 branches, or
     equal changes.
 
@@ -218,7 +218,7 @@ SHARES, SOURCES = np.linspace(0, 1, 21), np.array([0, 0.1, 0.2, 0.35, 0.5, 0.7, 
 TOLERANCE = 1e-9
 
 
-def labs_and_families(rows: pd.DataFrame) -> Array:
+def build_lab_covariance(rows: pd.DataFrame) -> Array:
     """K of models by `heritage` and `family`; a model whose family is not stated is its own."""
     lab = rows["heritage"].astype(str).to_numpy()
     stated = rows["family"].fillna("").astype(str)
@@ -229,7 +229,7 @@ def labs_and_families(rows: pd.DataFrame) -> Array:
     return np.asarray(alike / 3)
 
 
-def heritabilities(
+def estimate_heritabilities(
     rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], *, level: float = 0.95
 ) -> Many:
     """λ of every row of outcomes (study × model) beyond columns and sources, with p of none.
@@ -238,16 +238,16 @@ def heritabilities(
     does not reject by χ² of one degree of freedom, both to 0.05. rows: heritage, family, model_id,
     source and the columns. Raises UsageError where labs or models are too few.
     """
-    if not enough(rows, columns):
+    if not has_enough_models(rows, columns):
         raise UsageError(
             "too few models or labs for a share of descent",
             got=f"{len(rows)} models of {rows['heritage'].nunique()} labs, {len(columns)} columns",
             allowed=f"2 labs, {LEAST_TIPS} models more than labs, {LEAST_TIPS} more than columns "
             f"and the mean",
         )
-    by_share = _by_share(rows, outcomes, columns)
+    by_share = _score_shares(rows, outcomes, columns)
     best = by_share.max(axis=1)
-    inside = best[:, None] - by_share <= stats.chi2.ppf(coverage(level), 1)
+    inside = best[:, None] - by_share <= stats.chi2.ppf(check_coverage(level), 1)
     ratio = best - by_share[:, 0]
     p = np.where(ratio > TOLERANCE, stats.chi2.sf(ratio, 1) / 2, 1.0)
     last = SHARES.size - 1
@@ -259,53 +259,55 @@ def heritabilities(
     )
 
 
-def _by_share(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str]) -> Array:
+def _score_shares(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str]) -> Array:
     """Twice the restricted log likelihood of each λ, study × λ, at the best share of sources."""
-    likelihood, shares = _restricted(outcomes, _contrasts(_columns(rows, columns)), rows)
+    likelihood, shares = _score_restricted(
+        outcomes, _build_contrasts(_build_columns(rows, columns)), rows
+    )
     return np.stack([likelihood[:, shares == share].max(axis=1) for share in SHARES], axis=1)
 
 
-def support(
+def profile_heritability(
     rows: pd.DataFrame, outcome: str, columns: Sequence[str], *, level: float = 0.95
 ) -> pd.DataFrame:
     """How well each λ fits: `share`, `log_likelihood` minus the largest, and whether the interval
     has it.
 
-    The same restricted likelihood, rows and interval as `heritabilities`, which raises what this
-    raises.
+    The same restricted likelihood, rows and interval as `estimate_heritabilities`, which raises
+    what this raises.
     """
-    [twice] = _by_share(rows, rows[[outcome]].to_numpy(np.float64).T, columns)
+    [twice] = _score_shares(rows, rows[[outcome]].to_numpy(np.float64).T, columns)
     below = (twice - twice.max()) / 2
     return pd.DataFrame(
         {"share": SHARES, "log_likelihood": below, "inside": below >= -stats.chi2.ppf(level, 1) / 2}
     )
 
 
-def enough(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
+def has_enough_models(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
     """Whether there are two labs, and 3 models more than labs, and more than columns and the
     mean."""
     n = len(rows)
     labs = rows["heritage"].nunique()
-    rank = int(np.linalg.matrix_rank(_columns(rows, columns)))
+    rank = int(np.linalg.matrix_rank(_build_columns(rows, columns)))
     return labs >= 2 and n - labs >= LEAST_TIPS and n - rank >= LEAST_TIPS
 
 
-def _columns(rows: pd.DataFrame, columns: Sequence[str]) -> Array:
+def _build_columns(rows: pd.DataFrame, columns: Sequence[str]) -> Array:
     return np.column_stack([np.ones(len(rows)), rows[list(columns)].to_numpy(np.float64)])
 
 
-def _contrasts(x: Array) -> Array:
+def _build_contrasts(x: Array) -> Array:
     """Orthonormal contrasts (n − rank × n) that no column moves."""
     u, s, _ = np.linalg.svd(x)
     return np.asarray(u[:, int((s > 1e-9 * s[0]).sum()) :].T)
 
 
-def _restricted(outcomes: Array, contrasts: Array, rows: pd.DataFrame) -> tuple[Array, Array]:
+def _score_restricted(outcomes: Array, contrasts: Array, rows: pd.DataFrame) -> tuple[Array, Array]:
     """Twice the restricted log likelihood, study × point, σ² at its maximum, and λ of each
     point."""
     source = rows["source"].astype(str).to_numpy()
     alike = (source[:, None] == source).astype(np.float64)
-    descent, sources = (contrasts @ k @ contrasts.T for k in (labs_and_families(rows), alike))
+    descent, sources = (contrasts @ k @ contrasts.T for k in (build_lab_covariance(rows), alike))
     of_sources = SOURCES if np.unique(source).size > 1 else SOURCES[:1]
     points = [(share, rest) for share in SHARES for rest in of_sources]
     w = (outcomes @ contrasts.T).T

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 from scipy import optimize, special, stats
 
-from thermostats.modelling.draws import Array, pareto_smooth, systematic
+from thermostats.modelling.draws import Array, normalise_pareto_weights, resample_systematically
 
 CENTRE, FACTOR = (-3.0, 1.5), (math.log(0.5), 0.5)
 """Normal priors, mean and standard deviation: of log s_0, and of the log of the standard deviation
@@ -26,7 +26,7 @@ NODES = 64
 NEAR_INFINITE = 1e6
 
 
-def moderated(sd: Array, n: Array) -> tuple[Array, Array]:
+def estimate_moderated_errors(sd: Array, n: Array) -> tuple[Array, Array]:
     """Standard errors of means of n values with standard deviation `sd`, and their degrees of
     freedom.
 
@@ -60,7 +60,7 @@ def moderated(sd: Array, n: Array) -> tuple[Array, Array]:
     return np.sqrt(square / n), d0 + df
 
 
-def favour(
+def weigh_nodes(
     error: Array, freedom: Array, square: Array, precision: Array, pulled: Array
 ) -> tuple[Array, Array]:
     """Equally likely nodes of every squared error, error² ν/χ²(ν), and log probabilities to draw
@@ -81,7 +81,7 @@ def favour(
     return nodes, special.logsumexp(log_p, axis=0) - math.log(len(log_p))
 
 
-def drawn_squares(
+def draw_squares(
     nodes: Array, log_p: Array, size: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Draws of squared errors, size × n, and the log of how much likelier each row is made than it
@@ -131,7 +131,7 @@ class Target(Protocol):
     def single(self, theta: Array, square: Array) -> tuple[Array, Array]: ...
 
 
-def candidates(
+def draw_candidates(
     model: Target, draws: int, rng: np.random.Generator
 ) -> tuple[Array, Array, Array, Array, float]:
     """Candidates of θ, squared errors of each, logs of weights p(y, θ, errors) over the density of
@@ -146,25 +146,27 @@ def candidates(
         lambda t: -model.log_density(t[None])[0], start, method="BFGS", options={"gtol": 1e-2}
     )
     places = mode.x[None]
-    spread = _positive(np.atleast_2d(mode.hess_inv))
+    spread = _ensure_positive(np.atleast_2d(mode.hess_inv))
     width = 1.0
     squares = model.moments[0][None]
     for number in ROUNDS:
-        theta, square, log_weight = _proposed(model, places, squares, spread, width, number, rng)
+        theta, square, log_weight = _draw_proposals(
+            model, places, squares, spread, width, number, rng
+        )
         weight = np.exp(log_weight - special.logsumexp(log_weight))
         off = theta - weight @ theta
-        spread = _positive(off.T @ (off * weight[:, None]))
+        spread = _ensure_positive(off.T @ (off * weight[:, None]))
         width = NARROW
-        rows = systematic(weight, PLACES, rng)
+        rows = resample_systematically(weight, PLACES, rng)
         places = theta[rows]
         squares = square[rows]
         if number > ROUNDS[0] and 1 / np.square(weight).sum() >= EVEN * number:
             break
     for times in TIMES:
-        theta, square, log_weight = _proposed(
+        theta, square, log_weight = _draw_proposals(
             model, places, squares, spread, width, times * draws, rng
         )
-        smooth, pareto_k = pareto_smooth(log_weight[None])
+        smooth, pareto_k = normalise_pareto_weights(log_weight[None])
         if pareto_k[0] <= GOOD_K:
             break
         rows = np.argsort(log_weight)[-HEAVIEST:]
@@ -173,7 +175,7 @@ def candidates(
     return theta, square, log_weight, np.exp(smooth[0]), float(pareto_k[0])
 
 
-def _proposed(
+def _draw_proposals(
     model: Target,
     places: Array,
     squares: Array,
@@ -210,13 +212,15 @@ def _proposed(
     density = constant + special.logsumexp(np.concatenate(parts, axis=1), axis=1)
     square = np.broadcast_to(model.moments[0], (size, model.moments[0].size))
     if model.freedom is not None:
-        nodes, log_p = favour(model.error, model.freedom, squares, *model.single(places, squares))
-        square, favoured = drawn_squares(nodes, log_p, size, rng)
+        nodes, log_p = weigh_nodes(
+            model.error, model.freedom, squares, *model.single(places, squares)
+        )
+        square, favoured = draw_squares(nodes, log_p, size, rng)
         density = density + favoured
     return theta, square, model.log_density(theta, square) - density
 
 
-def _positive(spread: Array) -> Array:
+def _ensure_positive(spread: Array) -> Array:
     """The nearest covariance whose standard deviations along its axes lie within `SPREADS`."""
     values, vectors = np.linalg.eigh((spread + spread.T) / 2)
     return np.asarray((vectors * np.clip(values, SPREADS[0] ** 2, SPREADS[1] ** 2)) @ vectors.T)

@@ -24,16 +24,26 @@ from scipy import stats
 from statsmodels.regression.quantile_regression import QuantReg
 from statsmodels.tools.sm_exceptions import IterationLimitWarning
 
-from thermostats.modelling.columns import Columns, gain_columns, numbers, prior_scale
-from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.columns import (
+    Columns,
+    build_gain_columns,
+    check_prior_scale,
+    read_numbers,
+)
+from thermostats.modelling.draws import SEED, Array, Statement, Statistic, find_equal_tailed
+from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
-from thermostats.modelling.laws import LOG10, Design, Law, Prior, fits
-from thermostats.modelling.leave_out import by_model_and_lab
+from thermostats.modelling.laws import LOG10, Design, Law, Prior, record_call
+from thermostats.modelling.leave_out import build_model_and_lab_folds
 from thermostats.modelling.lines import compare
-from thermostats.modelling.model_gains import ModelGains, Preference, known_errors, model_gains
-from thermostats.modelling.populations import numbered
-from thermostats.modelling.sampling import Declare, Sampled, padded
+from thermostats.modelling.model_gains import (
+    ModelGains,
+    Preference,
+    fill_known_errors,
+    read_model_gains,
+)
+from thermostats.modelling.populations import index_levels
+from thermostats.modelling.sampling import Declare, Sampled, pad_levels
 from thermostats.plots.general import ABOVE
 
 RESAMPLES = 1000
@@ -44,7 +54,7 @@ FLOOR = 0.1
 does not move."""
 
 
-def quantile_power_law(
+def fit_quantile_power_law(
     L: Array,
     y: Array,
     quantiles: tuple[float, ...] = (0.5, 0.75, 0.9, 0.95),
@@ -71,13 +81,13 @@ def quantile_power_law(
     few = x.size <= ENUMERABLE
     rows = []
     for tau in quantiles:
-        a, b, spread = _line(x, z, tau)
+        a, b, spread = _fit_line(x, z, tau)
         drawn = (
             _bootstrap(x, z, tau, counts)
             if few
             else np.random.default_rng(seed).multivariate_normal([a, b], spread, RESAMPLES)
         )
-        (low, beta_high), (high, beta_low) = equal_tailed(drawn, level)
+        (low, beta_high), (high, beta_low) = find_equal_tailed(drawn, level)
         at_mean = drawn @ np.array([1.0, x.mean()])
         rows.append(
             {
@@ -98,7 +108,7 @@ def quantile_power_law(
     return pd.DataFrame(rows)
 
 
-def _line(x: Array, z: Array, tau: float) -> tuple[float, float, Array]:
+def _fit_line(x: Array, z: Array, tau: float) -> tuple[float, float, Array]:
     """Intercept, slope and their covariance."""
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -161,7 +171,7 @@ REPORTED = (
 OUTCOME = "yᵢ = log₁₀ Gᵢ,  xᵢ = log(Lᵢ/L₀),  sᵢ the standard error of yᵢ over prompts"
 
 
-def curve(data: Mapping[str, Any]) -> None:
+def declare_curve(data: Mapping[str, Any]) -> None:
     """The curve through the middle."""
     import pymc as pm  # noqa: PLC0415
 
@@ -175,7 +185,7 @@ def curve(data: Mapping[str, Any]) -> None:
     pm.Normal("y", mean, pm.math.sqrt(sigma**2 + data["error"] ** 2), observed=data["y_observed"])
 
 
-def envelope(data: Mapping[str, Any]) -> None:
+def declare_envelope(data: Mapping[str, Any]) -> None:
     """The envelope: what lies below it is half-normal, and noise and errors of measurement are
     normal."""
     import pymc as pm  # noqa: PLC0415
@@ -190,7 +200,7 @@ def envelope(data: Mapping[str, Any]) -> None:
     pm.SkewNormal("y", mu=mean, sigma=spread, alpha=-below / around, observed=data["y_observed"])
 
 
-def bounded_rows(
+def read_bounded_rows(
     table: pd.DataFrame,
     estimand: str,
     *,
@@ -200,11 +210,11 @@ def bounded_rows(
 ) -> ModelGains:
     """The rows of `fit_kleiber`, with log10_gain and its error; raises as it does. `chosen`:
     source, prompt_counts."""
-    models = model_gains(
+    models = read_model_gains(
         table,
         estimand,
         outcome=estimand,
-        errors=known_errors,
+        errors=fill_known_errors,
         names=["heritage"],
         quantities=["n_layers"],
         optional=list(RIVALS.values()),
@@ -213,8 +223,8 @@ def bounded_rows(
     )
     rows = models.table
     warnings = list(models.warnings)
-    numbers(rows["log_gain"], f"log {estimand}", least=4, varied=True)
-    numbers(rows["n_layers"], "n_layers", varied=True)
+    read_numbers(rows["log_gain"], f"log {estimand}", least=4, varied=True)
+    read_numbers(rows["n_layers"], "n_layers", varied=True)
     labs = rows["heritage"].astype(str)
     if labs.nunique() == 1:
         warnings.append("only one lab: nothing here applies to other labs, and no lab is left out")
@@ -240,17 +250,17 @@ def _scale(models: ModelGains, scale: float | None) -> float:
     """Prior scale of log10 G: that asked for, or `SCALE`, of a mean over the blocks over the root
     of their number."""
     if scale is not None:
-        return prior_scale(scale, "scale")
+        return check_prior_scale(scale, "scale")
     of_blocks = models.estimand.startswith("geometric_gain")
     blocks = (
-        max(_middle(models.table["n_layers"].to_numpy(dtype=np.float64)) - 2, 1)
+        max(_find_middle(models.table["n_layers"].to_numpy(dtype=np.float64)) - 2, 1)
         if of_blocks
         else 1.0
     )
     return SCALE / math.sqrt(blocks)
 
 
-@fits
+@record_call
 def fit_kleiber(
     table: pd.DataFrame,
     outcome: str = "max_gain_to_penultimate",
@@ -286,20 +296,24 @@ def fit_kleiber(
     above 0.
     """
     of_table = {"se": se} if isinstance(se, str) else {}
-    columns = gain_columns("fit_kleiber", outcome, model=model, lab=lab, depth=depth, **of_table)
+    columns = build_gain_columns(
+        "fit_kleiber", outcome, model=model, lab=lab, depth=depth, **of_table
+    )
     rows = columns.read(table)
     sources = {"source": source, "prompt_counts": prompt_counts}
-    bounded = bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
+    bounded = read_bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
     scale = _scale(bounded, scale)
     labs = bounded.table["heritage"].nunique() > 1
     of_labs = (" + u_lab(i)", ",  u_lab ~ N(0, τ²)") if labs else ("", "")
     line = f"yᵢ = m e^(−β xᵢ){of_labs[0]} + εᵢ{of_labs[1]},  εᵢ ~ N(0, σ² + sᵢ²)"
     equations = (OUTCOME, line, "k = m L₀^β")
     priors = partial(state_curve_priors, labs)
-    return _fitted(curve, bounded, scale, _of_curve, CURVE, equations, priors, seed, columns)
+    return _build_fit(
+        declare_curve, bounded, scale, _compute_curve, CURVE, equations, priors, seed, columns
+    )
 
 
-@fits
+@record_call
 def fit_envelope(
     table: pd.DataFrame,
     outcome: str = "max_gain_to_penultimate",
@@ -322,10 +336,12 @@ def fit_envelope(
     middle depth). Tables: those of `fit_kleiber`.
     """
     of_table = {"se": se} if isinstance(se, str) else {}
-    columns = gain_columns("fit_envelope", outcome, model=model, lab=lab, depth=depth, **of_table)
+    columns = build_gain_columns(
+        "fit_envelope", outcome, model=model, lab=lab, depth=depth, **of_table
+    )
     rows = columns.read(table)
     sources = {"source": source, "prompt_counts": prompt_counts}
-    bounded = bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
+    bounded = read_bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
     scale = _scale(bounded, scale)
     equations = (
         OUTCOME,
@@ -333,8 +349,16 @@ def fit_envelope(
         "k = m L₀^β",
     )
     priors = state_envelope_priors
-    return _fitted(
-        envelope, bounded, scale, _of_envelope, ENVELOPE, equations, priors, seed, columns
+    return _build_fit(
+        declare_envelope,
+        bounded,
+        scale,
+        _compute_envelope,
+        ENVELOPE,
+        equations,
+        priors,
+        seed,
+        columns,
     )
 
 
@@ -349,7 +373,7 @@ def state_curve_priors(labs: bool, scale: float) -> tuple[Prior, ...]:
     """Those of the curve, with labs where there are several."""
     half = f"half-normal({scale / 2**0.5:.3g})"
     priors = (
-        ("m", f"N(0, {scale:.3g}²)", _factor(scale)),
+        ("m", f"N(0, {scale:.3g}²)", _name_factor(scale)),
         EXPONENT,
         ("σ", half, "models within labs: half the variance of log10 gains"),
     )
@@ -358,7 +382,7 @@ def state_curve_priors(labs: bool, scale: float) -> tuple[Prior, ...]:
 
 def state_envelope_priors(scale: float) -> tuple[Prior, ...]:
     """Those of the envelope."""
-    above = f"an envelope of this form lies above 1; {_factor(scale)}"
+    above = f"an envelope of this form lies above 1; {_name_factor(scale)}"
     noise = f"half-normal({NOISE * scale:.3g})"
     return (
         ("m", f"half-normal({scale:.3g})", above),
@@ -368,7 +392,7 @@ def state_envelope_priors(scale: float) -> tuple[Prior, ...]:
     )
 
 
-def _fitted(
+def _build_fit(
     model: Declare,
     bounded: ModelGains,
     scale: float,
@@ -382,21 +406,25 @@ def _fitted(
     others = {"half the prior scale": 0.5, "twice the prior scale": 2.0}
     law = Law(
         name=model.__name__,
-        of=partial(_of, model, scale),
+        of=partial(_build_design, model, scale),
         quantities=quantities,
         reported=REPORTED,
         statements=statements,
-        statistics=_statistics,
+        statistics=_build_statistics,
         equations=equations,
         priors=priors(scale),
-        tables={"models": _models, "quantiles": _quantiles, "rivals": partial(_rivals, scale)},
-        figures={"fit": _figure},
+        tables={
+            "models": _list_models,
+            "quantiles": _list_quantiles,
+            "rivals": partial(_compare_rivals, scale),
+        },
+        figures={"fit": _draw_figure},
     )
     wider = {}
     for name, factor in others.items():
         other = factor * scale
-        wider[name] = replace(law, of=partial(_of, model, other), priors=priors(other))
-    return law_fitted(
+        wider[name] = replace(law, of=partial(_build_design, model, other), priors=priors(other))
+    return build_fit(
         replace(law, alternatives=wider),
         bounded.table,
         seed=seed,
@@ -425,21 +453,21 @@ class CurveDesign(Design):
 
     def of_new(self, rows: pd.DataFrame) -> CurveDesign:
         """Other models about the same middle."""
-        return _in_units(self.declare, self.factor, rows, self.middle, self.labs)
+        return _standardise_rows(self.declare, self.factor, rows, self.middle, self.labs)
 
 
-def _of(declare: Declare, factor: float, rows: pd.DataFrame) -> CurveDesign:
-    return _in_units(
-        declare, factor, rows, _middle(rows["n_layers"].to_numpy(dtype=np.float64)), ()
+def _build_design(declare: Declare, factor: float, rows: pd.DataFrame) -> CurveDesign:
+    return _standardise_rows(
+        declare, factor, rows, _find_middle(rows["n_layers"].to_numpy(dtype=np.float64)), ()
     )
 
 
-def _in_units(
+def _standardise_rows(
     declare: Declare, factor: float, rows: pd.DataFrame, middle: float, labs: tuple[str, ...]
 ) -> CurveDesign:
     """Rows about a middle depth; these labs come first."""
     L = rows["n_layers"].to_numpy(dtype=np.float64)
-    names, lab = numbered(rows["heritage"].astype(str), labs)
+    names, lab = index_levels(rows["heritage"].astype(str), labs)
     y = (rows["log10_gain"] if "log10_gain" in rows else pd.Series(0.0, index=rows.index)).to_numpy(
         dtype=np.float64
     )
@@ -450,12 +478,12 @@ def _in_units(
         "error": error,
         "x": np.log(L / middle),
         "lab": lab,
-        "n_labs": padded(len(names)),
+        "n_labs": pad_levels(len(names)),
         "scale": np.asarray(factor),
         "share": np.asarray(factor / 2**0.5),
         "labs_scale": np.asarray(factor / 2**0.5 if len(names) > 1 else ALIKE),
     }
-    if declare is envelope:
+    if declare is declare_envelope:
         data = {name: data[name] for name in ("y_observed", "error", "x", "scale")}
     prompts = rows["n_prompts"] if "n_prompts" in rows else pd.Series(0.0, index=rows.index)
     per_row = tuple(name for name in ("y_observed", "error", "x", "lab") if name in data)
@@ -463,7 +491,7 @@ def _in_units(
         model=Sampled(declare=declare, data=data, per_row=per_row),
         outcomes=tuple(rows.index),
         scale=LOG10,
-        groups=("heritage",) * (declare is curve),
+        groups=("heritage",) * (declare is declare_curve),
         covariates=("n_layers",),
         declare=declare,
         factor=factor,
@@ -472,11 +500,11 @@ def _in_units(
         L=L,
         y=y,
         error=error,
-        degrees=_degrees(prompts.astype("float64").to_numpy()),
+        degrees=_count_degrees(prompts.astype("float64").to_numpy()),
     )
 
 
-def _of_curve(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Array]:
+def _compute_curve(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Array]:
     """`excess`: log10 of every model's true gain less its bound, of what was measured and Student-t
     errors alone."""
     middle = design.middle
@@ -496,7 +524,7 @@ def _of_curve(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Arr
     }
 
 
-def _of_envelope(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Array]:
+def _compute_envelope(values: Mapping[str, Array], design: CurveDesign) -> dict[str, Array]:
     middle = design.middle
     beta = values["beta"]
     m = values["m"]
@@ -509,7 +537,7 @@ def _of_envelope(values: Mapping[str, Array], design: CurveDesign) -> dict[str, 
     }
 
 
-def _statistics(design: CurveDesign) -> Mapping[str, Statistic]:
+def _build_statistics(design: CurveDesign) -> Mapping[str, Statistic]:
     L = design.L
     deep = np.median(L) < L
     statistics: dict[str, Statistic] = {
@@ -524,23 +552,25 @@ def _statistics(design: CurveDesign) -> Mapping[str, Statistic]:
     return statistics
 
 
-def _models(fit: Fit) -> pd.DataFrame:
+def _list_models(fit: Fit) -> pd.DataFrame:
     design = fit.designed(CurveDesign)
     y = design.y
     error = design.error
     L = design.L
-    above = probability_above(y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy())
+    above = compute_probability_above(
+        y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy()
+    )
     models = fit.rows[["model_id", "heritage", "n_layers"]]
     return models.assign(log10_gain=y, error=error, bound=1 / L, p_above=above)
 
 
-def _quantiles(fit: Fit) -> pd.DataFrame:
-    return quantile_power_law(
+def _list_quantiles(fit: Fit) -> pd.DataFrame:
+    return fit_quantile_power_law(
         fit.designed(CurveDesign).L, fit.designed(CurveDesign).y, seed=fit.seed
     )
 
 
-def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
+def _compare_rivals(scale: float, fit: Fit) -> pd.DataFrame:
     """The power law, k = β = 1, a constant, and a line on the log of depth, head density and
     size."""
     rows = fit.rows
@@ -551,23 +581,23 @@ def _rivals(scale: float, fit: Fit) -> pd.DataFrame:
     beta = fit.quantities["beta" if "beta" in fit.quantities else "frontier_beta"]
     grid = np.linspace(beta.mean() - REACH * beta.std(), beta.mean() + REACH * beta.std(), NODES)
     weights = stats.norm.pdf(grid, *BETA) * (grid[1] - grid[0])
-    curves = tuple(_exact(rows, np.exp(-b * x)[:, None], scale) for b in grid)
+    curves = tuple(_build_exact_model(rows, np.exp(-b * x)[:, None], scale) for b in grid)
     rivals: dict[str, Gaussian | Mixture] = {
-        "published": _exact(
+        "published": _build_exact_model(
             rows.assign(log10_gain=rows["log10_gain"] - 1 / L), np.empty((L.size, 0)), scale
         ),
         "power law": Mixture(nodes=curves, weights=weights, seed=fit.seed),
-        "constant": _exact(rows, constant, scale),
+        "constant": _build_exact_model(rows, constant, scale),
     }
     for name, column in RIVALS.items():
         values = rows.get(column, pd.Series(dtype="float64")).astype("float64")
         if values.nunique() > 1 and np.isfinite(values).all() and values.gt(0).all():
             z = stats.zscore(np.log(values.to_numpy()))
-            rivals[name] = _exact(rows, np.column_stack([constant, z]), scale)
-    return compare(rivals, by_model_and_lab(rows), seed=fit.seed)
+            rivals[name] = _build_exact_model(rows, np.column_stack([constant, z]), scale)
+    return compare(rivals, build_model_and_lab_folds(rows), seed=fit.seed)
 
 
-def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
+def _build_exact_model(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
     """A linear model of the same outcomes, with levels of labs."""
     labs = rows["heritage"].astype(str).to_numpy()
     names = np.unique(labs)
@@ -583,13 +613,13 @@ def _exact(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
     )
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     models = fit.table("models")
     middle = fit.designed(CurveDesign).middle
     L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
     values = fit.draws.few(500)
     curves = 10 ** (values["m"][:, None] * (L / middle) ** -values["beta"][:, None])
-    lower, upper = equal_tailed(curves)
+    lower, upper = find_equal_tailed(curves)
     axes.plot(
         L,
         np.median(curves, axis=0),
@@ -604,26 +634,26 @@ def _figure(fit: Fit, axes: Axes) -> Axes:
     return axes
 
 
-def _middle(L: Array) -> float:
+def _find_middle(L: Array) -> float:
     """L₀, the geometric mean."""
     return float(np.exp(np.log(L).mean()))
 
 
-def _factor(scale: float) -> str:
+def _name_factor(scale: float) -> str:
     return f"log10 gains within a factor of {10**scale:.2g} either way are no surprise"
 
 
-def probability_above(value: Array, error: Array, bound: Array, n: Array) -> Array:
+def compute_probability_above(value: Array, error: Array, bound: Array, n: Array) -> Array:
     """P(true value > bound): (true − value)/error is Student-t, n − 1 degrees of freedom, normal
     where n is not known.
 
     Where the error is 0 the value is exact and the probability is 0 or 1.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        above = stats.t.cdf((value - bound) / error, _degrees(n))
+        above = stats.t.cdf((value - bound) / error, _count_degrees(n))
     return np.asarray(np.where(error > 0, above, (value > bound).astype(np.float64)))
 
 
-def _degrees(n: Array) -> Array:
+def _count_degrees(n: Array) -> Array:
     """Degrees of freedom of a mean of n; as good as normal where n is not known."""
     return np.where(np.isfinite(n) & (n > 1), n - 1, 1e9)

@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import UsageError, first_line, some_of
-from thermostats.modelling.columns import usual
-from thermostats.next_steps import Code, again
-from thermostats.tables.labels import as_labels, check_spelling, label, repeated_texts
+from thermostats.errors import UsageError, join_some, take_first_line
+from thermostats.modelling.columns import guess_columns
+from thermostats.next_steps import Code, repeat_call
+from thermostats.tables.labels import (
+    check_spelling,
+    convert_label,
+    convert_labels,
+    find_repeated_texts,
+)
 from thermostats.tables.validation import NUMBER
 
 if TYPE_CHECKING:
@@ -30,7 +35,7 @@ OURS = ("model_id", "heritage", "family", "prompt_id", "category", "source", "pr
 """Columns of labels by our names."""
 
 
-def labelled(arguments: Mapping[str, Any], standard: Mapping[str, Any]) -> dict[str, Any]:
+def convert_arguments(arguments: Mapping[str, Any], standard: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of a fit whose tables have the labels of their columns as texts.
 
     standard: arguments that are not given. Raises UsageError where labels of a column differ in
@@ -38,44 +43,44 @@ def labelled(arguments: Mapping[str, Any], standard: Mapping[str, Any]) -> dict[
     """
     frames = {name: value for name, value in arguments.items() if isinstance(value, pd.DataFrame)}
     every = {
-        name: label_columns({**standard, **arguments}, frame) for name, frame in frames.items()
+        name: find_label_columns({**standard, **arguments}, frame) for name, frame in frames.items()
     }
     for name, columns in every.items():
         check_spelling({column: (frames[name][column], ()) for column in columns})
         _check_texts(frames[name])
     return {
         **arguments,
-        **{name: with_labels(frame, every[name]) for name, frame in frames.items()},
+        **{name: convert_label_columns(frame, every[name]) for name, frame in frames.items()},
     }
 
 
-def labelled_new(
+def convert_new_labels(
     new: pd.DataFrame, arguments: Mapping[str, Any], standard: Mapping[str, Any]
 ) -> pd.DataFrame:
-    """Rows to predict, as `labelled`, of a fit that had these arguments; their labels are held
-    against its own."""
+    """Rows to predict, as `convert_arguments`, of a fit that had these arguments; their labels are
+    held against its own."""
     table = next(value for value in arguments.values() if isinstance(value, pd.DataFrame))
-    columns = [name for name in label_columns({**standard, **arguments}, table) if name in new]
+    columns = [name for name in find_label_columns({**standard, **arguments}, table) if name in new]
     held = {name: dict.fromkeys(table[name].dropna()) for name in columns}
     check_spelling({name: (new[name], held[name]) for name in columns}, "df", "fit.predict({})")
-    return with_labels(new, columns)
+    return convert_label_columns(new, columns)
 
 
-def with_labels(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+def convert_label_columns(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """A table whose columns of labels are texts; those that are texts stay as they are."""
     other = [
         name
         for name in columns
         if not all(isinstance(value, str) for value in frame[name].dropna().unique())
     ]
-    return frame.assign(**{name: as_labels(frame[name]) for name in other}) if other else frame
+    return frame.assign(**{name: convert_labels(frame[name]) for name in other}) if other else frame
 
 
-def label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> list[str]:
+def find_label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> list[str]:
     """Columns of labels among those of a table: by the arguments that name them, by our names, and
     in formulas."""
-    named = [name for role in ROLES for name in _texts(arguments.get(role))]
-    either = [name for role in EITHER for name in _texts(arguments.get(role))]
+    named = [name for role in ROLES for name in _iterate_texts(arguments.get(role))]
+    either = [name for role in EITHER for name in _iterate_texts(arguments.get(role))]
     formulas = [
         text
         for value in arguments.values()
@@ -91,7 +96,7 @@ def label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> list[str
     chosen = [
         *named,
         *OURS,
-        *(name for name in either if name in frame and _holds_words(frame[name])),
+        *(name for name in either if name in frame and _has_words(frame[name])),
     ]
     return [
         name
@@ -100,16 +105,16 @@ def label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> list[str
     ]
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iterate_texts(value: Any) -> Iterator[str]:
     """Texts in an argument, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, tuple, Mapping)):
         for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(each)
+            yield from _iterate_texts(each)
 
 
-def _holds_words(values: pd.Series | pd.DataFrame) -> bool:
+def _has_words(values: pd.Series | pd.DataFrame) -> bool:
     """Whether a column holds texts that are no numbers."""
     if not isinstance(values, pd.Series) or pd.api.types.is_numeric_dtype(values):
         return False
@@ -124,14 +129,16 @@ def _check_texts(frame: pd.DataFrame) -> None:
     if not {"prompt_id", "text"} <= set(frame):
         return
     prompts = frame[["prompt_id", "text"]].dropna().drop_duplicates()
-    if repeated := repeated_texts(prompts["prompt_id"].map(label), prompts["text"].map(label)):
+    if repeated := find_repeated_texts(
+        prompts["prompt_id"].map(convert_label), prompts["text"].map(convert_label)
+    ):
         text, names = next(iter(repeated.items()))
         raise UsageError(
             "one prompt under several names would count as several",
             where="prompt_id",
             got=f"{', '.join(names[:5])}: {text[:40]!r}",
             allowed="one name for each text",
-            next_step=again(Code('df.drop_duplicates(["model_id", "text"])')),
+            next_step=repeat_call(Code('df.drop_duplicates(["model_id", "text"])')),
         )
 
 
@@ -157,7 +164,7 @@ class Formula:
             raise UsageError(
                 "the table lacks a column of the formula",
                 where=", ".join(lacking),
-                got=f"a table with {some_of(table.columns, lacking[0])}",
+                got=f"a table with {join_some(table.columns, lacking[0])}",
             )
         sides = [
             self.right,
@@ -165,13 +172,13 @@ class Formula:
         ]
         for side in sides:
             _refuse_missing(table, side)
-            matrix = _matrix(side, table)
+            matrix = _build_matrix(side, table)
             computed = {name: matrix[name].to_numpy() for name in matrix if name != INTERCEPT}
             table = table.assign(**computed)
         return table
 
 
-def _matrix(side: ModelSpec, table: pd.DataFrame) -> pd.DataFrame:
+def _build_matrix(side: ModelSpec, table: pd.DataFrame) -> pd.DataFrame:
     """Columns of one side for a table; UsageError for a category that the fit has not seen, and for
     another kind."""
     from formulaic.errors import DataMismatchWarning, FormulaicError  # noqa: PLC0415
@@ -183,16 +190,16 @@ def _matrix(side: ModelSpec, table: pd.DataFrame) -> pd.DataFrame:
                 side.get_model_matrix(table, context={"np": np}, na_action="ignore")
             )
         except DataMismatchWarning as mismatch:
-            raise _unseen(side, table, first_line(mismatch)) from None
+            raise _refuse_unseen(side, table, take_first_line(mismatch)) from None
         except FormulaicError as error:
             what = "a column of the formula is of another kind than in the fit"
-            got = COLOURS.sub("", first_line(error))
+            got = COLOURS.sub("", take_first_line(error))
             raise UsageError(
                 what, where=side.formula, got=got, allowed="numbers where the fit has numbers"
             ) from None
 
 
-def _unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError:
+def _refuse_unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError:
     """The error for categories without an effect: which, of which column, and those that the fit
     has."""
     for factor, (_, state) in side.encoder_state.items():
@@ -231,7 +238,7 @@ def _refuse_missing(table: pd.DataFrame, side: ModelSpec) -> None:
             )
 
 
-def formula_of(text: str, table: pd.DataFrame) -> Formula:
+def read_formula(text: str, table: pd.DataFrame) -> Formula:
     """A formula read for a table; UsageError with one that works where it cannot be."""
     from formulaic import Formula as Written  # noqa: PLC0415
     from formulaic import model_matrix  # noqa: PLC0415
@@ -248,16 +255,16 @@ def formula_of(text: str, table: pd.DataFrame) -> Formula:
         written = Written(text)
         lacking = sorted(map(str, set(written.required_variables) - {*table.columns, "np"}))
         if lacking:
-            raise _refusal(text, f"no column {', '.join(lacking)}", table)
+            raise _build_refusal(text, f"no column {', '.join(lacking)}", table)
         matrices = model_matrix(text, table, context={"np": np}, na_action="ignore")
     except FormulaicError as error:
-        raise _refusal(text, COLOURS.sub("", first_line(error)), table) from None
+        raise _build_refusal(text, COLOURS.sub("", take_first_line(error)), table) from None
     sides = [getattr(matrices, side, pd.DataFrame()) for side in ("lhs", "rhs")]
     for side in sides:
         if len(side.columns):
             _refuse_missing(table, side.model_spec)
     if sides[0].shape[1] != 1 or INTERCEPT not in sides[1]:
-        raise _refusal(text, "no outcome, or no intercept", table)
+        raise _build_refusal(text, "no outcome, or no intercept", table)
     covariates = tuple(name for name in map(str, sides[1]) if name != INTERCEPT)
     outcome = str(sides[0].columns[0])
     return Formula(
@@ -265,14 +272,14 @@ def formula_of(text: str, table: pd.DataFrame) -> Formula:
     )
 
 
-def _refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
-    outcome = usual(table, "outcome")
-    depth = usual(table, "depth")
+def _build_refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
+    outcome = guess_columns(table, "outcome")
+    depth = guess_columns(table, "depth")
     covariate = depth or next((str(c) for c in table.select_dtypes("number") if c != outcome), "1")
     return UsageError(
         "the formula cannot be read",
         where=text,
-        got=f"{why}; a table with {some_of(table.columns, text)}",
+        got=f"{why}; a table with {join_some(table.columns, text)}",
         allowed="outcome ~ columns, with an intercept",
         next_step=f'thermostats.fit_line(df, "{outcome} ~ {covariate}")',
     )

@@ -21,13 +21,13 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.errors import SHOWN_OF, UsageError, listed, unknown
-from thermostats.modelling.columns import columns_of, frame_of, labels, numbers
-from thermostats.modelling.draws import LOCATION, Array, Statement, Statistic, equal_tailed
+from thermostats.errors import SHOWN_OF, UsageError, build_unknown_error, make_list
+from thermostats.modelling.columns import check_columns, read_frame, read_labels, read_numbers
+from thermostats.modelling.draws import LOCATION, Array, Statement, Statistic, find_equal_tailed
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.labelled import labelled
+from thermostats.modelling.labelled import convert_arguments
 from thermostats.modelling.sampling import Declare, Sampled
-from thermostats.next_steps import CallMade, making, misused
+from thermostats.next_steps import CallMade, build_misuse_error, hold_call
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
@@ -55,7 +55,7 @@ LOG = OutcomeScale(word="log", back=np.exp, bound=1.0)
 LOG10 = OutcomeScale(word="log10", back=lambda drawn: np.power(10.0, drawn), bound=1.0)
 
 
-def on_scale(
+def resolve_scale(
     scale: OutcomeScale, requested: str, estimand: str
 ) -> tuple[str, Callable[[Array], Array], str]:
     """Name of the columns, what is done to draws, and the column of the probability below the bound
@@ -65,7 +65,7 @@ def on_scale(
     """
     allowed = [OWN, *filter(None, [scale.word])]
     if requested not in allowed:
-        raise unknown(
+        raise build_unknown_error(
             "no such scale of predictions", requested, allowed, line='fit.predict(new, scale="{}")'
         )
     name = (scale.outcome or estimand or "y").replace(" ", "_")
@@ -77,14 +77,14 @@ def on_scale(
     )
 
 
-def table_of(
+def summarise_predictions(
     drawn: Array, scale: OutcomeScale, requested: str, estimand: str, level: float
 ) -> pd.DataFrame:
     """A row an outcome of draws × outcomes: <name>_mean, _sd, _median, _lower, _upper; P(<name> <
     1) of a gain."""
-    name, back, below = on_scale(scale, requested, estimand)
+    name, back, below = resolve_scale(scale, requested, estimand)
     values = back(drawn)
-    lower, upper = equal_tailed(values, level)
+    lower, upper = find_equal_tailed(values, level)
     columns = {
         "mean": values.mean(axis=0),
         "sd": values.std(axis=0, ddof=1),
@@ -97,7 +97,7 @@ def table_of(
     return table
 
 
-def beyond(
+def mark_extrapolation(
     new: pd.DataFrame, rows: pd.DataFrame, groups: Sequence[str], covariates: Sequence[str]
 ) -> pd.DataFrame:
     """Per new row in words: levels that the fit has not seen (`new`), and numbers beyond those of
@@ -106,31 +106,33 @@ def beyond(
     Only what the law has: levels of `groups`, numbers of `covariates`.
     """
     strange = {
-        name: _unseen(new[name], rows[name]) for name in groups if name in new and name in rows
+        name: _mark_unseen(new[name], rows[name]) for name in groups if name in new and name in rows
     }
     far = {
-        name: _outside(new[name], rows[name]) for name in covariates if name in new and name in rows
+        name: _mark_outside(new[name], rows[name])
+        for name in covariates
+        if name in new and name in rows
     }
     columns = {name: every for name, every in (("new", strange), ("outside", far)) if every}
     joined = {
-        name: [_joined(words) for words in zip(*every.values(), strict=True)]
+        name: [_join_words(words) for words in zip(*every.values(), strict=True)]
         for name, every in columns.items()
     }
     return pd.DataFrame(joined, index=range(len(new)))
 
 
-def _joined(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     return "; ".join(filter(None, words))
 
 
-def _unseen(values: pd.Series, fitted: pd.Series) -> list[str]:
+def _mark_unseen(values: pd.Series, fitted: pd.Series) -> list[str]:
     """Of every value the words where no row of the fit has it."""
     seen = set(fitted.astype(str))
     what = "lab" if values.name == "heritage" else values.name
     return ["" if value in seen else f"{what} {value}" for value in values.astype(str)]
 
 
-def _outside(values: pd.Series, fitted: pd.Series) -> list[str]:
+def _mark_outside(values: pd.Series, fitted: pd.Series) -> list[str]:
     """Of every number the words where it is beyond those of the fit."""
     low = float(fitted.min())
     high = float(fitted.max())
@@ -165,13 +167,13 @@ class Regressors:
         if self.groups is None:
             return np.ones((len(self.x), 1))
         members = (self.groups[:, None] == np.unique(self.groups)).astype(np.float64)
-        left = len(members) - _basis(np.column_stack([members, self.x])).shape[1]
+        left = len(members) - _build_basis(np.column_stack([members, self.x])).shape[1]
         return members if left >= LEAST else np.ones((len(self.x), 1))
 
     @cached_property
     def basis(self) -> Array:
         """Orthonormal columns of all that is taken off."""
-        return _basis(np.column_stack([self.members, self.x]))
+        return _build_basis(np.column_stack([self.members, self.x]))
 
     @cached_property
     def left(self) -> Array:
@@ -194,40 +196,42 @@ class Regressors:
         )
 
 
-def _basis(columns: Array) -> Array:
+def _build_basis(columns: Array) -> Array:
     u, s, _ = np.linalg.svd(columns, full_matrices=False)
     return np.asarray(u[:, s > TINY * s[0]])
 
 
-def slopes_by_group(design: Regressors) -> Statistic | None:
+def measure_group_slopes(design: Regressors) -> Statistic | None:
     """Share of the residuals' squares that slopes of every group on the first covariate explain."""
     if design.members.shape[1] < 2 or not design.x.size:
         return None
-    return _explained(design, design.members * design.x[:, [0]])
+    return _measure_explained(design, design.members * design.x[:, [0]])
 
 
-def curvature(design: Regressors) -> Statistic | None:
+def measure_curvature(design: Regressors) -> Statistic | None:
     """The largest share of the residuals' squares that the square of a covariate explains."""
     off = design.x - design.x.mean(axis=0)
     shares = [
-        share for square in np.square(off).T if (share := _explained(design, square[:, None]))
+        share
+        for square in np.square(off).T
+        if (share := _measure_explained(design, square[:, None]))
     ]
     return (lambda y: np.max([share(y) for share in shares], axis=0)) if shares else None
 
 
-def _explained(design: Regressors, columns: Array) -> Statistic | None:
+def _measure_explained(design: Regressors, columns: Array) -> Statistic | None:
     """None where the columns have nothing beyond the design, or leave nothing."""
     beyond = columns - design.basis @ (design.basis.T @ columns)
     beyond = beyond[
         :, np.linalg.norm(beyond, axis=0) > TINY * (1 + np.linalg.norm(columns, axis=0))
     ]
-    q = _basis(beyond) if beyond.size else beyond
+    q = _build_basis(beyond) if beyond.size else beyond
     if not 0 < q.shape[1] < design.freedom:
         return None
-    return lambda y: np.square(y @ q).sum(axis=-1) / _squares(design, y)
+    return lambda y: np.square(y @ q).sum(axis=-1) / _measure_squares(design, y)
 
 
-def spread_by_group(design: Regressors) -> Statistic | None:
+def measure_group_spread(design: Regressors) -> Statistic | None:
     """Variance between groups of the mean absolute scaled residual, in units of the mean of all;
     Levene's."""
     members = design.members * (design.left > TINY)[:, None]
@@ -245,7 +249,7 @@ def spread_by_group(design: Regressors) -> Statistic | None:
     return statistic
 
 
-def spread_along(design: Regressors) -> Statistic | None:
+def measure_covariate_spread(design: Regressors) -> Statistic | None:
     """Largest rank correlation of a covariate with the size of the scaled residual, of either
     sign."""
     some = design.left > TINY
@@ -268,33 +272,34 @@ def spread_along(design: Regressors) -> Statistic | None:
     return statistic
 
 
-def largest(design: Regressors) -> Statistic | None:
+def measure_largest_residual(design: Regressors) -> Statistic | None:
     """Largest absolute scaled residual."""
     return lambda y: np.abs(design.scaled(y)).max(axis=-1)
 
 
-def skew(design: Regressors) -> Statistic | None:
+def measure_skew(design: Regressors) -> Statistic | None:
     """Absolute third standardised moment of the residuals."""
     return lambda y: (
         np.abs((design.residuals(y) ** 3).mean(axis=-1))
-        / (_squares(design, y) / len(design.x)) ** 1.5
+        / (_measure_squares(design, y) / len(design.x)) ** 1.5
     )
 
 
-def two_heaps(design: Regressors) -> Statistic | None:
+def measure_heaps(design: Regressors) -> Statistic | None:
     """Minus the fourth standardised moment, which is least for residuals in two heaps."""
     return lambda y: (
-        -(design.residuals(y) ** 4).mean(axis=-1) / (_squares(design, y) / len(design.x)) ** 2
+        -(design.residuals(y) ** 4).mean(axis=-1)
+        / (_measure_squares(design, y) / len(design.x)) ** 2
     )
 
 
-def outlying_group(design: Regressors) -> Statistic | None:
+def measure_outlying_group(design: Regressors) -> Statistic | None:
     """Largest distance of a group's mean from the groups' mean, in their standard deviations;
     covariates taken off."""
     members = design.members
     if members.shape[1] < 4:
         return None
-    off = _basis(np.column_stack([np.ones(len(members)), design.x]))
+    off = _build_basis(np.column_stack([np.ones(len(members)), design.x]))
     means = members / members.sum(axis=0)
 
     def statistic(y: Array) -> Array:
@@ -305,28 +310,28 @@ def outlying_group(design: Regressors) -> Statistic | None:
     return statistic
 
 
-def _squares(design: Regressors, y: Array) -> Array:
+def _measure_squares(design: Regressors, y: Array) -> Array:
     return np.asarray(np.maximum(np.square(design.residuals(y)).sum(axis=-1), 1e-300))
 
 
 CLOSING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
-    "slopes by group": slopes_by_group,
-    "curvature": curvature,
-    "spread by group": spread_by_group,
-    "largest residual": largest,
+    "slopes by group": measure_group_slopes,
+    "curvature": measure_curvature,
+    "spread by group": measure_group_spread,
+    "largest residual": measure_largest_residual,
 }
 """What moves slopes, shares and standard errors of a linear model."""
 WARNING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
-    "spread along a covariate": spread_along,
-    "skew of residuals": skew,
-    "two heaps of residuals": two_heaps,
-    "outlying group": outlying_group,
+    "spread along a covariate": measure_covariate_spread,
+    "skew of residuals": measure_skew,
+    "two heaps of residuals": measure_heaps,
+    "outlying group": measure_outlying_group,
 }
 """What calls for another law of the residuals or of the groups."""
 LARGE_IS_ODD = (*CLOSING, *WARNING)
 
 
-def statistics(
+def build_statistics(
     design: Regressors | None, which: Mapping[str, Callable[[Regressors], Statistic | None]]
 ) -> dict[str, Statistic]:
     """Those that this design has; none where fewer than `LEAST` degrees of freedom are left."""
@@ -418,7 +423,7 @@ class Law:
     """Columns of the rows whose values are left out one by one."""
 
 
-def own_law(
+def build_own_law(
     model: Declare,
     *,
     per_row: Sequence[str],
@@ -435,7 +440,7 @@ def own_law(
             got=repr(model)[:SHOWN_OF],
             allowed="def model(data): …",
         )
-    columns = tuple(listed(per_row, "per_row") or ())
+    columns = tuple(make_list(per_row, "per_row") or ())
     if taken := {*columns, outcome, f"{outcome}_observed"} & set(constants or {}):
         raise UsageError(
             "a constant has the name of a column",
@@ -445,15 +450,19 @@ def own_law(
     return Law(
         name=getattr(model, "__name__", "model"),
         of=partial(
-            _own_of, model, columns, outcome, {k: _plain(v) for k, v in (constants or {}).items()}
+            _build_own_design,
+            model,
+            columns,
+            outcome,
+            {k: _convert_constant(v) for k, v in (constants or {}).items()},
         ),
         quantities=lambda values, design: dict(values),
         statements=statements or {},
-        units=tuple(listed(units, "units") or ()),
+        units=tuple(make_list(units, "units") or ()),
     )
 
 
-def _plain(value: Any) -> Any:
+def _convert_constant(value: Any) -> Any:
     """A constant as a model takes it: lists as arrays, numbers of numpy as Python's."""
     if isinstance(value, (list, tuple, pd.Series)):
         value = np.asarray(value)
@@ -474,18 +483,18 @@ class OwnDesign(Design):
 
     @property
     def declared(self) -> Mapping[str, Any]:
-        """The arguments of `own_law` but for the model and its statements."""
+        """The arguments of `build_own_law` but for the model and its statements."""
         return {"per_row": self.per_row, "outcome": self.outcome, "constants": dict(self.constants)}
 
     def of_new(self, rows: pd.DataFrame) -> OwnDesign:
         """Other rows; unseen values of text come after those of the fit."""
         values = np.zeros(len(rows))
-        return _own_after(
+        return _build_numbered_design(
             self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels
         )
 
 
-def _own_of(
+def _build_own_design(
     declare: Declare,
     per_row: tuple[str, ...],
     outcome: str,
@@ -493,7 +502,7 @@ def _own_of(
     rows: pd.DataFrame,
 ) -> OwnDesign:
     """Columns as arrays, text numbered."""
-    columns_of(rows, *per_row)
+    check_columns(rows, *per_row)
     if not pd.api.types.is_numeric_dtype(rows[outcome]):
         raise UsageError(
             "an outcome that is no numbers",
@@ -502,18 +511,18 @@ def _own_of(
             allowed="a column of numbers",
         )
     texts = [name for name in per_row if not pd.api.types.is_numeric_dtype(rows[name])]
-    return _own_after(
+    return _build_numbered_design(
         declare,
         per_row,
         outcome,
         constants,
         rows,
-        _as_array(rows[outcome]),
+        _convert_array(rows[outcome]),
         dict.fromkeys(texts, ()),
     )
 
 
-def _own_after(
+def _build_numbered_design(
     declare: Declare,
     per_row: tuple[str, ...],
     outcome: str,
@@ -523,14 +532,14 @@ def _own_after(
     before: Mapping[str, tuple[str, ...]],
 ) -> OwnDesign:
     """Columns as arrays, text numbered after these values."""
-    columns_of(rows, *per_row)
+    check_columns(rows, *per_row)
     data = dict(constants)
     levels = dict[str, tuple[str, ...]]()
     for name in per_row:
         if name not in before:
-            data[name] = _as_array(rows[name])
+            data[name] = _convert_array(rows[name])
             continue
-        texts = labels(rows[name], name)
+        texts = read_labels(rows[name], name)
         levels[name] = (*before[name], *sorted(set(texts) - set(before[name])))
         data[name] = np.array([levels[name].index(text) for text in texts], dtype=np.int64)
         data[f"n_{name}"] = len(levels[name])
@@ -547,11 +556,11 @@ def _own_after(
     )
 
 
-def _as_array(values: pd.Series) -> NDArray[Any]:
+def _convert_array(values: pd.Series) -> NDArray[Any]:
     """Numbers of any dtype of pandas as floats, whole numbers or truth values; whole ones with gaps
     as floats."""
     if not pd.api.types.is_numeric_dtype(values):
-        return numbers(values, str(values.name), least=1)
+        return read_numbers(values, str(values.name), least=1)
     kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
     if kind is np.float64 or values.isna().any():
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
@@ -565,7 +574,7 @@ NUMBERS: Mapping[str, type] = {"int": Integral, "float": Real}
 """What an argument of such a kind must be."""
 
 
-def laid_out(call: Call) -> Fit:
+def rebuild_fit(call: Call) -> Fit:
     """The fit of a call before it draws; UsageError where the function is none of ours."""
     module = import_module(call.module) if call.module.startswith(HOME) else None
     function = getattr(module, call.function, None)
@@ -577,7 +586,7 @@ def laid_out(call: Call) -> Fit:
     return replace(fit, call=call)
 
 
-def fits(function: Callable[P, F]) -> Callable[P, F]:
+def record_call(function: Callable[P, F]) -> Callable[P, F]:
     """A function of a table whose fits remember its call; other arguments than it has are a
     UsageError."""
     signature = inspect.signature(function)
@@ -592,13 +601,16 @@ def fits(function: Callable[P, F]) -> Callable[P, F]:
         try:
             arguments = dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
-            raise misused(function.__name__, signature, args, kwargs, error) from None
+            raise build_misuse_error(function.__name__, signature, args, kwargs, error) from None
         annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
         arguments = {
-            name: _argument(name, value, annotated[name]) for name, value in arguments.items()
+            name: _convert_argument(name, value, annotated[name])
+            for name, value in arguments.items()
         }
-        with making(CallMade(function=function.__name__, arguments=arguments, signature=signature)):
-            arguments = labelled(arguments, standard)
+        with hold_call(
+            CallMade(function=function.__name__, arguments=arguments, signature=signature)
+        ):
+            arguments = convert_arguments(arguments, standard)
             fit = function(**arguments)  # type: ignore[call-arg]
             drawn = fit.draws
         call = Call(
@@ -624,12 +636,12 @@ def deprecate(function: Callable[P, F], name: str) -> Callable[P, F]:
     return renamed
 
 
-def _argument(name: str, value: Any, annotation: str) -> Any:
+def _convert_argument(name: str, value: Any, annotation: str) -> Any:
     """A table as a frame, one name as a list of one; UsageError for what is no number where one is
     needed."""
     kinds = annotation.split(" | ")
     if "pd.DataFrame" in kinds:
-        return frame_of(value)
+        return read_frame(value)
     if isinstance(value, str) and "Sequence[str]" in kinds and "str" not in kinds:
         return [value]
     if value is None:

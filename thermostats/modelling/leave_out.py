@@ -22,11 +22,11 @@ from thermostats.modelling.draws import (
     Array,
     Draws,
     Settings,
-    equal_tailed,
-    pareto_smooth,
-    systematic,
+    find_equal_tailed,
+    normalise_pareto_weights,
+    resample_systematically,
 )
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, factor_of, scales_of
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, build_factor, read_scales
 from thermostats.modelling.sampling import Sampled
 
 SIZE = 1000
@@ -85,10 +85,10 @@ class LeftOut:
 
     def interval(self, level: float | None = None) -> tuple[Array, Array]:
         """Equal-tailed predictive interval of every outcome."""
-        return equal_tailed(self.draws, level)
+        return find_equal_tailed(self.draws, level)
 
 
-def folds(names: Sequence[str]) -> list[str]:
+def build_folds(names: Sequence[str]) -> list[str]:
     """A fold for every name; of more than `MOST_FOLDS` names every `FEWER`-th together."""
     number = {name: i for i, name in enumerate(dict.fromkeys(names))}
     if len(number) <= MOST_FOLDS:
@@ -96,14 +96,14 @@ def folds(names: Sequence[str]) -> list[str]:
     return [f"group {number[name] % FEWER + 1} of {FEWER}" for name in names]
 
 
-def by_model_and_lab(rows: pd.DataFrame) -> dict[str, list[str]]:
+def build_model_and_lab_folds(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Folds of models, and of labs where there are several."""
-    ways = {"model": folds(rows["model_id"].astype(str).tolist())}
+    ways = {"model": build_folds(rows["model_id"].astype(str).tolist())}
     labs = rows["heritage"].astype(str).tolist()
-    return ways | ({"lab": folds(labs)} if len(set(labs)) > 1 else {})
+    return ways | ({"lab": build_folds(labs)} if len(set(labs)) > 1 else {})
 
 
-def held_out(
+def leave_folds_out(
     model: Gaussian,
     draws: Draws,
     folds: Sequence[str],
@@ -128,24 +128,24 @@ def held_out(
         raise UsageError("nothing to leave out", got=f"{len(distinct)} fold", allowed="at least 2")
     rng = np.random.default_rng(seed)
     n = model.y.size
-    theta, square = _scales(model, draws.few(size), np.zeros(n, dtype=bool), rng)
+    theta, square = _draw_scales(model, draws.few(size), np.zeros(n, dtype=bool), rng)
     predicted = np.empty((len(theta), n))
     pit = np.empty(n)
     density = dict[str, float]()
     refits = 0
-    precision, weighted = _precision(model, theta, square, names, tuple(distinct))
+    precision, weighted = _build_precision(model, theta, square, names, tuple(distinct))
     for fold in distinct:
         out = names == fold
-        mean, cov, log_p = _left_out(model.y[out], precision[fold], weighted[:, out])
-        log_w, k = pareto_smooth(-log_p[None])
+        mean, cov, log_p = _leave_rows_out(model.y[out], precision[fold], weighted[:, out])
+        log_w, k = normalise_pareto_weights(-log_p[None])
         if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
             rest = model.rows(~out).sample(seed=seed, settings=OF_FOLD)
             refit = rest.few(size)
             refits = refits + 1
-            again = _precision(
-                model, *_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,)
+            again = _build_precision(
+                model, *_draw_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,)
             )
-            mean, cov, log_p = _left_out(model.y[out], again[0][fold], again[1][:, out])
+            mean, cov, log_p = _leave_rows_out(model.y[out], again[0][fold], again[1][:, out])
             log_w = np.full((1, len(log_p)), -math.log(len(log_p)))
             density[fold] = draws.log_evidence - rest.log_evidence
         else:
@@ -154,7 +154,7 @@ def held_out(
         pit[out] = weight @ stats.norm.cdf(
             (model.y[out] - mean) / np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
         )
-        rows = systematic(weight, len(theta), rng)
+        rows = resample_systematically(weight, len(theta), rng)
         alone = np.eye(int(out.sum()))
         error = alone * (0.0 if measured else square[rows][:, None, out])
         root = np.linalg.cholesky(cov[rows] - error + JITTER * model.unit**2 * alone)
@@ -163,7 +163,7 @@ def held_out(
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits)
 
 
-def _scales(
+def _draw_scales(
     model: Gaussian, values: Mapping[str, Array], out: NDArray[np.bool_], rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """θ and the squared error of every outcome, rows × n, of draws of the model without the
@@ -176,7 +176,7 @@ def _scales(
     return theta, square
 
 
-def _precision(
+def _build_precision(
     model: Gaussian, theta: Array, square: Array, names: NDArray[np.str_], folds: Sequence[str]
 ) -> tuple[dict[str, Array], Array]:
     """Blocks of V⁻¹ by fold, size × rows × rows, and V⁻¹y, size × n."""
@@ -186,11 +186,11 @@ def _precision(
     for part, own_square in zip(
         np.array_split(theta, parts), np.array_split(square, parts), strict=True
     ):
-        factor, _, d = factor_of(
+        factor, _, d = build_factor(
             model, part, own_square if model.freedom is not None else model.moments[0][None]
         )
         q = d.shape[1]
-        noise = np.square(scales_of(model, part)[:, -1:]) + own_square
+        noise = np.square(read_scales(model, part)[:, -1:]) + own_square
         scaled = np.swapaxes(model.design * d[:, None, :] / noise[..., None], 1, 2)
         half = np.linalg.solve(factor[:, :q, :q], scaled)
         weighted.append(model.around / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))
@@ -203,7 +203,7 @@ def _precision(
     return {fold: np.concatenate(parts) for fold, parts in blocks.items()}, np.concatenate(weighted)
 
 
-def _left_out(y: Array, precision: Array, weighted: Array) -> tuple[Array, Array, Array]:
+def _leave_rows_out(y: Array, precision: Array, weighted: Array) -> tuple[Array, Array, Array]:
     """Mean, covariance and log density of some outcomes given all others, for every θ."""
     cov = np.asarray(np.linalg.inv(precision), dtype=np.float64)
     off = (cov @ weighted[..., None])[..., 0]
@@ -212,11 +212,13 @@ def _left_out(y: Array, precision: Array, weighted: Array) -> tuple[Array, Array
     return y - off, cov, np.asarray(0.5 * (log_det - quadratic - y.size * math.log(2 * math.pi)))
 
 
-def held_out_of(mixture: Mixture, folds: Sequence[str], *, seed: int, size: int = SIZE) -> LeftOut:
+def leave_mixture_folds_out(
+    mixture: Mixture, folds: Sequence[str], *, seed: int, size: int = SIZE
+) -> LeftOut:
     """The same of a mixture: p(value | y_rest) ∝ p(value | y) / p(y_fold | y_rest, value)."""
     rng = np.random.default_rng(seed)
     nodes = [
-        held_out(node, draws, folds, seed=seed, size=size)
+        leave_folds_out(node, draws, folds, seed=seed, size=size)
         for node, draws in zip(mixture.nodes, mixture.fits, strict=True)
     ]
     names = np.asarray(folds, dtype=str)
@@ -251,15 +253,15 @@ def leave_one_out(
     """
     if not isinstance(model, Sampled):
         each = [str(i) for i in range(model.observed.size)]
-        names = folds(each) if together else each
+        names = build_folds(each) if together else each
         if isinstance(model, Mixture):
-            return held_out_of(model, names, seed=seed)
-        return held_out(model, draws, names, seed=seed)
+            return leave_mixture_folds_out(model, names, seed=seed)
+        return leave_folds_out(model, draws, names, seed=seed)
     values = draws.few(SIZE)
     rng = np.random.default_rng(seed)
     log_p = model.log_likelihood(values)
     again = model.replicate(values, rng)
-    log_w, k = pareto_smooth(-log_p.T)
+    log_w, k = normalise_pareto_weights(-log_p.T)
     density = dict[str, float]()
     pit = np.empty(len(k))
     predicted = again.copy()
@@ -277,14 +279,14 @@ def leave_one_out(
         weight = np.exp(weights - special.logsumexp(weights))
         density[str(i)] = float(special.logsumexp(weights + p) - special.logsumexp(weights))
         pit[i] = weight @ ((replicates < y) + rng.random() * (replicates == y))
-        predicted[:, i] = replicates[systematic(weight, len(predicted), rng)]
+        predicted[:, i] = replicates[resample_systematically(weight, len(predicted), rng)]
     refits, untrusted = (int(heavy.sum()), 0) if refit else (0, int(heavy.sum()))
     return LeftOut(
         draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=untrusted
     )
 
 
-def compared(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
+def compare_predictions(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
     """The table of predictions of the same outcomes; UsageError where others were left out
     together."""
     folds = {frozenset(each.log_density) for each in left_out.values()}
@@ -306,7 +308,7 @@ def compared(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
         "rank": range(len(order)),
         "elpd": points.sum().to_numpy(),
         "elpd_diff": difference,
-        "weight": stacked(points.to_numpy()),
+        "weight": fit_stacking_weights(points.to_numpy()),
         "se": points.std().to_numpy() * spread,
         "dse": error,
         "p_worse": np.where(np.arange(len(order)) == 0, np.nan, worse),
@@ -314,7 +316,7 @@ def compared(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
     return pd.DataFrame(table, index=pd.Index(order, name="fit"))
 
 
-def stacked(points: Array) -> Array:
+def fit_stacking_weights(points: Array) -> Array:
     """Weights w ≥ 0, Σ w = 1, that make Σ_i log Σ_k w_k exp(points_ik) largest; points × fits."""
     density = np.exp(points - points.max(axis=1, keepdims=True))
 

@@ -19,17 +19,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.modelling import laws
-from thermostats.modelling.columns import columns_of
+from thermostats.modelling.columns import check_columns
 from thermostats.modelling.draws import Array, Statistic
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, scales_of
+from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, read_scales
 from thermostats.modelling.heritage.law import (
     OWN,
     POPULATION_MEAN,
     GroupBlock,
     ShareKind,
-    block_sds,
     declare_numbers,
     declare_shares,
+    measure_block_sds,
     read_logs,
     standardise,
 )
@@ -49,9 +49,9 @@ from thermostats.modelling.tree_likelihood import (
     Process,
     Pruning,
     Sources,
-    columns_by_level,
-    nodes_of,
-    sources,
+    build_level_columns,
+    build_sources,
+    list_processes,
 )
 from thermostats.tables.tree import Tree
 
@@ -83,7 +83,7 @@ class Drift:
         of_model = rows[:, mask]
         mean = of_model.mean(axis=0)
         unit = float(np.sqrt(np.square(of_model - mean).sum(axis=1).mean()))
-        return cls(drift, mask, mean, unit, _axes((of_model - mean) / unit))
+        return cls(drift, mask, mean, unit, _find_axes((of_model - mean) / unit))
 
     def scaled(self, rows: Array) -> Array:
         """Rows of sources, centred over the models of the fit and in units of the block."""
@@ -97,7 +97,7 @@ class Drift:
         if not new:
             held = self.sources.rows[[tree.place(name) for name in models]]
             return np.asarray(self.scaled(held) @ self.axes)
-        columns_of(rows, "parent")
+        check_columns(rows, "parent")
         parents = rows["parent"].astype(str).to_numpy()
         rows_found = []
         length = np.zeros((len(models), len(new)))
@@ -106,7 +106,7 @@ class Drift:
                 rows_found.append(self.sources.rows[tree.place(name)])
                 continue
             parent = parents[int(np.flatnonzero(of == i)[0])]
-            row, scale = self.sources.child(parent, branch_below(tree, parent))
+            row, scale = self.sources.child(parent, measure_branch_below(tree, parent))
             rows_found.append(row)
             length[i, new.index(name)] = scale / self.unit
         inside, besides = self.split(self.scaled(np.array(rows_found)))
@@ -126,7 +126,7 @@ class Drift:
         return self.split(self.scaled(self.sources.rows))
 
 
-def _axes(scaled: Array) -> Array:
+def _find_axes(scaled: Array) -> Array:
     """Orthonormal axes along which rows differ, sources × axes; of many rows by their products,
     which is faster."""
     if len(scaled) <= DENSE:
@@ -137,7 +137,7 @@ def _axes(scaled: Array) -> Array:
     return np.asarray(scaled.T @ (left[:, there] / np.sqrt(square[there])))
 
 
-def branch_below(tree: Tree, parent: str) -> float:
+def measure_branch_below(tree: Tree, parent: str) -> float:
     """Length of a branch to a new model below a node, so that it stands as high as the models there
     do, or all."""
     place = tree.place(parent)
@@ -214,7 +214,7 @@ class AlongTree(Gaussian):
         } | {"scale": np.exp(theta)}
 
     def _drawn(self, theta: Array, rng: np.random.Generator) -> dict[str, Array]:
-        (k, noise, inner), scale, size = self._scales(theta), scales_of(self, theta), len(theta)
+        (k, noise, inner), scale, size = self._scales(theta), read_scales(self, theta), len(theta)
         z = rng.standard_normal((size, self.rows_of_sources.shape[1]))
         values = {"beta": self.sd * rng.standard_normal((size, 1))}
         lacks = self.y - values["beta"] - np.sqrt(noise) * rng.standard_normal(noise.shape)
@@ -235,7 +235,7 @@ class AlongTree(Gaussian):
 
     def _scales(self, theta: Array) -> tuple[Array, Array, Array]:
         """k, the variances of what is no drift, draws × n, and M."""
-        scale = scales_of(self, theta)
+        scale = read_scales(self, theta)
         places = {name: np.square(scale[:, place]) for place, name in enumerate(self.blocks)}
         k = places[self.along] / self.drift.unit**2
         noise = np.square(scale[:, -1:]) + np.square(self.error)
@@ -265,7 +265,7 @@ class AlongTree(Gaussian):
         yield from np.array_split(theta, max(1, numbers // NUMBERS))
 
 
-def along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]) -> AlongTree:
+def build_along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]) -> AlongTree:
     """A model that drifts by one of its blocks, `drift`, with outcomes of these models; errors
     count as exact."""
     tree = drift.sources.tree
@@ -303,7 +303,7 @@ class DescentBlock(ShareKind):
         """Effects of sources along the axes in which models of the fit differ; their basis: the
         drift."""
         models = list(dict.fromkeys(table["model_id"].astype(str)))
-        at = _places(table, models)
+        at = _locate_models(table, models)
         drift = fit.basis if fit else self.drift_models(models)
         return Effects(columns=drift.rows_of(models, table, at)[at], basis=drift) if drift else None
 
@@ -313,7 +313,7 @@ class DescentBlock(ShareKind):
         rows = sources.rows[[sources.tree.place(name) for name in models]]
         if not self.level:
             return Drift.of(sources, rows, (sources.rows != 0).any(axis=0))
-        mask = columns_by_level(sources.tree, rows).get(self.level)
+        mask = build_level_columns(sources.tree, rows).get(self.level)
         return None if mask is None else Drift.of(sources, rows, mask)
 
 
@@ -342,7 +342,7 @@ class Lineage:
         """The model where the process has these constants."""
         kinds: list[Kind] = []
         if self.descents:
-            drift = sources(self.tree, process)
+            drift = build_sources(self.tree, process)
             levels = self.descents if self.process == LEVELS else ("",)
             kinds += [
                 DescentBlock(name=name, effect=f"f_i,{name}", sources=drift, level=level)
@@ -361,7 +361,7 @@ class Lineage:
     @cached_property
     def nodes(self) -> tuple[Mixed, ...]:
         """The model for all values of the process's constants."""
-        processes = nodes_of(self.process) if self.descents else nodes_of(BROWNIAN)
+        processes = list_processes(self.process) if self.descents else list_processes(BROWNIAN)
         return tuple(self.declare_process(process) for process in processes)
 
     @property
@@ -389,14 +389,16 @@ class Lineage:
         if design.before or not self.is_pruned(models):
             return design.gaussian
         block = f"u_{DESCENT}"
-        return along_tree(design.gaussian, block, design.effects[block].basis, models)
+        return build_along_tree(design.gaussian, block, design.effects[block].basis, models)
 
     def look_over_clades(self, design: MixedDesign) -> Regressors | None:
         """Numbers of all blocks, standardised, and clades of the models of a fit."""
         if design.before:
             return None
         models = list(dict.fromkeys(design.table["model_id"].astype(str)))
-        clades = pd.factorize(np.array(self.tree.clades(models)))[0][_places(design.table, models)]
+        clades = pd.factorize(np.array(self.tree.clades(models)))[0][
+            _locate_models(design.table, models)
+        ]
         x = read_logs(design.table, design.covariates, logs=self.logs)
         return Regressors(x=standardise(x), groups=clades)
 
@@ -435,21 +437,21 @@ def list_drifts(design: MixedDesign) -> dict[str, Drift]:
     }
 
 
-def _places(rows: pd.DataFrame, models: Sequence[str]) -> NDArray[np.int64]:
+def _locate_models(rows: pd.DataFrame, models: Sequence[str]) -> NDArray[np.int64]:
     return np.asarray(pd.Index(models).get_indexer(rows["model_id"].astype(str)), dtype=np.int64)
 
 
-def descended(design: LineageDesign, values: Mapping[str, Array]) -> Array:
+def compute_descent(design: LineageDesign, values: Mapping[str, Array]) -> Array:
     """Contribution of descent to every row, … × rows."""
 
     def draw_part(k: int, name: str, at: NDArray[np.bool_]) -> Array:
         basis = design.designs[k].effects[f"u_{name}"].columns
         return np.asarray(values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T)
 
-    return _by_process(design, values, len(design.outcomes), draw_part)
+    return _combine_processes(design, values, len(design.outcomes), draw_part)
 
 
-def descended_at(
+def compute_placed_descent(
     design: LineageDesign,
     values: Mapping[str, Array],
     where: Callable[[Drift], tuple[Array, Array]],
@@ -466,10 +468,10 @@ def descended_at(
         scale = values["scale"][at][:, [list(effects).index(f"u_{name}")]]
         return np.asarray(values[f"u_{name}"][at] @ inside.T + scale * (fresh @ besides.T))
 
-    return _by_process(design, values, size, draw_part)
+    return _combine_processes(design, values, size, draw_part)
 
 
-def _by_process(
+def _combine_processes(
     design: LineageDesign,
     values: Mapping[str, Array],
     size: int,
@@ -486,10 +488,10 @@ def _by_process(
     return total
 
 
-def contributions(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
+def compute_contributions(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
     """Contribution of every block to every row, what is left to the single model last."""
     lineage = design.lineage
-    parts = {DESCENT: descended(design, values)} if lineage.descents else {}
+    parts = {DESCENT: compute_descent(design, values)} if lineage.descents else {}
     for name in (*lineage.blocks, *([INSTRUMENT] if lineage.instrument else [])):
         basis = design.effects[f"u_{name}"].columns
         parts[name] = values[f"u_{name}"][..., : basis.shape[1]] @ basis.T
@@ -499,7 +501,7 @@ def contributions(values: Mapping[str, Array], design: LineageDesign) -> dict[st
 def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, error: Array) -> Array:
     """Log gains of models without errors of measurement, repeats and instruments, … × rows; drawn
     given all else."""
-    parts = contributions(values, design)
+    parts = compute_contributions(values, design)
     instrument = parts.pop(INSTRUMENT, 0.0)
     centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
     if f"u_{OWN}" in design.effects:
@@ -512,10 +514,10 @@ def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, erro
     return np.asarray(centre + weight * (y - instrument - centre) + noise)
 
 
-def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
+def compute_quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
     """Standard deviations over models, shares of variance, λ and what the process has besides."""
     lineage = design.lineage
-    parts = contributions(values, design)
+    parts = compute_contributions(values, design)
     square = np.square(values["scale"])
     names = [block.removeprefix("u_") for block in design.effects]
     names.append(REPEAT if OWN in names else OWN)
@@ -528,21 +530,21 @@ def quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, 
         by = {**together, **others, **apart}
     counted = [name for name in (DESCENT, *lineage.blocks, OWN) if name in by]
     total = sum(by[name] for name in counted)
-    drawn = block_sds(parts) | {
+    drawn = measure_block_sds(parts) | {
         f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by
     }
     drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
     drawn |= {"total_sd": np.sqrt(total), POPULATION_MEAN: values["beta"][..., 0]}
     if lineage.descents:
         drawn[POPULATION_MEAN] = (
-            drawn[POPULATION_MEAN] + descended_at(design, values, Drift.start, 1)[..., 0]
+            drawn[POPULATION_MEAN] + compute_placed_descent(design, values, Drift.start, 1)[..., 0]
         )
     if lineage.descents and lineage.process != LEVELS:
-        drawn |= _of_process(values, design, by)
+        drawn |= _compute_process_quantities(values, design, by)
     return drawn
 
 
-def _of_process(
+def _compute_process_quantities(
     values: Mapping[str, Array], design: LineageDesign, by: Mapping[str, Array]
 ) -> dict[str, Array]:
     """λ = σ²/(σ² + own²), σ² the variance of drift at the top of the tree; of a pull its half-life,
@@ -571,9 +573,9 @@ def _of_process(
     }
 
 
-def statistics(design: LineageDesign) -> dict[str, Statistic]:
+def build_statistics(design: LineageDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the shares."""
     return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **laws.statistics(design.regressors, laws.CLOSING),
+        **laws.build_statistics(design.regressors, laws.CLOSING),
     }

@@ -21,25 +21,25 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
-from thermostats.formatting import listed, short_name
+from thermostats.formatting import join_words, strip_owner
 from thermostats.modelling import laws
 from thermostats.modelling.columns import (
     Columns,
-    errors_not_read,
-    errors_of_logs,
+    check_prior_scale,
+    convert_log_errors,
     free_name,
-    labels,
-    numbers,
-    prior_scale,
-    stated,
-    unit_rows,
+    read_errors,
+    read_labels,
+    read_numbers,
+    read_unit_rows,
+    warn_unread_errors,
 )
 from thermostats.modelling.draws import SEED, Array, Statistic
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.labelled import formula_of
-from thermostats.modelling.laws import AS_GIVEN, Law, OutcomeScale, fits
-from thermostats.modelling.leave_out import held_out_of
+from thermostats.modelling.labelled import read_formula
+from thermostats.modelling.laws import AS_GIVEN, Law, OutcomeScale, record_call
+from thermostats.modelling.leave_out import leave_mixture_folds_out
 from thermostats.modelling.mixed_model import (
     LEVEL,
     Fixed,
@@ -52,8 +52,8 @@ from thermostats.modelling.mixed_model import (
     look_along_line,
     name_draws,
 )
-from thermostats.next_steps import LEFT_OUT, Code, again
-from thermostats.plots.general import legend_above, mark
+from thermostats.next_steps import LEFT_OUT, Code, repeat_call
+from thermostats.plots.general import mark, place_legend
 
 LAB = "heritage"
 MODEL = "model_id"
@@ -78,11 +78,11 @@ def vary_line(line: Mixed, groups: str = "labs") -> dict[str, Mixed]:
     if LEVEL in blocks:
         others[f"no effects of {groups}"] = line.drop_kinds(LEVEL)
     if further:
-        others[f"no levels of {listed(further)}"] = line.drop_kinds(*further)
+        others[f"no levels of {join_words(further)}"] = line.drop_kinds(*further)
     return others
 
 
-@fits
+@record_call
 def fit_line(
     table: pd.DataFrame,
     outcome: str,
@@ -120,12 +120,12 @@ def fit_line(
     covariates.
     """
     named = dict.fromkeys([covariates] if isinstance(covariates, str) else covariates)
-    formula = formula_of(outcome, table) if "~" in outcome else None
+    formula = read_formula(outcome, table) if "~" in outcome else None
     if formula:
         outcome = formula.outcome
         named = dict.fromkeys(formula.covariates)
     if outcome in named:
-        step = again(outcome=outcome, covariates=[name for name in named if name != outcome])
+        step = repeat_call(outcome=outcome, covariates=[name for name in named if name != outcome])
         raise UsageError(
             "the outcome is among its covariates",
             where=outcome,
@@ -142,24 +142,26 @@ def fit_line(
             where=group,
             got="two levels of one column",
             allowed="each column once",
-            next_step=again(levels=once or LEFT_OUT),
+            next_step=repeat_call(levels=once or LEFT_OUT),
         )
     names = Columns(call="fit_line", named={**columns, "levels": levels})
     names = replace(names, computed=formula.rows) if formula else names
-    units = unit_rows(table, names, [MODEL, *levels] if model == MODEL and levels else model, group)
+    units = read_unit_rows(
+        table, names, [MODEL, *levels] if model == MODEL and levels else model, group
+    )
     rows = units.rows
     group = units.group
     warnings = units.warnings
-    y = numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
+    y = read_numbers(rows[outcome], outcome, least=LEAST + len(named), varied=True)
     for name in named:
-        numbers(rows[name], name, varied=True, truths=True)
+        read_numbers(rows[name], name, varied=True, truths=True)
     if se is not None:
-        errors, words = _errors(rows, se, outcome, y, scaled=scale is not None)
+        errors, words = _read_errors(rows, se, outcome, y, scaled=scale is not None)
         rows = rows.assign(**{ERROR: errors})
         warnings += words
-    warnings += errors_not_read(rows, outcome, se)
-    group, of_levels = _levels(rows, group)
-    warnings += [*of_levels, *_further(rows, group, levels)]
+    warnings += warn_unread_errors(rows, outcome, se)
+    group, of_levels = _choose_levels(rows, group)
+    warnings += [*of_levels, *_warn_further_levels(rows, group, levels)]
     error = ERROR if se is not None else ""
     line = declare_line(
         rows, y, outcome, list(named), group=group, levels=levels, scale=scale, error=error
@@ -168,7 +170,7 @@ def fit_line(
         warnings.append(
             f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes"
         )
-    return law_fitted(
+    return build_fit(
         declare_law(
             state_line(line), line, vary_line(line, "labs" if group == LAB else f"{group}s")
         ),
@@ -200,7 +202,7 @@ def declare_line(
         why = f"the spread of {outcome} in these rows"
         first = "twice the outcome's root mean square"
     else:
-        spread = centre = prior_scale(scale, outcome)
+        spread = centre = check_prior_scale(scale, outcome)
         why = f"a difference of {scale:g} would be no surprise"
         first = f"twice the scale: {why}"
     slopes = [
@@ -210,7 +212,7 @@ def declare_line(
             symbol=f"b_{k}",
             why=f"over one SD of {name}; {why}",
             term=f"z_{k}i",
-            quantity=slope_on(name),
+            quantity=name_slope(name),
             standardised=True,
             unscaled=True,
         )
@@ -250,23 +252,25 @@ def declare_line(
         fixed=(Fixed(sd=2 * centre, symbol="a", why=first, quantity="mean"), *slopes),
         kinds=tuple(kinds),
         rest=Rest(scale=spread, why=why, quantity="residual_sd", error=error),
-        scale=_scale_of(outcome),
+        scale=_choose_scale(outcome),
         regress=look_along_line,
     )
 
 
-def _errors(
+def _read_errors(
     rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool
 ) -> tuple[Array, list[str]]:
     """Known standard errors of outcomes, and what was done to them; UsageError where they may be of
     another unit."""
     if log := LOG_OF.match(outcome):
         column = log[2].strip()
-        values = numbers(rows[column], column, positive=True)
-        errors, words = errors_of_logs(rows, se, column, values)
+        values = read_numbers(rows[column], column, positive=True)
+        errors, words = convert_log_errors(rows, se, column, values)
         return errors / BASES[log[1]], [words]
     if outcome not in rows or "(" in outcome:
-        line = again(Code("df.assign(y=VALUES, y_se=ERRORS)"), outcome=Code("FORMULA"), se="y_se")
+        line = repeat_call(
+            Code("df.assign(y=VALUES, y_se=ERRORS)"), outcome=Code("FORMULA"), se="y_se"
+        )
         step = f"put both into columns: {line}"
         allowed = "a column, or the log of one"
         raise UsageError(
@@ -275,7 +279,7 @@ def _errors(
             allowed=allowed,
             next_step=step,
         )
-    errors = stated(rows, se, outcome)
+    errors = read_errors(rows, se, outcome)
     typical = float(np.sqrt(np.square(y).mean()))
     if not scaled and np.median(errors) > typical:
         raise UsageError(
@@ -286,12 +290,12 @@ def _errors(
             f"{typical:.4g}",
             allowed="errors in the outcome's unit; where they are, scale= says what difference "
             "would be no surprise",
-            next_step=again(scale=float(f"{typical:.2g}")),
+            next_step=repeat_call(scale=float(f"{typical:.2g}")),
         )
     return errors, []
 
 
-def _scale_of(outcome: str) -> OutcomeScale:
+def _choose_scale(outcome: str) -> OutcomeScale:
     """That of the log of a column, as a formula has it, or as it is given."""
     if log := LOG_OF.match(outcome):
         unit = BASES[log[1]]
@@ -301,7 +305,7 @@ def _scale_of(outcome: str) -> OutcomeScale:
     return AS_GIVEN
 
 
-def slope_on(covariate: str) -> str:
+def name_slope(covariate: str) -> str:
     """Name of a slope among a line's quantities."""
     return f"slope on {covariate}"
 
@@ -314,36 +318,36 @@ def state_line(line: Mixed) -> Law:
         name="line",
         of=line.design_rows,
         quantities=name_draws,
-        statements={f"{name} > 0": partial(_above_0, name) for name in names},
-        statistics=line_statistics,
+        statements={f"{name} > 0": partial(_is_positive, name) for name in names},
+        statistics=build_line_statistics,
         equations=tuple(
             f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)
         ),
-        tables={"rows": _rows},
-        figures={"fit": _figure},
+        tables={"rows": _list_rows},
+        figures={"fit": _draw_figure},
         units=(*groups, "model_id"),
     )
 
 
-def _above_0(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_]:
+def _is_positive(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_]:
     return quantities[name] > 0
 
 
-def line_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
+def build_line_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
     """What of the residuals may close the gate."""
-    return laws.statistics(design.regressors, laws.CLOSING)
+    return laws.build_statistics(design.regressors, laws.CLOSING)
 
 
-def covariance(z: Array) -> Statistic:
+def measure_covariance(z: Array) -> Statistic:
     """Mean product of outcomes and a column."""
     return lambda y: (y * z).mean(axis=-1)
 
 
-def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[str]]:
+def _choose_levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[str]]:
     """The column of levels that can be fitted, and what cannot be separated."""
     if group is None:
         return None, []
-    names = labels(table[group], group).tolist()
+    names = read_labels(table[group], group).tolist()
     if len(set(names)) < 2:
         return None, [
             f"one {group}: its level cannot be separated from the mean, so none is fitted"
@@ -354,10 +358,14 @@ def _levels(table: pd.DataFrame, group: str | None) -> tuple[str | None, list[st
     return group, []
 
 
-def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> list[str]:
+def _warn_further_levels(
+    table: pd.DataFrame, group: str | None, levels: Sequence[str]
+) -> list[str]:
     """Which of the further levels cannot be separated from one another, or are not there."""
     messages = []
-    codes = {name: labels(table[name], name) for name in (*([group] if group else []), *levels)}
+    codes = {
+        name: read_labels(table[name], name) for name in (*([group] if group else []), *levels)
+    }
     for name in levels:
         others = list(codes)[: list(codes).index(name)]
         sets = len(set(codes[name]))
@@ -375,7 +383,7 @@ def _further(table: pd.DataFrame, group: str | None, levels: Sequence[str]) -> l
     return messages
 
 
-def _rows(fit: Fit) -> pd.DataFrame:
+def _list_rows(fit: Fit) -> pd.DataFrame:
     """What was fitted: names, covariates, outcome and error."""
     design = fit.designed(MixedDesign)
     columns = dict.fromkeys(["model_id", "heritage", *design.mixed.covariates])
@@ -384,7 +392,7 @@ def _rows(fit: Fit) -> pd.DataFrame:
     return table.assign(**{free_name(name, table): value for name, value in values.items()})
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     """Outcomes with their errors over the last covariate, and the line's interval.
 
     Where there are other covariates their part, by the slopes' medians, is taken off the outcomes.
@@ -392,13 +400,13 @@ def _figure(fit: Fit, axes: Axes) -> Axes:
     rows = fit.table("rows")
     *others, last = fit.designed(MixedDesign).mixed.covariates or [""]
     x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(len(rows), dtype=np.float64)
-    slopes = {name: float(np.median(fit.quantities[slope_on(name)])) for name in others}
+    slopes = {name: float(np.median(fit.quantities[name_slope(name)])) for name in others}
     part = sum(slope * (rows[name] - rows[name].mean()) for name, slope in slopes.items())
     gaussian = fit.designed(MixedDesign).gaussian
     shown = {"x": x, "y": gaussian.y - part, "error": gaussian.error}
-    points(axes, rows[["heritage"]].assign(**shown), "x", "y")
+    draw_points(axes, rows[["heritage"]].assign(**shown), "x", "y")
     grid = np.linspace(x.min(), x.max(), 50)
-    slope = fit.quantities[slope_on(last)].reshape(-1, 1) if last else 0.0
+    slope = fit.quantities[name_slope(last)].reshape(-1, 1) if last else 0.0
     band = fit.quantities["mean"].reshape(-1, 1) + slope * (grid - x.mean())
     lower, middle, upper = np.quantile(
         band, [(1 - fit.level) / 2, 0.5, (1 + fit.level) / 2], axis=0
@@ -410,14 +418,14 @@ def _figure(fit: Fit, axes: Axes) -> Axes:
     axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
     if not last:
         axes.set_xticks(
-            x, [short_name(str(name)) for name in rows["model_id"]], rotation=45, ha="right"
+            x, [strip_owner(str(name)) for name in rows["model_id"]], rotation=45, ha="right"
         )
     if rows["heritage"].nunique() <= MOST_NAMED:
-        legend_above(axes)
+        place_legend(axes)
     return axes
 
 
-def points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
+def draw_points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
     """Two columns and the errors of the second, with the mark of every lab."""
     for lab, part in rows.groupby("heritage"):
         color, marker = mark(str(lab))
@@ -426,7 +434,7 @@ def points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
         )
 
 
-def lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]:
+def build_lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]:
     """Test quantities of log gains: who dampens, how labs differ, and whether gains go with x."""
     codes = pd.factorize(labs)[0]
     member = np.eye(codes.max() + 1)[codes] / np.bincount(codes)[codes][:, None]
@@ -434,7 +442,7 @@ def lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]
         "share of dampeners": lambda y: (y < 0).mean(axis=-1),
         "spread of labs' shares of dampeners": lambda y: ((y < 0) @ member).std(axis=-1),
         "spread of lab means": lambda y: (y @ member).std(axis=-1),
-        f"covariance with {name}": covariance(x - x.mean()),
+        f"covariance with {name}": measure_covariance(x - x.mean()),
     }
 
 
@@ -469,7 +477,7 @@ def compare(
             )
         by_fold = np.array(
             [
-                list(held_out_of(mixture, names, seed=seed).log_density.values())
+                list(leave_mixture_folds_out(mixture, names, seed=seed).log_density.values())
                 for mixture in mixtures.values()
             ]
         )

@@ -21,25 +21,25 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.errors import UsageError, listed, unknown
-from thermostats.formatting import number, plural
+from thermostats.errors import UsageError, build_unknown_error, make_list
+from thermostats.formatting import format_count, format_number
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.columns import (
     ClassicalEstimate,
     Columns,
-    errors_not_read,
-    errors_of_logs,
-    labels,
-    named,
-    numbers,
-    prior_scale,
-    unit_rows,
+    check_prior_scale,
+    convert_log_errors,
+    list_names,
+    read_labels,
+    read_numbers,
+    read_unit_rows,
+    warn_unread_errors,
 )
 from thermostats.modelling.draws import SEED, Array, Statement
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.laws import LOG as LOG_SCALE
-from thermostats.modelling.laws import Law, fits
-from thermostats.modelling.lines import ERROR, line_statistics, vary_line
+from thermostats.modelling.laws import Law, record_call
+from thermostats.modelling.lines import ERROR, build_line_statistics, vary_line
 from thermostats.modelling.mixed_model import (
     LEVEL,
     Fixed,
@@ -51,9 +51,9 @@ from thermostats.modelling.mixed_model import (
     look_along_line,
     name_draws,
 )
-from thermostats.plots.general import legend_above, mark, reference
-from thermostats.settings import coverage
-from thermostats.tables.labels import label
+from thermostats.plots.general import draw_reference, mark, place_legend
+from thermostats.settings import check_coverage
+from thermostats.tables.labels import convert_label
 
 Sides = NDArray[np.bool_]
 MOST = 20_000
@@ -179,7 +179,7 @@ class RatioOfCells(ClassicalEstimate):
     units: Permutation
 
 
-def ratio_of_cells(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1) -> RatioOfCells:
+def estimate_ratio(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1) -> RatioOfCells:
     """T = mean over cells of the log ratio of geometric means, y the logs; n counts cells.
 
     Raises UsageError for fewer than two cells: nothing says how ratios differ from cell to cell.
@@ -193,9 +193,10 @@ def ratio_of_cells(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
         )
     estimate = float(each.mean())
     error = float(each.std(ddof=1) / math.sqrt(each.size))
-    half = float(stats.t.ppf((1 + coverage(level)) / 2, each.size - 1)) * error
+    half = float(stats.t.ppf((1 + check_coverage(level)) / 2, each.size - 1)) * error
     groups, units = (
-        permuted(y, cells, weights) for weights in (cells.of_groups(seed), cells.of_units(seed))
+        run_permutations(y, cells, weights)
+        for weights in (cells.of_groups(seed), cells.of_units(seed))
     )
     ratio, lower, upper = (math.exp(x) for x in (estimate, estimate - half, estimate + half))
     return RatioOfCells(
@@ -215,7 +216,7 @@ def ratio_of_cells(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
     )
 
 
-def permuted(y: Array, cells: Cells, weights: Array) -> Permutation:
+def run_permutations(y: Array, cells: Cells, weights: Array) -> Permutation:
     """p-values of T among arrangements."""
     null = weights @ y
     at_hand = float(cells.at_hand @ y)
@@ -228,7 +229,7 @@ def permuted(y: Array, cells: Cells, weights: Array) -> Permutation:
     )
 
 
-def false_rate(
+def simulate_false_rate(
     cells: Cells,
     weights: Array,
     *,
@@ -255,12 +256,12 @@ def false_rate(
     return float((p <= level).mean())
 
 
-def ratios_of_cells(outcomes: Array, cells: Cells, *, level: float = 0.95, seed: int = 1) -> Many:
+def estimate_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95, seed: int = 1) -> Many:
     """Ratio e^T of many studies (study × unit, logs) with its t interval; p is one-sided, whole
     groups moved.
 
     p: the share of arrangements that lie as far to the side of the one at hand. Raises UsageError
-    as `ratio_of_cells`.
+    as `estimate_ratio`.
     """
     each = cells.by_cell()
     if len(each) < LEAST_CELLS:
@@ -271,7 +272,7 @@ def ratios_of_cells(outcomes: Array, cells: Cells, *, level: float = 0.95, seed:
         )
     ratios = outcomes @ each.T
     estimate = ratios.mean(axis=1)
-    half = stats.t.ppf((1 + coverage(level)) / 2, len(each) - 1) * stats.sem(ratios, axis=1)
+    half = stats.t.ppf((1 + check_coverage(level)) / 2, len(each) - 1) * stats.sem(ratios, axis=1)
     null = outcomes @ cells.of_groups(seed).T * np.where(estimate < 0, 1.0, -1.0)[:, None]
     near = TIE * np.abs(null).max(axis=1, keepdims=True)
     p = (null <= -np.abs(estimate)[:, None] + near).mean(axis=1)
@@ -292,7 +293,7 @@ CELL, FAMILY, FOCAL, LOG = (
 BELOW = "ratio < 1"
 
 
-@fits
+@record_call
 def fit_matched(
     table: pd.DataFrame,
     outcome: str = "penultimate_gain",
@@ -328,8 +329,8 @@ def fit_matched(
     above 0, labels or shapes that are missing, a focal lab that is absent, a family of the focal
     lab and another, fewer than two cells.
     """
-    columns = tuple(dict.fromkeys(listed(shape, "shape") or ()))
-    focal = label(focal)
+    columns = tuple(dict.fromkeys(make_list(shape, "shape") or ()))
+    focal = convert_label(focal)
     of_table: dict[str, Any] = {"se": se} if isinstance(se, str) else {}
     family = None if family == "family" and family not in table else family
     roles = Columns(
@@ -341,17 +342,19 @@ def fit_matched(
             "shape": list(columns),
             **of_table,
         },
-        computed=partial(_with_cells, columns, lab, family, model, focal),
+        computed=partial(_add_cells, columns, lab, family, model, focal),
     )
-    outcomes, without = _with_outcomes(table, outcome, model)
-    units = unit_rows(outcomes, roles, model, lab)
-    rows, left = _matched(units.rows, columns, lab, focal)
-    y = numbers(rows[outcome], outcome, least=4, positive=True, varied=True)
-    errors, *words = errors_of_logs(rows, se, outcome, y) if se is not None else (np.zeros(y.size),)
+    outcomes, without = _keep_outcomes(table, outcome, model)
+    units = read_unit_rows(outcomes, roles, model, lab)
+    rows, left = _match_rows(units.rows, columns, lab, focal)
+    y = read_numbers(rows[outcome], outcome, least=4, positive=True, varied=True)
+    errors, *words = (
+        convert_log_errors(rows, se, outcome, y) if se is not None else (np.zeros(y.size),)
+    )
     rows = rows.assign(**{LOG: np.log(y), ERROR: errors})
-    cells_of(rows)
-    line = declare_cells(prior_scale(scale, "scale"), ERROR if se is not None else "")
-    return law_fitted(
+    build_cells(rows)
+    line = declare_cells(check_prior_scale(scale, "scale"), ERROR if se is not None else "")
+    return build_fit(
         declare_law(state_cells(line, focal, len(columns)), line, vary_line(line, "families")),
         rows,
         seed=seed,
@@ -362,8 +365,8 @@ def fit_matched(
             *without,
             *left,
             *words,
-            *_odd(rows, family),
-            *errors_not_read(table, outcome, se),
+            *_warn_inseparable(rows, family),
+            *warn_unread_errors(table, outcome, se),
         ],
         reads=units.columns.of_new,
     )
@@ -413,37 +416,38 @@ def declare_cells(scale: float, error: str) -> Mixed:
     )
 
 
-def cells_of(rows: pd.DataFrame) -> Cells:
+def build_cells(rows: pd.DataFrame) -> Cells:
     """Cells, sides and families of rows that were matched; UsageError for a family on both
     sides."""
     sides = rows.groupby(FAMILY)[FOCAL].nunique()
     if (sides > 1).any():
         what = "a family of the focal lab and of another"
-        got = named(sides.index[sides > 1], 5)
+        got = list_names(sides.index[sides > 1], 5)
         raise UsageError(what, where="family", got=got, allowed="families of one lab each")
     codes = {name: pd.factorize(rows[name], sort=True)[0] for name in (CELL, FAMILY)}
     return Cells(cell=codes[CELL], side=rows[FOCAL].to_numpy(dtype=bool), group=codes[FAMILY])
 
 
-def _with_outcomes(table: pd.DataFrame, outcome: str, model: str) -> tuple[pd.DataFrame, list[str]]:
+def _keep_outcomes(table: pd.DataFrame, outcome: str, model: str) -> tuple[pd.DataFrame, list[str]]:
     """Rows that have an outcome, and who has none."""
     if outcome not in table or table[outcome].notna().all():
         return table, []
     there = table[outcome].notna()
-    names = f" ({named(set(table.loc[~there, model].astype(str)))})" if model in table else ""
+    names = f" ({list_names(set(table.loc[~there, model].astype(str)))})" if model in table else ""
     return table[there], [
         f"no {outcome}, left out: {int((~there).sum())} of {len(table)} models{names}"
     ]
 
 
-def _with_cells(
+def _add_cells(
     shape: Sequence[str], lab: str, family: str | None, model: str, focal: str, rows: pd.DataFrame
 ) -> pd.DataFrame:
     """Rows with their cell, family and side."""
     if not set(shape) <= set(rows):
         return rows
     names = pd.Series(
-        " × ".join(row) for row in zip(*(map(label, rows[name]) for name in shape), strict=True)
+        " × ".join(row)
+        for row in zip(*(map(convert_label, rows[name]) for name in shape), strict=True)
     )
     alone = rows[model] if model in rows else pd.Series(rows.index, index=rows.index)
     families = alone.astype(str)
@@ -454,15 +458,15 @@ def _with_cells(
     return rows.assign(**{CELL: names.to_numpy(), FAMILY: families, FOCAL: side})
 
 
-def _matched(
+def _match_rows(
     rows: pd.DataFrame, shape: Sequence[str], lab: str, focal: str
 ) -> tuple[pd.DataFrame, list[str]]:
     """Rows of cells that hold the focal lab and others, and what was left out; UsageError where
     there are too few."""
     for name in (lab, *shape):
-        labels(rows[name], name)
+        read_labels(rows[name], name)
     if not (rows[FOCAL] > 0).any():
-        raise unknown(
+        raise build_unknown_error(
             "no such lab", focal, sorted(set(rows[lab].astype(str))), where=lab, line='focal="{}"'
         )
     both = rows.groupby(CELL)[FOCAL].transform("nunique") == 2
@@ -473,7 +477,7 @@ def _matched(
         raise UsageError(
             "too few shapes that the focal lab shares with another",
             where=", ".join(shape),
-            got=f"{plural(cells, 'shape')}" + (f", {matched[CELL].iloc[0]}" if cells else ""),
+            got=f"{format_count(cells, 'shape')}" + (f", {matched[CELL].iloc[0]}" if cells else ""),
             allowed=f"{LEAST_CELLS} or more, for an interval over them",
             next_step=f"{step} has wider cells, which are then of less equal models"
             if len(shape) > 1
@@ -486,10 +490,10 @@ def _matched(
     return matched, [left] * (len(matched) < len(rows))
 
 
-def _odd(rows: pd.DataFrame, family: str | None) -> list[str]:
+def _warn_inseparable(rows: pd.DataFrame, family: str | None) -> list[str]:
     """What these rows cannot tell apart."""
     single = [str(name) for name, cell in rows.groupby(CELL) if len(cell) == 2]
-    groups = cells_of(rows).of_groups()
+    groups = build_cells(rows).of_groups()
     messages = (
         []
         if family
@@ -513,31 +517,31 @@ def state_cells(line: Mixed, focal: str, columns: int) -> Law:
     return Law(
         name="matched",
         of=line.design_rows,
-        quantities=_quantities,
+        quantities=_compute_quantities,
         reported=("ratio", "log_ratio", "family_sd", "cell_sd", "residual_sd"),
         statements={BELOW: below},
-        statistics=line_statistics,
+        statistics=build_line_statistics,
         equations=(f"focal: {focal};  cells: equal in {columns} columns;  ratio = e^δ",),
-        tables={"estimate": _estimate, "cells": _cells, "permutation": _permutation},
-        figures={"cells": partial(_figure, focal)},
+        tables={"estimate": _estimate, "cells": _list_cells, "permutation": _list_permutations},
+        figures={"cells": partial(_draw_figure, focal)},
         units=(CELL, FAMILY, "model_id"),
     )
 
 
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     drawn = name_draws(values, design)
     return {"ratio": np.exp(drawn["log_ratio"]), **drawn}
 
 
-def _ratio(fit: Fit) -> RatioOfCells:
-    return ratio_of_cells(
-        fit.rows[LOG].to_numpy(), cells_of(fit.rows), level=fit.level, seed=fit.seed
+def _estimate_fit_ratio(fit: Fit) -> RatioOfCells:
+    return estimate_ratio(
+        fit.rows[LOG].to_numpy(), build_cells(fit.rows), level=fit.level, seed=fit.seed
     )
 
 
 def _estimate(fit: Fit) -> pd.DataFrame:
     """One row: ratio, lower, upper, level, cells."""
-    r = _ratio(fit)
+    r = _estimate_fit_ratio(fit)
     row = {
         "ratio": r.ratio,
         "lower": r.ratio_lower,
@@ -548,7 +552,7 @@ def _estimate(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame([row | {"interval": r.interval}])
 
 
-def _cells(fit: Fit) -> pd.DataFrame:
+def _list_cells(fit: Fit) -> pd.DataFrame:
     """Per cell: models, labs and geometric means of both sides, their ratio with its known error,
     and who is lower."""
     rows = []
@@ -574,11 +578,11 @@ def _cells(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _permutation(fit: Fit) -> pd.DataFrame:
+def _list_permutations(fit: Fit) -> pd.DataFrame:
     """Per way of moving: arrangements, p, p_below, least_p, and false_rate, of a 5% test with the
     fit's spreads."""
-    r = _ratio(fit)
-    cells = cells_of(fit.rows)
+    r = _estimate_fit_ratio(fit)
+    cells = build_cells(fit.rows)
     group_sd = float(np.median(fit.quantities.get("family_sd", 0.0)))
     unit_sd = float(np.median(fit.quantities["residual_sd"]))
     rows = []
@@ -592,15 +596,15 @@ def _permutation(fit: Fit) -> pd.DataFrame:
             "p": of.p_value,
             "p_below": of.p_below,
         }
-        rate = false_rate(cells, weights, group_sd=group_sd, unit_sd=unit_sd)
+        rate = simulate_false_rate(cells, weights, group_sd=group_sd, unit_sd=unit_sd)
         rows.append(row | {"least_p": of.least, "false_rate": rate})
     return pd.DataFrame(rows)
 
 
-def _figure(focal: str, fit: Fit, axes: Axes) -> Axes:
+def _draw_figure(focal: str, fit: Fit, axes: Axes) -> Axes:
     """Outcomes by cell, each lab with its mark, and the ratio above."""
     cells = {cell: place for place, cell in enumerate(dict.fromkeys(fit.rows[CELL]))}
-    reference(axes, 1.0, vertical=True)
+    draw_reference(axes, 1.0, vertical=True)
     for lab, part in fit.rows.groupby("heritage"):
         color, marker = mark(str(lab))
         raised = part[CELL].map(cells) - 0.12 + 0.24 * part[FOCAL]
@@ -610,8 +614,8 @@ def _figure(focal: str, fit: Fit, axes: Axes) -> Axes:
     row = fit.table("estimate").iloc[0]
     axes.set_yticks(list(cells.values()), list(cells))
     axes.set_ylim(-0.6, len(cells) - 0.4)
-    ratio, lower, upper = (number(row[name]) for name in ("ratio", "lower", "upper"))
+    ratio, lower, upper = (format_number(row[name]) for name in ("ratio", "lower", "upper"))
     over = f"{focal} over others of equal shape: {ratio} [{lower}, {upper}] ({row['level']:.0%})"
     axes.set_xlabel(f"{fit.estimand.replace('_', ' ')}; {over}")
-    legend_above(axes)
+    place_legend(axes)
     return axes

@@ -18,17 +18,17 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import (
-    columns_of,
-    comparable_only,
-    labels,
-    named,
-    needing,
-    numbers,
-    units_once,
+    check_columns,
+    check_distinct_units,
+    keep_comparable,
+    list_names,
+    read_labels,
+    read_numbers,
+    require_columns,
 )
-from thermostats.modelling.draws import SEED, Array, Statement, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.laws import LOG, Law, fits
+from thermostats.modelling.draws import SEED, Array, Statement, Statistic, find_equal_tailed
+from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.laws import LOG, Law, record_call
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,
@@ -38,7 +38,7 @@ from thermostats.modelling.mixed_model import (
     declare_law,
     name_draws,
 )
-from thermostats.plots.general import forest
+from thermostats.plots.general import draw_forest
 
 OF_MEASUREMENT = ("source", "prompt_set", "dtype")
 KINDS = ("heritage", "model_id", *OF_MEASUREMENT)
@@ -90,7 +90,7 @@ def declare_measurements(kinds: Sequence[str]) -> Mixed:
     )
 
 
-@fits
+@record_call
 def fit_sources(
     table: pd.DataFrame,
     gain: str = "penultimate_gain",
@@ -113,20 +113,20 @@ def fit_sources(
     Raises UsageError for missing columns or names, gains that are no finite numbers above 0 or all
     the same, a measurement twice, and where no model was measured by two sources.
     """
-    columns_of(table, *KINDS, gain)
-    rows, messages = comparable_only(table[table[gain].notna()].reset_index(drop=True))
+    check_columns(table, *KINDS, gain)
+    rows, messages = keep_comparable(table[table[gain].notna()].reset_index(drop=True))
     rows = rows.reset_index(drop=True)
     for kind in ("model_id", "heritage", "source"):
-        labels(rows[kind], kind)
-    y = np.log(numbers(rows[gain], gain, least=4, positive=True, varied=True))
-    rows = rows.assign(log_gain=y, error=_errors(rows, gain))
+        read_labels(rows[kind], kind)
+    y = np.log(read_numbers(rows[gain], gain, least=4, positive=True, varied=True))
+    rows = rows.assign(log_gain=y, error=_estimate_errors(rows, gain))
     run = ["run_id"] if "run_id" in rows else ["model_id", *OF_MEASUREMENT]
-    units_once(rows, run)
+    check_distinct_units(rows, run)
     if (rows.groupby("model_id")["source"].nunique() < 2).all():
         raise UsageError(
             "no model was measured by two sources",
             where=gain,
-            got=named(rows["source"]),
+            got=list_names(rows["source"]),
             allowed="one model or more",
         )
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
@@ -135,18 +135,18 @@ def fit_sources(
         {"no effects of labs": measurements.drop_kinds("heritage")} if "heritage" in kinds else {}
     )
     others["measurements taken as exact"] = measurements.drop_errors()
-    return law_fitted(
+    return build_fit(
         declare_law(state_measurements(measurements), measurements, others),
         rows,
         seed=seed,
         estimand=gain,
         sources=sources,
-        warnings=[*messages, *_warnings(rows, kinds)],
-        reads=needing(*dict.fromkeys(["model_id", *kinds])),
+        warnings=[*messages, *_collect_warnings(rows, kinds)],
+        reads=require_columns(*dict.fromkeys(["model_id", *kinds])),
     )
 
 
-def _errors(rows: pd.DataFrame, gain: str) -> pd.Series:
+def _estimate_errors(rows: pd.DataFrame, gain: str) -> pd.Series:
     """Standard error over prompts of the log of a gain; 0 where it is not stated."""
     if not {f"{gain}_sd", f"{gain}_n"} <= set(rows):
         return pd.Series(0.0, index=rows.index)
@@ -154,7 +154,7 @@ def _errors(rows: pd.DataFrame, gain: str) -> pd.Series:
     return (rows[f"{gain}_sd"].astype("float64") / rows[gain] / np.sqrt(n)).fillna(0.0)
 
 
-def _warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
+def _collect_warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
     """What cannot be separated."""
     messages = [f"one {kind}: no level of it is fitted" for kind in KINDS if kind not in kinds]
     both = rows.groupby("model_id")["source"].nunique()
@@ -186,23 +186,23 @@ def state_measurements(measurements: Mixed) -> Law:
     return Law(
         name="sources",
         of=measurements.design_rows,
-        quantities=_quantities,
+        quantities=_compute_quantities,
         reported=(*spreads, "sd_run"),
         statements={f"sd of sources > {LARGE:g}": large},
-        statistics=_statistics,
+        statistics=_build_statistics,
         equations=("r a measurement",),
-        tables={"levels": _levels},
-        figures={"levels": _figure},
+        tables={"levels": _list_levels},
+        figures={"levels": _draw_figure},
         units=("source", "model_id"),
     )
 
 
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Standard deviation of every kind, and levels as far as the fit has them."""
     return name_draws(values, design) | {kind: values[kind] for kind in design.effects}
 
 
-def _statistics(design: MixedDesign) -> dict[str, Statistic]:
+def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     models = pd.factorize(design.table["model_id"])[0]
     member = np.eye(models.max() + 1)[models]
     mean = member / member.sum(axis=0)
@@ -219,7 +219,7 @@ def _statistics(design: MixedDesign) -> dict[str, Statistic]:
     }
 
 
-def _levels(fit: Fit) -> pd.DataFrame:
+def _list_levels(fit: Fit) -> pd.DataFrame:
     """Factor e^u of every source, prompt set and precision against the mean of its kind, with
     interval and models."""
     rows = []
@@ -229,7 +229,7 @@ def _levels(fit: Fit) -> pd.DataFrame:
             continue
         names = effects[kind].names
         drawn = fit.quantities[kind].reshape(-1, len(names))
-        lower, upper = (np.exp(end) for end in equal_tailed(drawn, fit.level))
+        lower, upper = (np.exp(end) for end in find_equal_tailed(drawn, fit.level))
         for k, name in enumerate(names):
             models = fit.rows.loc[fit.rows[kind].astype(str) == name, "model_id"]
             factor = math.exp(float(np.median(drawn[:, k])))
@@ -237,8 +237,8 @@ def _levels(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "level", "models", "factor", "lower", "upper"])
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     """Factors of all levels with their intervals."""
     table = fit.table("levels")
     names = table["kind"].str.replace("_", " ") + ": " + table["level"]
-    return forest(table.assign(name=names), axes, label="name", estimate="factor", null=1.0)
+    return draw_forest(table.assign(name=names), axes, label="name", estimate="factor", null=1.0)

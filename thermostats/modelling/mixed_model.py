@@ -21,7 +21,7 @@ from thermostats.modelling.columns import COMPUTED, drop_computed
 from thermostats.modelling.draws import Array
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Shares
 from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors
-from thermostats.modelling.populations import contrasts, numbered
+from thermostats.modelling.populations import build_contrasts, index_levels
 from thermostats.modelling.sampling import Sampled
 
 Model = Gaussian | Mixture | Sampled
@@ -134,9 +134,9 @@ class Levels(Kind):
         before = fit.names if fit else ()
         if self.met:
             before = tuple(dict.fromkeys([*before, *table[self.column].astype(str)]))
-        names, codes = numbered(table[self.column], before)
+        names, codes = index_levels(table[self.column], before)
         seen = len(fit.names) if fit else len(names)
-        columns = contrasts(codes, seen) if self.sum_zero else np.eye(len(names))[codes]
+        columns = build_contrasts(codes, seen) if self.sum_zero else np.eye(len(names))[codes]
         if self.covariate:
             columns = columns * read_numbers(table, self.covariate)[:, None]
         return Effects(columns=columns, names=names, codes=codes)
@@ -385,7 +385,7 @@ class MixedDesign(Design):
             for kind in self.mixed.kinds
             for column in kind.groups
         }
-        codes = [numbered(rows[column], levels)[1] for column, levels in names.items()]
+        codes = [index_levels(rows[column], levels)[1] for column, levels in names.items()]
         return rows.iloc[np.lexsort(codes[::-1])].drop_duplicates(list(names))
 
 

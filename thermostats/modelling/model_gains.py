@@ -18,22 +18,22 @@ import pandas as pd
 from thermostats.errors import UsageError
 from thermostats.modelling.columns import (
     COMPUTED,
-    at_position,
-    columns_of,
-    comparable_only,
-    errors_not_read,
-    errors_of_logs,
-    labels,
-    models_missing,
-    named,
-    numbers,
-    units_once,
+    check_columns,
+    check_distinct_units,
+    convert_log_errors,
+    keep_comparable,
+    list_names,
+    name_estimand,
+    read_labels,
+    read_numbers,
+    warn_missing_models,
+    warn_unread_errors,
 )
-from thermostats.modelling.importance import moderated
-from thermostats.next_steps import Code, again, written
+from thermostats.modelling.importance import estimate_moderated_errors
+from thermostats.next_steps import Code, repeat_call, write_value
 from thermostats.tables import store
-from thermostats.tables.features import LAST, by_prompt, features
-from thermostats.tables.model_rows import one_row_a_model
+from thermostats.tables.features import LAST, build_features, collect_prompt_gains
+from thermostats.tables.model_rows import pick_model_rows
 from thermostats.tables.schemas import GAINS, NURSERY
 
 OF_MEAN = "of_mean"
@@ -56,7 +56,7 @@ ErrorModel = Callable[[pd.DataFrame, list[str]], pd.DataFrame]
 list."""
 
 
-def model_gains(
+def read_model_gains(
     table: pd.DataFrame,
     estimand: str,
     *,
@@ -77,42 +77,42 @@ def model_gains(
     known. `names`, `quantities`: columns of labels and of numbers that every model has one of
     (`positive`: above 0); `optional`: columns that stay where no model has two values. `se`:
     standard error of the gain as given, a column or a number, in place of spreads; by the delta
-    method that of ȳ_i is se/gain. `errors`: `known_errors` or `moderated_errors`. `preference`:
-    which of several of a model counts; without it a model stands in one row, or in one per prompt.
-    Rows without a gain, and models whose gain is pinned near 1 by their norm (`comparable` false),
-    are left out with a warning.
+    method that of ȳ_i is se/gain. `errors`: `fill_known_errors` or `add_moderated_errors`.
+    `preference`: which of several of a model counts; without it a model stands in one row, or in
+    one per prompt. Rows without a gain, and models whose gain is pinned near 1 by their norm
+    (`comparable` false), are left out with a warning.
 
     Raises UsageError for missing columns, gains that are not positive and finite, a model with two
     labs or geometries, missing labels and numbers, a prompt twice in one model, and averages next
     to other rows of their model.
     """
-    columns_of(table, "model_id", *names, *quantities, outcome)
+    check_columns(table, "model_id", *names, *quantities, outcome)
     _names_apart([*names, *quantities])
     if preference is not None:
         table = preference.of_sources(table, outcome)
-    rows, warnings = with_gains(table, outcome)
+    rows, warnings = filter_gains(table, outcome)
     if preference is not None:
         rows = preference.one_each(rows, outcome, warnings)
-    facts = _facts(rows, names, quantities, positive=positive)
-    if _column(rows, "prompt_set", "").nunique(dropna=False) > 1:
+    facts = _read_facts(rows, names, quantities, positive=positive)
+    if _read_column(rows, "prompt_set", "").nunique(dropna=False) > 1:
         warnings.append(
             "models were measured on different prompt sets: differences between sets are part of "
             "the models'"
         )
     if se is None:
-        means = errors(_means(rows, outcome).loc[facts.index], warnings).drop(columns=OF_MEAN)
+        means = errors(_take_means(rows, outcome).loc[facts.index], warnings).drop(columns=OF_MEAN)
     else:
-        means = _stated(rows, outcome, se, warnings)
-    warnings += errors_not_read(table, outcome, se, f"{outcome}_sd", "n_prompts")
+        means = _read_stated_gains(rows, outcome, se, warnings)
+    warnings += warn_unread_errors(table, outcome, se, f"{outcome}_sd", "n_prompts")
     stay = {
         name: values
         for name in optional
-        if name not in facts and (values := _of_models(rows, name)) is not None
+        if name not in facts and (values := _read_model_column(rows, name)) is not None
     }
     return ModelGains(
         table=facts.join(means).assign(**stay).reset_index(),
-        estimand=at_position(estimand, rows),
-        sources=tuple(sorted(set(_column(rows, "source", "").dropna()) - {""})),
+        estimand=name_estimand(estimand, rows),
+        sources=tuple(sorted(set(_read_column(rows, "source", "").dropna()) - {""})),
         warnings=tuple(warnings),
     )
 
@@ -120,7 +120,7 @@ def model_gains(
 def _names_apart(columns: Sequence[str]) -> None:
     """UsageError where a fact of a model is called as a column that is computed."""
     if taken := [name for name in columns if name in (*COMPUTED, "sd", "n_prompts", OF_MEAN)]:
-        step = again(Code(f"df.rename(columns={{{written(taken[0])}: NAME}})"))
+        step = repeat_call(Code(f"df.rename(columns={{{write_value(taken[0])}: NAME}})"))
         raise UsageError(
             "a fit of gains computes a column of this name itself",
             where=taken[0],
@@ -129,7 +129,7 @@ def _names_apart(columns: Sequence[str]) -> None:
         )
 
 
-def known_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
+def fill_known_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
     """The error of a mean, sd/√n, as if it were known; a model without one has the largest of the
     others."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -139,16 +139,17 @@ def known_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
         warnings.append("no model's spread over prompts is known: gains are taken as exact")
     elif unknown.any():
         warnings.append(
-            "error unknown, so the largest of the others is used: " + named(means.index[unknown])
+            "error unknown, so the largest of the others is used: "
+            + list_names(means.index[unknown])
         )
     return means.assign(
         error=errors.where(~unknown, 0.0 if unknown.all() else errors[~unknown].max())
     )
 
 
-def moderated_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
+def add_moderated_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
     """The error of a mean with its degrees of freedom (`freedom`), spreads being estimates
-    themselves (`moderated`).
+    themselves (`estimate_moderated_errors`).
 
     The log gain of an average is log m − (s/m)²/2, to second order the mean of log gains. Raises
     UsageError for an average that states a spread of 0 or no number of prompts.
@@ -171,31 +172,33 @@ def moderated_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
         )
     n = n.where(sd.notna(), 1)
     sd = sd.fillna(0.0)
-    error, freedom = moderated(sd.to_numpy(), n.to_numpy(np.float64))
+    error, freedom = estimate_moderated_errors(sd.to_numpy(), n.to_numpy(np.float64))
     logs = means["log_gain"].where(~means[OF_MEAN], means["log_gain"] - np.square(sd) / 2)
     return means.assign(log_gain=logs, sd=sd, n_prompts=n, error=error, freedom=freedom)
 
 
-def with_gains(table: pd.DataFrame, outcome: str) -> tuple[pd.DataFrame, list[str]]:
+def filter_gains(table: pd.DataFrame, outcome: str) -> tuple[pd.DataFrame, list[str]]:
     """Rows that have a gain and may be compared, and who is left out; UsageError for a gain that
     has no logarithm."""
     rows = table.dropna(subset=outcome)
-    warnings = models_missing(table["model_id"].dropna(), rows["model_id"], f"no {outcome}")
+    warnings = warn_missing_models(table["model_id"].dropna(), rows["model_id"], f"no {outcome}")
     prompts = (
-        table[outcome].isna() & _prompts(table).ne("") & table["model_id"].isin(rows["model_id"])
+        table[outcome].isna()
+        & _read_prompts(table).ne("")
+        & table["model_id"].isin(rows["model_id"])
     )
     if partly := int(prompts.sum()):
         warnings.append(
             f"{partly} of {len(table)} rows have no {outcome} and are left out; their models have "
             f"others"
         )
-    rows, pinned = comparable_only(rows)
+    rows, pinned = keep_comparable(rows)
     if rows.empty:
         got = "; ".join([f"{len(table)} rows", *pinned])
         raise UsageError("no row has a gain", where=outcome, got=got, allowed="gains above 0")
     gain = rows[outcome]
     if not pd.api.types.is_numeric_dtype(gain):
-        rows = rows.assign(**{outcome: numbers(gain, outcome, least=1)})
+        rows = rows.assign(**{outcome: read_numbers(gain, outcome, least=1)})
     gain = rows[outcome].to_numpy(dtype=np.float64)
     bad = ~(np.isfinite(gain) & (gain > 0))
     if bad.any():
@@ -209,13 +212,13 @@ def with_gains(table: pd.DataFrame, outcome: str) -> tuple[pd.DataFrame, list[st
     return rows.reset_index(drop=True), warnings + pinned
 
 
-def _facts(
+def _read_facts(
     rows: pd.DataFrame, names: Sequence[str], quantities: Sequence[str], *, positive: bool
 ) -> pd.DataFrame:
     """Labels and numbers of every model."""
     facts = rows[["model_id", *names, *quantities]].drop_duplicates()
     for column in names:
-        labels(facts[column], column)
+        read_labels(facts[column], column)
     twice = facts["model_id"].duplicated()
     if twice.any():
         raise UsageError(
@@ -237,7 +240,7 @@ def _facts(
     return facts.set_index("model_id").sort_index()
 
 
-def _of_models(rows: pd.DataFrame, name: str) -> pd.Series | None:
+def _read_model_column(rows: pd.DataFrame, name: str) -> pd.Series | None:
     """A column by model; None where nothing is stated, or a model has two of it."""
     if name not in rows:
         return None
@@ -249,26 +252,28 @@ def _of_models(rows: pd.DataFrame, name: str) -> pd.Series | None:
     )
 
 
-def _stated(rows: pd.DataFrame, outcome: str, se: str | float, warnings: list[str]) -> pd.DataFrame:
+def _read_stated_gains(
+    rows: pd.DataFrame, outcome: str, se: str | float, warnings: list[str]
+) -> pd.DataFrame:
     """Log gain of every model with the error that is stated; its degrees of freedom are
     infinite."""
-    units_once(rows, ["model_id"])
+    check_distinct_units(rows, ["model_id"])
     gain = rows[outcome].to_numpy(dtype=np.float64)
-    error, words = errors_of_logs(rows, se, outcome, gain)
+    error, words = convert_log_errors(rows, se, outcome, gain)
     warnings.append(words)
     return pd.DataFrame(
         {"log_gain": np.log(gain), "error": error, "freedom": np.inf}, index=rows["model_id"]
     )
 
 
-def _means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
+def _take_means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
     """Mean log gain of every model, its standard deviation over prompts and their number; NaN where
     not known."""
     sd, geometric, n = (
-        _column(rows, name, np.nan).astype("float64")
+        _read_column(rows, name, np.nan).astype("float64")
         for name in (f"{outcome}_sd", f"{outcome}_geometric", "n_prompts")
     )
-    rows = rows.assign(prompt_id=_prompts(rows))
+    rows = rows.assign(prompt_id=_read_prompts(rows))
     averaged = (rows["prompt_id"] == "") & (sd.notna() | ~rows["model_id"].duplicated(keep=False))
     _refuse_twice(rows[~averaged], rows.loc[averaged, "model_id"])
     gain = rows[outcome].astype("float64")
@@ -309,20 +314,20 @@ def _refuse_twice(single: pd.DataFrame, averaged: pd.Series) -> None:
         )
 
 
-def _prompts(rows: pd.DataFrame) -> pd.Series:
+def _read_prompts(rows: pd.DataFrame) -> pd.Series:
     """The prompt of every row; empty where it is of no single one."""
-    return _column(rows, "prompt_id", "").fillna("")
+    return _read_column(rows, "prompt_id", "").fillna("")
 
 
-def _column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
+def _read_column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
     """A column, or one of a single value where the rows have none."""
     return rows[name] if name in rows else pd.Series(absent, index=rows.index)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preference:
-    """Which of several measurements of a model counts, in rows of `features` or one's own: that
-    with most prompts."""
+    """Which of several measurements of a model counts, in rows of `build_features` or one's own:
+    that with most prompts."""
 
     source: str | Sequence[str] | None = None
     """Files to take, in order of preference; all but the controlled study by default."""
@@ -339,26 +344,28 @@ class Preference:
 
     def of_sources(self, table: pd.DataFrame, outcome: str) -> pd.DataFrame:
         """Rows of these sources; UsageError for equal rows, and where none of them has the gain."""
-        columns_of(table, "source", outcome)
+        check_columns(table, "source", outcome)
         table = table.reset_index(drop=True)
-        units_once(table, ())
-        return of_sources(table, outcome, self.files, table[outcome].notna())
+        check_distinct_units(table, ())
+        return filter_sources(table, outcome, self.files, table[outcome].notna())
 
     def one_each(self, rows: pd.DataFrame, outcome: str, warnings: list[str]) -> pd.DataFrame:
         """The measurement of every model that counts, its spread with the divisor n − 1; rows by
         prompt as they are."""
-        if _prompts(rows).ne("").any():
+        if _read_prompts(rows).ne("").any():
             return rows
         sizes = (
-            _column(rows, "prompt_set", "").map(dict(self.prompt_counts or {})).astype("float64")
+            _read_column(rows, "prompt_set", "")
+            .map(dict(self.prompt_counts or {}))
+            .astype("float64")
         )
-        n = _spreads(rows, outcome, sizes)["n"].fillna(0.0)
-        rows = one_of_several(rows.assign(n_prompts=n, in_set=sizes), self.files, warnings)
-        warnings += fewer_prompts(rows, outcome, rows["in_set"])
-        spreads = _spreads(rows, outcome, rows["in_set"])
+        n = _measure_spreads(rows, outcome, sizes)["n"].fillna(0.0)
+        rows = pick_first_source(rows.assign(n_prompts=n, in_set=sizes), self.files, warnings)
+        warnings += warn_fewer_prompts(rows, outcome, rows["in_set"])
+        spreads = _measure_spreads(rows, outcome, rows["in_set"])
         if self.error_from is not None and self.error_from != outcome:
-            columns_of(rows, self.error_from)
-            other = _spreads(rows, self.error_from, rows["in_set"])
+            check_columns(rows, self.error_from)
+            other = _measure_spreads(rows, self.error_from, rows["in_set"])
             stands = spreads["error"].isna() & other["error"].notna()
             spreads = spreads.where(~stands, other)
             if stands.any():
@@ -373,18 +380,20 @@ class Preference:
         )
 
 
-def _spreads(rows: pd.DataFrame, gain: str, sizes: pd.Series) -> pd.DataFrame:
+def _measure_spreads(rows: pd.DataFrame, gain: str, sizes: pd.Series) -> pd.DataFrame:
     """Of a gain sd/g with the divisor n − 1 (`relative`), n, and `error`, sd/(g √n); NaN where not
     known.
 
     n is that of the gain, else that of the prompt set; in rows that say n of no gain, theirs.
     """
     sd, counted = (
-        _column(rows, f"{gain}_{what}", np.nan).astype("float64") for what in ("sd", "n")
+        _read_column(rows, f"{gain}_{what}", np.nan).astype("float64") for what in ("sd", "n")
     )
     counted = counted.where(counted > 0)
     theirs = (
-        _column(rows, "n_prompts", np.nan).astype("float64") if f"{gain}_n" not in rows else counted
+        _read_column(rows, "n_prompts", np.nan).astype("float64")
+        if f"{gain}_n" not in rows
+        else counted
     )
     n = counted.fillna(sizes).fillna(theirs)
     published = counted.isna() & sizes.notna()
@@ -394,7 +403,7 @@ def _spreads(rows: pd.DataFrame, gain: str, sizes: pd.Series) -> pd.DataFrame:
     return pd.DataFrame({"relative": relative, "n": n, "error": error.where(np.isfinite(error))})
 
 
-def of_sources(
+def filter_sources(
     table: pd.DataFrame, estimand: str, files: Sequence[str] | None, usable: pd.Series
 ) -> pd.DataFrame:
     """Rows of the sources asked for, all but the controlled study by default; UsageError where none
@@ -410,33 +419,37 @@ def of_sources(
     return table[chosen]
 
 
-def one_of_several(
+def pick_first_source(
     rows: pd.DataFrame,
     files: Sequence[str] | None,
     warnings: list[str],
     *,
     first: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """As `one_row_a_model`, of several the first source by name; `warnings` names who had
+    """As `pick_model_rows`, of several the first source by name; `warnings` names who had
     several."""
     if twice := set(rows.loc[rows["model_id"].duplicated(), "model_id"]):
-        warnings.append("measured more than once, so one row is used: " + named(twice))
-    return one_row_a_model(rows, files, first=first, ties=["source"])
+        warnings.append("measured more than once, so one row is used: " + list_names(twice))
+    return pick_model_rows(rows, files, first=first, ties=["source"])
 
 
-def fewer_prompts(rows: pd.DataFrame, estimand: str, sizes: pd.Series) -> list[str]:
+def warn_fewer_prompts(rows: pd.DataFrame, estimand: str, sizes: pd.Series) -> list[str]:
     """A warning that names models which have this gain of fewer prompts than their set holds."""
     fewer = rows.loc[rows["n_prompts"] < sizes, "model_id"]
-    return [f"prompts without {estimand}, left out: some of " + named(fewer)] if len(fewer) else []
+    return (
+        [f"prompts without {estimand}, left out: some of " + list_names(fewer)]
+        if len(fewer)
+        else []
+    )
 
 
 GEOMETRY = ("n_layers", "n_heads", "d_head")
 SCALE = ("n_params",)
 SAID = "left out"
-"""Under this name `DataFrame.attrs` of the rows holds what `said_of` gives."""
+"""Under this name `DataFrame.attrs` of the rows holds what `read_remarks` gives."""
 
 
-def said_of(rows: pd.DataFrame) -> tuple[str, ...]:
+def read_remarks(rows: pd.DataFrame) -> tuple[str, ...]:
     """What was left out before these rows were made, in words; nothing of rows that `gain_rows` did
     not make.
 
@@ -464,18 +477,18 @@ def gain_rows(
     (divisor n − 1) and `n_prompts`. `source`: files or measurements to take, in order of
     preference; all by default. `position`: token of the gains. Models whose gains are near 1 by
     construction are left out unless `incomparable`. `fit_heritage` warns of models and prompts that
-    are left out (`said_of`).
+    are left out (`read_remarks`).
 
     Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
     """
     loaded = {name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")}
     files = [source] if isinstance(source, str) else source
-    table = features(data, position=position)
-    values = by_prompt(**loaded, position=position)
-    return chosen_rows(estimand, table, store.load("prompts", data), values, files, incomparable)
+    table = build_features(data, position=position)
+    values = collect_prompt_gains(**loaded, position=position)
+    return choose_rows(estimand, table, store.load("prompts", data), values, files, incomparable)
 
 
-def chosen_rows(
+def choose_rows(
     estimand: str,
     table: pd.DataFrame,
     prompts: pd.DataFrame,
@@ -483,8 +496,8 @@ def chosen_rows(
     files: Sequence[str] | None = None,
     incomparable: bool = False,
 ) -> pd.DataFrame:
-    """Rows for `fit_heritage` from tables at hand: `features`, `prompts`, and gains by prompt as of
-    `by_prompt`."""
+    """Rows for `fit_heritage` from tables at hand: `build_features`, `prompts`, and gains by prompt
+    as of `collect_prompt_gains`."""
     if estimand not in GAINS:
         raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
     unstated = (table["variant"] == "") & (
@@ -496,23 +509,23 @@ def chosen_rows(
         & table[estimand].notna()
         & (table["comparable"] | incomparable)
     )
-    in_question = of_sources(table, estimand, files, fit_for_it)
+    in_question = filter_sources(table, estimand, files, fit_for_it)
     rows = in_question[fit_for_it[in_question.index]]
     sizes = prompts.groupby("prompt_set").size()
     each = rows[f"{estimand}_n"].fillna(0).astype("int64")
     rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
     base = in_question[in_question["variant"] == "base"]
     with_gain = base[base[estimand].notna()]
-    notes = models_missing(base["model_id"], with_gain["model_id"], f"no {estimand}")
+    notes = warn_missing_models(base["model_id"], with_gain["model_id"], f"no {estimand}")
     if pinned := set(with_gain["model_id"]) - set(rows["model_id"]):
-        notes.append("left out, since normalised after the sum: " + named(pinned))
+        notes.append("left out, since normalised after the sum: " + list_names(pinned))
     if tuned := set(in_question.loc[in_question[estimand].notna(), "model_id"]) - set(
         base["model_id"]
     ):
-        notes.append("left out, not a base model: " + named(tuned))
-    rows = one_of_several(rows, files, notes, first=["each"])
+        notes.append("left out, not a base model: " + list_names(tuned))
+    rows = pick_first_source(rows, files, notes, first=["each"])
     each = rows[rows["each"]]
-    notes += fewer_prompts(each, estimand, each["prompt_set"].map(sizes).astype("float64"))
+    notes += warn_fewer_prompts(each, estimand, each["prompt_set"].map(sizes).astype("float64"))
     facts = ["model_id", "heritage", "family", *GEOMETRY, *SCALE]
     shared = [*facts, "source", "token_position", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]

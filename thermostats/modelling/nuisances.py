@@ -89,16 +89,16 @@ BETA = math.log(1 - LEVEL) / math.log(1 - DECLARED.share)
 """Second parameter of the Beta(1, ·) whose 95% quantile is the declared share: 3.27."""
 
 
-def half_normal_scale(bound: float) -> float:
+def find_half_normal_scale(bound: float) -> float:
     """The scale of a half-normal whose 95% quantile is a bound."""
     return bound / float(stats.norm.ppf((1 + LEVEL) / 2))
 
 
-AR_SCALE = half_normal_scale(math.atanh(DECLARED.ar))
-RATIO_SCALE = half_normal_scale(math.log(DECLARED.ratio))
-SKEW_SCALE = half_normal_scale(DECLARED.skew[1])
-TAILS_SCALE = half_normal_scale(DECLARED.tails)
-SPREAD_SCALE = half_normal_scale(DECLARED.spread)
+AR_SCALE = find_half_normal_scale(math.atanh(DECLARED.ar))
+RATIO_SCALE = find_half_normal_scale(math.log(DECLARED.ratio))
+SKEW_SCALE = find_half_normal_scale(DECLARED.skew[1])
+TAILS_SCALE = find_half_normal_scale(DECLARED.tails)
+SPREAD_SCALE = find_half_normal_scale(DECLARED.spread)
 AR_NODES = np.tanh(np.linspace(0, 5 * AR_SCALE, 25))
 RATIO_NODES = np.exp(np.linspace(-7 * RATIO_SCALE, 7 * RATIO_SCALE, 57))
 SHARE_NODES = np.linspace(0, 0.995, 40)
@@ -212,7 +212,7 @@ def estimate_dependence(
         ratios = RATIO_NODES
         ars = AR_NODES if ordered and len(np.unique(column)) > 2 else ars
     nodes = {AR: ars, RATIO: ratios, SHARE: shares}
-    density = dependence_density(y, x, values, levels, nodes)
+    density = measure_dependence_density(y, x, values, levels, nodes)
     return {
         name: NuisancePosterior(nodes[name], marginalise(density, axis))
         for axis, name in enumerate(nodes)
@@ -220,7 +220,7 @@ def estimate_dependence(
     }
 
 
-def dependence_density(
+def measure_dependence_density(
     y: Array, x: Array, column: Array, levels: Array, nodes: Mapping[str, Array]
 ) -> Array:
     """Prior times restricted likelihood up to a factor, ar × ratio × share × study."""
@@ -239,11 +239,11 @@ def dependence_density(
             scale = ratio**place
             terms = group_levels.restrict(whiten_chain(both / scale[:, None], order, ar), p)
             logs[i, j] = -(chain + 2 * float(np.log(scale).sum()) + terms) / 2
-    logs += dependence_priors(ars, ratios, shares)[..., None]
+    logs += weigh_dependence(ars, ratios, shares)[..., None]
     return np.asarray(np.exp(logs - logs.max(axis=(0, 1, 2))))
 
 
-def dependence_priors(ars: Array, ratios: Array, shares: Array) -> Array:
+def weigh_dependence(ars: Array, ratios: Array, shares: Array) -> Array:
     """Log prior densities of atanh ar, ln ratio and the share, ar × ratio × share."""
     ar_prior = stats.norm.logpdf(np.arctanh(ars), scale=AR_SCALE)
     ratio_prior = stats.norm.logpdf(np.log(ratios), scale=RATIO_SCALE)
@@ -433,23 +433,23 @@ def estimate_spread(y: Array, x: Array, groups: Codes) -> NuisancePosterior | No
     if kept.sum() < 2:
         return None
     squares = np.square(y - (y @ wider) @ wider.T) @ levels
-    density = [spread_density(each[kept], free[kept]) for each in squares]
+    density = [measure_spread_density(each[kept], free[kept]) for each in squares]
     return NuisancePosterior(SPREAD_NODES, np.array(density))
 
 
-def spread_density(squares: Array, free: Array) -> Array:
+def measure_spread_density(squares: Array, free: Array) -> Array:
     """Prior times likelihood at each node, for one study's sums of squares by group."""
     logs = math.log(squares.sum() / free.sum()) + LOG_VARIANCES
     each = -(free[:, None] * logs + squares[:, None] * np.exp(-logs)) / 2
     each = np.exp(each - each.max(axis=1, keepdims=True))
-    averaged = np.maximum(spread_kernels() @ each.T, np.finfo(float).tiny)
+    averaged = np.maximum(build_spread_kernels() @ each.T, np.finfo(float).tiny)
     likelihoods = np.log(averaged).sum(axis=2)
     likelihood = np.exp(likelihoods - likelihoods.max()).sum(axis=1)
     return np.asarray(likelihood * stats.norm.pdf(SPREAD_NODES, scale=SPREAD_SCALE))
 
 
 @cache
-def spread_kernels() -> Array:
+def build_spread_kernels() -> Array:
     """Weights of a group's log variance about that of all, node × the latter × the former."""
     apart = LOG_VARIANCES[:, None] - LOG_VARIANCES
     scales = 2 * SPREAD_NODES[1:, None, None]

@@ -21,15 +21,15 @@ from scipy import stats
 from scipy.stats import t as student
 
 from thermostats.errors import UsageError
-from thermostats.formatting import short_name
+from thermostats.formatting import strip_owner
 from thermostats.modelling.columns import (
-    at_position,
-    columns_of,
+    check_columns,
     is_constant,
-    labels,
-    named,
-    needing,
-    numbers,
+    list_names,
+    name_estimand,
+    read_labels,
+    read_numbers,
+    require_columns,
 )
 from thermostats.modelling.draws import (
     SEED,
@@ -38,11 +38,11 @@ from thermostats.modelling.draws import (
     Settings,
     Statement,
     Statistic,
-    equal_tailed,
+    find_equal_tailed,
 )
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.importance import moderated
-from thermostats.modelling.laws import LOG, Law, fits
+from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.importance import estimate_moderated_errors
+from thermostats.modelling.laws import LOG, Law, record_call
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,
@@ -52,20 +52,22 @@ from thermostats.modelling.mixed_model import (
     declare_law,
     name_draws,
 )
-from thermostats.modelling.populations import one_row_a_prompt, sources_of
-from thermostats.next_steps import command
+from thermostats.modelling.populations import check_repeated_prompts, list_sources
+from thermostats.next_steps import write_command
 from thermostats.plots.general import log_axis
-from thermostats.settings import coverage, options
+from thermostats.settings import check_coverage, options
 from thermostats.settings import options as session
 from thermostats.tables.features import LAST
-from thermostats.tables.reading import values_of
+from thermostats.tables.reading import read_values
 
 LEAST = 3
 """Prompts of a pair."""
 ROUNDING = 1e-12
 
 
-def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.DataFrame, list[str]]:
+def build_pairs(
+    table: pd.DataFrame, *, only_related: bool = True
+) -> tuple[pd.DataFrame, list[str]]:
     """One row per pair and shared prompt, from one row per model and prompt; and what was left out.
 
     Columns taken: model_id, heritage, family, variant, parent, prompt_id, value (the gain). Given:
@@ -79,12 +81,14 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.Data
     lab, no pair, fewer than 3 prompts of a pair, and a pair in which one gain is constant or
     follows from the other exactly.
     """
-    columns_of(table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value")
-    gains = table.reset_index(drop=True).assign(
-        value=numbers(table["value"], "value", positive=True)
+    check_columns(
+        table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value"
     )
-    one_row_a_prompt(gains)
-    labels(gains["heritage"], "heritage")
+    gains = table.reset_index(drop=True).assign(
+        value=read_numbers(table["value"], "value", positive=True)
+    )
+    check_repeated_prompts(gains)
+    read_labels(gains["heritage"], "heritage")
     models = gains.drop_duplicates("model_id").set_index("model_id")
     bases = models[models["variant"] == "base"]
     wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
@@ -101,7 +105,7 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.Data
         if not related:
             warnings.append(f"{tuned} was not tuned from {base}")
         both = wide[[base, tuned]].dropna(how="all")
-        shared = _shared(both, f"{base}, {tuned}")
+        shared = _find_shared_prompts(both, f"{base}, {tuned}")
         name = f"{base} → {tuned}"
         if len(shared) < len(both):
             unshared.append(f"{len(both) - len(shared)} of {len(both)} in {name}")
@@ -125,10 +129,10 @@ def pairs_of(table: pd.DataFrame, *, only_related: bool = True) -> tuple[pd.Data
             allowed="a tuned model whose parent is in the table",
         )
     rows = pd.concat(pairs, ignore_index=True)
-    return rows, [*warnings, *_warnings(rows, set(bases.index), unshared)]
+    return rows, [*warnings, *_collect_warnings(rows, set(bases.index), unshared)]
 
 
-def _shared(both: pd.DataFrame, where: str) -> pd.DataFrame:
+def _find_shared_prompts(both: pd.DataFrame, where: str) -> pd.DataFrame:
     """Prompts that both models answered, their changes with spread beyond what the base tells: else
     no scale exists."""
     shared = both.dropna()
@@ -151,16 +155,18 @@ def _shared(both: pd.DataFrame, where: str) -> pd.DataFrame:
     return shared
 
 
-def _warnings(rows: pd.DataFrame, bases: set[str], unshared: list[str]) -> list[str]:
+def _collect_warnings(rows: pd.DataFrame, bases: set[str], unshared: list[str]) -> list[str]:
     pairs = rows.drop_duplicates("pair")
     alone = bases - set(pairs["base_id"])
     several = set(pairs.loc[pairs["base_id"].duplicated(), "base_id"])
     words = {
-        "prompts that one model of a pair did not answer, left out: " + named(unshared): bool(
+        "prompts that one model of a pair did not answer, left out: " + list_names(unshared): bool(
             unshared
         ),
-        "left out, since no model tuned from it is in the table: " + named(alone): bool(alone),
-        "base of several pairs, which are counted as independent: " + named(several): bool(several),
+        "left out, since no model tuned from it is in the table: " + list_names(alone): bool(alone),
+        "base of several pairs, which are counted as independent: " + list_names(several): bool(
+            several
+        ),
         f"all pairs are of {pairs['heritage'].iloc[0]}: what tuning does in other labs is not "
         f"observed": (len(pairs) > 1 and pairs["heritage"].nunique() == 1),
     }
@@ -181,7 +187,7 @@ REST = 0.01
 """Prior scale of what a mean of log gains leaves out besides its prompts: 1% of the gain."""
 
 
-@fits
+@record_call
 def fit_invariance(
     table: pd.DataFrame,
     estimand: str = "last_gain",
@@ -196,34 +202,34 @@ def fit_invariance(
 
     A pair has two outcomes: its base's mean log gain, and its mean change less what the base's
     prompts tell of it, with standard errors over prompts that are uncertain themselves. δ_j ~ N(Δ,
-    s_δ²), μ_j ~ N(m, s_μ²). `table`: one row per model and prompt, as `pairs_of` takes it;
+    s_δ²), μ_j ~ N(m, s_μ²). `table`: one row per model and prompt, as `build_pairs` takes it;
     `estimand` names the gain in `value`. Quantities: ratio (by pair), ratio_of_all (exp Δ),
     shift_sd, level_sd; statements may read level (μ) and change (δ) too. Tables: `pairs` (levels,
     ratio with interval, P(sign changes), P(ratio within 1/margin to margin), share of prompts that
-    change sides), `new_pair` (P(sign changes) of a pair not seen: of any pair, with a base that
-    dampens, that expands, that is near 1; from the prior alone with it), `shown` (what so many
+    change sides), `estimate_new_pair` (P(sign changes) of a pair not seen: of any pair, with a base
+    that dampens, that expands, that is near 1; from the prior alone with it), `shown` (what so many
     pairs can show: the chance of one that changes sides, were a share of them to do so, and the
     bound on that share had none).
 
-    Raises UsageError as `pairs_of`, and for a margin not above 1.
+    Raises UsageError as `build_pairs`, and for a margin not above 1.
     """
-    rows, warnings = checked_pairs(table, margin, only_related=only_related)
-    return law_fitted(
+    rows, warnings = check_pairs(table, margin, only_related=only_related)
+    return build_fit(
         declare_law(state_pairs(margin), PAIRS),
         rows,
         seed=seed,
         settings=settings,
-        estimand=at_position(estimand, table),
-        sources=sources_of(table[table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})]),
+        estimand=name_estimand(estimand, table),
+        sources=list_sources(table[table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})]),
         warnings=warnings,
-        reads=needing("pair"),
+        reads=require_columns("pair"),
     )
 
 
-def checked_pairs(
+def check_pairs(
     table: pd.DataFrame, margin: float, *, only_related: bool
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Rows of `pairs_of` and warnings about them; raises as `fit_invariance`."""
+    """Rows of `build_pairs` and warnings about them; raises as `fit_invariance`."""
     if not (math.isfinite(margin) and margin > 1):
         raise UsageError(
             "an equivalence margin is a ratio",
@@ -231,8 +237,8 @@ def checked_pairs(
             got=margin,
             allowed="above 1, such as 1.1",
         )
-    rows, warnings = pairs_of(table, only_related=only_related)
-    return rows, [*warnings, *_warnings_of_pairs(rows)]
+    rows, warnings = build_pairs(table, only_related=only_related)
+    return rows, [*warnings, *_collect_pair_warnings(rows)]
 
 
 def average_pairs(rows: pd.DataFrame) -> pd.DataFrame:
@@ -246,8 +252,10 @@ def average_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     squares = (off["base"] ** 2).groupby(pair).sum()
     slope = (off["base"] * off["change"]).groupby(pair).sum() / squares
     rest = np.square(off["change"] - slope.loc[pair].to_numpy() * off["base"]).groupby(pair).sum()
-    base_error, base_freedom = moderated(np.sqrt(squares.to_numpy() / (n - 1)), n)
-    change_error, change_freedom = moderated(np.sqrt(rest.to_numpy() / (n - 2)), n - 1)
+    base_error, base_freedom = estimate_moderated_errors(np.sqrt(squares.to_numpy() / (n - 1)), n)
+    change_error, change_freedom = estimate_moderated_errors(
+        np.sqrt(rest.to_numpy() / (n - 2)), n - 1
+    )
     return pd.DataFrame(
         {
             "base": mean["base"],
@@ -344,17 +352,17 @@ def state_pairs(margin: float) -> Law:
     return Law(
         name="pair means",
         of=PAIRS.design_rows,
-        quantities=_quantities,
+        quantities=_compute_quantities,
         reported=("ratio", "ratio_of_all", "shift_sd", "level_sd"),
         statements=ask_pairs(margin),
-        statistics=_statistics,
+        statistics=_build_statistics,
         equations=PARTS_OF_PAIRS,
         tables={
-            "pairs": partial(pairs_table, margin),
-            "new_pair": new_pair,
-            "shown": table_of_power,
+            "pairs": partial(list_pairs, margin),
+            "new_pair": estimate_new_pair,
+            "shown": list_power,
         },
-        figures={"fit": partial(figure_of_pairs, margin)},
+        figures={"fit": partial(draw_pairs, margin)},
         units=("heritage", "pair"),
     )
 
@@ -363,14 +371,14 @@ def ask_pairs(margin: float) -> dict[str, Statement]:
     """Statements about pairs; changes by less than the factor `margin` count as none."""
     near = math.log(margin)
     return {
-        "any of these pairs changes sides": lambda q: changes_sides(q).any(axis=-1),
+        "any of these pairs changes sides": lambda q: is_changing_sides(q).any(axis=-1),
         "every pair within the margin": lambda q: (np.abs(q["change"]) < near).all(axis=-1),
         "mean change within the margin": lambda q: np.abs(np.log(q["ratio_of_all"])) < near,
         "mean change below 1": lambda q: q["ratio_of_all"] < 1,
     }
 
 
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     pairs = len(design.effects["level"].names)
     drawn = name_draws(values, design)
     level = drawn["level_mean"][..., None] + values["level"][..., :pairs]
@@ -379,7 +387,7 @@ def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, A
     return {**ratios, **drawn, "level": level, "change": change}
 
 
-def _statistics(design: MixedDesign) -> dict[str, Statistic]:
+def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     n = len(design.table) // 2
     slope = -design.table["level"].to_numpy()[n:]
 
@@ -396,17 +404,17 @@ def _statistics(design: MixedDesign) -> dict[str, Statistic]:
     }
 
 
-def changes_sides(quantities: Quantities) -> NDArray[np.bool_]:
+def is_changing_sides(quantities: Quantities) -> NDArray[np.bool_]:
     """Whether the tuned model of a pair stands on the other side of 1 than its base, chain × draw ×
     pair."""
     return np.asarray((quantities["level"] > 0) != (quantities["level"] + quantities["change"] > 0))
 
 
-def _warnings_of_pairs(rows: pd.DataFrame) -> list[str]:
+def _collect_pair_warnings(rows: pd.DataFrame) -> list[str]:
     means = rows.groupby("pair")["base"].mean()
     words = {
         f"{len(means)} pairs: even if none of them had crossed 1, up to "
-        f"{_most_unseen(len(means)):.0%} of pairs still "
+        f"{_find_unseen_bound(len(means)):.0%} of pairs still "
         f"could (exact {options.level:.0%} bound); statements about a new pair rest on the priors "
         f"of the spreads over "
         "pairs": len(means) < FEW,
@@ -416,22 +424,22 @@ def _warnings_of_pairs(rows: pd.DataFrame) -> list[str]:
     return [line for line, holds in words.items() if holds]
 
 
-def _most_unseen(n: Any) -> Any:
+def _find_unseen_bound(n: Any) -> Any:
     """Exact bound on the share of pairs that change sides, had none of n done so."""
     return 1 - (1 - options.level) ** (1 / n)
 
 
-def table_of_power(fit: Fit) -> pd.DataFrame:
+def list_power(fit: Fit) -> pd.DataFrame:
     """What these pairs can show, and 3, 10, 30 and 100."""
     n = len(fit.design.labels["ratio"])
     sizes = np.unique([n, 3, 10, 30, 100])
     table = pd.DataFrame(
-        {"n_pairs": sizes, "here": sizes == n, "bound_had_none": _most_unseen(sizes)}
+        {"n_pairs": sizes, "here": sizes == n, "bound_had_none": _find_unseen_bound(sizes)}
     )
     return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in SIDES})
 
 
-def new_pair(fit: Fit) -> pd.DataFrame:
+def estimate_new_pair(fit: Fit) -> pd.DataFrame:
     """P(sign changes) of a pair of the same population, by its base; from the posterior and from
     the prior alone."""
     rng = np.random.default_rng(fit.seed)
@@ -464,11 +472,11 @@ def new_pair(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(columns).rename_axis("pair").reset_index()
 
 
-def pairs_table(margin: float, fit: Fit) -> pd.DataFrame:
+def list_pairs(margin: float, fit: Fit) -> pd.DataFrame:
     """One row per pair: what was seen, its ratio with interval, and whether it changes sides."""
     names = fit.design.labels["ratio"]
     level, change = (fit.quantities[name].reshape(-1, len(names)) for name in ("level", "change"))
-    lower, upper = equal_tailed(change, fit.level)
+    lower, upper = find_equal_tailed(change, fit.level)
     estimates = pd.DataFrame(
         {
             "pair": names,
@@ -477,7 +485,7 @@ def pairs_table(margin: float, fit: Fit) -> pd.DataFrame:
             "ratio": np.exp(np.median(change, axis=0)),
             "ratio_lower": np.exp(lower),
             "ratio_upper": np.exp(upper),
-            "p_sign_changes": changes_sides({"level": level, "change": change}).mean(axis=0),
+            "p_sign_changes": is_changing_sides({"level": level, "change": change}).mean(axis=0),
             "p_within_margin": (np.abs(change) < math.log(margin)).mean(axis=0),
             "p_base_dampens": (level < 0).mean(axis=0),
         }
@@ -496,14 +504,14 @@ def pairs_table(margin: float, fit: Fit) -> pd.DataFrame:
     return observed.reset_index().merge(estimates, on="pair")
 
 
-def _tuned(pair: str) -> str:
+def _name_tuned(pair: str) -> str:
     """A pair by the short name of its tuned model, and of its base where that one's does not begin
     it."""
-    base, _, tuned = (short_name(name) for name in pair.partition(" → "))
+    base, _, tuned = (strip_owner(name) for name in pair.partition(" → "))
     return tuned if tuned.startswith(base) or not tuned else f"{base} → {tuned}"
 
 
-def figure_of_pairs(margin: float, fit: Fit, axes: Axes) -> Axes:
+def draw_pairs(margin: float, fit: Fit, axes: Axes) -> Axes:
     """Ratios of the pairs with their intervals; the band counts as no change."""
     table = fit.table("pairs")
     at = np.arange(len(table))
@@ -513,7 +521,7 @@ def figure_of_pairs(margin: float, fit: Fit, axes: Axes) -> Axes:
     axes.axvline(1, linewidth=0.8)
     axes.set_xlabel("gain of the tuned model over that of its base; band: counts as no change")
     log_axis(axes, "x")
-    axes.set_yticks(at, [_tuned(str(name)) for name in table["pair"]])
+    axes.set_yticks(at, [_name_tuned(str(name)) for name in table["pair"]])
     return axes
 
 
@@ -542,9 +550,9 @@ def paired(
     Raises UsageError for models without such rows, of different depths, or measured on other
     prompts.
     """
-    inside = session.level if level is None else coverage(level)
-    a, b = (values_of(model, quantity, position, data) for model in (first, second))
-    together = _shared_prompts(a, b, str(first), str(second), data)
+    inside = session.level if level is None else check_coverage(level)
+    a, b = (read_values(model, quantity, position, data) for model in (first, second))
+    together = _join_shared_runs(a, b, str(first), str(second), data)
     depths = [int(side["layer"].max()) for side in (a, b)]
     if depths[0] != depths[1]:
         what = "the models have different numbers of blocks"
@@ -572,7 +580,7 @@ def paired(
     return table
 
 
-def _shared_prompts(
+def _join_shared_runs(
     first: pd.DataFrame, second: pd.DataFrame, here: str, there: str, data: str | Path | None
 ) -> pd.DataFrame:
     """layer, prompt, first and second of the first two runs that share prompts."""
@@ -588,7 +596,7 @@ def _shared_prompts(
             if both["prompt"].nunique() >= LEAST_PROMPTS:
                 return both
     sets = [", ".join(dict.fromkeys(side["prompt_set"])) for side in (first, second)]
-    step = command(
+    step = write_command(
         "measure", there, prompts=first["prompt_set"].iloc[0], what="gains", data=data or "mine"
     )
     raise UsageError(

@@ -12,11 +12,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from thermostats.errors import UsageError
-from thermostats.modelling.columns import columns_of, labels, numbers
+from thermostats.modelling.columns import check_columns, read_labels, read_numbers
 from thermostats.modelling.draws import Array
 
 
-def sum_zero(n: int) -> Array:
+def build_sum_zero(n: int) -> Array:
     """Orthonormal columns that sum to zero, n × (n − 1)."""
     basis, size, _ = np.linalg.svd(np.eye(n) - np.ones((n, n)) / n)
     return np.asarray(basis[:, size > 0.5], dtype=np.float64)
@@ -26,14 +26,14 @@ LARGEST = 1_000_000
 """Entries of a design: about 85 models with 25 prompts in 5 categories."""
 
 
-def cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
+def read_cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
     """One row per model and prompt, sorted; and what such a table cannot tell about `what`.
 
     Columns: model_id, prompt_id, category, value (the gain). Raises UsageError for gains not above
     0, a cell twice, a prompt in two categories, fewer than 2 models or 4 prompts, missing
     labels.
     """
-    columns_of(table, "model_id", "prompt_id", "category", "value")
+    check_columns(table, "model_id", "prompt_id", "category", "value")
     table = table.reset_index(drop=True)
     for name in (
         "model_id",
@@ -41,10 +41,10 @@ def cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
         "category",
         *(["heritage"] if "heritage" in table else []),
     ):
-        labels(table[name], name)
+        read_labels(table[name], name)
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
-    numbers(rows["value"], "value", positive=True, varied=True)
-    one_row_a_prompt(rows)
+    read_numbers(rows["value"], "value", positive=True, varied=True)
+    check_repeated_prompts(rows)
     if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
         raise UsageError(
             "a prompt is in two categories", where="category", allowed="one category per prompt"
@@ -57,10 +57,10 @@ def cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]:
             got=f"{models} models × {prompts} prompts",
             allowed="2 models × 4 prompts or more",
         )
-    return rows, _warnings(rows, what)
+    return rows, _collect_warnings(rows, what)
 
 
-def _warnings(rows: pd.DataFrame, what: str) -> list[str]:
+def _collect_warnings(rows: pd.DataFrame, what: str) -> list[str]:
     models, prompts, categories = (
         rows[name].nunique() for name in ("model_id", "prompt_id", "category")
     )
@@ -75,10 +75,10 @@ def _warnings(rows: pd.DataFrame, what: str) -> list[str]:
         f"one lab: {what} says nothing about labs": labs == 1,
         f"one model per lab: {what} is not yet one of labs": 1 < labs == models,
     }
-    return [*(line for line, holds in words.items() if holds), *_apart(rows)]
+    return [*(line for line, holds in words.items() if holds), *_warn_disjoint(rows)]
 
 
-def _apart(rows: pd.DataFrame) -> list[str]:
+def _warn_disjoint(rows: pd.DataFrame) -> list[str]:
     """A warning where models fall into sets that share no prompt."""
     (model, models), (prompt, prompts) = (
         pd.factorize(rows[name]) for name in ("model_id", "prompt_id")
@@ -96,7 +96,7 @@ def _apart(rows: pd.DataFrame) -> list[str]:
     )
 
 
-def one_row_a_prompt(table: pd.DataFrame) -> None:
+def check_repeated_prompts(table: pd.DataFrame) -> None:
     """Raise UsageError where a model answered a prompt twice."""
     if table.duplicated(["model_id", "prompt_id"]).any():
         raise UsageError(
@@ -107,7 +107,7 @@ def one_row_a_prompt(table: pd.DataFrame) -> None:
         )
 
 
-def sources_of(table: pd.DataFrame) -> tuple[str, ...]:
+def list_sources(table: pd.DataFrame) -> tuple[str, ...]:
     """Files or measurements of the rows; none where the table does not say which."""
     return tuple(sorted(set(table["source"]))) if "source" in table else ()
 
@@ -123,7 +123,7 @@ def refuse_large(rows: pd.DataFrame, columns: int) -> None:
         )
 
 
-def numbered(
+def index_levels(
     values: pd.Series, before: Sequence[str] = ()
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Names of levels, those of a fit before those that it has not seen, and the number of every
@@ -133,8 +133,8 @@ def numbered(
     return names, np.array([number[name] for name in values.astype(str)], dtype=np.int64)
 
 
-def contrasts(level: NDArray[np.int64], seen: int) -> Array:
+def build_contrasts(level: NDArray[np.int64], seen: int) -> Array:
     """Design of effects that sum to zero over the first `seen` levels; later levels have a column
     of their own each."""
     new = max(0, int(level.max(initial=-1)) + 1 - seen)
-    return np.asarray(block_diag(sum_zero(seen), np.eye(new))[level])
+    return np.asarray(block_diag(build_sum_zero(seen), np.eye(new))[level])

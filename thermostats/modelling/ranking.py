@@ -17,11 +17,18 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.modelling.columns import at_position, needing
-from thermostats.modelling.draws import SEED, Array, Quantities, Settings, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.importance import moderated
-from thermostats.modelling.laws import LOG, Law, deprecate, fits
+from thermostats.modelling.columns import name_estimand, require_columns
+from thermostats.modelling.draws import (
+    SEED,
+    Array,
+    Quantities,
+    Settings,
+    Statistic,
+    find_equal_tailed,
+)
+from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.importance import estimate_moderated_errors
+from thermostats.modelling.laws import LOG, Law, deprecate, record_call
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,
@@ -31,15 +38,20 @@ from thermostats.modelling.mixed_model import (
     declare_law,
     name_draws,
 )
-from thermostats.modelling.populations import cells, contrasts, refuse_large, sources_of
-from thermostats.plots.general import forest, log_axis
+from thermostats.modelling.populations import (
+    build_contrasts,
+    list_sources,
+    read_cells,
+    refuse_large,
+)
+from thermostats.plots.general import draw_forest, log_axis
 
 CENTRE = 1.0
 APART = 0.5
 EFFECTS = APART / 2 / 3**0.5
 
 
-@fits
+@record_call
 def fit_benchmark(
     table: pd.DataFrame,
     estimand: str = "last_gain",
@@ -50,8 +62,8 @@ def fit_benchmark(
 ) -> Fit:
     """ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²): ranks of models by means over categories of prompts.
 
-    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category` and `value`, the
-    gain that `estimand` names. `order`: models from low to high whose order is asked for; by
+    `table`: one row per model and prompt with `name_model`, `prompt_id`, `category` and `value`,
+    the gain that `estimand` names. `order`: models from low to high whose order is asked for; by
     default that of the means (which any table has, so that its probability is no test). Quantities:
     gain (by model, the exponential of its mean over these categories), category_sd, interplay_sd
     (s_ξ), share (realised variance of each part over these cells, prompts and what is left as
@@ -61,22 +73,24 @@ def fit_benchmark(
     Raises UsageError as `populations.cells`, for too large a table, and for an order of models that
     are not there.
     """
-    rows, warnings = cells(table, "an order of models")
+    rows, warnings = read_cells(table, "an order of models")
     refuse_large(rows, rows["model_id"].nunique() + rows["category"].nunique())
-    order, notes = asked_order(rows, order)
-    return law_fitted(
+    order, notes = choose_order(rows, order)
+    return build_fit(
         declare_law(state_ranks(order), RANKS),
         rows,
         seed=seed,
         settings=settings,
-        estimand=at_position(estimand, table),
-        sources=sources_of(table),
+        estimand=name_estimand(estimand, table),
+        sources=list_sources(table),
         warnings=[*warnings, *notes],
-        reads=needing("model_id", "category"),
+        reads=require_columns("model_id", "category"),
     )
 
 
-def asked_order(rows: pd.DataFrame, order: Sequence[str] | None) -> tuple[Sequence[str], list[str]]:
+def choose_order(
+    rows: pd.DataFrame, order: Sequence[str] | None
+) -> tuple[Sequence[str], list[str]]:
     """The order of models that is asked about, that of the means where none is given; raises as
     `fit_benchmark`."""
     if order is None:
@@ -92,7 +106,7 @@ def asked_order(rows: pd.DataFrame, order: Sequence[str] | None) -> tuple[Sequen
     return order, []
 
 
-def in_order(models: Sequence[str], quantities: Quantities) -> NDArray[np.bool_]:
+def is_ordered(models: Sequence[str], quantities: Quantities) -> NDArray[np.bool_]:
     """Whether models rise from the first to the last, of those there are."""
     present = [name for name in models if name in quantities]
     if len(present) < 2:
@@ -100,12 +114,12 @@ def in_order(models: Sequence[str], quantities: Quantities) -> NDArray[np.bool_]
     return np.asarray(np.all([quantities[a] < quantities[b] for a, b in pairwise(present)], axis=0))
 
 
-def table_of_ranks(fit: Fit) -> pd.DataFrame:
+def list_ranks(fit: Fit) -> pd.DataFrame:
     """Models by their mean rank: gain with its interval, P(gain < 1), P(rank = k)."""
     models = fit.design.labels["gain"]
     level = fit.quantities["level"].reshape(-1, len(models))
     ranks = level.argsort(axis=1).argsort(axis=1) + 1
-    lower, upper = equal_tailed(np.exp(level), fit.level)
+    lower, upper = find_equal_tailed(np.exp(level), fit.level)
     gains = {"gain": np.exp(np.median(level, axis=0)), "lower": lower, "upper": upper}
     chances = {f"p_rank_{k}": (ranks == k).mean(axis=0) for k in range(1, len(models) + 1)}
     more = {"mean_rank": ranks.mean(axis=0), "p_dampens": (level < 0).mean(axis=0)}
@@ -114,24 +128,24 @@ def table_of_ranks(fit: Fit) -> pd.DataFrame:
     )
 
 
-def table_of_shares(fit: Fit) -> pd.DataFrame:
+def list_shares(fit: Fit) -> pd.DataFrame:
     """Parts of the variance with their intervals."""
     parts = fit.design.labels["share"]
     shares = fit.quantities["share"].reshape(-1, len(parts))
-    lower, upper = equal_tailed(shares, fit.level)
+    lower, upper = find_equal_tailed(shares, fit.level)
     return pd.DataFrame(
         {"part": parts, "share": shares.mean(axis=0), "lower": lower, "upper": upper}
     )
 
 
-def table_of_order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
+def list_order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
     """The order that was asked for."""
     return pd.DataFrame({"rank": np.arange(1, len(order) + 1), "model_id": list(order)})
 
 
-def figure_of_ranks(fit: Fit, axes: Axes) -> Axes:
+def draw_ranks(fit: Fit, axes: Axes) -> Axes:
     """Gains of the models with their intervals."""
-    forest(fit.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
+    draw_forest(fit.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
     log_axis(axes, "x")
     axes.set_xlabel(fit.estimand.replace("_", " "))
     return axes
@@ -145,20 +159,16 @@ def state_ranks(order: Sequence[str]) -> Law:
     return Law(
         name="rank means",
         of=RANKS.design_rows,
-        quantities=_quantities,
+        quantities=_compute_quantities,
         reported=("gain", "category_sd", "interplay_sd", "share"),
-        statements={"order": partial(in_order, order)},
-        statistics=_statistics,
+        statements={"order": partial(is_ordered, order)},
+        statistics=_build_statistics,
         equations=(
             "ȳ_mc: mean log gain of model m over category c;  κ_c sum to zero;  e_mc² estimated",
             "prompts' effects are taken off within each category by least squares",
         ),
-        tables={
-            "ranks": table_of_ranks,
-            "shares": table_of_shares,
-            "order": partial(table_of_order, order),
-        },
-        figures={"fit": figure_of_ranks},
+        tables={"ranks": list_ranks, "shares": list_shares, "order": partial(list_order, order)},
+        figures={"fit": draw_ranks},
     )
 
 
@@ -226,7 +236,7 @@ def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame
     for each in np.unique(category):
         here = category == each
         places, at = np.unique(place[here], return_inverse=True)
-        effects = contrasts(pd.factorize(prompt[here])[0], len(np.unique(prompt[here])))
+        effects = build_contrasts(pd.factorize(prompt[here])[0], len(np.unique(prompt[here])))
         if places.size == 1:
             effects = effects[:, :0]
         design = np.column_stack([np.eye(places.size)[at], effects])
@@ -237,7 +247,7 @@ def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame
         degrees[places] *= left / max((n[places] - 1).sum(), 1)
     square = np.bincount(place, np.square(rest))
     sd = np.sqrt(np.divide(square, degrees, out=np.zeros_like(square), where=degrees > 0))
-    error, freedom = moderated(sd, degrees + 1)
+    error, freedom = estimate_moderated_errors(sd, degrees + 1)
     within = float(np.square(logs - mean[place]).mean())
     columns = {
         "y": mean,
@@ -248,7 +258,7 @@ def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame
     return pd.DataFrame(columns).assign(within=within)
 
 
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Realised means of models over these categories, where what an outcome leaves open is
     drawn."""
     models = design.effects["model"]
@@ -256,11 +266,11 @@ def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, A
     means = draw_places(values, design)
     prompts = np.zeros((len(models.names), len(categories.names)))
     prompts[models.codes, categories.codes] = design.table["prompts"]
-    level = _averaged(means, prompts, axis=-1)
-    kind = _averaged(means - level[..., None], prompts, axis=-2)
+    level = _take_means(means, prompts, axis=-1)
+    kind = _take_means(means - level[..., None], prompts, axis=-2)
     rest = means - level[..., None] - kind[..., None, :]
     parts = (level[..., None] + 0 * rest, kind[..., None, :] + 0 * rest, rest)
-    between = [_variance(part, prompts) for part in parts]
+    between = [_measure_variance(part, prompts) for part in parts]
     within = np.full(between[0].shape, design.table["within"].iloc[0])
     variance = np.stack([*between, within], axis=-1)
     return {
@@ -279,7 +289,7 @@ def draw_places(values: Mapping[str, Array], design: MixedDesign) -> Array:
     category = design.effects["category"].codes
     models = len(design.effects["model"].names)
     categories = len(design.effects["category"].names)
-    basis = contrasts(np.arange(categories), categories)
+    basis = build_contrasts(np.arange(categories), categories)
     centre = values["beta"][..., None] + values["model"][..., :models, None]
     centre = centre + (values["category"][..., : basis.shape[1]] @ basis.T)[..., None, :]
     y = values.get("y", design.gaussian.y)
@@ -298,20 +308,20 @@ def draw_places(values: Mapping[str, Array], design: MixedDesign) -> Array:
     )
 
 
-def _averaged(values: Array, cells: Array, axis: int) -> Array:
+def _take_means(values: Array, cells: Array, axis: int) -> Array:
     """Means along models or categories, equally over those that have cells."""
     there = (cells > 0).astype(np.float64)
     return np.asarray((values * there).sum(axis=axis) / there.sum(axis=axis))
 
 
-def _variance(part: Array, cells: Array) -> Array:
+def _measure_variance(part: Array, cells: Array) -> Array:
     """Variance over cells."""
     share = cells / cells.sum()
     mean = (part * share).sum(axis=(-2, -1), keepdims=True)
     return np.asarray((np.square(part - mean) * share).sum(axis=(-2, -1)))
 
 
-def _statistics(design: MixedDesign) -> dict[str, Statistic]:
+def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     models = design.effects["model"]
     which = np.eye(len(models.names))[models.codes]
     means = which / which.sum(axis=0)

@@ -25,17 +25,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from thermostats.errors import ThermostatsError, UsageError, first_line, unknown
+from thermostats.errors import ThermostatsError, UsageError, build_unknown_error, take_first_line
 from thermostats.modelling.draws import (
     ARVIZ_NOTICE,
     Array,
     Draws,
     Settings,
+    check_chains,
     check_finite,
-    of_chains,
 )
-from thermostats.settings import cores_there_are, options
-from thermostats.terminal import looked_at
+from thermostats.settings import count_cores, options
+from thermostats.terminal import is_progress_seen
 
 Declare = Callable[[Mapping[str, Any]], None]
 RESERVED = {"chain", "draw"}
@@ -58,7 +58,7 @@ class Structure:
     asked for."""
 
 
-def structure_of(declare: Declare, data: Mapping[str, Any]) -> Structure:
+def build_structure(declare: Declare, data: Mapping[str, Any]) -> Structure:
     """The built model with this data in it."""
     arrays = {k: v for k, v in data.items() if isinstance(v, np.ndarray)}
     constants = tuple((k, v) for k, v in sorted(data.items()) if k not in arrays)
@@ -71,7 +71,7 @@ def structure_of(declare: Declare, data: Mapping[str, Any]) -> Structure:
         ).remove_value_transforms
         _STRUCTURES[key] = Structure(model=model, plain=untransformed(model), compiled={})
     for model in (_STRUCTURES[key].model, _STRUCTURES[key].plain):
-        pymc().set_data(
+        import_pymc().set_data(
             {name: values for name, values in arrays.items() if name in model.named_vars},
             model=model,
         )
@@ -81,14 +81,14 @@ def structure_of(declare: Declare, data: Mapping[str, Any]) -> Structure:
 def build(declare: Declare, data: Mapping[str, Any]) -> Any:
     """The PyMC model; raises ThermostatsError where the size of a parameter follows from an
     array."""
-    pm = pymc()
-    with pm.Model() as model, quiet():
+    pm = import_pymc()
+    with pm.Model() as model, ignore_messages():
         arrays = {k: pm.Data(k, v) for k, v in data.items() if isinstance(v, np.ndarray)}
         declare(_Data({**data, **arrays}))
     if unsized := [rv.name for rv in model.free_RVs if None in rv.type.shape]:
         raise ThermostatsError(
             "sizes of parameters must be constants of the model",
-            where=name_of(declare),
+            where=name_model(declare),
             got=", ".join(unsized),
             next_step="give their sizes as whole numbers in the data",
         )
@@ -99,10 +99,12 @@ class _Data(dict[str, Any]):
     """What a model reads."""
 
     def __missing__(self, name: str) -> Any:
-        raise unknown("a model reads what its data do not have", name, self, where="data")
+        raise build_unknown_error(
+            "a model reads what its data do not have", name, self, where="data"
+        )
 
 
-def name_of(declare: Declare) -> str:
+def name_model(declare: Declare) -> str:
     return str(getattr(declare, "__name__", "model"))
 
 
@@ -150,7 +152,7 @@ def check_outcome(model: Any, outcome: str, observed: Array, where: str) -> None
             if there
             else "give one variable its data by observed=…",
         )
-    size = model[outcome].shape.eval(mode=interpreted())
+    size = model[outcome].shape.eval(mode=choose_mode())
     if tuple(size) != observed.shape:
         raise UsageError(
             "the outcome has another length than the rows",
@@ -160,7 +162,7 @@ def check_outcome(model: Any, outcome: str, observed: Array, where: str) -> None
         )
 
 
-def stored(model: Any) -> list[str]:
+def list_stored(model: Any) -> list[str]:
     """Variables of a trace: those of which the data do not set the size, which is compiled."""
     return [
         variable.name
@@ -169,7 +171,7 @@ def stored(model: Any) -> list[str]:
     ]
 
 
-def by_row(model: Any, posterior: Any) -> dict[str, Array]:
+def compute_row_quantities(model: Any, posterior: Any) -> dict[str, Array]:
     """The deterministics of which the data set the size, chain × draw × …"""
     names = [variable.name for variable in model.deterministics if None in variable.type.shape]
     if not names:
@@ -177,14 +179,14 @@ def by_row(model: Any, posterior: Any) -> dict[str, Array]:
     draws = [np.asarray(posterior[rv.name].values, dtype=np.float64) for rv in model.free_RVs]
     chains = draws[0].shape[:2]
     flat = [values.reshape(-1, *values.shape[2:]) for values in draws]
-    made = of_many(model.free_RVs, [model[name] for name in names])(*flat)
+    made = compile_many(model.free_RVs, [model[name] for name in names])(*flat)
     by_chain = [
         np.asarray(values, dtype=np.float64).reshape(*chains, *values.shape[1:]) for values in made
     ]
     return dict(zip(names, by_chain, strict=True))
 
 
-def of_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Array]]:
+def compile_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Array]]:
     """Expressions of some variables as a function of many values of each, size × …, which is
     interpreted."""
     graph = importlib.import_module("pytensor.graph.replace")
@@ -194,14 +196,14 @@ def of_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list
         for each in inputs
     ]
     of_each = graph.vectorize_graph(list(outputs), dict(zip(inputs, many, strict=True)))
-    with quiet():
-        compute = pymc().pytensorf.compile(
-            many, of_each, mode=interpreted(), on_unused_input="ignore"
+    with ignore_messages():
+        compute = import_pymc().pytensorf.compile(
+            many, of_each, mode=choose_mode(), on_unused_input="ignore"
         )
-    return lambda *values: _of_every(compute(*values), outputs, len(values[0]))
+    return lambda *values: _expand_draws(compute(*values), outputs, len(values[0]))
 
 
-def _of_every(made: Sequence[Array], outputs: Sequence[Any], size: int) -> list[Array]:
+def _expand_draws(made: Sequence[Array], outputs: Sequence[Any], size: int) -> list[Array]:
     """Values by draw; one that depends on none is that of all."""
     return [
         values if values.ndim > output.ndim else np.broadcast_to(values, (size, *values.shape))
@@ -209,7 +211,7 @@ def _of_every(made: Sequence[Array], outputs: Sequence[Any], size: int) -> list[
     ]
 
 
-def in_parts(
+def run_in_parts(
     compute: Callable[..., list[Array]], draws: Sequence[Array], numbers: int
 ) -> list[Array]:
     """A function of many draws, a part of them at a time, where every draw takes so many
@@ -222,7 +224,7 @@ def in_parts(
     return [np.concatenate(each) for each in zip(*made, strict=True)]
 
 
-def interpreted() -> Any:
+def choose_mode() -> Any:
     """The mode of a function that is called a few times: made at once, without compiled code."""
     mode = importlib.import_module("pytensor.compile.mode").Mode(
         linker="py", optimizer="fast_compile"
@@ -230,14 +232,14 @@ def interpreted() -> Any:
     return mode.including("canonicalize", "stabilize")
 
 
-def pymc() -> Any:
+def import_pymc() -> Any:
     logging.getLogger("pymc").setLevel(logging.WARNING)
-    with quiet():
+    with ignore_messages():
         return importlib.import_module("pymc")
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def ignore_messages() -> Iterator[None]:
     """Without what others say that no user can act on: no BLAS, which slows nothing down here; an
     array's layout."""
     with warnings.catch_warnings():
@@ -284,7 +286,7 @@ class Sampled:
     @property
     def structure(self) -> Structure:
         """The built model with this data in it."""
-        return structure_of(self.declare, self.data)
+        return build_structure(self.declare, self.data)
 
     def rows(self, which: NDArray[np.bool_]) -> Sampled:
         """The same model of some of the outcomes."""
@@ -303,10 +305,10 @@ class Sampled:
         density at the start is not finite.
         """
         self._check()
-        draws = _attempt(self, seed, settings)
+        draws = _try_sampling(self, seed, settings)
         if not (retry and draws.beyond_limits()):
             return draws
-        again = _attempt(self, seed + 1, settings.retried())
+        again = _try_sampling(self, seed + 1, settings.retried())
         return replace(again, attempts=2, seconds=draws.seconds + again.seconds)
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
@@ -329,18 +331,18 @@ class Sampled:
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
-        drawn = _predictive(self.structure.model, values, [self.outcome], rng)
+        drawn = _draw_predictive(self.structure.model, values, [self.outcome], rng)
         return np.asarray(drawn[self.outcome], dtype=np.float64)
 
     def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of every variable and of the outcome from the prior."""
-        pm = pymc()
-        with quiet():
+        pm = import_pymc()
+        with ignore_messages():
             trace = pm.sample_prior_predictive(
                 draws=size,
                 model=self.structure.model,
-                random_seed=_seed(rng),
-                compile_kwargs={"mode": interpreted()},
+                random_seed=_draw_seed(rng),
+                compile_kwargs={"mode": choose_mode()},
             )
         groups = [
             getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)
@@ -364,7 +366,7 @@ class Sampled:
         if strange := [name for name in shapes if name not in values]:
             raise UsageError(
                 "the draws are of another model",
-                where=name_of(self.declare),
+                where=name_model(self.declare),
                 got=f"draws of {', '.join(values)}",
                 allowed=f"draws of {', '.join(shapes)}",
                 next_step=f"give the model that has no {', '.join(strange)}",
@@ -374,7 +376,7 @@ class Sampled:
         }
         grown = [name for name in shapes if name not in drawn_before]
         if grown:
-            fresh = _predictive(model, drawn_before, grown, rng)
+            fresh = _draw_predictive(model, drawn_before, grown, rng)
             for name in grown:
                 fresh[name][
                     tuple(
@@ -384,14 +386,15 @@ class Sampled:
                 ] = values[name]
             drawn_before |= {name: fresh[name] for name in grown}
         return np.asarray(
-            _predictive(model, drawn_before, [self.outcome], rng)[self.outcome], dtype=np.float64
+            _draw_predictive(model, drawn_before, [self.outcome], rng)[self.outcome],
+            dtype=np.float64,
         )
 
     def _check(self) -> None:
         check_arrays(self.data)
         model = self.structure.model
-        check_variables(model, name_of(self.declare))
-        check_outcome(model, self.outcome, self.observed, name_of(self.declare))
+        check_variables(model, name_model(self.declare))
+        check_outcome(model, self.outcome, self.observed, name_model(self.declare))
 
     def _densities(
         self, name: str, variables: Callable[[Any], list[Any]], values: Mapping[str, Array]
@@ -401,12 +404,12 @@ class Sampled:
         model = structure.plain
         if name not in structure.compiled:
             densities = model.logp(vars=variables(model), sum=False)
-            structure.compiled[name] = of_many(model.value_vars, densities)
+            structure.compiled[name] = compile_many(model.value_vars, densities)
         draws = [values[model.values_to_rvs[value].name] for value in model.value_vars]
-        return in_parts(structure.compiled[name], draws, self.observed.size)
+        return run_in_parts(structure.compiled[name], draws, self.observed.size)
 
 
-def padded(levels: int) -> int:
+def pad_levels(levels: int) -> int:
     """A number of levels from a few (8, 32, 128, …) that leaves one over, so that few structures
     are compiled."""
     size = SMALLEST_PAD
@@ -415,39 +418,43 @@ def padded(levels: int) -> int:
     return size
 
 
-def _attempt(sampled: Sampled, seed: int, settings: Settings) -> Draws:
+def _try_sampling(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     """Draws and how they were made."""
     begin = time.perf_counter()
-    with _announced(sampled, settings) as bar:
-        draw = _with_nutpie if settings.sampler == "nutpie" and _installed("nutpie") else _with_pymc
+    with _report_sampling(sampled, settings) as bar:
+        draw = (
+            _run_nutpie if settings.sampler == "nutpie" and _is_installed("nutpie") else _run_pymc
+        )
         trace = draw(sampled, seed, settings, bar)
     names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
     values = {
         name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names
     }
     check_finite(values)
-    values |= by_row(sampled.structure.model, trace.posterior)
+    values |= compute_row_quantities(sampled.structure.model, trace.posterior)
     energy, diverging = (
         np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging")
     )
     judged = {name: drawn for name, drawn in values.items() if drawn[0, 0].size <= MOST_ELEMENTS}
-    table, effective = of_chains(judged, energy, int(diverging.sum()))
+    table, effective = check_chains(judged, energy, int(diverging.sum()))
     return Draws(
         values=values,
         diagnostics=table,
-        engine="nutpie" if draw is _with_nutpie else "pymc",
+        engine="nutpie" if draw is _run_nutpie else "pymc",
         settings=settings,
         effective=effective,
         seconds=time.perf_counter() - begin,
     )
 
 
-def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
+def _run_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
     structure = sampled.structure
-    with quiet():
+    with ignore_messages():
         nutpie = importlib.import_module("nutpie")
         if "nutpie" not in structure.compiled:
-            compiled = nutpie.compile_pymc_model(structure.model, var_names=stored(structure.model))
+            compiled = nutpie.compile_pymc_model(
+                structure.model, var_names=list_stored(structure.model)
+            )
             structure.compiled["nutpie"] = compiled
     compiled = structure.compiled["nutpie"]
     mutable = (
@@ -457,20 +464,20 @@ def _with_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> 
     )
     arrays = {name: values for name, values in sampled.data.items() if name in mutable}
     try:
-        with quiet():
+        with ignore_messages():
             return nutpie.sample(
                 compiled.with_data(**arrays),
                 seed=seed,
                 save_warmup=False,
                 progress_bar=bar,
-                **_options(settings),
+                **_build_options(settings),
             )
     except (RuntimeError, ValueError) as error:
-        raise _no_start(sampled, error) from error
+        raise _build_start_error(sampled, error) from error
 
 
-def _with_pymc(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
-    pm = pymc()
+def _run_pymc(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> Any:
+    pm = import_pymc()
     model = sampled.structure.model
     try:
         return pm.sample(
@@ -479,32 +486,32 @@ def _with_pymc(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> An
             progressbar=bar,
             compute_convergence_checks=False,
             model=model,
-            var_names=stored(model),
-            **_options(settings),
+            var_names=list_stored(model),
+            **_build_options(settings),
         )
     except pm.exceptions.SamplingError as error:
-        raise _no_start(sampled, error) from error
+        raise _build_start_error(sampled, error) from error
 
 
-def _no_start(sampled: Sampled, error: Exception) -> ThermostatsError:
+def _build_start_error(sampled: Sampled, error: Exception) -> ThermostatsError:
     """The error where the log density is not finite at any start."""
     return ThermostatsError(
         "sampling cannot start: the log density is not finite",
-        where=name_of(sampled.declare),
-        got=first_line(error),
+        where=name_model(sampled.declare),
+        got=take_first_line(error),
         next_step="look at the priors, and at outcomes outside the support of their distribution",
     )
 
 
-def _options(settings: Settings) -> dict[str, Any]:
+def _build_options(settings: Settings) -> dict[str, Any]:
     """What both samplers take; cores: all there are, or as many as fits side by side have each."""
     wanted = os.environ.get(CORES_VARIABLE, "")
-    cores = max(1, int(wanted)) if wanted.isdigit() else options.cores or cores_there_are()
+    cores = max(1, int(wanted)) if wanted.isdigit() else options.cores or count_cores()
     same = {name: getattr(settings, name) for name in ("draws", "tune", "chains", "target_accept")}
     return {**same, "cores": min(settings.chains, cores)}
 
 
-def _predictive(
+def _draw_predictive(
     model: Any, values: Mapping[str, Array], names: list[str], rng: np.random.Generator
 ) -> dict[str, Array]:
     """Draws of some variables given draws of others, size × …"""
@@ -512,10 +519,10 @@ def _predictive(
     outputs = [model[name] for name in names]
     draws = [values[rv.name] for rv in fixed]
     if len(fixed) == len(model.free_RVs) and all(_is_one_call(each) for each in outputs):
-        return {name: _generated(model[name], fixed, draws, rng) for name in names}
-    with quiet():
-        draw = pymc().pytensorf.compile(
-            fixed, outputs, random_seed=_seed(rng), on_unused_input="ignore"
+        return {name: _generate_variable(model[name], fixed, draws, rng) for name in names}
+    with ignore_messages():
+        draw = import_pymc().pytensorf.compile(
+            fixed, outputs, random_seed=_draw_seed(rng), on_unused_input="ignore"
         )
     rows = [draw(*row) for row in zip(*draws, strict=True)]
     return {
@@ -531,14 +538,14 @@ def _is_one_call(variable: Any) -> bool:
     return not (variable.owner.op.ndim_supp or any(variable.owner.op.ndims_params))
 
 
-def _generated(
+def _generate_variable(
     variable: Any, fixed: Sequence[Any], draws: Sequence[Array], rng: np.random.Generator
 ) -> Array:
     """Such a variable given draws of all others: its parameters at every draw, then one call for
     many draws."""
     node = variable.owner
-    shape = tuple(int(n) for n in variable.shape.eval(mode=interpreted()))
-    parameters = of_many(fixed, node.op.dist_params(node))
+    shape = tuple(int(n) for n in variable.shape.eval(mode=choose_mode()))
+    parameters = compile_many(fixed, node.op.dist_params(node))
 
     def of_some(*some: Array) -> list[Array]:
         size = len(some[0])
@@ -546,32 +553,32 @@ def _generated(
         aligned = [p.reshape(size, *(1,) * (len(shape) + 1 - p.ndim), *p.shape[1:]) for p in made]
         return [np.asarray(node.op.rng_fn(rng, *aligned, (size, *shape)), dtype=np.float64)]
 
-    [drawn] = in_parts(of_some, draws, math.prod(shape))
+    [drawn] = run_in_parts(of_some, draws, math.prod(shape))
     return drawn
 
 
 @contextmanager
-def _announced(sampled: Sampled, settings: Settings) -> Iterator[bool]:
+def _report_sampling(sampled: Sampled, settings: Settings) -> Iterator[bool]:
     """Whether to draw a bar; what takes long is announced on standard error, and how long it
     took."""
     alone = CORES_VARIABLE not in os.environ  # fits side by side have their caller's progress
     begin = time.perf_counter()
     new = "nutpie" not in sampled.structure.compiled
-    name = name_of(sampled.declare)
+    name = name_model(sampled.declare)
     if alone and new:
         work = f"{settings.chains} chains of {settings.tune} + {settings.draws}"
         print(
             f"compiling the model “{name}” (10 to 60 s, once), then sampling {work}",
             file=sys.stderr,
         )
-    yield alone and looked_at()
+    yield alone and is_progress_seen()
     if alone and (new or time.perf_counter() - begin > LONG):
         print(f"sampled “{name}” in {time.perf_counter() - begin:.0f} s", file=sys.stderr)
 
 
-def _seed(rng: np.random.Generator) -> int:
+def _draw_seed(rng: np.random.Generator) -> int:
     return int(rng.integers(2**31))
 
 
-def _installed(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     return importlib.util.find_spec(name) is not None

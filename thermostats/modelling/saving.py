@@ -49,7 +49,7 @@ def save(fit: Fit, path: str | Path) -> Path:
         "own": json.dumps(
             {**fit.design.declared, "units": fit.law.units}, default=np.ndarray.tolist
         ),
-        "rows": json.dumps(_packed(fit.rows)),
+        "rows": json.dumps(_pack_value(fit.rows)),
         "diagnostics": fit.draws.diagnostics.to_json(
             orient="table", index=False, double_precision=15
         ),
@@ -75,7 +75,7 @@ def _call_text(call: Call | None) -> str:
     function."""
     if call is None or any(callable(value) for value in call.arguments.values()):
         return ""
-    arguments = {name: _packed(value) for name, value in call.arguments.items()}
+    arguments = {name: _pack_value(value) for name, value in call.arguments.items()}
     record = {"module": call.module, "function": call.function, "arguments": arguments}
     return json.dumps(record, default=lambda value: value.tolist())
 
@@ -85,22 +85,24 @@ def read_call(text: str) -> Call:
     return Call(
         **{
             **record,
-            "arguments": {name: _unpacked(value) for name, value in record["arguments"].items()},
+            "arguments": {
+                name: _unpack_value(value) for name, value in record["arguments"].items()
+            },
         }
     )
 
 
-def _packed(value: Any) -> Any:
+def _pack_value(value: Any) -> Any:
     if isinstance(value, pd.DataFrame):
         buffer = io.BytesIO()
-        _storable(value).to_parquet(buffer)
+        _convert_storable(value).to_parquet(buffer)
         return {TABLE: base64.b64encode(buffer.getvalue()).decode()}
     if isinstance(value, Tree):
         return {TREE: {each.name: getattr(value, each.name) for each in fields(value) if each.repr}}
     return {SETTINGS: asdict(value)} if isinstance(value, Settings) else value
 
 
-def _storable(table: pd.DataFrame) -> pd.DataFrame:
+def _convert_storable(table: pd.DataFrame) -> pd.DataFrame:
     """The table, with columns of which Parquet has no kind as text."""
 
     def stored(column: pd.Series) -> pd.Series:
@@ -114,20 +116,20 @@ def _storable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_rows(text: str) -> pd.DataFrame:
-    return pd.DataFrame(_unpacked(json.loads(text)))
+    return pd.DataFrame(_unpack_value(json.loads(text)))
 
 
-def _unpacked(value: Any) -> Any:
+def _unpack_value(value: Any) -> Any:
     if isinstance(value, Mapping) and TABLE in value:
         return pd.read_parquet(io.BytesIO(base64.b64decode(value[TABLE])))
     if isinstance(value, Mapping) and TREE in value:
-        return _tree(value[TREE])
+        return _rebuild_tree(value[TREE])
     return (
         Settings(**value[SETTINGS]) if isinstance(value, Mapping) and SETTINGS in value else value
     )
 
 
-def _tree(record: Mapping[str, Any]) -> Tree:
+def _rebuild_tree(record: Mapping[str, Any]) -> Tree:
     return Tree(
         names=tuple(record["names"]),
         parents=tuple(map(tuple, record["parents"])),

@@ -14,14 +14,14 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from thermostats.errors import UsageError, first_line
-from thermostats.modelling.columns import Columns, labels, unit_rows, usual
-from thermostats.modelling.draws import SEED, Array, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior, fits
-from thermostats.modelling.sampling import Sampled, padded
-from thermostats.next_steps import Code, again, written
-from thermostats.plots.general import MUTED, forest
+from thermostats.errors import UsageError, take_first_line
+from thermostats.modelling.columns import Columns, guess_columns, read_labels, read_unit_rows
+from thermostats.modelling.draws import SEED, Array, Statistic, find_equal_tailed
+from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior, record_call
+from thermostats.modelling.sampling import Sampled, pad_levels
+from thermostats.next_steps import Code, repeat_call, write_value
+from thermostats.plots.general import MUTED, draw_forest
 
 MU_SD = 1.5
 TAU_SCALE = 1.0
@@ -33,7 +33,7 @@ FEW = 5
 """Units below which the result says that its prior speaks loudest."""
 
 
-@fits
+@record_call
 def fit_share(
     table: pd.DataFrame,
     holds: str,
@@ -59,45 +59,49 @@ def fit_share(
     neither true nor false or of which an expression cannot tell since a value is missing, a missing
     group, `against` outside (0, 1).
     """
-    request = Columns(call="fit_share", named={"holds": holds}, computed=partial(_grouped, group))
-    units = unit_rows(_compared(table, holds), request, model, group)
+    request = Columns(
+        call="fit_share", named={"holds": holds}, computed=partial(_group_rows, group)
+    )
+    units = read_unit_rows(_add_comparison(table, holds), request, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
     rows = units.rows
     group = units.group
     if unknown := int(rows[holds].isna().sum()):
-        raise _unknown(rows, holds, unknown)
+        raise _refuse_unknown(rows, holds, unknown)
     if not set(rows[holds]) <= {True, False}:
-        above = Code(f"df.assign(holds=df[{written(holds)}] > 1)")
-        step = again(above, holds="holds") if pd.api.types.is_numeric_dtype(rows[holds]) else ""
+        above = Code(f"df.assign(holds=df[{write_value(holds)}] > 1)")
+        step = (
+            repeat_call(above, holds="holds") if pd.api.types.is_numeric_dtype(rows[holds]) else ""
+        )
         wrong = str(sorted(map(str, set(rows[holds])))[:5])
         raise UsageError("neither true nor false", where=holds, got=wrong, next_step=step)
     if rows.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
-    names = labels(rows[group], group) if group else np.full(len(rows), "all")
+    names = read_labels(rows[group], group) if group else np.full(len(rows), "all")
     rows = rows.assign(**{GROUP: names, HOLDS: rows[holds].astype(bool)})
     grouped = rows[GROUP].nunique() >= 2
-    others = {name: _law(grouped, against, factor) for name, factor in WIDER.items()}
+    others = {name: _build_law(grouped, against, factor) for name, factor in WIDER.items()}
     if grouped:
-        others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _law(
+        others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _build_law(
             False, against
         )
-    law = replace(_law(grouped, against), alternatives=others)
-    return law_fitted(
+    law = replace(_build_law(grouped, against), alternatives=others)
+    return build_fit(
         law,
         rows,
         seed=seed,
         estimand=holds,
         sources=sources,
-        warnings=[*units.warnings, *_warnings(rows, group)],
+        warnings=[*units.warnings, *_collect_warnings(rows, group)],
         reads=units.columns.of_new,
     )
 
 
-def _compared(table: pd.DataFrame, holds: str) -> pd.DataFrame:
+def _add_comparison(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     """The table with the column that an expression of its columns stands for."""
     if not isinstance(holds, str):
-        step = f'thermostats.fit_share(df, "{usual(table, "outcome")} > 1")'
+        step = f'thermostats.fit_share(df, "{guess_columns(table, "outcome")} > 1")'
         what = "what holds is named, not given"
         allowed = "a column of true and false, or an expression of columns"
         raise UsageError(
@@ -106,16 +110,16 @@ def _compared(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     if holds in table or not any(sign in holds for sign in "<>="):
         return table
     try:
-        return table.assign(**{holds: _with_gaps(table).eval(holds, engine="python")})
+        return table.assign(**{holds: _convert_gaps(table).eval(holds, engine="python")})
     except (NameError, SyntaxError, ValueError, TypeError) as error:
-        outcome = usual(table, "outcome")
+        outcome = guess_columns(table, "outcome")
         step = f'thermostats.fit_share(df, "{outcome} > 1")'
         raise UsageError(
-            "the expression cannot be read", where=holds, got=first_line(error), next_step=step
+            "the expression cannot be read", where=holds, got=take_first_line(error), next_step=step
         ) from None
 
 
-def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
+def _convert_gaps(table: pd.DataFrame) -> pd.DataFrame:
     """The table in kinds of columns whose comparisons with a missing value are missing, not
     false."""
     nullable = table.convert_dtypes()
@@ -123,7 +127,7 @@ def _with_gaps(table: pd.DataFrame) -> pd.DataFrame:
     return nullable.astype(dict.fromkeys(texts, pd.StringDtype(na_value=pd.NA)))
 
 
-def _unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
+def _refuse_unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
     """The error for units of which nobody knows: the columns whose values are missing, and the call
     without them."""
     missing = [
@@ -142,13 +146,13 @@ def _unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
     )
 
 
-def _grouped(group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
+def _group_rows(group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with their groups; what holds of them is not asked of rows to predict."""
     groups = rows[group].astype(str) if group in rows else "all"
     return rows.assign(**{GROUP: groups, HOLDS: False})
 
 
-def share(data: Mapping[str, Any]) -> None:
+def declare_share(data: Mapping[str, Any]) -> None:
     """The model; `group` numbers the group of every count, further elements of z belong to no
     count."""
     import pymc as pm  # noqa: PLC0415
@@ -159,7 +163,7 @@ def share(data: Mapping[str, Any]) -> None:
     pm.Binomial("y", n=data["n"], logit_p=mu + tau * z[data["group"]], observed=data["y_observed"])
 
 
-def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
+def _build_law(grouped: bool, against: float, factor: float = 1.0) -> Law:
     """`factor`: of both prior scales."""
     mean = f"N(0, {factor * MU_SD:.3g}²)"
     priors: tuple[Prior, ...] = (("μ", mean, "close to uniform on the share"),)
@@ -168,21 +172,21 @@ def _law(grouped: bool, against: float, factor: float = 1.0) -> Law:
         priors += (("τ", spread, "odds of groups differ by a factor e or so"),)
     return Law(
         name="share",
-        of=partial(_of, grouped, factor),
-        quantities=_quantities,
+        of=partial(_build_design, grouped, factor),
+        quantities=_compute_quantities,
         reported=("share", "p", "share_of_new_group", "tau") if grouped else ("share", "p"),
         statements={
             f"share > {against:g}": lambda q: q["share"] > against,
             f"every group > {against:g}": lambda q: (q["p"] > against).all(axis=-1),
         },
-        statistics=_statistics,
+        statistics=_build_statistics,
         equations=(
             "k_g ~ Binomial(n_g, p_g)",
             "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ",
         ),
         priors=priors,
-        tables={"groups": _groups},
-        figures={"fit": _figure},
+        tables={"groups": _list_groups},
+        figures={"fit": _draw_figure},
         units=(GROUP,) if grouped else (),
     )
 
@@ -198,14 +202,14 @@ class ShareDesign(Design):
 
     def of_new(self, rows: pd.DataFrame) -> ShareDesign:
         """Groups of a fit come first, in its order."""
-        return _after(self.grouped, self.factor, rows, self.labels["p"])
+        return _build_extended(self.grouped, self.factor, rows, self.labels["p"])
 
 
-def _of(grouped: bool, factor: float, rows: pd.DataFrame) -> ShareDesign:
-    return _after(grouped, factor, rows, ())
+def _build_design(grouped: bool, factor: float, rows: pd.DataFrame) -> ShareDesign:
+    return _build_extended(grouped, factor, rows, ())
 
 
-def _after(
+def _build_extended(
     grouped: bool, factor: float, rows: pd.DataFrame, before: tuple[str, ...]
 ) -> ShareDesign:
     """Counts by group; these groups come first."""
@@ -215,13 +219,13 @@ def _after(
     data = {
         "mu_sd": np.asarray(MU_SD * factor),
         "tau_scale": np.asarray(TAU_SCALE * factor if grouped else ALIKE),
-        "n_groups": padded(len(names)),
+        "n_groups": pad_levels(len(names)),
         "group": np.array([names.index(name) for name in counts.index], dtype=np.int64),
         "n": n,
         "y_observed": counts["sum"].to_numpy(dtype=np.int64),
     }
     return ShareDesign(
-        model=Sampled(declare=share, data=data, per_row=("group", "n", "y_observed")),
+        model=Sampled(declare=declare_share, data=data, per_row=("group", "n", "y_observed")),
         outcomes=tuple(counts.index),
         labels={"p": tuple(names)},
         by_row=False,
@@ -232,7 +236,7 @@ def _after(
     )
 
 
-def _quantities(values: Mapping[str, Array], design: ShareDesign) -> dict[str, Array]:
+def _compute_quantities(values: Mapping[str, Array], design: ShareDesign) -> dict[str, Array]:
     """p of every group and over the units at hand; the last element of z belongs to a group that
     was not seen."""
     logit = values["mu"][..., None] + values["tau"][..., None] * values["z"]
@@ -246,7 +250,7 @@ def _quantities(values: Mapping[str, Array], design: ShareDesign) -> dict[str, A
     }
 
 
-def _statistics(design: ShareDesign) -> dict[str, Statistic]:
+def _build_statistics(design: ShareDesign) -> dict[str, Statistic]:
     n = design.n
     held: dict[str, Statistic] = {"units it holds for": lambda k: k.sum(axis=-1)}
     return held | (
@@ -254,7 +258,7 @@ def _statistics(design: ShareDesign) -> dict[str, Statistic]:
     )
 
 
-def _warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
+def _collect_warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
     sizes = rows.groupby(GROUP).size()
     held = int(rows[HOLDS].sum())
     units = len(rows)
@@ -270,20 +274,20 @@ def _warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
     return [line for line, holds in words.items() if holds]
 
 
-def _groups(fit: Fit) -> pd.DataFrame:
+def _list_groups(fit: Fit) -> pd.DataFrame:
     """Units and how many it holds for, by group."""
     counts = fit.rows.groupby(GROUP)[HOLDS].agg(holds="sum", units="size")
     return counts.rename_axis("group").reset_index()
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     """Shares of the groups with their intervals, and counts as observed."""
     groups = fit.table("groups")
     p = fit.quantities["p"].reshape(-1, len(groups))
-    lower, upper = equal_tailed(p, fit.level)
+    lower, upper = find_equal_tailed(p, fit.level)
     names = [f"{row.group} ({row.holds} of {row.units})" for row in groups.itertuples()]
     rows = groups.assign(name=names, p=np.median(p, axis=0), lower=lower, upper=upper)
     axes.scatter(rows["holds"] / rows["units"], rows.index, marker="x", color=MUTED, zorder=4)
-    forest(rows, axes, label="name", estimate="p", null=None)
+    draw_forest(rows, axes, label="name", estimate="p", null=None)
     axes.set(xlim=(0, 1), xlabel=f"{fit.estimand.replace('_', ' ')} (cross: observed)")
     return axes

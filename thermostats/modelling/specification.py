@@ -16,10 +16,10 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.formatting import listed, number, plural
-from thermostats.modelling.heritage.variance_shares import share_difference
-from thermostats.plots.general import house_style
-from thermostats.plots.posterior import specification
+from thermostats.formatting import format_count, format_number, join_words
+from thermostats.modelling.heritage.variance_shares import build_share_difference
+from thermostats.plots.general import set_house_style
+from thermostats.plots.posterior import draw_specification
 
 Option = str | Mapping[str, str] | Callable[[pd.DataFrame], pd.DataFrame] | tuple[Any, ...]
 """Text: a condition on the loaded rows that stay, empty for all. A mapping: columns that are set,
@@ -47,7 +47,7 @@ class _Part:
         )
 
 
-def universes(
+def build_universes(
     rows: pd.DataFrame, choices: Choices
 ) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
     """Labels of the options and rows of every universe; rows without a finite `outcome` are left
@@ -61,7 +61,10 @@ def universes(
             "a choice without options", got=", ".join(empty), allowed="one option or more each"
         )
     parts = [
-        {label: _part(rows, option, f"{choice}: {label}") for label, option in options.items()}
+        {
+            label: _build_part(rows, option, f"{choice}: {label}")
+            for label, option in options.items()
+        }
         for choice, options in choices.items()
     ]
     every = _Part(np.ones(len(rows), dtype=bool))
@@ -69,10 +72,10 @@ def universes(
         part = every
         for options, label in zip(parts, labels, strict=True):
             part &= options[label]
-        yield labels, _applied(rows, part)
+        yield labels, _apply_part(rows, part)
 
 
-def _applied(rows: pd.DataFrame, part: _Part) -> pd.DataFrame:
+def _apply_part(rows: pd.DataFrame, part: _Part) -> pd.DataFrame:
     outcome = part.columns.get(OUTCOME, rows.get(OUTCOME))
     if outcome is None:
         got = ", ".join({**dict.fromkeys(rows), **part.columns})
@@ -89,21 +92,25 @@ def _applied(rows: pd.DataFrame, part: _Part) -> pd.DataFrame:
     return universe
 
 
-def _part(rows: pd.DataFrame, option: Option, where: str) -> _Part:
+def _build_part(rows: pd.DataFrame, option: Option, where: str) -> _Part:
     stays = np.ones(len(rows), dtype=bool)
     if isinstance(option, tuple):
         part = _Part(stays)
         for each in option:
-            part &= _part(rows, each, where)
+            part &= _build_part(rows, each, where)
         return part
     if isinstance(option, str):
-        return _Part(np.asarray(_value(rows, option, where), dtype=bool) if option else stays)
+        return _Part(
+            np.asarray(_evaluate_expression(rows, option, where), dtype=bool) if option else stays
+        )
     if isinstance(option, Mapping):
-        return _Part(stays, {name: _value(rows, text, where) for name, text in option.items()})
+        return _Part(
+            stays, {name: _evaluate_expression(rows, text, where) for name, text in option.items()}
+        )
     return _Part(stays, changes=(option,))
 
 
-def _value(rows: pd.DataFrame, expression: str, where: str) -> Any:
+def _evaluate_expression(rows: pd.DataFrame, expression: str, where: str) -> Any:
     try:
         with np.errstate(divide="ignore", invalid="ignore"):
             return rows.eval(expression, engine="python")
@@ -121,7 +128,7 @@ Statistic = Callable[[Array], Array]
 Estimator = Callable[[pd.DataFrame], Statistic]
 
 
-def correlation_with(
+def build_correlation(
     column: str, *, method: Literal["pearson", "spearman"] = "pearson", groups: str = ""
 ) -> Estimator:
     """Correlation of a column with the outcome; with `groups` both less the means of their groups.
@@ -133,31 +140,35 @@ def correlation_with(
         codes = pd.factorize(rows[groups])[0] if groups else np.zeros(len(rows), dtype=np.int64)
         if (
             len(rows) - len(set(codes)) < 3
-            or np.ptp(x := _within(rows[column].to_numpy(np.float64), codes)) == 0
+            or np.ptp(x := _subtract_group_means(rows[column].to_numpy(np.float64), codes)) == 0
         ):
             raise UsageError(
                 "too few rows for a correlation",
                 got=f"{len(rows)} rows",
                 allowed="4, not all alike",
             )
-        x = _unit(x if method == "pearson" else stats.rankdata(x))
+        x = _normalise_rows(x if method == "pearson" else stats.rankdata(x))
 
         def statistic(outcomes: Array) -> Array:
-            y = _within(outcomes, codes)
-            return np.asarray(_unit(y if method == "pearson" else stats.rankdata(y, axis=1)) @ x)
+            y = _subtract_group_means(outcomes, codes)
+            return np.asarray(
+                _normalise_rows(y if method == "pearson" else stats.rankdata(y, axis=1)) @ x
+            )
 
         return statistic
 
     return estimator
 
 
-def difference_of_shares(first: str, second: str, blocks: Mapping[str, Sequence[str]]) -> Estimator:
+def build_share_estimator(
+    first: str, second: str, blocks: Mapping[str, Sequence[str]]
+) -> Estimator:
     """Difference between the corrected shares of two blocks:
     `heritage.variance_shares.share_difference`."""
-    return lambda rows: share_difference(rows, OUTCOME, blocks, first, second)
+    return lambda rows: build_share_difference(rows, OUTCOME, blocks, first, second)
 
 
-def difference_of_fractions(column: str, unit: str) -> Estimator:
+def build_fraction_difference(column: str, unit: str) -> Estimator:
     """Mean over units of the fraction of negative outcomes, where a true/false column is true less
     where it is not."""
 
@@ -180,14 +191,14 @@ def difference_of_fractions(column: str, unit: str) -> Estimator:
     return estimator
 
 
-def fraction_above(rows: pd.DataFrame) -> Statistic:
+def build_fraction_above(rows: pd.DataFrame) -> Statistic:
     """Fraction of positive outcomes."""
     if rows.empty:
         raise UsageError("no rows", got="0 rows", allowed="1 or more")
     return lambda outcomes: np.asarray((outcomes > 0).mean(axis=1))
 
 
-def smallest_step(place: str, unit: str) -> Estimator:
+def build_smallest_step(place: str, unit: str) -> Estimator:
     """Smallest difference of mean outcomes of two units whose places follow one another, higher
     less lower."""
 
@@ -211,28 +222,28 @@ def smallest_step(place: str, unit: str) -> Estimator:
     return estimator
 
 
-def of_each(function: Callable[[pd.DataFrame], float]) -> Estimator:
+def wrap_function(function: Callable[[pd.DataFrame], float]) -> Estimator:
     """Any estimate of rows, called once for every rearrangement: as slow as the function."""
     return lambda rows: (
         lambda outcomes: np.array([function(rows.assign(outcome=y)) for y in outcomes])
     )
 
 
-def normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
+def transform_normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
     """Outcomes as normal scores of their ranks, Φ⁻¹((r − ½)/n), on which heavy tails and skew have
     no hold."""
     ranks = stats.rankdata(rows[OUTCOME].to_numpy(np.float64))
     return rows.assign(outcome=stats.norm.ppf((ranks - 0.5) / len(rows)) if len(rows) else ranks)
 
 
-def _within(values: Array, codes: npt.NDArray[np.int64]) -> Array:
+def _subtract_group_means(values: Array, codes: npt.NDArray[np.int64]) -> Array:
     if not codes.any():
         return values
     mean = (codes[:, None] == np.arange(codes.max() + 1)) / np.bincount(codes)
     return np.asarray(values - (values @ mean)[..., codes])
 
 
-def _unit(values: Array) -> Array:
+def _normalise_rows(values: Array) -> Array:
     centred = values - values.mean(axis=-1, keepdims=True)
     with np.errstate(invalid="ignore"):
         return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
@@ -247,9 +258,9 @@ class Null:
 
     y = effect of `columns` + means of `means` + residuals. Residuals move among rows within values
     of `within` (None: they stay where they are; empty: among all rows), and means among values of
-    `means` (empty: there are none), in units of their standard deviations (`deviations_of_means`).
-    Labs moved whole keep their clustering and cannot test whether labs matter, hence
-    `across_labs`.
+    `means` (empty: there are none), in units of their standard deviations
+    (`measure_mean_deviations`). Labs moved whole keep their clustering and cannot test whether labs
+    matter, hence `permute_across_labs`.
     """
 
     words: str
@@ -260,54 +271,57 @@ class Null:
     """Column that names rows, where residuals move."""
 
 
-def across_labs(*columns: str) -> Null:
+def permute_across_labs(*columns: str) -> Null:
     """The lab makes no difference: residuals, given some columns, move among all models."""
-    return Null(f"residuals{_given(columns)} among the models of all labs", columns=columns)
+    return Null(
+        f"residuals{_describe_given(columns)} among the models of all labs", columns=columns
+    )
 
 
-def within_labs(*columns: str, lab: str = "heritage") -> Null:
+def permute_within_labs(*columns: str, lab: str = "heritage") -> Null:
     """A model-level column makes no difference inside labs: residuals move among the models of each
     lab."""
     return Null(
-        f"residuals{_given(columns)} among the models of each {_words(lab)}",
+        f"residuals{_describe_given(columns)} among the models of each {_describe_column(lab)}",
         within=lab,
         columns=columns,
     )
 
 
-def between_labs(*columns: str, lab: str = "heritage") -> Null:
+def permute_between_labs(*columns: str, lab: str = "heritage") -> Null:
     """A lab-level column makes no difference: labs' means move among labs, with labs' residuals
     where they are."""
     return Null(
-        f"the means of {_plural(lab)}{_given(columns)} among them",
+        f"the means of {_format_plural(lab)}{_describe_given(columns)} among them",
         within=None,
         means=lab,
         columns=columns,
     )
 
 
-def between_and_within_labs(*columns: str, lab: str = "heritage") -> Null:
+def permute_between_and_within_labs(*columns: str, lab: str = "heritage") -> Null:
     """A column makes no difference, neither inside labs nor between them: both means and residuals
     move."""
     words = (
-        f"the means of {_plural(lab)}{_given(columns)} among them, and residuals among the models "
+        f"the means of {_format_plural(lab)}{_describe_given(columns)} among them, and residuals "
+        f"among the models "
         f"of each"
     )
     return Null(words, within=lab, means=lab, columns=columns)
 
 
-def _given(columns: tuple[str, ...]) -> str:
+def _describe_given(columns: tuple[str, ...]) -> str:
     return f" given {', '.join(columns)}" if columns else ""
 
 
-def _words(column: str) -> str:
+def _describe_column(column: str) -> str:
     return {"heritage": "lab", "model_id": "model", "clade": "family"}.get(
         column, column.replace("_", " ")
     )
 
 
-def _plural(column: str) -> str:
-    words = _words(column)
+def _format_plural(column: str) -> str:
+    words = _describe_column(column)
     return f"{words[:-1]}ies" if words.endswith("y") else f"{words}s"
 
 
@@ -347,10 +361,12 @@ class Rearranged:
                 if groups
                 else np.zeros(len(units), dtype=np.int64)
             )
-            self.unit_places = rearrangements(codes, m, rng)
+            self.unit_places = draw_rearrangements(codes, m, rng)
         if null.means:
             self.groups = pd.Index(rows[null.means].unique())
-            self.group_places = rearrangements(np.zeros(len(self.groups), dtype=np.int64), m, rng)
+            self.group_places = draw_rearrangements(
+                np.zeros(len(self.groups), dtype=np.int64), m, rng
+            )
 
     def outcomes(self, rows: pd.DataFrame) -> Array:
         """Outcomes of a universe's rows, m × rows.
@@ -359,15 +375,15 @@ class Rearranged:
         """
         null = self.null
         y = rows[OUTCOME].to_numpy(np.float64)
-        fitted = _fitted(rows, null, y)
+        fitted = _fit_given(rows, null, y)
         residuals = np.tile(y - fitted, (1, 1))
         if null.means:
             codes, values = pd.factorize(rows[null.means])
             means = np.bincount(codes, residuals[0]) / np.bincount(codes)
             residuals = residuals - means[codes]
-            sd = deviations_of_means(residuals[0], means, np.bincount(codes))
+            sd = measure_mean_deviations(residuals[0], means, np.bincount(codes))
             moved = (means / sd)[
-                first_return(self.group_places, self.groups.get_indexer(values))
+                trace_first_return(self.group_places, self.groups.get_indexer(values))
             ] * sd
             fitted = fitted + moved[:, codes]
         if null.within is not None:
@@ -377,12 +393,12 @@ class Rearranged:
                     "two rows of one unit", where=null.unit, got=twice, allowed="one row each"
                 )
             residuals = residuals[0][
-                first_return(self.unit_places, self.units.get_indexer(rows[null.unit]))
+                trace_first_return(self.unit_places, self.units.get_indexer(rows[null.unit]))
             ]
         return np.asarray(fitted + residuals)
 
 
-def deviations_of_means(residuals: Array, means: Array, sizes: Places) -> Array:
+def measure_mean_deviations(residuals: Array, means: Array, sizes: Places) -> Array:
     """Standard deviation of each group's mean, √(τ² + σ²/n): of one model it is less sure than of
     twelve.
 
@@ -400,7 +416,7 @@ def deviations_of_means(residuals: Array, means: Array, sizes: Places) -> Array:
     return np.sqrt(variance) if (variance > 0).all() else np.ones(k)
 
 
-def _fitted(rows: pd.DataFrame, null: Null, y: Array) -> Array:
+def _fit_given(rows: pd.DataFrame, null: Null, y: Array) -> Array:
     """Least squares on what is given, with a level for every group in which residuals move but
     whose means do not."""
     levels = null.within and not null.means
@@ -411,7 +427,7 @@ def _fitted(rows: pd.DataFrame, null: Null, y: Array) -> Array:
     return np.asarray(x @ np.linalg.lstsq(x, y, rcond=None)[0])
 
 
-def rearrangements(codes: Places, m: int, rng: np.random.Generator) -> Places:
+def draw_rearrangements(codes: Places, m: int, rng: np.random.Generator) -> Places:
     """m uniform rearrangements within groups, m × n: place i receives what was at `[i]`."""
     n = len(codes)
     base = np.argsort(codes, kind="stable")
@@ -420,7 +436,7 @@ def rearrangements(codes: Places, m: int, rng: np.random.Generator) -> Places:
     return places
 
 
-def first_return(places: Places, chosen: Places) -> Places:
+def trace_first_return(places: Places, chosen: Places) -> Places:
     """The rearrangements that those of all units induce on some of them, m × len(chosen), as
     positions in `chosen`."""
     position = np.full(places.shape[1], -1)
@@ -450,7 +466,7 @@ class SpecificationCurve:
     this place)."""
     choices: tuple[str, ...]
     moves: pd.DataFrame
-    """See `moved_by`."""
+    """See `measure_choice_effects`."""
     failed: pd.DataFrame
     """Universes without an estimate: columns of choices, and why."""
     median: float
@@ -473,24 +489,26 @@ class SpecificationCurve:
         if "verdict" not in self.table:
             return ""
         shares = self.table["verdict"].value_counts(normalize=True)
-        return listed([f"“{verdict}” in {share:.0%}" for verdict, share in shares.items()])
+        return join_words([f"“{verdict}” in {share:.0%}" for verdict, share in shares.items()])
 
     @property
     def summary(self) -> str:
         """Verdicts, the choice that moves the estimate most, and the joint p, in one line."""
         first = self.moves.iloc[0]
-        words = [f"{plural(len(self.table), 'universe')}: {self.verdicts}" if self.verdicts else ""]
+        words = [
+            f"{format_count(len(self.table), 'universe')}: {self.verdicts}" if self.verdicts else ""
+        ]
         words.append(f"most is moved by {first['choice']} ({first['alone']:.0%} of the variance)")
-        words.append(f"joint p {number(self.p, 2)}" if self.p is not None else "")
+        words.append(f"joint p {format_number(self.p, 2)}" if self.p is not None else "")
         return "; ".join(filter(None, words))
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the curve with its choices below, onto the axes or onto those of a new figure, and
         return them."""
-        with house_style():
+        with set_house_style():
             axes = axes if axes is not None else Figure().add_subplot()
             moves = dict(zip(self.moves["choice"], self.moves["alone"], strict=True))
-            return specification(self.table, axes, labels=self.labels, moves=moves)
+            return draw_specification(self.table, axes, labels=self.labels, moves=moves)
 
 
 def specification_curve(
@@ -507,17 +525,17 @@ def specification_curve(
     """The estimate in every universe, and the median of all against `resamples` rearrangements
     under the null.
 
-    choices: see `universes`. estimate: a closed form of `estimators`, or `of_each` of any function.
-    above: the statement is that the estimate is large, else that it is small. p = (b +
-    1)/(resamples + 1), the same rearrangement of models in every universe. Raises UsageError as
-    `universes` does, and where no universe has an estimate.
+    choices: see `build_universes`. estimate: a closed form of `estimators`, or `wrap_function` of
+    any function. above: the statement is that the estimate is large, else that it is small. p = (b
+    + 1)/(resamples + 1), the same rearrangement of models in every universe. Raises UsageError as
+    `build_universes` does, and where no universe has an estimate.
     """
     rearranged = Rearranged(rows, null, resamples, seed) if null is not None else None
     names = list(choices)
     records = []
     failed = []
     draws = []
-    for labels, universe in universes(rows, choices):
+    for labels, universe in build_universes(rows, choices):
         at = dict(zip(names, labels, strict=True))
         try:
             statistic = estimate(universe)
@@ -537,7 +555,7 @@ def specification_curve(
             "no universe has an estimate", got=why, allowed="rows that carry the estimate"
         )
     table = pd.DataFrame(records)
-    joint = _joint(table["estimate"].to_numpy(), np.array(draws), above) if draws else {}
+    joint = _measure_joint(table["estimate"].to_numpy(), np.array(draws), above) if draws else {}
     table = table.assign(**joint.pop("columns", {})).sort_values(
         "estimate", kind="stable", ignore_index=True
     )
@@ -545,7 +563,7 @@ def specification_curve(
     return SpecificationCurve(
         table=table,
         choices=tuple(names),
-        moves=moved_by(table, names),
+        moves=measure_choice_effects(table, names),
         failed=pd.DataFrame(failed, columns=[*names, "why"]),
         median=float(table["estimate"].median()),
         above=above,
@@ -555,7 +573,7 @@ def specification_curve(
     )
 
 
-def _joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any]:
+def _measure_joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any]:
     """p of every universe and of the median of all, and where rearrangements put the curve; draws:
     universes × m."""
     m = draws.shape[1]
@@ -575,7 +593,9 @@ def _joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any]:
     }
 
 
-def moved_by(table: pd.DataFrame, choices: Sequence[str], value: str = "estimate") -> pd.DataFrame:
+def measure_choice_effects(
+    table: pd.DataFrame, choices: Sequence[str], value: str = "estimate"
+) -> pd.DataFrame:
     """Which choice moves a value how much: choice, alone, together, lowest, lowest_mean, highest,
     highest_mean.
 

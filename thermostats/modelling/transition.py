@@ -17,23 +17,30 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import expit, logit
 
-from thermostats.errors import UsageError, unknown
+from thermostats.errors import UsageError, build_unknown_error
 from thermostats.modelling.columns import (
     Columns,
-    columns_of,
-    gain_columns,
+    build_gain_columns,
+    check_columns,
+    check_distinct_units,
     is_constant,
-    labels,
-    models_missing,
-    named,
-    numbers,
-    units_once,
+    list_names,
+    read_labels,
+    read_numbers,
+    warn_missing_models,
 )
-from thermostats.modelling.draws import LOCATION, SEED, Array, Statement, Statistic, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
+from thermostats.modelling.draws import (
+    LOCATION,
+    SEED,
+    Array,
+    Statement,
+    Statistic,
+    find_equal_tailed,
+)
+from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import Law, OutcomeScale, fits
-from thermostats.modelling.leave_out import folds, held_out
+from thermostats.modelling.laws import Law, OutcomeScale, record_call
+from thermostats.modelling.leave_out import build_folds, leave_folds_out
 from thermostats.modelling.lines import vary_line
 from thermostats.modelling.mixed_model import (
     LEVEL,
@@ -57,7 +64,7 @@ LEAST_KNOWN = 30.0
 """Standard error of an outcome of which its bounds say nothing."""
 
 
-def between(
+def impute_outcomes(
     line: Mixed, rows: pd.DataFrame, lower: Array, upper: Array, *, seed: int
 ) -> tuple[Array, Array]:
     """Outcomes and their errors that stand for y_i only known to lie between lower_i and upper_i.
@@ -75,10 +82,10 @@ def between(
             np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND),
         )
         error = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
-    names = folds([str(i) for i in range(y.size)])
+    names = build_folds([str(i) for i in range(y.size)])
     for _ in range(ROUNDS):
         model = line.design_rows(rows.assign(place=y, rounding=error)).gaussian
-        drawn = held_out(
+        drawn = leave_folds_out(
             model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False
         ).draws
         centre = drawn.mean(axis=0)
@@ -103,30 +110,30 @@ FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
 """Prior scales of the refitted polynomial's terms and residual, in units of the depth."""
 
 
-def predictions(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def list_predictions(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """L* and every rule's prediction from other labs, one row per network."""
-    labs = folds(fit.rows["heritage"].astype(str).tolist())
-    return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
+    labs = build_folds(fit.rows["heritage"].astype(str).tolist())
+    return _compare_rules(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
 
 
-def across_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def score_across_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors of every rule with each lab left out."""
-    labs = folds(fit.rows["heritage"].astype(str).tolist())
-    return _compared(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
+    labs = build_folds(fit.rows["heritage"].astype(str).tolist())
+    return _compare_rules(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
 
 
-def within_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
+def score_within_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors with each network left out alone, of many every twentieth together; empty where no lab
     has two."""
     several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
     if not several.any():
         return pd.DataFrame(columns=["rule", "error_of_depth"])
-    return _compared(
-        line, fit, folds(fit.rows["model_id"].astype(str).tolist()), several, published
+    return _compare_rules(
+        line, fit, build_folds(fit.rows["model_id"].astype(str).tolist()), several, published
     )[1]
 
 
-def _compared(
+def _compare_rules(
     line: Mixed,
     fit: Fit,
     names: Sequence[str],
@@ -153,20 +160,20 @@ def _compared(
     drawn = {}
     for name, each in (("logit", line), ("mean fraction", replace(line, fixed=line.fixed[:1]))):
         model = each.design_rows(every).gaussian
-        logits = held_out(
+        logits = leave_folds_out(
             model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False
         ).draws
         drawn[name] = np.clip(np.ceil(expit(logits) * depth), 1, depth)
-    model = _polynomial(every)
+    model = _build_polynomial(every)
     drawn["polynomial"] = (
-        held_out(model, model.sample(seed=seed), names, seed=seed, size=4000).draws * depth
+        leave_folds_out(model, model.sample(seed=seed), names, seed=seed, size=4000).draws * depth
     )
     errors: list[dict[str, object]] = []
     for name, layers in fixed.items():
         rows[name] = layers
-        errors.append({"rule": name, "fitted": False, **_errors(layers, star, L)})
+        errors.append({"rule": name, "fitted": False, **_measure_errors(layers, star, L)})
     for name, values in drawn.items():
-        low, high = equal_tailed(values[:, counted])
+        low, high = find_equal_tailed(values[:, counted])
         middle = np.median(values[:, counted], axis=0)
         rows[name], rows[f"{name}_lower"], rows[f"{name}_upper"] = middle, low, high
         spread = {
@@ -174,11 +181,11 @@ def _compared(
             "width_of_depth": ((high - low) / L).mean(),
             "interval_inside": ((low >= 0.5) & (high <= L + 0.5)).mean(),
         }
-        errors.append({"rule": name, "fitted": True, **_errors(middle, star, L), **spread})
+        errors.append({"rule": name, "fitted": True, **_measure_errors(middle, star, L), **spread})
     return rows, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
 
 
-def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
+def _measure_errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
     """Errors of one rule, and the error of depth of L/2 minus the rule's, paired by network, with
     its t interval."""
     off = np.abs(predicted - star)
@@ -198,7 +205,7 @@ def _errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
     }
 
 
-def _polynomial(rows: pd.DataFrame) -> Gaussian:
+def _build_polynomial(rows: pd.DataFrame) -> Gaussian:
     """L*/L as a + b L + c/H, with L in units of the largest and 1/H of the smallest."""
     L, H = (rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
     return Gaussian(
@@ -211,13 +218,13 @@ def _polynomial(rows: pd.DataFrame) -> Gaussian:
     )
 
 
-def terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
+def list_terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
     """The polynomial's terms as published and as fitted."""
     L, H = (fit.rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
-    drawn = _polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array(
+    drawn = _build_polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array(
         [1.0, L.max(), 1 / H.min()]
     )
-    low, high = equal_tailed(drawn)
+    low, high = find_equal_tailed(drawn)
     stated = {"published": published} if published else {}
     return pd.DataFrame(
         {
@@ -257,7 +264,7 @@ class Placed:
     warnings: tuple[str, ...]
 
 
-def transition_rows(
+def read_transition_rows(
     table: pd.DataFrame,
     definition: str,
     *,
@@ -265,9 +272,9 @@ def transition_rows(
     source: str | Sequence[str] | None = None,
 ) -> Placed:
     """The rows of `fit_transition` and their line; raises as it does."""
-    rows, sources, warnings = _rows(table, column or f"L_star_{definition}", source)
-    L, H = (numbers(rows[name], name, positive=True) for name in ("n_layers", "n_heads"))
-    star = numbers(rows["L_star"], definition, least=4)
+    rows, sources, warnings = _read_rows(table, column or f"L_star_{definition}", source)
+    L, H = (read_numbers(rows[name], name, positive=True) for name in ("n_layers", "n_heads"))
+    star = read_numbers(rows["L_star"], definition, least=4)
     if (outside := np.flatnonzero((star < 1) | (star > L))).size:
         at = int(outside[0])
         raise UsageError(
@@ -289,16 +296,16 @@ def transition_rows(
     with np.errstate(divide="ignore"):
         lower = logit(np.maximum(star - 1, 0) / L)
         upper = logit(np.minimum(star, L) / L)
-    place, rounding = between(line, logs, lower, upper, seed=L.size)
+    place, rounding = impute_outcomes(line, logs, lower, upper, seed=L.size)
     return Placed(
         rows=logs.assign(place=place, rounding=rounding),
         line=line,
         sources=sources,
-        warnings=(*warnings, *_warnings(L, H, star, labs)),
+        warnings=(*warnings, *_collect_warnings(L, H, star, labs)),
     )
 
 
-@fits
+@record_call
 def fit_transition(
     table: pd.DataFrame,
     definition: str = "first_sign_change",
@@ -315,7 +322,8 @@ def fit_transition(
     """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* −
     1)/L and L*/L.
 
-    In the first and the last layer one of these bounds is infinite on the logit (`between`).
+    In the first and the last layer one of these bounds is infinite on the logit
+    (`impute_outcomes`).
 
     `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace
     variant>` where there is one), or your own, whose columns `outcome` (L*), `model`, `lab`,
@@ -344,8 +352,10 @@ def fit_transition(
             got=published,
             allowed="a, b, c of L (a + b L + c/H)",
         )
-    columns = gain_columns("fit_transition", column, model=model, lab=lab, depth=depth, heads=heads)
-    placed = transition_rows(
+    columns = build_gain_columns(
+        "fit_transition", column, model=model, lab=lab, depth=depth, heads=heads
+    )
+    placed = read_transition_rows(
         columns.read(table), outcome or definition, column=column, source=source
     )
     slopes = tuple(name.removeprefix("log_") for name in placed.line.covariates)
@@ -360,7 +370,7 @@ def fit_transition(
     law = Law(
         name="transition",
         of=placed.line.design_rows,
-        quantities=_quantities,
+        quantities=_compute_quantities,
         reported=(
             "depth",
             *(f"slope_{name}" for name in slopes),
@@ -369,24 +379,24 @@ def fit_transition(
             "new_network",
         ),
         statements=statements,
-        statistics=_statistics,
+        statistics=_build_statistics,
         equations=describe_terms(published),
         tables={
-            "errors": partial(across_labs, placed.line, published),
-            "errors_within_labs": partial(within_labs, placed.line, published),
-            "models": partial(predictions, placed.line, published),
-            "polynomial": partial(terms, published),
+            "errors": partial(score_across_labs, placed.line, published),
+            "errors_within_labs": partial(score_within_labs, placed.line, published),
+            "models": partial(list_predictions, placed.line, published),
+            "polynomial": partial(list_terms, published),
         },
-        figures={"fit": _figure},
+        figures={"fit": _draw_figure},
     )
-    return law_fitted(
+    return build_fit(
         declare_law(law, placed.line, vary_line(placed.line)),
         placed.rows,
         seed=seed,
         estimand=outcome or definition,
         sources=placed.sources,
         warnings=placed.warnings,
-        reads=partial(_of_new, columns),
+        reads=partial(_read_new_rows, columns),
     )
 
 
@@ -431,7 +441,7 @@ def declare_places(shape: Sequence[str]) -> Mixed:
     )
 
 
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     centre = values["beta"][..., 0]
     spread = np.sqrt(np.square(values["scale"]).sum(axis=-1))
     noise = np.random.default_rng(values["beta"].size).standard_normal(spread.shape)
@@ -451,11 +461,11 @@ def describe_terms(published: Formula | None) -> tuple[str, ...]:
     )
 
 
-def _of_new(columns: Columns, new: pd.DataFrame) -> pd.DataFrame:
+def _read_new_rows(columns: Columns, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict, with the logs of depth and heads."""
     rows = columns.of_new(new)
     return rows.assign(
-        **{f"log_{n}": np.log(numbers(rows[n], n, least=1, positive=True)) for n in SHAPE}
+        **{f"log_{n}": np.log(read_numbers(rows[n], n, least=1, positive=True)) for n in SHAPE}
     )
 
 
@@ -468,40 +478,42 @@ def _check_definition(table: pd.DataFrame, column: str) -> None:
     ]
     if column not in table and defined:
         definitions = [name.removeprefix("L_star_") for name in defined]
-        raise unknown("no such definition of L*", column.removeprefix("L_star_"), definitions)
+        raise build_unknown_error(
+            "no such definition of L*", column.removeprefix("L_star_"), definitions
+        )
 
 
-def _rows(
+def _read_rows(
     table: pd.DataFrame, column: str, source: str | Sequence[str] | None
 ) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
     """One row per network, the files they are from, and what was left out or put together."""
-    columns_of(table, "model_id", "heritage", "source", "n_layers", "n_heads", column)
+    check_columns(table, "model_id", "heritage", "source", "n_layers", "n_heads", column)
     table = table.reset_index(drop=True)
     chosen = table
     if source is not None:
         chosen = table[table["source"].isin([source] if isinstance(source, str) else list(source))]
     rows = chosen[chosen[column].notna()]
     if not pd.api.types.is_numeric_dtype(rows[column]):
-        rows = rows.assign(**{column: numbers(rows[column], column, least=1)})
-    warnings = models_missing(chosen["model_id"], rows["model_id"], "no L* of this definition")
-    units_once(rows, ())
+        rows = rows.assign(**{column: read_numbers(rows[column], column, least=1)})
+    warnings = warn_missing_models(chosen["model_id"], rows["model_id"], "no L* of this definition")
+    check_distinct_units(rows, ())
     models = rows.groupby("model_id")
     facts = models[["heritage", "n_layers", "n_heads"]]
     if (differ := facts.nunique().gt(1).any(axis=1)).any():
         raise UsageError(
             "a model has two labs or two geometries",
-            got=named(differ.index[differ]),
+            got=list_names(differ.index[differ]),
             allowed="one of each",
         )
     if twice := models.size().loc[lambda n: n > 1].index.tolist():
-        warnings.append("several rows, so their mean is used: " + named(twice))
+        warnings.append("several rows, so their mean is used: " + list_names(twice))
     networks = facts.first().assign(L_star=models[column].mean().astype("float64")).reset_index()
     if len(networks):
-        labels(networks["heritage"], "heritage")
+        read_labels(networks["heritage"], "heritage")
     return networks, tuple(sorted(set(rows["source"]) - {""})), warnings
 
 
-def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
+def _collect_warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
     edge = int(((star == 1) | (star == L)).sum())
     same_place = is_constant(star / L)
     rank = np.linalg.matrix_rank(np.column_stack([np.ones(L.size), L, 1 / H]))
@@ -528,7 +540,7 @@ def _warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ..
     return tuple(line for line, holds in words.items() if holds)
 
 
-def _statistics(design: MixedDesign) -> Mapping[str, Statistic]:
+def _build_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
     L = design.table["n_layers"].to_numpy(dtype=np.float64)
     deep = np.median(L) <= L
     if not deep.any() or deep.all():
@@ -539,7 +551,7 @@ def _statistics(design: MixedDesign) -> Mapping[str, Statistic]:
     }
 
 
-def _figure(fit: Fit, axes: Axes) -> Axes:
+def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     table = fit.table("models").sort_values("n_layers", ignore_index=True)
     rows = np.arange(len(table))
     L = table["n_layers"].astype("float64")

@@ -19,7 +19,7 @@ from scipy import optimize, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
-from thermostats.settings import coverage
+from thermostats.settings import check_coverage
 from thermostats.tables.tree import Tree
 
 REML = "REML"
@@ -48,7 +48,7 @@ class Maximum:
     log_likelihood: float
 
 
-def line(
+def fit_gls(
     y: Array, x: Array, v: Array, *, method: str = REML, parameter: float = math.nan
 ) -> Maximum:
     """Generalised least squares with Var = σ² v, σ² free.
@@ -78,17 +78,17 @@ def line(
     )
 
 
-def pagel(y: Array, x: Array, k: Array, *, method: str = REML) -> Maximum:
+def fit_pagel(y: Array, x: Array, k: Array, *, method: str = REML) -> Maximum:
     """The maximum over λ from 0 to 1 of the line with Var = σ² ((1 − λ) I + λ K)."""
     eye = np.eye(len(y))
 
     def at(lam: float) -> Maximum:
-        return line(y, x, (1 - lam) * eye + lam * k, method=method, parameter=lam)
+        return fit_gls(y, x, (1 - lam) * eye + lam * k, method=method, parameter=lam)
 
-    return _best(at, np.append(GRID, 1.0))
+    return _find_best(at, np.append(GRID, 1.0))
 
 
-def ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
+def estimate_ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
     """Outcome expected at every node of a tree at the mean columns, and of the models themselves
     what was measured.
 
@@ -97,7 +97,7 @@ def ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
     """
     at = np.asarray(models)
     covariance = k[np.ix_(at, at)]
-    made = pagel(y, x, covariance)
+    made = fit_pagel(y, x, covariance)
     v = (1 - made.parameter) * np.eye(len(y)) + made.parameter * covariance
     expected = x.mean(axis=0) @ made.beta + made.parameter * k[:, at] @ np.linalg.solve(
         v, y - x @ made.beta
@@ -106,7 +106,7 @@ def ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> Array:
     return np.asarray(expected)
 
 
-def _best(at: Callable[[float], Maximum], grid: Array) -> Maximum:
+def _find_best(at: Callable[[float], Maximum], grid: Array) -> Maximum:
     values = []
     for t in grid:
         try:
@@ -187,7 +187,7 @@ class Restricted:
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Shares that the likelihood ratio does not reject, by χ² of one degree of freedom."""
         profile = self.profile()
-        inside = GRID[profile.max() - profile <= stats.chi2.ppf(coverage(level), 1)]
+        inside = GRID[profile.max() - profile <= stats.chi2.ppf(check_coverage(level), 1)]
         return float(inside[0]), 1.0 if inside[-1] == GRID[-1] else float(inside[-1])
 
     def estimate(self) -> float:
@@ -195,7 +195,7 @@ class Restricted:
         return float(GRID[int(self.profile().argmax())])
 
 
-def power_by_size(
+def simulate_power_by_size(
     k: Array, columns: int, clades: int, lam: float = TOLD, level: float = 0.05
 ) -> pd.DataFrame:
     """Power over multiples of a tree until it is enough: models, clades, lambda, power.
@@ -271,14 +271,14 @@ class Sources:
         return row, (rest * (1 - self.process.common)) ** 0.5
 
 
-def nodes_of(kind: str) -> list[Process]:
+def list_processes(kind: str) -> list[Process]:
     """The processes of a kind, one for every value of its constants."""
     if kind == FREE:
         return [Process(FREE, alpha, common) for alpha in RATES for common in COMMON]
     return [Process(kind)]
 
 
-def sources(tree: Tree, process: Process) -> Sources:
+def build_sources(tree: Tree, process: Process) -> Sources:
     """Rows of all nodes; a merge is the mean of its parents by their shares."""
     n = len(tree)
     if process.kind in {BROWNIAN, LEVELS}:
@@ -300,7 +300,7 @@ def sources(tree: Tree, process: Process) -> Sources:
     return Sources(tree, process, rows)
 
 
-def columns_by_level(tree: Tree, rows: Array) -> dict[str, Array]:
+def build_level_columns(tree: Tree, rows: Array) -> dict[str, Array]:
     """Whether a source is a branch of a lab, a family or a parent that two models or more (rows)
     descend from.
 
@@ -322,7 +322,7 @@ def columns_by_level(tree: Tree, rows: Array) -> dict[str, Array]:
     return masks
 
 
-def unit_height(tree: Tree, names: list[str]) -> Tree:
+def scale_height(tree: Tree, names: list[str]) -> Tree:
     """The tree with its highest model at 1."""
     heights = tree.heights[[tree.place(name) for name in names]]
     return replace(tree, lengths=tree.lengths / heights.max())
@@ -420,7 +420,7 @@ class Pruning:
         )
 
 
-def pagel_by_pruning(
+def fit_pagel_by_pruning(
     y: Array, x: Array, tree: Tree, names: Sequence[str], *, method: str = REML
 ) -> Maximum:
     """The maximum over λ of the line with Var = σ² ((1 − λ) I + λ K), the same as
@@ -433,7 +433,7 @@ def pagel_by_pruning(
     w = np.column_stack([x, y])
 
     def at(lam: float) -> Maximum:
-        return _line(pruning, w, lam, method)
+        return _fit_pruned_line(pruning, w, lam, method)
 
     maxima = []
     for low, high in zip(STARTS, [*STARTS[1:], 1 - EDGE], strict=True):
@@ -447,7 +447,7 @@ def pagel_by_pruning(
     return max(maxima, key=lambda each: each.log_likelihood)
 
 
-def _line(pruning: Pruning, w: Array, lam: float, method: str) -> Maximum:
+def _fit_pruned_line(pruning: Pruning, w: Array, lam: float, method: str) -> Maximum:
     n = len(w)
     p = w.shape[1] - 1
     log_det, cross = pruning.products(w, lam, np.full(n, 1 - lam))

@@ -3,7 +3,7 @@ exactly.
 
 A unit's mean is over its groups, such as categories of prompts, which are alike inside. Every error
 rests on few groups, so it is drawn with the rest (`Gaussian.freedom`), by what all units together
-tell of it (`moderated`).
+tell of it (`estimate_moderated_errors`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thermostats.modelling.columns import columns_of, labels, needing, numbers, prior_scale
-from thermostats.modelling.draws import SEED, Array, Settings, equal_tailed
-from thermostats.modelling.fit import Fit, law_fitted
-from thermostats.modelling.importance import moderated
-from thermostats.modelling.laws import Law, deprecate, fits
+from thermostats.modelling.columns import (
+    check_columns,
+    check_prior_scale,
+    read_labels,
+    read_numbers,
+    require_columns,
+)
+from thermostats.modelling.draws import SEED, Array, Settings, find_equal_tailed
+from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.importance import estimate_moderated_errors
+from thermostats.modelling.laws import Law, deprecate, record_call
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,
@@ -35,24 +41,24 @@ LEAST = 4
 """Outcomes of a model."""
 
 
-def checked_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float) -> pd.DataFrame:
+def check_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float) -> pd.DataFrame:
     """Rows of outcomes by model and group, numbered anew; raises as `fit_unit_means`."""
-    columns_of(table, "model_id", outcome, group)
+    check_columns(table, "model_id", outcome, group)
     table = table.reset_index(drop=True)
-    prior_scale(scale, outcome)
-    labels(table[group], group)
-    for model, rows in table.assign(model_id=labels(table["model_id"], "model_id")).groupby(
+    check_prior_scale(scale, outcome)
+    read_labels(table[group], group)
+    for model, rows in table.assign(model_id=read_labels(table["model_id"], "model_id")).groupby(
         "model_id"
     ):
-        numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
+        read_numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
     return table
 
 
-def table_of_means(fit: Fit) -> pd.DataFrame:
+def list_means(fit: Fit) -> pd.DataFrame:
     """Mean of every model with its interval and P(mean < 0)."""
     models = fit.design.labels["mean"]
     mean = fit.quantities["mean"].reshape(-1, len(models))
-    lower, upper = equal_tailed(mean, fit.level)
+    lower, upper = find_equal_tailed(mean, fit.level)
     estimates = {
         "mean": mean.mean(axis=0),
         "lower": lower,
@@ -62,12 +68,12 @@ def table_of_means(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame({"model_id": models, **estimates})
 
 
-def outcome_rows(outcome: str, fit: Fit) -> pd.DataFrame:
+def list_outcomes(outcome: str, fit: Fit) -> pd.DataFrame:
     """The outcomes by model."""
     return pd.DataFrame({"model_id": fit.rows["model_id"], "outcome": fit.rows[outcome]})
 
 
-def figure_of_means(fit: Fit, axes: Axes) -> Axes:
+def draw_means(fit: Fit, axes: Axes) -> Axes:
     """Outcomes of every model as dots, and the interval of its mean."""
     rows = fit.table("rows")
     table = fit.table("means")
@@ -91,7 +97,7 @@ REST = 0.05
 units."""
 
 
-@fits
+@record_call
 def fit_unit_means(
     table: pd.DataFrame,
     outcome: str,
@@ -104,8 +110,8 @@ def fit_unit_means(
 ) -> Fit:
     """ȳ_m ~ N(θ_m, s_0² + e_m²), θ_m ~ N(c, s²): the mean of every model over groups of outcomes.
 
-    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of labels).
-    `scale`: a difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s
+    `table`: rows with `name_model`, `outcome` (a column of numbers) and `group` (a column of
+    labels). `scale`: a difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s
     half-normal of that scale, s_0 of a twentieth of it. e_m is the standard error over the groups'
     means, over outcomes where no model has two groups; it is itself uncertain. Quantities: mean (θ,
     by model), population (c), unit_sd (s). Statements: "every mean < 0", "every mean > 0". Tables:
@@ -114,25 +120,27 @@ def fit_unit_means(
     Raises UsageError for missing columns or labels, outcomes that are no finite numbers or
     constant, fewer than 4 outcomes of a model, a scale that is not above 0.
     """
-    rows = checked_means(table, outcome, group=group, scale=scale)
+    rows = check_means(table, outcome, group=group, scale=scale)
     units = declare_units(outcome, group, scale)
-    return law_fitted(
+    return build_fit(
         declare_law(state_units(units, outcome, group), units),
         rows,
         seed=seed,
         settings=settings,
         estimand=outcome,
         sources=sources,
-        reads=needing("model_id"),
+        reads=require_columns("model_id"),
     )
 
 
-def estimated(values: pd.Series, unit: Sequence[pd.Series]) -> pd.DataFrame:
+def estimate_units(values: pd.Series, unit: Sequence[pd.Series]) -> pd.DataFrame:
     """One row per unit: mean of its values, standard error and the error's degrees of freedom, and
     how many it has."""
     by = values.groupby([each.to_numpy() for each in unit], sort=False)
     table = by.agg(["mean", "std", "size"]).fillna(0.0)
-    error, freedom = moderated(table["std"].to_numpy(), table["size"].to_numpy(np.float64))
+    error, freedom = estimate_moderated_errors(
+        table["std"].to_numpy(), table["size"].to_numpy(np.float64)
+    )
     return table.assign(error=error, freedom=freedom)
 
 
@@ -177,14 +185,14 @@ def state_units(units: Mixed, outcome: str, group: str) -> Law:
     return Law(
         name="unit means",
         of=units.design_rows,
-        quantities=_quantities,
+        quantities=_compute_quantities,
         statements={
             "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
             "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
         },
         equations=(f"ȳ_m: mean of {outcome} over {group};  e_m² ~ inverse χ² about its estimate",),
-        tables={"means": table_of_means, "rows": partial(outcome_rows, outcome)},
-        figures={"fit": figure_of_means},
+        tables={"means": list_means, "rows": partial(list_outcomes, outcome)},
+        figures={"fit": draw_means},
         units=("model_id", group),
     )
 
@@ -196,11 +204,13 @@ def tabulate_means(
     names = rows["model_id"].astype(str)
     if fit is not None:
         return pd.DataFrame({"model_id": names}).set_axis(names)
-    table = estimated(*_alike(rows, outcome, group)).loc[sorted(set(names))]
+    table = estimate_units(*_collect_values(rows, outcome, group)).loc[sorted(set(names))]
     return table.assign(model_id=table.index)
 
 
-def _alike(rows: pd.DataFrame, outcome: str, group: str) -> tuple[pd.Series, list[pd.Series]]:
+def _collect_values(
+    rows: pd.DataFrame, outcome: str, group: str
+) -> tuple[pd.Series, list[pd.Series]]:
     """The values that a mean is over and their models: means of groups, outcomes where no model has
     two groups."""
     model = rows["model_id"].astype(str)
@@ -216,7 +226,7 @@ def _alike(rows: pd.DataFrame, outcome: str, group: str) -> tuple[pd.Series, lis
     return groups[outcome], [groups["model_id"]]
 
 
-def _quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     models = len(design.effects["unit"].names)
     return {"mean": values["beta"] + values["unit"][..., :models], **name_draws(values, design)}
 

@@ -28,10 +28,10 @@ from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, N
 from numpy.typing import ArrayLike
 
 from thermostats.errors import UsageError
-from thermostats.formatting import SUPERSCRIPT, WHOLE, number, short_name
+from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, strip_owner
 from thermostats.plots.point_names import name_ends, place_labels
 from thermostats.tables.features import LAST
-from thermostats.tables.reading import shared_runs, values_of
+from thermostats.tables.reading import find_shared_runs, read_values
 
 
 class Mark(NamedTuple):
@@ -41,12 +41,12 @@ class Mark(NamedTuple):
     marker: str
 
 
-def _declared() -> dict[str, Mark]:
+def _load_marks() -> dict[str, Mark]:
     lines = files("thermostats.plots").joinpath("labs.csv").read_text(encoding="utf-8").splitlines()
     return {row["lab"]: Mark(row["color"], row["marker"]) for row in csv.DictReader(lines)}
 
 
-HERITAGES: Mapping[str, Mark] = _declared()
+HERITAGES: Mapping[str, Mark] = _load_marks()
 """Labs that figures keep apart, never by colour alone; Okabe and Ito's colours
 (jfly.uni-koeln.de/color) come first."""
 
@@ -88,7 +88,7 @@ def log_axis(axes: Axes, which: str) -> None:
     axis = axes.xaxis if which == "x" else axes.yaxis
     axis.set_major_locator(_Ticks())
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _tick(value, axis)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _format_tick(value, axis)))
 
 
 class _Ticks(Locator):
@@ -107,26 +107,30 @@ class _Ticks(Locator):
         return powers.tick_values(vmin, vmax)
 
 
-def _tick(value: float, axis: Axis) -> str:
+def _format_tick(value: float, axis: Axis) -> str:
     low, high = sorted(axis.get_view_interval())
     if high / low < BARE:
-        return _around_one(value, list(axis.get_majorticklocs()))
-    return _power(value) if high >= WHOLE and math.log10(high / low) > WIDE else _plain(value)
+        return _format_close_tick(value, list(axis.get_majorticklocs()))
+    return (
+        _format_power(value)
+        if high >= WHOLE and math.log10(high / low) > WIDE
+        else _format_plain(value)
+    )
 
 
-def _around_one(value: float, ticks: Sequence[float]) -> str:
+def _format_close_tick(value: float, ticks: Sequence[float]) -> str:
     """A tick with the decimals that tell it from its neighbour."""
     step = min(abs(after - before) for before, after in pairwise(ticks)) if len(ticks) > 1 else 1.0
     return f"{value:.{max(0, math.ceil(-math.log10(step)))}f}"
 
 
-def _power(value: float) -> str:
+def _format_power(value: float) -> str:
     return f"10{str(round(math.log10(value))).translate(SUPERSCRIPT)}"
 
 
-def _plain(value: float) -> str:
+def _format_plain(value: float) -> str:
     if value >= WHOLE:
-        return number(value, 1)
+        return format_number(value, 1)
     return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
 
 
@@ -163,13 +167,13 @@ WORDS = {
 underscores."""
 
 
-def house_style(name: str = "house") -> AbstractContextManager[None]:
+def set_house_style(name: str = "house") -> AbstractContextManager[None]:
     """Context in which figures take the house style, `house.mplstyle`, or what another file of
     styles changes in it."""
-    return mpl.rc_context(_style(name))
+    return mpl.rc_context(_load_style(name))
 
 
-def scatter_labelled(
+def draw_scatter(
     table: pd.DataFrame,
     axes: Axes,
     *,
@@ -183,20 +187,20 @@ def scatter_labelled(
     """Named points, coloured and shaped by heritage; columns `lower` and `upper` become vertical
     intervals."""
     points = table.dropna(subset=[x, y])
-    for lab, rows in _by_lab(points):
+    for lab, rows in _group_labs(points):
         color, marker = mark(lab)
         if lower and upper:
             axes.vlines(rows[x], rows[lower], rows[upper], **INTERVAL)
         axes.scatter(rows[x], rows[y], color=color, marker=marker, label=lab, s=44, **POINT)
-    axes.set(xlabel=_words(x), ylabel=_words(y))
+    axes.set(xlabel=_format_label(x), ylabel=_format_label(y))
     axes.margins(0.08)
-    legend_above(axes)
+    place_legend(axes)
     if labels:
-        place_labels(axes, points[x], points[y], _short(points[label]))
+        place_labels(axes, points[x], points[y], _strip_owners(points[label]))
     return axes
 
 
-def drawing(
+def prepare_drawing(
     kind: Callable[..., Axes], table: pd.DataFrame, *, log: str = "", **options: Any
 ) -> Callable[[Axes], None]:
     """A figure of one of these kinds, drawn when a page asks for it.
@@ -215,7 +219,7 @@ def drawing(
     return draw
 
 
-def gain_by_depth(
+def draw_gain_by_depth(
     table: pd.DataFrame,
     axes: Axes,
     *,
@@ -226,16 +230,16 @@ def gain_by_depth(
 ) -> Axes:
     """Gain of every model over its number of layers, named curves such as the bound 10^(1/L), and
     the line at 1."""
-    reference(axes, 1.0)
+    draw_reference(axes, 1.0)
     depths = np.linspace(float(table["n_layers"].min()), float(table["n_layers"].max()), 200)
     for (name, curve), dash in zip(curves.items(), DASHES, strict=False):
         axes.plot(
             depths, curve(depths), color=MUTED, linestyle=dash, linewidth=1.2, label=name, zorder=1
         )
-    return scatter_labelled(table, axes, x="n_layers", y=y, lower=lower, upper=upper)
+    return draw_scatter(table, axes, x="n_layers", y=y, lower=lower, upper=upper)
 
 
-def forest(
+def draw_forest(
     table: pd.DataFrame,
     axes: Axes,
     *,
@@ -247,7 +251,7 @@ def forest(
     """Estimates with their intervals `lower` to `upper`, one row a label from the top, and the
     value of no effect."""
     if null is not None:
-        reference(axes, null, vertical=True)
+        draw_reference(axes, null, vertical=True)
     heritages = table[heritage].astype(str) if heritage else [""] * len(table)
     positions, names = pd.factorize(table[label])
     for position, lab, row in zip(positions, heritages, table.to_dict("records"), strict=True):
@@ -256,13 +260,13 @@ def forest(
         axes.scatter(row[estimate], position, color=color, marker=marker, s=44, **POINT)
     for lab in sorted(set(heritages) - {""}):
         axes.plot([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab)
-    legend_above(axes)
-    name_rows(axes, _short(names))
-    axes.set_xlabel(_words(estimate))
+    place_legend(axes)
+    name_rows(axes, _strip_owners(names))
+    axes.set_xlabel(_format_label(estimate))
     return axes
 
 
-def curve(axes: Axes, x: pd.Series, y: pd.Series, inside: pd.Series) -> Axes:
+def draw_curve(axes: Axes, x: pd.Series, y: pd.Series, inside: pd.Series) -> Axes:
     """A curve whose part `inside` is drawn strong, with a mark at its highest point."""
     axes.plot(x, y, color=MUTED, linewidth=1.0)
     axes.plot(x[inside], y[inside], color=PLAIN.color, linewidth=2.4, solid_capstyle="round")
@@ -270,7 +274,7 @@ def curve(axes: Axes, x: pd.Series, y: pd.Series, inside: pd.Series) -> Axes:
     return axes
 
 
-def slopes(
+def draw_slopes(
     table: pd.DataFrame,
     axes: Axes,
     *,
@@ -284,7 +288,7 @@ def slopes(
 
     before, after: columns of the estimate and of both ends of its interval.
     """
-    reference(axes, 1.0)
+    draw_reference(axes, 1.0)
     starts = PAIR * np.arange(len(table))
     for start, row in zip(starts, table.to_dict("records"), strict=True):
         color, marker = mark(str(row["heritage"])) if "heritage" in table else PLAIN
@@ -302,17 +306,17 @@ def slopes(
             axes.vlines(at, row[lower], row[upper], **INTERVAL)
     for name, fill in zip(names, (PAPER, MUTED), strict=True):
         axes.plot([], [], color=MUTED, marker="o", markerfacecolor=fill, linestyle="", label=name)
-    legend_above(axes)
-    below = [name.replace(" (", "\n(") for name in _short(table[label])]
+    place_legend(axes)
+    below = [name.replace(" (", "\n(") for name in _strip_owners(table[label])]
     level = len(below) <= MOST_LEVEL
     axes.set_xticks(starts + 0.5, below, rotation=0 if level else 90, fontsize=SMALLEST)
     axes.set_xlim(-0.8, PAIR * len(table) - PAIR + 1.8)
     axes.tick_params(axis="x", length=0)
-    plain_text(axes.get_xticklabels())
+    escape_texts(axes.get_xticklabels())
     return axes
 
 
-def lines_by_layer(
+def draw_lines_by_layer(
     table: pd.DataFrame,
     axes: Axes,
     *,
@@ -328,12 +332,12 @@ def lines_by_layer(
     column `by`.
     """
     if null is not None:
-        reference(axes, null)
+        draw_reference(axes, null)
     ends = []
     names = []
     apart = table["heritage"].nunique() <= MOST_COLOURED
     kinds = sorted(table[by].unique()) if by and not apart else []
-    for lab, rows in _by_lab(table):
+    for lab, rows in _group_labs(table):
         for dash, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
             drawn = line.sort_values(x).dropna(subset=[y])
             if drawn.empty:
@@ -355,17 +359,20 @@ def lines_by_layer(
             names.append(model)
         if apart:
             axes.plot([], [], color=mark(lab).color, label=lab)
-    axes.set(xlabel=_words(x), ylabel=_words(y))
+    axes.set(xlabel=_format_label(x), ylabel=_format_label(y))
     alone = len(axes.get_figure(root=True).axes) == 1  # type: ignore[union-attr]
     axes.margins(x=0.02 if alone else 0.12)
-    legend_above(axes)
+    place_legend(axes)
     if len(ends) <= MOST_NAMED and alone:
         name_ends(
             axes,
-            [(at, name, color) for (_, at, color), name in zip(ends, _short(names), strict=True)],
+            [
+                (at, name, color)
+                for (_, at, color), name in zip(ends, _strip_owners(names), strict=True)
+            ],
         )
     elif len(ends) <= MOST_NAMED:
-        place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], _short(names))
+        place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], _strip_owners(names))
     return axes
 
 
@@ -382,11 +389,11 @@ def strip_by_group(
     drawn = table.dropna(subset=[value])
     order = list(drawn.groupby(group)[value].mean().sort_values().index)
     if null is not None:
-        reference(axes, null, vertical=True)
+        draw_reference(axes, null, vertical=True)
     for position, name in enumerate(order):
         rows = drawn[drawn[group] == name].sort_values(value)
         shift = 0.14 * np.array([(-1) ** i * ((i + 1) // 2 % 3) for i in range(len(rows))])
-        for lab, points in _by_lab(rows.assign(_at=position + shift)):
+        for lab, points in _group_labs(rows.assign(_at=position + shift)):
             color, marker = mark(lab)
             axes.scatter(
                 points[value], points["_at"], color=color, marker=marker, s=38, alpha=0.85, **POINT
@@ -399,12 +406,12 @@ def strip_by_group(
             zorder=4,
         )
     sizes = drawn.groupby(group).size()
-    name_rows(axes, [f"{short_name(str(name))} ({sizes[name]})" for name in order])
-    axes.set_xlabel(_words(value))
+    name_rows(axes, [f"{strip_owner(str(name))} ({sizes[name]})" for name in order])
+    axes.set_xlabel(_format_label(value))
     return axes
 
 
-def reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") -> None:
+def draw_reference(axes: Axes, at: float, *, vertical: bool = False, text: str = "") -> None:
     """A thin line at a value that means something, such as gain 1; `text` stands at the right end
     of a level one."""
     line = axes.axvline if vertical else axes.axhline
@@ -435,21 +442,21 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
     if figure is not None and len(figure.axes) == 1:
         figure.set_figheight(max(2.0, 0.9 + pitch * len(names)))
         if pitch < SMALLER:
-            axes.tick_params(axis="y", labelsize=min(SMALLEST, _points("ytick.labelsize")))
+            axes.tick_params(axis="y", labelsize=min(SMALLEST, _read_text_size("ytick.labelsize")))
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", color=RULE, linewidth=0.6)
     axes.spines["left"].set_visible(False)
-    plain_text(axes.get_yticklabels())
+    escape_texts(axes.get_yticklabels())
     if legend := axes.get_legend():
         legend.set_loc("lower right")
         legend.set_bbox_to_anchor((1.0, 1.0))
 
 
-def legend_above(axes: Axes) -> None:
+def place_legend(axes: Axes) -> None:
     """Legend above the axes, one entry per name; a single name tells nothing apart and has none."""
-    entries = entries_of(axes)
+    entries = collect_entries(axes)
     if len(entries) > 1:
         inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
         legend = axes.legend(
@@ -457,28 +464,30 @@ def legend_above(axes: Axes) -> None:
             entries.keys(),
             loc="lower left",
             bbox_to_anchor=(0, 1.0),
-            ncols=legend_columns(entries, LEGEND_CHARACTERS * inches),
+            ncols=count_legend_columns(entries, LEGEND_CHARACTERS * inches),
             borderaxespad=0.2,
             handletextpad=0.4,
             columnspacing=1.2,
         )
-        plain_text(legend.get_texts())
+        escape_texts(legend.get_texts())
 
 
-def entries_of(axes: Axes) -> dict[str, Artist]:
+def collect_entries(axes: Axes) -> dict[str, Artist]:
     """What a legend of the axes holds, one entry per name."""
     handles, names = axes.get_legend_handles_labels()
     return dict(zip(names, handles, strict=True))
 
 
-def legend_columns(names: Iterable[str], room: float) -> int:
+def count_legend_columns(names: Iterable[str], room: float) -> int:
     """Columns of a legend whose rows hold `room` characters at a size of one point, eight of them
     for each mark."""
     lengths = [len(name) for name in names]
-    return max(1, min(len(lengths), int(room / _points("legend.fontsize") / (max(lengths) + 8))))
+    return max(
+        1, min(len(lengths), int(room / _read_text_size("legend.fontsize") / (max(lengths) + 8)))
+    )
 
 
-def plain_text(texts: Iterable[Text]) -> None:
+def escape_texts(texts: Iterable[Text]) -> None:
     """Names are no formulas, but a power such as 10^(1/L) is set as one."""
     for text in texts:
         written = text.get_text()
@@ -489,27 +498,27 @@ def plain_text(texts: Iterable[Text]) -> None:
 
 
 @cache
-def _style(name: str) -> mpl.RcParams:
+def _load_style(name: str) -> mpl.RcParams:
     return mpl.rc_params_from_file(
         Path(__file__).with_name(f"{name}.mplstyle"), use_default_template=False
     )
 
 
-def _points(parameter: str) -> float:
+def _read_text_size(parameter: str) -> float:
     """A size of text of the style in use, in points."""
     return FontProperties(size=mpl.rcParams[parameter]).get_size_in_points()  # type: ignore[index]
 
 
-def _by_lab(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
+def _group_labs(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
     return ((str(lab), rows) for lab, rows in table.groupby("heritage", sort=True))
 
 
-def _short(names: Iterable[object]) -> list[str]:
+def _strip_owners(names: Iterable[object]) -> list[str]:
     """Models without their owners; what has blanks is no model's name."""
-    return [name if " " in name else short_name(name) for name in map(str, names)]
+    return [name if " " in name else strip_owner(name) for name in map(str, names)]
 
 
-def _words(label: str) -> str:
+def _format_label(label: str) -> str:
     return WORDS.get(label, label.replace("_", " "))
 
 
@@ -518,32 +527,32 @@ COLUMN = 3.54
 
 
 @contextmanager
-def column_style() -> Iterator[None]:
+def set_column_style() -> Iterator[None]:
     """House style at the width of one column."""
-    with house_style(), house_style("column"):
+    with set_house_style(), set_house_style("column"):
         yield
 
 
-def legend_over_rows(axes: Axes) -> None:
+def place_wide_legend(axes: Axes) -> None:
     """Legend over the whole width of a figure whose rows have long names; none if there are other
     axes next to it."""
     canvas = axes.get_figure(root=True)
-    entries = entries_of(axes)
+    entries = collect_entries(axes)
     if canvas is None or len(canvas.axes) > 1 or not entries:
         return
     legend = canvas.legend(
         entries.values(),
         entries.keys(),
         loc="outside upper left",
-        ncols=legend_columns(entries, 22 * 6.5 * canvas.get_figwidth()),
+        ncols=count_legend_columns(entries, 22 * 6.5 * canvas.get_figwidth()),
         handletextpad=0.4,
         columnspacing=1.0,
         borderpad=0.1,
     )
-    plain_text(legend.get_texts())
+    escape_texts(legend.get_texts())
 
 
-def lab_entry(axes: Axes, lab: str, **style: object) -> None:
+def add_lab_entry(axes: Axes, lab: str, **style: object) -> None:
     """An entry of the legend for a lab, with nothing drawn."""
     color, marker = mark(lab)
     axes.plot([], [], **{"color": color, "marker": marker, "linestyle": "", "label": lab, **style})  # type: ignore[arg-type]
@@ -551,7 +560,7 @@ def lab_entry(axes: Axes, lab: str, **style: object) -> None:
 
 def name_points(axes: Axes, x: ArrayLike, y: ArrayLike, names: Iterable[str]) -> None:
     """Short names of models at their points."""
-    place_labels(axes, x, y, [short_name(str(name)) for name in names], 6.0)
+    place_labels(axes, x, y, [strip_owner(str(name)) for name in names], 6.0)
 
 
 HEIGHT, RESOLUTION = 2.5, 300
@@ -591,15 +600,15 @@ def profile(
 
     Raises UsageError for a model without such rows, a quantity, position or file that there is not.
     """
-    path = figure_file(figure)
-    with column_style():
+    path = check_figure_file(figure)
+    with set_column_style():
         drawn = (
             axes
             if axes is not None
             else Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
         )
         if isinstance(models, pd.DataFrame):
-            _differences(models, drawn)
+            _draw_differences(models, drawn)
         else:
             names = [models] if isinstance(models, (str, Path)) else list(models)
             if not 0 < len(names) <= MOST:
@@ -609,8 +618,8 @@ def profile(
                     else "more models than lines that a reader can distinguish"
                 )
                 raise UsageError(what, where="models", got=len(names), allowed=f"1 to {MOST}")
-            _lines(
-                shared_runs([values_of(model, quantity, position, data) for model in names]),
+            _draw_lines(
+                find_shared_runs([read_values(model, quantity, position, data) for model in names]),
                 drawn,
                 quantity,
             )
@@ -631,7 +640,7 @@ def write_figure(axes: Axes, path: Path) -> None:
         )
 
 
-def figure_file(figure: str | Path | None) -> Path | None:
+def check_figure_file(figure: str | Path | None) -> Path | None:
     """The file that a figure is to be written to; UsageError for a kind of file that there is
     not."""
     path = None if figure is None else Path(figure)
@@ -644,12 +653,12 @@ def figure_file(figure: str | Path | None) -> Path | None:
     return path
 
 
-def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
+def _draw_lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
     depths = [int(side["layer"].max()) for side in sides]
     alike = len(set(depths)) == 1
     apart = len({side["prompt_set"].iloc[0] for side in sides}) > 1
     bands = [side.groupby("layer")["value"].quantile([*BAND, 0.5]).unstack() for side in sides]
-    every, later = (_extent([band.loc[first:] for band in bands]) for first in (1, 2))
+    every, later = (_find_extent([band.loc[first:] for band in bands]) for first in (1, 2))
     beyond = "gain" in quantity and _is_wide(every) and not _is_wide(later)
     for k, (side, band, depth) in enumerate(zip(sides, bands, depths, strict=True)):
         x = band.index.to_numpy() / (1 if alike else depth)
@@ -657,8 +666,8 @@ def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
         rests = (
             f"{n} prompts" if n else "mean over prompts"
         ) + f" of {side['prompt_set'].iloc[0]}" * apart
-        rests += f", block 1: {number(band[0.5].get(1))}" * (beyond and 1 in band.index)
-        label = f"{short_name(str(side['model'].iloc[0]))}, {rests}"
+        rests += f", block 1: {format_number(band[0.5].get(1))}" * (beyond and 1 in band.index)
+        label = f"{strip_owner(str(side['model'].iloc[0]))}, {rests}"
         (line,) = axes.plot(x, band[0.5], linestyle=DASHES[k % len(DASHES)], label=label, zorder=3)
         if n > 1:
             low, high = (band[share] for share in BAND)
@@ -666,7 +675,7 @@ def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
                 x, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1
             )
     if "gain" in quantity:
-        reference(axes, 1.0)
+        draw_reference(axes, 1.0)
     low, high = later if beyond else every
     if beyond:
         axes.set_ylim(low / MARGIN, high * MARGIN)
@@ -680,7 +689,7 @@ def _lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
     axes.legend(loc="best")
 
 
-def _extent(bands: Sequence[pd.DataFrame]) -> tuple[float, float]:
+def _find_extent(bands: Sequence[pd.DataFrame]) -> tuple[float, float]:
     """The lowest and the highest value of some bands."""
     return min(float(band.min(axis=None)) for band in bands), max(
         float(band.max(axis=None)) for band in bands
@@ -691,7 +700,7 @@ def _is_wide(extent: tuple[float, float]) -> bool:
     return extent[0] > 0 and extent[1] / extent[0] > WIDE_OVER_DEPTH
 
 
-def _differences(table: pd.DataFrame, axes: Axes) -> None:
+def _draw_differences(table: pd.DataFrame, axes: Axes) -> None:
     """Paired differences with their intervals, as `paired` gives them."""
     if "difference" not in table or "second" not in table.attrs:
         what = "not a table of paired differences"
@@ -700,7 +709,7 @@ def _differences(table: pd.DataFrame, axes: Axes) -> None:
             what, where="models", got=f"columns {', '.join(map(str, table))[:60]}", next_step=step
         )
     about = table.attrs
-    first, second = (short_name(str(about[side])) for side in ("first", "second"))
+    first, second = (strip_owner(str(about[side])) for side in ("first", "second"))
     axes.fill_between(
         table["layer"], table["lower"], table["upper"], alpha=0.2, linewidth=0, zorder=1
     )
@@ -710,7 +719,7 @@ def _differences(table: pd.DataFrame, axes: Axes) -> None:
         table["difference"],
         label=f"mean over {n} prompts, {about['level']:.0%} interval",
     )
-    reference(axes, 0.0)
+    draw_reference(axes, 0.0)
     axes.set(xlabel="block l", ylabel=f"difference of {about['quantity']}s")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_title(f"{second} − {first}")

@@ -110,12 +110,16 @@ class Names(Artist):
         points = self.axes.transData.transform(self.points) * scale
         x0, y0, x1, y1 = self.axes.get_window_extent().extents
         bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
-        lines = [box for line in self.axes.get_lines() for box in _along(line, scale)]
-        lines += [box for kind in self.axes.collections for box in _intervals(kind, scale)]
+        lines = [box for line in self.axes.get_lines() for box in _make_line_boxes(line, scale)]
+        lines += [
+            box for kind in self.axes.collections for box in _make_interval_boxes(kind, scale)
+        ]
         finite = np.flatnonzero(np.isfinite(points).all(axis=1))
         names = [self.names[index] for index in finite]
-        marks = _half(self.axes.collections)
-        for place, offset, far in _places(points[finite], names, bounds, self.size, lines, marks):
+        marks = _measure_half_mark(self.axes.collections)
+        for place, offset, far in _choose_places(
+            points[finite], names, bounds, self.size, lines, marks
+        ):
             leader = {
                 "arrowstyle": "-",
                 "color": LEADER,
@@ -142,7 +146,7 @@ class Names(Artist):
         self.stale = False
 
 
-def _places(
+def _choose_places(
     points: np.ndarray,
     names: Sequence[str],
     bounds: Box,
@@ -159,31 +163,34 @@ def _places(
     drawn: list[Box] = []
     marks = np.column_stack([points - half, points + half])
     for index in np.lexsort((points[:, 0], points[:, 1])):
-        width, height = _size(names[index], size)
-        offsets = _offsets(width, height, half - MARK - AROUND)[
+        width, height = _measure_name(names[index], size)
+        offsets = _list_offsets(width, height, half - MARK - AROUND)[
             : FAR if len(points) > MANY else None
         ]
-        boxes = [_box(points[index], offset, width, height) for offset in offsets]
+        boxes = [_make_box(points[index], offset, width, height) for offset in offsets]
         leaders = [
-            list(_leader(points[index], box, offset))
+            list(_make_leader_boxes(points[index], box, offset))
             for offset, box in zip(offsets, boxes, strict=True)
         ]
         others = np.delete(points, index, axis=0)
-        wrong = np.array([_nearer(box, points[index], others) for box in boxes])
-        covered = _overlap(boxes, marks) + _overlap(boxes, named)
-        crossed = _overlap(boxes, lines)
-        struck = _overlap(boxes, drawn) + np.array(
-            [_overlap(bits, named).sum() for bits in leaders]
+        wrong = np.array([_count_nearer(box, points[index], others) for box in boxes])
+        covered = _measure_overlap(boxes, marks) + _measure_overlap(boxes, named)
+        crossed = _measure_overlap(boxes, lines)
+        struck = _measure_overlap(boxes, drawn) + np.array(
+            [_measure_overlap(bits, named).sum() for bits in leaders]
         )
         away = np.array(
-            [_away(box, bounds, offset) for offset, box in zip(offsets, boxes, strict=True)]
+            [
+                _score_distance(box, bounds, offset)
+                for offset, box in zip(offsets, boxes, strict=True)
+            ]
         )
         place = int(
             np.argmin(10.0 * covered + away + LINE * crossed + WRONG * wrong + STRUCK * struck)
         )
         if (
             covered[place] > COVERED
-            or _crosses(boxes[place], bounds)
+            or _is_crossing(boxes[place], bounds)
             or (len(points) > MANY and (crossed[place] > COVERED or wrong[place]))
         ):
             continue
@@ -192,7 +199,7 @@ def _places(
         yield int(index), offsets[place], bool(leaders[place])
 
 
-def _leader(point: np.ndarray, box: Box, offset: tuple[float, float]) -> Iterator[Box]:
+def _make_leader_boxes(point: np.ndarray, box: Box, offset: tuple[float, float]) -> Iterator[Box]:
     """Small boxes along the leader from a point to the box of its name; none where the name is
     near."""
     (x, y), (left, low, right, high) = point, box
@@ -204,7 +211,7 @@ def _leader(point: np.ndarray, box: Box, offset: tuple[float, float]) -> Iterato
                 yield x - 1, y - 1, x + 1, y + 1
 
 
-def _along(line: Line2D, scale: float) -> Iterator[Box]:
+def _make_line_boxes(line: Line2D, scale: float) -> Iterator[Box]:
     """Small boxes along a drawn line, so that no name stands on it; `scale`: points to a pixel."""
     drawn = line.get_transform().transform(line.get_xydata()) * scale
     if line.get_linestyle() == "None":
@@ -218,7 +225,7 @@ def _along(line: Line2D, scale: float) -> Iterator[Box]:
             )
 
 
-def _intervals(kind: Collection, scale: float) -> Iterator[Box]:
+def _make_interval_boxes(kind: Collection, scale: float) -> Iterator[Box]:
     """Boxes of the straight lines of a collection, such as intervals."""
     if isinstance(kind, LineCollection):
         for segment in filter(len, kind.get_segments()):
@@ -226,7 +233,7 @@ def _intervals(kind: Collection, scale: float) -> Iterator[Box]:
             yield min(x0, x1) - 1, min(y0, y1) - 1, max(x0, x1) + 1, max(y0, y1) + 1
 
 
-def _size(name: str, size: float = SIZE) -> tuple[float, float]:
+def _measure_name(name: str, size: float = SIZE) -> tuple[float, float]:
     plain = name.replace("$", "S") or "-"
     extent = TextPath(
         (0, 0), plain, size=size, prop=FontProperties(family="DejaVu Sans")
@@ -234,7 +241,7 @@ def _size(name: str, size: float = SIZE) -> tuple[float, float]:
     return float(extent.width), size
 
 
-def _offsets(width: float, height: float, more: float = 0.0) -> list[tuple[float, float]]:
+def _list_offsets(width: float, height: float, more: float = 0.0) -> list[tuple[float, float]]:
     """Centres to try, nearest first: the name's box touches a circle around the point, `more`
     points larger."""
     angles = 2 * np.pi * np.arange(FAR) / FAR
@@ -246,7 +253,7 @@ def _offsets(width: float, height: float, more: float = 0.0) -> list[tuple[float
     ]
 
 
-def _half(kinds: Sequence[Artist]) -> float:
+def _measure_half_mark(kinds: Sequence[Artist]) -> float:
     """Half the size of the largest mark among what is drawn with the room around it, in points."""
     sizes = [
         float(size) ** 0.5 / 2
@@ -258,13 +265,13 @@ def _half(kinds: Sequence[Artist]) -> float:
     return largest + AROUND
 
 
-def _box(point: np.ndarray, offset: tuple[float, float], width: float, height: float) -> Box:
+def _make_box(point: np.ndarray, offset: tuple[float, float], width: float, height: float) -> Box:
     cx = point[0] + offset[0]
     cy = point[1] + offset[1]
     return (cx - width / 2 - 1, cy - height / 2 - 0.5, cx + width / 2 + 1, cy + height / 2 + 0.5)
 
 
-def _nearer(box: Box, point: np.ndarray, others: np.ndarray) -> int:
+def _count_nearer(box: Box, point: np.ndarray, others: np.ndarray) -> int:
     """How many other points lie nearer to a name than its own."""
     low = np.array(box[:2])
     high = np.array(box[2:])
@@ -274,23 +281,23 @@ def _nearer(box: Box, point: np.ndarray, others: np.ndarray) -> int:
     return int((np.hypot(*away.T) < np.hypot(*off.T)).sum())
 
 
-def _away(box: Box, bounds: Box, offset: tuple[float, float]) -> float:
+def _score_distance(box: Box, bounds: Box, offset: tuple[float, float]) -> float:
     """What it costs to be beyond the axes, and away from where a name stands best."""
     beyond = (bounds[0] - box[0], bounds[1] - box[1], box[2] - bounds[2], box[3] - bounds[3])
     outside = sum(max(0.0, by) for by in beyond)
     return (
-        ACROSS * _crosses(box, bounds)
+        ACROSS * _is_crossing(box, bounds)
         + 20.0 * outside
         + 0.3 * float(np.hypot(offset[0] - (box[2] - box[0]) / 2, offset[1]))
     )
 
 
-def _crosses(box: Box, bounds: Box) -> bool:
+def _is_crossing(box: Box, bounds: Box) -> bool:
     """Whether a name would stand across the left or the lower axis."""
     return box[0] < bounds[0] or box[1] < bounds[1]
 
 
-def _overlap(boxes: Sequence[Box], others: Sequence[Box] | np.ndarray) -> np.ndarray:
+def _measure_overlap(boxes: Sequence[Box], others: Sequence[Box] | np.ndarray) -> np.ndarray:
     """Area of every box that others cover, together."""
     a, b = (np.reshape(np.asarray(some, dtype=float), (-1, 4)) for some in (boxes, others))
     a = a[:, None]

@@ -15,18 +15,18 @@ from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
 
-from thermostats.formatting import number, short_name
+from thermostats.formatting import format_number, strip_owner
 from thermostats.plots.general import (
     INK,
     MUTED,
     POINT,
     RULE,
-    entries_of,
-    legend_over_rows,
+    collect_entries,
+    draw_reference,
+    escape_texts,
     mark,
     name_rows,
-    plain_text,
-    reference,
+    place_wide_legend,
 )
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from thermostats.errors import UsageError, unknown
-from thermostats.plots.general import PAPER, house_style, lines_by_layer, log_axis
+from thermostats.errors import UsageError, build_unknown_error
+from thermostats.plots.general import PAPER, draw_lines_by_layer, log_axis, set_house_style
 from thermostats.tables.reading import features
 from thermostats.tables.schemas import GAINS
 
@@ -58,7 +58,7 @@ SIDE = 7.5
 """Font size of the figures next to the rows, in points."""
 
 
-def variance_shares(
+def draw_variance_shares(
     table: pd.DataFrame, axes: Axes, called: Mapping[str, str] = MappingProxyType({})
 ) -> Axes:
     """Posterior share of every block in the variance over models: median, interval, and the prior
@@ -73,14 +73,14 @@ def variance_shares(
     order = [block for block in BLOCKS if block in set(rows["block"])]
     order += [str(block) for block in rows["block"] if block not in BLOCKS]
     rows = rows.set_index("block").loc[order].reset_index()
-    _intervals(axes, rows, "posterior median, interval")
+    _draw_intervals(axes, rows, "posterior median, interval")
     at = np.full(len(order), 1 / len(order))
     axes.scatter(
         at, rows.index, marker="|", s=130, color=MUTED, linewidth=1.4, label="prior mean", zorder=2
     )
     name_rows(axes, [called.get(block, BLOCKS.get(block, block)) for block in order])
     axes.set(xlabel="share of the variance over models", xlim=(0, 1))
-    legend_over_rows(axes)
+    place_wide_legend(axes)
     return axes
 
 
@@ -103,17 +103,17 @@ def order_probability_bar(table: pd.DataFrame, axes: Axes) -> Axes:
         hatch="////",
         label="prior",
     )
-    reference(axes, 0.95, vertical=True)
-    reference(axes, 0.05, vertical=True)
-    texts = [f"BF {number(row.bayes_factor, 2)}" for row in table.itertuples()]
-    _beside(axes, texts)
+    draw_reference(axes, 0.95, vertical=True)
+    draw_reference(axes, 0.05, vertical=True)
+    texts = [f"BF {format_number(row.bayes_factor, 2)}" for row in table.itertuples()]
+    _write_side_column(axes, texts)
     name_rows(axes, [str(statement) for statement in table["statement"]])
     axes.set(xlabel="probability (dashed: 0.05 and 0.95)", xlim=(0, 1))
-    legend_over_rows(axes)
+    place_wide_legend(axes)
     return axes
 
 
-def lab_forest(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_lab_forest(table: pd.DataFrame, axes: Axes) -> Axes:
     """Partially pooled effect of every lab on the log gain, in order, with P(its models' mean
     dampens) at the right.
 
@@ -121,18 +121,18 @@ def lab_forest(table: pd.DataFrame, axes: Axes) -> Axes:
     probability_dampens).
     """
     rows = table.sort_values("median", ignore_index=True)
-    reference(axes, 0.0, vertical=True)
+    draw_reference(axes, 0.0, vertical=True)
     for at, row in enumerate(rows.to_dict("records")):
         color, marker = mark(str(row["heritage"]))
         axes.hlines(at, row["lower"], row["upper"], color=color, linewidth=1.4)
         axes.scatter(row["median"], at, color=color, marker=marker, s=30, **POINT)
-    _beside(axes, [f"{value:.2f}" for value in rows["probability_dampens"]], "P(G < 1)")
+    _write_side_column(axes, [f"{value:.2f}" for value in rows["probability_dampens"]], "P(G < 1)")
     name_rows(axes, [f"{row.heritage} ({int(row.n_models)})" for row in rows.itertuples()])
     axes.set_xlabel("effect on log gain (number of models in brackets)")
     return axes
 
 
-def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
     """One strip per test quantity, each on its own scale: the central interval of replicated data,
     and the observed.
 
@@ -167,7 +167,7 @@ def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
     for at, row in enumerate(rows.itertuples()):
         for x, value, align in ((0.0, row.lower, "left"), (1.0, row.upper, "right")):
             axes.annotate(
-                number(value),
+                format_number(value),
                 (x, at),
                 xytext=(0, -4.5),
                 textcoords="offset points",
@@ -176,19 +176,19 @@ def posterior_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
                 fontsize=SIDE - 0.8,
                 color=MUTED,
             )
-    _beside(
+    _write_side_column(
         axes,
-        [f"{number(row.observed)}, p {number(row.p)}" for row in rows.itertuples()],
+        [f"{format_number(row.observed)}, p {format_number(row.p)}" for row in rows.itertuples()],
         "observed",
     )
     name_rows(axes, [str(statistic) for statistic in rows["statistic"]])
     axes.set(xlim=(-0.5, 1.5), xticks=[])
     axes.spines["bottom"].set_visible(False)
-    legend_over_rows(axes)
+    place_wide_legend(axes)
     return axes
 
 
-def prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
     """What the data added: prior interval (hatched band) and posterior interval of every quantity,
     on one scale.
 
@@ -213,16 +213,16 @@ def prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
     )
     axes.scatter(prior["median"], at[prior.index], marker="|", s=90, color=MUTED, linewidth=1.2)
     posterior = table[table["stage"] == "posterior"]
-    _intervals(axes, posterior.set_index(at[posterior.index]), "posterior")
+    _draw_intervals(axes, posterior.set_index(at[posterior.index]), "posterior")
     name_rows(axes, [quantity.replace("_", " ") for quantity in order])
     axes.use_sticky_edges = False  # else the bars' ends lie on the frame
     axes.autoscale_view(scaley=False)
     axes.set_xlabel("value of the quantity: median and interval")
-    legend_over_rows(axes)
+    place_wide_legend(axes)
     return axes
 
 
-def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
     """Every model's log gain against the prediction of a fit that has not seen it, or its lab.
 
     table: `HeldOut.predictions` (columns model_id, heritage, observed, predicted, lower, upper,
@@ -230,7 +230,7 @@ def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
     tick: the mean of the models left.
     """
     rows = table.sort_values(["heritage", "observed"], ignore_index=True)
-    reference(axes, 0.0, vertical=True)
+    draw_reference(axes, 0.0, vertical=True)
     missed = (rows["observed"] < rows["lower"]) | (rows["observed"] > rows["upper"])
     for lab, part in rows.groupby("heritage", sort=True):
         color, marker = mark(str(lab))
@@ -267,13 +267,13 @@ def left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
         label="mean of the others",
         zorder=2,
     )
-    name_rows(axes, [short_name(str(name)) for name in rows["model_id"]])
+    name_rows(axes, [strip_owner(str(name)) for name in rows["model_id"]])
     axes.set_xlabel("log gain (bars: prediction interval; hollow: missed)")
-    legend_over_rows(axes)
+    place_wide_legend(axes)
     return axes
 
 
-def _intervals(axes: Axes, rows: pd.DataFrame, label: str) -> None:
+def _draw_intervals(axes: Axes, rows: pd.DataFrame, label: str) -> None:
     axes.hlines(rows.index, rows["lower"], rows["upper"], color=POSTERIOR, linewidth=1.8, zorder=3)
     look: dict[str, Any] = {
         "color": POSTERIOR,
@@ -285,7 +285,7 @@ def _intervals(axes: Axes, rows: pd.DataFrame, label: str) -> None:
     axes.scatter(rows["median"], rows.index, label=label, **look)
 
 
-def _beside(axes: Axes, texts: Sequence[str], title: str = "") -> None:
+def _write_side_column(axes: Axes, texts: Sequence[str], title: str = "") -> None:
     """Figures in a column at the right of the rows."""
     for at, text in enumerate(texts):
         axes.annotate(
@@ -380,7 +380,7 @@ COLOURS = {
 BAND = "#d5d2cb"
 
 
-def specification(
+def draw_specification(
     table: pd.DataFrame,
     axes: Axes,
     *,
@@ -405,31 +405,31 @@ def specification(
     figure.set_figheight(sum(heights) + 0.7)
     grid = figure.add_gridspec(2, 1, height_ratios=heights)
     axes.set_subplotspec(grid[0])
-    _curve(ordered, axes, null)
+    _draw_curve(ordered, axes, null)
     axes.set_ylabel(ylabel)
     below = figure.add_subplot(grid[1], sharex=axes)
-    _options(ordered, below, rows, moves or {})
+    _draw_options(ordered, below, rows, moves or {})
     below.set_xlabel(xlabel)
     return axes
 
 
-def _curve(ordered: pd.DataFrame, axes: Axes, null: float) -> None:
+def _draw_curve(ordered: pd.DataFrame, axes: Axes, null: float) -> None:
     places = np.arange(1, len(ordered) + 1)
     if "null_lower" in ordered:
         ends = ordered["null_lower"], ordered["null_upper"]
         axes.fill_between(
             places, *ends, color=BAND, linewidth=0, label="95% of rearrangements", zorder=0
         )
-    reference(axes, null)
+    draw_reference(axes, null)
     verdicts = ordered["verdict"] if "verdict" in ordered else pd.Series("", index=ordered.index)
     for verdict, colour in COLOURS.items():
         if (at := (verdicts == verdict).to_numpy()).any():
-            x, y = _dashes(places[at], ordered["estimate"].to_numpy()[at])
+            x, y = _make_dashes(places[at], ordered["estimate"].to_numpy()[at])
             axes.plot(
                 x, y, color=colour, linewidth=2.4, solid_capstyle="butt", label=verdict or "_"
             )
     axes.tick_params(axis="x", labelbottom=False, length=0)
-    if entries := entries_of(axes):
+    if entries := collect_entries(axes):
         figure = axes.get_figure(root=True)
         assert figure is not None  # noqa: S101
         figure.legend(
@@ -437,13 +437,13 @@ def _curve(ordered: pd.DataFrame, axes: Axes, null: float) -> None:
         )
 
 
-def _dashes(x: Array, y: Array) -> tuple[Array, Array]:
+def _make_dashes(x: Array, y: Array) -> tuple[Array, Array]:
     """A level dash for every point, as one line with gaps."""
     gap = np.full(len(x), np.nan)
     return np.column_stack([x - 0.5, x + 0.5, gap]).ravel(), np.column_stack([y, y, gap]).ravel()
 
 
-def _options(
+def _draw_options(
     ordered: pd.DataFrame, axes: Axes, rows: Sequence[tuple[str, str]], moves: Mapping[str, float]
 ) -> None:
     n = len(ordered)
@@ -463,7 +463,7 @@ def _options(
     axes.set_yticks(range(len(rows)), names)
     for text, (_, option) in zip(axes.get_yticklabels(), rows, strict=True):
         text.set(fontsize=7.5, fontweight="normal" if option else "bold")
-    plain_text(axes.get_yticklabels())
+    escape_texts(axes.get_yticklabels())
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0.5, n + 0.5)
     axes.tick_params(axis="y", length=0)
@@ -494,7 +494,7 @@ def draw_tree(
     others are drawn dotted.
     """
     x = tree.heights
-    y = _rows(tree)
+    y = _place_nodes(tree)
     most = max([abs(v) for v in log_gain.values() if np.isfinite(v)] + [LEAST])
     colours = ScalarMappable(TwoSlopeNorm(0.0, -most, most), MAP)
     for i, parents in enumerate(tree.parents):
@@ -512,7 +512,7 @@ def draw_tree(
         axes.plot(
             x[i], y[i], "o", color=colour, markersize=4, markeredgecolor="0.3", markeredgewidth=0.4
         )
-    _label(tree, x, y, axes)
+    _draw_labels(tree, x, y, axes)
     figure = axes.get_figure(root=True)
     if figure is not None:
         figure.set_figheight(max(figure.get_figheight(), INCHES_A_TIP * (y.max() + 1) + 1))
@@ -530,7 +530,7 @@ def draw_tree(
     return axes
 
 
-def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
+def _draw_labels(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
     """Tips by name at their right, what hangs on the root at the left of it, others on their
     branches where they fit.
 
@@ -544,7 +544,7 @@ def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
         for i, parents in enumerate(tree.parents)
         if parents and not tree.parents[parents[0]] and descendants[i]
     ]
-    left = max((LETTER * FIRST * len(_named(tree.names[i])) / 72 for i in first), default=0.0)
+    left = max((LETTER * FIRST * len(_strip_owner(tree.names[i])) / 72 for i in first), default=0.0)
     inches = max(width - left, 1.0) / (RIGHT * x.max())
     axes.set_xlim(-0.06 * x.max() - left / inches, x.max() * RIGHT)
     for i, name in enumerate(tree.names):
@@ -560,21 +560,21 @@ def _label(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
         elif tree.parents[i] and ("/" not in name or inches > ROOM or descendants[i] > 1):
             at = x[i]
             place = (-3, 1)
-            if (LETTER * AMID * len(_named(name)) + 9) / 72 > inches * (
+            if (LETTER * AMID * len(_strip_owner(name)) + 9) / 72 > inches * (
                 x[i] - x[tree.parents[i][0]]
             ):
                 continue
         else:
             continue
-        axes.annotate(_named(name), (at, y[i]), place, textcoords="offset points", **look)
+        axes.annotate(_strip_owner(name), (at, y[i]), place, textcoords="offset points", **look)
 
 
-def _named(name: str) -> str:
+def _strip_owner(name: str) -> str:
     """A model without its owner, a family without its lab."""
-    return short_name(name) if "/" in name else name.rpartition(": ")[2]
+    return strip_owner(name) if "/" in name else name.rpartition(": ")[2]
 
 
-def _rows(tree: Tree) -> np.ndarray:
+def _place_nodes(tree: Tree) -> np.ndarray:
     """Vertical place of every node: tips one below the other in the order of the tree, others amid
     their children."""
     children: list[list[int]] = [[] for _ in tree.names]
@@ -599,7 +599,7 @@ def _rows(tree: Tree) -> np.ndarray:
     return y
 
 
-def bland_altman(table: pd.DataFrame, axes: Axes, lines: Mapping[str, float]) -> Axes:
+def draw_bland_altman(table: pd.DataFrame, axes: Axes, lines: Mapping[str, float]) -> Axes:
     """Ratio of `measured` to `value` over their geometric mean, both logarithmic, and the line of
     no difference.
 
@@ -607,7 +607,7 @@ def bland_altman(table: pd.DataFrame, axes: Axes, lines: Mapping[str, float]) ->
     """
     axes.axhline(1.0, color=RULE, linewidth=1.2, zorder=0)
     for name, at in lines.items():
-        reference(axes, at, text=name)
+        draw_reference(axes, at, text=name)
     mean = np.sqrt(table["value"] * table["measured"])
     axes.scatter(mean, table["measured"] / table["value"], facecolor=PAPER, edgecolor=INK, s=22)
     axes.set(xlabel="geometric mean of both", ylabel="measured / published")
@@ -638,7 +638,7 @@ def trajectories(
     Raises UsageError for a gain that is none, and where no model has two checkpoints.
     """
     if gain not in GAINS:
-        raise unknown("no such gain", gain, list(GAINS))
+        raise build_unknown_error("no such gain", gain, list(GAINS))
     rows = features(data, model=model, family=family, every=True).dropna(subset=gain)
     rows = rows.assign(step=rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")).dropna(
         subset="step"
@@ -650,9 +650,9 @@ def trajectories(
     if lines.empty:
         step = "thermostats measure MODEL --revision step1000,step2000"
         raise UsageError("no model has two checkpoints with this gain", got=gain, next_step=step)
-    with house_style():
+    with set_house_style():
         drawn = axes if axes is not None else Figure(layout="constrained").subplots()
-        lines_by_layer(lines, drawn, y=gain, x="step", null=1.0)
+        draw_lines_by_layer(lines, drawn, y=gain, x="step", null=1.0)
         if lines["step"].min() > 0 and lines["step"].max() > 10 * lines["step"].min():
             log_axis(drawn, "x")
         drawn.set(xlabel="training step", ylabel=f"{gain.replace('_', ' ')} (ratio of norms)")

@@ -13,15 +13,15 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.formatting import short_name
+from thermostats.formatting import strip_owner
 from thermostats.plots.general import (
     COLUMN,
     MUTED,
-    column_style,
-    figure_file,
-    legend_over_rows,
+    check_figure_file,
+    draw_reference,
     log_axis,
-    reference,
+    place_wide_legend,
+    set_column_style,
     write_figure,
 )
 
@@ -37,7 +37,7 @@ OTHERS = {"tune": ("x", "ordinary tuning"), "do": ("+", "changed without trainin
 def draw_prices(
     rows: pd.DataFrame, *, axes: Axes | None = None, figure: str | Path | None = None
 ) -> Axes:
-    """Draw prices of rows of `interventions` of one gain, with their `model_id`.
+    """Draw prices of rows of `interventions` of one gain, with their `name_model`.
 
     Of one model the gain that was reached is drawn, and 1 is marked; of several the log distance
     from where the gain was, positive towards 1 and beyond it. A point is filled where the gain is
@@ -47,13 +47,13 @@ def draw_prices(
     figure: a file to write, SVG, PNG or PDF. Raises UsageError for rows without a steered gain, or
     of several.
     """
-    path = figure_file(figure)
+    path = check_figure_file(figure)
     steered = rows[rows["operation"] == "steer"]
     gains = sorted(set(steered["gain"]))
     if len(gains) != 1:
         what = "prices of one gain are drawn, each on its own scale"
         raise UsageError(what, where="rows", got=", ".join(gains) or "no row of operation steer")
-    with column_style():
+    with set_column_style():
         drawn = axes
         if drawn is None:
             drawn = Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
@@ -67,8 +67,8 @@ def draw_prices(
         log_axis(drawn, "y")
         if alone:
             log_axis(drawn, "x")
-            reference(drawn, 1.0, vertical=True)
-        legend_over_rows(drawn)
+            draw_reference(drawn, 1.0, vertical=True)
+        place_wide_legend(drawn)
         if path is not None:
             write_figure(drawn, path)
     return drawn
@@ -129,7 +129,7 @@ def _draw_others(axes: Axes, rows: pd.DataFrame, *, alone: bool) -> None:
 
 def _name_curve(model: str, seed: int, groups: Sequence[object]) -> str:
     """What a curve is called: its model, and where a model has several its seed."""
-    return short_name(model) if len(groups) == 1 else f"{short_name(model)}, seed {seed}"
+    return strip_owner(model) if len(groups) == 1 else f"{strip_owner(model)}, seed {seed}"
 
 
 def _place_points(rows: pd.DataFrame, *, alone: bool) -> NDArray[np.float64]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from thermostats.plots.general import house_style
+from thermostats.plots.general import set_house_style
 
 INK = "#1d1f21"
 PAPER = "#fffefb"
@@ -22,38 +22,38 @@ GREY = 24
 """Largest difference of channels of what counts as grey."""
 
 
-def dark(color: str) -> str:
+def find_dark_colour(color: str) -> str:
     """The colour that stands for another on a dark page; both as `#rrggbb`."""
-    channels = _channels(color)
+    channels = _split_channels(color)
     if max(channels) - min(channels) < GREY:
-        ink, paper = (sum(_channels(end)) for end in (INK, PAPER))
+        ink, paper = (sum(_split_channels(end)) for end in (INK, PAPER))
         part = min(1.0, max(0.0, (sum(channels) - ink) / (paper - ink)))
-        return _mixed(_channels(DARK_INK), _channels(DARK_PAPER), part)
-    steps = (_mixed(channels, (255, 255, 255), step / 20) for step in range(21))
-    return next(lighter for lighter in steps if contrast(lighter, DARK_PAPER) >= SEEN)
+        return _combine_colours(_split_channels(DARK_INK), _split_channels(DARK_PAPER), part)
+    steps = (_combine_colours(channels, (255, 255, 255), step / 20) for step in range(21))
+    return next(lighter for lighter in steps if measure_contrast(lighter, DARK_PAPER) >= SEEN)
 
 
-def contrast(first: str, second: str) -> float:
+def measure_contrast(first: str, second: str) -> float:
     """Contrast of two colours, 1 to 21."""
-    low, high = sorted(_luminance(color) for color in (first, second))
+    low, high = sorted(_measure_luminance(color) for color in (first, second))
     return (high + 0.05) / (low + 0.05)
 
 
-def _luminance(color: str) -> float:
+def _measure_luminance(color: str) -> float:
     linear = [
         c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-        for c in (x / 255 for x in _channels(color))
+        for c in (x / 255 for x in _split_channels(color))
     ]
     return sum(
         weight * channel for weight, channel in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
     )
 
 
-def _channels(color: str) -> tuple[int, ...]:
+def _split_channels(color: str) -> tuple[int, ...]:
     return tuple(int(color[at : at + 2], 16) for at in (1, 3, 5))
 
 
-def _mixed(start: tuple[int, ...], end: tuple[int, ...], part: float) -> str:
+def _combine_colours(start: tuple[int, ...], end: tuple[int, ...], part: float) -> str:
     return "#" + "".join(
         f"{round(a + (b - a) * part):02x}" for a, b in zip(start, end, strict=True)
     )
@@ -76,10 +76,10 @@ JOINS = 'stroke-linejoin="round" stroke-linecap="butt"'
 page."""
 
 
-def drawn(draw: Callable[..., object]) -> bytes:
+def render_svg(draw: Callable[..., object]) -> bytes:
     """Figure as a file: what `draw` does to the axes it is given."""
     stream = io.BytesIO()
-    with house_style():
+    with set_house_style():
         figure = Figure()
         canvas = FigureCanvasSVG(figure)
         dpi = figure.dpi
@@ -91,14 +91,14 @@ def drawn(draw: Callable[..., object]) -> bytes:
             box = axes.get_window_extent()
             for label, pixels in ((axes.xaxis.label, box.width), (axes.yaxis.label, box.height)):
                 points = 72 * pixels / figure.dpi
-                words = _even(label.get_text(), points / float(label.get_fontsize()))
+                words = _wrap_label(label.get_text(), points / float(label.get_fontsize()))
                 label.set_text(BELOW.sub(r"$\\mathregular{\1_{\2}}$", words))
         figure.dpi = dpi  # the layout leaves that of the renderer
         canvas.print_svg(stream, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call] # `savefig` would draw twice
-    return compact(stream.getvalue())
+    return reduce_svg(stream.getvalue())
 
 
-def _even(label: str, room: float) -> str:
+def _wrap_label(label: str, room: float) -> str:
     """A label on as few lines as hold it, of lengths that are alike; `room`: length of its axis in
     sizes of text."""
     if not label:
@@ -113,7 +113,7 @@ def _even(label: str, room: float) -> str:
     return textwrap.fill(label, width)
 
 
-def compact(svg: bytes) -> bytes:
+def reduce_svg(svg: bytes) -> bytes:
     """A figure without comments and metadata, coordinates rounded to a hundredth of a point, and
     with dark colours too.
 
@@ -127,7 +127,7 @@ def compact(svg: bytes) -> bytes:
         lambda place: LONG.sub(lambda number: f"{float(number[0]):.2f}", place[0]), text
     )
     text = re.sub(r"<svg ", f"<svg {JOINS} ", text, count=1)
-    properties = " ".join(f"--c-{color}: {dark(f'#{color}')};" for color in colors)
+    properties = " ".join(f"--c-{color}: {find_dark_colour(f'#{color}')};" for color in colors)
     style = (
         f"<style>@media screen and (prefers-color-scheme: dark) {{ svg {{ {properties} }} "
         f"}}</style>"

@@ -18,22 +18,22 @@ from rich.progress import Progress, TimeElapsedColumn
 from thermostats.claims import levels
 from thermostats.claims.calibration import FAIR
 from thermostats.claims.evidence import NAMES_FOLDER
-from thermostats.claims.finding import Convergence, EarlierDraws, Undrawn, must_agree
+from thermostats.claims.finding import Convergence, EarlierDraws, Undrawn, check_agreement
 from thermostats.claims.result import SURE
 from thermostats.claims.rule import ALPHA, NEAR
 from thermostats.claims.run import Run, run_all
-from thermostats.claims.stored import Made, digest_of
-from thermostats.claims.study import by_law, named
+from thermostats.claims.stored import Made, hash_selections
+from thermostats.claims.study import group_claims, load_named
 from thermostats.modelling import checks, draws
 from thermostats.modelling.draws import Settings
 from thermostats.reporting import pages as called
 from thermostats.reporting import snapshot
-from thermostats.reporting.claim_page import INTERVALS, Entry, claim_files, read_entry
+from thermostats.reporting.claim_page import INTERVALS, Entry, build_claim_files, read_entry
 from thermostats.reporting.pages import CHECKSUMS, PAGES, SECONDS, SHIPPED_SECONDS, SNAPSHOT
 from thermostats.reporting.pages import index as index_page
-from thermostats.reporting.pages.data import data_text
-from thermostats.reporting.pages.sources import counted as counted_sets
-from thermostats.reporting.render import Page, bundle, html, text
+from thermostats.reporting.pages.data import render_data_page
+from thermostats.reporting.pages.sources import count_evidence
+from thermostats.reporting.render import Page, build_bundle, render_page, render_text
 from thermostats.reporting.state import (
     BUNDLE,
     DATA,
@@ -46,24 +46,24 @@ from thermostats.reporting.state import (
     Posteriors,
     Record,
     State,
-    as_json,
-    counted,
-    inputs_of,
-    machine,
-    package_sha,
+    describe_machine,
+    describe_pages,
+    dump_json,
+    hash_content,
+    hash_inputs,
+    hash_package,
+    hash_value,
     remove_files,
-    sha,
-    sha_of,
     write_files,
     write_manifest,
 )
 from thermostats.settings import LEVEL
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 from thermostats.tables.schemas import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 
-def with_earlier(made: Made, posteriors: Posteriors, inputs: str) -> Made:
+def add_earlier_posterior(made: Made, posteriors: Posteriors, inputs: str) -> Made:
     """The finding with what the snapshot has of its posterior, or why it has nothing; others as
     they are.
 
@@ -100,7 +100,7 @@ class About:
 
     def check(self) -> None:
         """Raise DataError where two findings decide one statement both ways."""
-        must_agree(finding for entry in self._entries() for finding in entry.findings)
+        check_agreement(finding for entry in self._entries() for finding in entry.findings)
 
     def files(self, name: str) -> dict[str, bytes]:
         """Files of one of these pages."""
@@ -112,17 +112,19 @@ class About:
                 if not entry.error
                 for finding in entry.findings
             ]
-            made: dict[str, bytes] = named(state.account).files(findings, state.evidence.fork())
+            made: dict[str, bytes] = load_named(state.account).files(
+                findings, state.evidence.fork()
+            )
             return made
         if name == METHODS:
-            return {"methods.md": methods_text().encode()}
+            return {"methods.md": render_methods().encode()}
         if name == DATA:
             return {
-                "data.md": data_text(state.layout, state.evidence.fork()).encode(),
+                "data.md": render_data_page(state.layout, state.evidence.fork()).encode(),
                 **state.layout.copies(),
             }
         if name == INDEX:
-            pictures = index_page.pictures_of(self._entries())
+            pictures = index_page.render_pictures(self._entries())
             return {
                 called.INDEX: self._index_text().encode(),
                 called.TABLE: self._findings(),
@@ -135,11 +137,11 @@ class About:
     def snapshot(self) -> tuple[list[str], list[str]]:
         """Write what is kept under version control; files written and removed."""
         claims = list(self.state.scripts)
-        pictures = {index_page.GAIN: index_page.gain_picture()}
+        pictures = {index_page.GAIN: index_page.render_gain_picture()}
         index = index_page.index_text(
             self._entries(), {}, "{}.md", sets=self._sets, illustrated=False
         )
-        return snapshot.snapshot(self.state.out, claims, index, self._findings(), pictures)
+        return snapshot.write_snapshot(self.state.out, claims, index, self._findings(), pictures)
 
     def _index_text(self) -> str:
         state = self.state
@@ -154,11 +156,11 @@ class About:
     @cached_property
     def _sets(self) -> list[dict[str, Any]]:
         """Sets of evidence with their models and labs."""
-        rows = counted_sets(self.state.evidence.fork()).to_dict("records")
+        rows = count_evidence(self.state.evidence.fork()).to_dict("records")
         return [{str(name): value for name, value in row.items()} for row in rows]
 
     def _findings(self) -> bytes:
-        return store.to_csv(index_page.findings_table(self._entries()), "findings")
+        return store.encode_csv(index_page.build_findings_table(self._entries()), "findings")
 
     def _bundle(self) -> dict[str, bytes]:
         out = self.state.out
@@ -172,13 +174,15 @@ class About:
             Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()
         ]
         return {
-            FILES[BUNDLE]: bundle(pages, ["atlas.html"], lambda name: (out / name).read_bytes())
+            FILES[BUNDLE]: build_bundle(
+                pages, ["atlas.html"], lambda name: (out / name).read_bytes()
+            )
         }
 
     def _entries(self) -> list[Entry]:
         entries = []
         for claim in self.state.claims:
-            path = self.state.out / called.findings_name(claim)
+            path = self.state.out / called.name_findings_file(claim)
             run = self.failed.get(claim)
             if run is not None:
                 entries.append(Entry(claim, run.claim, error=run.error))
@@ -189,9 +193,9 @@ class About:
         return entries
 
 
-def shipped_seconds() -> dict[str, float]:
+def load_shipped_seconds() -> dict[str, float]:
     """How long each took on another machine, so that a new one begins with those that take long."""
-    return _read(shipped(f"reports/{SNAPSHOT}") / SHIPPED_SECONDS)
+    return _read(find_shipped(f"reports/{SNAPSHOT}") / SHIPPED_SECONDS)
 
 
 def read_seconds(out: Path) -> dict[str, float]:
@@ -208,10 +212,10 @@ def _read(path: Path) -> dict[str, float]:
 
 def write_seconds(out: Path, seconds: Mapping[str, float]) -> None:
     """Note how long each analysis took."""
-    write_files(out, {SECONDS: as_json(seconds)})
+    write_files(out, {SECONDS: dump_json(seconds)})
 
 
-def with_progress(
+def track_progress(
     runs: Iterable[tuple[str, Run]], expected: Mapping[str, float], begun: str
 ) -> Iterator[tuple[str, Run]]:
     """The same results as they come, with a bar on a terminal, elsewhere a line at the start and
@@ -279,7 +283,7 @@ class Build:
 
     def run(self, reasons: Mapping[str, str], processes: int | None, *, anew: bool) -> None:
         """Run what is stale, those that take long first, and write each result as it comes."""
-        state, seconds = self.state, {**shipped_seconds(), **read_seconds(self.state.out)}
+        state, seconds = self.state, {**load_shipped_seconds(), **read_seconds(self.state.out)}
         jobs: dict[str, Path | str] = {}
         for name, why in reasons.items():
             if why == LINKS and name in state.scripts:
@@ -287,7 +291,7 @@ class Build:
             elif why:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
         together = (
-            by_law({name: job for name, job in jobs.items() if isinstance(job, Path)})
+            group_claims({name: job for name, job in jobs.items() if isinstance(job, Path)})
             if state.draw
             else []
         )
@@ -296,7 +300,7 @@ class Build:
             name: sum(lasts[other] for other in names) for names in together for name in names
         }
         slowest_first = dict(sorted(jobs.items(), key=lambda job: -lasts[job[0]]))
-        begun = f"{state.out}: building {counted(jobs)}; a line as each is done"
+        begun = f"{state.out}: building {describe_pages(jobs)}; a line as each is done"
         keys = {name: state.now(name).digest for name in jobs}
         runs = (
             run_all(slowest_first, state.data, processes, keys, anew=anew, together=together)
@@ -305,7 +309,7 @@ class Build:
         )
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
         unkept = ""
-        for name, run in with_progress(
+        for name, run in track_progress(
             runs, {name: seconds.get(name, usual) for name in jobs}, begun
         ):
             self.take(name, run)
@@ -315,7 +319,7 @@ class Build:
                 state.out, {name: took for name, took in seconds.items() if name in state.names}
             )
         if unkept:
-            store.say_unkept(unkept)
+            store.warn_unkept(unkept)
 
     def take(self, name: str, run: Run) -> None:
         """Write the pages of an analysis that ran, or keep its error."""
@@ -323,27 +327,29 @@ class Build:
             self.failed[name], self.state.errors[name] = run, run.error
             return
         folder = self.state.folder if NAMES_FOLDER in run.selections else ""
-        now = replace(self.state.now(name), rows=digest_of(run.selections), folder=folder)
+        now = replace(self.state.now(name), rows=hash_selections(run.selections), folder=folder)
         files = run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
-            script = sha(self.state.made_of(name))
+            script = hash_content(self.state.made_of(name))
             made = [
-                with_earlier(each, self.state.posteriors, inputs_of(script, each.selections))
+                add_earlier_posterior(
+                    each, self.state.posteriors, hash_inputs(script, each.selections)
+                )
                 for each in run.made
             ]
             if not any(isinstance(each.finding.posterior, Undrawn) for each in made):
                 now = replace(now, posteriors="")
             made_of: dict[str, Any] = {
-                "inputs": sha_of([script, sorted(run.selections.items())]),
+                "inputs": hash_value([script, sorted(run.selections.items())]),
                 "script": script,
             }
             made_of |= {
-                "package": package_sha(),
+                "package": hash_package(),
                 "selections": len(run.selections),
-                "machine": machine(),
+                "machine": describe_machine(),
             }
-            files = claim_files(run.claim, made, path.name, made_of)
+            files = build_claim_files(run.claim, made, path.name, made_of)
         self._write(name, now, files)
         write_manifest(self.state.out, self.state.records)
 
@@ -386,7 +392,9 @@ class Build:
         if source in files and file not in files:
             page = Page(file, files[source].decode())
             scripts = ["claims.js"] if name == INDEX else []
-            made = html(page, lambda n: files[n], scripts, pages=state.navigation, bundled=False)
+            made = render_page(
+                page, lambda n: files[n], scripts, pages=state.navigation, bundled=False
+            )
             files = {**files, file: made}
         self.written += write_files(state.out, files)
         self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
@@ -396,10 +404,10 @@ class Build:
 CLASSICAL_LEVEL = 0.95
 
 
-def methods_text() -> str:
+def render_methods() -> str:
     """The page's Markdown."""
-    versions = machine()
-    return text(
+    versions = describe_machine()
+    return render_text(
         "methods.md",
         sure=SURE,
         draws=draws,

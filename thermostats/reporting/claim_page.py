@@ -17,21 +17,21 @@ from jinja2 import Template
 from thermostats import formatting
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED
-from thermostats.claims.finding import Finding, FittedModel, Undrawn, from_columns
-from thermostats.claims.judge import two_verdicts
+from thermostats.claims.finding import Finding, FittedModel, Undrawn, read_finding
+from thermostats.claims.judge import pick_verdicts
 from thermostats.claims.levels import BOUNDS, PLAUSIBLE, POWER
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.rule import ALPHA, NEAR
 from thermostats.claims.stored import Made
-from thermostats.claims.study import is_own, study_of
+from thermostats.claims.study import find_study, is_own
 from thermostats.errors import DataError
-from thermostats.formatting import listed, plural
+from thermostats.formatting import format_count, join_words
 from thermostats.modelling import checks, draws
 from thermostats.modelling.specification import SpecificationCurve
-from thermostats.plots.svg import drawn
-from thermostats.reporting.pages import folder_of
-from thermostats.reporting.render import Files, Text, link, slug, text
-from thermostats.reporting.state import inputs_of
+from thermostats.plots.svg import render_svg
+from thermostats.reporting.pages import name_folder
+from thermostats.reporting.render import Files, Text, make_slug, render_link, render_text
+from thermostats.reporting.state import hash_inputs
 from thermostats.tables.choices import CALLED
 
 MOVES = {
@@ -46,12 +46,14 @@ MOVES = {
 """Columns of the table of choices, with their headings."""
 
 
-def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> dict[str, Any] | None:
+def describe_universes(
+    finding: Finding, number: int, suffix: str, files: Files
+) -> dict[str, Any] | None:
     """What the template shows of the curve of a finding, whose files end in `suffix`; None for one
     without."""
     if (curve := finding.curve) is None:
         return None
-    size = plural(len(curve.table), "universe")
+    size = format_count(len(curve.table), "universe")
     of = f"finding {number}" if number > 1 else "the first finding"
     caption = (
         f"Estimate of {of} in {size}, in order. Rows below: how common each option is at that "
@@ -60,13 +62,13 @@ def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> di
         "explains alone."
     )
     figure = files.figure(
-        drawn(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv"
+        render_svg(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv"
     )
     moves = files.table(
         curve.moves,
         "Which choice moves the estimate how much",
         f"choices{suffix}.csv",
-        excerpt=_shown(curve),
+        excerpt=_select_shown(curve),
     )
     name = f"universes{suffix}.csv"
     files.add(name, curve.table.to_csv(index=False, lineterminator="\n").encode())
@@ -76,21 +78,23 @@ def universes_of(finding: Finding, number: int, suffix: str, files: Files) -> di
         "moves": moves,
         "file": name,
         "of": of,
-        "choices": listed([f"{name} ({len(options)})" for name, options in curve.labels.items()]),
+        "choices": join_words(
+            [f"{name} ({len(options)})" for name, options in curve.labels.items()]
+        ),
         "first": curve.moves.iloc[0].to_dict(),
-        "still": listed(
+        "still": join_words(
             [
                 str(row["choice"])
                 for row in curve.moves.to_dict("records")
                 if row["together"] < STILL
             ]
         ),
-        "why": listed([str(why) for why in curve.failed["why"].unique()]),
-        "empty": listed([f"“{option}”" for option in _without_estimate(curve)]),
+        "why": join_words([str(why) for why in curve.failed["why"].unique()]),
+        "empty": join_words([f"“{option}”" for option in _list_empty_options(curve)]),
     }
 
 
-def _without_estimate(curve: SpecificationCurve) -> list[str]:
+def _list_empty_options(curve: SpecificationCurve) -> list[str]:
     """Options with which no universe has an estimate."""
     return [
         option
@@ -104,7 +108,7 @@ STILL = 0.01
 """Share of the variance, interplay included, below which a choice does not matter."""
 
 
-def _shown(curve: SpecificationCurve) -> Any:
+def _select_shown(curve: SpecificationCurve) -> Any:
     shares = {name: curve.moves[name].map("{:.0%}".format) for name in ("alone", "together")}
     means = {
         name: curve.moves[name].map("{:.3g}".format) for name in ("lowest_mean", "highest_mean")
@@ -127,13 +131,14 @@ class Entry:
     """What the file of each finding says of its posterior."""
 
 
-def written(claim: Claim, findings: Sequence[Finding], inputs: Sequence[str]) -> bytes:
+def encode_findings(claim: Claim, findings: Sequence[Finding], inputs: Sequence[str]) -> bytes:
     """Content of the file. inputs: SHA-256 of script, words, error rates and the rows that each
     finding is made of."""
     content = {
         "claim": claim.columns(),
         "findings": [
-            _plain(f) | {"inputs_sha": sha} for f, sha in zip(findings, inputs, strict=True)
+            _convert_finding(f) | {"inputs_sha": sha}
+            for f, sha in zip(findings, inputs, strict=True)
         ],
     }
     return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
@@ -148,7 +153,7 @@ def read_entry(content: bytes) -> Entry:
         read = json.loads(content)
         posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
         inputs = tuple(item.pop("inputs_sha") for item in read["findings"])
-        findings = tuple(from_columns(item) for item in read["findings"])
+        findings = tuple(read_finding(item) for item in read["findings"])
         claim = Claim.from_columns(read["claim"])
         return Entry(claim.id, claim, findings, inputs, "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -159,15 +164,16 @@ def read_entry(content: bytes) -> Entry:
         ) from error
 
 
-def _plain(finding: Finding) -> dict[str, Any]:
+def _convert_finding(finding: Finding) -> dict[str, Any]:
     """A finding without its table and figures, fit for JSON."""
-    plain: dict[str, Any] = _by_name(finding.columns())
+    plain: dict[str, Any] = _convert_fields(finding.columns())
     posterior = finding.posterior
     if posterior is None:
         return plain | {"posterior": None}
     if isinstance(posterior, Undrawn):
         shown = {
-            name: _json(getattr(posterior, name)) for name in ("model", "rule", "statement", "why")
+            name: _convert_json(getattr(posterior, name))
+            for name in ("model", "rule", "statement", "why")
         }
         if posterior.earlier is not None:
             shown |= {
@@ -179,22 +185,27 @@ def _plain(finding: Finding) -> dict[str, Any]:
     tables = {"checks": posterior.gate.table(), "summary": posterior.summary}
     tables["diagnostics"] = posterior.computation.diagnostics
     rows = {
-        name: [_json(row) for row in frame.to_dict("records")] for name, frame in tables.items()
+        name: [_convert_json(row) for row in frame.to_dict("records")]
+        for name, frame in tables.items()
     }
     return plain | {
-        "posterior": _by_name(posterior.columns()) | {"passes": posterior.gate.passes} | rows
+        "posterior": _convert_fields(posterior.columns()) | {"passes": posterior.gate.passes} | rows
     }
 
 
-def _by_name(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _json(value) for name, value in values.items()}
+def _convert_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _convert_json(value) for name, value in values.items()}
 
 
-def _json(value: Any) -> Any:
+def _convert_json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _json(item) for name, item in value.items() if _json(item) is not None}
+        return {
+            str(name): _convert_json(item)
+            for name, item in value.items()
+            if _convert_json(item) is not None
+        }
     if isinstance(value, tuple | list):
-        return [_json(item) for item in value]
+        return [_convert_json(item) for item in value]
     if pd.api.types.is_bool(value):
         return bool(value)
     if pd.api.types.is_integer(value):
@@ -265,7 +276,7 @@ class Surely(NamedTuple):
     world: str
 
 
-def surely(finding: Finding) -> Surely | None:
+def estimate_surely(finding: Finding) -> Surely | None:
     """P(level of a study ≤ that of the finding) in the worst plausible world, between the shares
     that are simulated.
 
@@ -294,7 +305,7 @@ def surely(finding: Finding) -> Surely | None:
     return Surely(str(side), max(reached), max(beyond), str(worst["words"]))
 
 
-def claim_files(
+def build_claim_files(
     claim: Claim, made: Sequence[Made], script: str, made_of: Mapping[str, Any]
 ) -> dict[str, bytes]:
     """Files of one claim by name within the report, `index.md` of its folder among them.
@@ -302,56 +313,58 @@ def claim_files(
     made_of: SHA-256 of `inputs`, `script` and `package`, the number of `selections` and the
     `machine`.
     """
-    inputs = [inputs_of(made_of["script"], each.selections) for each in made]
-    files = Files(folder_of(claim.id))
+    inputs = [hash_inputs(made_of["script"], each.selections) for each in made]
+    files = Files(name_folder(claim.id))
     findings = [each.finding for each in made]
-    parts = _parts(made, files)
-    whole = _whole(findings)
+    parts = _build_parts(made, files)
+    whole = _list_whole_parts(findings)
     views = [finding for finding in findings if finding.sample.view_of]
     shown = {id(row["own"]) for row in whole} | {id(row["every"]) for row in whole}
-    own_set, every_set = two_verdicts(findings)
-    page = text(
+    own_set, every_set = pick_verdicts(findings)
+    page = render_text(
         "claim.md",
         claim=claim,
         parts=parts,
-        compared=compared_figures(parts),
+        compared=collect_compared_figures(parts),
         whole=whole,
         further=[part for part in parts[1:] if id(part["finding"]) not in shown],
         views=views,
-        other_sets=_on_other_sets([view for view in views if id(view) not in shown]),
+        other_sets=_list_other_sets([view for view in views if id(view) not in shown]),
         other_verdicts=[
-            view for view in _other_verdicts(findings) if own_set is None or view is not every_set
+            view
+            for view in _find_other_verdicts(findings)
+            if own_set is None or view is not every_set
         ],
-        model_names=_model_names(findings),
-        lone_sources=_lone_sources(findings),
+        model_names=_list_model_names(findings),
+        lone_sources=_find_lone_sources(findings),
         notes=list(dict.fromkeys(note for view in views for note in view.notes)),
         file=script,
         own=is_own(claim.id),
-        rule_fixed=_when_the_rule_was_fixed(claim, findings),
+        rule_fixed=_describe_rule_date(claim, findings),
         folded=FOLDED,
         draws=draws,
         checks=checks,
-        decisive=_probability,
-        capital=_capital,
+        decisive=_format_probability,
+        capital=_set_capital,
         is_p_value=formatting.is_p_value,
         both={"own": own_set, "every": every_set},
         sets={name: f"{words} ({name})" for name, words in CALLED.items()},
-        surely=surely,
+        surely=estimate_surely,
         near=NEAR,
         **made_of,
     )
     files.add("index.md", page.encode())
-    files.add("findings.json", written(claim, findings, inputs))
+    files.add("findings.json", encode_findings(claim, findings, inputs))
     return files.contents
 
 
-def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
+def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     """A part of the page for every finding on its own set; the first figure that one has heads the
     page."""
     lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
-    names = _short_names([each.finding for each in made])
+    names = _name_files([each.finding for each in made])
     parts = [
-        _part(number, each, files, number == lead, names[each.finding.id])
+        _build_part(number, each, files, number == lead, names[each.finding.id])
         for number, each in enumerate(made, 1)
         if not each.finding.sample.view_of
     ]
@@ -365,7 +378,7 @@ def _parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     ]
 
 
-def _whole(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+def _list_whole_parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """The parts that a claim's verdict is over, each on the set that it was asked of first and on
     all evidence."""
     ids = findings[0].criterion.parts
@@ -378,18 +391,22 @@ def _whole(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     return [{"number": own[id_][0], "own": own[id_][1], "every": every.get(id_)} for id_ in ids]
 
 
-def _short_names(findings: Sequence[Finding]) -> dict[str, str]:
+def _name_files(findings: Sequence[Finding]) -> dict[str, str]:
     """What files of a finding are called after: its name, with what it is asked over where that
     tells it apart."""
     ids = dict.fromkeys(finding.id for finding in findings)
     asked = Counter(id_.split(".")[1] for id_ in ids)
     return {
-        id_: slug(id_.split(".")[1] if asked[id_.split(".")[1]] == 1 else id_.partition(".")[2])
+        id_: make_slug(
+            id_.split(".")[1] if asked[id_.split(".")[1]] == 1 else id_.partition(".")[2]
+        )
         for id_ in ids
     }
 
 
-def _part(number: int, made: Made, files: Files, is_lead: bool, called: str) -> dict[str, Any]:
+def _build_part(
+    number: int, made: Made, files: Files, is_lead: bool, called: str
+) -> dict[str, Any]:
     """What a template shows of a finding: figure, table, curve, published figures, worst worlds,
     posterior."""
     finding = made.finding
@@ -409,14 +426,14 @@ def _part(number: int, made: Made, files: Files, is_lead: bool, called: str) -> 
     )
     return {
         **{"finding": finding, "number": number, "figure": figure, "table": table},
-        "universes": universes_of(finding, number, suffix, files),
-        "compared": formatting.comparison(published, reproduced),
-        **_levels(finding, number, suffix, files),
-        **_posterior(made, number, suffix, files),
+        "universes": describe_universes(finding, number, suffix, files),
+        "compared": formatting.compare_figures(published, reproduced),
+        **_describe_levels(finding, number, suffix, files),
+        **_describe_posterior(made, number, suffix, files),
     }
 
 
-def _levels(finding: Finding, number: int, suffix: str, files: Files) -> dict[str, Any]:
+def _describe_levels(finding: Finding, number: int, suffix: str, files: Files) -> dict[str, Any]:
     """The worst worlds of the rule and its power: a table of the first finding, of others a
     file."""
     known = finding.criterion.levels
@@ -427,10 +444,10 @@ def _levels(finding: Finding, number: int, suffix: str, files: Files) -> dict[st
     label = "The rule in its worst simulated worlds"
     excerpt = shown[list(LEVELS)].rename(columns=LEVELS)
     table = files.table(known, label, name, excerpt=excerpt)
-    return {"levels": table if number == 1 else link(name, name)}
+    return {"levels": table if number == 1 else render_link(name, name)}
 
 
-def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
+def _describe_posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
     """The fitted model, how many models and groups it rests on, its intervals, figures and tables
     by place, and files.
 
@@ -441,24 +458,24 @@ def _posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, 
     if not isinstance(posterior, FittedModel):
         return {"posterior": None, "undrawn": posterior}
     before = set(files.contents)
-    placed = _placed(posterior, made.panels, files, f"posterior{suffix}")
+    placed = _place_posterior(posterior, made.panels, files, f"posterior{suffix}")
     written = [name.rpartition("/")[2] for name in files.contents if name not in before]
     if number > 1:
         placed["posterior"] = placed["prior"] + placed["posterior"]
         placed["sensitivity"] = placed["robust"] + placed["sensitivity"]
     numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
-    rests_on = [formatting.plural(n, noun) for n, noun in numbered if n]
+    rests_on = [formatting.format_count(n, noun) for n, noun in numbered if n]
     return {
         "posterior": posterior,
         "undrawn": None,
         "rests_on": rests_on,
-        "intervals": _kinds(posterior),
+        "intervals": _list_interval_kinds(posterior),
         "placed": placed,
-        "files": [link(name, name) for name in written],
+        "files": [render_link(name, name) for name in written],
     }
 
 
-def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
+def collect_compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
     """Every published figure once, with the recomputed one; of equal names each says which finding
     it belongs to."""
     first = {row: part["number"] for part in reversed(parts) for row in part["compared"]}
@@ -470,7 +487,7 @@ def compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Comp
     ]
 
 
-def _on_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
+def _list_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
     """Findings on other sets of evidence, one row each; sets that carry none of them are named in
     one row.
 
@@ -485,12 +502,12 @@ def _on_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
     leading = views[0].id if views else ""
     return [
-        {"finding": view, "by_p": _decided_by_p(view), "leads": view.id == leading}
+        {"finding": view, "by_p": _is_p_decisive(view), "leads": view.id == leading}
         for view in (*carried, *short)
     ]
 
 
-def _decided_by_p(finding: Finding) -> bool:
+def _is_p_decisive(finding: Finding) -> bool:
     """Whether a p-value decided where the interval holds a number that the rule compares with."""
     head = finding.headline
     rule = finding.criterion
@@ -500,7 +517,7 @@ def _decided_by_p(finding: Finding) -> bool:
     return formatting.is_p_value(head.p_kind) and any(head.lower < bar < head.upper for bar in bars)
 
 
-def _other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
+def _find_other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
     """The first question on other sets, where its verdict is another: any on all rows together, or
     a decided one."""
     first = findings[0]
@@ -516,19 +533,21 @@ def _other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
     ]
 
 
-def _model_names(findings: Sequence[Finding]) -> dict[str, str]:
+def _list_model_names(findings: Sequence[Finding]) -> dict[str, str]:
     """Models of small sets of evidence, by set: of its finding that rests on most of them."""
-    named = ((view.sample.evidence, view.plain.partition(": ")[2]) for view in _by_models(findings))
+    named = (
+        (view.sample.evidence, view.plain.partition(": ")[2]) for view in _sort_findings(findings)
+    )
     return {name: models for name, models in named if models}
 
 
-def _lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
+def _find_lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
     """Labs that one source alone measured, by set: of its finding that rests on most models."""
-    samples = (view.sample for view in _by_models(findings))
+    samples = (view.sample for view in _sort_findings(findings))
     return {sample.evidence: sample.coincidence for sample in samples if sample.coincidence}
 
 
-def _by_models(findings: Sequence[Finding]) -> list[Finding]:
+def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Findings on other sets of evidence, those of most models last."""
     return sorted(
         (finding for finding in findings if finding.sample.view_of),
@@ -536,16 +555,16 @@ def _by_models(findings: Sequence[Finding]) -> list[Finding]:
     )
 
 
-def _when_the_rule_was_fixed(claim: Claim, findings: Sequence[Finding]) -> str:
+def _describe_rule_date(claim: Claim, findings: Sequence[Finding]) -> str:
     """When the rule was fixed, in words."""
-    study = study_of(claim.id)
+    study = find_study(claim.id)
     if study is None or not study.report.fixed:
         return "as the script states it"
     fitted = any(finding.posterior for finding in findings)
     return str(Template(study.report.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 
-def _placed(
+def _place_posterior(
     posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: str
 ) -> dict[str, list[Text]]:
     """Figures, then tables of a posterior, by section of its page."""
@@ -571,12 +590,14 @@ def _placed(
         excerpt: pd.DataFrame | None = None,
     ) -> None:
         excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
-        called = f"{stem}-{name or slug(re.split(r'[:(,]', label)[0])}.csv"
+        called = f"{stem}-{name or make_slug(re.split(r'[:(,]', label)[0])}.csv"
         placed[section].append(files.table(frame, label, called, excerpt=excerpt))
 
     for panel, svg in zip(posterior.panels, drawn, strict=True):
         section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
-        placed[section].append(files.figure(svg, f"{stem}-{slug(panel.name)}.svg", panel.caption))
+        placed[section].append(
+            files.figure(svg, f"{stem}-{make_slug(panel.name)}.svg", panel.caption)
+        )
     if posterior.priors:
         add(
             "priors",
@@ -591,7 +612,7 @@ def _placed(
             "diagnostics",
         )
     columns = [name for name in SUMMARY if name in posterior.summary]
-    all_columns = len(_kinds(posterior)) != 1
+    all_columns = len(_list_interval_kinds(posterior)) != 1
     excerpt = posterior.summary if all_columns else posterior.summary[columns]
     add("posterior", posterior.summary, "Summary of the posterior", "summary", excerpt)
     if posterior.gate.checks:
@@ -613,13 +634,13 @@ def _placed(
                 and POINTWISE not in check.table
                 and not is_shown
             ):
-                add(section, check.table, _capital(check.name))
+                add(section, check.table, _set_capital(check.name))
     for title, frame in posterior.tables.items():
         add("more", frame, title)
     return placed
 
 
-def _kinds(posterior: FittedModel) -> list[str]:
+def _list_interval_kinds(posterior: FittedModel) -> list[str]:
     """Kinds and levels of the intervals of the summary, in words."""
     if not {"kind", "level"} <= set(posterior.summary):
         return []
@@ -631,16 +652,18 @@ def _kinds(posterior: FittedModel) -> list[str]:
     )
 
 
-def _probability(posterior: FittedModel) -> str:
+def _format_probability(posterior: FittedModel) -> str:
     """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error
     0.0030)`."""
     by = posterior.conclusion
-    text = formatting.chance_of(by.statement, by.probability)
+    text = formatting.format_statement_chance(by.statement, by.probability)
     return (
-        text if by.error is None else f"{text} (Monte-Carlo error {formatting.number(by.error, 2)})"
+        text
+        if by.error is None
+        else f"{text} (Monte-Carlo error {formatting.format_number(by.error, 2)})"
     )
 
 
-def _capital(name: str) -> str:
+def _set_capital(name: str) -> str:
     """With a capital, but for a Greek letter, which is a symbol."""
     return f"{name[:1].upper()}{name[1:]}" if name[:1].isascii() else name

@@ -61,13 +61,13 @@ class Files:
     ) -> Text:
         """A table as text; its rows in full precision go to the file `name`."""
         self.add(name, frame.to_csv(index=False, lineterminator="\n").encode())
-        return table(frame if excerpt is None else excerpt, label, name)
+        return render_table(frame if excerpt is None else excerpt, label, name)
 
     def figure(self, svg: bytes, name: str, caption: str, data: str = "") -> Text:
         """A figure with its caption, which is its alternative text; `data`: the file of its
         numbers."""
         self.add(name, svg)
-        alt = formatting.markdown(caption)
+        alt = formatting.escape_markdown(caption)
         file = f'{name} "{data}"' if data else name
         return Text(f"![{alt}]({file})\n\n{alt}")
 
@@ -76,12 +76,14 @@ class Files:
         self.contents[f"{self.folder}/{name}" if self.folder else name] = content
 
 
-def text(template: str, **values: Any) -> str:
+def render_text(template: str, **values: Any) -> str:
     """A page's Markdown; every value that the template prints is escaped, but for `Text`."""
-    return environment().get_template(template).render(values)
+    return build_environment().get_template(template).render(values)
 
 
-def table(frame: pd.DataFrame, label: str, name: str = "", most: int | None = ROWS_SHOWN) -> Text:
+def render_table(
+    frame: pd.DataFrame, label: str, name: str = "", most: int | None = ROWS_SHOWN
+) -> Text:
     """A table under its label: as many rows as a page shows, numbers set to the right; `name`: file
     with all rows."""
     columns = [column for _, column in frame.items()]
@@ -89,33 +91,37 @@ def table(frame: pd.DataFrame, label: str, name: str = "", most: int | None = RO
         pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
         for column in columns
     ]
-    rows = list(zip(*(_cells(column.iloc[:most]) for column in columns), strict=True))
-    heads = [_escaped(str(head).replace("_", " ")) for head in frame.columns]
+    rows = list(zip(*(_format_cells(column.iloc[:most]) for column in columns), strict=True))
+    heads = [_escape_value(str(head).replace("_", " ")) for head in frame.columns]
     lines = [
-        f"**{_escaped(label)}**",
+        f"**{_escape_value(label)}**",
         "",
-        _line(heads),
-        _line(["---:" if r else "---" for r in right]),
+        _join_cells(heads),
+        _join_cells(["---:" if r else "---" for r in right]),
     ]
-    lines += [_line([_escaped(cell) for cell in row]) for row in rows]
+    lines += [_join_cells([_escape_value(cell) for cell in row]) for row in rows]
     cut = f"The first {len(rows)} of {len(frame)} rows. " if len(frame) > len(rows) else ""
     precise = f"Full precision: [{name}]({name})" if name else ""
     return Text("\n".join([*lines, *["", f"{cut}{precise}".strip()] * bool(cut or precise)]))
 
 
-def link(label: str, href: str) -> Text:
+def render_link(label: str, href: str) -> Text:
     """A link; an empty `href` leads nowhere."""
-    return Text(f"[{formatting.markdown(label)}]({href})" if href else formatting.markdown(label))
+    return Text(
+        f"[{formatting.escape_markdown(label)}]({href})"
+        if href
+        else formatting.escape_markdown(label)
+    )
 
 
 @cache
-def environment() -> jinja2.Environment:
+def build_environment() -> jinja2.Environment:
     """Templates of Markdown."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("thermostats.reporting"),
         autoescape=False,  # noqa: S701
         undefined=jinja2.StrictUndefined,
-        finalize=_escaped,
+        finalize=_escape_value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -123,12 +129,12 @@ def environment() -> jinja2.Environment:
     made.globals.update(signs=SIGNS, modalities=MODALITIES, newline=Text("  "))
     made.filters |= FILTERS
     made.filters.update(
-        chance_of=formatting.chance_of,
+        chance_of=formatting.format_statement_chance,
         estimate=formatting.estimate_text,
-        probability=formatting.probability_text,
-        first_sentences=formatting.first_sentences,
-        slug=slug,
-        share=lambda share: f"{formatting.declared(round(100 * share, 1))}%",
+        probability=formatting.format_probability,
+        first_sentences=formatting.take_sentences,
+        slug=make_slug,
+        share=lambda share: f"{formatting.format_declared(round(100 * share, 1))}%",
         versions=lambda machine: ", ".join(
             f"{name} {version}" for name, version in machine.items()
         ),
@@ -136,27 +142,27 @@ def environment() -> jinja2.Environment:
     return made
 
 
-def slug(text: object) -> str:
+def make_slug(text: object) -> str:
     """Text as part of a file name, an id or a class: lower-case letters and digits joined by
     hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")
 
 
-def _line(cells: list[str]) -> str:
+def _join_cells(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _escaped(value: object) -> str:
-    return value if isinstance(value, Text) else formatting.markdown(value)
+def _escape_value(value: object) -> str:
+    return value if isinstance(value, Text) else formatting.escape_markdown(value)
 
 
-def _cells(column: pd.Series) -> list[str]:
+def _format_cells(column: pd.Series) -> list[str]:
     """Cells of a column as text; numbers that are all whole have no decimals."""
     integers = pd.api.types.is_float_dtype(column) and bool((column.dropna() % 1 == 0).all())
-    return [_cell(value) for value in (column.astype("Int64") if integers else column)]
+    return [_format_cell(value) for value in (column.astype("Int64") if integers else column)]
 
 
-def _cell(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     if isinstance(value, Text):
         return value
     if pd.api.types.is_bool(value):
@@ -164,7 +170,7 @@ def _cell(value: Any) -> str:
     if pd.api.types.is_integer(value):
         return f"{int(value):,}".replace("-", formatting.MINUS)
     if pd.api.types.is_float(value):
-        return formatting.number(float(value), 4)
+        return formatting.format_number(float(value), 4)
     return "" if value is None or value is pd.NA or value is pd.NaT else str(value)
 
 
@@ -232,7 +238,9 @@ class Page:
         """Its first heading, as plain text."""
         heading = self.text.partition("\n")[0].removeprefix("# ")
         return "".join(
-            t.content for t in _parser().parseInline(heading)[0].children or [] if t.type == "text"
+            t.content
+            for t in _build_parser().parseInline(heading)[0].children or []
+            if t.type == "text"
         )
 
     def path(self, href: str) -> str:
@@ -250,17 +258,17 @@ class Page:
         }
 
 
-def html(
+def render_page(
     page: Page, read: Callable[[str], bytes], scripts: Sequence[str] = (), **values: Any
 ) -> bytes:
     """A page of its own. read: content of a file of the report. scripts: names of those it inlines,
     none else run."""
-    content = Markup(body(page, read, page.links))  # noqa: S704
+    content = Markup(render_body(page, read, page.links))  # noqa: S704
     up = "../" if "/" in page.name else ""
-    return shell(content, page.anchor, page.title, scripts, up=up, name=page.name, **values)
+    return wrap_content(content, page.anchor, page.title, scripts, up=up, name=page.name, **values)
 
 
-def shell(
+def wrap_content(
     content: Markup,
     anchor: str,
     title: str,
@@ -270,25 +278,25 @@ def shell(
 ) -> bytes:
     """Content within the frame that all pages have. framed: scripts of pages that it holds in
     frames."""
-    texts = [script(name) for name in scripts]
+    texts = [load_script(name) for name in scripts]
     shared = {
         "content": content,
         "page": anchor,
         "title": title,
-        "policy": hashes([*texts, *map(script, framed)]),
+        "policy": hash_scripts([*texts, *map(load_script, framed)]),
         "scripts": map(Markup, texts),
     }
-    return _letters_once(
-        page_environment().get_template("page.html").render(values | shared)
+    return _deduplicate_letters(
+        build_page_environment().get_template("page.html").render(values | shared)
     ).encode()
 
 
-def script(name: str) -> str:
+def load_script(name: str) -> str:
     """A script as it stands in a page."""
     return "\n" + (files("thermostats.reporting") / "templates" / name).read_text("utf-8")
 
 
-def hashes(scripts: Sequence[str]) -> str:
+def hash_scripts(scripts: Sequence[str]) -> str:
     """Sources of a content security policy that allow these scripts and no others."""
     digests = [
         base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts
@@ -296,16 +304,16 @@ def hashes(scripts: Sequence[str]) -> str:
     return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
 
 
-def body(page: Page, read: Callable[[str], bytes], links: Links, level: int = 0) -> str:
+def render_body(page: Page, read: Callable[[str], bytes], links: Links, level: int = 0) -> str:
     """A page's Markdown as HTML. level: by how much its headings are lower."""
-    parser = _parser()
+    parser = _build_parser()
     renderer = _Renderer(page, read, links, level)
     out: str = renderer.render(parser.parse(page.text), parser.options, {})
     return out + "</details>\n" * len(renderer.folded)
 
 
 @cache
-def page_environment() -> jinja2.Environment:
+def build_page_environment() -> jinja2.Environment:
     """Templates of HTML, in which every value is escaped."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("thermostats.reporting"),
@@ -315,11 +323,11 @@ def page_environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters["symbols"] = symbols
+    made.filters["symbols"] = set_symbols
     return made
 
 
-def symbols(text: str) -> Markup:
+def set_symbols(text: str) -> Markup:
     """Escaped text with its symbols set as symbols."""
     for pattern, replacement in SET:
         text = pattern.sub(replacement, text)
@@ -329,20 +337,20 @@ def symbols(text: str) -> Markup:
     return Markup(marked)  # noqa: S704
 
 
-def equation(text: str) -> Markup:
+def set_equation(text: str) -> Markup:
     """Escaped line of an equation: symbols slanted, their subscripts set as such, words upright."""
     decomposed = normalize("NFD", str(escape(text))).replace("log_", "log ")
-    return Markup(SYMBOL.sub(_symbol, decomposed))  # noqa: S704
+    return Markup(SYMBOL.sub(_set_symbol, decomposed))  # noqa: S704
 
 
-def _symbol(match: re.Match[str]) -> str:
+def _set_symbol(match: re.Match[str]) -> str:
     below = NAME.sub(r"<span>\g<0></span>", (match[2] or match[3] or "").replace(",", ", "))
     base = match[1] or match[4]
     base = base if len(base) > 2 else f"<i>{base}</i>"
     return f"{base}<sub>{below}</sub>" if below else base
 
 
-def inline(svg: bytes, prefix: str, label: str) -> Markup:
+def insert_figure(svg: bytes, prefix: str, label: str) -> Markup:
     """Compact figure as an element of a page: its ids begin with `prefix`, `label` is what a screen
     reader says.
 
@@ -380,10 +388,10 @@ class _Renderer(RendererHTML):
     def text(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         if verdict := VERDICT_OF.get(tokens[i].content):
             return (
-                f'<span class="sign {slug(verdict)}" role="img" '
+                f'<span class="sign {make_slug(verdict)}" role="img" '
                 f'aria-label="{verdict}">{tokens[i].content}</span>'
             )
-        return str((equation if self.in_equation else symbols)(tokens[i].content))
+        return str((set_equation if self.in_equation else set_symbols)(tokens[i].content))
 
     def blockquote_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         self.in_equation = True
@@ -398,7 +406,7 @@ class _Renderer(RendererHTML):
         ended = [self.folded.pop() for at in tuple(self.folded) if at >= level]
         if level <= 2:
             self.least = level + 1 if self.heading == DETAILS else FOLDING
-        anchor = self._unique(f"{self.page.anchor}-{slug(self.heading)}", "-")
+        anchor = self._unique(f"{self.page.anchor}-{make_slug(self.heading)}", "-")
         tokens[i].tag = tokens[i + 2].tag = f"h{level + self.level}"
         tokens[i].attrSet("id", anchor)
         if level >= self.least:
@@ -423,10 +431,10 @@ class _Renderer(RendererHTML):
             tokens[i].hidden = tokens[i + 2].hidden = True
         elif [child.type for child in children] == ["image"]:
             tokens[i].hidden = tokens[i + 2].hidden = True
-        elif i >= 3 and inline.content == _caption(tokens[i - 2]):
+        elif i >= 3 and inline.content == _find_caption(tokens[i - 2]):
             inline.children, tokens[i].hidden, tokens[i + 2].hidden = [], True, True
         elif match := VERDICT.match(inline.content):
-            tokens[i].attrSet("class", f"verdict {slug(match[1])}")
+            tokens[i].attrSet("class", f"verdict {make_slug(match[1])}")
         return self.renderToken(tokens, i, options, env)
 
     def link_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
@@ -444,20 +452,20 @@ class _Renderer(RendererHTML):
     def image(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         source = str(tokens[i].attrs["src"])
         label = self.renderInlineAsText(tokens[i].children, options, env)
-        drawn = inline(
-            self.read(self.page.path(source)), slug(f"{self.page.anchor}-{source}"), label
+        drawn = insert_figure(
+            self.read(self.page.path(source)), make_slug(f"{self.page.anchor}-{source}"), label
         )
         if self.is_claims:
             return str(drawn)
         scrolls = (
             f'<div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div>'
         )
-        title = formatting.first_sentences(label, 1)
+        title = formatting.take_sentences(label, 1)
         files = self._downloads({"Figure": source, "Data": str(tokens[i].attrs.get("title", ""))})
-        below = " ".join(filter(None, [symbols(label[len(title) :].strip()), files]))
+        below = " ".join(filter(None, [set_symbols(label[len(title) :].strip()), files]))
         return (
             f"<figure><p "
-            f'class="title">{symbols(title)}</p>{scrolls}<figcaption>{below}</figcaption></figure>'
+            f'class="title">{set_symbols(title)}</p>{scrolls}<figcaption>{below}</figcaption></figure>'
         )
 
     def _downloads(self, files: dict[str, str]) -> str:
@@ -481,7 +489,7 @@ class _Renderer(RendererHTML):
         )
         tokens[i].attrSet("class", f"{kind} stacked" if self.is_stacked else kind)
         label = escape(self._label(self.heading, self.caption))
-        caption = f"<caption>{symbols(self.caption)}</caption>\n" if self.caption else ""
+        caption = f"<caption>{set_symbols(self.caption)}</caption>\n" if self.caption else ""
         self.caption = ""
         scrolls = f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">\n'
         return scrolls + self.renderToken(tokens, i, options, env) + caption
@@ -506,7 +514,7 @@ class _Renderer(RendererHTML):
             tokens[i].attrSet("data-label", self.heads[self.cell])
         self.cell += 1
         if match := VERDICT.match(content):
-            tokens[i].attrSet("class", f"chip {slug(match[1])}")
+            tokens[i].attrSet("class", f"chip {make_slug(match[1])}")
         elif not content:
             tokens[i].attrSet("class", "empty")
         return self.renderToken(tokens, i, options, env)
@@ -527,18 +535,18 @@ class _Renderer(RendererHTML):
         return text if self.used[text] == 1 else f"{text}{numbered}{self.used[text]}"
 
 
-def _caption(token: Token) -> str:
+def _find_caption(token: Token) -> str:
     """The alternative text of a paragraph that is a figure, as its Markdown has it."""
     match = re.fullmatch(r"!\[(.*)\]\([^)]*\)", token.content)
     return match[1] if match else ""
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _build_parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable("table")
 
 
-def _letters_once(page: str) -> str:
+def _deduplicate_letters(page: str) -> str:
     """The shape of a letter of a figure is defined once a page, where it first occurs, and used
     everywhere."""
     seen: set[str] = set()
@@ -560,13 +568,15 @@ AWAY = re.compile(r"<nav\b.*?</nav>\n", re.DOTALL)
 """The atlas's way to other pages; in the bundle it is in a frame of its own."""
 
 
-def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], bytes]) -> bytes:
+def build_bundle(
+    pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], bytes]
+) -> bytes:
     """The file's HTML. framed: names of pages with scripts of their own. read: content of a file of
     the report."""
     anchors = {page.name: page.anchor for page in pages}
     titles = {page.anchor: page.title for page in pages}
     articles = {
-        page.anchor: body(page, read, partial(_links, page, anchors, read), level=1)
+        page.anchor: render_body(page, read, partial(_map_links, page, anchors, read), level=1)
         for page in pages
     }
     for page in pages:
@@ -577,7 +587,7 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
             )
             articles[page.anchor] = f"<h2>{escape(page.title)}</h2>\n{frame}"
     listed = "\n".join(
-        f'<li><a href="#{anchor}">{symbols(title)}</a></li>' for anchor, title in titles.items()
+        f'<li><a href="#{anchor}">{set_symbols(title)}</a></li>' for anchor, title in titles.items()
     )
     top = (
         f'<nav class="contents-all" '
@@ -588,17 +598,17 @@ def bundle(pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], b
         '<p class="back"><a href="#main-bundle">To the top</a></p>\n</article>'
         for anchor, article in articles.items()
     )
-    return shell(Markup(content), "bundle", TITLE, ["claims.js"], ["atlas.js"], bundled=True)  # noqa: S704
+    return wrap_content(Markup(content), "bundle", TITLE, ["claims.js"], ["atlas.js"], bundled=True)  # noqa: S704
 
 
-def single(page: Page, read: Callable[[str], bytes]) -> bytes:
+def build_single(page: Page, read: Callable[[str], bytes]) -> bytes:
     """A claim's page with its figures and small tables as one file; other pages are named and not
     linked.
 
     Raises DataError above `MOST` bytes.
     """
-    content = body(page, read, partial(_links, page, {page.name: page.anchor}, read))
-    made = shell(Markup(content), page.anchor, page.title, [], bundled=True)  # noqa: S704
+    content = render_body(page, read, partial(_map_links, page, {page.name: page.anchor}, read))
+    made = wrap_content(Markup(content), page.anchor, page.title, [], bundled=True)  # noqa: S704
     if len(made) > MOST:
         raise DataError(
             "a page too large for one file",
@@ -611,7 +621,7 @@ def single(page: Page, read: Callable[[str], bytes]) -> bytes:
     return made
 
 
-def _links(
+def _map_links(
     page: Page, anchors: Mapping[str, str], read: Callable[[str], bytes], href: str
 ) -> dict[str, str]:
     """Links among all pages in one file: other pages are anchors, small tables are carried

@@ -8,29 +8,36 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from thermostats.claims.study import chosen, scripts
-from thermostats.errors import DataError, UsageError, listed
-from thermostats.formatting import plural
-from thermostats.next_steps import command
-from thermostats.reporting.pages import CHECKSUMS, INDEX, SNAPSHOT, TABLE, folder_of, single_name
+from thermostats.claims.study import choose_claims, list_scripts
+from thermostats.errors import DataError, UsageError, make_list
+from thermostats.formatting import format_count
+from thermostats.next_steps import write_command
+from thermostats.reporting.pages import (
+    CHECKSUMS,
+    INDEX,
+    SNAPSHOT,
+    TABLE,
+    name_folder,
+    name_single_file,
+)
 from thermostats.reporting.state import (
     ABOUT,
     NEW,
     State,
-    counted,
+    describe_pages,
+    locate_shipped_snapshot,
     read_manifest,
-    shipped_snapshot,
     write_files,
 )
 from thermostats.settings import (
     CALIBRATE_VARIABLE,
     DRAW_VARIABLE,
     THOROUGH_VARIABLE,
-    at_level,
-    variables,
+    set_level,
+    set_variables,
 )
 from thermostats.tables import folders
-from thermostats.tables.folders import only_writer
+from thermostats.tables.folders import hold_folder
 
 STATES = {"built": "built", "fresh": "up to date", "stale": "stale", "broken": "failed"}
 
@@ -76,7 +83,9 @@ class ReportRun:
             status: [o.claim for o in self.outcomes if o.status == status] for status in STATES
         }
         states = "; ".join(
-            f"{STATES[status]}: {counted(names)}" for status, names in by_status.items() if names
+            f"{STATES[status]}: {describe_pages(names)}"
+            for status, names in by_status.items()
+            if names
         )
         copies = (
             f", {self.copies} of them copies of tables and analyses that lie elsewhere,"
@@ -84,7 +93,8 @@ class ReportRun:
             else ""
         )
         lines.append(
-            f"{states}; {plural(len(self.written), 'file')} written{copies} in {self.seconds:.1f} s"
+            f"{states}; {format_count(len(self.written), 'file')} written{copies} in "
+            f"{self.seconds:.1f} s"
         )
         lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
@@ -130,26 +140,26 @@ def report(
         )
     started = time.perf_counter()
     folder = Path(out)
-    claims = listed(claims, "claims")
-    paths = scripts(analyses if analyses is not None else folders.shipped("analyses"))
-    ids = chosen(claims, paths)
-    tables = folders.data_folder(data)
+    claims = make_list(claims, "claims")
+    paths = list_scripts(analyses if analyses is not None else folders.find_shipped("analyses"))
+    ids = choose_claims(claims, paths)
+    tables = folders.find_data_folder(data)
     if single_file and claims is None:
         raise UsageError(
             "one file a claim",
             allowed="claims by name",
-            next_step=command("report", ids[0], "--single-file"),
+            next_step=write_command("report", ids[0], "--single-file"),
         )
     written: list[str] = []
     removed: list[str] = []
     flags = {"draw": draw, "thorough": thorough, "calibrate": calibrate}
-    line = typed(
+    line = write_report_command(
         claims,
         {"data": data, "analyses": analyses},
         [f"--{name}" for name, asked in flags.items() if asked],
     )
     draw = draw or thorough or snapshot
-    with nullcontext() if check else only_writer(folder):
+    with nullcontext() if check else hold_folder(folder):
         state = State(
             folder,
             tables,
@@ -163,14 +173,14 @@ def report(
         reasons = {name: state.stale_because(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
         if check:
-            return _checked(state, reasons, gone, started)
+            return _build_check_run(state, reasons, gone, started)
         if snapshot:
-            _whole(state, ids)
+            _require_whole(state, ids)
         reasons = {
             name: why or ("forced" if force or thorough or calibrate else "")
             for name, why in reasons.items()
         }
-        if snapshot or gone or any(reasons.values()) or _unfinished(state, reasons):
+        if snapshot or gone or any(reasons.values()) or _is_unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415
 
             asked = {
@@ -178,7 +188,10 @@ def report(
                 THOROUGH_VARIABLE: thorough,
                 CALIBRATE_VARIABLE: calibrate,
             }
-            with at_level(), variables({name: "1" for name, wanted in asked.items() if wanted}):
+            with (
+                set_level(),
+                set_variables({name: "1" for name, wanted in asked.items() if wanted}),
+            ):
                 written, removed = build(
                     state,
                     reasons,
@@ -188,11 +201,11 @@ def report(
                     anew=force or thorough or calibrate,
                 )
         if single_file:
-            written += _single_files(state, ids)
-    return _done(state, reasons, written, removed, started)
+            written += _write_single_files(state, ids)
+    return _build_run(state, reasons, written, removed, started)
 
 
-def _done(
+def _build_run(
     state: State,
     reasons: Mapping[str, str],
     written: Sequence[str],
@@ -200,34 +213,43 @@ def _done(
     started: float,
 ) -> ReportRun:
     """What became of every page, and which files were written and removed."""
-    statuses = {name: _became(why) for name, why in reasons.items() if name in state.scripts}
+    statuses = {
+        name: _describe_status(why) for name, why in reasons.items() if name in state.scripts
+    }
     statuses |= {name: ("broken", error) for name, error in state.errors.items()}
     outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
     seconds = time.perf_counter() - started
     files = tuple(sorted(written)), tuple(sorted(removed))
     copies = len(state.layout.copied.keys() & set(written)) if written else 0
     return ReportRun(
-        not state.errors, str(state.out), outcomes, *files, seconds, copies, _differences(state)
+        not state.errors,
+        str(state.out),
+        outcomes,
+        *files,
+        seconds,
+        copies,
+        _list_differences(state),
     )
 
 
-def _single_files(state: State, ids: Sequence[str]) -> list[str]:
+def _write_single_files(state: State, ids: Sequence[str]) -> list[str]:
     """Write the pages of claims that the report has as one file each, called after their scripts;
     their names."""
-    from thermostats.reporting.render import Page, single  # noqa: PLC0415
+    from thermostats.reporting.render import Page, build_single  # noqa: PLC0415
 
     made = {}
     for claim in set(ids) - set(state.errors):
         page = Page(
-            state.file_of(claim), (state.out / folder_of(claim) / INDEX).read_text(encoding="utf-8")
+            state.file_of(claim),
+            (state.out / name_folder(claim) / INDEX).read_text(encoding="utf-8"),
         )
-        made[single_name(state.scripts[claim])] = single(
+        made[name_single_file(state.scripts[claim])] = build_single(
             page, lambda name: (state.out / name).read_bytes()
         )
     return write_files(state.out, made)
 
 
-def typed(
+def write_report_command(
     claims: Sequence[str] | None,
     folders: Mapping[str, str | Path | None],
     options: Sequence[str] = (),
@@ -240,10 +262,10 @@ def typed(
         for name, path in paths.items()
         for word in (f"--{name}", path.name if path.is_absolute() else path)
     ]
-    return command("report", *(claims or ["--all"]), *words, *options)
+    return write_command("report", *(claims or ["--all"]), *words, *options)
 
 
-def _checked(
+def _build_check_run(
     state: State, reasons: dict[str, str], gone: Sequence[str], started: float
 ) -> ReportRun:
     reasons |= dict.fromkeys(gone, "its analysis no longer exists")
@@ -259,7 +281,7 @@ def _checked(
     )
 
 
-def _whole(state: State, ids: Sequence[str]) -> None:
+def _require_whole(state: State, ids: Sequence[str]) -> None:
     """Raise UsageError where a snapshot of the report would lose claims that its folder has not
     built."""
     if not (state.out / SNAPSHOT / TABLE).is_file():
@@ -275,13 +297,13 @@ def _whole(state: State, ids: Sequence[str]) -> None:
         raise UsageError(what, where=state.out, got=", ".join(lost), next_step=step)
 
 
-def _became(why: str) -> tuple[str, str]:
+def _describe_status(why: str) -> tuple[str, str]:
     """The status of a claim that had a reason to be built, or none, and the reason; of a new one
     there is none."""
     return "built" if why else "fresh", "" if why == NEW else why
 
 
-def _unfinished(state: State, fresh: Iterable[str]) -> bool:
+def _is_unfinished(state: State, fresh: Iterable[str]) -> bool:
     """Whether pages about all claims or checksums are stale, or files of tables are others than
     those on record."""
     about = any(state.stale_because(name) for name in state.about)
@@ -292,23 +314,23 @@ def _unfinished(state: State, fresh: Iterable[str]) -> bool:
     )
 
 
-def _differences(state: State) -> tuple[str, ...]:
+def _list_differences(state: State) -> tuple[str, ...]:
     """Findings that differ from the folder's snapshot; without one, what was drawn and differs from
     the shipped one."""
     snapshot = state.out / SNAPSHOT / TABLE
-    shipped = shipped_snapshot()
+    shipped = locate_shipped_snapshot()
     if (not snapshot.is_file() and not (state.draw and shipped.is_file())) or not (
         state.out / TABLE
     ).is_file():
         return ()
-    from thermostats.reporting.snapshot import differences, read_findings, redrawn  # noqa: PLC0415
+    from thermostats.reporting.snapshot import find_redrawn, list_differences, read_findings  # noqa: PLC0415
 
     now = read_findings(state.out / TABLE)
     try:
         return (
-            differences(snapshot, now, all_claims=state.all_claims)
+            list_differences(snapshot, now, all_claims=state.all_claims)
             if snapshot.is_file()
-            else redrawn(shipped, now)
+            else find_redrawn(shipped, now)
         )
     except DataError as error:
         return (f"it cannot be read: {error.what}",)

@@ -2,7 +2,7 @@
 first screen.
 
 It lies in a folder of its own within the report. A report leaves it as it is and says which
-findings differ from it; `snapshot` writes it anew.
+findings differ from it; `write_snapshot` writes it anew.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats import formatting
-from thermostats.claims.study import chosen, studies
-from thermostats.errors import listed
+from thermostats.claims.study import choose_claims, load_studies
+from thermostats.errors import make_list
 from thermostats.reporting.pages import (
     INDEX,
     SNAPSHOT,
     TABLE,
     check_written,
-    findings_file,
-    folder_of,
+    find_findings_file,
+    name_folder,
 )
-from thermostats.reporting.state import machine, remove_files, versions, write_files
+from thermostats.reporting.state import describe_machine, remove_files, versions, write_files
 from thermostats.tables import store
 from thermostats.tables.choices import ALL, check_set, is_asked
 from thermostats.tables.schemas import NURSERY, OURS
@@ -48,7 +48,7 @@ def read_findings(path: Path) -> pd.DataFrame:
     return store.validate(store.read_typed(path, "findings"), "findings", path)
 
 
-def differences(path: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tuple[str, ...]:
+def list_differences(path: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tuple[str, ...]:
     """Findings that differ from a snapshot's by more than chance and rounding explain, a line each.
 
     all_claims: the report is of all claims; else claims that it does not have are left out.
@@ -57,20 +57,20 @@ def differences(path: Path, now: pd.DataFrame, *, all_claims: bool = True) -> tu
     before = before if all_claims else before[before["claim"].isin(now["claim"])]
     keys = ["finding", "evidence"]
     both = before.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
-    return tuple(line for row in both.to_dict("records") for line in _differences(row))
+    return tuple(line for row in both.to_dict("records") for line in _compare_row(row))
 
 
-def redrawn(path: Path, now: pd.DataFrame) -> tuple[str, ...]:
+def find_redrawn(path: Path, now: pd.DataFrame) -> tuple[str, ...]:
     """Posteriors of the same inputs that PyMC drew both for a snapshot and now, and that chance
     does not reconcile."""
     before = read_findings(path)
     keys = ["finding", "evidence", "inputs_sha"]
     both = before.merge(now, on=keys, how="inner", suffixes=("_kept", "_now"))
     drawn = both[(both["drawn_kept"] != "") & (both["drawn_now"] != "")]
-    return tuple(line for row in drawn.to_dict("records") for line in _apart(row, DRAWN))
+    return tuple(line for row in drawn.to_dict("records") for line in _compare_figure(row, DRAWN))
 
 
-def snapshot(
+def write_snapshot(
     out: Path, claims: Sequence[str], index: str, findings: bytes, pictures: Mapping[str, bytes]
 ) -> tuple[list[str], list[str]]:
     """Write the snapshot of a report that was built; names of the files written and of those
@@ -80,11 +80,13 @@ def snapshot(
     """
     files = {TABLE: findings, INDEX: index.encode(), **pictures}
     for claim in claims:
-        folder = folder_of(claim)
+        folder = name_folder(claim)
         page = out / folder / "index.md"
         figure = out / folder / "figure.svg"
         if page.is_file():
-            files[f"{folder}.md"] = first_screen(claim, page.read_text(encoding="utf-8")).encode()
+            files[f"{folder}.md"] = render_first_screen(
+                claim, page.read_text(encoding="utf-8")
+            ).encode()
         if figure.is_file():
             files[f"{folder}.svg"] = figure.read_bytes()
     there = (path.name for path in (out / SNAPSHOT).glob("*"))
@@ -96,7 +98,7 @@ def snapshot(
     ), remove_files(out, gone)
 
 
-def first_screen(claim: str, page: str) -> str:
+def render_first_screen(claim: str, page: str) -> str:
     """The head of a claim's page: verdict, reason, figure, published against recomputed, rule."""
     head = page.partition("\n## Details\n")[0]
     head = re.sub(r"!\[.*\]\(posterior[^)]*\)\n\n.*\n\n", "", head)
@@ -104,7 +106,7 @@ def first_screen(claim: str, page: str) -> str:
     head = re.sub(r"\n## Specification curve\n.*?(?=\n## |\Z)", "", head, flags=re.DOTALL)
     head = head.replace(" · [Specification curve](#specification-curve)", "")
     head = head.replace("[rule changed](#history)", "rule changed")
-    head = re.sub(r'\]\(figure\.svg( "[^"]*")?\)', f"]({folder_of(claim)}.svg)", head)
+    head = re.sub(r'\]\(figure\.svg( "[^"]*")?\)', f"]({name_folder(claim)}.svg)", head)
     head = head.replace("](../index.md)", "](index.md)")
     return (
         f"{head.rstrip()}\n\n`thermostats report {claim}` writes the whole page: numbers, fit, "
@@ -112,7 +114,7 @@ def first_screen(claim: str, page: str) -> str:
     )
 
 
-def _differences(row: Mapping[str, object]) -> Iterator[str]:
+def _compare_row(row: Mapping[str, object]) -> Iterator[str]:
     name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
     if row["side"] != "both":
         yield f"{name}: {'no longer found' if row['side'] == 'left_only' else 'new'}"
@@ -120,17 +122,19 @@ def _differences(row: Mapping[str, object]) -> Iterator[str]:
     if row["verdict_kept"] != row["verdict_now"]:
         yield f"{name}: {row['verdict_kept']}, now {row['verdict_now']}"
     for what in PLAIN:
-        yield from _apart(row, what)
+        yield from _compare_figure(row, what)
     if (
         not row["drawn_kept"] or row["drawn_now"]
     ):  # what PyMC drew for the snapshot need not be drawn now
-        yield from _apart(row, DRAWN)
+        yield from _compare_figure(row, DRAWN)
 
 
-def _apart(row: Mapping[str, object], what: str) -> Iterator[str]:
+def _compare_figure(row: Mapping[str, object], what: str) -> Iterator[str]:
     """A line where a figure is another now, by more than rounding and Monte-Carlo errors."""
     before, after, *errors = (
-        _number(row[f"{name}_{side}"]) for name in (what, "mc_error") for side in ("kept", "now")
+        _convert_number(row[f"{name}_{side}"])
+        for name in (what, "mc_error")
+        for side in ("kept", "now")
     )
     if math.isnan(before) and math.isnan(after):
         return
@@ -139,10 +143,13 @@ def _apart(row: Mapping[str, object], what: str) -> Iterator[str]:
         allowed += ERRORS * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
     if not abs(before - after) <= allowed:
         name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
-        yield f"{name}: {what} {formatting.number(before, 6)}, now {formatting.number(after, 6)}"
+        yield (
+            f"{name}: {what} {formatting.format_number(before, 6)}, now "
+            f"{formatting.format_number(after, 6)}"
+        )
 
 
-def _number(value: object) -> float:
+def _convert_number(value: object) -> float:
     return math.nan if value is None or value is pd.NA else float(str(value))
 
 
@@ -163,11 +170,11 @@ def findings(
     DataError where its table is damaged.
     """
     folder = Path(out)
-    wanted = listed(claims, "claims")
+    wanted = make_list(claims, "claims")
     check_written(folder, wanted)
     check_set(evidence, ALL)
-    table = read_findings(findings_file(folder))
-    of = chosen(wanted, dict.fromkeys(sorted(set(table["claim"])), folder))
+    table = read_findings(find_findings_file(folder))
+    of = choose_claims(wanted, dict.fromkeys(sorted(set(table["claim"])), folder))
     table = table[table["claim"].isin(of)]
     pairs = zip(table["evidence"], table["view_of"], strict=True)
     table = table[[is_asked(evidence, name, first) for name, first in pairs]]
@@ -197,7 +204,7 @@ class Citation:
         return f"% {self.why}\n@{self.kind}{{{self.key},\n{lines}\n}}\n"
 
 
-def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
+def list_citations(data: str | Path | None = None) -> tuple[Citation, ...]:
     """What to cite for the rows of a data folder and what is fitted to them."""
     runs = store.load("runs", data)
     sources = store.load("sources", data)
@@ -209,11 +216,11 @@ def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
     if not used & {OURS, NURSERY}:
         del citations["transformers"]
     package, *libraries = (Citation(key=key, **entry) for key, entry in citations.items())
-    package.fields["version"] = machine()["thermostats"]
+    package.fields["version"] = describe_machine()["thermostats"]
     for library in libraries:
         if installed := versions(library.key):
             library.fields["note"] = f"version {installed[library.key]}"
-    works = [study.literature for study in studies().values()]
+    works = [study.literature for study in load_studies().values()]
     works = [work for work in works if work.published.get("doi") in set(published["doi"])]
     held = [(work.published, OF_STUDY) for work in works]
     held += [(entry, BUILT_ON) for work in works for entry in work.builds_on]
@@ -235,4 +242,4 @@ def cited(data: str | Path | None = None) -> tuple[Citation, ...]:
 def citations(data: str | Path | None = None) -> str:
     """BibTeX entries of what to cite for the rows of a data folder and what is fitted to them, each
     with its reason."""
-    return "\n".join(map(str, cited(data)))
+    return "\n".join(map(str, list_citations(data)))

@@ -15,20 +15,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import thermostats
-from thermostats.claims.study import account_of, apart, named, studies, with_words
+from thermostats.claims.study import (
+    find_account,
+    list_script_files,
+    list_study_models,
+    load_named,
+    load_studies,
+)
 from thermostats.errors import DataError
-from thermostats.formatting import listed, plural
+from thermostats.formatting import format_count, join_words
 from thermostats.reporting.pages import (
     CHECKSUMS,
     MANIFEST,
     PAGES,
     SNAPSHOT,
     TABLE,
-    findings_name,
-    folder_of,
+    name_findings_file,
+    name_folder,
 )
 from thermostats.tables import folders
-from thermostats.tables.folders import BOUNDS, MOVES, PROVENANCE, shipped, write_all
+from thermostats.tables.folders import BOUNDS, MOVES, PROVENANCE, find_shipped, write_all
 from thermostats.tables.schemas import EXTERNAL, TABLES
 
 if TYPE_CHECKING:
@@ -41,18 +47,18 @@ PACKAGE = "thermostats"
 HERE = Path(__file__).resolve().parents[1]
 
 
-def sha(content: bytes) -> str:
+def hash_content(content: bytes) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(content).hexdigest()
 
 
-def sha_of(value: object) -> str:
+def hash_value(value: object) -> str:
     """SHA-256 of a value's canonical JSON."""
-    return sha(json.dumps(value, sort_keys=True, ensure_ascii=False).encode())
+    return hash_content(json.dumps(value, sort_keys=True, ensure_ascii=False).encode())
 
 
 @cache
-def machine() -> dict[str, str]:
+def describe_machine() -> dict[str, str]:
     """Versions of the package, the interpreter and the libraries that results can depend on."""
     versions_of = {PACKAGE: thermostats.__version__, "python": platform.python_version()}
     return versions_of | versions(*LIBRARIES, *SAMPLERS)
@@ -68,18 +74,20 @@ def versions(*names: str) -> dict[str, str]:
 
 
 @cache
-def package_sha() -> str:
+def hash_package() -> str:
     """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the
     package's files.
 
     The tables that words and bounds of nuisances are made of are among these.
     """
     if not (HERE.parent / "pyproject.toml").is_file():
-        return sha_of([machine(), []])
+        return hash_value([describe_machine(), []])
     files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    digests = [(path.relative_to(HERE).as_posix(), sha(path.read_bytes())) for path in files]
-    tables = [sha((shipped("data") / name).read_bytes()) for name in (MOVES, BOUNDS)]
-    return sha_of([machine(), digests, tables])
+    digests = [
+        (path.relative_to(HERE).as_posix(), hash_content(path.read_bytes())) for path in files
+    ]
+    tables = [hash_content((find_shipped("data") / name).read_bytes()) for name in (MOVES, BOUNDS)]
+    return hash_value([describe_machine(), digests, tables])
 
 
 FIGURES = ("posterior", "mc_error", "rhat_max", "ess_min", "divergences")
@@ -97,7 +105,7 @@ class Posteriors:
 
     def digest(self, claim: str) -> str:
         """SHA-256 of those of one claim."""
-        return sha_of(
+        return hash_value(
             [
                 self.damaged,
                 [list(row.values()) for row in self.rows.values() if row["claim"] == claim],
@@ -105,7 +113,8 @@ class Posteriors:
         )
 
     def of(self, finding: str, evidence: str, inputs: str) -> Mapping[str, str] | str:
-        """The row that stands for a finding made of such inputs (`inputs_of`), or why none does."""
+        """The row that stands for a finding made of such inputs (`hash_inputs`), or why none
+        does."""
         row = self.rows.get((finding, evidence))
         if self.damaged or row is None:
             return self.damaged or "the snapshot has none of it"
@@ -119,21 +128,21 @@ class Posteriors:
         )
 
 
-def inputs_of(script: str, selections: Mapping[str, str]) -> str:
+def hash_inputs(script: str, selections: Mapping[str, str]) -> str:
     """SHA-256 of what a finding is made of: the script with its words and error rates, and rows by
     selection."""
-    return sha_of([script, sorted(selections.items())])
+    return hash_value([script, sorted(selections.items())])
 
 
-def shipped_snapshot() -> Path:
+def locate_shipped_snapshot() -> Path:
     """The snapshot's table of findings that ships with the package."""
-    return shipped(f"reports/{SNAPSHOT}") / TABLE
+    return find_shipped(f"reports/{SNAPSHOT}") / TABLE
 
 
-def posteriors(path: Path | None = None) -> Posteriors:
+def load_posteriors(path: Path | None = None) -> Posteriors:
     """Those of the snapshot that ships with the package, or of another table of findings."""
     try:
-        with (path or shipped_snapshot()).open(encoding="utf-8", newline="") as file:
+        with (path or locate_shipped_snapshot()).open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file, strict=True) if row["drawn"]]
         for row in rows:
             if (
@@ -173,7 +182,7 @@ def remove_files(out: Path, names: Iterable[str]) -> list[str]:
     return removed
 
 
-def as_json(value: object) -> bytes:
+def dump_json(value: object) -> bytes:
     """A value as JSON that is the same bytes for equal values."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
@@ -216,17 +225,20 @@ class Record:
         """The record of a page that is made of these bytes by this package, before its rows and
         files are known."""
         return cls(
-            sha_of([sha(made_of), package_sha()]), sha_of(links), tables, posteriors=posteriors
+            hash_value([hash_content(made_of), hash_package()]),
+            hash_value(links),
+            tables,
+            posteriors=posteriors,
         )
 
     def made(self, rows: str, files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
         return replace(
-            self, rows=rows, files={name: sha(content) for name, content in files.items()}
+            self, rows=rows, files={name: hash_content(content) for name, content in files.items()}
         )
 
 
-def stale_because(record: Record | None, now: Record, rows: Callable[[], str], out: Path) -> str:
+def find_stale_cause(record: Record | None, now: Record, rows: Callable[[], str], out: Path) -> str:
     """Why a page is not what it would be if made now; empty where it is.
 
     now: what it would be made of. rows: SHA-256 of the rows of its findings; asked where files of
@@ -242,7 +254,7 @@ def stale_because(record: Record | None, now: Record, rows: Callable[[], str], o
         )
     if not (record.tables and record.tables == now.tables) and record.rows != rows():
         return ROWS
-    return _changed_file(record, out) or (LINKS if record.links != now.links else "")
+    return _find_changed_file(record, out) or (LINKS if record.links != now.links else "")
 
 
 def read_manifest(out: Path) -> dict[str, Record]:
@@ -274,17 +286,17 @@ def read_manifest(out: Path) -> dict[str, Record]:
 def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
     """Write the records; nothing where they are as they were."""
     write_files(
-        out, {MANIFEST: as_json({name: asdict(record) for name, record in records.items()})}
+        out, {MANIFEST: dump_json({name: asdict(record) for name, record in records.items()})}
     )
 
 
-def _changed_file(record: Record, out: Path) -> str:
+def _find_changed_file(record: Record, out: Path) -> str:
     """What happened to the first file of a record that is not as it was written; empty where all
     are."""
     for name, digest in record.files.items():
         if not (out / name).is_file():
             return f"{name} is missing"
-        if sha((out / name).read_bytes()) != digest:
+        if hash_content((out / name).read_bytes()) != digest:
             return f"{name} was edited"
     return ""
 
@@ -312,7 +324,7 @@ class Listed:
     @cached_property
     def sha(self) -> str:
         """SHA-256 of its bytes."""
-        return sha(self.content)
+        return hash_content(self.content)
 
 
 @dataclass(frozen=True)
@@ -342,8 +354,10 @@ class Layout:
         """Files of all tables in the order of the codebook, then the codebook; those beneath a
         user's store last."""
         listed: list[Listed] = []
-        for layer in reversed(folders.layers(self.data)):
-            paths = [(path, name) for name in TABLES for path in folders.own_files(name, layer)]
+        for layer in reversed(folders.list_layers(self.data)):
+            paths = [
+                (path, name) for name in TABLES for path in folders.list_own_files(name, layer)
+            ]
             book = layer / "CODEBOOK.md"
             paths += [(book, "")] if book.is_file() else []
             listed += self._listed(paths, layer, "data" if layer == self.data else "package")
@@ -354,7 +368,7 @@ class Layout:
         """The scripts of the analyses, with their words."""
         if not self.scripts:
             return ()
-        paths = [(file, "") for script in self.scripts for file in with_words(script)]
+        paths = [(file, "") for script in self.scripts for file in list_script_files(script)]
         return tuple(self._listed(paths, self.scripts[0].parent, "analyses"))
 
     def copies(self) -> dict[str, bytes]:
@@ -391,7 +405,9 @@ class Layout:
             for name, digest in record.files.items()
         }
         manifest = self.out / MANIFEST
-        lines |= {f"{out}/{MANIFEST}": sha(manifest.read_bytes())} if manifest.is_file() else {}
+        lines |= (
+            {f"{out}/{MANIFEST}": hash_content(manifest.read_bytes())} if manifest.is_file() else {}
+        )
         return "".join(f"{digest}  {name}\n" for name, digest in sorted(lines.items())).encode()
 
     def _listed(
@@ -430,26 +446,28 @@ PRIVATE = "private"
 """Folder of texts that no analysis reads."""
 
 
-def _files_of_package(folder: Path) -> list[Path]:
+def _list_package_files(folder: Path) -> list[Path]:
     """Files of the package's tables, those of studies among them; texts of prompts are read by no
     analysis."""
     paths = {path for kind in ROWS_STATE for path in folder.rglob(kind)}
     return sorted(path for path in paths if path.relative_to(folder).parts[0] != PRIVATE)
 
 
-def _files_of_store(folder: Path) -> list[Path]:
+def _list_store_files(folder: Path) -> list[Path]:
     """Files of the tables of a folder itself, wherever its parts lie, and of what they come
     from."""
-    tables = (path for name in TABLES for path in folders.own_files(name, folder))
+    tables = (path for name in TABLES for path in folders.list_own_files(name, folder))
     return [*tables, *sorted((folder / EXTERNAL).glob(f"*/{PROVENANCE}"))]
 
 
-def _digests_in(folder: Path, paths: Iterable[Path]) -> list[tuple[str, str]]:
+def _hash_files(folder: Path, paths: Iterable[Path]) -> list[tuple[str, str]]:
     """Names of files within a folder, with the SHA-256 of their bytes."""
-    return [(path.relative_to(folder).as_posix(), sha(path.read_bytes())) for path in paths]
+    return [
+        (path.relative_to(folder).as_posix(), hash_content(path.read_bytes())) for path in paths
+    ]
 
 
-def navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
+def build_navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
     """Titles by file of the pages that every page leads to, of those that are there."""
     return {
         f"{name}.html": page.title
@@ -458,11 +476,11 @@ def navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
     }
 
 
-def pages_of_tables() -> dict[str, str]:
+def list_table_pages() -> dict[str, str]:
     """Pages that take time to make, by name: modules with a function `files(tables)`, the studies'
     first."""
     of_studies = {
-        name: module for study in studies().values() for name, module in study.pages.items()
+        name: module for study in load_studies().values() for name, module in study.pages.items()
     }
     return of_studies | {
         n: f"{PACKAGE}.reporting.pages.{n}" for n, page in PAGES.items() if not page.at_once
@@ -490,7 +508,7 @@ class State:
     @cached_property
     def pages(self) -> dict[str, str]:
         """Pages that take time to make, by name, with their modules."""
-        return pages_of_tables()
+        return list_table_pages()
 
     @cached_property
     def about(self) -> tuple[str, ...]:
@@ -502,13 +520,13 @@ class State:
     @cached_property
     def account(self) -> str:
         """Module of the page that weighs claims; empty where the report has none of them."""
-        return account_of(self.claims)
+        return find_account(self.claims)
 
     @cached_property
     def navigation(self) -> dict[str, str]:
         """Titles of the pages that every page leads to, by file."""
         there = {*self.about, *(self.pages if self.all_claims else self.made())}
-        return navigation(there)
+        return build_navigation(there)
 
     @property
     def claims(self) -> list[str]:
@@ -517,7 +535,7 @@ class State:
         others = [
             n
             for n, record in self.records.items()
-            if findings_name(n) in record.files and not self.all_claims
+            if name_findings_file(n) in record.files and not self.all_claims
         ]
         return list(dict.fromkeys([*self.scripts, *others]))
 
@@ -543,7 +561,7 @@ class State:
         """`read_files`; empty where a study from elsewhere reads its own files."""
         elsewhere = (
             study.tables and not study.read_table.startswith(f"{PACKAGE}.")
-            for study in studies().values()
+            for study in load_studies().values()
         )
         return "" if any(elsewhere) else self.read_files
 
@@ -551,36 +569,36 @@ class State:
     def read_files(self) -> str:
         """SHA-256 over all files that rows may be read from: those of the package, then those of
         the user's folder."""
-        package = folders.shipped("data")
-        own = [layer for layer in folders.layers(self.data) if layer != package]
-        digests = [_digests_in(layer, _files_of_store(layer)) for layer in own]
-        return sha_of([_digests_in(package, _files_of_package(package)), *digests])
+        package = folders.find_shipped("data")
+        own = [layer for layer in folders.list_layers(self.data) if layer != package]
+        digests = [_hash_files(layer, _list_store_files(layer)) for layer in own]
+        return hash_value([_hash_files(package, _list_package_files(package)), *digests])
 
     @cached_property
     def folder(self) -> str:
         """SHA-256 of the path of the data folder."""
-        return sha(str(self.data).encode())
+        return hash_content(str(self.data).encode())
 
     @cached_property
     def posteriors(self) -> Posteriors:
         """What the shipped snapshot has of posteriors that are not drawn."""
-        return posteriors()
+        return load_posteriors()
 
     def made_of(self, name: str) -> bytes:
         """What a claim's page, or a page about all claims, is made of, but for rows and the
         package."""
         if path := self.scripts.get(name):
             return b"\0".join(
-                [*(file.read_bytes() for file in with_words(path)), self._rates(name)]
+                [*(file.read_bytes() for file in list_script_files(path)), self._rates(name)]
             )
         if module := self.pages.get(name):
             own = module.startswith(f"{PACKAGE}.")
             return (
-                "\n".join(apart()).encode()
+                "\n".join(list_study_models()).encode()
                 if own
-                else Path(str(named(module).__file__)).read_bytes()
+                else Path(str(load_named(module).__file__)).read_bytes()
             )
-        return sha_of(self._shown(name)).encode()
+        return hash_value(self._shown(name)).encode()
 
     def now(self, name: str) -> Record:
         """The record of a page if it were made now; without rows and files."""
@@ -592,7 +610,7 @@ class State:
         record = self.records.get(name)
         if record is not None and record.folder not in ("", self.folder):
             return FOLDER
-        return stale_because(record, self.now(name), lambda: self._rows(name), self.out)
+        return find_stale_cause(record, self.now(name), lambda: self._rows(name), self.out)
 
     def checksums_stale(self) -> str:
         """Why the list of checksums is stale; empty where it is fresh, or where no page says how to
@@ -611,7 +629,7 @@ class State:
     def file_of(self, name: str) -> str:
         """HTML file of a claim or page."""
         return (
-            f"{folder_of(name)}/index.html"
+            f"{name_folder(name)}/index.html"
             if name in self.claims
             else FILES.get(name, f"{name}.html")
         )
@@ -634,7 +652,7 @@ class State:
 
     def _rates(self, claim: str) -> bytes:
         """Lines of the table of simulated worlds that are of the claim's rules."""
-        path = folders.shipped("data") / "worlds.csv"
+        path = folders.find_shipped("data") / "worlds.csv"
         lines = path.read_bytes().splitlines() if path.is_file() else []
         return b"\n".join(line for line in lines if line.startswith(f"{claim}.".encode()))
 
@@ -661,7 +679,7 @@ class State:
             return ""
         built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
         findings = {
-            claim: record.files.get(findings_name(claim)) for claim, record in built.items()
+            claim: record.files.get(name_findings_file(claim)) for claim, record in built.items()
         }
         folder = (
             self.data.name if self.data.is_absolute() else str(self.data)
@@ -677,11 +695,11 @@ class State:
         ]
 
 
-def counted(names: Iterable[str]) -> str:
+def describe_pages(names: Iterable[str]) -> str:
     """Claims and pages about all of them, in words."""
     there = list(names)
     claims = sum(len(name) == 3 and name[1:].isdigit() for name in there)  # C04
     pages = len(there) - claims - (CHECKSUMS in there)
-    counts = [plural(claims, "claim")] * bool(claims)
-    counts += [f"{plural(pages, 'page')} about all claims"] * bool(pages)
-    return listed([*counts, *["the list of checksums"] * (CHECKSUMS in there)])
+    counts = [format_count(claims, "claim")] * bool(claims)
+    counts += [f"{format_count(pages, 'page')} about all claims"] * bool(pages)
+    return join_words([*counts, *["the list of checksums"] * (CHECKSUMS in there)])

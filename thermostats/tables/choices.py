@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thermostats.errors import UsageError, unknown
+from thermostats.errors import UsageError, build_unknown_error
 from thermostats.tables.schemas import EXTERNAL, INTERVENED, NURSERY, TABLES
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ them."""
 
 
 def check_table(name: str, tables: Collection[str] = TABLES, line: str = "") -> None:
-    """Raise UsageError for a table that does not exist; `line` as for `unknown`."""
+    """Raise UsageError for a table that does not exist; `line` as for `build_unknown_error`."""
     if not isinstance(name, str) or name not in tables:
-        raise unknown(
+        raise build_unknown_error(
             "no such table",
             name,
             tables,
@@ -39,7 +39,7 @@ def check_export(
     """Raise UsageError for a table or a format that does not exist, parts of a CSV file, or a
     folder with content."""
     if format_ not in FORMATS:
-        raise unknown("tables cannot be exported in this way", format_, FORMATS)
+        raise build_unknown_error("tables cannot be exported in this way", format_, FORMATS)
     for name in tables or ():
         check_table(name)
     if partition is not None and format_ != "parquet":
@@ -88,7 +88,7 @@ ALL = "all"
 def check_set(name: str | None, *more: str) -> None:
     """Raise UsageError where there is no such set of evidence."""
     if name not in {None, *SETS, *more}:
-        raise unknown("no such set of evidence", str(name), [*SETS, *more])
+        raise build_unknown_error("no such set of evidence", str(name), [*SETS, *more])
 
 
 def is_asked(evidence: str | None, of: str, view_of: str) -> bool:
@@ -97,7 +97,7 @@ def is_asked(evidence: str | None, of: str, view_of: str) -> bool:
     return not view_of if evidence is None else evidence in (ALL, of)
 
 
-def origin(source: pd.Series[str], published: set[str]) -> pd.Series[str]:
+def find_origin(source: pd.Series[str], published: set[str]) -> pd.Series[str]:
     """Who measured, by source: the files of a study are one instrument and count as one source,
     `published`."""
     return source.mask(source.isin(published), PUBLISHED)
@@ -108,7 +108,7 @@ def of_interventions(runs: pd.DataFrame) -> pd.Series[bool]:
     return runs["measure_version"].str.startswith(INTERVENED)
 
 
-def in_set(
+def mark_set(
     name: str, rows: pd.DataFrame, published: set[str], runs: pd.DataFrame
 ) -> pd.Series[bool]:
     """Which rows with a `source` are of a set; what no run measured is of every set but the

@@ -45,11 +45,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, unknown
+from thermostats.errors import DataError, UsageError, build_unknown_error
 from thermostats.tables.choices import RECIPES
 from thermostats.tables.remedies import Remedy
-from thermostats.tables.schemas import FLOAT, GAINS, INTEGER, TABLES, TEXT, absent, dtypes, key
-from thermostats.tables.validation import NUMBER, numbers_of, wanted_instead
+from thermostats.tables.schemas import (
+    FLOAT,
+    GAINS,
+    INTEGER,
+    TABLES,
+    TEXT,
+    list_dtypes,
+    list_key_columns,
+    list_optional,
+)
+from thermostats.tables.validation import NUMBER, convert_numbers, describe_wanted_value
 
 FILLED_WITH = {("models", "revision"): "main", ("runs", "revision"): "main"} | {
     ("runs", label): "unstated" for label in ("dtype", "attention")
@@ -80,18 +89,18 @@ READ = ("heritage", "family", *SHAPE, "norm_kind", "norm_place", "position_schem
 """Columns of models that may be left out and that a claim reads."""
 
 
-def may_be_left_out(table: str, name: str) -> bool:
+def is_optional(table: str, name: str) -> bool:
     """Whether a column may be empty: it is filled in, or no key, and nullable or any text."""
     column = TABLES[table].columns[name]
     if (table, name) in FILLED_WITH:
         return True
-    if (table == "runs" and name in TELLING) or name in key(table):
+    if (table == "runs" and name in TELLING) or name in list_key_columns(table):
         return False
     any_text = column.dtype == TEXT and (not column.checks or "" in column.checks[0].value)
-    return column.nullable or any_text or name in absent(table)
+    return column.nullable or any_text or name in list_optional(table)
 
 
-def when_joined(table: str, label: str) -> str:
+def describe_requirement(table: str, label: str) -> str:
     """Whether rows that are joined with a mapping must have a column: `needed`, `optional`, or how
     it is filled in.
 
@@ -101,7 +110,7 @@ def when_joined(table: str, label: str) -> str:
         return ""
     if label == "run_id":
         return f"filled in from {' and '.join(TELLING)}"
-    return FILLED.get((table, label), OPTIONAL if may_be_left_out(table, label) else NEEDED)
+    return FILLED.get((table, label), OPTIONAL if is_optional(table, label) else NEEDED)
 
 
 IDENTITY = ("model_id", "revision", "source")
@@ -114,7 +123,7 @@ def is_gain(name: object) -> bool:
     return isinstance(name, str) and name.removesuffix(SD) in GAINS
 
 
-def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, Any]]:
+def split_mapping(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, Any]]:
     """A mapping as those of the tables that it fills: itself, or where it names gains one of models
     and one a gain."""
     plain = not set(content) <= set(entries)
@@ -131,18 +140,18 @@ def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, 
         raise UsageError(
             "gains of no model", where="mapping", got=", ".join(columns), next_step=step
         )
-    fixed = {name: value for name, value in constants.items() if name in dtypes("models")}
+    fixed = {name: value for name, value in constants.items() if name in list_dtypes("models")}
     of_models = {
         "table": "models",
         "columns": facts,
         "constants": fixed,
         "factors": {name: factor for name, factor in factors.items() if not is_gain(name)},
-        "ignore": _ignored(rest, gains),
+        "ignore": _list_ignored(rest, gains),
     }
     of_runs = {
         name: value
         for name, value in constants.items()
-        if name not in fixed or name in dtypes("runs")
+        if name not in fixed or name in list_dtypes("runs")
     }
     named = {theirs: ours for theirs, ours in facts.items() if ours in IDENTITY}
     mappings = [of_models] if set(facts.values()) - set(IDENTITY) else []
@@ -154,13 +163,13 @@ def parts(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, 
                 "columns": {**named, theirs: "value"},
                 "constants": {**of_runs, "estimand": gain, "prompt_id": ""},
                 "factors": {"value": factors[gain]} if gain in factors else {},
-                "ignore": _ignored(rest, others),
+                "ignore": _list_ignored(rest, others),
             }
         )
     return mappings
 
 
-def _ignored(
+def _list_ignored(
     rest: Mapping[str, Any], columns: Sequence[str] | Mapping[str, str]
 ) -> list[str] | str:
     """What the user leaves out, and what another part takes."""
@@ -205,7 +214,7 @@ AGREE = 1e-4
 """Relative difference of two norms for one state."""
 
 
-def gains_from_norms(
+def convert_norms(
     frame: pd.DataFrame, norms: Mapping[str, Any], where: object, models: pd.DataFrame | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """G_l = n_l / n_(l−1): `layer` l, `norm_in` n_(l−1) and `gain_block` G_l in the place of states
@@ -219,15 +228,15 @@ def gains_from_norms(
     states, numbered 0 to L, state l is x_l. Fewer may be what enters the blocks or what leaves
     them, so `states` says which: state 0 (or 1, where they count from 1) is x_0 for `inputs`, x_1
     for `outputs`. All other columns say whose norms they are. last: whether x_L is the stream, or
-    `normed` as the last of the hidden states of transformers is, or `unknown`; then the gain of
-    block L is not known.
+    `normed` as the last of the hidden states of transformers is, or `build_unknown_error`; then the
+    gain of block L is not known.
 
     form: `centred` norms, as TransformerLens has them by default, are what LayerNorms read of the
     stream: `read_norm` and `gain_read` take the place of `norm_in` and `gain_block`, which no
     centred stream has.
 
-    models: `n_layers`, `norm_place` and `norm_kind` of the model of each row, missing where it is
-    not known.
+    models: `n_layers`, `norm_place` and `name_norm_kind` of the model of each row, missing where it
+    is not known.
 
     Raises UsageError where an entry or a column is missing or it is not said what the states are,
     or of hooks of TransformerLens in which form; DataError for states that are no states, norms
@@ -237,20 +246,20 @@ def gains_from_norms(
     check_entries(norms, where)
     for name in ("state", "norm"):
         if norms[name] not in frame:
-            raise unknown(
+            raise build_unknown_error(
                 f"the column of {name}s is missing", norms[name], map(str, frame), where=where
             )
     others = [name for name in frame if name not in (norms["state"], norms["norm"])]
     facts = pd.DataFrame(index=frame.index) if models is None else models
     facts = facts.reindex(columns=["n_layers", "norm_place", "norm_kind"])
-    form = _form(frame[norms["state"]], facts, norms, where)
+    form = _find_form(frame[norms["state"]], facts, norms, where)
     rows = frame[others].assign(
-        norm=numbers_of(frame[norms["norm"]])[0], depth=facts["n_layers"].astype("float64")
+        norm=convert_numbers(frame[norms["norm"]])[0], depth=facts["n_layers"].astype("float64")
     )
     if wrong := frame.loc[~(rows["norm"] > 0), norms["norm"]].tolist():
         raise DataError("a norm is a number above 0", where=where, got=repr(wrong[0]))
-    states = _states(frame[norms["state"]], rows, others, norms, where)
-    rows = ratios(
+    states = _read_states(frame[norms["state"]], rows, others, norms, where)
+    rows = compute_ratios(
         rows.assign(state=states, post=facts["norm_place"].eq("post")),
         [*others, "depth", "post"],
         where,
@@ -273,18 +282,20 @@ def gains_from_norms(
     of_gains = [*others, "layer", "norm_in", "gain_block"]
     gains = gains[of_gains].reset_index(drop=True)
     return (
-        as_read_of(gains) if form == CENTRED else gains,
+        convert_read_gains(gains) if form == CENTRED else gains,
         normed.reindex(columns=[*others, "normed_gain"]).reset_index(drop=True),
     )
 
 
-def as_read_of(gains: pd.DataFrame) -> pd.DataFrame:
+def convert_read_gains(gains: pd.DataFrame) -> pd.DataFrame:
     """Gains of a centred stream as read gains; of the stream itself there are none, and the reason
     stands with them."""
     return gains.rename(columns=READ_COLUMNS).assign(missing=NO_RAW)
 
 
-def _form(states: pd.Series, facts: pd.DataFrame, norms: Mapping[str, Any], where: object) -> str:
+def _find_form(
+    states: pd.Series, facts: pd.DataFrame, norms: Mapping[str, Any], where: object
+) -> str:
     """The form of norms; asked for where TransformerLens named the states of a model that it
     centres by default."""
     form = str(norms.get("form", ""))
@@ -328,7 +339,7 @@ def check_entries(norms: Mapping[str, Any], where: object) -> None:
                 f"[norms] has no {name} any more", where=where, next_step=EARLIER[name]
             )
         if name not in ENTRIES:
-            raise unknown("[norms] has no such entry", name, ENTRIES, where=where)
+            raise build_unknown_error("[norms] has no such entry", name, ENTRIES, where=where)
     kinds = (
         ("last", "kind of last state", LAST),
         ("states", "kind of states", STATES),
@@ -336,7 +347,7 @@ def check_entries(norms: Mapping[str, Any], where: object) -> None:
     )
     for name, what, values in kinds:
         if name in norms and norms[name] not in values:
-            raise unknown(f"no such {what}", norms[name], values, where=where)
+            raise build_unknown_error(f"no such {what}", norms[name], values, where=where)
     if norms.get("form") == CENTRED and norms["last"] == NORMED:
         step = f'last = "{STREAM}" or last = "{UNKNOWN}"'
         raise UsageError(
@@ -353,7 +364,7 @@ def check_entries(norms: Mapping[str, Any], where: object) -> None:
         )
 
 
-def ratios(rows: pd.DataFrame, others: Sequence[str], where: object) -> pd.DataFrame:
+def compute_ratios(rows: pd.DataFrame, others: Sequence[str], where: object) -> pd.DataFrame:
     """Of rows with `state` l and `norm` n_l those with n_(l−1): `layer`, `norm_in`, `gain_block`;
     `last`: largest l.
 
@@ -364,7 +375,7 @@ def ratios(rows: pd.DataFrame, others: Sequence[str], where: object) -> pd.DataF
     if (spread["max"] > spread["min"] * (1 + AGREE)).any():
         raise DataError("two norms for one state", where=where, got=str(spread.idxmax()["max"]))
     rows = rows.drop_duplicates(by).sort_values(by)
-    whose = _whose(rows, others)
+    whose = _group_rows(rows, others)
     before = whose[["state", "norm"]].shift()
     last = whose["state"].transform("max")
     made = rows.assign(
@@ -376,11 +387,11 @@ def ratios(rows: pd.DataFrame, others: Sequence[str], where: object) -> pd.DataF
     return made[rows["state"] == before["state"] + 1]
 
 
-def _whose(rows: pd.DataFrame, others: Sequence[str]) -> Any:
+def _group_rows(rows: pd.DataFrame, others: Sequence[str]) -> Any:
     return rows.groupby(list(others), dropna=False) if others else rows.groupby(np.zeros(len(rows)))
 
 
-def _states(
+def _read_states(
     values: pd.Series,
     rows: pd.DataFrame,
     others: Sequence[str],
@@ -388,11 +399,13 @@ def _states(
     where: object,
 ) -> list[int]:
     """Our numbers of states that are named or numbered; DataError for what is neither, or both."""
-    states = [_named(value, depth) for value, depth in zip(values, rows["depth"], strict=True)]
+    states = [
+        _read_state_name(value, depth) for value, depth in zip(values, rows["depth"], strict=True)
+    ]
     unnamed = values[[state is None for state in states]]
     if unnamed.empty:
         return [state for state in states if state is not None]
-    numbers = [_number(value, where) for value in unnamed]
+    numbers = [_parse_number(value, where) for value in unnamed]
     if len(numbers) < len(rows):
         what = "states by name and by number"
         got = repr(unnamed.iloc[0])
@@ -401,7 +414,7 @@ def _states(
     return [number + shift for number in numbers]
 
 
-def _named(value: object, depth: float) -> int | None:
+def _read_state_name(value: object, depth: float) -> int | None:
     """The number of a state that is named; None where its name says none."""
     if value == FINAL:
         return None if np.isnan(depth) else int(depth)
@@ -409,7 +422,7 @@ def _named(value: object, depth: float) -> int | None:
     return int(hook[1]) + (hook[2] == "post") if hook else None
 
 
-def _number(value: object, where: object) -> int:
+def _parse_number(value: object, where: object) -> int:
     number = float(str(value)) if NUMBER.fullmatch(str(value)) else -1.0
     if number < 0 or number != int(number):
         allowed = "0 to L, or blocks.0.hook_resid_pre to blocks.(L-1).hook_resid_post"
@@ -425,7 +438,7 @@ def _shift(
 
     Of models whose depth is not known nothing can be said, and nothing is asked.
     """
-    whose = _whose(rows, others)["state"]
+    whose = _group_rows(rows, others)["state"]
     first = whose.transform("min")
     last = whose.transform("max")
     depth = rows["depth"]
@@ -434,14 +447,14 @@ def _shift(
     states = norms.get("states")
     if states is None:
         if fewer.any():
-            raise _unsaid(rows[fewer], where)
+            raise _refuse_unsaid(rows[fewer], where)
         return 0
     if states == OUTPUTS and complete.any():
         what = "states 0 to L are what enters block 1 and what leaves every block, no outputs alone"
         raise UsageError(
             what,
             where=where,
-            got=_numbers(rows[complete]),
+            got=_describe_states(rows[complete]),
             next_step='leave out states = "outputs"',
         )
     bases = {0} if (first == 0).any() else set()
@@ -451,7 +464,7 @@ def _shift(
         raise UsageError(
             "the numbers of the states do not say whether they count from 0 or from 1",
             where=where,
-            got=_numbers(rows),
+            got=_describe_states(rows),
             remedy=tuple(
                 Remedy(when=f"from {base}", mapping=mapping) for base, mapping in again.items()
             ),
@@ -460,19 +473,19 @@ def _shift(
     return int(states == OUTPUTS) - int(base)
 
 
-def _numbers(rows: pd.DataFrame) -> str:
+def _describe_states(rows: pd.DataFrame) -> str:
     depth = int(rows["depth"].iloc[0])
     return f"states {rows['state'].min()} to {rows['state'].max()} of a model of {depth} blocks"
 
 
-def _unsaid(rows: pd.DataFrame, where: object) -> UsageError:
+def _refuse_unsaid(rows: pd.DataFrame, where: object) -> UsageError:
     """The error for fewer states than L + 1 of which it is not said what they are, with a line for
     either."""
     return UsageError(
         "of fewer states than 0 to L it must be said whether they are what enters or what leaves "
         "the blocks",
         where=where,
-        got=_numbers(rows),
+        got=_describe_states(rows),
         allowed=", ".join(f'states = "{name}"' for name in STATES),
         remedy=tuple(
             Remedy(when=f"if {what}", words={"states": name}) for name, what in STATES.items()
@@ -528,29 +541,31 @@ def load_map(
     Raises UsageError where there is no such file or recipe, it is not TOML, it names a table or
     column that there is not, or a constant is not what its column holds.
     """
-    beneath = _recipe(recipe) if recipe else ColumnMap(table=table or "")
+    beneath = _load_recipe(recipe) if recipe else ColumnMap(table=table or "")
     where: object = "mapping"
     if isinstance(source, Mapping):
         content = dict(source)
         if not set(content) <= set(ENTRIES_COLUMN_MAP):
             if not all(isinstance(value, str) for value in content.values()):
                 name = next(name for name in content if name not in ENTRIES_COLUMN_MAP)
-                raise unknown("a mapping has no such entry", name, ENTRIES_COLUMN_MAP, where=where)
+                raise build_unknown_error(
+                    "a mapping has no such entry", name, ENTRIES_COLUMN_MAP, where=where
+                )
             content = {"columns": content}
     else:
         where = Path(source)
         content = _read(Path(source))
-    loaded = _made(content, where, ENTRIES_COLUMN_MAP)
+    loaded = _build_map(content, where, ENTRIES_COLUMN_MAP)
     loaded = replace(loaded, constants={**loaded.constants, **(constants or {})})
     filled = {*loaded.columns.values(), *loaded.constants}
     aliases = {ours: names for ours, names in beneath.aliases.items() if ours not in filled}
-    mapping = _over(replace(beneath, aliases=aliases), loaded)
+    mapping = _merge_maps(replace(beneath, aliases=aliases), loaded)
     mapping = replace(
         mapping,
-        norms=_of_states(mapping.norms, loaded.norms, {"states": states, "form": form}, where),
+        norms=_resolve_norms(mapping.norms, loaded.norms, {"states": states, "form": form}, where),
     )
     if not mapping.table:
-        mapping = replace(mapping, table=_table_of(mapping, where))
+        mapping = replace(mapping, table=_find_table(mapping, where))
     _check(mapping, where)
     return mapping
 
@@ -571,7 +586,7 @@ def load_maps(
         content = {"columns": content}
     if constants:
         content = {**content, "constants": {**content.get("constants", {}), **constants}}
-    several = parts(content, tuple(ENTRIES_COLUMN_MAP))
+    several = split_mapping(content, tuple(ENTRIES_COLUMN_MAP))
     return (
         [load_map(each) for each in several]
         if len(several) > 1
@@ -579,7 +594,7 @@ def load_maps(
     )
 
 
-def _of_states(
+def _resolve_norms(
     norms: Mapping[str, Any], stated: Mapping[str, Any], entries: Mapping[str, str], where: object
 ) -> Mapping[str, Any]:
     """`[norms]` with what its states are. A recipe's `normed` is of the last of L + 1; of outputs
@@ -599,11 +614,11 @@ def _of_states(
     return {**norms, "last": UNKNOWN} if unknown_last else norms
 
 
-def _recipe(name: str) -> ColumnMap:
+def _load_recipe(name: str) -> ColumnMap:
     if name not in RECIPES:
-        raise unknown("no such recipe", name, RECIPES)
+        raise build_unknown_error("no such recipe", name, RECIPES)
     path = FOLDER / f"{name}.toml"
-    return _made(_read(path), path, {**ENTRIES_COLUMN_MAP, **OF_RECIPES})
+    return _build_map(_read(path), path, {**ENTRIES_COLUMN_MAP, **OF_RECIPES})
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -615,10 +630,10 @@ def _read(path: Path) -> dict[str, Any]:
         raise UsageError(f"the mapping file cannot be read: {error}", where=path) from error
 
 
-def _made(content: Mapping[str, Any], where: object, entries: Mapping[str, Any]) -> ColumnMap:
+def _build_map(content: Mapping[str, Any], where: object, entries: Mapping[str, Any]) -> ColumnMap:
     for name, value in content.items():
         if name not in entries:
-            raise unknown("a mapping has no such entry", name, entries, where=where)
+            raise build_unknown_error("a mapping has no such entry", name, entries, where=where)
         if not isinstance(value, entries[name]):
             raise UsageError(f"{name} of the mapping is not valid", where=where, got=repr(value))
     named = {("columns", name): value for name, value in content.get("columns", {}).items()}
@@ -635,7 +650,7 @@ def _made(content: Mapping[str, Any], where: object, entries: Mapping[str, Any])
     )
 
 
-def _over(beneath: ColumnMap, mapping: ColumnMap) -> ColumnMap:
+def _merge_maps(beneath: ColumnMap, mapping: ColumnMap) -> ColumnMap:
     """A mapping whose entries stand over those of another."""
     both: dict[str, Any] = {}
     for each in fields(ColumnMap):
@@ -645,15 +660,15 @@ def _over(beneath: ColumnMap, mapping: ColumnMap) -> ColumnMap:
     return ColumnMap(**both)
 
 
-def _table_of(mapping: ColumnMap, where: object) -> str:
+def _find_table(mapping: ColumnMap, where: object) -> str:
     """The table whose columns a mapping names."""
     wide = {mapping.wide.get("name"), mapping.wide.get("value")} - {None}
     names = {*mapping.columns.values(), *mapping.factors, *mapping.constants, *wide}
-    fit = {name: len(names & set(dtypes(name))) for name in TABLES if name not in REFUSED}
+    fit = {name: len(names & set(list_dtypes(name))) for name in TABLES if name not in REFUSED}
     best = [
         name
         for name in fit
-        if names and names <= set(columns_of_rows(name)) and fit[name] == max(fit.values())
+        if names and names <= set(list_columns(name)) and fit[name] == max(fit.values())
     ]
     if len(best) != 1:
         got = (
@@ -674,12 +689,12 @@ def _table_of(mapping: ColumnMap, where: object) -> str:
 
 def _check(mapping: ColumnMap, where: object) -> None:
     if mapping.table not in TABLES:
-        raise unknown("the mapping names no table", mapping.table, TABLES, where=where)
+        raise build_unknown_error("the mapping names no table", mapping.table, TABLES, where=where)
     if mapping.norms and mapping.table != "layers":
         raise UsageError("[norms] is only for the table layers", where=where, got=mapping.table)
     if mapping.norms:
         check_entries(mapping.norms, where)
-    ours = columns_of_rows(mapping.table)
+    ours = list_columns(mapping.table)
     listing = f"thermostats ls columns {mapping.table}"
     made = {str(mapping.norms.get(name)) for name in ("state", "norm")} if mapping.norms else set()
     if mapping.wide:
@@ -696,7 +711,7 @@ def _check(mapping: ColumnMap, where: object) -> None:
                 *(made if part == "columns" else ()),
             ):
                 what = f"{part} of the mapping is not one of our columns"
-                raise unknown(what, name, ours, where=where, otherwise=listing)
+                raise build_unknown_error(what, name, ours, where=where, otherwise=listing)
     for name, factor in mapping.factors.items():
         number = not isinstance(factor, bool) and isinstance(factor, int | float)
         if ours[name] not in (FLOAT, INTEGER) or not number:
@@ -708,7 +723,7 @@ def _check(mapping: ColumnMap, where: object) -> None:
     for name, value in mapping.constants.items():
         owner = mapping.table if name in TABLES[mapping.table].columns else "runs"
         many = "one value, the same in every row" if isinstance(value, list | dict) else ""
-        if wanted := many or wanted_instead(value, owner, name):
+        if wanted := many or describe_wanted_value(value, owner, name):
             raise UsageError(
                 "a constant of the mapping does not fit its column",
                 where=where,
@@ -724,7 +739,7 @@ def _check_wide(mapping: ColumnMap, names: Sequence[str], where: object) -> None
     for name in ("name", "value"):
         if mapping.wide[name] not in names:
             step = f"thermostats ls columns {mapping.table}"
-            raise unknown(
+            raise build_unknown_error(
                 f"{name} of [wide] is not one of our columns",
                 mapping.wide[name],
                 names,
@@ -732,14 +747,14 @@ def _check_wide(mapping: ColumnMap, names: Sequence[str], where: object) -> None
             )
 
 
-def columns_of_rows(table: str) -> dict[str, str]:
+def list_columns(table: str) -> dict[str, str]:
     """Columns that rows of a table may carry, with their types: its own, and of a table of runs
     those of the run."""
-    types = dtypes(table)
-    return {**types, **dtypes("runs"), **types} if "run_id" in types else types
+    types = list_dtypes(table)
+    return {**types, **list_dtypes("runs"), **types} if "run_id" in types else types
 
 
-def settled(mapping: ColumnMap, frame: pd.DataFrame) -> ColumnMap:
+def resolve_aliases(mapping: ColumnMap, frame: pd.DataFrame) -> ColumnMap:
     """A mapping whose aliases are replaced by the columns that rows have; a recipe's constant gives
     way to a column."""
     there = {str(name).casefold(): str(name) for name in frame.columns}

@@ -20,11 +20,17 @@ import pyarrow.parquet as pq
 from pyarrow.parquet import read_schema
 
 import thermostats
-from thermostats.errors import DataError, UsageError, listed, reason, unknown
-from thermostats.next_steps import command
+from thermostats.errors import (
+    DataError,
+    UsageError,
+    build_unknown_error,
+    describe_file_error,
+    make_list,
+)
+from thermostats.next_steps import write_command
 from thermostats.tables import folders, schemas, store
 from thermostats.tables.choices import check_export, of_interventions
-from thermostats.tables.column_map import when_joined
+from thermostats.tables.column_map import describe_requirement
 from thermostats.tables.features import FEATURES, MEANING
 from thermostats.tables.folders import (
     BEGINNING,
@@ -32,16 +38,16 @@ from thermostats.tables.folders import (
     MARK,
     PROVENANCE,
     SCHEMA,
-    data_folder,
-    layers,
-    own_files,
-    own_folder,
+    find_data_folder,
+    find_own_folder,
+    find_shipped,
+    list_layers,
+    list_own_files,
     read_bytes,
-    shipped,
     write_all,
     write_atomically,
 )
-from thermostats.tables.model_rows import gain_pairs
+from thermostats.tables.model_rows import list_gain_pairs
 from thermostats.tables.reading import features
 from thermostats.tables.runs import run_id
 from thermostats.tables.schemas import (
@@ -57,11 +63,11 @@ from thermostats.tables.schemas import (
     TEXT,
     UPPER,
     Column,
-    absent,
-    dtypes,
-    key,
-    references,
-    with_added,
+    add_later_columns,
+    list_dtypes,
+    list_key_columns,
+    list_optional,
+    list_references,
 )
 
 
@@ -100,27 +106,29 @@ CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
 """Checks of a column that a data package has too; an exclusive bound it has not."""
 
 
-def descriptions(folder: Path) -> dict[str, bytes]:
+def describe_folder(folder: Path) -> dict[str, bytes]:
     """What describes the tables of a folder, by file name; made from the schemas and the files that
     are there."""
     files = {
-        name: [path.relative_to(folder).as_posix() for path in folders.own_files(name, folder)]
+        name: [path.relative_to(folder).as_posix() for path in folders.list_own_files(name, folder)]
         for name in TABLES
     }
-    return {CODEBOOK: codebook().encode(), **for_tools(folder, files)}
+    return {CODEBOOK: write_codebook().encode(), **build_tool_files(folder, files)}
 
 
-def for_tools(folder: Path, files: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
+def build_tool_files(folder: Path, files: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
     """The data package of tables in a folder, by file name; files: paths within it by table."""
-    resources = [each for name, paths in files.items() for each in _resources(folder, name, paths)]
-    described = json.dumps(datapackage(resources), indent=1, ensure_ascii=False)
+    resources = [
+        each for name, paths in files.items() for each in _list_resources(folder, name, paths)
+    ]
+    described = json.dumps(build_datapackage(resources), indent=1, ensure_ascii=False)
     return {DATAPACKAGE: f"{described}\n".encode()}
 
 
 def describe(folder: Path) -> list[Path]:
     """Write what describes the tables of a folder where it is not current; the files written."""
     written = []
-    for name, content in descriptions(folder).items():
+    for name, content in describe_folder(folder).items():
         path = folder / name
         if not path.is_file() or path.read_bytes() != content:
             write_atomically(path, content)
@@ -128,7 +136,7 @@ def describe(folder: Path) -> list[Path]:
     return written
 
 
-def codebook() -> str:
+def write_codebook() -> str:
     """The codebook as Markdown: every table and column with type, unit, meaning and key."""
     lines = [
         "# Codebook",
@@ -138,14 +146,14 @@ def codebook() -> str:
     ]
     lines += [CONVENTIONS, "", JOINED, "", PROPERTY, ""]
     for name, schema in TABLES.items():
-        keys = ", ".join(f"`{label}`" for label in key(name))
-        lines += [f"## {name}", "", f"{_sentence(schema.description)}. Key: {keys}.", ""]
+        keys = ", ".join(f"`{label}`" for label in list_key_columns(name))
+        lines += [f"## {name}", "", f"{_format_sentence(schema.description)}. Key: {keys}.", ""]
         lines += [
             "| column | type | unit | property of | may be empty | when joined | meaning |",
             "|---" * 7 + "|",
         ]
         for label, declared in schema.columns.items():
-            bold = f"**{label}**" if label in key(name) else label
+            bold = f"**{label}**" if label in list_key_columns(name) else label
             kind = KINDS[declared.dtype]
             unit = declared.unit
             cells = (
@@ -154,11 +162,11 @@ def codebook() -> str:
                 unit,
                 declared.of,
                 "yes" if declared.nullable else "",
-                when_joined(name, label),
+                describe_requirement(name, label),
             )
             lines.append(f"| {' | '.join(cells)} | {declared.description} |")
         lines.append("")
-    lines += ["## features", "", f"{_sentence(MEANING)}; `thermostats.features()`.", ""]
+    lines += ["## features", "", f"{_format_sentence(MEANING)}; `thermostats.features()`.", ""]
     lines += ["| column | type | unit | property of | meaning |", "|---" * 5 + "|"]
     rows = (
         (x, KINDS[each.dtype], each.unit, each.of, each.description) for x, each in FEATURES.items()
@@ -167,15 +175,15 @@ def codebook() -> str:
     return "\n".join([*lines, ""])
 
 
-def _sentence(words: str) -> str:
+def _format_sentence(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]:
+def _list_resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]:
     """Resources of a table: its CSV files, those that lack a column apart, and the archives of each
     release."""
     formats = {path: path.rpartition(".")[2] for path in paths}
-    lacking = {path: _lacking(table, folder / path) for path in paths}
+    lacking = {path: _find_lacking(table, folder / path) for path in paths}
     spare = {
         kind: set.intersection(*(lacking[x] for x in paths if formats[x] == kind))
         for kind in formats.values()
@@ -195,16 +203,16 @@ def _resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]
             table,
             formats[files[0]],
             files,
-            _columns(table, set.intersection(*(lacking[x] for x in files))),
+            _list_columns(table, set.intersection(*(lacking[x] for x in files))),
         )
         for name, files in by_name.items()
     ]
 
 
-def _lacking(table: str, path: Path) -> set[str]:
+def _find_lacking(table: str, path: Path) -> set[str]:
     """Columns added to a table later that a file has not; all where it cannot be read: its reader
     says why."""
-    later = set(absent(table))
+    later = set(list_optional(table))
     with suppress(OSError, ValueError), path.open("rb") as stream:
         held = (
             read_schema(stream).names
@@ -215,11 +223,11 @@ def _lacking(table: str, path: Path) -> set[str]:
     return later
 
 
-def _columns(table: str, without: Collection[str]) -> list[Column]:
+def _list_columns(table: str, without: Collection[str]) -> list[Column]:
     return [column for label, column in TABLES[table].columns.items() if label not in without]
 
 
-def datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
+def build_datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
     """The Frictionless data package of a folder; a foreign key is looked up in one resource."""
     tables = [each.table for each in resources]
     return {
@@ -230,22 +238,22 @@ def datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
         "licenses": [{"name": "MIT", "path": LICENCE}],
         "sources": [{"title": SOURCE, "path": RECORD}],
         "resources": [
-            _resource(each, {name for name in tables if tables.count(name) == 1})
+            _describe_resource(each, {name for name in tables if tables.count(name) == 1})
             for each in resources
         ],
     }
 
 
-def _resource(of: Resource, targets: Collection[str]) -> dict[str, Any]:
+def _describe_resource(of: Resource, targets: Collection[str]) -> dict[str, Any]:
     """One resource; its foreign keys are those to `targets`."""
     schema: dict[str, Any] = {
-        "fields": [_field(column) for column in of.columns],
-        "primaryKey": key(of.table),
+        "fields": [_describe_field(column) for column in of.columns],
+        "primaryKey": list_key_columns(of.table),
         "missingValues": [""] if of.format == "csv" else ["", "nan"],
     }
     foreign = [
         {"fields": fields, "reference": {"resource": target, "fields": fields}}
-        for label, target in references(of.table).items()
+        for label, target in list_references(of.table).items()
         if target in targets
         for fields in [[label, "revision"] if target == "models" else [label]]
     ]
@@ -261,7 +269,7 @@ def _resource(of: Resource, targets: Collection[str]) -> dict[str, Any]:
     }
 
 
-def _field(column: Column) -> dict[str, Any]:
+def _describe_field(column: Column) -> dict[str, Any]:
     constraints: dict[str, Any] = {}
     for check in column.checks:
         if name := CONSTRAINTS.get(check.kind):
@@ -281,7 +289,7 @@ def _field(column: Column) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    for written in describe(folders.data_folder(sys.argv[1] if len(sys.argv) > 1 else None)):
+    for written in describe(folders.find_data_folder(sys.argv[1] if len(sys.argv) > 1 else None)):
         print(written)
 
 
@@ -322,12 +330,12 @@ def export(
             "give the path of the folder to export to", got=repr(out)[:60], allowed="text or a path"
         )
     folder = Path(out)
-    wanted = listed(tables, "tables")
+    wanted = make_list(tables, "tables")
     check_export(folder, wanted, format, partition)
     chosen = wanted if wanted is not None else list(TABLES)
     columns = {label for name in TABLES for label in TABLES[name].columns}
     if partition is not None and partition not in columns:
-        raise unknown("no such column to partition by", partition, sorted(columns))
+        raise build_unknown_error("no such column to partition by", partition, sorted(columns))
     frames = {name: store.load(name, data, private=False) for name in chosen}
     if wanted is None:
         frames = {name: frame for name, frame in frames.items() if len(frame)}
@@ -341,9 +349,9 @@ def export(
                 name: _write(frame, name, staged, format, partition, runs)
                 for name, frame in frames.items()
             }
-            (staged / CODEBOOK).write_text(codebook(), encoding="utf-8")
+            (staged / CODEBOOK).write_text(write_codebook(), encoding="utf-8")
             if format == "csv":
-                for name, content in for_tools(
+                for name, content in build_tool_files(
                     staged, {name: [path.name] for name, path in paths.items()}
                 ).items():
                     (staged / name).write_bytes(content)
@@ -351,7 +359,7 @@ def export(
                 folder.rmdir()
             shutil.move(staged, folder)
     except OSError as error:
-        raise DataError("cannot export", where=folder, got=reason(error)) from error
+        raise DataError("cannot export", where=folder, got=describe_file_error(error)) from error
     return [Exported(name, len(frames[name]), folder / path.name) for name, path in paths.items()]
 
 
@@ -365,7 +373,7 @@ def _write(
 ) -> Path:
     path = folder / f"{name}.{format_}"
     if format_ == "csv":
-        path.write_bytes(store.to_csv(frame, name))
+        path.write_bytes(store.encode_csv(frame, name))
         return path
     if runs is not None and partition in runs and partition not in frame and "run_id" in frame:
         frame = frame.merge(runs[["run_id", partition]], on="run_id", how="left")
@@ -424,7 +432,7 @@ def read_source(path: Path) -> Source:
         stated: Mapping[str, object] = tomllib.loads(read_bytes(path, CONFIG).decode())
     except OSError as error:
         raise DataError(
-            "a source does not say where it comes from", where=path, got=reason(error)
+            "a source does not say where it comes from", where=path, got=describe_file_error(error)
         ) from error
     except ValueError as error:
         raise DataError(
@@ -447,11 +455,11 @@ def read_source(path: Path) -> Source:
         ) from error
 
 
-def sources(data: str | Path | None = None) -> list[Source]:
+def list_sources(data: str | Path | None = None) -> list[Source]:
     """The external sources of a data folder that say where they come from, by name."""
     places = [
         path
-        for folder in layers(data_folder(data))
+        for folder in list_layers(find_data_folder(data))
         for path in (folder / EXTERNAL).glob(f"*/{FILE}")
     ]
     return sorted(map(read_source, places), key=lambda source: source.name)
@@ -485,17 +493,17 @@ def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Expor
     does not let figures be passed on and a source without own rows; DataError for rows under
     another licence, and as `check` does.
     """
-    folder = data_folder(own_folder(data))
+    folder = find_data_folder(find_own_folder(data))
     place = Path(out)
     check_export(place, None, "csv", None)
-    source = _stated(folder)
-    tables = _tables(folder, source)
-    contents = {f"{name}.csv": store.to_csv(rows, name) for name, rows in tables.items()}
-    contents[LICENCE_FILE] = _licence(source, folder)
+    source = _read_source(folder)
+    tables = _collect_tables(folder, source)
+    contents = {f"{name}.csv": store.encode_csv(rows, name) for name, rows in tables.items()}
+    contents[LICENCE_FILE] = _read_licence(source, folder)
     contents[FILE] = replace(
         source, licence_file=LICENCE_FILE if source.licence_file else ""
     ).toml()
-    contents[CHECKS] = _checked(source, tables, contents)
+    contents[CHECKS] = _check_contribution(source, tables, contents)
     write_all(place, {place / source.name / name: content for name, content in contents.items()})
     return [
         Exported(name, len(rows), place / source.name / f"{name}.csv")
@@ -503,11 +511,11 @@ def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Expor
     ]
 
 
-def _stated(folder: Path) -> Source:
+def _read_source(folder: Path) -> Source:
     """What the user says of the rows; where nothing is said a file to be filled in is written."""
     path = folder / FILE
-    again = command("export", "contribution", data=folder)
-    runs = _own("runs", folder)
+    again = write_command("export", "contribution", data=folder)
+    runs = _read_own_rows("runs", folder)
     if not path.is_file():
         names, licences = (sorted(set(runs[label]) - {OURS, ""}) for label in ("source", "licence"))
         facts = {
@@ -542,39 +550,46 @@ def _stated(folder: Path) -> Source:
     return source
 
 
-def _own(name: str, folder: Path) -> pd.DataFrame:
+def _read_own_rows(name: str, folder: Path) -> pd.DataFrame:
     """The user's own rows of a table."""
-    held = [with_added(store.read_typed(path, name), name) for path in own_files(name, folder)]
-    return pd.concat(held, ignore_index=True) if held else pd.DataFrame(columns=list(dtypes(name)))
+    held = [
+        add_later_columns(store.read_typed(path, name), name)
+        for path in list_own_files(name, folder)
+    ]
+    return (
+        pd.concat(held, ignore_index=True)
+        if held
+        else pd.DataFrame(columns=list(list_dtypes(name)))
+    )
 
 
-def _tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
+def _collect_tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
     """Rows of the source by table, under the ids of external runs; those of prompts and models that
     are not shipped."""
-    runs = _runs(folder, source)
+    runs = _rename_runs(folder, source)
     ids = dict(zip(runs.pop("was"), runs["run_id"], strict=True))
     tables = {"runs": runs}
     for name in RUN_TABLES:
-        rows = _own(name, folder)
+        rows = _read_own_rows(name, folder)
         rows = rows[rows["run_id"].isin(ids)]
         tables[name] = rows.assign(run_id=rows["run_id"].map(ids))
-    prompts = _own("prompts", folder)
-    models = _own("models", folder)
+    prompts = _read_own_rows("prompts", folder)
+    models = _read_own_rows("models", folder)
     tables["prompts"] = prompts[prompts["prompt_set"].isin(runs["prompt_set"])].assign(text="")
-    there = set(store.load("models", shipped("data"))["model_id"])
+    there = set(store.load("models", find_shipped("data"))["model_id"])
     tables["models"] = models[models["model_id"].isin(set(runs["model_id"]) - there)]
     return {name: store.validate(rows, name) for name, rows in tables.items() if len(rows)}
 
 
-def _runs(folder: Path, source: Source) -> pd.DataFrame:
+def _rename_runs(folder: Path, source: Source) -> pd.DataFrame:
     """Runs of the source as external ones, those that changed a model left out; `was`: their ids
     before."""
-    runs = _own("runs", folder)
+    runs = _read_own_rows("runs", folder)
     runs = runs[~of_interventions(runs)]
     held = sorted(set(runs["source"]))
     chosen = runs[runs["source"] == (source.name if source.name in held else OURS)]
     if chosen.empty:
-        step = command("ls", "runs", own=True, data=folder)
+        step = write_command("ls", "runs", own=True, data=folder)
         what = "no own rows of this source"
         raise UsageError(
             what, where=folder / FILE, got=source.name, allowed=", ".join(held), next_step=step
@@ -594,7 +609,7 @@ def _runs(folder: Path, source: Source) -> pd.DataFrame:
     return chosen.assign(run_id=[run_id(row) for row in chosen.to_dict("records")])
 
 
-def _licence(source: Source, folder: Path) -> bytes:
+def _read_licence(source: Source, folder: Path) -> bytes:
     """The text of the licence, or who gives it; UsageError where neither is stated."""
     if not source.licence_file and source.licence_by:
         return source.statement()
@@ -604,12 +619,12 @@ def _licence(source: Source, folder: Path) -> bytes:
         allowed = (
             "licence_file, a file next to it with the text, or licence_by, who gives the licence"
         )
-        got = f"licence_file = {source.licence_file!r}, {reason(error)}"
+        got = f"licence_file = {source.licence_file!r}, {describe_file_error(error)}"
         what = "nobody is named who gives the licence"
         raise UsageError(what, where=folder / FILE, got=got, allowed=allowed) from error
 
 
-def _checked(
+def _check_contribution(
     source: Source, tables: Mapping[str, pd.DataFrame], contents: Mapping[str, bytes]
 ) -> bytes:
     """What a reviewer is to know: the rows, read back as a part of `data/external`, next to others'
@@ -626,12 +641,14 @@ def _checked(
         rows = features(store_of_it, every=True)
         files = set(store.load("sources", store_of_it)["file"])
     measured = rows[rows["model_id"].isin(tables["runs"]["model_id"])]
-    pairs = gain_pairs(measured, files)
+    pairs = list_gain_pairs(measured, files)
     pairs = pairs[pairs[["first", "second"]].eq(source.name).any(axis=1)]
-    return "\n".join(_lines(source, tables, pairs)).encode()
+    return "\n".join(_format_lines(source, tables, pairs)).encode()
 
 
-def _lines(source: Source, tables: Mapping[str, pd.DataFrame], pairs: pd.DataFrame) -> list[str]:
+def _format_lines(
+    source: Source, tables: Mapping[str, pd.DataFrame], pairs: pd.DataFrame
+) -> list[str]:
     counts = [f"- {len(rows)} rows of {name}" for name, rows in tables.items()]
     new = [f"- {model}" for model in tables["models"]["model_id"]] if "models" in tables else []
     lines = [

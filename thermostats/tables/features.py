@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import unknown
+from thermostats.errors import build_unknown_error
 from thermostats.tables import store
 from thermostats.tables.choices import of_interventions
-from thermostats.tables.runs import superseded
+from thermostats.tables.runs import mark_superseded
 from thermostats.tables.schemas import (
     FLAG,
     FLOAT,
@@ -30,16 +30,16 @@ from thermostats.tables.schemas import (
     STORED,
     TEXT,
     Column,
-    column,
-    number,
+    declare_column,
+    declare_number,
 )
-from thermostats.tables.validation import ranks
+from thermostats.tables.validation import rank_rows
 
 
-def numbered(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
+def index_rows(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
     """Number of each row's combination of texts, counted in their order, and the combinations by
     number."""
-    number, distinct = pd.factorize(ranks(rows[label] for label in labels), sort=True)
+    number, distinct = pd.factorize(rank_rows(rows[label] for label in labels), sort=True)
     row = np.empty(len(distinct), dtype=np.int64)
     row[number] = np.arange(len(rows))
     return number, rows[list(labels)].take(row).reset_index(drop=True)
@@ -94,7 +94,7 @@ LAST = "last"
 stated."""
 
 
-def features(data: str | Path | None = None, *, position: str = LAST) -> pd.DataFrame:
+def build_features(data: str | Path | None = None, *, position: str = LAST) -> pd.DataFrame:
     """One row per model, revision and source, as `combine` makes it from the tables of a data
     folder.
 
@@ -104,7 +104,7 @@ def features(data: str | Path | None = None, *, position: str = LAST) -> pd.Data
     model that is not there.
     """
     if position not in POSITIONS:
-        raise unknown("no such token position", position, POSITIONS)
+        raise build_unknown_error("no such token position", position, POSITIONS)
     return combine(
         **{name: store.load(name, data) for name in ("runs", "models", *OF_RUNS)}, position=position
     )
@@ -152,22 +152,26 @@ def combine(
     for name, frame in zip(OF_RUNS, (layers, summaries, transitions, weights), strict=True):
         store.check_reference(frame, name, "run_id", runs, "runs")
     runs = runs[~of_interventions(runs)]
-    if (old := superseded(runs)).any():
+    if (old := mark_superseded(runs)).any():
         runs = runs[~old]
         layers, summaries, transitions, weights = (
             frame[frame["run_id"].isin(runs["run_id"])]
             for frame in (layers, summaries, transitions, weights)
         )
     stated = summaries if position == LAST else summaries.iloc[:0]
-    gains = _over_prompts(by_prompt(runs, models, layers, stated, position=position), stated)
-    rows = _one_row_each(runs, gains["run_id"])[RUN].merge(
-        _geometry(models), on=["model_id", "revision"], how="left", validate="many_to_one"
+    gains = _summarise_prompts(
+        collect_prompt_gains(runs, models, layers, stated, position=position), stated
+    )
+    rows = _pick_runs(runs, gains["run_id"])[RUN].merge(
+        _compute_geometry(models), on=["model_id", "revision"], how="left", validate="many_to_one"
     )
     rows = rows.merge(gains, on="run_id", how="left")
     across = [name for gain in ACROSS for name in rows if str(name).startswith(gain)]
     rows.loc[rows["stages"] > 1, across] = np.nan
-    rows = rows.merge(_transitions(transitions), on="run_id", how="left")
-    rows = rows.merge(_spectra(spectral_norms(weights, summaries), runs), on=MODEL, how="left")
+    rows = rows.merge(_summarise_transitions(transitions), on="run_id", how="left")
+    rows = rows.merge(
+        _summarise_spectra(collect_spectral_norms(weights, summaries), runs), on=MODEL, how="left"
+    )
     counts = [f"{gain}_n" for gain in (*GAINS, *READ_GAINS)]
     rows[counts] = rows[counts].astype("Int64")
     rows.insert(len(RUN), "token_position", pd.Series(position, index=rows.index, dtype="str"))
@@ -177,7 +181,7 @@ def combine(
     )
 
 
-def by_prompt(
+def collect_prompt_gains(
     runs: pd.DataFrame,
     models: pd.DataFrame,
     layers: pd.DataFrame,
@@ -193,19 +197,22 @@ def by_prompt(
     columns = layers[["run_id", "prompt_id", "layer", "gain_block", "gain_read"]]
     there = layers["position"] == position
     at_token = columns if there.all() else columns[there]
-    depths = _depths(runs, models)
-    parts = [_from_layers(at_token, depths), _read_gains(as_read(at_token, runs, models), depths)]
-    parts += [_from_summaries(summaries)] if position == LAST else []
+    depths = _read_depths(runs, models)
+    parts = [
+        _compute_layer_gains(at_token, depths),
+        _read_gains(fill_read_gains(at_token, runs, models), depths),
+    ]
+    parts += [_read_summaries(summaries)] if position == LAST else []
     return pd.concat(parts, ignore_index=True)
 
 
-def _depths(runs: pd.DataFrame, models: pd.DataFrame) -> pd.Series[int]:
+def _read_depths(runs: pd.DataFrame, models: pd.DataFrame) -> pd.Series[int]:
     """Blocks of each run's model, by run."""
     depths = runs.merge(models[["model_id", "revision", "n_layers"]], on=["model_id", "revision"])
     return depths.set_index("run_id")["n_layers"].astype("int64")
 
 
-def _geometry(models: pd.DataFrame) -> pd.DataFrame:
+def _compute_geometry(models: pd.DataFrame) -> pd.DataFrame:
     d = models["d_model"]
     d_h = models["d_head"]
     H = models["n_heads"]
@@ -220,7 +227,7 @@ def _geometry(models: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _one_row_each(runs: pd.DataFrame, with_gains: pd.Series[str]) -> pd.DataFrame:
+def _pick_runs(runs: pd.DataFrame, with_gains: pd.Series[str]) -> pd.DataFrame:
     """Runs without the weights-only ones, which have no gain, whose model and source have another
     run."""
     weights_only = (runs["prompt_set"] == "") & ~runs["run_id"].isin(with_gains)
@@ -228,14 +235,14 @@ def _one_row_each(runs: pd.DataFrame, with_gains: pd.Series[str]) -> pd.DataFram
     return runs[~(weights_only & has_other)]
 
 
-def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
+def _compute_layer_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     """Gains of every run and prompt from the layers at one token: columns run_id, prompt_id, gain,
     value."""
     where = ["run_id", "prompt_id"]
     columns = layers[[*where, "layer", "gain_block"]]
     there = layers["gain_block"].notna()
     measured = columns if there.all() else columns[there]
-    number, prompts = numbered(measured, where)
+    number, prompts = index_rows(measured, where)
     rows = pd.DataFrame(
         {
             "prompt": number,
@@ -251,8 +258,10 @@ def _from_layers(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     last = rows[layer == L].set_index("prompt")["gain_block"]
     penultimate = rows[layer == L - 1].set_index("prompt")["gain_block"]
     first = rows[layer == 1].set_index("prompt")["gain_block"]
-    log_total, geometric, largest = _across(inner, skipped=1)
-    _, geometric_before, largest_before = _across(inner[inner["layer"] < inner["L"]], skipped=2)
+    log_total, geometric, largest = _combine_layers(inner, skipped=1)
+    _, geometric_before, largest_before = _combine_layers(
+        inner[inner["layer"] < inner["L"]], skipped=2
+    )
     of_one_block = pd.Series(1.0, index=first.index[first.index.isin(rows.loc[L == 1, "prompt"])])
     total = pd.concat([np.exp(log_total), of_one_block])
     wide = pd.DataFrame(
@@ -282,7 +291,7 @@ AS_READ = {
 the mean: P = I."""
 
 
-def as_read(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
+def fill_read_gains(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     """The rows with `AS_READ` filled in where P = I, as rows of older versions and of others lack
     them."""
     norms = models.loc[
@@ -300,12 +309,12 @@ def as_read(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> p
 
 def _read_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     """The same three of the read gain R_l that `READ_GAINS` names."""
-    values = _from_layers(layers.assign(gain_block=layers["gain_read"]), depths)
+    values = _compute_layer_gains(layers.assign(gain_block=layers["gain_read"]), depths)
     named = values.assign(gain=values["gain"].str.replace("_gain", "_read_gain"))
     return named[named["gain"].isin(list(READ_GAINS))]
 
 
-def _across(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
+def _combine_layers(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
     """Sum of log G, exp of its mean and largest G of each prompt that has all L - `skipped`
     layers."""
     groups = Groups.of(rows["prompt"].to_numpy())
@@ -318,20 +327,20 @@ def _across(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.
     return log, geometric, largest
 
 
-def _from_summaries(summaries: pd.DataFrame) -> pd.DataFrame:
+def _read_summaries(summaries: pd.DataFrame) -> pd.DataFrame:
     """Gains given as named values; `<gain>_mean` is the gain averaged over prompts."""
     named = summaries.assign(gain=summaries["estimand"].str.removesuffix("_mean"))
     chosen = named["gain"].isin(list(GAINS)) & named["value"].notna()
     return named.loc[chosen, ["run_id", "prompt_id", "gain", "value"]]
 
 
-def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
+def _summarise_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
     """Per run and gain: mean, geometric mean, standard deviation over prompts and their number, one
     column each."""
     values = values.drop_duplicates(["run_id", "prompt_id", "gain"])
     by = ["run_id", "gain"]
     single = values[values["prompt_id"] != ""]
-    number, named = numbered(single, by)
+    number, named = index_rows(single, by)
     groups = Groups.of(number)
     value = single["value"].to_numpy()
     log = np.log(np.where(value > 0, value, np.nan))  # a stated gain may be what no gain is
@@ -367,7 +376,7 @@ def _over_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame
     return wide.reindex(columns=labels).astype("float64").rename_axis(index="run_id").reset_index()
 
 
-def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
+def _summarise_transitions(transitions: pd.DataFrame) -> pd.DataFrame:
     """Mean and standard deviation over prompts of L* of each run, two columns per definition and
     curve."""
     located = transitions[transitions["layer"].notna()]
@@ -377,7 +386,7 @@ def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
     )
     alone = located.groupby(["run_id", "label"])["averaged"].transform("all").astype("bool")
     chosen = located[~located["averaged"] | alone]
-    number, named = numbered(chosen, ["run_id", "label"])
+    number, named = index_rows(chosen, ["run_id", "label"])
     groups = Groups.of(number)
     layer = chosen["layer"].to_numpy()
     spread = named.assign(mean=groups.mean(layer), std=groups.std(layer)).set_index(
@@ -390,7 +399,7 @@ def _transitions(transitions: pd.DataFrame) -> pd.DataFrame:
     return wide.reindex(columns=sorted(wide.columns)).rename_axis(index="run_id").reset_index()
 
 
-def spectral_norms(
+def collect_spectral_norms(
     weights: pd.DataFrame,
     summaries: pd.DataFrame,
     matrices: Mapping[str, str] = WEIGHT_NAMES,
@@ -411,7 +420,7 @@ def spectral_norms(
     return pd.concat([measured[columns], stated[columns]], ignore_index=True)
 
 
-def _spectra(norms: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+def _summarise_spectra(norms: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     """Per model and source: mean spectral norms of W_V and W_O over layers, and their ratio."""
     ordered = norms.sort_values(
         ["stated", "run_id"], kind="stable"
@@ -442,20 +451,20 @@ TRANSITION = "L_star_{definition}_{trace variant}"
 """Stands for as many columns as the table transitions has definitions and curves."""
 FEATURES: dict[str, Column] = {
     **{label: RUNS.columns[label] for label in RUN},
-    "token_position": column(TEXT, "that of the gains, as `position` of the table layers"),
-    "n_prompts": column(INTEGER, "most prompts that one of its gains rests on", "count"),
+    "token_position": declare_column(TEXT, "that of the gains, as `position` of the table layers"),
+    "n_prompts": declare_column(INTEGER, "most prompts that one of its gains rests on", "count"),
     **{label: declared for label, declared in MODELS.columns.items() if label not in MODEL},
-    "rho": number("head density, H/d_h", "ratio"),
-    "aspect": number("d/L", "ratio"),
-    "kv_ratio": number("K/H", "ratio"),
-    "ff_ratio": number("d_ff/d", "ratio"),
-    "log10_n_params": number("log10 of n_params", "log10"),
-    "log10_n_params_nonembedding": number("log10 of n_params_nonembedding", "log10"),
-    "comparable": column(
+    "rho": declare_number("head density, H/d_h", "ratio"),
+    "aspect": declare_number("d/L", "ratio"),
+    "kv_ratio": declare_number("K/H", "ratio"),
+    "ff_ratio": declare_number("d_ff/d", "ratio"),
+    "log10_n_params": declare_number("log10 of n_params", "log10"),
+    "log10_n_params_nonembedding": declare_number("log10 of n_params_nonembedding", "log10"),
+    "comparable": declare_column(
         FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"
     ),
     **{
-        f"{gain}{ending}": column(
+        f"{gain}{ending}": declare_column(
             dtype,
             words.format(gain, formula),
             unit,
@@ -464,12 +473,12 @@ FEATURES: dict[str, Column] = {
         for gain, formula in (GAINS | READ_GAINS).items()
         for ending, (words, dtype, unit) in OF_GAINS.items()
     },
-    TRANSITION: number(
+    TRANSITION: declare_number(
         "transition layer L*, mean over prompts; see transitions", "1-based layer", of=STORED
     ),
-    f"{TRANSITION}_sd": number("its standard deviation over prompts", "layers", of=STORED),
-    "wv_norm": number("mean over layers of the spectral norm of W_V", "norm", of=STORED),
-    "wo_norm": number("the same of W_O", "norm", of=STORED),
-    "wv_wo_ratio": number("wv_norm/wo_norm", "ratio", of=STORED),
+    f"{TRANSITION}_sd": declare_number("its standard deviation over prompts", "layers", of=STORED),
+    "wv_norm": declare_number("mean over layers of the spectral norm of W_V", "norm", of=STORED),
+    "wo_norm": declare_number("the same of W_O", "norm", of=STORED),
+    "wv_wo_ratio": declare_number("wv_norm/wo_norm", "ratio", of=STORED),
 }
 """Every column in its order, with type, unit and meaning."""

@@ -17,16 +17,16 @@ from typing import Any
 
 import thermostats
 from thermostats.errors import DataError, UsageError
-from thermostats.tables.folders import MARK, ROWS, begun_or_shipped, layers, own_files
+from thermostats.tables.folders import MARK, ROWS, find_lookup_folder, list_layers, list_own_files
 from thermostats.tables.remedies import JoinCall
 from thermostats.tables.schemas import TABLES
-from thermostats.tables.store import cache_folder, say_unkept, write_cache
+from thermostats.tables.store import cache_folder, warn_unkept, write_cache
 
 ANYHOW = ("data", "options")
 """Arguments of a call on which it does not depend whether its rows are there."""
 
 
-def digest_of(call: JoinCall) -> str:
+def hash_call(call: JoinCall) -> str:
     """Hash of the files of a call and of what it says about them; empty where a source is no file
     that can be read."""
     if not all(isinstance(source, str | Path) for source in call.sources):
@@ -40,21 +40,21 @@ def digest_of(call: JoinCall) -> str:
     try:
         if any(path.stat().st_size > ROWS for path in files):
             return ""  # it is refused unread
-        contents = [(path.suffix, _sha256(path)) for path in files]
+        contents = [(path.suffix, _hash_file(path)) for path in files]
     except OSError:
         return ""  # whoever reads it says so
     return hashlib.sha256(repr((thermostats.__version__, stated, contents)).encode()).hexdigest()
 
 
-def rows_of(digest: str, data: str | Path | None) -> dict[str, int] | None:
+def find_finished_rows(digest: str, data: str | Path | None) -> dict[str, int] | None:
     """Rows by table of a call whose rows are all in the tables of a data folder; None where that is
     not known."""
-    folder = begun_or_shipped(data)
-    path = _path(folder) if digest else None
+    folder = find_lookup_folder(data)
+    path = _locate_record(folder) if digest else None
     if path is None:
         return None
     try:
-        rows = _joins(path, _state(folder)).get(digest)
+        rows = _read_joins(path, _state(folder)).get(digest)
     except (DataError, UsageError):
         return None  # whoever loads the tables says so
     return None if rows is None else {name: int(rows[name]) for name in TABLES if name in rows}
@@ -63,21 +63,21 @@ def rows_of(digest: str, data: str | Path | None) -> dict[str, int] | None:
 def keep(digest: str, rows: Mapping[str, int], folder: Path) -> None:
     """Remember that the rows of a call are all in the tables of a folder, which nobody else may be
     writing to."""
-    path = _path(folder) if digest else None
+    path = _locate_record(folder) if digest else None
     if path is not None:
         state = _state(folder)
-        content = {"state": state, "joins": {**_joins(path, state), digest: dict(rows)}}
+        content = {"state": state, "joins": {**_read_joins(path, state), digest: dict(rows)}}
         if why := write_cache(path, json.dumps(content).encode()):
-            say_unkept(why)
+            warn_unkept(why)
 
 
-def _path(folder: Path) -> Path | None:
+def _locate_record(folder: Path) -> Path | None:
     cache = cache_folder()
     name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
     return None if cache is None else cache / "joins" / f"{name}.json"
 
 
-def _joins(path: Path, state: str) -> dict[str, Any]:
+def _read_joins(path: Path, state: str) -> dict[str, Any]:
     """Joins that are done, by digest; none where the tables are others than they were then."""
     try:
         content = json.loads(path.read_bytes())
@@ -88,14 +88,14 @@ def _joins(path: Path, state: str) -> dict[str, Any]:
 
 def _state(folder: Path) -> str:
     """Hash of which files make up the tables of a data folder, and of what tells a changed one."""
-    return hashlib.sha256(repr([_look(path) for path in _files(folder)]).encode()).hexdigest()
+    return hashlib.sha256(repr([_look(path) for path in _list_files(folder)]).encode()).hexdigest()
 
 
-def _files(folder: Path) -> Iterable[Path]:
-    for layer in layers(folder):
+def _list_files(folder: Path) -> Iterable[Path]:
+    for layer in list_layers(folder):
         yield from (layer / MARK, layer / "private" / "prompts.csv")
         for name in TABLES:
-            yield from own_files(name, layer)
+            yield from list_own_files(name, layer)
 
 
 def _look(path: Path) -> tuple[object, ...]:
@@ -106,6 +106,6 @@ def _look(path: Path) -> tuple[object, ...]:
     return str(path), stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
-def _sha256(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -22,8 +22,8 @@ from types import NoneType
 import filelock
 
 import thermostats
-from thermostats.errors import DataError, UsageError, reason
-from thermostats.next_steps import command
+from thermostats.errors import DataError, UsageError, describe_file_error
+from thermostats.next_steps import write_command
 from thermostats.tables.schemas import EXTERNAL, NURSERY, TABLES
 
 LOCK = ".lock"
@@ -31,7 +31,7 @@ STAGING = ".staging"
 
 
 @contextmanager
-def only_writer(folder: Path) -> Iterator[None]:
+def hold_folder(folder: Path) -> Iterator[None]:
     """While open, no other process writes to the folder; what one that was killed left half-written
     is removed.
 
@@ -45,7 +45,7 @@ def only_writer(folder: Path) -> Iterator[None]:
         raise DataError(
             "cannot lock the folder for writing; nothing was written",
             where=folder,
-            got=reason(error),
+            got=describe_file_error(error),
             next_step="choose a writable folder on a drive that supports locks",
         ) from error
     try:
@@ -86,7 +86,7 @@ def write_all(folder: Path, contents: Mapping[Path, bytes]) -> None:
         raise DataError(
             "cannot write; the file is as it was",
             where=place,
-            got=reason(error),
+            got=describe_file_error(error),
             next_step="free space or choose a folder that can be written",
         ) from error
     finally:
@@ -156,47 +156,48 @@ HELD = ("models.csv", "prompts.csv", "published", EXTERNAL, "measured")
 """What a folder of tables has at least one of."""
 
 
-def data_folder(data: str | Path | None = None) -> Path:
+def find_data_folder(data: str | Path | None = None) -> Path:
     """Data folder in use: the argument, `$THERMOSTATS_DATA`, or the tables that ship with the
     package.
 
     Raises UsageError where the one that is named is not there, or has no tables yet.
     """
-    chosen = _chosen(data)
+    chosen = _choose_folder(data)
     if chosen is None:
-        return shipped("data")
-    if not holds_tables(chosen):
+        return find_shipped("data")
+    if not has_tables(chosen):
         raise UsageError(
             "the data folder has no tables yet" if chosen.is_dir() else "no such data folder",
             where=chosen,
             allowed=f"a folder of tables, by --data or ${DATA_VARIABLE}",
-            next_step=f"measuring or joining begins it: {command('measure', 'MODEL', data=chosen)}",
+            next_step=f"measuring or joining begins it: "
+            f"{write_command('measure', 'MODEL', data=chosen)}",
         )
     return chosen
 
 
-def holds_tables(folder: Path) -> bool:
+def has_tables(folder: Path) -> bool:
     """Whether a folder is a store or has tables of its own; one that is not there or is empty holds
     none."""
     there = any((folder / name).exists() for name in (MARK, *HELD))
-    return there or any(own_files(name, folder) for name in TABLES)
+    return there or any(list_own_files(name, folder) for name in TABLES)
 
 
-def begun_or_shipped(data: str | Path | None = None) -> Path:
+def find_lookup_folder(data: str | Path | None = None) -> Path:
     """Data folder to look things up in: the one that is named, or the package's tables if it has
     none yet."""
-    chosen = _chosen(data)
-    return chosen if chosen is not None and holds_tables(chosen) else shipped("data")
+    chosen = _choose_folder(data)
+    return chosen if chosen is not None and has_tables(chosen) else find_shipped("data")
 
 
-def own_folder(data: str | Path | None = None) -> Path:
+def find_own_folder(data: str | Path | None = None) -> Path:
     """Folder of the user's own rows: the argument, or `$THERMOSTATS_DATA`; it need not be there
     yet.
 
     Raises UsageError where neither says where, or says where the package is installed: its tables
     are read-only.
     """
-    chosen = _chosen(data)
+    chosen = _choose_folder(data)
     if chosen is None or chosen.resolve().is_relative_to(INSTALLED):
         unsaid = "no folder for your rows was named: " if chosen is None else ""
         raise UsageError(
@@ -209,14 +210,14 @@ def own_folder(data: str | Path | None = None) -> Path:
     return chosen
 
 
-def shipped(name: str) -> Path:
+def find_shipped(name: str) -> Path:
     """Folder that ships with the package (`data` or `analyses`): in a checkout next to it, in a
     wheel inside it."""
     inside = INSTALLED / name
     return inside if inside.is_dir() else INSTALLED.parents[1] / name
 
 
-def layers(folder: Path) -> tuple[Path, ...]:
+def list_layers(folder: Path) -> tuple[Path, ...]:
     """Folders whose rows make up the tables of a data folder, the lowest first."""
     mark = folder / MARK
     if not mark.is_file():
@@ -242,34 +243,34 @@ def layers(folder: Path) -> tuple[Path, ...]:
         raise DataError(
             what, where=mark, got=f"schema = {schema!r}", allowed=str(SCHEMA), next_step=step
         )
-    return (shipped("data"), folder)
+    return (find_shipped("data"), folder)
 
 
-def own_files(name: str, folder: Path) -> list[Path]:
+def list_own_files(name: str, folder: Path) -> list[Path]:
     """Files of table `name` in a folder itself, archives first, in the order they are read.
 
     Raises DataError where a folder cannot be listed.
     """
     named = [folder / place for place in ("", "published", EXTERNAL)]
-    fixed = [place / f"{name}.csv" for place in named if f"{name}.csv" in _names(place)]
-    sources = [folder / EXTERNAL / source for source in sorted(_names(folder / EXTERNAL))]
-    fixed += [source / f"{name}.csv" for source in sources if f"{name}.csv" in _names(source)]
+    fixed = [place / f"{name}.csv" for place in named if f"{name}.csv" in _list_names(place)]
+    sources = [folder / EXTERNAL / source for source in sorted(_list_names(folder / EXTERNAL))]
+    fixed += [source / f"{name}.csv" for source in sources if f"{name}.csv" in _list_names(source)]
     archives = [
         folder / place / file
         for place in ARCHIVES
-        for file in sorted(_names(folder / place))
+        for file in sorted(_list_names(folder / place))
         if file.endswith(ARCHIVE) and file.removesuffix(ARCHIVE).split("-")[0] == name
     ]
     measured = folder / "measured" / name
     runs = [
         file
-        for file in sorted(_names(measured))
+        for file in sorted(_list_names(measured))
         if file.endswith(".csv") and not file.startswith(".")
     ]
     return [*archives, *fixed, *(measured / file for file in runs)]
 
 
-def _names(folder: Path) -> set[str]:
+def _list_names(folder: Path) -> set[str]:
     """Names in a folder; none where there is none. A folder that cannot be listed is not an empty
     one."""
     try:
@@ -278,17 +279,17 @@ def _names(folder: Path) -> set[str]:
         return set()
     except OSError as error:
         raise DataError(
-            "a folder of tables cannot be read", where=folder, got=reason(error)
+            "a folder of tables cannot be read", where=folder, got=describe_file_error(error)
         ) from error
 
 
 def has_own_runs(data: str | Path | None = None) -> bool:
     """Whether a user's store has measurements in addition to those of the package."""
-    folder = data_folder(data)
-    return len(layers(folder)) > 1 and bool(own_files("runs", folder))
+    folder = find_data_folder(data)
+    return len(list_layers(folder)) > 1 and bool(list_own_files("runs", folder))
 
 
-def _chosen(data: str | Path | None) -> Path | None:
+def _choose_folder(data: str | Path | None) -> Path | None:
     chosen = data if data is not None else os.environ.get(DATA_VARIABLE) or None
     if not isinstance(chosen, (str, Path, NoneType)):
         raise UsageError(
@@ -306,13 +307,13 @@ schema = {schema}
 
 
 @contextmanager
-def begun(data: str | Path | None = None) -> Iterator[Path]:
+def start_folder(data: str | Path | None = None) -> Iterator[Path]:
     """Data folder to write to; if what follows is refused, a folder newly created for it is
     silently removed.
 
     Raises UsageError if none is named, DataError if it cannot be created.
     """
-    folder = own_folder(data)
+    folder = find_own_folder(data)
     there = folder.exists()
     new = not any((folder / name).exists() for name in (MARK, *HELD))
     if new:
@@ -320,7 +321,7 @@ def begun(data: str | Path | None = None) -> Iterator[Path]:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DataError(
-                "cannot create a data folder", where=folder, got=reason(error)
+                "cannot create a data folder", where=folder, got=describe_file_error(error)
             ) from error
         write_atomically(
             folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode()
@@ -340,20 +341,20 @@ def begun(data: str | Path | None = None) -> Iterator[Path]:
         )
 
 
-def writable_folder(data: str | Path | None = None) -> Path:
+def prepare_folder(data: str | Path | None = None) -> Path:
     """Data folder to write to; one that has no tables yet is created completely or not at all;
-    raises as `begun`."""
-    with begun(data) as folder:
+    raises as `start_folder`."""
+    with start_folder(data) as folder:
         return folder
 
 
-def shipped_models() -> list[Path]:
+def list_shipped_models() -> list[Path]:
     """Folders of the trained models of a checkout, each a Hugging Face model folder named after the
     model.
 
     A wheel carries none of them: where the package is installed there are none.
     """
-    return sorted(path.parent for path in shipped("data").glob("*/models/*/config.json"))
+    return sorted(path.parent for path in find_shipped("data").glob("*/models/*/config.json"))
 
 
 MEGABYTE = 1_000_000

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError
-from thermostats.tables.remedies import Remedy, changed
-from thermostats.tables.runs import prompt_sha
-from thermostats.tables.schemas import FLOAT, OURS, absent, dtypes, key
+from thermostats.tables.remedies import Remedy, write_change
+from thermostats.tables.runs import hash_prompts
+from thermostats.tables.schemas import FLOAT, OURS, list_dtypes, list_key_columns, list_optional
 from thermostats.tables.schemas import MEASURES as OF_MODELS
-from thermostats.tables.validation import rows_of
+from thermostats.tables.validation import locate_values
 
 Tables = Mapping[str, pd.DataFrame]
 PUBLISHED = "published"
@@ -50,18 +50,18 @@ def check_identities(tables: Tables) -> None:
     measured = tables["runs"][tables["runs"]["measure_version"] != PUBLISHED]
     runs = measured.merge(tables["models"][[*MODEL, *GEOMETRY]], on=MODEL)
     try:
-        for part, rows in _parts(tables, runs):
+        for part, rows in _split_models(tables, runs):
             _check(part, rows, tables["prompts"])
     except DataError:  # said of all rows, not of a part
         _check(runs, tables, tables["prompts"])
         raise
 
 
-def _parts(
+def _split_models(
     tables: Tables, runs: pd.DataFrame
 ) -> Iterator[tuple[pd.DataFrame, dict[str, pd.DataFrame]]]:
     """Runs and their rows, some models at a time; rows of different models are never compared."""
-    numbers = {name: rows_of(tables[name]["run_id"], runs["run_id"]) for name in MEASURES}
+    numbers = {name: locate_values(tables[name]["run_id"], runs["run_id"]) for name in MEASURES}
     sizes = sum(
         np.bincount(number[number >= 0], minlength=len(runs)) for number in numbers.values()
     )
@@ -109,7 +109,7 @@ def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> No
         wrong = named & ~there
         allowed = "a prompt of the set {prompt_set}"
         _refuse(frame, wrong, name, "a prompt is not in the set of its run", allowed, ["prompt_id"])
-    hashes = {str(name): prompt_sha(group) for name, group in prompts.groupby("prompt_set")}
+    hashes = {str(name): hash_prompts(group) for name, group in prompts.groupby("prompt_set")}
     ours = runs[(runs["source"] == OURS) & (runs["prompt_set"] != "")]
     other = ours["prompt_sha"] != ours["prompt_set"].map(hashes)
     _refuse(ours, other, "runs", "the prompt set has other texts than when it was measured")
@@ -123,7 +123,7 @@ def check_places(rows: Tables) -> None:
         first = 0 if name == "weights" else 1
         allowed = f"{first} to {{n_layers}}, the model's n_layers"
         counted = Remedy(
-            when="with what they are ahead for OFFSET", rows=changed("layer", "{n} - OFFSET")
+            when="with what they are ahead for OFFSET", rows=write_change("layer", "{n} - OFFSET")
         )
         _refuse(
             frame, beyond, name, "a layer is beyond the model's last", allowed, ["layer"], counted
@@ -145,7 +145,7 @@ def check_reasons(rows: Tables) -> None:
     """A row without any value needs a reason; one that this package measured needs one for every
     value it lacks."""
     for name, frame in rows.items():
-        values = [label for label in _numbers(name) if label not in absent(name)]
+        values = [label for label in _list_number_columns(name) if label not in list_optional(name)]
         lacks = frame[values].isna()
         partly = (frame["source"] == OURS) & lacks.any(axis=1)
         if name == "attention":  # of the published variants there is a trace alone
@@ -176,7 +176,7 @@ def check_products(layers: pd.DataFrame) -> None:
     total = gap.where(follows).fillna(0.0).groupby([ordered[label] for label in chain]).cumsum()
     _refuse(
         ordered,
-        total.abs() > _tolerance(ordered),
+        total.abs() > _compute_tolerance(ordered),
         "layers",
         "the gains do not multiply to the norms",
     )
@@ -193,7 +193,7 @@ def check_amplification(layers: pd.DataFrame, summaries: pd.DataFrame) -> None:
     _compare(
         stated,
         stated["value"],
-        _at(product, stated, where),
+        _align_values(product, stated, where),
         "summaries",
         "is not the product of its gains",
     )
@@ -225,14 +225,14 @@ def check_heads(weights: pd.DataFrame) -> None:
     _compare(
         matrices,
         matrices["frobenius_norm"],
-        _at(total, matrices, where),
+        _align_values(total, matrices, where),
         "weights",
         "is not the sum over its heads",
     )
-    largest = _at(groups["spectral_norm"].max(), matrices, where)
+    largest = _align_values(groups["spectral_norm"].max(), matrices, where)
     _refuse(
         matrices,
-        largest > matrices["spectral_norm"] * (1 + _tolerance(matrices)),
+        largest > matrices["spectral_norm"] * (1 + _compute_tolerance(matrices)),
         "weights",
         "a head has a larger spectral norm than its matrix",
     )
@@ -250,7 +250,7 @@ def check_traces(attention: pd.DataFrame, layers: pd.DataFrame, weights: pd.Data
     _compare(
         per_layer,
         per_layer["trace"],
-        _at(total, per_layer, where),
+        _align_values(total, per_layer, where),
         "attention",
         "is not the sum over its heads",
     )
@@ -263,18 +263,18 @@ def check_traces(attention: pd.DataFrame, layers: pd.DataFrame, weights: pd.Data
     )
     values = weights[weights["matrix"] == "W_V"].drop_duplicates([*MODEL, "layer", "head"])
     values = values.set_index([*MODEL, "layer", "head"])
-    n = _at(lengths, per_head, prompt)
-    scale = n * _at(values["frobenius_norm"], per_head, [*MODEL, "layer", "head"]) ** 2
+    n = _align_values(lengths, per_head, prompt)
+    scale = n * _align_values(values["frobenius_norm"], per_head, [*MODEL, "layer", "head"]) ** 2
     gap = per_head["trace"] - (1 - per_head["self_attention"]) * scale
     size = gap.where(per_head["architecture"].isin(SINKS), gap.abs())
     _refuse(
         per_head,
-        size > _tolerance(per_head) * scale,
+        size > _compute_tolerance(per_head) * scale,
         "attention",
         "the trace is not (n − tr A)·‖W_V‖²",
     )
     proxy = attention[attention["variant"] == "proxy"]
-    norm = _at(values["spectral_norm"], proxy, [*MODEL, "layer", "head"])
+    norm = _align_values(values["spectral_norm"], proxy, [*MODEL, "layer", "head"])
     _compare(proxy, proxy["trace"], norm**2, "attention", "is not the squared spectral norm of W_V")
 
 
@@ -285,28 +285,28 @@ def check_means(weights: pd.DataFrame, summaries: pd.DataFrame) -> None:
     groups = matrices.groupby([matrices["model_id"], matrices["revision"], name.rename("estimand")])
     means = groups["spectral_norm"].mean()
     stated = summaries[summaries["estimand"].isin(set(name)) & (summaries["prompt_id"] == "")]
-    mean = _at(means, stated, [*MODEL, "estimand"])
+    mean = _align_values(means, stated, [*MODEL, "estimand"])
     _compare(stated, stated["value"], mean, "summaries", "is not the mean over the layers")
 
 
-def _numbers(name: str) -> list[str]:
-    return [label for label, dtype in dtypes(name).items() if dtype == FLOAT]
+def _list_number_columns(name: str) -> list[str]:
+    return [label for label, dtype in list_dtypes(name).items() if dtype == FLOAT]
 
 
-def _at(values: pd.Series, frame: pd.DataFrame, labels: list[str]) -> pd.Series:
+def _align_values(values: pd.Series, frame: pd.DataFrame, labels: list[str]) -> pd.Series:
     """Values by key as a column of a frame; NaN where there is none."""
     index = pd.MultiIndex.from_frame(frame[labels])
     return pd.Series(values.reindex(index).to_numpy(dtype=float), index=frame.index)
 
 
-def _tolerance(frame: pd.DataFrame) -> pd.Series:
+def _compute_tolerance(frame: pd.DataFrame) -> pd.Series:
     return frame["dtype"].map(TOLERANCE).fillna(max(TOLERANCE.values())).astype(float)
 
 
 def _compare(
     frame: pd.DataFrame, stated: pd.Series, implied: pd.Series, name: str, what: str
 ) -> None:
-    gap = (stated.astype(float) - implied).abs() > _tolerance(frame) * implied.abs()
+    gap = (stated.astype(float) - implied).abs() > _compute_tolerance(frame) * implied.abs()
     _refuse(frame, gap, name, f"a value {what}", allowed=implied)
 
 
@@ -329,13 +329,15 @@ def _refuse(
         return
     row = frame.loc[wrong.idxmax()]
     count = int(wrong.sum())
-    there = labels or [label for label in _numbers(name) if pd.notna(row[label])]
+    there = labels or [label for label in _list_number_columns(name) if pd.notna(row[label])]
     values = ", ".join(
         f"{label} {'empty' if pd.isna(row[label]) else row[label]}" for label in there
     )
     raise DataError(
         f"table {name}: {what}, in {count} {'row' if count == 1 else 'rows'}",
-        where=", ".join([row["model_id"], *(f"{label} {row[label]}" for label in key(name))]),
+        where=", ".join(
+            [row["model_id"], *(f"{label} {row[label]}" for label in list_key_columns(name))]
+        ),
         got=values,
         allowed=allowed.format_map(row)
         if isinstance(allowed, str)
@@ -396,7 +398,7 @@ WEIGHTS: dict[str, Weights] = {
 }
 
 
-def parameter_counts(row: Mapping[str, Any]) -> tuple[int, int]:
+def count_parameters(row: Mapping[str, Any]) -> tuple[int, int]:
     """Weights in all, tied ones once, and weights without token embedding, position table and
     unembedding.
 
@@ -462,7 +464,7 @@ def check_models(models: pd.DataFrame) -> None:
         inner = int(row["n_params_nonembedding"])
         stated = not any(pd.isna(row[label]) or row[label] == "" for label in FACTS)
         if stated and row["architecture"] in WEIGHTS and row["source"] != COUNTED:
-            implied = parameter_counts({str(label): value for label, value in row.items()})
+            implied = count_parameters({str(label): value for label, value in row.items()})
             if (total, inner) != implied:
                 raise DataError(
                     "table models, n_params and n_params_nonembedding are not what the geometry "

@@ -21,11 +21,17 @@ from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 from pyarrow.parquet import ParquetFile
 
-from thermostats.errors import DataError, UsageError, did_you_mean, nearest, reason
-from thermostats.next_steps import written
+from thermostats.errors import (
+    DataError,
+    UsageError,
+    describe_file_error,
+    find_nearest,
+    suggest_nearest,
+)
+from thermostats.next_steps import write_value
 from thermostats.tables.folders import CELLS, ROWS, TooManyError, check_cells, read_bytes
 from thermostats.tables.remedies import Remedy
-from thermostats.tables.schemas import FLAG, FLOAT, TEXT, dtypes
+from thermostats.tables.schemas import FLAG, FLOAT, TEXT, list_dtypes
 
 Source: TypeAlias = str | Path | pd.DataFrame | pa.Table | Mapping[str, Any]
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
@@ -59,10 +65,10 @@ def read(source: Source) -> pd.DataFrame:
     otherwise or two of its columns have one name, DataError where it is damaged.
     """
     if not isinstance(source, (str, Path)):
-        return _of_memory(source)
+        return _read_memory(source)
     path = Path(source)
     if not path.is_file():
-        raise _no_such_file(path)
+        raise _refuse_missing_file(path)
     ending = path.suffix.lower()
     reader = READERS.get(ending)
     if reader is None:
@@ -71,14 +77,16 @@ def read(source: Source) -> pd.DataFrame:
             where=path,
             got=path.suffix or "no ending",
             allowed=", ".join(READERS),
-            next_step=OTHER_FILES.get(ending, did_you_mean(path.suffix, READERS)).format(
+            next_step=OTHER_FILES.get(ending, suggest_nearest(path.suffix, READERS)).format(
                 path=str(path)
             ),
         )
     try:
         frame = reader(read_bytes(path, ROWS))
     except OSError as error:
-        raise DataError("file cannot be read", where=path, got=reason(error)) from error
+        raise DataError(
+            "file cannot be read", where=path, got=describe_file_error(error)
+        ) from error
     except TooManyError as error:
         what = "the file unpacks to more than a file of rows may hold"
         allowed = f"at most {CELLS} cells"
@@ -100,7 +108,7 @@ def read(source: Source) -> pd.DataFrame:
         ) from error
     except NamelessIndexError as error:
         again = Remedy(
-            when="without its index", file=f"pd.read_csv({written(str(path))}, index_col=0)"
+            when="without its index", file=f"pd.read_csv({write_value(str(path))}, index_col=0)"
         )
         step = "an index is left out by df.to_csv(PATH, index=False)"
         raise DataError(
@@ -114,7 +122,7 @@ def read(source: Source) -> pd.DataFrame:
         raise UsageError(
             "the file is empty", where=path, allowed="rows under a header of column names"
         )
-    return _checked(frame, path)
+    return _check_frame(frame, path)
 
 
 class NamelessIndexError(ValueError):
@@ -129,16 +137,16 @@ class SeparatorError(ValueError):
         super().__init__(line)
 
 
-def _no_such_file(path: Path) -> UsageError:
+def _refuse_missing_file(path: Path) -> UsageError:
     there = (
         [file.name for file in path.parent.iterdir() if file.suffix in READERS]
         if path.parent.is_dir()
         else []
     )
-    near = nearest(path.name, there)
+    near = find_nearest(path.name, there)
     if not near:
         return UsageError("no such file", where=path, allowed=", ".join(sorted(there)[:5]))
-    remedy = Remedy(when=f"if {near} is meant", file=written(str(path.with_name(near))))
+    remedy = Remedy(when=f"if {near} is meant", file=write_value(str(path.with_name(near))))
     return UsageError("no such file", where=path, next_step=f"did you mean {near}?", remedy=remedy)
 
 
@@ -146,7 +154,7 @@ def _read_by_pandas(path: Path, separator: str) -> str:
     """The expression that reads a file of this separator, with the decimal comma if it has one."""
     text = path.read_text(encoding="utf-8-sig")[:SEEN]
     decimal = ', decimal=","' if separator != "," and DECIMAL_COMMA.search(text) else ""
-    return f"pd.read_csv({written(str(path))}, sep={written(separator)}{decimal})"
+    return f"pd.read_csv({write_value(str(path))}, sep={write_value(separator)}{decimal})"
 
 
 def read_arrow(source: Any) -> Any:
@@ -161,25 +169,25 @@ def read_arrow(source: Any) -> Any:
     return source
 
 
-def _of_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFrame:
+def _read_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFrame:
     """Rows of what is no file."""
     where = type(source).__name__
     try:
         if isinstance(source, pa.Table):
-            return _checked(_of_arrow(source), where)
+            return _check_frame(_convert_arrow(source), where)
         frame = source if isinstance(source, pd.DataFrame) else pd.DataFrame(dict(source))
-        return _with_cells(_checked(_numbered(frame), where))
+        return _drop_empty_rows(_check_frame(_index_rows(frame), where))
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise UsageError("these columns make no rows", where=where, got=str(error)[:100]) from error
 
 
-def _with_cells(frame: pd.DataFrame) -> pd.DataFrame:
+def _drop_empty_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows that have a cell, in their places."""
     empty = (frame.isna() | (frame == "")).all(axis=1)
     return frame[~empty] if len(frame.columns) > 1 and empty.any() else frame
 
 
-def _checked(frame: pd.DataFrame, where: object) -> pd.DataFrame:
+def _check_frame(frame: pd.DataFrame, where: object) -> pd.DataFrame:
     if twice := list(dict.fromkeys(frame.columns[frame.columns.duplicated()])):
         step = "rename one or leave it out; a column that is an index as well counts too"
         raise UsageError(
@@ -188,7 +196,7 @@ def _checked(frame: pd.DataFrame, where: object) -> pd.DataFrame:
     return frame
 
 
-def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+def _index_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows counted from 0, columns named by text; levels of the index that have names are
     columns."""
     index = frame.index
@@ -201,15 +209,15 @@ def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([pd.DataFrame(named), rows], axis=1) if named else rows
 
 
-def _delimited(content: bytes, separator: str) -> pd.DataFrame:
+def _read_delimited(content: bytes, separator: str) -> pd.DataFrame:
     text = content.decode("utf-8-sig")
     if not text.strip():
         return pd.DataFrame()
     _check_separator(text.lstrip("\r\n").partition("\n")[0].rstrip("\r"), separator)
-    names = next(_rows(text, separator))
+    names = next(_split_rows(text, separator))
     check_cells(len(names) * text.count("\n"))
-    frame = _unquoted(content, separator, len(names))
-    frame = _by_rows(text, separator, len(names)) if frame is None else frame
+    frame = _read_unquoted(content, separator, len(names))
+    frame = _read_by_rows(text, separator, len(names)) if frame is None else frame
     frame.columns = pd.Index(names)
     used = [
         bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)
@@ -226,7 +234,7 @@ def _delimited(content: bytes, separator: str) -> pd.DataFrame:
     return frame if filled.all() else frame[filled]
 
 
-def _rows(text: str, separator: str) -> Iterator[list[str]]:
+def _split_rows(text: str, separator: str) -> Iterator[list[str]]:
     """Cells of each line that is not empty, the first that of names; csv.Error where a quote is not
     as it must be."""
     return (
@@ -236,9 +244,9 @@ def _rows(text: str, separator: str) -> Iterator[list[str]]:
     )
 
 
-def _unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFrame | None:
+def _read_unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFrame | None:
     """Cells below the first line of a file without quotes; None where it has some, or is for
-    `_by_rows` to refuse."""
+    `_read_by_rows` to refuse."""
     names = FIRST_LINE.match(content)
     if names is None or b'"' in content:
         return None
@@ -258,12 +266,12 @@ def _unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFrame | 
     return None if max(longest) > csv.field_size_limit() else table.to_pandas()
 
 
-def _by_rows(text: str, separator: str, n_columns: int) -> pd.DataFrame:
+def _read_by_rows(text: str, separator: str, n_columns: int) -> pd.DataFrame:
     """Cells of any text. Raises csv.Error, and ValueError for the first row that has more or fewer
     cells than names."""
     parts = []
     cells = []
-    for number, row in enumerate(islice(_rows(text, separator), 1, None), 1):
+    for number, row in enumerate(islice(_split_rows(text, separator), 1, None), 1):
         if len(row) != n_columns:
             raise ValueError(
                 f"row {number} has {len(row)} cells under the names of {n_columns} columns"
@@ -284,28 +292,28 @@ def _check_separator(line: str, separator: str) -> None:
         raise SeparatorError(line, there, separator)
 
 
-def _json(content: bytes) -> pd.DataFrame:
+def _read_json(content: bytes) -> pd.DataFrame:
     check_cells(content.count(b","))
-    return _objects(_loads(content.decode("utf-8-sig")))
+    return _read_objects(_parse_json(content.decode("utf-8-sig")))
 
 
-def _json_lines(content: bytes) -> pd.DataFrame:
+def _read_json_lines(content: bytes) -> pd.DataFrame:
     check_cells(content.count(b",") + content.count(b"\n"))
     rows = []
     for number, line in enumerate(content.decode("utf-8-sig").split("\n"), 1):
         try:
-            rows += [_loads(line)] if line.strip() else []
+            rows += [_parse_json(line)] if line.strip() else []
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
-    return _objects(rows)
+    return _read_objects(rows)
 
 
-def _loads(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """JSON whose objects have no key twice; a number beyond every float is none."""
-    return json.loads(text, object_pairs_hook=_object)
+    return json.loads(text, object_pairs_hook=_build_object)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
@@ -314,7 +322,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _objects(rows: Any) -> pd.DataFrame:
+def _read_objects(rows: Any) -> pd.DataFrame:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects, one per row")
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -323,32 +331,32 @@ def _objects(rows: Any) -> pd.DataFrame:
     )
 
 
-def _parquet(content: bytes) -> pd.DataFrame:
+def _read_parquet(content: bytes) -> pd.DataFrame:
     file = ParquetFile(io.BytesIO(content))
     stated = file.metadata
     check_cells(stated.num_rows * max(stated.num_columns, 1))
     if sum(stated.row_group(i).total_byte_size for i in range(stated.num_row_groups)) > 5 * ROWS:
         raise TooManyError(f"{stated.num_rows} rows of long texts")
-    return _of_arrow(file.read())
+    return _convert_arrow(file.read())
 
 
-def _of_arrow(table: pa.Table) -> pd.DataFrame:
+def _convert_arrow(table: pa.Table) -> pd.DataFrame:
     """An Arrow table as a frame; what was a frame's index is one again, so that its name is not
     lost."""
     names = table.column_names
     if len(set(names)) < len(names):
         frame = pd.DataFrame(dict(enumerate(table.columns)))
         return frame.set_axis(names, axis=1)
-    frame = _numbered(table.to_pandas(integer_object_nulls=True))
+    frame = _index_rows(table.to_pandas(integer_object_nulls=True))
     return frame.drop(columns=[name for name in frame.columns if INDEX.fullmatch(name)])
 
 
 READERS: dict[str, Callable[[bytes], pd.DataFrame]] = {
-    ".csv": partial(_delimited, separator=","),
-    ".tsv": partial(_delimited, separator="\t"),
-    ".json": _json,
-    ".jsonl": _json_lines,
-    ".parquet": _parquet,
+    ".csv": partial(_read_delimited, separator=","),
+    ".tsv": partial(_read_delimited, separator="\t"),
+    ".json": _read_json,
+    ".jsonl": _read_json_lines,
+    ".parquet": _read_parquet,
 }
 """Readers by the ending of a file's name."""
 
@@ -375,34 +383,34 @@ class Lines(NamedTuple):
         return self.header + self.body[start:end]
 
 
-def csv_lines(checked: pd.DataFrame, name: str) -> Lines:
+def build_csv_lines(checked: pd.DataFrame, name: str) -> Lines:
     """Rows of table `name`, or of some of its columns, as text. Raises DataError where a text holds
     `LINE_END`."""
     header = ",".join(checked.columns).encode() + b"\n"
     blocks = [
-        _lines(checked.iloc[start : start + LINES_AT_ONCE], name)
+        _join_lines(checked.iloc[start : start + LINES_AT_ONCE], name)
         for start in range(0, len(checked), LINES_AT_ONCE)
     ]
     sizes = [np.zeros(0, dtype=np.int64), *(pc.binary_length(lines).to_numpy() for lines in blocks)]
-    body = b"".join(_content(lines) for lines in blocks)
+    body = b"".join(_pack_content(lines) for lines in blocks)
     return Lines(header, body, np.concatenate(sizes).cumsum(dtype=np.int64))
 
 
-def _lines(rows: pd.DataFrame, name: str) -> pa.LargeStringArray:
-    *cells, last = (_cells(rows[label], dtypes(name)[label], name) for label in rows)
+def _join_lines(rows: pd.DataFrame, name: str) -> pa.LargeStringArray:
+    *cells, last = (_format_cells(rows[label], list_dtypes(name)[label], name) for label in rows)
     comma, nothing, end = (pa.scalar(text, pa.large_string()) for text in (",", "", "\n"))
     return pc.binary_join_element_wise(
         *cells, pc.binary_join_element_wise(last, nothing, end), comma
     )
 
 
-def _content(lines: pa.LargeStringArray) -> memoryview:
+def _pack_content(lines: pa.LargeStringArray) -> memoryview:
     _, offsets, content = lines.buffers()
     first, last = np.frombuffer(offsets, dtype=np.int64)[[lines.offset, lines.offset + len(lines)]]
     return memoryview(content)[first:last]
 
 
-def _cells(values: pd.Series, dtype: str, name: str) -> pa.LargeStringArray:
+def _format_cells(values: pd.Series, dtype: str, name: str) -> pa.LargeStringArray:
     """Cells of a column as they are written; empty where one is missing."""
     if dtype == FLOAT:
         there = values.notna().to_numpy()
@@ -415,7 +423,7 @@ def _cells(values: pd.Series, dtype: str, name: str) -> pa.LargeStringArray:
         return pa.array(texts, pa.large_string(), size=len(values))
     if dtype == TEXT:
         codes, texts = values.factorize()
-        return pa.array([_quoted(text, name) for text in texts], pa.large_string()).take(
+        return pa.array([_escape_text(text, name) for text in texts], pa.large_string()).take(
             pa.array(codes)
         )
     cells = pa.array(values)
@@ -423,7 +431,7 @@ def _cells(values: pd.Series, dtype: str, name: str) -> pa.LargeStringArray:
     return pc.fill_null(words.cast(pa.large_string()), "")
 
 
-def _quoted(text: str, name: str) -> str:
+def _escape_text(text: str, name: str) -> str:
     if not QUOTED.search(text):
         return text
     if LINE_END in text:

@@ -1,5 +1,5 @@
-"""Numbers of W_V and W_O that no change of weights moves which leaves the outputs: `ov_read` and
-the balanced ratio.
+"""Numbers of W_V and W_O that no change of weights moves which leaves the outputs: `load_ov_read`
+and the balanced ratio.
 
     ov_read_h = m ‖P W_O,h W_V,h diag(γ) P‖₂ / ‖P x_(l−1)‖,   balanced ratio = ‖W_V‖₂ / ‖W_O‖₂ of
     the balanced pair
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import unknown
+from thermostats.errors import build_unknown_error
 from thermostats.tables import store
-from thermostats.tables.features import as_read
-from thermostats.tables.folders import MOVES, shipped
+from thermostats.tables.features import fill_read_gains
+from thermostats.tables.folders import MOVES, find_shipped
 from thermostats.tables.schemas import MODEL
 
 BY_LAYER = [*MODEL, "layer"]
@@ -29,17 +29,19 @@ READ, BALANCED = "the read gain and the centred writes", "ov_read and the balanc
 """What rows of older versions may lack."""
 
 
-def ov_read(data: str | Path | None = None, *, position: str = "last") -> pd.DataFrame:
-    """`ov_read` by model, revision, source, layer and head, at one token, as a geometric mean over
-    prompts.
+def load_ov_read(data: str | Path | None = None, *, position: str = "last") -> pd.DataFrame:
+    """`load_ov_read` by model, revision, source, layer and head, at one token, as a geometric mean
+    over prompts.
 
     None of post-norm models, and none where a norm follows what attention writes.
     """
     runs, models, layers = (store.load(name, data) for name in ("runs", "models", "layers"))
-    return ov_read_of(runs, store.load("weights", data), as_read(layers, runs, models), position)
+    return compute_ov_read(
+        runs, store.load("weights", data), fill_read_gains(layers, runs, models), position
+    )
 
 
-def ov_read_of(
+def compute_ov_read(
     runs: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, position: str = "last"
 ) -> pd.DataFrame:
     """The same from tables at hand."""
@@ -59,12 +61,12 @@ def ov_read_of(
     ]
 
 
-def balanced_ratio(data: str | Path | None = None) -> pd.DataFrame:
+def load_balanced_ratio(data: str | Path | None = None) -> pd.DataFrame:
     """The balanced ratio by model, revision, source and layer; none of post-norm models."""
-    return balanced_ratio_of(store.load("runs", data), store.load("weights", data))
+    return compute_balanced_ratio(store.load("runs", data), store.load("weights", data))
 
 
-def balanced_ratio_of(runs: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame:
+def compute_balanced_ratio(runs: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame:
     """The same from tables at hand."""
     matrices = weights[
         weights["head"].eq("")
@@ -81,7 +83,7 @@ def balanced_ratio_of(runs: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame
     ].rename_axis(columns=None)
 
 
-def unread(
+def find_unread(
     runs: pd.DataFrame, models: pd.DataFrame, layers: pd.DataFrame, weights: pd.DataFrame
 ) -> pd.DataFrame:
     """Runs whose rows lack what older versions did not measure: model_id, revision, run_id, lacks.
@@ -112,7 +114,7 @@ CLASSES = "classes"
 
 
 @cache
-def table() -> pd.DataFrame:
+def read_table() -> pd.DataFrame:
     """Every row: model, change, how, table, quantity, before, after, moved.
 
     A change leaves every output of the model as it is; `how` says it in words. `before` and `after`
@@ -120,12 +122,12 @@ def table() -> pd.DataFrame:
     the largest |x|: 0 where it is rounding, infinite where numbers came or went. Of `CLASSES` it is
     the largest over them, and there are no means.
     """
-    return pd.read_csv(shipped("data") / MOVES, keep_default_na=False, na_values=[""])
+    return pd.read_csv(find_shipped("data") / MOVES, keep_default_na=False, na_values=[""])
 
 
-def what_moves(quantity: str, *, shipped_only: bool = True) -> pd.DataFrame:
-    """Rows of `table` in which a quantity was moved, the farthest first; empty: no change that was
-    tried moves it.
+def find_moves(quantity: str, *, shipped_only: bool = True) -> pd.DataFrame:
+    """Rows of `read_table` in which a quantity was moved, the farthest first; empty: no change that
+    was tried moves it.
 
     quantity: a column of `features` or of a table of runs, of some with "of" and the matrix or
     variant, such as `wv_wo_ratio`, `penultimate_gain`, `trace of exact`. shipped_only: on trained
@@ -133,34 +135,38 @@ def what_moves(quantity: str, *, shipped_only: bool = True) -> pd.DataFrame:
 
     Raises UsageError for a quantity that is not in the table.
     """
-    rows = table()
+    rows = read_table()
     if quantity not in set(rows["quantity"]):
-        raise unknown("no such quantity", quantity, sorted(set(rows["quantity"])))
+        raise build_unknown_error("no such quantity", quantity, sorted(set(rows["quantity"])))
     chosen = rows[(rows["quantity"] == quantity) & (rows["moved"] > 0)]
     chosen = chosen[chosen["model"] != CLASSES] if shipped_only else chosen
     return chosen.sort_values("moved", ascending=False, kind="stable", ignore_index=True)
 
 
-def effects(model: str, how: str) -> dict[str, Mapping[str, Any]]:
-    """What one change does to one model: rows of `table` by quantity, each with before, after and
-    moved.
+def read_effects(model: str, how: str) -> dict[str, Mapping[str, Any]]:
+    """What one change does to one model: rows of `read_table` by quantity, each with before, after
+    and moved.
 
     how: the change in the words of the table. Raises UsageError for a model or a change that is not
     in the table.
     """
-    rows = table()
+    rows = read_table()
     for column, name, what in (("model", model, "model"), ("how", how, "change")):
         if name not in set(rows[column]):
-            raise unknown(f"the table of moves has no such {what}", name, sorted(set(rows[column])))
+            raise build_unknown_error(
+                f"the table of moves has no such {what}", name, sorted(set(rows[column]))
+            )
         rows = rows[rows[column] == name]
     return {str(row["quantity"]): row for row in rows.to_dict("records")}
 
 
-def raw_and_read() -> pd.DataFrame:
-    """Trained models of `table` with both penultimate gains on the same prompts: columns raw and
-    read, by model."""
+def list_raw_and_read() -> pd.DataFrame:
+    """Trained models of `read_table` with both penultimate gains on the same prompts: columns raw
+    and read, by model."""
     names = {"penultimate_gain": "raw", "penultimate_read_gain": "read"}
-    rows = table()[lambda every: every["quantity"].isin(list(names)) & (every["model"] != CLASSES)]
+    rows = read_table()[
+        lambda every: every["quantity"].isin(list(names)) & (every["model"] != CLASSES)
+    ]
     both = rows.drop_duplicates(["model", "quantity"]).pivot(
         index="model", columns="quantity", values="before"
     )

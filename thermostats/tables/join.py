@@ -20,37 +20,37 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pandas.api.types import is_list_like
 
-from thermostats.errors import DataError, UsageError, did_you_mean, nearest, reason, unknown
-from thermostats.next_steps import command
-from thermostats.tables import finished_joins, store
-from thermostats.tables.column_map import (
-    READ,
-    REFUSED,
-    ColumnMap,
-    columns_of_rows,
-    is_gain,
-    load_maps,
+from thermostats.errors import (
+    DataError,
+    UsageError,
+    build_unknown_error,
+    describe_file_error,
+    find_nearest,
+    suggest_nearest,
 )
+from thermostats.next_steps import write_command
+from thermostats.tables import finished_joins, store
+from thermostats.tables.column_map import READ, REFUSED, ColumnMap, is_gain, list_columns, load_maps
 from thermostats.tables.folders import (
-    begun,
-    begun_or_shipped,
-    data_folder,
-    layers,
-    only_writer,
-    own_files,
-    own_folder,
+    find_data_folder,
+    find_lookup_folder,
+    find_own_folder,
+    hold_folder,
+    list_layers,
+    list_own_files,
+    start_folder,
     write_all,
 )
 from thermostats.tables.identities import MEASURES, check_identities, check_models
 from thermostats.tables.incoming import Source, read, read_arrow
 from thermostats.tables.mapping import (
-    doubts_of,
-    filled,
-    hashes_of_sets,
-    mapped,
-    suggested,
-    with_hashes,
-    with_runs,
+    add_runs,
+    describe_doubts,
+    fill_columns,
+    fill_hashes,
+    hash_sets,
+    map_rows,
+    suggest_mapping,
 )
 from thermostats.tables.plausible import check_plausible
 from thermostats.tables.remedies import JoinCall, Remedy
@@ -61,14 +61,21 @@ from thermostats.tables.schemas import (
     OF_RUNS,
     POSITIONS,
     TABLES,
-    absent,
-    dtypes,
-    key,
-    references,
-    with_added,
+    add_later_columns,
+    list_dtypes,
+    list_key_columns,
+    list_optional,
+    list_references,
 )
 from thermostats.tables.store import is_archive
-from thermostats.tables.validation import again, difference, places, ranks, ranks_of, typed
+from thermostats.tables.validation import (
+    compare_columns,
+    convert_rows,
+    locate_ranks,
+    mark_repeats,
+    rank_keys,
+    rank_rows,
+)
 
 MAP = "thermostats ls columns {}; --map names a file that maps yours to ours"
 Tables = Mapping[str, pd.DataFrame]
@@ -135,10 +142,10 @@ def join(
     does not exist, contradicts one that does or is hardly what it says, and UsageError where a
     source belongs to no table.
     """
-    inputs = _sources(sources)
+    inputs = _list_sources(sources)
     options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
     call = JoinCall(
-        sources=inputs if not _are_records(sources, inputs) else [sources],
+        sources=inputs if not _is_records(sources, inputs) else [sources],
         mapping=mapping,
         table=table,
         recipe=recipe,
@@ -148,15 +155,15 @@ def join(
         data=data,
         options=options,
     )
-    with _in_a_line(call):
+    with _append_call(call):
         _check_folder(data)
-        digest = finished_joins.digest_of(call)
-        if (rows := finished_joins.rows_of(digest, data)) is not None:
+        digest = finished_joins.hash_call(call)
+        if (rows := finished_joins.find_finished_rows(digest, data)) is not None:
             return [Joined(name, 0, count, 0, ()) for name, count in rows.items()]
-        return _joined(inputs, call, digest, replace, accept, dry_run)
+        return _run_join(inputs, call, digest, replace, accept, dry_run)
 
 
-def _joined(
+def _run_join(
     inputs: Sequence[Source],
     call: JoinCall,
     digest: str,
@@ -165,13 +172,13 @@ def _joined(
     dry_run: bool,
 ) -> list[Joined]:
     """What `join` does, its sources in a list; digest: of the call, see `finished_joins`."""
-    incoming = _incoming(inputs, call)
+    incoming = _read_incoming(inputs, call)
     pa.default_memory_pool().release_unused()
     if dry_run:
-        return _join_all(incoming, begun_or_shipped(call.data), replace, accept, dry_run)
-    with begun(call.data) as folder, only_writer(folder):
+        return _join_all(incoming, find_lookup_folder(call.data), replace, accept, dry_run)
+    with start_folder(call.data) as folder, hold_folder(folder):
         done = _join_all(incoming, folder, replace, accept, dry_run)
-        if digest and finished_joins.digest_of(call) == digest:
+        if digest and finished_joins.hash_call(call) == digest:
             counts = {each.table: each.added + each.unchanged + each.replaced for each in done}
             finished_joins.keep(digest, counts, folder)
     return done
@@ -179,7 +186,7 @@ def _joined(
 
 def _check_folder(data: str | Path | None) -> None:
     try:
-        own_folder(data)
+        find_own_folder(data)
     except UsageError as error:
         error.remedy = Remedy(
             when="into a folder of your own (--data mine, or $THERMOSTATS_DATA)", data="mine"
@@ -188,7 +195,7 @@ def _check_folder(data: str | Path | None) -> None:
 
 
 @contextmanager
-def _in_a_line(call: JoinCall) -> Iterator[None]:
+def _append_call(call: JoinCall) -> Iterator[None]:
     """Errors that say what would let the rows pass end in the call with it."""
     try:
         yield
@@ -206,7 +213,7 @@ def _in_a_line(call: JoinCall) -> Iterator[None]:
         raise error.ending_in("\n  or ".join(lines)) from error
 
 
-def _incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFrame]:
+def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFrame]:
     """Rows of the sources of a call by table, in the order of tables."""
     table = call.table
     mapping = call.mapping
@@ -220,29 +227,29 @@ def _incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFram
     incoming: dict[str, pd.DataFrame] = {}
 
     def hashes() -> dict[str, str]:
-        held = store.load("prompts", begun_or_shipped(data), private=False)
-        return hashes_of_sets(_with(held, incoming.get("prompts"), "prompts"))
+        held = store.load("prompts", find_lookup_folder(data), private=False)
+        return hash_sets(_merge_rows(held, incoming.get("prompts"), "prompts"))
 
     def models() -> pd.DataFrame:
-        folder = begun_or_shipped(data)
+        folder = find_lookup_folder(data)
         held = {
-            name: _with(store.load(name, folder), incoming.get(name), name)
+            name: _merge_rows(store.load(name, folder), incoming.get(name), name)
             for name in ("models", "runs")
         }
-        return facts_by_id(held["models"], held["runs"])
+        return index_facts(held["models"], held["runs"])
 
     for source in inputs:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
         given_rows = read(source)
         using_each = (
-            maps_by_name(given_rows, where, data) if maps == [None] and table is None else maps
+            find_maps(given_rows, where, data) if maps == [None] and table is None else maps
         )
         for name, frame in (
             pair
             for using in using_each
-            for pair in as_tables(given_rows, table, using, where, hashes, models)
+            for pair in split_tables(given_rows, table, using, where, hashes, models)
         ):
-            rows = typed(frame, name, where)
+            rows = convert_rows(frame, name, where)
             if name in incoming:
                 both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
                 rows = store.validate(both, name, where)
@@ -250,7 +257,7 @@ def _incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFram
     return {name: incoming[name] for name in TABLES if name in incoming}
 
 
-def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
+def _list_sources(inputs: Source | Sequence[Source]) -> list[Source]:
     """Sources as a list, rows that are dicts as one table; UsageError for what is none."""
     inputs = read_arrow(inputs)
     single = isinstance(inputs, (*KINDS, Mapping)) or not isinstance(inputs, Iterable)
@@ -269,14 +276,14 @@ def _sources(inputs: Source | Sequence[Source]) -> list[Source]:
     return sources
 
 
-def _are_records(sources: Any, inputs: Sequence[Source]) -> bool:
+def _is_records(sources: Any, inputs: Sequence[Source]) -> bool:
     """Whether the one input was made of several dicts."""
     return isinstance(inputs[0], pd.DataFrame) and not any(
-        each is inputs[0] for each in (sources, *_items(sources))
+        each is inputs[0] for each in (sources, *_list_items(sources))
     )
 
 
-def _items(sources: Any) -> Sequence[Any]:
+def _list_items(sources: Any) -> Sequence[Any]:
     return sources if isinstance(sources, (list, tuple)) else ()
 
 
@@ -293,33 +300,33 @@ def _join_all(
         for name in dict.fromkeys(["models", "prompts", "runs", *incoming])
     }
     after = {
-        name: _with(existing[name], incoming.get(name), name)
+        name: _merge_rows(existing[name], incoming.get(name), name)
         for name in ("models", "prompts", "runs")
     }
     if "runs" in incoming:
         check_run_ids(incoming["runs"])
         store.check_prompts(incoming["runs"], after["prompts"])
     for name, rows in incoming.items():
-        for label, target in references(name).items():
+        for label, target in list_references(name).items():
             store.check_reference(rows, name, label, after[target], target)
     texts: dict[Path, bytes] = {}
     if "models" in incoming and not replace:
-        incoming = {**incoming, "models": _with_facts(incoming["models"], existing["models"])}
+        incoming = {**incoming, "models": _fill_facts(incoming["models"], existing["models"])}
     if "prompts" in incoming:
-        incoming = {**incoming, "prompts": _with_texts(incoming["prompts"], existing["prompts"])}
-        texts, existing["prompts"] = _private_texts(
+        incoming = {**incoming, "prompts": _fill_texts(incoming["prompts"], existing["prompts"])}
+        texts, existing["prompts"] = _store_private_texts(
             incoming["prompts"], existing["prompts"], folder
         )
     plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
     if not accept:
-        fresh = {name: _both(plan.added, plan.replaced) for name, plan in plans.items()}
+        fresh = {name: _stack_rows(plan.added, plan.replaced) for name, plan in plans.items()}
         check_plausible(fresh, after["models"], after["runs"], existing)
     if "models" in incoming:
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
-        check_identities(_of_the_same_models(incoming, existing, after, about, folder))
+        check_identities(_collect_same_models(incoming, existing, after, about, folder))
     contents = {
-        name: {} if dry_run else _contents(name, folder, plan) for name, plan in plans.items()
+        name: {} if dry_run else _plan_contents(name, folder, plan) for name, plan in plans.items()
     }
     if not dry_run:
         write_all(
@@ -336,7 +343,7 @@ def _join_all(
         if name == "models"
         for each in (plan.added, plan.replaced)
     ]
-    unstated = {"models": asked_for(pd.concat(models), folder)} if models else {}
+    unstated = {"models": ask_facts(pd.concat(models), folder)} if models else {}
     return [
         Joined(
             name,
@@ -352,8 +359,8 @@ def _join_all(
 
 
 def count_unread(layers: pd.DataFrame) -> str:
-    """How many rows of the table `layers` stand at a position that no claim reads, and why; empty
-    where there are none."""
+    """How many rows of the table `list_layers` stand at a position that no claim reads, and why;
+    empty where there are none."""
     places = layers["position"][layers["position"].isin(UNREAD)]
     if places.empty:
         return ""
@@ -364,7 +371,7 @@ def count_unread(layers: pd.DataFrame) -> str:
     )
 
 
-def asked_for(models: pd.DataFrame, data: object = None) -> str:
+def ask_facts(models: pd.DataFrame, data: object = None) -> str:
     """What some models do not state of `READ`, and the line that states it; empty where all is
     stated."""
     empty = {name: models[name].isna() | (models[name] == "").fillna(False) for name in READ}
@@ -373,14 +380,16 @@ def asked_for(models: pd.DataFrame, data: object = None) -> str:
     if not lacking:
         return ""
     names = list(dict.fromkeys(models.loc[unstated.any(axis=1), "model_id"]))
-    line = command("set", *names[:3], *(f"{name}={name.upper()}" for name in lacking), data=data)
+    line = write_command(
+        "set", *names[:3], *(f"{name}={name.upper()}" for name in lacking), data=data
+    )
     return (
         f"{', '.join(lacking)} of {len(names)} of these models: claims that read one leave them "
         f"out. {line}"
     )
 
 
-def _of_the_same_models(
+def _collect_same_models(
     incoming: Tables, existing: Tables, after: Tables, about: set[str], folder: Path
 ) -> dict[str, pd.DataFrame]:
     """Rows of every run of the models that incoming rows are about, as they will be."""
@@ -395,21 +404,21 @@ def _of_the_same_models(
             if name in existing and chosen == about
             else store.load(name, folder, runs=chosen)
         )
-        rows = _with(held, incoming.get(name), name)
+        rows = _merge_rows(held, incoming.get(name), name)
         there = rows["run_id"].isin(chosen)
         tables[name] = rows if there.all() else rows[there]
     return tables
 
 
-def _with(held: pd.DataFrame, new: pd.DataFrame | None, name: str) -> pd.DataFrame:
+def _merge_rows(held: pd.DataFrame, new: pd.DataFrame | None, name: str) -> pd.DataFrame:
     """Rows of a table with new ones, which stand over those of the same key."""
     if new is None or not len(held):
         return held if new is None else new
     rows = pd.concat([held, new])
-    return rows[~again(ranks_of(rows, name), keep="last")]
+    return rows[~mark_repeats(rank_keys(rows, name), keep="last")]
 
 
-def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+def _fill_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     """Prompts of which the hash alone is given, with the text of that hash which is there: it is no
     other value."""
     same = ["prompt_set", "prompt_id", "text_sha256"]
@@ -422,7 +431,7 @@ def _with_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     return new.assign(text=new["text"].where(new["text"] != "", texts))
 
 
-def _private_texts(
+def _store_private_texts(
     new: pd.DataFrame, old: pd.DataFrame, folder: Path
 ) -> tuple[dict[Path, bytes], pd.DataFrame]:
     """Texts of prompts of which the tables have the hash alone: the file that holds them, and the
@@ -436,18 +445,18 @@ def _private_texts(
         return {}, old
     path = folder / "private" / "prompts.csv"
     before = [store.read_typed(path, "prompts")] if path.is_file() else []
-    written = {path: store.to_csv(pd.concat([*before, texts], ignore_index=True), "prompts")}
+    written = {path: store.encode_csv(pd.concat([*before, texts], ignore_index=True), "prompts")}
     by_hash = texts.drop_duplicates("text_sha256").set_index("text_sha256")["text"]
     return written, old.assign(
         text=old["text"].where(old["text"] != "", old["text_sha256"].map(by_hash).fillna(""))
     )
 
 
-def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
+def _fill_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     """Models with facts that new rows do not state as those that are there: what is not stated is
     no other value."""
-    stored = old.set_index(key("models"))
-    rows = new.set_index(key("models"))
+    stored = old.set_index(list_key_columns("models"))
+    rows = new.set_index(list_key_columns("models"))
     if stored.index.intersection(rows.index).empty:
         return new
     stored = stored.reindex(rows.index)
@@ -460,8 +469,8 @@ def _with_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
 
 
 def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Plan:
-    rank = ranks(pd.concat([old[label], new[label]]) for label in key(name))
-    at = places(rank[len(old) :], rank[: len(old)])
+    rank = rank_rows(pd.concat([old[label], new[label]]) for label in list_key_columns(name))
+    at = locate_ranks(rank[len(old) :], rank[: len(old)])
     mine = new[at >= 0]
     theirs = old.take(at[at >= 0])
     if mine.empty:
@@ -469,32 +478,34 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
     compared = [
         label
         for label in new
-        if label not in key(name) and not (name == "runs" and label in RECORDED)
+        if label not in list_key_columns(name) and not (name == "runs" and label in RECORDED)
     ]
     differs = np.zeros(len(mine), dtype=np.bool_)
     for label in compared:
-        differs |= _differs(
+        differs |= _mark_differences(
             mine[label].reset_index(drop=True), theirs[label].reset_index(drop=True)
         )
     if differs.any() and not replace:
-        here, there = (rows[differs].set_index(key(name))[compared] for rows in (mine, theirs))
+        here, there = (
+            rows[differs].set_index(list_key_columns(name))[compared] for rows in (mine, theirs)
+        )
         raise DataError(
-            _conflict(name, here, there),
+            _describe_conflict(name, here, there),
             next_step="join with --replace to keep the new values, or leave these rows out",
             remedy=Remedy(when="to keep the new values", option="replace"),
         )
     return Plan(new[at < 0], mine[differs], int((~differs).sum()))
 
 
-def _differs(mine: pd.Series, theirs: pd.Series) -> NDArray[np.bool_]:
+def _mark_differences(mine: pd.Series, theirs: pd.Series) -> NDArray[np.bool_]:
     """Which values of two columns are not the same; two that are missing are."""
     same = (mine == theirs) | (mine.isna() & theirs.isna())
     return np.asarray(~same.fillna(False), dtype=np.bool_)
 
 
-def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
+def _describe_conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
     """What differs most, in words: of numbers the largest difference, else the first text."""
-    numbers = [label for label in mine if dtypes(name)[label] in (FLOAT, INTEGER)]
+    numbers = [label for label in mine if list_dtypes(name)[label] in (FLOAT, INTEGER)]
     gaps = (mine[numbers].astype(float) - theirs[numbers].astype(float)).abs().fillna(np.inf)
     gaps = gaps.where(mine[numbers].notna() | theirs[numbers].notna(), 0.0)
     if not (gaps > 0).any(axis=None):
@@ -503,7 +514,9 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
     row = gaps[label].idxmax()
     named = ", ".join(
         f"{k} {v}"
-        for k, v in zip(key(name), row if isinstance(row, tuple) else (row,), strict=True)
+        for k, v in zip(
+            list_key_columns(name), row if isinstance(row, tuple) else (row,), strict=True
+        )
     )
     return (
         f"table {name} already has {len(mine)} of these rows with other values; "
@@ -512,11 +525,11 @@ def _conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
     )
 
 
-def _contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
+def _plan_contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
     """Files that a join changes, as they will be."""
-    changed, fresh = _replaced(name, folder, plan.replaced)
-    new = _both(plan.added, fresh)
-    number, paths = _places(new, name, folder)
+    changed, fresh = _replace_rows(name, folder, plan.replaced)
+    new = _stack_rows(plan.added, fresh)
+    number, paths = _locate_rows(new, name, folder)
     changed |= {
         path: store.read_typed(path, name)
         for path in paths
@@ -526,24 +539,24 @@ def _contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
     held = store.FilesOfRows.of(changed, name)
     of_path = np.array([files[path] for path in paths], dtype=np.int64)
     rows = pd.concat([held.rows, new]) if changed else new
-    return store.to_csv_files(
+    return store.encode_csv_files(
         store.FilesOfRows(rows, np.concatenate([held.number, of_path[number]]), tuple(files)), name
     )
 
 
-def _replaced(
+def _replace_rows(
     name: str, folder: Path, new: pd.DataFrame
 ) -> tuple[dict[Path, pd.DataFrame], pd.DataFrame]:
     """Files with rows that others stand in the place of, with these; and the rows whose old ones
     are in no file."""
     changed: dict[Path, pd.DataFrame] = {}
-    fresh = new.set_index(key(name))
+    fresh = new.set_index(list_key_columns(name))
     if len(fresh):
         _refuse_published(name, folder, fresh.index)
-        for path in own_files(name, folder):
+        for path in list_own_files(name, folder):
             if is_archive(path):  # what is shipped stays; a row of one's own stands over it
                 continue
-            held = store.read_typed(path, name).set_index(key(name))
+            held = store.read_typed(path, name).set_index(list_key_columns(name))
             here = held.index.intersection(fresh.index)
             if len(here):
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
@@ -551,7 +564,9 @@ def _replaced(
     return changed, fresh.reset_index()
 
 
-def _places(rows: pd.DataFrame, name: str, folder: Path) -> tuple[NDArray[np.int64], list[Path]]:
+def _locate_rows(
+    rows: pd.DataFrame, name: str, folder: Path
+) -> tuple[NDArray[np.int64], list[Path]]:
     """The number of each row's file, and the files by number: of rows of runs one each, in order of
     their names."""
     if "run_id" not in rows:
@@ -560,15 +575,17 @@ def _places(rows: pd.DataFrame, name: str, folder: Path) -> tuple[NDArray[np.int
     return number, [folder / "measured" / name / f"{run}.csv" for run in runs]
 
 
-def _both(rows: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+def _stack_rows(rows: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
     """Rows with further ones below them."""
     return pd.concat([rows, more]) if len(more) else rows
 
 
 def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
-    for path in (layer / "published" / f"{name}.csv" for layer in layers(folder)):
+    for path in (layer / "published" / f"{name}.csv" for layer in list_layers(folder)):
         here = (
-            store.read_typed(path, name).set_index(key(name)).index.intersection(replaced)
+            store.read_typed(path, name)
+            .set_index(list_key_columns(name))
+            .index.intersection(replaced)
             if path.is_file()
             else ()
         )
@@ -581,15 +598,15 @@ def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
             )
 
 
-def facts_by_id(models: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Depth of models, where they norm and how, by `model_id` and by `run_id`."""
+def index_facts(models: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
+    """Depth of models, where they norm and how, by `name_model` and by `run_id`."""
     facts = ["n_layers", "norm_place", "norm_kind"]
     by_model = models.drop_duplicates("model_id", keep="last").set_index("model_id")[facts]
     by_run = by_model.reindex(runs["model_id"]).set_axis(runs["run_id"])
     return pd.concat([by_model, by_run])
 
 
-def as_tables(
+def split_tables(
     frame: pd.DataFrame,
     table: str | None,
     using: ColumnMap | None,
@@ -600,30 +617,28 @@ def as_tables(
     """Rows under our columns by table: those that a mapping makes of them, and of the runs whose
     columns they carry.
 
-    hashes: gives `prompt_sha` of every prompt set. models: gives what `facts_by_id` does.
+    hashes: gives `hash_prompts` of every prompt set. models: gives what `index_facts` does.
     """
-    name = using.table if using is not None else table or _table_of(frame, where)
+    name = using.table if using is not None else table or _find_table(frame, where)
     if name not in TABLES or name in REFUSED:
         allowed = ", ".join(label for label in TABLES if label not in REFUSED)
         raise UsageError(
             REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed
         )
     made = (
-        mapped(frame, using, where, models)
+        map_rows(frame, using, where, models)
         if using
-        else {name: filled(frame, name) if table else frame}
+        else {name: fill_columns(frame, name) if table else frame}
     )
-    return [
-        pair for each, rows in made.items() for pair in _with_its_runs(rows, each, where, hashes)
-    ]
+    return [pair for each, rows in made.items() for pair in _add_runs(rows, each, where, hashes)]
 
 
-def _with_its_runs(
+def _add_runs(
     rows: pd.DataFrame, name: str, where: str, hashes: Callable[[], dict[str, str]]
 ) -> list[tuple[str, pd.DataFrame]]:
     """Rows of one table, and before them those of the runs whose columns they carry."""
-    rows = with_added(with_hashes(rows) if name == "prompts" else rows, name)
-    rows, runs = with_runs(
+    rows = add_later_columns(fill_hashes(rows) if name == "prompts" else rows, name)
+    rows, runs = add_runs(
         rows, name, hashes() if "prompt_set" in rows and "run_id" not in rows else None
     )
     _check_columns(rows, name, where)
@@ -631,7 +646,7 @@ def _with_its_runs(
 
 
 def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
-    lacking, unknown = difference(rows, dtypes(name))
+    lacking, unknown = compare_columns(rows, list_dtypes(name))
     if "run_id" in lacking and "model_id" in rows:
         raise UsageError(
             f"rows of table {name} do not say to which run they belong",
@@ -650,7 +665,7 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
         ] * bool(unknown)
         step = f"{MAP.format(name)}, or that it is the same in every row, under [constants]"
         if unknown:
-            step = did_you_mean(unknown[0], lacking, MAP.format(name))
+            step = suggest_nearest(unknown[0], lacking, MAP.format(name))
         means = Remedy(
             when="if these are means over prompts", mapping={"constants": {"prompt_id": ""}}
         )
@@ -663,9 +678,7 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
         )
 
 
-def maps_by_name(
-    frame: pd.DataFrame, where: str, data: str | Path | None
-) -> list[ColumnMap | None]:
+def find_maps(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[ColumnMap | None]:
     """How rows without a mapping are read: as a table that has exactly these columns, or by our own
     names in them.
 
@@ -674,54 +687,54 @@ def maps_by_name(
     say.
     """
     names = [str(name) for name in frame.columns]
-    if _exact(frame):
+    if _match_tables(frame):
         return [None]
     ours = [
         name
         for name in names
-        if is_gain(name) or any(name in columns_of_rows(table) for table in TABLES)
+        if is_gain(name) or any(name in list_columns(table) for table in TABLES)
     ]
     if len(ours) == len(names):
         with suppress(UsageError):
             return [*load_maps({"columns": {name: name for name in names}})]
-    if len(ours) < len(names) / 2 and (line := suggested(frame, where, data)):
+    if len(ours) < len(names) / 2 and (line := suggest_mapping(frame, where, data)):
         what = "its columns are not ours"
-        step = f"{line}\n# {doubts_of(frame)}".removesuffix("\n# ")
+        step = f"{line}\n# {describe_doubts(frame)}".removesuffix("\n# ")
         raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
     return [None]
 
 
-def _exact(frame: pd.DataFrame) -> list[str]:
+def _match_tables(frame: pd.DataFrame) -> list[str]:
     """Tables that have exactly these columns."""
     columns = set(frame)
     return [
         name
         for name in TABLES
-        if set(dtypes(name)) - set(absent(name)) <= columns <= set(dtypes(name))
+        if set(list_dtypes(name)) - set(list_optional(name)) <= columns <= set(list_dtypes(name))
     ]
 
 
-def _table_of(frame: pd.DataFrame, where: object) -> str:
+def _find_table(frame: pd.DataFrame, where: object) -> str:
     """The table that has exactly these columns."""
     columns = set(frame)
-    if exact := _exact(frame):
+    if exact := _match_tables(frame):
         return exact[0]
     nearest = min(
         (name for name in TABLES if name not in REFUSED),
         key=lambda name: (
-            len(columns - set(columns_of_rows(name))),
-            len(set(dtypes(name)) - columns),
+            len(columns - set(list_columns(name))),
+            len(set(list_dtypes(name)) - columns),
         ),
     )
-    lacking = difference([*frame, *absent(nearest)], dtypes(nearest))[0]
-    unknown = difference(frame, columns_of_rows(nearest))[1]
+    lacking = compare_columns([*frame, *list_optional(nearest)], list_dtypes(nearest))[0]
+    unknown = compare_columns(frame, list_columns(nearest))[1]
     near = "nearly those" if len(unknown) < len(columns) / 2 else "nearest those"
     raise UsageError(
         "its columns do not match any table",
         where=where,
         got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown "
         f"{', '.join(unknown) or 'none'}",
-        next_step=did_you_mean(unknown[0], lacking, MAP.format(nearest))
+        next_step=suggest_nearest(unknown[0], lacking, MAP.format(nearest))
         if unknown
         else MAP.format(nearest),
     )
@@ -740,12 +753,12 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
     Raises UsageError where the folder has no tables yet or no rows of this source, DataError where
     a file cannot be removed.
     """
-    folder = data_folder(own_folder(data))
-    with only_writer(folder):
+    folder = find_data_folder(find_own_folder(data))
+    with hold_folder(folder):
         held = {
             name: {
                 path: store.read_typed(path, name)
-                for path in own_files(name, folder)
+                for path in list_own_files(name, folder)
                 if not is_archive(path)
             }
             for name in ("runs", "models", *(schema.name for schema in OF_RUNS))
@@ -762,9 +775,11 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
         )
         sources = {*runs["source"], *models["source"]} - {""}
         if source not in sources:
-            meant = nearest(source, sources) or next(iter(sorted(sources)), "SOURCE")
-            line = command("forget", source=meant, data=folder)
-            error = unknown("no own rows of this source", source, sorted(sources), where=folder)
+            meant = find_nearest(source, sources) or next(iter(sorted(sources)), "SOURCE")
+            line = write_command("forget", source=meant, data=folder)
+            error = build_unknown_error(
+                "no own rows of this source", source, sorted(sources), where=folder
+            )
             raise error.ending_in(f"{error.next_step} {line}".strip())
         gone = set(runs.loc[runs["source"] == source, "run_id"])
         every = store.load("runs", folder)
@@ -793,7 +808,7 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
 def _replace(files: dict[Path, pd.DataFrame], name: str, folder: Path) -> None:
     """Write what is left of files of a table; a file with nothing left is removed."""
     left = store.FilesOfRows.of({path: rows for path, rows in files.items() if len(rows)}, name)
-    write_all(folder, store.to_csv_files(left, name))
+    write_all(folder, store.encode_csv_files(left, name))
     _remove(path for path, rows in files.items() if not len(rows))
 
 
@@ -802,21 +817,23 @@ def _remove(paths: Iterable[Path]) -> None:
         try:
             path.unlink()
         except OSError as error:
-            raise DataError("cannot remove a file", where=path, got=reason(error)) from error
+            raise DataError(
+                "cannot remove a file", where=path, got=describe_file_error(error)
+            ) from error
         with suppress(OSError):  # other runs have files there
             path.parent.rmdir()
 
 
-def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
+def record_model(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
     """Record in a user's folder that runs are of the model with this hash; a run that ships gets a
     row there.
 
     Raises DataError where the folder cannot be written.
     """
-    with only_writer(folder):
+    with hold_folder(folder):
         changed: dict[Path, pd.DataFrame] = {}
         left = set(run_ids)
-        for path in (path for path in own_files("runs", folder) if not is_archive(path)):
+        for path in (path for path in list_own_files("runs", folder) if not is_archive(path)):
             rows = store.read_typed(path, "runs")
             here = rows["run_id"].isin(left)
             if here.any():
@@ -829,4 +846,4 @@ def confirm(run_ids: Collection[str], model_sha: str, folder: Path) -> None:
             changed[folder / "measured" / "runs" / f"{run_id}.csv"] = rows.assign(
                 confirmed_sha=model_sha
             )
-        write_all(folder, store.to_csv_files(store.FilesOfRows.of(changed, "runs"), "runs"))
+        write_all(folder, store.encode_csv_files(store.FilesOfRows.of(changed, "runs"), "runs"))

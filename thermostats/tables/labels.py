@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.next_steps import Code, again, written
+from thermostats.next_steps import Code, repeat_call, write_value
 from thermostats.tables.validation import is_missing
 
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
@@ -26,7 +26,7 @@ UNSEEN = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 """Characters without width."""
 
 
-def label(value: Any) -> str:
+def convert_label(value: Any) -> str:
     """A label as text: a whole number as an integer is written, a text as it is."""
     if isinstance(value, str):
         return value
@@ -34,29 +34,29 @@ def label(value: Any) -> str:
     return text if isinstance(value, bool) or not (number := WHOLE.fullmatch(text)) else number[1]
 
 
-def spelling(value: Any) -> str:
+def normalise_spelling(value: Any) -> str:
     """What two labels that differ in spelling alone have in common, by which labels are
     compared."""
-    text = _plain(label(value)).casefold()
+    text = _normalise_text(convert_label(value)).casefold()
     return number[1] if (number := WHOLE.fullmatch(text)) else text
 
 
-def _plain(text: str) -> str:
+def _normalise_text(text: str) -> str:
     return " ".join(UNSEEN.sub("", unicodedata.normalize("NFKC", text)).split())
 
 
-def bare(lab: str) -> str:
+def strip_lab(lab: str) -> str:
     """A lab's name without capitals, spaces and signs."""
-    return "".join(filter(str.isalnum, spelling(lab)))
+    return "".join(filter(str.isalnum, normalise_spelling(lab)))
 
 
-def as_labels(values: pd.Series) -> pd.Series:
+def convert_labels(values: pd.Series) -> pd.Series:
     """A column of labels as text; a label that is missing stays missing."""
-    texts = [None if is_missing(value) else label(value) for value in values.astype(object)]
+    texts = [None if is_missing(value) else convert_label(value) for value in values.astype(object)]
     return pd.Series(texts, index=values.index, name=values.name, dtype=object)
 
 
-def spelt_apart(values: Iterable[Any], others: Iterable[Any] = ()) -> dict[Any, Any]:
+def find_misspelt(values: Iterable[Any], others: Iterable[Any] = ()) -> dict[Any, Any]:
     """Labels among values whose spelling alone differs from one of `others`, or from a more
     frequent one of themselves.
 
@@ -65,17 +65,25 @@ def spelt_apart(values: Iterable[Any], others: Iterable[Any] = ()) -> dict[Any, 
     counted: dict[str, list[Any]] = {}
     for value in values:
         if not is_missing(value):
-            counted.setdefault(label(value), [0, value])[0] += 1
-    ordered = sorted(counted, key=lambda text: (text != _plain(text), -counted[text][0], text))
-    meant = {spelling(value): value for value in reversed(list(others)) if not is_missing(value)}
-    first = {text: meant.setdefault(spelling(text), counted[text][1]) for text in ordered}
-    return {counted[text][1]: value for text, value in first.items() if label(value) != text}
+            counted.setdefault(convert_label(value), [0, value])[0] += 1
+    ordered = sorted(
+        counted, key=lambda text: (text != _normalise_text(text), -counted[text][0], text)
+    )
+    meant = {
+        normalise_spelling(value): value
+        for value in reversed(list(others))
+        if not is_missing(value)
+    }
+    first = {text: meant.setdefault(normalise_spelling(text), counted[text][1]) for text in ordered}
+    return {
+        counted[text][1]: value for text, value in first.items() if convert_label(value) != text
+    }
 
 
-def apart_within(
+def find_grouped_misspelt(
     rows: pd.DataFrame, held: pd.DataFrame | None, label: str, within: str = ""
 ) -> dict[str, str]:
-    """As `spelt_apart` of a column of texts, within each value of another column if one is named;
+    """As `find_misspelt` of a column of texts, within each value of another column if one is named;
     empty is none."""
     columns = [*([within] if within else []), label]
     new, old = (
@@ -83,14 +91,14 @@ def apart_within(
     )
     new, old = (each.loc[each[label] != ""] for each in (new, old))
     both = pd.concat([old, new]).drop_duplicates()
-    same = both.assign(spelling=both[label].map(spelling)).duplicated(
+    same = both.assign(spelling=both[label].map(normalise_spelling)).duplicated(
         [*columns[:-1], "spelling"], keep=False
     )
     odd = both[same]
     apart: dict[str, str] = {}
     for _, group in odd.groupby(within) if within else [("", odd)]:
         fresh, there = (each.merge(group, on=columns)[label] for each in (new, old))
-        apart |= spelt_apart(fresh[~fresh.isin(there)], there)
+        apart |= find_misspelt(fresh[~fresh.isin(there)], there)
     return apart
 
 
@@ -107,31 +115,31 @@ def check_spelling(
     renamed = {
         name: apart
         for name, (values, others) in columns.items()
-        if (apart := spelt_apart(values, others))
+        if (apart := find_misspelt(values, others))
     }
     if not renamed:
         return
     pairs = [
         f"{each!r} and {meant!r}" for apart in renamed.values() for each, meant in apart.items()
     ]
-    rows = Code(f"{table}.replace({written(renamed)})")
+    rows = Code(f"{table}.replace({write_value(renamed)})")
     raise UsageError(
         "labels that differ in spelling alone would count as several",
         where=", ".join(renamed),
         got="; ".join(pairs[:3]) + f" and {len(pairs) - 3} more" * (len(pairs) > 3),
         allowed="one spelling of each",
         next_step=f"if they are the same: "
-        f"{step.format(rows.text) if step else again(rows) or rows.text}",
+        f"{step.format(rows.text) if step else repeat_call(rows) or rows.text}",
     )
 
 
-def having(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
+def drop_unlabelled(rows: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """Rows in which none of these labels is missing or empty."""
     there = (rows[list(columns)].fillna("") != "").all(axis=1)
     return rows if there.all() else rows[there].reset_index(drop=True)
 
 
-def repeated_texts(names: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]]:
+def find_repeated_texts(names: Sequence[str], texts: Sequence[str]) -> dict[str, list[str]]:
     """Prompts of one text that stands under several names, by that text."""
     by_text: dict[str, list[str]] = {}
     for name, text in zip(names, texts, strict=True):
@@ -158,12 +166,12 @@ SYNONYMS = {
 """Ours, or what it is of, to names in lower case."""
 
 
-def names_of(*ours: str) -> list[str]:
+def list_column_names(*ours: str) -> list[str]:
     """Names that columns of ours may have, our own first."""
     return [name for each in ours for name in (each, *SYNONYMS.get(each, "").split())]
 
 
-def fitting(ours: str, there: Sequence[str]) -> str:
+def guess_column(ours: str, there: Sequence[str]) -> str:
     """The likeliest of the columns that are there, whatever its spelling; empty where none fits."""
-    spelt = {spelling(name).replace(" ", "_"): name for name in reversed(there)}
-    return next((spelt[name] for name in names_of(ours) if name in spelt), "")
+    spelt = {normalise_spelling(name).replace(" ", "_"): name for name in reversed(there)}
+    return next((spelt[name] for name in list_column_names(ours) if name in spelt), "")

@@ -2,8 +2,8 @@
 the runs they are of.
 
 What a mapping says: `column_map.py`. Where rows of a table that belongs to runs carry no `run_id`,
-but `model_id` and `source`, their runs are made from the columns of `runs` that they carry. Hashes
-of texts and prompt sets are filled in where they are empty.
+but `name_model` and `source`, their runs are made from the columns of `runs` that they carry.
+Hashes of texts and prompt sets are filled in where they are empty.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, did_you_mean, nearest, some_of
-from thermostats.next_steps import SHELL, Code, call, command
+from thermostats.errors import DataError, UsageError, find_nearest, join_some, suggest_nearest
+from thermostats.next_steps import SHELL, Code, call, write_command
 from thermostats.tables.column_map import (
     FILLED_WITH,
     OTHERS,
     STREAM,
     TELLING,
     ColumnMap,
-    columns_of_rows,
-    gains_from_norms,
+    convert_norms,
     is_gain,
-    may_be_left_out,
-    settled,
+    is_optional,
+    list_columns,
+    resolve_aliases,
 )
-from thermostats.tables.labels import fitting, spelling
+from thermostats.tables.labels import guess_column, normalise_spelling
 from thermostats.tables.remedies import Remedy
-from thermostats.tables.runs import MEASURED, prompt_sha, run_id
-from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, absent, dtypes
-from thermostats.tables.validation import NUMBER, WORDS, as_text, is_missing, numbers_of
+from thermostats.tables.runs import MEASURED, hash_prompts, run_id
+from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, list_dtypes, list_optional
+from thermostats.tables.validation import NUMBER, WORDS, convert_numbers, convert_text, is_missing
 
 MILLION = 10**6
 OF_ONE_TOKEN = ("last", "cls")
@@ -47,7 +47,7 @@ ROUNDING = 1e-9
 """Relative distance from a whole number that a product of a factor may have."""
 
 
-def mapped(
+def map_rows(
     frame: pd.DataFrame,
     using: ColumnMap,
     where: object,
@@ -57,23 +57,23 @@ def mapped(
     column may be empty.
 
     Of norms whose last is normed those of `normed_gain` at the last token as well. models: gives
-    `n_layers`, `norm_place` and `norm_kind` by `model_id` and by `run_id`.
+    `n_layers`, `norm_place` and `name_norm_kind` by `name_model` and by `run_id`.
 
     Raises UsageError where a column that is named is not there, two become one, or one is neither
     named nor ignored; DataError where a value to be converted is not a number.
     """
-    using = settled(using, frame)
-    frame = _long(_only(frame, using), using, where)
+    using = resolve_aliases(using, frame)
+    frame = _unpack_wide(_filter_rows(frame, using), using, where)
     if not using.norms:
-        return {using.table: _under_our_names(frame, using, where)}
-    frame = frame.drop(columns=_spare(frame, using))
-    facts = _facts_of(frame, using, models()) if models is not None else None
-    gains, normed = gains_from_norms(frame, using.norms, where, facts)
-    rows = {using.table: _under_our_names(gains, using, where)}
-    return rows if normed.empty else rows | _normed(_under_our_names(normed, using, where))
+        return {using.table: _rename_columns(frame, using, where)}
+    frame = frame.drop(columns=_list_spare(frame, using))
+    facts = _read_facts(frame, using, models()) if models is not None else None
+    gains, normed = convert_norms(frame, using.norms, where, facts)
+    rows = {using.table: _rename_columns(gains, using, where)}
+    return rows if normed.empty else rows | _read_normed(_rename_columns(normed, using, where))
 
 
-def _facts_of(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> pd.DataFrame:
+def _read_facts(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> pd.DataFrame:
     """Facts of the model of each row, which a column or a constant names; missing where none
     does."""
     whose = next(
@@ -81,25 +81,27 @@ def _facts_of(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> pd
     )
     for theirs, ours in {**{str(name): str(name) for name in frame}, **using.columns}.items():
         if ours in ("model_id", "run_id") and theirs in frame:
-            whose = as_text(frame[theirs]).to_numpy()
+            whose = convert_text(frame[theirs]).to_numpy()
     return models.reindex(pd.Series(whose, index=frame.index)).set_axis(frame.index)
 
 
-def _normed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def _read_normed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Rows of `summaries` from those of the last block as normed states give it, which at other
     tokens have no name."""
     rows = rows[rows["position"].isin(OF_ONE_TOKEN)]
-    ours = [name for name in columns_of_rows("summaries") if name in rows]
-    made = filled(rows[ours].assign(estimand="normed_gain", value=rows["normed_gain"]), "summaries")
+    ours = [name for name in list_columns("summaries") if name in rows]
+    made = fill_columns(
+        rows[ours].assign(estimand="normed_gain", value=rows["normed_gain"]), "summaries"
+    )
     return {} if made.empty else {"summaries": made}
 
 
-def _under_our_names(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
-    """Rows as `mapped`, of one table."""
-    ours = {**columns_of_rows(using.table), **({"normed_gain": FLOAT} if using.norms else {})}
+def _rename_columns(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
+    """Rows as `map_rows`, of one table."""
+    ours = {**list_columns(using.table), **({"normed_gain": FLOAT} if using.norms else {})}
     for name, meant in using.columns.items():
         if name not in frame.columns:
-            raise _missing(name, meant, frame, using, where)
+            raise _refuse_missing(name, meant, frame, using, where)
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
     if unnamed := [
@@ -108,8 +110,8 @@ def _under_our_names(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd
         raise UsageError(
             "columns that are not ours and that the mapping does not name",
             where=where,
-            got=some_of(unnamed, unnamed[0]),
-            next_step=did_you_mean(unnamed[0], ours, "name them under [columns] or in ignore"),
+            got=join_some(unnamed, unnamed[0]),
+            next_step=suggest_nearest(unnamed[0], ours, "name them under [columns] or in ignore"),
             remedy=Remedy(
                 when="name them under columns, or leave them out", mapping={"ignore": unnamed}
             ),
@@ -123,18 +125,18 @@ def _under_our_names(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd
         )
     for name, factor in using.factors.items():
         renamed[name] = (
-            _scaled(renamed[name], factor, ours[name], where) if name in renamed else None
+            _scale_numbers(renamed[name], factor, ours[name], where) if name in renamed else None
         )
     _check_unit(renamed, using, where)
-    return filled(renamed.assign(**using.constants), using.table)
+    return fill_columns(renamed.assign(**using.constants), using.table)
 
 
-def _missing(
+def _refuse_missing(
     name: str, meant: str, frame: pd.DataFrame, using: ColumnMap, where: object
 ) -> UsageError:
     """The error for a column that is not there: a pattern of columns, one nearly of that name, or
     one to be named."""
-    near = nearest(name, [each for each in map(str, frame) if each not in using.columns])
+    near = find_nearest(name, [each for each in map(str, frame) if each not in using.columns])
     if pattern := re.fullmatch(r"(.*)(?:\*|\{.*\})(.*)", name):
         step = "columns that hold a layer each stand under wide"
         wide = {"columns": f"{pattern[1]}*{pattern[2]}", "name": "layer", "value": meant}
@@ -150,7 +152,7 @@ def _missing(
         "a column that the mapping names is missing",
         where=where,
         got=repr(name),
-        allowed=some_of(frame, name),
+        allowed=join_some(frame, name),
         next_step=step,
         remedy=Remedy(when=step.removesuffix("?"), mapping=change),
     )
@@ -161,7 +163,7 @@ def _check_unit(frame: pd.DataFrame, using: ColumnMap, where: object) -> None:
     millions."""
     if using.table != "models" or "n_params" not in frame or "n_params" in using.factors:
         return
-    values = numbers_of(frame["n_params"])[0].astype("float64").dropna()
+    values = convert_numbers(frame["n_params"])[0].astype("float64").dropna()
     if len(values) and (values % 1 > 0).any() and values.max() < MILLION:
         step = (
             "give the unit: 'factors': {'n_params': 1_000_000} in the mapping, n_params = "
@@ -174,20 +176,20 @@ def _check_unit(frame: pd.DataFrame, using: ColumnMap, where: object) -> None:
         raise UsageError(what, where=where, got=got, allowed=allowed, next_step=step, remedy=remedy)
 
 
-def _spare(frame: pd.DataFrame, using: ColumnMap) -> list[str]:
+def _list_spare(frame: pd.DataFrame, using: ColumnMap) -> list[str]:
     """Columns that do not say whose norms they stand by."""
     if using.ignore != OTHERS:
         return [name for name in using.ignore if name in frame]
     used = {
         *using.columns,
-        *columns_of_rows(using.table),
+        *list_columns(using.table),
         using.norms.get("state"),
         using.norms.get("norm"),
     }
     return [name for name in frame if name not in used]
 
 
-def _only(frame: pd.DataFrame, using: ColumnMap) -> pd.DataFrame:
+def _filter_rows(frame: pd.DataFrame, using: ColumnMap) -> pd.DataFrame:
     """The rows that a recipe is about: those whose column, where they have it, is as `only`
     says."""
     for name, pattern in using.only.items():
@@ -197,7 +199,7 @@ def _only(frame: pd.DataFrame, using: ColumnMap) -> pd.DataFrame:
     return frame
 
 
-def _long(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
+def _unpack_wide(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
     """Rows of a wide table one below the other; cells that are empty make none.
 
     Raises UsageError where no column is one of those that [wide] names.
@@ -212,7 +214,7 @@ def _long(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
     else:
         patterns = [stated] if isinstance(stated, str) else list(stated)
         names = next(
-            (fitting for each in patterns if (fitting := _matching(frame, each, using))), {}
+            (fitting for each in patterns if (fitting := _match_columns(frame, each, using))), {}
         )
     if not names:
         got = ", ".join(map(str, frame.columns))[:100]
@@ -226,7 +228,7 @@ def _long(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
     return long.assign(**{name: long[name].map(names)}).reset_index(drop=True)
 
 
-def _matching(frame: pd.DataFrame, pattern: str, using: ColumnMap) -> dict[str, str]:
+def _match_columns(frame: pd.DataFrame, pattern: str, using: ColumnMap) -> dict[str, str]:
     """Columns that a pattern fits, with what its `*` stands for; in a recipe with hooks the
     column's own name."""
     if pattern.count("*") > 1:
@@ -242,16 +244,16 @@ def _matching(frame: pd.DataFrame, pattern: str, using: ColumnMap) -> dict[str, 
     }
 
 
-def _scaled(values: pd.Series, factor: float, dtype: str, where: object) -> pd.Series:
+def _scale_numbers(values: pd.Series, factor: float, dtype: str, where: object) -> pd.Series:
     """Numbers times a factor, whole ones exactly; an empty cell stays empty. Raises DataError for
     another cell."""
-    numbers, wrong = numbers_of(values)
+    numbers, wrong = convert_numbers(values)
     for value in wrong:
         what = f"column {values.name} is to be converted but does not hold only numbers"
         raise DataError(what, where=where, got=repr(value)[:60], allowed=WORDS[FLOAT])
     if dtype != INTEGER:
         return numbers * factor
-    cells = [None if is_missing(value) else _whole_product(value, factor) for value in values]
+    cells = [None if is_missing(value) else _scale_whole(value, factor) for value in values]
     for value, product in zip(values, cells, strict=True):
         if product is None and not is_missing(value):
             what = f"column {values.name} times {factor:g} is no whole number"
@@ -259,7 +261,7 @@ def _scaled(values: pd.Series, factor: float, dtype: str, where: object) -> pd.S
     return pd.Series(cells, index=values.index, dtype=object)
 
 
-def _whole_product(value: object, factor: float) -> int | None:
+def _scale_whole(value: object, factor: float) -> int | None:
     """Value times factor, exact in the decimal digits that both are written with; None where it is
     not whole."""
     try:
@@ -272,39 +274,43 @@ def _whole_product(value: object, factor: float) -> int | None:
     return int(nearest) if abs(product - nearest) <= abs(product) * Decimal(ROUNDING) else None
 
 
-def filled(frame: pd.DataFrame, table: str) -> pd.DataFrame:
+def fill_columns(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Rows with the columns of a table that may be left out: empty, or as in `FILLED_WITH`."""
     empty = {
-        dtype: _empty(frame, dtype) for dtype in set(dtypes(table).values())
+        dtype: _make_empty(frame, dtype) for dtype in set(list_dtypes(table).values())
     }  # one for all, which saves memory
     spare = {
-        name: absent(table).get(name) or FILLED_WITH.get((table, name), empty[column.dtype])
+        name: list_optional(table).get(name) or FILLED_WITH.get((table, name), empty[column.dtype])
         for name, column in TABLES[table].columns.items()
-        if name not in frame and may_be_left_out(table, name)
+        if name not in frame and is_optional(table, name)
     }
     return frame.assign(**spare)
 
 
-def _empty(frame: pd.DataFrame, dtype: str) -> pd.Series:
+def _make_empty(frame: pd.DataFrame, dtype: str) -> pd.Series:
     """A column without values for a frame."""
     return pd.Series("" if dtype == TEXT else None, index=frame.index, dtype=dtype)
 
 
-def with_runs(
+def add_runs(
     frame: pd.DataFrame, table: str, hashes: Mapping[str, str] | None = None
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """Rows with the `run_id` of the runs whose columns they carry, and those runs, each as its
     first row says.
 
-    Rows as they are where they carry none. hashes: `prompt_sha` of prompt sets, for rows that name
-    only the set.
+    Rows as they are where they carry none. hashes: `hash_prompts` of prompt sets, for rows that
+    name only the set.
     """
-    if "run_id" in frame or "run_id" not in dtypes(table) or not set(TELLING) <= set(frame.columns):
+    if (
+        "run_id" in frame
+        or "run_id" not in list_dtypes(table)
+        or not set(TELLING) <= set(frame.columns)
+    ):
         return frame, None
-    columns = [name for name in dtypes("runs") if name in frame]
-    runs = filled(frame[columns], "runs")
+    columns = [name for name in list_dtypes("runs") if name in frame]
+    runs = fill_columns(frame[columns], "runs")
     identity = [*MEASURED, "model_sha"]
-    runs = runs.assign(**{name: as_text(runs[name]) for name in identity})
+    runs = runs.assign(**{name: convert_text(runs[name]) for name in identity})
     hash_of_set = runs["prompt_set"].map(lambda name: (hashes or {}).get(name, ""))
     runs["prompt_sha"] = runs["prompt_sha"].where(runs["prompt_sha"] != "", hash_of_set)
     groups = runs.groupby(identity, sort=False)
@@ -312,27 +318,27 @@ def with_runs(
     runs["run_id"] = groups.ngroup().map(dict(enumerate(ids)))
     if table == "runs":
         return runs, None
-    rest = frame.drop(columns=[name for name in columns if name not in dtypes(table)])
+    rest = frame.drop(columns=[name for name in columns if name not in list_dtypes(table)])
     return rest.assign(run_id=runs["run_id"]), runs.drop_duplicates("run_id")
 
 
-def with_hashes(prompts: pd.DataFrame) -> pd.DataFrame:
-    """Rows of prompts whose `text_sha256` is empty though their text is there, with the hash of the
+def fill_hashes(prompts: pd.DataFrame) -> pd.DataFrame:
+    """Rows of prompts whose `hash_text` is empty though their text is there, with the hash of the
     text."""
     if not {"text", "text_sha256"} <= set(prompts.columns):
         return prompts
-    texts = as_text(prompts["text"])
-    stated = as_text(prompts["text_sha256"])
+    texts = convert_text(prompts["text"])
+    stated = convert_text(prompts["text_sha256"])
     made = texts.map(lambda text: hashlib.sha256(text.encode()).hexdigest() if text else "")
     return prompts.assign(text_sha256=stated.where(stated != "", made))
 
 
-def hashes_of_sets(prompts: pd.DataFrame) -> dict[str, str]:
-    """`prompt_sha` of every prompt set of a table of prompts; empty where no text's hash is
+def hash_sets(prompts: pd.DataFrame) -> dict[str, str]:
+    """`hash_prompts` of every prompt set of a table of prompts; empty where no text's hash is
     known."""
     sets = prompts.groupby("prompt_set")
     return {
-        str(name): prompt_sha(texts) if (texts["text_sha256"] != "").any() else ""
+        str(name): hash_prompts(texts) if (texts["text_sha256"] != "").any() else ""
         for name, texts in sets
     }
 
@@ -412,32 +418,32 @@ LEAST = 3
 POSITION = "last"
 
 
-def suggested(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
+def suggest_mapping(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
     """The mapping as a file and the line that uses it, or for rows in memory the call; empty where
     no name is known."""
     is_file = bool(Path(where).suffix)
-    mapping = _mapping(frame, Path(where).stem if is_file else "mine")
+    mapping = _build_mapping(frame, Path(where).stem if is_file else "mine")
     if not mapping:
         return ""
     folder = str(data or "mine")
     if not (is_file and SHELL.get()):
         return call("join", where if is_file else Code("df"), mapping=mapping, data=folder)
-    lines = "\n".join(_toml(mapping))
-    name = _free("map.toml")
-    line = command("join", where, map=name, data=folder)
+    lines = "\n".join(_write_toml(mapping))
+    name = _find_free_name("map.toml")
+    line = write_command("join", where, map=name, data=folder)
     return f"save the mapping and join with it:\ncat > {name} <<'END'\n{lines}\nEND\n{line}"
 
 
-def _free(name: str) -> str:
+def _find_free_name(name: str) -> str:
     """A name of a file that is not there yet."""
     path = Path(name)
     others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
     return str(path if not path.exists() else next(other for other in others if not other.exists()))
 
 
-def doubts_of(frame: pd.DataFrame) -> str:
+def describe_doubts(frame: pd.DataFrame) -> str:
     """What a suggested mapping takes for granted, and what it leaves out that looks like more."""
-    mapping = _mapping(frame, "mine")
+    mapping = _build_mapping(frame, "mine")
     doubts = [f"whether {theirs} is {MEANT[ours]}" for theirs, ours in _guessed(mapping).items()]
     if alike := _rows_alike(frame, mapping):
         doubts.append(f"what {alike} says, by which alone rows of a block differ")
@@ -453,7 +459,11 @@ def doubts_of(frame: pd.DataFrame) -> str:
             "hidden_states)"
         )
     if norm := next(
-        (name for name in mapping.get("ignore", ()) if name == fitting("norm", [*map(str, frame)])),
+        (
+            name
+            for name in mapping.get("ignore", ())
+            if name == guess_column("norm", [*map(str, frame)])
+        ),
         "",
     ):
         doubts.append(f"whether {norm} is what enters the block (then it is norm_in)")
@@ -462,17 +472,17 @@ def doubts_of(frame: pd.DataFrame) -> str:
     return f"check {', '.join(doubts)}" if doubts else ""
 
 
-def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
+def _build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     """Entries of a mapping whose columns are there; none where no model is named."""
     names = [*map(str, frame)]
-    wide = _wide(frame)
-    by_layer = bool(wide) or bool(fitting("layer", names))
-    ours = columns_of_rows("layers" if by_layer else "models")
+    wide = _find_wide(frame)
+    by_layer = bool(wide) or bool(guess_column("layer", names))
+    ours = list_columns("layers" if by_layer else "models")
     columns = {name: name for name in names if name in ours or (not by_layer and is_gain(name))}
     columns |= {
         theirs: column
         for column in (ROWS if by_layer else FACTS)
-        if (theirs := _theirs(column, frame, columns))
+        if (theirs := _find_theirs(column, frame, columns))
     }
     norms: dict[str, str] = {}
     if wide:
@@ -481,16 +491,16 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
             for theirs, column in columns.items()
             if column in ("model_id", "prompt_id")
         }
-    elif gain := _gain_of(name for name in names if name not in columns):
+    elif gain := _find_gain(name for name in names if name not in columns):
         columns[gain] = "gain_block" if by_layer else "last_gain"
-    elif by_layer and "gain_block" not in columns and (norm := fitting("norm", names)):
-        norms = {"state": fitting("layer", names), "norm": norm, "last": STREAM}
+    elif by_layer and "gain_block" not in columns and (norm := guess_column("norm", names)):
+        norms = {"state": guess_column("layer", names), "norm": norm, "last": STREAM}
         columns = {
             theirs: column
             for theirs, column in columns.items()
             if column != "layer" and theirs != norm
         }
-    apart = _telling_apart(frame, columns, norms) if by_layer and not wide else ""
+    apart = _find_key_column(frame, columns, norms) if by_layer and not wide else ""
     if _tells_prompts(apart):
         columns[apart] = "prompt_id"
     if wide and not _holds_gains(wide):
@@ -500,14 +510,14 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     ):
         return {}
     used = {*columns, *norms.values()}
-    spare = [name for name in names if name not in used and not (wide and _numbered(name, wide))]
+    spare = [name for name in names if name not in used and not (wide and _is_numbered(name, wide))]
     constants = {"source": source} if "source" not in columns.values() else {}
     fixed = {"position": POSITION, "prompt_id": ""} if by_layer else {}
     at = {column: value for column, value in fixed.items() if column not in columns.values()}
     mapping: dict[str, Any] = {
         "table": "layers" if norms else "",
         "columns": columns,
-        "factors": _per_cent(columns) | ({} if by_layer else _factors(frame, columns)),
+        "factors": _find_per_cent(columns) | ({} if by_layer else _find_factors(frame, columns)),
         "constants": {**constants, **at},
         "wide": _wide_entry(wide, norms) if wide else {},
         "norms": norms,
@@ -516,7 +526,7 @@ def _mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     return {name: entry for name, entry in mapping.items() if entry}
 
 
-def _telling_apart(
+def _find_key_column(
     frame: pd.DataFrame, columns: Mapping[str, str], norms: Mapping[str, str]
 ) -> str:
     """The one column that tells rows of a model and block apart; empty where prompts are known or
@@ -569,7 +579,7 @@ def _rows_alike(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> str:
     if "layer" not in columns.values() and "norms" not in mapping:
         return ""
     apart = (
-        _telling_apart(frame, columns, mapping.get("norms", {})) if "wide" not in mapping else ""
+        _find_key_column(frame, columns, mapping.get("norms", {})) if "wide" not in mapping else ""
     )
     return apart if apart in mapping.get("ignore", ()) else ""
 
@@ -581,7 +591,7 @@ def _guessed(mapping: Mapping[str, Any]) -> dict[str, str]:
         theirs: ours
         for theirs, ours in columns.items()
         if _spelt(theirs) in UNCLEAR.get(ours, "").split()
-        or (ours == "prompt_id" and fitting(ours, [theirs]) == "" and theirs != ours)
+        or (ours == "prompt_id" and guess_column(ours, [theirs]) == "" and theirs != ours)
         or (ours in ("gain_block", "last_gain") and theirs != ours and not _says_gain(theirs))
     }
     norms = mapping.get("norms", {})
@@ -598,10 +608,10 @@ def _says_gain(name: str) -> bool:
 
 
 def _spelt(name: str) -> str:
-    return spelling(name).replace(" ", "_")
+    return normalise_spelling(name).replace(" ", "_")
 
 
-def _gain_of(names: Iterable[str]) -> str:
+def _find_gain(names: Iterable[str]) -> str:
     """The column that is called a gain, else the only one with that word in its name; empty where
     none is."""
     called = [name for name in names if _is_called_gain(name)]
@@ -609,7 +619,7 @@ def _gain_of(names: Iterable[str]) -> str:
     return next(iter(plain), called[0] if len(called) == 1 else "")
 
 
-def _theirs(ours: str, frame: pd.DataFrame, taken: Mapping[str, str]) -> str:
+def _find_theirs(ours: str, frame: pd.DataFrame, taken: Mapping[str, str]) -> str:
     """Their name of one of our columns that none is called as, of those that are not taken and
     whose cells may be it."""
     if ours in taken.values():
@@ -620,7 +630,7 @@ def _theirs(ours: str, frame: pd.DataFrame, taken: Mapping[str, str]) -> str:
         for name, place in named
         if name not in taken and _may_be(ours, name, frame.iloc[:, place])
     ]
-    return fitting(ours, free)
+    return guess_column(ours, free)
 
 
 def _may_be(ours: str, name: str, cells: pd.Series) -> bool:
@@ -633,7 +643,7 @@ def _may_be(ours: str, name: str, cells: pd.Series) -> bool:
     return not all(numeric) if ours in NAMES else all(numeric)
 
 
-def _wide(frame: pd.DataFrame) -> str:
+def _find_wide(frame: pd.DataFrame) -> str:
     """What stands before the number in columns that are gains or norms, a column a layer; empty
     where there are none, or where a word says that they are something else."""
     before = pd.Series(
@@ -651,11 +661,11 @@ def _may_be_wide(before: str) -> bool:
     return bool(gains or (words & OF_NORMS and words <= BESIDE_NORM))
 
 
-def _numbered(name: str, before: str) -> bool:
+def _is_numbered(name: str, before: str) -> bool:
     return name.startswith(before) and name.removeprefix(before).isdigit()
 
 
-def _per_cent(columns: Mapping[str, str]) -> dict[str, float]:
+def _find_per_cent(columns: Mapping[str, str]) -> dict[str, float]:
     """By what gains are to be multiplied whose column says that it is in per cent."""
     said = {
         theirs: {*re.split(r"[\W_]+", theirs.casefold())} & PER_CENT or "%" in theirs
@@ -668,13 +678,13 @@ def _per_cent(columns: Mapping[str, str]) -> dict[str, float]:
     }
 
 
-def _factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, int]:
+def _find_factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, int]:
     """By what numbers of parameters are to be multiplied, by the ending of their name or their
     size."""
     theirs = next((name for name, ours in columns.items() if ours == "n_params"), None)
     if theirs is None:
         return {}
-    values = numbers_of(frame[theirs])[0].astype("float64").dropna()
+    values = convert_numbers(frame[theirs])[0].astype("float64").dropna()
     if theirs.casefold().endswith("_b") or (
         len(values) and values.max() < 1000 and values.min() < 1
     ):
@@ -686,19 +696,19 @@ def _factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, int]:
     )
 
 
-def _toml(mapping: Mapping[str, Any]) -> Sequence[str]:
+def _write_toml(mapping: Mapping[str, Any]) -> Sequence[str]:
     """Lines of a mapping file."""
     plain = [name for name in ("table", "ignore") if name in mapping]
     lines = [f"{name} = {json.dumps(mapping[name], ensure_ascii=False)}" for name in plain]
     for name, entry in mapping.items():
         if name not in plain:
             pairs = [
-                f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}"
+                f"{_format_key(key)} = {json.dumps(value, ensure_ascii=False)}"
                 for key, value in entry.items()
             ]
             lines += [f"[{name}]", *pairs]
     return lines
 
 
-def _key(name: str) -> str:
+def _format_key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)

@@ -12,16 +12,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, did_you_mean, unknown
-from thermostats.next_steps import command
+from thermostats.errors import DataError, UsageError, build_unknown_error, suggest_nearest
+from thermostats.next_steps import write_command
 from thermostats.tables import features, store
-from thermostats.tables.choices import MEASUREMENTS, POOLED, SETS, check_set, in_set, origin
-from thermostats.tables.folders import data_folder, own_files, own_folder, shipped
+from thermostats.tables.choices import MEASUREMENTS, POOLED, SETS, check_set, find_origin, mark_set
+from thermostats.tables.folders import (
+    find_data_folder,
+    find_own_folder,
+    find_shipped,
+    list_own_files,
+)
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
-from thermostats.tables.labels import bare
-from thermostats.tables.reading import Selection, of_last_revision
-from thermostats.tables.schemas import GAINS, READ_GAINS, dtypes
+from thermostats.tables.labels import strip_lab
+from thermostats.tables.reading import Selection, keep_last_revision
+from thermostats.tables.schemas import GAINS, READ_GAINS, list_dtypes
 
 SHAPE = (
     "d_head",
@@ -67,19 +72,21 @@ def set_facts(
     """
     facts = {ALIASES.get(name, name): value for name, value in facts.items()}
     if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
-        step = did_you_mean(wrong[0], FACTS, "all else is read from the model's files")
+        step = suggest_nearest(wrong[0], FACTS, "all else is read from the model's files")
         raise UsageError(
             "not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step
         )
-    folder = data_folder(own_folder(data))
-    rows = own_models(folder)
+    folder = find_data_folder(find_own_folder(data))
+    rows = read_own_models(folder)
     names = [models] if isinstance(models, str) else list(models)
     chosen = rows[
         rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)
     ]
     for model in sorted(set(names) - set(chosen["model_id"])):
         named = model if revision is None else f"{model}@{revision}"
-        step = did_you_mean(model, rows["model_id"], command("ls", "models", own=True, data=folder))
+        step = suggest_nearest(
+            model, rows["model_id"], write_command("ls", "models", own=True, data=folder)
+        )
         raise UsageError(
             "no such model among your own rows", where=folder, got=named, next_step=step
         )
@@ -93,36 +100,36 @@ def set_facts(
     try:
         return join(chosen.assign(**facts), table="models", data=folder, replace=True, accept=True)
     except DataError as error:
-        line = command(
+        line = write_command(
             "set", *names, *(f"{name}=VALUE" for name in facts), revision=revision, data=folder
         )
         raise error.ending_in(line) from None
 
 
-def own_models(folder: Path) -> pd.DataFrame:
+def read_own_models(folder: Path) -> pd.DataFrame:
     """The user's own rows of the table `models`, none if the folder does not exist yet."""
-    held = [store.read_typed(path, "models") for path in own_files("models", folder)]
-    return pd.concat(held) if held else pd.DataFrame(columns=list(dtypes("models")))
+    held = [store.read_typed(path, "models") for path in list_own_files("models", folder)]
+    return pd.concat(held) if held else pd.DataFrame(columns=list(list_dtypes("models")))
 
 
-def own_ids(folder: Path) -> set[str]:
+def list_own_ids(folder: Path) -> set[str]:
     """Models of the user's own tables; of the tables that ship none."""
-    return set() if folder == shipped("data") else set(own_models(folder)["model_id"])
+    return set() if folder == find_shipped("data") else set(read_own_models(folder)["model_id"])
 
 
-def spelt_otherwise(heritage: str, folder: Path) -> str:
+def find_other_spelling(heritage: str, folder: Path) -> str:
     """A lab of the tables that differs from a name by capitals, spaces or dashes alone, if there is
     one."""
     labs = set(store.load("models", folder)["heritage"]) - {heritage, ""}
-    return next((name for name in sorted(labs) if bare(name) == bare(heritage)), "")
+    return next((name for name in sorted(labs) if strip_lab(name) == strip_lab(heritage)), "")
 
 
 def check_lab(heritage: str, model: str, folder: Path) -> None:
     """Raise UsageError for a lab that the tables do not have, while they have one that differs by
     spelling alone."""
     labs = set(store.load("models", folder)["heritage"])
-    if heritage and heritage not in labs and (other := spelt_otherwise(heritage, folder)):
-        line = command("set", model, f"heritage={heritage}")
+    if heritage and heritage not in labs and (other := find_other_spelling(heritage, folder)):
+        line = write_command("set", model, f"heritage={heritage}")
         step = f"--lab {shlex.quote(other)}; if it is another lab, leave --lab out, then {line}"
         raise UsageError(
             "the tables spell this lab otherwise", got=repr(heritage), allowed=other, next_step=step
@@ -138,7 +145,7 @@ EXACT = 1e-12
 """Variance of a measurement of which no error is known, so that those of one model count alike."""
 
 
-def variances(rows: pd.DataFrame) -> dict[str, float]:
+def estimate_variances(rows: pd.DataFrame) -> dict[str, float]:
     """Variances of a log measurement between the values of each level and between runs, by name
     (`run` the last).
 
@@ -147,7 +154,7 @@ def variances(rows: pd.DataFrame) -> dict[str, float]:
     with the same weight: the method of moments of DerSimonian and Laird 1986
     (doi:10.1016/0197-2456(86)90046-2), here with several levels.
 
-    rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where
+    rows: `name_model`, the levels, `y` (log of the measurement) and `e` (its standard error). Where
     no model was measured twice every variance is 0.
     """
     from scipy import optimize  # noqa: PLC0415
@@ -166,15 +173,17 @@ def variances(rows: pd.DataFrame) -> dict[str, float]:
     return dict(zip(("run", *LEVELS), map(float, fitted), strict=True))
 
 
-def pooled(rows: pd.DataFrame, components: Mapping[str, float] | None = None) -> pd.DataFrame:
+def combine_measurements(
+    rows: pd.DataFrame, components: Mapping[str, float] | None = None
+) -> pd.DataFrame:
     """One estimate a model: `y` = 1'V⁻¹y / 1'V⁻¹1 and its standard error `e` = (1'V⁻¹1)^(−½), by
-    `model_id`.
+    `name_model`.
 
-    V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `variances`. A model's error has the levels
-    in it: one instrument more is worth more than one run more. rows: as for `variances`, whose
-    result stands for `components` where these are not given.
+    V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `estimate_variances`. A model's error has
+    the levels in it: one instrument more is worth more than one run more. rows: as for
+    `estimate_variances`, whose result stands for `components` where these are not given.
     """
-    components = variances(rows) if components is None else components
+    components = estimate_variances(rows) if components is None else components
     estimates = []
     for model, measured in rows.groupby("model_id", sort=False):
         covariance = np.diag(measured["e"].to_numpy(np.float64) ** 2 + components["run"])
@@ -191,7 +200,7 @@ def pooled(rows: pd.DataFrame, components: Mapping[str, float] | None = None) ->
     )
 
 
-def disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> list[str]:
+def find_disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> list[str]:
     """Pairs of measurements of one model whose gains lie apart by more than three errors and 1%, a
     sentence each.
 
@@ -233,14 +242,14 @@ class SeedNoise:
     """95% F interval of the ceiling, with df and recipes less one."""
 
 
-def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
+def measure_seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
     """The noise of seeds in a named gain; rows: of `features`, one a model. None where no recipe
     has two seeds."""
     from scipy import stats  # noqa: PLC0415
 
     with_gain = rows.dropna(subset=gain)
     y = np.log(with_gain[gain].astype("float64"))
-    recipe = _recipe(with_gain)
+    recipe = _name_recipe(with_gain)
     within = (y - y.groupby(recipe).transform("mean"))[recipe.duplicated(keep=False)]
     df = len(within) - recipe[within.index].nunique()
     if not df:
@@ -252,17 +261,17 @@ def seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
     return SeedNoise(float(np.sqrt(variance)), df, ceiling, lower, upper)
 
 
-def one_a_recipe(rows: pd.DataFrame) -> pd.DataFrame:
+def merge_seeds(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per recipe: its first seed, with gains that are geometric means over its seeds."""
     if not (rows["seed_of"] != "").any():
         return rows
-    recipe = _recipe(rows)
+    recipe = _name_recipe(rows)
     gains = list(GAINS)
     means = np.exp(np.log(rows[gains].astype("float64")).groupby(recipe).transform("mean"))
     return rows.assign(**means.where(rows[gains].notna()))[~recipe.duplicated()]
 
 
-def _recipe(rows: pd.DataFrame) -> pd.Series[str]:
+def _name_recipe(rows: pd.DataFrame) -> pd.Series[str]:
     """The model that each repeats, or is; a model of one seed stands by itself."""
     return rows["seed_of"].mask(rows["seed_of"] == "", rows["model_id"])
 
@@ -293,13 +302,14 @@ def model_rows(
 
     Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper`
     (t interval over prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` =
-    n_(L−1)/n_0. Of several measurements the one with most prompts counts; in the set `pooled` all
-    of them, by `tables.pooling`, the files of a study being one instrument.
+    n_(L−1)/n_0. Of several measurements the one with most prompts counts; in the set
+    `combine_measurements` all of them, by `tables.pooling`, the files of a study being one
+    instrument.
 
     Raises UsageError for a set of evidence or a gain that does not exist.
     """
     if gain not in (named := GAINS | READ_GAINS):
-        raise unknown("no such gain", gain, named)
+        raise build_unknown_error("no such gain", gain, named)
     if isinstance(evidence, str):
         check_set(evidence)
         evidence = Selection(data, evidence)
@@ -307,8 +317,8 @@ def model_rows(
     every = _keep_last_revision(every[every["n_layers"] > SHALLOW], gain)
     base_has_gain = every["parent"].isin(every.loc[every[gain] > 0, "model_id"])
     every = every[~((every["variant"] == "instruct") & base_has_gain)]
-    every = every.assign(n_prompts=_prompts(every, evidence, gain))
-    rows = _with_intervals(*_estimates(every, evidence, gain), evidence, gain)
+    every = every.assign(n_prompts=_read_prompts(every, evidence, gain))
+    rows = _add_intervals(*_estimate_models(every, evidence, gain), evidence, gain)
     chosen = rows if incomparable else rows[rows["comparable"]].reset_index(drop=True)
     without = {
         f"its {gain} is not above 0": every.loc[every[gain] <= 0, "model_id"],
@@ -326,33 +336,33 @@ def _keep_last_revision(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
     its last one."""
     known = rows[gain].notna()
     ever_known = known.groupby(rows["model_id"]).transform("any")
-    last = of_last_revision(rows[known | ~ever_known], "model_id")
+    last = keep_last_revision(rows[known | ~ever_known], "model_id")
     return rows.merge(last[["model_id", "revision"]].drop_duplicates())
 
 
-def _estimates(
+def _estimate_models(
     every: pd.DataFrame, evidence: Selection, gain: str
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """One measurement of every model, in the set `pooled` with its gains of all of them; and errors
-    of log gains."""
-    first = one_row_a_model(every[every[gain] > 0]).set_index("model_id")
+    """One measurement of every model, in the set `combine_measurements` with its gains of all of
+    them; and errors of log gains."""
+    first = pick_model_rows(every[every[gain] > 0]).set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
     first[others] = first[others].fillna(every.groupby("model_id")[others].first())
     if evidence.name != POOLED:
-        return first, _error(first, gain)
-    estimates = _pooled(every, set(evidence.table("sources")["file"]), gain)
+        return first, _estimate_error(first, gain)
+    estimates = _combine_gains(every, set(evidence.table("sources")["file"]), gain)
     gains = {each: np.exp(table["y"]).reindex(first.index) for each, table in estimates.items()}
     return first.assign(**gains), estimates[gain]["e"]
 
 
-def _with_intervals(
+def _add_intervals(
     models: pd.DataFrame, error: pd.Series, evidence: Selection, gain: str
 ) -> pd.DataFrame:
     """Seeds of a model together, with the gain, its t interval over prompts, and growth from block
     1 and the input."""
     from scipy import stats  # noqa: PLC0415
 
-    first = one_a_recipe(models.reset_index()).set_index("model_id")
+    first = merge_seeds(models.reset_index()).set_index("model_id")
     value = first[gain]
     n = first["n_prompts"]
     half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
@@ -369,7 +379,7 @@ def _with_intervals(
     ).reset_index()
 
 
-def one_row_a_model(
+def pick_model_rows(
     rows: pd.DataFrame,
     files: Sequence[str] | None = None,
     *,
@@ -391,41 +401,44 @@ def one_row_a_model(
     return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
 
 
-def measurements_to_pool(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.DataFrame:
+def prepare_pooling(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.DataFrame:
     """Rows for `tables.pooling` from rows of `features`; the files of a study are one
     instrument."""
-    return _to_pool(
-        rows.assign(n_prompts=_prompts(rows, evidence, gain)),
+    return _prepare_gain(
+        rows.assign(n_prompts=_read_prompts(rows, evidence, gain)),
         set(evidence.table("sources")["file"]),
         gain,
     )
 
 
-def _prompts(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.Series:
+def _read_prompts(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.Series:
     """Prompts of every measurement: those that it says, else those of its set."""
     sizes = evidence.table("prompts").groupby("prompt_set").size()
     counted = rows[f"{gain}_n"].astype("float64")
     return counted.where(counted > 0, rows["prompt_set"].map(sizes).astype("float64"))
 
 
-def _pooled(rows: pd.DataFrame, files: set[str], wanted: str) -> dict[str, pd.DataFrame]:
-    """Estimates of `pooled` by gain, from all measurements of every model; `files` of a study are
-    one instrument.
+def _combine_gains(rows: pd.DataFrame, files: set[str], wanted: str) -> dict[str, pd.DataFrame]:
+    """Estimates of `combine_measurements` by gain, from all measurements of every model; `files` of
+    a study are one instrument.
 
     Of read gains the one that is wanted.
     """
-    return {gain: pooled(_to_pool(rows, files, gain)) for gain in dict.fromkeys((*GAINS, wanted))}
+    return {
+        gain: combine_measurements(_prepare_gain(rows, files, gain))
+        for gain in dict.fromkeys((*GAINS, wanted))
+    }
 
 
-def _to_pool(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:
+def _prepare_gain(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:
     """Log of a gain and its error, by model and level."""
-    measured = rows.assign(source=origin(rows["source"], files))[rows[gain] > 0]
+    measured = rows.assign(source=find_origin(rows["source"], files))[rows[gain] > 0]
     y = np.log(measured[gain])
-    e = _error(measured, gain).fillna(0.0)
+    e = _estimate_error(measured, gain).fillna(0.0)
     return measured[["model_id", *LEVELS]].assign(y=y, e=e)
 
 
-def _error(rows: pd.DataFrame, gain: str) -> pd.Series:
+def _estimate_error(rows: pd.DataFrame, gain: str) -> pd.Series:
     """Standard error over prompts of the log of a gain."""
     return (rows[f"{gain}_sd"] / rows[gain] / np.sqrt(rows["n_prompts"])).astype("float64")
 
@@ -445,11 +458,11 @@ def prompt_rows(
     take these rows. Raises UsageError for a gain or a set of evidence that does not exist.
     """
     if gain not in GAINS:
-        raise unknown("no such gain", gain, GAINS)
+        raise build_unknown_error("no such gain", gain, GAINS)
     if isinstance(evidence, str):
         check_set(evidence)
         evidence = Selection(data, evidence)
-    rows = one_prompt_set(with_category(evidence, gain_by_prompt(evidence, gain)))
+    rows = choose_prompt_set(add_category(evidence, read_prompt_gains(evidence, gain)))
     models = evidence.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     entropies = evidence.table("outputs")[["run_id", "prompt_id", "entropy"]]
     rows = rows.merge(models, on="model_id", how="left").merge(
@@ -458,7 +471,7 @@ def prompt_rows(
     return rows.astype({"value": "float64", "entropy": "float64"})
 
 
-def gain_by_prompt(tables: Selection, gain: str, *sources: str) -> pd.DataFrame:
+def read_prompt_gains(tables: Selection, gain: str, *sources: str) -> pd.DataFrame:
     """A named gain of `features.GAINS` by run and prompt of the named files: column `value`;
     averages are left out.
 
@@ -470,15 +483,15 @@ def gain_by_prompt(tables: Selection, gain: str, *sources: str) -> pd.DataFrame:
     runs = tables.table("runs", **chosen)
     models = tables.table("models")
     layers, summaries = (tables.table(name, **chosen) for name in ("layers", "summaries"))
-    values = features.by_prompt(runs, models, layers, summaries)
+    values = features.collect_prompt_gains(runs, models, layers, summaries)
     values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
     if not sources:
-        known = of_last_revision(runs[runs["run_id"].isin(values["run_id"])], "model_id")
+        known = keep_last_revision(runs[runs["run_id"].isin(values["run_id"])], "model_id")
         values = values[values["run_id"].isin(known["run_id"])]
     return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
 
 
-def one_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
+def choose_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by prompt of one run a model, on one prompt set; empty where there is none.
 
     Chosen is the run on the core prompts, as many as the study's, else the one with most prompts,
@@ -506,7 +519,7 @@ def one_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
 
 
-def with_category(tables: Selection, rows: pd.DataFrame) -> pd.DataFrame:
+def add_category(tables: Selection, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows by prompt with the category of each prompt; prompts that the table does not know are
     left out."""
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
@@ -527,7 +540,7 @@ LEAST = 3
 """Blocks that two profiles must share for a correlation."""
 
 
-def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+def count_models(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
     """One row per set of measurements: models and labs of all its rows, of comparable ones, of
     those with gains.
 
@@ -537,7 +550,7 @@ def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> p
     """
     rows = []
     for name in MEASUREMENTS:
-        rows_of_set = features[in_set(name, features, published, runs)]
+        rows_of_set = features[mark_set(name, features, published, runs)]
         comparable = rows_of_set[rows_of_set["comparable"].astype(bool)]
         last = rows_of_set[rows_of_set[list(GAINS)].notna().any(axis=1)]
         row: dict[str, object] = {"evidence": name}
@@ -550,13 +563,13 @@ def counts(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> p
     return pd.DataFrame(rows)
 
 
-def measurements(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+def list_measurements(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
     """Rows of `features` at every model's last revision; the files of a study are one source."""
-    rows = of_last_revision(features, "model_id")
-    return rows.assign(source=origin(rows["source"], published))
+    rows = keep_last_revision(features, "model_id")
+    return rows.assign(source=find_origin(rows["source"], published))
 
 
-def gain_pairs(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+def list_gain_pairs(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
     """Named gains at the last token of models that two sources measured: one row per model, gain
     and pair.
 
@@ -564,7 +577,7 @@ def gain_pairs(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
     second_prompts, first_dtype, second_dtype; log_ratio. Of a source with several runs each is one
     of the pair; runs of one source are not held against each other.
     """
-    rows = features.assign(**{"from": origin(features["source"], published)})
+    rows = features.assign(**{"from": find_origin(features["source"], published)})
     pairs = []
     for gain in NAMED:
         for model, measured in rows.dropna(subset=gain).groupby("model_id"):
@@ -595,7 +608,9 @@ PAIRS = [
 ]
 
 
-def profiles(layers: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> pd.DataFrame:
+def summarise_profiles(
+    layers: pd.DataFrame, runs: pd.DataFrame, published: set[str]
+) -> pd.DataFrame:
     """Mean over prompts of log G_l by measurement and layer: columns `MEASUREMENT`, layer,
     log_gain."""
     rows = layers.dropna(subset="gain_block").merge(
@@ -604,7 +619,7 @@ def profiles(layers: pd.DataFrame, runs: pd.DataFrame, published: set[str]) -> p
         suffixes=("_of_row", ""),
     )
     rows = rows.assign(
-        log_gain=np.log(rows["gain_block"]), **{"from": origin(rows["source"], published)}
+        log_gain=np.log(rows["gain_block"]), **{"from": find_origin(rows["source"], published)}
     )
     return rows.groupby([*MEASUREMENT, "layer"])["log_gain"].mean().reset_index()
 

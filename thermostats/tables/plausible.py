@@ -14,15 +14,15 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, nearest
+from thermostats.errors import DataError, find_nearest
 from thermostats.tables import store
-from thermostats.tables.features import STATED_MEANS, by_prompt
-from thermostats.tables.folders import shipped
+from thermostats.tables.features import STATED_MEANS, collect_prompt_gains
+from thermostats.tables.folders import find_shipped
 from thermostats.tables.identities import COUNTED
-from thermostats.tables.labels import apart_within, bare, repeated_texts
-from thermostats.tables.remedies import Remedy, changed, renamed
+from thermostats.tables.labels import find_grouped_misspelt, find_repeated_texts, strip_lab
+from thermostats.tables.remedies import Remedy, write_change, write_renaming
 from thermostats.tables.schemas import GAINS, NURSERY, OF_RUNS, OURS, TABLES, TEXT
-from thermostats.tables.validation import rows_of
+from thermostats.tables.validation import locate_values
 
 Tables = Mapping[str, pd.DataFrame]
 FAR = {"ratio": 10.0, "norm": 100.0}
@@ -68,21 +68,26 @@ def check_plausible(
     models, runs: those tables as they will be; before: the tables models, runs and prompts as they
     are.
     """
-    doubts = [*_spaces(incoming), *_labels(incoming, before)]
+    doubts = [*_check_spaces(incoming), *_check_labels(incoming, before)]
     if "models" in incoming:
         doubts += [
-            *_labs(incoming["models"], before["models"]),
-            *_shapes(incoming["models"], before["models"]),
+            *_check_labs(incoming["models"], before["models"]),
+            *_check_shapes(incoming["models"], before["models"]),
         ]
     if "prompts" in incoming:
-        doubts += _texts(incoming["prompts"], before["prompts"])
+        doubts += _check_texts(incoming["prompts"], before["prompts"])
     about = runs[~runs["source"].isin([OURS, NURSERY])][["run_id", "model_id", "revision"]]
     about = about.merge(
         models[["model_id", "revision", "n_layers", "vocab_size"]], on=["model_id", "revision"]
     )
-    rows = {s.name: _with_facts(incoming[s.name], about) for s in OF_RUNS if s.name in incoming}
-    checks = {"layers": _gains, "summaries": _summaries, "weights": _weights, "outputs": _outputs}
-    for name, check in {**checks, "transitions": _transitions}.items():
+    rows = {s.name: _add_facts(incoming[s.name], about) for s in OF_RUNS if s.name in incoming}
+    checks = {
+        "layers": _check_gains,
+        "summaries": _check_summaries,
+        "weights": _check_weights,
+        "outputs": _check_outputs,
+    }
+    for name, check in {**checks, "transitions": _check_transitions}.items():
         if len(rows.get(name, ())):
             doubts += check(rows[name])
     if doubts:
@@ -92,13 +97,13 @@ def check_plausible(
             rows=[doubt.what for doubt in doubts],
             next_step="correct them, or insist with --accept (accept=True in Python); nothing was "
             "written",
-            remedy=_remedy(doubts),
+            remedy=_choose_remedy(doubts),
         )
 
 
-def _with_facts(rows: pd.DataFrame, about: pd.DataFrame) -> pd.DataFrame:
+def _add_facts(rows: pd.DataFrame, about: pd.DataFrame) -> pd.DataFrame:
     """Rows of runs with what is said about these; without rows of other runs."""
-    place = rows_of(rows["run_id"], about["run_id"])
+    place = locate_values(rows["run_id"], about["run_id"])
     rows = rows if (place >= 0).all() else rows[place >= 0]
     facts = about.drop(columns="run_id").take(place[place >= 0])
     return rows.assign(**{str(label): facts[label].array for label in facts})
@@ -112,7 +117,7 @@ class Doubt(NamedTuple):
     rows: str = ""
 
 
-def _remedy(doubts: Sequence[Doubt]) -> Remedy:
+def _choose_remedy(doubts: Sequence[Doubt]) -> Remedy:
     """The rows that are meant where every doubt has one cause, else to insist."""
     causes = {(doubt.cause, doubt.rows) for doubt in doubts}
     if len(causes) == 1 and doubts[0].rows:
@@ -121,7 +126,7 @@ def _remedy(doubts: Sequence[Doubt]) -> Remedy:
     return Remedy(when="nothing was written; correct them, or insist (--accept)", option="accept")
 
 
-def _spaces(incoming: Tables) -> Iterator[Doubt]:
+def _check_spaces(incoming: Tables) -> Iterator[Doubt]:
     for name, frame in incoming.items():
         for label, column in TABLES[name].columns.items():
             if column.dtype == TEXT and not column.free:
@@ -131,27 +136,29 @@ def _spaces(incoming: Tables) -> Iterator[Doubt]:
                         f"{name}, {label} {value!r}: a space at an end; the same without it is "
                         f"another name"
                     )
-                    yield Doubt(what, "without the space", changed(label, "{}.str.strip()"))
+                    yield Doubt(what, "without the space", write_change(label, "{}.str.strip()"))
 
 
-def _labels(incoming: Tables, held: Tables) -> Iterator[Doubt]:
+def _check_labels(incoming: Tables, held: Tables) -> Iterator[Doubt]:
     """Labels that differ in spelling alone from those in the tables, or from each other."""
     for name, label, within in LABELS:
         if name in incoming:
-            for value, meant in apart_within(incoming[name], held.get(name), label, within).items():
+            for value, meant in find_grouped_misspelt(
+                incoming[name], held.get(name), label, within
+            ).items():
                 what = (
                     f"{name}, {label} {value!r}: {meant!r} is spelt otherwise; two spellings are "
                     f"two names"
                 )
-                yield Doubt(what, f"if {meant} is meant", renamed(label, value, meant))
+                yield Doubt(what, f"if {meant} is meant", write_renaming(label, value, meant))
 
 
-def _texts(prompts: pd.DataFrame, held: pd.DataFrame) -> Iterator[Doubt]:
+def _check_texts(prompts: pd.DataFrame, held: pd.DataFrame) -> Iterator[Doubt]:
     """Prompts of a set that are one text under several names."""
     every = pd.concat([held[held["prompt_set"].isin(prompts["prompt_set"])], prompts])
     every = every.drop_duplicates(["prompt_set", "prompt_id"], keep="last")
     for of_set, rows in every.groupby("prompt_set"):
-        for names in repeated_texts(rows["prompt_id"], rows["text_sha256"]).values():
+        for names in find_repeated_texts(rows["prompt_id"], rows["text_sha256"]).values():
             what = (
                 f"prompts, {', '.join(names[:5])} of {of_set}: one text {len(names)} times is not "
                 f"{len(names)} prompts"
@@ -159,23 +166,23 @@ def _texts(prompts: pd.DataFrame, held: pd.DataFrame) -> Iterator[Doubt]:
             yield Doubt(what, "each text once", ONCE)
 
 
-def _labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
+def _check_labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     """Labs that differ from one in the tables, or from each other, by capitals, spaces or signs
     alone."""
     labs = set(before["heritage"]) - {""}
-    spelt: dict[str, str] = {bare(lab): lab for lab in sorted(labs)}
+    spelt: dict[str, str] = {strip_lab(lab): lab for lab in sorted(labs)}
     for lab in dict.fromkeys(new["heritage"]):
         if lab and lab not in labs:
-            other = spelt.setdefault(bare(lab), lab)
+            other = spelt.setdefault(strip_lab(lab), lab)
             if other != lab:
                 what = (
                     f"models, heritage {lab!r}: the lab {other!r} is spelt otherwise; two "
                     f"spellings are two labs"
                 )
-                yield Doubt(what, f"if {other} is meant", renamed("heritage", lab, other))
+                yield Doubt(what, f"if {other} is meant", write_renaming("heritage", lab, other))
 
 
-def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
+def _check_shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     """Columns of a model that contradict each other."""
     projected = {
         *PROJECTED,
@@ -183,12 +190,12 @@ def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     }
     for row in new[new["source"] != COUNTED].itertuples():
         name = f"models, {row.model_id}"
-        if _stated(row.n_kv_heads) and row.n_heads % row.n_kv_heads:
+        if _is_stated(row.n_kv_heads) and row.n_heads % row.n_kv_heads:
             yield Doubt(
                 f"{name}: {row.n_kv_heads} key/value heads do not divide {row.n_heads} heads"
             )
         if (
-            _stated(row.d_embed)
+            _is_stated(row.d_embed)
             and row.d_embed != row.d_model
             and row.architecture not in projected
         ):
@@ -196,11 +203,11 @@ def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
                 f"{name}: d_embed {row.d_embed} is not d_model {row.d_model}, without a projection "
                 f"in between"
             )
-        width = row.d_head * row.n_heads if _stated(row.d_head) else row.d_model
+        width = row.d_head * row.n_heads if _is_stated(row.d_head) else row.d_model
         least = row.n_layers * row.d_model * width
         for label in ("n_params", "n_params_nonembedding"):
             count = getattr(row, label)
-            if _stated(count) and count < least:
+            if _is_stated(count) and count < least:
                 yield Doubt(
                     f"{name}: {label} {count} is fewer than its {row.n_layers} blocks hold in W_Q "
                     f"alone, {least}: "
@@ -208,13 +215,13 @@ def _shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
                 )
 
 
-def _stated(value: object) -> bool:
+def _is_stated(value: object) -> bool:
     return not pd.isna(value)
 
 
-def _gains(rows: pd.DataFrame) -> Iterator[Doubt]:
+def _check_gains(rows: pd.DataFrame) -> Iterator[Doubt]:
     """Gains and norms of layers, against those that ship: of block 1, and of the others."""
-    shipped = _shipped("layers")
+    shipped = _load_shipped("layers")
     first = rows["layer"] == 1
     of_first = shipped["layer"] == 1
     for label, column in TABLES["layers"].columns.items():
@@ -222,56 +229,58 @@ def _gains(rows: pd.DataFrame) -> Iterator[Doubt]:
             far = FAR[column.unit]
             values = rows[["model_id", "layer", label]]
             theirs = shipped[[label]]
-            yield from _beyond(
+            yield from _check_range(
                 values[first], theirs[of_first], "layers", label, far, f"{label} of block 1"
             )
-            yield from _beyond(values[~first], theirs[~of_first], "layers", label, far, label)
+            yield from _check_range(values[~first], theirs[~of_first], "layers", label, far, label)
     gains = rows.loc[~first, ["run_id", "model_id", "gain_block"]]
     medians = gains.groupby(["run_id", "model_id"])["gain_block"].median().reset_index()
-    shipped = shipped[~of_first & shipped["run_id"].isin(_uncontrolled())]
+    shipped = shipped[~of_first & shipped["run_id"].isin(_list_uncontrolled())]
     theirs = shipped.groupby("run_id")["gain_block"].median().reset_index()
     what = "median gain of a run's blocks after the first"
-    yield from _beyond(medians, theirs, "layers", "gain_block", FAR_OF_A_RUN, what)
+    yield from _check_range(medians, theirs, "layers", "gain_block", FAR_OF_A_RUN, what)
 
 
 @cache
-def _shipped(name: str) -> pd.DataFrame:
+def _load_shipped(name: str) -> pd.DataFrame:
     """A table that ships, which nothing changes."""
-    return store.load(name, shipped("data"))
+    return store.load(name, find_shipped("data"))
 
 
-def _uncontrolled() -> set[str]:
+def _list_uncontrolled() -> set[str]:
     """Runs that ship and are of no model of the controlled study, whose small models may be far
     from all others."""
-    runs = _shipped("runs")
+    runs = _load_shipped("runs")
     return set(runs.loc[runs["source"] != NURSERY, "run_id"])
 
 
 @cache
-def _shipped_gains() -> pd.DataFrame:
+def _load_shipped_gains() -> pd.DataFrame:
     """Every gain that ships, by run and prompt."""
     names = ("runs", "models", "layers", "summaries")
-    return by_prompt(**{name: _shipped(name) for name in names})
+    return collect_prompt_gains(**{name: _load_shipped(name) for name in names})
 
 
-def _summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
+def _check_summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
     """Named values: names that something reads, gains above 0, and none far beyond those that
     ship."""
-    shipped = _shipped("summaries")
-    gains = _shipped_gains()
+    shipped = _load_shipped("summaries")
+    gains = _load_shipped_gains()
     moments = (f"{gain}{end}" for gain in GAINS for end in ("_mean", "_sd"))
     read = {*shipped["estimand"], *GAINS, *moments, *STATED_MEANS}
     for estimand in dict.fromkeys(rows.loc[~rows["estimand"].isin(read), "estimand"]):
-        meant = nearest(estimand, sorted(GAINS))
+        meant = find_nearest(estimand, sorted(GAINS))
         near = (
             f"did you mean {meant}?"
             if meant
             else f"one of {', '.join(GAINS)}, or the same with _mean or _sd?"
         )
-        cause = (f"if {meant} is meant", renamed("estimand", estimand, meant)) if meant else ()
+        cause = (
+            (f"if {meant} is meant", write_renaming("estimand", estimand, meant)) if meant else ()
+        )
         yield Doubt(f"summaries, estimand {estimand!r}: nothing reads it; {near}", *cause)
     named = rows.assign(estimand=rows["estimand"].str.removesuffix("_mean"))
-    uncontrolled = gains["run_id"].isin(_uncontrolled())
+    uncontrolled = gains["run_id"].isin(_list_uncontrolled())
     for gain in GAINS:
         of = named[named["estimand"] == gain]
         is_gain = gains["gain"] == gain
@@ -280,7 +289,7 @@ def _summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
                 f"summaries, {row.model_id}: {gain} {row.value:g}, but a gain is above 0: a "
                 f"logarithm, decibels?"
             )
-            yield Doubt(what, "if they are decibels", changed("value", "10 ** ({n} / 20)"))
+            yield Doubt(what, "if they are decibels", write_change("value", "10 ** ({n} / 20)"))
         for row in (
             rows[(rows["estimand"] == f"{gain}_sd") & (rows["value"] < 0)].head(SHOWN).itertuples()
         ):
@@ -288,19 +297,21 @@ def _summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
                 f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is "
                 f"not below 0"
             )
-        yield from _beyond(of, gains[is_gain], "summaries", "value", FAR["ratio"], gain)
+        yield from _check_range(of, gains[is_gain], "summaries", "value", FAR["ratio"], gain)
         means = of.groupby(["run_id", "model_id"])["value"].median().reset_index()
         theirs = gains[is_gain & uncontrolled].groupby("run_id")["value"].median().reset_index()
         far = FAR["ratio"] if gain.startswith("total") else FAR_OF_A_RUN
-        yield from _beyond(means, theirs, "summaries", "value", far, f"median {gain} of a run")
+        yield from _check_range(means, theirs, "summaries", "value", far, f"median {gain} of a run")
 
 
-def _weights(rows: pd.DataFrame) -> Iterator[Doubt]:
-    shipped = _shipped("weights")
+def _check_weights(rows: pd.DataFrame) -> Iterator[Doubt]:
+    shipped = _load_shipped("weights")
     for matrix, of in rows.groupby("matrix"):
         theirs = shipped[shipped["matrix"] == matrix]
         for label in ("spectral_norm", "frobenius_norm"):
-            yield from _beyond(of, theirs, "weights", label, FAR["norm"], f"{label} of {matrix}")
+            yield from _check_range(
+                of, theirs, "weights", label, FAR["norm"], f"{label} of {matrix}"
+            )
     wrong = rows[rows["spectral_norm"] > rows["frobenius_norm"] * (1 + SLACK)]
     for row in wrong.head(SHOWN).itertuples():
         yield Doubt(
@@ -310,7 +321,7 @@ def _weights(rows: pd.DataFrame) -> Iterator[Doubt]:
         )
 
 
-def _outputs(rows: pd.DataFrame) -> Iterator[Doubt]:
+def _check_outputs(rows: pd.DataFrame) -> Iterator[Doubt]:
     most = np.log(rows["vocab_size"].astype("float64").replace(0.0, np.nan))
     wrong = rows.assign(most=most)[rows["entropy"] > most * (1 + SLACK)]
     for row in wrong.head(SHOWN).itertuples():
@@ -321,7 +332,7 @@ def _outputs(rows: pd.DataFrame) -> Iterator[Doubt]:
         yield Doubt(what)
 
 
-def _transitions(rows: pd.DataFrame) -> Iterator[Doubt]:
+def _check_transitions(rows: pd.DataFrame) -> Iterator[Doubt]:
     depth = rows["layer"] / rows["n_layers"].astype("float64")
     for row in rows[depth > 1].head(SHOWN).itertuples():
         yield Doubt(
@@ -336,7 +347,7 @@ def _transitions(rows: pd.DataFrame) -> Iterator[Doubt]:
         yield Doubt(f"transitions, {row.model_id}: {what}")
 
 
-def _beyond(
+def _check_range(
     rows: pd.DataFrame, shipped: pd.DataFrame, table: str, label: str, far: float, what: str
 ) -> Iterator[Doubt]:
     """Values above 0 that lie more than `far` times beyond all known ones; the same doubt in many
@@ -352,25 +363,27 @@ def _beyond(
     for model, of in over.groupby("model_id"):
         value = float(of[label].max())
         yield Doubt(
-            f"{table}, {model}{_places(of)}: {what} {value:g} is {value / high:.3g} times beyond "
+            f"{table}, {model}{_describe_places(of)}: {what} {value:g} is {value / high:.3g} times "
+            f"beyond "
             f"any of {len(theirs)} "
-            f"known ({low:.3g} to {high:.3g}): {_cause(of[label], theirs)}",
+            f"known ({low:.3g} to {high:.3g}): {_guess_cause(of[label], theirs)}",
             *(
-                ("if they are in per cent", changed(label, "{n} / 100"))
-                if _per_cent(of[label], theirs)
+                ("if they are in per cent", write_change(label, "{n} / 100"))
+                if _is_per_cent(of[label], theirs)
                 else ()
             ),
         )
     for model, of in under.groupby("model_id"):
         value = float(of[label].min())
         yield Doubt(
-            f"{table}, {model}{_places(of)}: {what} {value:g} is {low / value:.3g} times below any "
+            f"{table}, {model}{_describe_places(of)}: {what} {value:g} is {low / value:.3g} times "
+            f"below any "
             f"of {len(theirs)} "
             f"known ({low:.3g} to {high:.3g}): a logarithm, or another unit?"
         )
 
 
-def _places(rows: pd.DataFrame) -> str:
+def _describe_places(rows: pd.DataFrame) -> str:
     if "layer" not in rows:
         return ""
     layers = sorted(set(rows["layer"]))
@@ -380,10 +393,10 @@ def _places(rows: pd.DataFrame) -> str:
     )
 
 
-def _cause(values: pd.Series, usual: pd.Series) -> str:
+def _guess_cause(values: pd.Series, usual: pd.Series) -> str:
     """Why values may be too large: per cent, where they are a hundred times what is usual."""
-    return "per cent?" if _per_cent(values, usual) else "another unit?"
+    return "per cent?" if _is_per_cent(values, usual) else "another unit?"
 
 
-def _per_cent(values: pd.Series, usual: pd.Series) -> bool:
+def _is_per_cent(values: pd.Series, usual: pd.Series) -> bool:
     return PER_CENT / NEAR <= float(values.median() / usual.median()) <= PER_CENT * NEAR

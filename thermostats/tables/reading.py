@@ -9,14 +9,28 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import UsageError, did_you_mean, listed, nearest, some_of, unknown
-from thermostats.next_steps import command
+from thermostats.errors import (
+    UsageError,
+    build_unknown_error,
+    find_nearest,
+    join_some,
+    make_list,
+    suggest_nearest,
+)
+from thermostats.next_steps import write_command
 from thermostats.tables import features as feature_table
 from thermostats.tables import store
-from thermostats.tables.choices import DECODER, POOLED, check_set, check_table, in_set, origin
+from thermostats.tables.choices import (
+    DECODER,
+    POOLED,
+    check_set,
+    check_table,
+    find_origin,
+    mark_set,
+)
 from thermostats.tables.features import LAST, combine
-from thermostats.tables.runs import superseded
-from thermostats.tables.schemas import GAINS, NURSERY, RUN_TABLES, TABLES, key
+from thermostats.tables.runs import mark_superseded
+from thermostats.tables.schemas import GAINS, NURSERY, RUN_TABLES, TABLES, list_key_columns
 
 FILTERS = {"lab": "heritage", "family": "family", "model": "model_id", "source": "source"}
 """Filters in words, and the column that each is of."""
@@ -44,9 +58,9 @@ def load(
     meaning.
 
     The table `models` has no rows of the third controlled study, which N01 to N05 ask: its 656
-    models are in `thermostats.studies.nursery.shipped_table("third/models")`.
+    models are in `thermostats.studies.nursery.load_shipped_table("third/models")`.
 
-    models: with the columns of each row's run and model, among them `model_id`, `heritage` (the
+    models: with the columns of each row's run and model, among them `name_model`, `heritage` (the
     lab), `family`, `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs
     whose rows are kept, or left out.
 
@@ -58,10 +72,10 @@ def load(
     occurs twice.
     """
     if not name:
-        return _tables(data)
+        return _list_tables(data)
     check_table(name, line='thermostats.load("{}")')
-    kept_runs = listed(runs, "runs")
-    dropped = listed(without, "without") or []
+    kept_runs = make_list(runs, "runs")
+    dropped = make_list(without, "without") or []
     if named := [*(kept_runs or ()), *dropped]:
         ids = set(store.load("runs", data)["run_id"])
         if strange := [run for run in named if run not in ids]:
@@ -74,17 +88,15 @@ def load(
         frame = frame[frame["run_id"].isin(kept_runs)]
     if dropped:
         frame = frame[~frame["run_id"].isin(dropped)]
-    return (
-        _with_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
-    )
+    return _add_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
 
 
-def _tables(data: str | Path | None) -> pd.DataFrame:
+def _list_tables(data: str | Path | None) -> pd.DataFrame:
     rows = [
         {
             "table": name,
             "rows": len(store.load(name, data)),
-            "key": ", ".join(key(name)),
+            "key": ", ".join(list_key_columns(name)),
             "meaning": schema.description,
         }
         for name, schema in TABLES.items()
@@ -140,19 +152,19 @@ def features(
             got=f"lab={lab!r}, heritage={heritage!r}",
             allowed="lab or heritage",
         )
-    rows = feature_table.features(data, position=position)
+    rows = feature_table.build_features(data, position=position)
     if evidence is not None:
         check_set(evidence)
         published = set(store.load("sources", data)["file"])
         rows = rows[
-            in_set(evidence, rows, published, store.load("runs", data))
+            mark_set(evidence, rows, published, store.load("runs", data))
             & (rows["modality"] == DECODER)
         ]
     of = (lab if heritage is None else heritage, family, model, source)
-    wanted = {name: listed(value, name) for name, value in zip(FILTERS, of, strict=True)}
+    wanted = {name: make_list(value, name) for name, value in zip(FILTERS, of, strict=True)}
     for name, values in wanted.items():
         if values is not None:
-            rows = rows[_matching(rows[FILTERS[name]], values, name)]
+            rows = rows[_match_rows(rows[FILTERS[name]], values, name)]
     if comparable:
         rows = rows[rows["comparable"]]
     if not every:
@@ -161,11 +173,11 @@ def features(
             v.casefold().startswith(NURSERY) for values in named for v in values
         ):
             rows = rows[rows["source"] != NURSERY]
-        rows = _one_each(rows)
+        rows = _pick_runs(rows)
     return rows.reset_index(drop=True)
 
 
-def _with_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
+def _add_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
     models = store.load("models", data).drop(columns="source")
     runs = store.load("runs", data)
     if "revision" not in frame:
@@ -174,7 +186,7 @@ def _with_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
     return frame.merge(models, on=["model_id", "revision"], how="left")
 
 
-def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Series[bool]:
+def _match_rows(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Series[bool]:
     """Rows whose value is one of those wanted; of sources their beginning counts, of models the
     name without its owner.
 
@@ -192,28 +204,28 @@ def _matching(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Se
         if not equal.any():
             there = sorted(set(column) - {""})
             if len(there) <= MOST_NAMED:
-                raise unknown(
+                raise build_unknown_error(
                     f"no rows of this {name}",
                     text,
                     there,
                     line=f'thermostats.features({name}="{{}}")',
                 )
-            near = did_you_mean(text, there, "thermostats ls models")
+            near = suggest_nearest(text, there, "thermostats ls models")
             raise UsageError(f"no rows of this {name}", got=repr(text), next_step=near)
         fits |= equal
     return fits
 
 
-def of_last_revision(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
+def keep_last_revision(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Rows of the last revision of each group of rows: `main`, else the highest number."""
     number = rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")
     number = number.fillna(-1.0).mask(rows["revision"] == MAIN, float("inf"))
     return rows[number == number.groupby([rows[label] for label in by]).transform("max")]
 
 
-def _one_each(rows: pd.DataFrame) -> pd.DataFrame:
+def _pick_runs(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per model and source: of its last revision the run with most gains."""
-    rows = of_last_revision(rows, "model_id", "source")
+    rows = keep_last_revision(rows, "model_id", "source")
     named = rows[list(GAINS)].notna().any(axis=1)
     ordered = rows.assign(_named=named, _prompts=rows["n_prompts"].fillna(0)).sort_values(
         ["_named", "_prompts"], ascending=False, kind="stable"
@@ -247,7 +259,7 @@ class Selection:
     """
 
     def __init__(self, data: str | Path | None = None, name: str = "") -> None:
-        self._folder, self.name = store.data_folder(data), name
+        self._folder, self.name = store.find_data_folder(data), name
         self.left_out = ""
         """Source whose rows are not handed out."""
         self._files: dict[str, pd.DataFrame] = {}
@@ -258,7 +270,7 @@ class Selection:
         rows without.
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`,
-        `model_id`, `heritage`), which are then joined in. `features` is a table too: one row per
+        `name_model`, `heritage`), which are then joined in. `features` is a table too: one row per
         model and source (`tables/features.py`). Models that are no decoders are handed out, with
         the column `modality`, where they are asked for by it alone. In the controlled study a
         recipe stands in the place of the lab (`heritage`). Without `source` only rows of the named
@@ -268,13 +280,13 @@ class Selection:
 
     def origin(self, source: pd.Series[str]) -> pd.Series[str]:
         """Who measured, by source; see `tables.choices.origin`."""
-        return origin(source, set(self.table("sources")["file"]))
+        return find_origin(source, set(self.table("sources")["file"]))
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._joined(name)
         if "source" in frame and "source" not in equals and name != OF_FACTS:
             frame = frame[
-                in_set(
+                mark_set(
                     self.name or POOLED,
                     frame,
                     set(self._table("sources")["file"]),
@@ -283,7 +295,7 @@ class Selection:
             ]
         if self.left_out and {"run_id", "source"} <= set(frame):
             published = set(self._table("sources")["file"])
-            frame = frame[origin(frame["source"], published) != self.left_out]
+            frame = frame[find_origin(frame["source"], published) != self.left_out]
         if "modality" in frame and name != "prompts" and "modality" not in equals:
             frame = frame[frame["modality"].fillna(DECODER) == DECODER].drop(columns="modality")
         if self.name == NURSERY and {"heritage", "family"} <= set(frame):
@@ -292,7 +304,7 @@ class Selection:
             if label not in frame:
                 raise UsageError(
                     f"table {name} cannot be selected by {label!r}",
-                    allowed=some_of(frame.columns, label),
+                    allowed=join_some(frame.columns, label),
                 )
             frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
         return frame.reset_index(drop=True).copy()  # shares no array with what is kept
@@ -324,7 +336,7 @@ class Selection:
         if name != "runs" and name not in RUN_TABLES:
             return frame
         runs = frame if name == "runs" else self._read("runs")
-        old = set(runs.loc[superseded(runs), "run_id"])
+        old = set(runs.loc[mark_superseded(runs), "run_id"])
         return frame[~frame["run_id"].isin(old)] if old else frame
 
     def _read(self, name: str) -> pd.DataFrame:
@@ -344,20 +356,22 @@ OWN = "thermostats"
 COLUMNS = ["model", "run_id", "prompt_set", "prompt", "layer", "value"]
 
 
-def column_of(quantity: str) -> str:
+def find_column(quantity: str) -> str:
     """The column of a quantity; raises UsageError for one that there is not."""
     if quantity not in QUANTITIES:
-        raise unknown("no such quantity of a block", quantity, QUANTITIES, where="quantity")
+        raise build_unknown_error(
+            "no such quantity of a block", quantity, QUANTITIES, where="quantity"
+        )
     return QUANTITIES[quantity]
 
 
-def name_of(model: str | Path) -> str:
+def name_model(model: str | Path) -> str:
     """What a model is called in the tables: a folder by its own name."""
     path = Path(model)
     return path.resolve().name if path.is_dir() else str(model)
 
 
-def values_of(
+def read_values(
     model: str | Path, quantity: str = "gain", position: str = LAST, data: str | Path | None = None
 ) -> pd.DataFrame:
     """A quantity of a model in every run that has it: `COLUMNS`, the runs of this package first, of
@@ -370,14 +384,14 @@ def values_of(
     Raises UsageError for a quantity or position that there is not, and for a model without such
     rows.
     """
-    column = column_of(quantity)
-    name, _, revision = name_of(model).partition("@")
+    column = find_column(quantity)
+    name, _, revision = name_model(model).partition("@")
     runs = store.load("runs", data)
     owned = runs["model_id"].eq(name) | runs["model_id"].str.casefold().str.endswith(
         f"/{name.casefold()}"
     )
     runs = runs[owned & (runs["revision"].eq(revision) if revision else True)]
-    step = command("measure", str(model), what="gains", data=data or "mine")
+    step = write_command("measure", str(model), what="gains", data=data or "mine")
     if runs.empty:
         raise UsageError(
             "nothing is measured of this model", where="models", got=str(model), next_step=step
@@ -392,7 +406,7 @@ def values_of(
         )
         what = "the model has no such rows of its blocks"
         got = f"{quantity} at {position} of {model}"
-        step = f"position={nearest(position, there) or there[-1]!r}" if there else step
+        step = f"position={find_nearest(position, there) or there[-1]!r}" if there else step
         raise UsageError(what, where="models", got=got, allowed=allowed, next_step=step)
     order = runs.assign(others=~runs["source"].str.startswith(OWN)).sort_values(
         ["others", "measured_at", "run_id"], ascending=[True, False, True]
@@ -403,7 +417,7 @@ def values_of(
             "model": str(model),
             "run_id": rows["run_id"],
             "prompt_set": rows["prompt_set"],
-            "prompt": _texts(rows, data),
+            "prompt": _read_texts(rows, data),
             "layer": rows["layer"].astype("int64"),
             "value": rows[column].astype("float64"),
         },
@@ -411,7 +425,7 @@ def values_of(
     )
 
 
-def _texts(rows: pd.DataFrame, data: str | Path | None) -> pd.Series:
+def _read_texts(rows: pd.DataFrame, data: str | Path | None) -> pd.Series:
     key = ["prompt_set", "prompt_id"]
     prompts = store.load("prompts", data)[[*key, "text"]]
     texts = rows[key].merge(prompts, on=key, how="left")["text"]
@@ -421,7 +435,7 @@ def _texts(rows: pd.DataFrame, data: str | Path | None) -> pd.Series:
     return texts.where(stated, named.where(rows["prompt_id"].ne(""), ""))
 
 
-def shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+def find_shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     """Of each model the rows of one run: the first of a prompt set that all have, else the first of
     each."""
     sets = [list(dict.fromkeys(side["prompt_set"])) for side in sides]
@@ -433,7 +447,7 @@ def shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     return chosen
 
 
-def overview(
+def summarise_runs(
     runs: Mapping[str, Collection[str]], data: str | Path | None = None
 ) -> list[dict[str, Any]]:
     """Of each model by its runs one row: L, gains of the last two blocks, read gain of the last,

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 import pandas as pd
 
 from thermostats.tables import store
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 
 LIBRARY = "transformers"
 FITS = {"pymc": ("5.28.5",), "arviz": ("0.23.4",), "pandas": ("3.1.1",)}
@@ -18,7 +18,7 @@ FITS = {"pymc": ("5.28.5",), "arviz": ("0.23.4",), "pandas": ("3.1.1",)}
 
 def load_proofs() -> pd.DataFrame:
     """Rows of the table `proofs` that ship."""
-    return store.load("proofs", shipped("data"))
+    return store.load("proofs", find_shipped("data"))
 
 
 def list_proved(number: str) -> set[str]:

@@ -13,7 +13,15 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.next_steps import SHELL, Code, call, command, file_read, in_shell, written
+from thermostats.next_steps import (
+    SHELL,
+    Code,
+    call,
+    write_command,
+    write_file_read,
+    write_shell_command,
+    write_value,
+)
 
 OPTIONS = ("replace", "accept")
 KEYWORD = re.compile(r"\(\*\*\{\"([A-Za-z_]\w*)\": (.*)\}\)")
@@ -73,14 +81,16 @@ class JoinCall:
             return self._call(rows, remedy)
         if remedy.option or remedy.data or remedy.words:
             return self._command(remedy)
-        return in_shell(self._call(rows, remedy))
+        return write_shell_command(self._call(rows, remedy))
 
     def _rows(self, remedy: Remedy) -> str:
         """The sources, with what the remedy does to the rows of a single one."""
         if remedy.before or remedy.file:
             return f"[dict({remedy.before})]" if remedy.before else remedy.file
         if not remedy.rows:
-            sources = [_named(source, f"df{i or ''}") for i, source in enumerate(self.sources)]
+            sources = [
+                _name_source(source, f"df{i or ''}") for i, source in enumerate(self.sources)
+            ]
             return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
         if len(self.sources) > 1 or self.recipe or self._content().keys() & {"wide", "norms"}:
             return ""
@@ -91,7 +101,10 @@ class JoinCall:
         if not all(theirs[name] for name in wanted):
             return ""
         these = [theirs[name] for name in remedy.these if theirs[name]]
-        named = {**{ours: written(name) for ours, name in theirs.items()}, THESE: written(these)}
+        named = {
+            **{ours: write_value(name) for ours, name in theirs.items()},
+            THESE: write_value(these),
+        }
         return self._of_source(KEYWORD.sub(r"(\1=\2)", remedy.rows.format_map(named)))
 
     def _of_source(self, expression: str) -> str:
@@ -101,7 +114,7 @@ class JoinCall:
         if isinstance(source, pd.DataFrame):
             return expression.replace("lambda df: ", "")
         if isinstance(source, (str, Path)):
-            frame = file_read(source)
+            frame = write_file_read(source)
         else:
             frame = "df.to_pandas()" if hasattr(source, "to_pandas") else "pd.DataFrame(df)"
         alone = expression.startswith("df.") and len(FRAME.findall(LAMBDA.sub("", expression))) == 1
@@ -134,7 +147,7 @@ class JoinCall:
     def _call(self, rows: str, remedy: Remedy) -> str:
         mapping = self.mapping
         if remedy.mapping:
-            mapping = _over(self._content(), remedy.mapping)
+            mapping = _merge_entries(self._content(), remedy.mapping)
         elif isinstance(mapping, Path):
             mapping = str(mapping)
         arguments: dict[str, Any] = {
@@ -167,10 +180,10 @@ class JoinCall:
         options |= {"form": self.form}
         options |= {**remedy.words, "data": remedy.data or self.data}
         options |= dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True)
-        return command("join", *self.sources, **options)
+        return write_command("join", *self.sources, **options)
 
 
-def changed(ours: str, value: str) -> str:
+def write_change(ours: str, value: str) -> str:
     """Rows with a column of ours computed from itself, `{}` in the value as it is, `{n}` as
     numbers."""
     column = "df[{" + ours + "}]"
@@ -178,16 +191,16 @@ def changed(ours: str, value: str) -> str:
     return "df.assign(**{{{" + ours + "}: lambda df: " + value + "}})"
 
 
-def renamed(ours: str, old: str, new: str) -> str:
+def write_renaming(ours: str, old: str, new: str) -> str:
     """Rows with one value of a column of ours for another."""
-    return "df.replace({{{" + ours + "}: {{" + f"{written(old)}: {written(new)}" + "}}}})"
+    return "df.replace({{{" + ours + "}: {{" + f"{write_value(old)}: {write_value(new)}" + "}}}})"
 
 
-def _named(source: Any, name: str) -> str:
-    return written(str(source)) if isinstance(source, (str, Path)) else name
+def _name_source(source: Any, name: str) -> str:
+    return write_value(str(source)) if isinstance(source, (str, Path)) else name
 
 
-def _over(content: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_entries(content: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
     """A mapping with entries over its own."""
     both = dict(content)
     for name, entry in entries.items():

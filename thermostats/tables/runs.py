@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import DataError, reason
+from thermostats.errors import DataError, describe_file_error
 
 MEASURED = (
     "model_id",
@@ -37,21 +37,21 @@ def run_id(run: Mapping[str, Any]) -> str:
     """First 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in that
     order, in UTF-8.
 
-    `model_sha` is a last line where the run states it; runs of versions that did not know it keep
+    `hash_model` is a last line where the run states it; runs of versions that did not know it keep
     their ids.
     """
     values = [run[label] for label in MEASURED] + [sha for sha in (run.get("model_sha"),) if sha]
     return hashlib.sha256("\n".join(map(str, values)).encode()).hexdigest()[:16]
 
 
-def prompt_sha(prompts: pd.DataFrame) -> str:
+def hash_prompts(prompts: pd.DataFrame) -> str:
     """SHA-256 over the hashes of a set's texts, one after the other in order of prompt_id, in
     hexadecimal."""
     ordered = prompts.sort_values("prompt_id")["text_sha256"]
     return hashlib.sha256("".join(ordered).encode()).hexdigest()
 
 
-def superseded(runs: pd.DataFrame) -> pd.Series[bool]:
+def mark_superseded(runs: pd.DataFrame) -> pd.Series[bool]:
     """Runs that were measured again by a later version, of the same weights, or where they are
     stated only now: those rows stand instead."""
     version = pd.to_numeric(runs["measure_version"], errors="coerce")
@@ -109,7 +109,7 @@ def write(data: Path, name: str, state: SpecState) -> None:
         temporary.replace(path)  # not synced: it is worth nothing once the machine is down
     except OSError as error:
         raise DataError(
-            "cannot write what is being measured", where=path, got=reason(error)
+            "cannot write what is being measured", where=path, got=describe_file_error(error)
         ) from error
 
 
@@ -134,14 +134,14 @@ def read(data: Path) -> list[SpecState]:
             raise DataError(
                 what, where=path, got=str(error), next_step="remove the file"
             ) from error
-        if _gone(state):
+        if _is_gone(state):
             ended = "the process that measured it has ended; the same command continues"
             state = replace(state, state=INTERRUPTED, reason=ended)
         states.append(state)
     return states
 
 
-def _gone(state: SpecState) -> bool:
+def _is_gone(state: SpecState) -> bool:
     """Whether a spec waits for, or runs in, a process of this machine that is no more."""
     if state.state == FAILED or state.host != socket.gethostname():
         return False

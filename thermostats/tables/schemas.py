@@ -195,7 +195,7 @@ class Table:
     """Columns that must be found in the key of another table."""
 
 
-def column(
+def declare_column(
     dtype: str,
     meaning: str,
     unit: str = "",
@@ -216,79 +216,86 @@ def column(
     return Column(dtype, meaning, unit, tuple(checks), nullable, free, of=of)
 
 
-def text(
+def declare_text(
     meaning: str, allowed: Sequence[str] | None = None, *, free: bool = False, of: str = ""
 ) -> Column:
     """Declare a text, never null."""
-    return column(TEXT, meaning, allowed=allowed, free=free, of=of)
+    return declare_column(TEXT, meaning, allowed=allowed, free=free, of=of)
 
 
-def number(meaning: str, unit: str, **bounds: Any) -> Column:
+def declare_number(meaning: str, unit: str, **bounds: Any) -> Column:
     """Declare a number that may be missing."""
-    return column(FLOAT, meaning, unit, nullable=True, **bounds)
+    return declare_column(FLOAT, meaning, unit, nullable=True, **bounds)
 
 
 def count(meaning: str, unit: str = "count", *, lower: float = 1, nullable: bool = False) -> Column:
     """Declare a whole number with a lower bound."""
-    return column(INTEGER, meaning, unit, nullable=nullable, lower=lower)
+    return declare_column(INTEGER, meaning, unit, nullable=nullable, lower=lower)
 
 
-def gain(meaning: str, *, of: str = STORED) -> Column:
+def declare_gain(meaning: str, *, of: str = STORED) -> Column:
     """Declare a ratio of norms: positive, or empty where it is missing."""
-    return number(meaning, "ratio", above=0.0, of=of)
+    return declare_number(meaning, "ratio", above=0.0, of=of)
 
 
-def one_of(meaning: str, values: Mapping[str, str], *, empty: bool = False, of: str = "") -> Column:
+def declare_choice(
+    meaning: str, values: Mapping[str, str], *, empty: bool = False, of: str = ""
+) -> Column:
     """Declare a text of some values, each with its meaning; `empty`: or none."""
-    return text(
+    return declare_text(
         f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}",
         [*values, *[""] * empty],
         of=of,
     )
 
 
-def table(
+def declare_table(
     name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column], **references: str
 ) -> Table:
-    """Declare one table; `references` maps a column to the table whose key it must be found in."""
+    """Declare one table; `list_references` maps a column to the table whose key it must be found
+    in."""
     named = {label: replace(each, name=label) for label, each in columns.items()}
     return Table(name, meaning, tuple(key), named, references)
 
 
-RUN_ID = text("hash of what was measured, see the table runs")
-PROMPT_ID = text("prompt within the run's prompt set; empty: averaged over the set")
+RUN_ID = declare_text("hash of what was measured, see the table runs")
+PROMPT_ID = declare_text("prompt within the run's prompt set; empty: averaged over the set")
 SHARE = {"lower": 0.0, "upper": 1.0}
 COSINE = {"lower": -1.0001, "upper": 1.0001}
-MISSING = text("why numeric values of this row are missing; empty where none is")
+MISSING = declare_text("why numeric values of this row are missing; empty where none is")
 
 
-def of_runs(name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column]) -> Table:
+def declare_run_table(
+    name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column]
+) -> Table:
     """Declare a table of rows of runs; `run_id` comes before its columns, `missing` after them."""
     complete = {"run_id": RUN_ID, **columns, "missing": MISSING}
-    return table(name, meaning, ["run_id", *key], complete, run_id="runs")
+    return declare_table(name, meaning, ["run_id", *key], complete, run_id="runs")
 
 
-MODELS = table(
+MODELS = declare_table(
     "models",
     "one row per model and revision: who made it and what it looks like",
     ["model_id", "revision"],
     {
-        "model_id": text("hub id, or the folder's name for a local model"),
-        "revision": text("branch, tag or commit; main where a source states none"),
-        "heritage": text("lab that trained the model; empty: not stated", of=TRAINING),
-        "family": text("models of one lab that share a recipe, such as pythia", of=TRAINING),
-        "variant": text(
+        "model_id": declare_text("hub id, or the folder's name for a local model"),
+        "revision": declare_text("branch, tag or commit; main where a source states none"),
+        "heritage": declare_text("lab that trained the model; empty: not stated", of=TRAINING),
+        "family": declare_text(
+            "models of one lab that share a recipe, such as pythia", of=TRAINING
+        ),
+        "variant": declare_text(
             "base or instruct; empty: not stated", ["base", "instruct", ""], of=TRAINING
         ),
-        "parent": text(
+        "parent": declare_text(
             "model_id of the model it was tuned from; empty: trained from scratch or not stated",
             of=TRAINING,
         ),
-        "seed_of": text(
+        "seed_of": declare_text(
             "model_id of the model that it repeats with another seed; empty: none, or not stated",
             of=TRAINING,
         ),
-        "architecture": text("model type of its configuration, such as gpt_neox"),
+        "architecture": declare_text("model type of its configuration, such as gpt_neox"),
         "n_layers": count("blocks, L"),
         "d_model": count("width of the residual stream, d"),
         "d_embed": count("width of the token embedding, mostly d_model", nullable=True),
@@ -300,23 +307,25 @@ MODELS = table(
             "rows of the embedding, padding included; 0: it reads images", lower=0, nullable=True
         ),
         "n_positions": count("rows of a learned position table; 0: none", lower=0, nullable=True),
-        "tied_embeddings": column(FLAG, "unembedding is the embedding", nullable=True),
-        "gated_mlp": column(
+        "tied_embeddings": declare_column(FLAG, "unembedding is the embedding", nullable=True),
+        "gated_mlp": declare_column(
             FLAG, "three feed-forward matrices (gate, up, down) rather than two", nullable=True
         ),
         "n_params": count("all weights, tied ones once, by the formula of its architecture"),
         "n_params_nonembedding": count(
             "weights without token embedding, position table and unembedding", nullable=True
         ),
-        "norm_kind": text("normalisation; empty: not stated", ["LayerNorm", "RMSNorm", ""]),
-        "norm_place": one_of(
+        "norm_kind": declare_text("normalisation; empty: not stated", ["LayerNorm", "RMSNorm", ""]),
+        "norm_place": declare_choice(
             "where the block normalises, empty where not stated; ", NORM_PLACES, empty=True
         ),
-        "position_scheme": text("how positions enter; empty: not stated", [*POSITION_SCHEMES, ""]),
-        "parallel_block": column(
+        "position_scheme": declare_text(
+            "how positions enter; empty: not stated", [*POSITION_SCHEMES, ""]
+        ),
+        "parallel_block": declare_column(
             FLAG, "attention and feed-forward layer read the same stream", nullable=True
         ),
-        "year": column(
+        "year": declare_column(
             INTEGER,
             "year of release; empty: not stated",
             "year",
@@ -325,70 +334,72 @@ MODELS = table(
             upper=2100,
             of=TRAINING,
         ),
-        "source": text("where the facts of this row come from"),
-        "modality": one_of("what the stack is: ", MODALITIES),
+        "source": declare_text("where the facts of this row come from"),
+        "modality": declare_choice("what the stack is: ", MODALITIES),
         "stages": count(
             "widths of the stream one behind the other; above 1 ratios across stages are no gains"
         ),
-        "quantised": text(
+        "quantised": declare_text(
             "scheme that its weights were rounded by before they were measured, such as Q4_K_M or "
             "int8; empty: none"
         ),
-        "package": text(
+        "package": declare_text(
             "package that its weights come from, name and version; empty: none, or not stated"
         ),
-        "model_licence": text(
+        "model_licence": declare_text(
             "licence of its weights, by its SPDX name where it has one; empty: not stated"
         ),
     },
 )
 
-LINEAGE = table(
+LINEAGE = declare_table(
     "lineage",
     "descent of models: one row per model and parent; models that nobody measured stand here as "
     "parents too",
     ["model_id", "parent"],
     {
-        "model_id": text("model"),
-        "parent": text(
+        "model_id": declare_text("model"),
+        "parent": declare_text(
             "model_id of the model whose weights it began with; empty: none, or not stated",
             of=TRAINING,
         ),
-        "kind": one_of(
+        "kind": declare_choice(
             "how it comes from its parent, empty where not stated; ",
             DESCENTS,
             empty=True,
             of=TRAINING,
         ),
-        "share": number(
+        "share": declare_number(
             "share of this parent's weights in those it began with",
             "share",
             above=0.0,
             upper=1.0,
             of=TRAINING,
         ),
-        "tokens": number(
+        "tokens": declare_number(
             "tokens that it was trained on since its parent", "10^9 tokens", above=0.0, of=TRAINING
         ),
-        "distance": number(
+        "distance": declare_number(
             "distance of its weights from its parent's, relative Frobenius norm",
             "ratio",
             above=0.0,
             of=TRAINING,
         ),
-        "teacher": text("model that it was distilled from, or unnamed; empty: none", of=TRAINING),
-        "tokenizer": text(
+        "teacher": declare_text(
+            "model that it was distilled from, or unnamed; empty: none", of=TRAINING
+        ),
+        "tokenizer": declare_text(
             "tokenizer, by the name of the models that it was made for; empty: not stated"
         ),
-        "corpus": text(
+        "corpus": declare_text(
             "corpus that it was trained on since its parent; empty: not stated", of=TRAINING
         ),
-        "heritage": text(
+        "heritage": declare_text(
             "lab that trained it, of models that the table models lacks; empty: as there",
             of=TRAINING,
         ),
-        "family": text("family of it, likewise", of=TRAINING),
-        "source": text("where the facts of this row come from", free=True),
+        "family": declare_text("family of it, likewise", of=TRAINING),
+        "source": declare_text("where the facts of this row come from", free=True),
     },
 )
 
@@ -405,7 +416,7 @@ _SHAPE_OF_CANDIDATES = (
     ),
     *("tied_embeddings", "gated_mlp", "n_params", "n_params_nonembedding", "norm_kind", "stages"),
 )
-CANDIDATES = table(
+CANDIDATES = declare_table(
     "candidates",
     "public models that could be measured: shape, whose they are, what they come from and how "
     "large they are; none is "
@@ -421,95 +432,97 @@ CANDIDATES = table(
         "year": MODELS.columns["year"],
         "modality": MODELS.columns["modality"],
         **{label: MODELS.columns[label] for label in _SHAPE_OF_CANDIDATES},
-        "comparable": column(
+        "comparable": declare_column(
             FLAG,
             "false where the norm comes after the residual sum: gains are near 1 by construction",
         ),
-        "download_gb": number(
+        "download_gb": declare_number(
             "its download in bfloat16, two bytes a weight; of a model of several stacks all of "
             "them; empty: not known",
             "10^9 bytes",
             above=0.0,
         ),
-        "gated": column(
+        "gated": declare_column(
             FLAG, "its files are given to those alone who ask; empty: not stated", nullable=True
         ),
         "model_licence": MODELS.columns["model_licence"],
-        "source": text("where its shape comes from", free=True),
+        "source": declare_text("where its shape comes from", free=True),
     },
 )
 
-PROMPTS = table(
+PROMPTS = declare_table(
     "prompts",
     "one row per prompt of a prompt set",
     ["prompt_set", "prompt_id"],
     {
-        "prompt_set": text("name of the set"),
-        "prompt_id": text("name within the set"),
-        "text": text(
+        "prompt_set": declare_text("name of the set"),
+        "prompt_id": declare_text("name within the set"),
+        "text": declare_text(
             "the prompt; empty where it is not ours to ship, then only its hash is kept", free=True
         ),
-        "text_sha256": text("SHA-256 of the text in UTF-8"),
-        "category": text("kind of prompt"),
-        "complexity": column(
+        "text_sha256": declare_text("SHA-256 of the text in UTF-8"),
+        "category": declare_text("kind of prompt"),
+        "complexity": declare_column(
             INTEGER,
             "rank of the category's complexity as its author gave it",
             "rank",
             nullable=True,
         ),
-        "modality": text("what the prompt is", ["text", "image"]),
+        "modality": declare_text("what the prompt is", ["text", "image"]),
     },
 )
 
-RUNS = table(
+RUNS = declare_table(
     "runs",
     "one row per measurement of one model on one prompt set",
     ["run_id"],
     {
-        "run_id": text(
+        "run_id": declare_text(
             "hash of model_id, revision, dtype, attention, prompt_set, prompt_sha, "
             "measure_version, source, and of "
             "model_sha where it is stated"
         ),
-        "model_id": text("model measured"),
-        "revision": text("its revision"),
-        "dtype": text(
+        "model_id": declare_text("model measured"),
+        "revision": declare_text("its revision"),
+        "dtype": declare_text(
             "precision of the weights",
             ["float32", "bfloat16", "float16", "float64", "mixed", "unstated"],
         ),
-        "attention": text("attention implementation: eager, sdpa, … or unstated"),
-        "prompt_set": text("prompt set; empty: weights only"),
-        "prompt_sha": text(
+        "attention": declare_text("attention implementation: eager, sdpa, … or unstated"),
+        "prompt_set": declare_text("prompt set; empty: weights only"),
+        "prompt_sha": declare_text(
             "SHA-256 over the hashes of the set's texts in order of prompt_id; empty: none"
         ),
-        "measure_version": text(
+        "measure_version": declare_text(
             "version of the measurement code; published, external: as published, by others"
         ),
-        "source": text("who measured: thermostats, or the file the rows come from"),
-        "special_tokens": text("recorded: tokens that the tokenizer puts before every prompt"),
-        "versions": text("recorded: library versions, name=version separated by spaces"),
-        "device": text("recorded: device"),
-        "seconds": number("recorded: wall-clock time", "s", lower=0.0),
-        "measured_at": text("recorded: time, ISO 8601"),
-        "proof": text(
+        "source": declare_text("who measured: thermostats, or the file the rows come from"),
+        "special_tokens": declare_text(
+            "recorded: tokens that the tokenizer puts before every prompt"
+        ),
+        "versions": declare_text("recorded: library versions, name=version separated by spaces"),
+        "device": declare_text("recorded: device"),
+        "seconds": declare_number("recorded: wall-clock time", "s", lower=0.0),
+        "measured_at": declare_text("recorded: time, ISO 8601"),
+        "proof": declare_text(
             "recorded: relative errors of what the measurement proved of itself, name=error; "
             "unproven=name-version: a "
             "library of whose version the table proofs has no proof of the model's class"
         ),
-        "instrument": text(
+        "instrument": declare_text(
             "recorded: with what others measured; empty: as the source says, or by this package"
         ),
-        "licence": text(
+        "licence": declare_text(
             "recorded: SPDX licence under which others' rows ship; empty: that of the source or "
             "package"
         ),
-        "model_sha": text(
+        "model_sha": declare_text(
             "hash of the model measured, of its weights and configuration; empty: not stated"
         ),
-        "confirmed_sha": text(
+        "confirmed_sha": declare_text(
             "recorded: model_sha that a run without one was confirmed to be of; empty: not asked"
         ),
-        "differences": text(
+        "differences": declare_text(
             "recorded: where files, configuration and loaded model differ; empty: nowhere",
             free=True,
         ),
@@ -517,39 +530,41 @@ RUNS = table(
     model_id="models",
 )
 
-LAYERS = of_runs(
+LAYERS = declare_run_table(
     "layers",
     "residual gains: one row per run, layer, prompt and token position",
     ["layer", "prompt_id", "position"],
     {
         "layer": count("block l", "1-based"),
         "prompt_id": PROMPT_ID,
-        "position": one_of("token position: ", POSITIONS),
-        "norm_in": number(
+        "position": declare_choice("token position: ", POSITIONS),
+        "norm_in": declare_number(
             "n_(l-1), Euclidean norm of the stream entering the block", "norm", above=0.0, of=STORED
         ),
-        "gain_block": gain("G_l = n_l / n_(l-1)"),
-        "gain_attention": gain(
+        "gain_block": declare_gain("G_l = n_l / n_(l-1)"),
+        "gain_attention": declare_gain(
             "norm of the attention's output over that of its (normed) input, or of what stands in "
             "its place"
         ),
-        "gain_mlp": gain("norm of the feed-forward layer's output over that of its (normed) input"),
-        "write_attention": gain("norm of what attention writes over n_(l-1)"),
-        "write_mlp": gain("norm of what the feed-forward layer writes over n_(l-1)"),
-        "gain_sum_attention": gain(
+        "gain_mlp": declare_gain(
+            "norm of the feed-forward layer's output over that of its (normed) input"
+        ),
+        "write_attention": declare_gain("norm of what attention writes over n_(l-1)"),
+        "write_mlp": declare_gain("norm of what the feed-forward layer writes over n_(l-1)"),
+        "gain_sum_attention": declare_gain(
             "post-norm blocks: norm of x + attention(x), not yet normed, over n_(l-1)"
         ),
-        "gain_sum_mlp": gain(
+        "gain_sum_mlp": declare_gain(
             "post-norm blocks: the same of the feed-forward layer, over its input"
         ),
-        "cosine": number("cos(x_(l-1), x_l)", "cosine", **COSINE, of=STORED),
-        "anisotropy": number(
+        "cosine": declare_number("cos(x_(l-1), x_l)", "cosine", **COSINE, of=STORED),
+        "anisotropy": declare_number(
             "mean pairwise cosine of the token vectors of x_l, first token left out",
             "cosine",
             **COSINE,
             of=STORED,
         ),
-        "read_norm": number(
+        "read_norm": declare_number(
             "norm of P x_(l-1), P = I - 11'/d where the norms that read the stream subtract the "
             "mean, else I; empty of "
             "post-norm blocks, as all that is made of it",
@@ -557,63 +572,67 @@ LAYERS = of_runs(
             above=0.0,
             of=STORED,
         ),
-        "gain_read": gain("R_l, norm of P x_l over that of P x_(l-1)", of=FUNCTION),
-        "centred_write_attention": gain(
+        "gain_read": declare_gain("R_l, norm of P x_l over that of P x_(l-1)", of=FUNCTION),
+        "centred_write_attention": declare_gain(
             "norm of P times what attention writes over that of P x_(l-1)", of=FUNCTION
         ),
-        "centred_write_mlp": gain("the same of the feed-forward layer", of=FUNCTION),
+        "centred_write_mlp": declare_gain("the same of the feed-forward layer", of=FUNCTION),
         "n_tokens": count("real tokens of the prompt", nullable=True),
     },
 )
 
-SUMMARIES = of_runs(
+SUMMARIES = declare_run_table(
     "summaries",
     "named values per run or prompt, where only a summary was published or the quantity has no "
     "layer",
     ["prompt_id", "estimand"],
     {
         "prompt_id": PROMPT_ID,
-        "estimand": text(
+        "estimand": declare_text(
             "name of the quantity; _mean and _sd: mean and standard deviation over prompts or "
             "layers"
         ),
-        "value": number("its value", "as named", of=STORED),
+        "value": declare_number("its value", "as named", of=STORED),
     },
 )
 
-OUTPUTS = of_runs(
+OUTPUTS = declare_run_table(
     "outputs",
     "next-token distribution after the last token: one row per run and prompt",
     ["prompt_id"],
     {
         "prompt_id": PROMPT_ID,
-        "entropy": number("entropy of the distribution", "nat", lower=-1e-6, of=FUNCTION),
-        "top_token": text(
+        "entropy": declare_number("entropy of the distribution", "nat", lower=-1e-6, of=FUNCTION),
+        "top_token": declare_text(
             "most probable token, control characters and backslashes escaped as in JSON",
             free=True,
             of=FUNCTION,
         ),
-        "top_probability": number("its probability", "probability", **SHARE, of=FUNCTION),
-        "logit_mean": number("mean of the logits", "logit", of=STORED),
-        "logit_sd": number("standard deviation of the logits", "logit", lower=0.0, of=FUNCTION),
-        "logit_range": number("largest minus smallest logit", "logit", lower=0.0, of=FUNCTION),
+        "top_probability": declare_number("its probability", "probability", **SHARE, of=FUNCTION),
+        "logit_mean": declare_number("mean of the logits", "logit", of=STORED),
+        "logit_sd": declare_number(
+            "standard deviation of the logits", "logit", lower=0.0, of=FUNCTION
+        ),
+        "logit_range": declare_number(
+            "largest minus smallest logit", "logit", lower=0.0, of=FUNCTION
+        ),
     },
 )
 
-WEIGHTS = of_runs(
+WEIGHTS = declare_run_table(
     "weights",
     "spectra of weight matrices: one row per run, layer, matrix and head",
     ["layer", "matrix", "head"],
     {
         "layer": count("block l; 0 for embedding and unembedding", "1-based", lower=0),
-        "matrix": text("which matrix, as it acts on column vectors", MATRICES),
-        "head": text("query head, 1-based; empty: the whole matrix"),
-        "spectral_norm": number("largest singular value", "norm", lower=0.0, of=STORED),
-        "frobenius_norm": number("Frobenius norm", "norm", lower=0.0, of=STORED),
-        "stable_rank": number(
+        "matrix": declare_text("which matrix, as it acts on column vectors", MATRICES),
+        "head": declare_text("query head, 1-based; empty: the whole matrix"),
+        "spectral_norm": declare_number("largest singular value", "norm", lower=0.0, of=STORED),
+        "frobenius_norm": declare_number("Frobenius norm", "norm", lower=0.0, of=STORED),
+        "stable_rank": declare_number(
             "squared Frobenius norm over squared spectral norm", "ratio", lower=0.0, of=STORED
         ),
-        "ov_read_norm": number(
+        "ov_read_norm": declare_number(
             "OV of a head: spectral norm of m P W_O W_V diag(g) P, g the weight of the norm that "
             "is read and m what "
             "multiplies the write; over read_norm of the table layers it is ov_read",
@@ -621,7 +640,7 @@ WEIGHTS = of_runs(
             lower=0.0,
             of=STORED,
         ),
-        "balanced_norm": number(
+        "balanced_norm": declare_number(
             "whole W_V and W_O: spectral norm after OV, folded and centred, was shared out evenly "
             "between both in each "
             "group of heads; their ratio is the balanced ratio",
@@ -629,39 +648,39 @@ WEIGHTS = of_runs(
             lower=0.0,
             of=STORED,
         ),
-        "stored_as": text(
+        "stored_as": declare_text(
             "type of its tensor in the GGUF file that it was read from, such as Q4_K; of OV both; "
             "empty: none"
         ),
     },
 )
 
-ATTENTION = of_runs(
+ATTENTION = declare_run_table(
     "attention",
     "sheaf Laplacian and attention pattern: one row per run, layer, head, prompt and variant",
     ["layer", "head", "prompt_id", "variant"],
     {
         "layer": count("block l", "1-based"),
-        "head": text("query head, 1-based; empty: all heads"),
+        "head": declare_text("query head, 1-based; empty: all heads"),
         "prompt_id": PROMPT_ID,
-        "variant": one_of("definition: ", ATTENTION_VARIANTS),
-        "trace": number("trace of the sheaf Laplacian", "norm squared", of=STORED),
-        "self_attention": number("tr A / n", "ratio", of=FUNCTION),
-        "graph_lambda2": number(
+        "variant": declare_choice("definition: ", ATTENTION_VARIANTS),
+        "trace": declare_number("trace of the sheaf Laplacian", "norm squared", of=STORED),
+        "self_attention": declare_number("tr A / n", "ratio", of=FUNCTION),
+        "graph_lambda2": declare_number(
             "second-smallest eigenvalue of the graph Laplacian", "weight", of=FUNCTION
         ),
-        "laplacian_min": number(
+        "laplacian_min": declare_number(
             "smallest non-zero eigenvalue of the sheaf Laplacian", "norm squared", of=STORED
         ),
-        "laplacian_max": number(
+        "laplacian_max": declare_number(
             "largest eigenvalue of the sheaf Laplacian", "norm squared", of=STORED
         ),
-        "entropy": number("mean entropy of the attention rows", "nat", of=FUNCTION),
-        "distance": number("mean distance attended over", "token", of=FUNCTION),
-        "operator_norm": number(
+        "entropy": declare_number("mean entropy of the attention rows", "nat", of=FUNCTION),
+        "distance": declare_number("mean distance attended over", "token", of=FUNCTION),
+        "operator_norm": declare_number(
             "mean over edges of sqrt(A_ij) times the spectral norm of W_V", "norm", of=STORED
         ),
-        "contraction_ratio": number(
+        "contraction_ratio": declare_number(
             "mean operator norm of the restriction maps over the spectral norm of W_V",
             "ratio",
             of=FUNCTION,
@@ -669,16 +688,18 @@ ATTENTION = of_runs(
     },
 )
 
-TRANSITIONS = of_runs(
+TRANSITIONS = declare_run_table(
     "transitions",
     "transition layer L*: one row per run, prompt, definition and trace variant",
     ["prompt_id", "definition", "trace_variant"],
     {
         "prompt_id": PROMPT_ID,
-        "definition": one_of("how L* is found: ", TRANSITION_DEFINITIONS),
-        "trace_variant": text("curve it was found on", CURVES),
-        "layer": number("L*; whole where one prompt or curve gave it", "1-based layer", of=STORED),
-        "relative_depth": number("L*/L", "ratio", of=STORED),
+        "definition": declare_choice("how L* is found: ", TRANSITION_DEFINITIONS),
+        "trace_variant": declare_text("curve it was found on", CURVES),
+        "layer": declare_number(
+            "L*; whole where one prompt or curve gave it", "1-based layer", of=STORED
+        ),
+        "relative_depth": declare_number("L*/L", "ratio", of=STORED),
     },
 )
 
@@ -695,26 +716,28 @@ NATS = "nat per token"
 BY_NAME = "a JSON object of named numbers"
 ON_HELD_OUT = "on held-out texts, the first token of each left out"
 
-INTERVENTIONS = of_runs(
+INTERVENTIONS = declare_run_table(
     "interventions",
     "what was done to a trained model and what it cost: one row per run and intervention. A price "
     "is an upper bound: "
     "more steps and more texts can only lower it",
     ["intervention"],
     {
-        "intervention": text(
+        "intervention": declare_text(
             "what was done, with every setting that its numbers depend on", free=True
         ),
-        "operation": one_of("kind: ", OPERATIONS),
-        "what": text(
+        "operation": declare_choice("kind: ", OPERATIONS),
+        "what": declare_text(
             "do: the change; tune: on what; steer and floor: the weights trained, empty for all",
             free=True,
         ),
-        "gain": text(
+        "gain": declare_text(
             "name of the gain that was steered, or that the row states; block l: G_l; empty: none"
         ),
-        "target": number("what the gain was to become; empty: no target", "ratio", above=0.0),
-        "gain_start": number(
+        "target": declare_number(
+            "what the gain was to become; empty: no target", "ratio", above=0.0
+        ),
+        "gain_start": declare_number(
             "the gain on the texts trained on before; the mirror of a target t is its square over "
             "t",
             "ratio",
@@ -722,165 +745,187 @@ INTERVENTIONS = of_runs(
         ),
         "seed": count("seed of texts, their split and the order of batches", lower=0),
         "steps": count("steps of the optimiser in all", lower=0),
-        "penalty": number("w in KL + w (log g - log t)^2", "nat", above=0.0),
-        "every": one_of("what comes to the target, empty without one; ", EVERY, empty=True),
-        "rate": number(
+        "penalty": declare_number("w in KL + w (log g - log t)^2", "nat", above=0.0),
+        "every": declare_choice("what comes to the target, empty without one; ", EVERY, empty=True),
+        "rate": declare_number(
             "learning rate at the first step; it falls to nothing by a line", "1", above=0.0
         ),
         "rank": count("rank of adapters (LoRA); empty: whole matrices", nullable=True),
         "n_train": count("texts trained on", lower=0),
         "n_held_out": count("texts that the price is measured on", lower=0),
         "n_tokens": count("most tokens of a text"),
-        "size": number(
+        "size": declare_number(
             "norm of the change of all weights over that of the weights", "ratio", lower=0.0
         ),
-        "kl": number(f"KL from the model as it was, {ON_HELD_OUT}", NATS, lower=-1e-6, of=FUNCTION),
-        "kl_lower": number("lower end of its 95% bootstrap interval over texts", NATS, lower=-1e-6),
-        "kl_upper": number("upper end", NATS, lower=-1e-6),
-        "ce_before": number(f"cross-entropy {ON_HELD_OUT}, before", NATS, lower=0.0, of=FUNCTION),
-        "ce_after": number("the same afterwards", NATS, lower=0.0, of=FUNCTION),
-        "ce_rise_lower": number("lower end of the 95% bootstrap interval of its rise", NATS),
-        "ce_rise_upper": number("upper end", NATS),
-        "gain_before": gain(
+        "kl": declare_number(
+            f"KL from the model as it was, {ON_HELD_OUT}", NATS, lower=-1e-6, of=FUNCTION
+        ),
+        "kl_lower": declare_number(
+            "lower end of its 95% bootstrap interval over texts", NATS, lower=-1e-6
+        ),
+        "kl_upper": declare_number("upper end", NATS, lower=-1e-6),
+        "ce_before": declare_number(
+            f"cross-entropy {ON_HELD_OUT}, before", NATS, lower=0.0, of=FUNCTION
+        ),
+        "ce_after": declare_number("the same afterwards", NATS, lower=0.0, of=FUNCTION),
+        "ce_rise_lower": declare_number(
+            "lower end of the 95% bootstrap interval of its rise", NATS
+        ),
+        "ce_rise_upper": declare_number("upper end", NATS),
+        "gain_before": declare_gain(
             "the gain, exp of the mean over held-out texts and tokens but the first of its log"
         ),
-        "gain_after": gain("the same afterwards"),
-        "last_before": gain(
+        "gain_after": declare_gain("the same afterwards"),
+        "last_before": declare_gain(
             "the gain at the last token, exp of the mean over held-out texts of its log"
         ),
-        "last_after": gain("the same afterwards"),
-        "beyond": number(
+        "last_after": declare_gain("the same afterwards"),
+        "beyond": declare_number(
             "share of held-out texts whose mean gain is on the other side of 1 than the gain was "
             "before",
             "share",
             **SHARE,
         ),
-        "real_texts": text(
+        "real_texts": declare_text(
             "texts that the model did not write, on which the next columns are; empty: none"
         ),
-        "real_ce_before": number(
+        "real_ce_before": declare_number(
             "cross-entropy on real texts, before", NATS, lower=0.0, of=FUNCTION
         ),
-        "real_ce_after": number("the same afterwards", NATS, lower=0.0, of=FUNCTION),
-        "prompts_beyond": number(
+        "real_ce_after": declare_number("the same afterwards", NATS, lower=0.0, of=FUNCTION),
+        "prompts_beyond": declare_number(
             "share of the model's prompts whose mean gain is on the other side of 1 than the gain "
             "was before",
             "share",
             **SHARE,
         ),
-        "prompts_last_beyond": number("the same of the gain at their last token", "share", **SHARE),
-        "gains_before": text(
+        "prompts_last_beyond": declare_number(
+            "the same of the gain at their last token", "share", **SHARE
+        ),
+        "gains_before": declare_text(
             f"all gains of blocks and of the model before, {BY_NAME}", free=True, of=STORED
         ),
-        "gains_after": text(f"the same afterwards, {BY_NAME}", free=True, of=STORED),
-        "kl_texts": text(
+        "gains_after": declare_text(f"the same afterwards, {BY_NAME}", free=True, of=STORED),
+        "kl_texts": declare_text(
             "KL of each held-out text in their order, a JSON list", free=True, of=FUNCTION
         ),
     },
 )
 
-FINDINGS = table(
+FINDINGS = declare_table(
     "findings",
     "what each analysis found: one row per finding and set of evidence",
     ["finding", "evidence"],
     {
-        "finding": text("stable name, such as C04.architecture.penultimate_gain"),
-        "evidence": text("set of evidence that it rests on; empty: mathematics, or not declared"),
-        "claim": text("id of the claim, such as C04"),
-        "estimand": text("the quantity the verdict rests on"),
-        "headline": column(FLAG, "its verdict is that of the claim"),
-        "view_of": text("set of evidence that its question was asked of first; empty: this one"),
-        "published": text("published figures, a JSON object of named numbers"),
-        "reproduced": text("the same recomputed from the tables, a JSON object of named numbers"),
-        "verdict": text("by the decision rule of the analysis", VERDICTS),
-        "reason": text("why it is inconclusive; empty: it is not, or nothing is declared"),
-        "leans": text("the verdict to which an open one leans; empty: to neither"),
-        "unless": text(
+        "finding": declare_text("stable name, such as C04.architecture.penultimate_gain"),
+        "evidence": declare_text(
+            "set of evidence that it rests on; empty: mathematics, or not declared"
+        ),
+        "claim": declare_text("id of the claim, such as C04"),
+        "estimand": declare_text("the quantity the verdict rests on"),
+        "headline": declare_column(FLAG, "its verdict is that of the claim"),
+        "view_of": declare_text(
+            "set of evidence that its question was asked of first; empty: this one"
+        ),
+        "published": declare_text("published figures, a JSON object of named numbers"),
+        "reproduced": declare_text(
+            "the same recomputed from the tables, a JSON object of named numbers"
+        ),
+        "verdict": declare_text("by the decision rule of the analysis", VERDICTS),
+        "reason": declare_text("why it is inconclusive; empty: it is not, or nothing is declared"),
+        "leans": declare_text("the verdict to which an open one leans; empty: to neither"),
+        "unless": declare_text(
             "the hostile world in which a decided verdict would not stand; empty: it stands there"
         ),
-        "provisional": text(
+        "provisional": declare_text(
             "why the limits of its verdict are provisional; empty: they are those of this design"
         ),
-        "level": number(
+        "level": declare_number(
             "attained level of the side that is given, or leant to", "probability", **SHARE
         ),
-        "limit": number(
+        "limit": declare_number(
             "α*: the level below which that side is given; empty: not tried", "probability", **SHARE
         ),
-        "p_worst": text(
+        "p_worst": declare_text(
             "p of that side in the worst plausible world, in classes; empty: not tried"
         ),
-        "estimate": number("estimate of the estimand", "as named"),
-        "lower": number("lower end of its interval", "as named"),
-        "upper": number("upper end of its interval", "as named"),
-        "interval": text("kind and level of the interval"),
-        "probability": number(
+        "estimate": declare_number("estimate of the estimand", "as named"),
+        "lower": declare_number("lower end of its interval", "as named"),
+        "upper": declare_number("upper end of its interval", "as named"),
+        "interval": declare_text("kind and level of the interval"),
+        "probability": declare_number(
             "p-value or posterior probability, as `interval` and the page say",
             "probability",
             **SHARE,
         ),
-        "posterior": number(
+        "posterior": declare_number(
             "posterior probability of the statement that is asked; empty: no fit",
             "probability",
             **SHARE,
         ),
-        "mc_error": number("Monte-Carlo standard error of `posterior`", "probability", lower=0.0),
+        "mc_error": declare_number(
+            "Monte-Carlo standard error of `posterior`", "probability", lower=0.0
+        ),
         "n_models": count("models it rests on", lower=0),
         "n_heritages": count("heritages it rests on", lower=0),
-        "rhat_max": number("largest R-hat; empty: not sampled", "ratio"),
-        "ess_min": number("smallest effective sample size; empty: not sampled", "draws"),
-        "divergences": column(
+        "rhat_max": declare_number("largest R-hat; empty: not sampled", "ratio"),
+        "ess_min": declare_number("smallest effective sample size; empty: not sampled", "draws"),
+        "divergences": declare_column(
             INTEGER, "divergent transitions; empty: not sampled", "count", nullable=True
         ),
-        "drawn": text(
+        "drawn": declare_text(
             "versions and day by which PyMC drew its posterior; empty: nothing was sampled"
         ),
-        "inputs_sha": text(
+        "inputs_sha": declare_text(
             "SHA-256 over the analysis, its words, the error rates of its rules and the rows it "
             "read"
         ),
     },
 )
 
-PROOFS = table(
+PROOFS = declare_table(
     "proofs",
     "what was proved of a tiny model of every class, by version of transformers: `make proofs` "
     "writes it",
     ["architecture", "transformers"],
     {
-        "architecture": text(
+        "architecture": declare_text(
             "entry that describes the class, as `thermostats ls architectures` names it"
         ),
-        "transformers": text("version of transformers"),
-        "torch": text("version of torch"),
-        "dtype": text("precision of the weights"),
+        "transformers": declare_text("version of transformers"),
+        "torch": declare_text("version of torch"),
+        "dtype": declare_text("precision of the weights"),
         "held": count("identities that hold", lower=0),
-        "failed": text("identities that do not, separated by blanks; empty: all hold"),
-        "difference": number("largest relative difference of one that holds", "ratio", lower=0.0),
-        "identity": text("whose that is"),
-        "place": text("input, block and token where it is largest; empty: of the whole model"),
-        "not_covered": text("what was not tried, separated by semicolons", free=True),
-        "inputs": text("inputs that it was proved on"),
-        "proved_on": text("day, ISO 8601"),
+        "failed": declare_text("identities that do not, separated by blanks; empty: all hold"),
+        "difference": declare_number(
+            "largest relative difference of one that holds", "ratio", lower=0.0
+        ),
+        "identity": declare_text("whose that is"),
+        "place": declare_text(
+            "input, block and token where it is largest; empty: of the whole model"
+        ),
+        "not_covered": declare_text("what was not tried, separated by semicolons", free=True),
+        "inputs": declare_text("inputs that it was proved on"),
+        "proved_on": declare_text("day, ISO 8601"),
     },
 )
 
-SOURCES = table(
+SOURCES = declare_table(
     "sources",
     "the study's files: one row per file",
     ["file"],
     {
-        "file": text("file name"),
-        "sha256": text("SHA-256 of its bytes"),
+        "file": declare_text("file name"),
+        "sha256": declare_text("SHA-256 of its bytes"),
         "bytes": count("its size", "byte", lower=0),
-        "measured_at": text("date the file gives for itself; empty: none"),
-        "repeats": text("file whose figures it repeats; empty: none"),
-        "doi": text("archive record"),
-        "licence": text("licence"),
+        "measured_at": declare_text("date the file gives for itself; empty: none"),
+        "repeats": declare_text("file whose figures it repeats; empty: none"),
+        "doi": declare_text("archive record"),
+        "licence": declare_text("licence"),
     },
 )
 
-STATEMENTS = table(
+STATEMENTS = declare_table(
     "statements",
     "figures the study states that are no measurement: correlations, p-values, means, formulas, "
     "values read off "
@@ -888,41 +933,43 @@ STATEMENTS = table(
     "reconciliation",
     ["source", "pointer"],
     {
-        "source": text("file name, or preprint"),
-        "pointer": text("place in the file (JSON pointer), or section or figure"),
-        "statistic": text("what kind of figure"),
-        "model_id": text("model it is about; empty: several"),
-        "value": number("its value", "as named"),
+        "source": declare_text("file name, or preprint"),
+        "pointer": declare_text("place in the file (JSON pointer), or section or figure"),
+        "statistic": declare_text("what kind of figure"),
+        "model_id": declare_text("model it is about; empty: several"),
+        "value": declare_number("its value", "as named"),
         "missing": MISSING,
     },
 )
 
-INCONSISTENCIES = table(
+INCONSISTENCIES = declare_table(
     "inconsistencies",
     "where the study's files disagree with each other, with themselves, or with what they say they "
     "hold",
     ["inconsistency_id"],
     {
-        "inconsistency_id": text("name"),
-        "kind": text("measured twice, mislabelled, unpaired, missing, wrong fact, wrong formula"),
-        "file": text("file name"),
-        "other_file": text("file it disagrees with; empty: itself"),
-        "model_id": text("model concerned; empty: several"),
-        "value": number("figure in the file", "as named"),
-        "other_value": number("figure it disagrees with", "as named"),
-        "what": text("what disagrees"),
-        "handling": text("what was done about it"),
+        "inconsistency_id": declare_text("name"),
+        "kind": declare_text(
+            "measured twice, mislabelled, unpaired, missing, wrong fact, wrong formula"
+        ),
+        "file": declare_text("file name"),
+        "other_file": declare_text("file it disagrees with; empty: itself"),
+        "model_id": declare_text("model concerned; empty: several"),
+        "value": declare_number("figure in the file", "as named"),
+        "other_value": declare_number("figure it disagrees with", "as named"),
+        "what": declare_text("what disagrees"),
+        "handling": declare_text("what was done about it"),
     },
 )
 
-RECONCILIATION = table(
+RECONCILIATION = declare_table(
     "reconciliation",
     "what became of every number in the study's files: one row per file and place",
     ["file", "pointer", "fate"],
     {
-        "file": text("file name"),
-        "pointer": text("place in the file, * for any index"),
-        "fate": text(
+        "file": declare_text("file name"),
+        "pointer": declare_text("place in the file, * for any index"),
+        "fate": declare_text(
             "imported: a row of a table; derivable: recomputed from imported rows and compared, "
             "and a row of "
             "statements where it is a figure of its own and no copy, count, shape or entry of a "
@@ -931,10 +978,10 @@ RECONCILIATION = table(
         ),
         "numbers": count("numbers at this place", lower=0),
         "missing": count("of these not a number (NaN) in the file", lower=0),
-        "largest_difference": number(
+        "largest_difference": declare_number(
             "derivable: largest relative difference of the recomputed value", "ratio"
         ),
-        "where": text("imported: table and column; derivable: from what; left out: reason"),
+        "where": declare_text("imported: table and column; derivable: from what; left out: reason"),
     },
 )
 
@@ -992,39 +1039,39 @@ ADDED: dict[str, dict[str, Any]] = {
 """Columns that were added to a table later, each with what it is in files without it."""
 
 
-def absent(name: str) -> dict[str, Any]:
+def list_optional(name: str) -> dict[str, Any]:
     """Columns that files of a table need not have, each with what it is there."""
     return ADDED.get(name, {})
 
 
-def with_added(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+def add_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The frame with the columns that were added to its table later."""
     return frame.assign(
-        **{label: value for label, value in absent(name).items() if label not in frame}
+        **{label: value for label, value in list_optional(name).items() if label not in frame}
     )
 
 
-def written(frame: pd.DataFrame, name: str) -> list[str]:
+def list_written(frame: pd.DataFrame, name: str) -> list[str]:
     """Columns that are written of a table: one that was added later only where it says
     something."""
     empty = {
         x
-        for x, value in absent(name).items()
+        for x, value in list_optional(name).items()
         if (frame[x].isna() if value is None else frame[x] == value).all()
     }
     return [label for label in frame if label not in empty]
 
 
-def dtypes(name: str) -> dict[str, str]:
+def list_dtypes(name: str) -> dict[str, str]:
     """Declared pandas dtype of every column of a table."""
     return {label: column.dtype for label, column in TABLES[name].columns.items()}
 
 
-def key(name: str) -> list[str]:
+def list_key_columns(name: str) -> list[str]:
     """Key columns of a table."""
     return list(TABLES[name].key)
 
 
-def references(name: str) -> dict[str, str]:
+def list_references(name: str) -> dict[str, str]:
     """Columns of a table that must be found in another table's key."""
     return dict(TABLES[name].references)

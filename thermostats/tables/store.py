@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
-from thermostats.errors import DataError, UsageError, nearest, reason
-from thermostats.next_steps import written as as_code
+from thermostats.errors import DataError, UsageError, describe_file_error, find_nearest
+from thermostats.next_steps import write_value
 from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414
 from thermostats.settings import OFF as OFF  # noqa: PLC0414
 from thermostats.tables.choices import check_table
@@ -39,16 +39,16 @@ from thermostats.tables.folders import (
     ARCHIVE,
     TABLE,
     check_cells,
-    layers,
-    own_files,
+    list_layers,
+    list_own_files,
     read_bytes,
     write_atomically,
 )
-from thermostats.tables.folders import data_folder as data_folder  # noqa: PLC0414
-from thermostats.tables.folders import shipped as shipped  # noqa: PLC0414
+from thermostats.tables.folders import find_data_folder as find_data_folder  # noqa: PLC0414
+from thermostats.tables.folders import find_shipped as find_shipped  # noqa: PLC0414
 from thermostats.tables.identities import check_identities, check_models
-from thermostats.tables.incoming import csv_lines
-from thermostats.tables.remedies import Remedy, renamed
+from thermostats.tables.incoming import build_csv_lines
+from thermostats.tables.remedies import Remedy, write_renaming
 from thermostats.tables.runs import check_run_ids
 from thermostats.tables.schemas import (
     EXTERNAL,
@@ -57,14 +57,20 @@ from thermostats.tables.schemas import (
     INTEGER,
     TABLES,
     TEXT,
-    absent,
-    dtypes,
-    key,
-    references,
-    with_added,
-    written,
+    add_later_columns,
+    list_dtypes,
+    list_key_columns,
+    list_optional,
+    list_references,
+    list_written,
 )
-from thermostats.tables.validation import WORDS, converted, difference, in_turn, ranks_of
+from thermostats.tables.validation import (
+    WORDS,
+    compare_columns,
+    convert_columns,
+    order_ranks,
+    rank_keys,
+)
 from thermostats.tables.validation import validate as validate  # noqa: PLC0414
 
 PERMITTED = ("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "CC-BY-4.0")
@@ -134,7 +140,7 @@ def check_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> None:
                 )  # fmt: skip
 
 
-def joined(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
+def join_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
     """One row per model and parent, with lab, family and year; the parent of table models where
     lineage lacks it."""
     facts = models.drop_duplicates("model_id").set_index("model_id")
@@ -168,7 +174,9 @@ def read(path: Path, name: str, runs: Collection[str] | None = None) -> pa.Table
     cell that is not of its column's type.
     """
     return (
-        _read_archive(path, name, runs) if is_archive(path) else _parsed(_content(path), path, name)
+        _read_archive(path, name, runs)
+        if is_archive(path)
+        else _parse_file(_read_content(path), path, name)
     )
 
 
@@ -176,10 +184,10 @@ def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Tab
     try:
         file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
         check_cells(file.metadata.num_rows * file.metadata.num_columns)
-        rows = file.read() if _holds(file, runs) else file.schema_arrow.empty_table()
+        rows = file.read() if _has_runs(file, runs) else file.schema_arrow.empty_table()
     except (OSError, ValueError, pa.ArrowException) as error:
         raise DataError(f"table {name} cannot be read: {error}", where=path) from error
-    declared = schema(name, rows.schema.names)
+    declared = build_schema(name, rows.schema.names)
     if not rows.schema.equals(declared):
         got, allowed = (
             ", ".join(f"{each.name} {each.type}" for each in of) for of in (rows.schema, declared)
@@ -192,7 +200,7 @@ def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Tab
     return rows
 
 
-def _holds(file: pq.ParquetFile, runs: Collection[str] | None) -> bool:
+def _has_runs(file: pq.ParquetFile, runs: Collection[str] | None) -> bool:
     """Whether an archive holds rows of some runs, or has no runs."""
     if runs is None or "run_id" not in file.schema_arrow.names:
         return True
@@ -205,36 +213,36 @@ def is_archive(path: Path) -> bool:
 
 
 @cache
-def runs_in(path: Path) -> frozenset[str]:
+def read_archived_runs(path: Path) -> frozenset[str]:
     """Runs that an archive holds rows of; an archive is never changed."""
     return frozenset(
         pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist()
     )
 
 
-def schema(name: str, there: Collection[str]) -> pa.Schema:
+def build_schema(name: str, there: Collection[str]) -> pa.Schema:
     """Columns of table `name` as Arrow types them, in a file that may lack those that were added
     later."""
-    spare = {label for label in absent(name) if label not in there}
+    spare = {label for label in list_optional(name) if label not in there}
     return pa.schema(
-        [(label, ARROW[dtype]) for label, dtype in dtypes(name).items() if label not in spare]
+        [(label, ARROW[dtype]) for label, dtype in list_dtypes(name).items() if label not in spare]
     )
 
 
 def read_all(paths: Iterable[Path], name: str) -> list[pa.Table]:
     """Rows of table `name` in many CSV files, as `read` gives and refuses those of one; some are
     parsed at once."""
-    return [table for contents in _alike(paths) for table in _parsed_at_once(contents, name)]
+    return [table for contents in _group_files(paths) for table in _parse_files(contents, name)]
 
 
-def _alike(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
+def _group_files(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
     """Files by turns that have the same first line; by itself one with quotes, in which a line may
     not be a row."""
     alike: dict[Path, bytes] = {}
     names = b""
     size = 0
     for path in paths:
-        content = _content(path)
+        content = _read_content(path)
         first = content.partition(b"\n")[0]
         quoted = b'"' in content
         if alike and (quoted or first != names or size > AT_ONCE):
@@ -250,7 +258,7 @@ def _alike(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
         yield alike
 
 
-def _parsed_at_once(contents: Mapping[Path, bytes], name: str) -> list[pa.Table]:
+def _parse_files(contents: Mapping[Path, bytes], name: str) -> list[pa.Table]:
     """Rows of files whose first lines are the same; file by file where they are not as they must
     be."""
     if len(contents) > 1:
@@ -258,20 +266,22 @@ def _parsed_at_once(contents: Mapping[Path, bytes], name: str) -> list[pa.Table]
         lines = [content.partition(b"\n")[2] for content in rest]
         path = next(iter(contents))
         with suppress(DataError):  # said of the file that is to blame
-            return [_parsed(b"\n".join([header, *lines]), path, name)]
-    return [_parsed(content, path, name) for path, content in contents.items()]
+            return [_parse_file(b"\n".join([header, *lines]), path, name)]
+    return [_parse_file(content, path, name) for path, content in contents.items()]
 
 
-def _content(path: Path) -> bytes:
+def _read_content(path: Path) -> bytes:
     try:
         return read_bytes(path, TABLE)
     except OSError as error:
-        raise DataError("table cannot be read", where=path, got=reason(error)) from error
+        raise DataError(
+            "table cannot be read", where=path, got=describe_file_error(error)
+        ) from error
 
 
-def _parsed(content: bytes, path: Path, name: str) -> pa.Table:
+def _parse_file(content: bytes, path: Path, name: str) -> pa.Table:
     """Rows of one CSV file."""
-    declared = schema(name, _header(content, path, name))
+    declared = build_schema(name, _read_header(content, path, name))
     convert = ConvertOptions(
         column_types=declared,
         null_values=[""],
@@ -289,11 +299,11 @@ def _parsed(content: bytes, path: Path, name: str) -> pa.Table:
             convert,
         )
     except (ValueError, pa.ArrowException) as error:
-        _check_cells(_text(content, path), path, name)
+        _check_cells(_decode_text(content, path), path, name)
         raise DataError(f"table {name} is damaged: {error}", where=path) from error
 
 
-def _text(content: bytes, path: Path) -> str:
+def _decode_text(content: bytes, path: Path) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -301,21 +311,25 @@ def _text(content: bytes, path: Path) -> str:
         raise DataError("table is not UTF-8 text", where=path, got=got) from error
 
 
-def _header(content: bytes, path: Path, name: str) -> list[str]:
+def _read_header(content: bytes, path: Path, name: str) -> list[str]:
     """Columns of the first line. Raises DataError where they are not those of a table in their
     order."""
     first = content.partition(b"\n")[0].rstrip(b"\r").decode(errors="replace").split(",")
-    declared = [label for label in dtypes(name) if label in first or label not in absent(name)]
+    declared = [
+        label for label in list_dtypes(name) if label in first or label not in list_optional(name)
+    ]
     if first == declared:
         return first
     try:
-        names = next(csv.reader(io.StringIO(_text(content, path))), [])
+        names = next(csv.reader(io.StringIO(_decode_text(content, path))), [])
     except csv.Error as error:
         raise DataError(f"table is damaged: {error}", where=path) from error
-    declared = [label for label in dtypes(name) if label in names or label not in absent(name)]
+    declared = [
+        label for label in list_dtypes(name) if label in names or label not in list_optional(name)
+    ]
     if names == declared:
         return names
-    lacking, extra = difference(names, declared)
+    lacking, extra = compare_columns(names, declared)
     parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [
         f"unknown {', '.join(map(repr, extra))}"
     ] * bool(extra)
@@ -342,13 +356,15 @@ def _check_cells(text: str, path: Path, name: str) -> None:
                 lines.append(reader.line_num)
     except csv.Error:
         return  # a cell of over 131,072 characters: there is none to point at
-    wrong = converted(with_added(pd.DataFrame(cells, columns=names, dtype="str"), name), name)[1]
+    wrong = convert_columns(
+        add_later_columns(pd.DataFrame(cells, columns=names, dtype="str"), name), name
+    )[1]
     for fault in sorted(wrong, key=lambda each: each.row):
         what = (
             f"table {name}, line {lines[fault.row]}, column {fault.column}: {fault.value!r} "
             f"{fault.what}"
         )
-        raise DataError(what, where=path, allowed=WORDS[dtypes(name)[fault.column]])
+        raise DataError(what, where=path, allowed=WORDS[list_dtypes(name)[fault.column]])
 
 
 RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
@@ -382,41 +398,43 @@ def load(
     Raises DataError if a file is damaged, a value is not allowed or a key occurs twice.
     """
     check_table(name)
-    folder = data_folder(data)
+    folder = find_data_folder(data)
     files = [
-        [path for path in own_files(name, layer) if _may_hold(path, runs)]
-        for layer in layers(folder)
+        [path for path in list_own_files(name, layer) if _is_candidate(path, runs)]
+        for layer in list_layers(folder)
     ]
-    digest = _digest(name, files, runs)
+    digest = _hash_files(name, files, runs)
     frame = PARSED.get(digest)
     if frame is None:
-        frame = _of_files(name, files, folder, runs)
-        if digest and frame.size <= FEW_CELLS and _digest(name, files, runs) == digest:
+        frame = _read_files(name, files, folder, runs)
+        if digest and frame.size <= FEW_CELLS and _hash_files(name, files, runs) == digest:
             PARSED[digest] = frame
             while len(PARSED) > MOST_PARSED:
                 PARSED.pop(next(iter(PARSED)), None)
     frame = frame.copy()  # what is handed out shares no array with what is kept
-    return _with_private_texts(frame, folder) if name == "prompts" and private else frame
+    return _fill_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
-def _of_files(
+def _read_files(
     name: str, files: list[list[Path]], folder: Path, runs: Collection[str] | None
 ) -> pd.DataFrame:
     """Table `name` from files by layer, those of a higher layer over those of a lower one."""
-    rows = schema(name, ()).empty_table()
+    rows = build_schema(name, ()).empty_table()
     for in_layer in files:
         archives = [read(path, name, runs) for path in in_layer if is_archive(path)]
         others = read_all((path for path in in_layer if not is_archive(path)), name)
         for parts in (archives, others):
             if parts:
-                rows = _over(_joined(parts, name), rows, name)
+                rows = _stack_layers(_join_parts(parts, name), rows, name)
     paths = [path for in_layer in files for path in in_layer]
-    return validate(_framed(_by_run(rows), name), name, paths[0] if len(paths) == 1 else folder)
+    return validate(
+        _convert_frame(_order_runs(rows), name), name, paths[0] if len(paths) == 1 else folder
+    )
 
 
-def _digest(name: str, files: list[list[Path]], runs: Collection[str] | None) -> bytes:
-    """Hash of what `_of_files` depends on; empty where the files are large or cannot be read, which
-    it says."""
+def _hash_files(name: str, files: list[list[Path]], runs: Collection[str] | None) -> bytes:
+    """Hash of what `_read_files` depends on; empty where the files are large or cannot be read,
+    which it says."""
     digest = hashlib.sha256(repr((name, runs if runs is None else sorted(runs))).encode())
     try:
         if sum(path.stat().st_size for in_layer in files for path in in_layer) > AT_ONCE:
@@ -430,14 +448,16 @@ def _digest(name: str, files: list[list[Path]], runs: Collection[str] | None) ->
     return digest.digest()
 
 
-def _joined(parts: Sequence[pa.Table], name: str) -> pa.Table:
+def _join_parts(parts: Sequence[pa.Table], name: str) -> pa.Table:
     """Rows of several files; in the order of their keys where rows of one run are in several."""
     rows = pa.concat_tables(parts, promote_options="default")
     if "run_id" not in rows.column_names or len(parts) == 1:
         return rows
     runs = [part["run_id"].unique() for part in parts]
     once = len(pa.chunked_array(runs).unique()) == sum(map(len, runs))
-    return rows if once else rows.sort_by([(label, "ascending") for label in key(name)])
+    return (
+        rows if once else rows.sort_by([(label, "ascending") for label in list_key_columns(name)])
+    )
 
 
 def read_typed(path: Path, name: str) -> pd.DataFrame:
@@ -445,19 +465,23 @@ def read_typed(path: Path, name: str) -> pd.DataFrame:
 
     Raises DataError where it is damaged, naming the first cell that is not of its column's type.
     """
-    return _framed(read(path, name), name)
+    return _convert_frame(read(path, name), name)
 
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:
     """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
     return any(
         (layer / "measured" / name / f"{run_id}.csv").is_file()
-        or any(run_id in runs_in(path) for path in own_files(name, layer) if is_archive(path))
-        for layer in layers(folder)
+        or any(
+            run_id in read_archived_runs(path)
+            for path in list_own_files(name, layer)
+            if is_archive(path)
+        )
+        for layer in list_layers(folder)
     )
 
 
-def _by_run(rows: pa.Table) -> pa.Table:
+def _order_runs(rows: pa.Table) -> pa.Table:
     """Rows with the runs in order, as far as those of each are together: only what refers to them
     is moved."""
     if "run_id" not in rows.column_names:
@@ -474,19 +498,19 @@ def _by_run(rows: pa.Table) -> pa.Table:
     )
 
 
-def _framed(rows: pa.Table, name: str) -> pd.DataFrame:
+def _convert_frame(rows: pa.Table, name: str) -> pd.DataFrame:
     """Rows of files as a frame of the declared types."""
-    return converted(rows.to_pandas(types_mapper=PANDAS.get), name)[0]
+    return convert_columns(rows.to_pandas(types_mapper=PANDAS.get), name)[0]
 
 
-def _may_hold(path: Path, runs: Collection[str] | None) -> bool:
+def _is_candidate(path: Path, runs: Collection[str] | None) -> bool:
     """Whether a file may hold rows of some runs: it is named after one of them, or after none."""
     return runs is None or not RUN_FILE.fullmatch(path.name) or path.stem in runs
 
 
-def _over(above: pa.Table, beneath: pa.Table, name: str) -> pa.Table:
+def _stack_layers(above: pa.Table, beneath: pa.Table, name: str) -> pa.Table:
     """Rows of `above`, and those beneath whose keys it does not have."""
-    keys = key(name)
+    keys = list_key_columns(name)
     near = above.filter(pc.is_in(above[keys[0]], beneath[keys[0]].unique())).select(keys)
     if len(near):  # seldom: of a run beneath there are seldom rows
         hidden = pd.MultiIndex.from_frame(beneath.select(keys).to_pandas()).isin(
@@ -496,7 +520,7 @@ def _over(above: pa.Table, beneath: pa.Table, name: str) -> pa.Table:
     return pa.concat_tables([beneath, above], promote_options="default")
 
 
-def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
+def _fill_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
     path = folder / "private" / "prompts.csv"
     if not path.is_file():
         return prompts
@@ -507,11 +531,11 @@ def _with_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
     return prompts.assign(text=prompts["text"].where(prompts["text"] != "", held))
 
 
-def to_csv(frame: pd.DataFrame, name: str) -> bytes:
+def encode_csv(frame: pd.DataFrame, name: str) -> bytes:
     """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats,
     LF."""
     checked = validate(frame, name)
-    return csv_lines(checked[written(checked, name)], name).of(0, len(checked))
+    return build_csv_lines(checked[list_written(checked, name)], name).of(0, len(checked))
 
 
 class FilesOfRows(NamedTuple):
@@ -526,7 +550,7 @@ class FilesOfRows(NamedTuple):
     def of(cls, files: Mapping[Path, pd.DataFrame], name: str) -> FilesOfRows:
         """Files whose rows are frames of their own."""
         if not files:
-            return cls(pd.DataFrame(columns=list(dtypes(name))), np.zeros(0, dtype=np.int64))
+            return cls(pd.DataFrame(columns=list(list_dtypes(name))), np.zeros(0, dtype=np.int64))
         rows = pd.concat(list(files.values()), ignore_index=True)
         return cls(
             rows,
@@ -535,19 +559,19 @@ class FilesOfRows(NamedTuple):
         )
 
 
-def to_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
+def encode_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
     """Bytes of each file of a table, its rows all checked at once; an optional column is in all
     files or in none."""
     if not files.paths:
         return {}
-    by_key = in_turn(ranks_of(files.rows, name))
+    by_key = order_ranks(rank_keys(files.rows, name))
     number = files.number if by_key is None else files.number[by_key]
     checked = validate(files.rows, name)
-    by_file = in_turn(number)
+    by_file = order_ranks(number)
     if by_file is not None:
         checked = checked.take(by_file)
         number = number[by_file]
-    lines = csv_lines(checked[written(checked, name)], name)
+    lines = build_csv_lines(checked[list_written(checked, name)], name)
     bounds = np.searchsorted(number, np.arange(len(files.paths) + 1))
     return {
         path: lines.of(first, beyond)
@@ -557,7 +581,7 @@ def to_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
 
 def save(frame: pd.DataFrame, name: str, path: Path) -> None:
     """Write table `name` to `path` in its canonical bytes, whole or not at all."""
-    write_atomically(path, to_csv(frame, name))
+    write_atomically(path, encode_csv(frame, name))
 
 
 def check(data: str | Path | None = None) -> dict[str, int]:
@@ -567,7 +591,7 @@ def check(data: str | Path | None = None) -> dict[str, int]:
     """
     tables = {name: load(name, data) for name in TABLES}
     for name, frame in tables.items():
-        for label, target in references(name).items():
+        for label, target in list_references(name).items():
             check_reference(frame, name, label, tables[target], target)
     check_prompts(tables["runs"], tables["prompts"])
     check_models(tables["models"])
@@ -591,38 +615,40 @@ def check_reference(
     )
     for row in distinct.itertuples(index=False, name=None):
         if row not in keys:
-            near = nearest(row[0], other["model_id"]) if target == "models" else ""
+            near = find_nearest(row[0], other["model_id"]) if target == "models" else ""
             near = "" if near == row[0] else near  # of another revision
-            remedy = _remedy(label, row[0], near) if target == "models" else None
+            remedy = _suggest_remedy(label, row[0], near) if target == "models" else None
             raise DataError(
                 f"table {name} refers to a row that table {target} does not have",
                 got=f"{label} {' @ '.join(map(repr, row))}",
-                next_step=f"did you mean {near}? Otherwise " * bool(near) + _added(target, row),
+                next_step=f"did you mean {near}? Otherwise " * bool(near)
+                + _suggest_addition(target, row),
                 remedy=remedy,
             )
 
 
-def _remedy(label: str, model: str, near: str) -> Remedy:
+def _suggest_remedy(label: str, model: str, near: str) -> Remedy:
     """The rows under the name that is near, or the model to join first, with what only the user
     knows in capitals."""
     if near:
-        return Remedy(when=f"if {near} is meant", rows=renamed(label, model, near))
+        return Remedy(when=f"if {near} is meant", rows=write_renaming(label, model, near))
     return Remedy(
-        when="join the model first, with its facts for the words in capitals", before=_facts(model)
+        when="join the model first, with its facts for the words in capitals",
+        before=_suggest_facts(model),
     )
 
 
-def _facts(model: str) -> str:
+def _suggest_facts(model: str) -> str:
     """A row of models as arguments of a dict, with what only the user knows in capitals."""
     facts = 'heritage="LAB", n_layers=LAYERS, n_heads=HEADS, d_model=WIDTH, n_params=PARAMETERS'
-    return f"model_id={as_code(model)}, {facts}"
+    return f"model_id={write_value(model)}, {facts}"
 
 
-def _added(target: str, row: tuple[str, ...]) -> str:
+def _suggest_addition(target: str, row: tuple[str, ...]) -> str:
     """How what is referred to gets into its table."""
     if target != "models":
         return f"add it to {target}, for instance by thermostats join FILES"
-    return f"add it to models first: thermostats.join([dict({_facts(row[0])})])"
+    return f"add it to models first: thermostats.join([dict({_suggest_facts(row[0])})])"
 
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
@@ -663,7 +689,7 @@ def write_cache(path: Path, content: bytes) -> str:
     return ""
 
 
-def say_unkept(why: str) -> None:
+def warn_unkept(why: str) -> None:
     """Say that the work goes on without the cache, which cannot be written."""
     then = (
         f"what it would save is made again the next time; ${CACHE_VARIABLE} names another folder, "

@@ -17,26 +17,28 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import DataError, UsageError, unknown
+from thermostats.errors import DataError, UsageError, build_unknown_error
 
 PLAIN = re.compile(r"[^\s(),:;'\[\]]+")
 
 
-def newick_text(names: Sequence[str], parents: Sequence[int], lengths: Sequence[float]) -> str:
+def write_newick(names: Sequence[str], parents: Sequence[int], lengths: Sequence[float]) -> str:
     """Nodes in an order in which parents come before their children, the root first; its length is
     not written."""
     parts: list[list[str]] = [[] for _ in names]
     for i in range(len(names) - 1, 0, -1):
-        parts[parents[i]].append(f"{_inner(parts[i])}{_quoted(names[i])}:{float(lengths[i])!r}")
+        parts[parents[i]].append(
+            f"{_join_children(parts[i])}{_escape_name(names[i])}:{float(lengths[i])!r}"
+        )
         parts[i] = []
-    return f"{_inner(parts[0])}{_quoted(names[0])};"
+    return f"{_join_children(parts[0])}{_escape_name(names[0])};"
 
 
-def _inner(parts: Sequence[str]) -> str:
+def _join_children(parts: Sequence[str]) -> str:
     return f"({','.join(reversed(parts))})" if parts else ""
 
 
-def _quoted(name: str) -> str:
+def _escape_name(name: str) -> str:
     return name if PLAIN.fullmatch(name) else "'" + name.replace("'", "''") + "'"
 
 
@@ -92,7 +94,7 @@ class Tree:
         branch twice, lengths that are missing, infinite or below 0, and shares that do not add up
         to 1.
         """
-        return _made(edges, unit, tuple(notes))
+        return _build_tree(edges, unit, tuple(notes))
 
     @property
     def tips(self) -> tuple[str, ...]:
@@ -121,7 +123,7 @@ class Tree:
     def place(self, name: str) -> int:
         """Where a node stands among `names`; UsageError for one that is not in the tree."""
         if name not in self._place:
-            raise unknown("no such node in the tree", name, self.names)
+            raise build_unknown_error("no such node in the tree", name, self.names)
         return self._place[name]
 
     def roots(self) -> Array:
@@ -211,12 +213,12 @@ class Tree:
                 got=", ".join(self.merges[:5]),
                 next_step="write tree.edges() instead",
             )
-        return newick_text(
+        return write_newick(
             self.names, [-1, *(parents[0] for parents in self.parents[1:])], list(self.lengths)
         )
 
 
-def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
+def _build_tree(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
     names = edges["name"].astype(str)
     if twice := list(edges.loc[edges.duplicated(["name", "parent"]), "name"]):
         raise DataError(
@@ -250,7 +252,7 @@ def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
             parents.append((parent, own_share))
         length[name], kinds[name] = own_length, own_kind
     _check_parents(above)
-    order = _ordered(above)
+    order = _order_names(above)
     root = order[0]
     _check_lengths({name: value for name, value in length.items() if name != root})
     place = {name: i for i, name in enumerate(order)}
@@ -264,15 +266,16 @@ def _made(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
         )
     flat = [name for name in order[1:] if length[name] == 0]
     messages = [
-        f"branches of length 0, so these cannot differ from their parents by descent: {_few(flat)}"
+        f"branches of length 0, so these cannot differ from their parents by descent: "
+        f"{_list_few(flat)}"
     ] * bool(flat)
     messages += [
-        f"models with several parents, so there is no Newick notation: {_few(merged)}"
+        f"models with several parents, so there is no Newick notation: {_list_few(merged)}"
     ] * bool(merged)
     return Tree(
         names=tuple(order),
         parents=tuple(tuple(place[parent] for parent, _ in above[name]) for name in order),
-        shares=tuple(_shares(name, above[name]) for name in order),
+        shares=tuple(_resolve_shares(name, above[name]) for name in order),
         lengths=np.array([0.0, *(length[name] for name in order[1:])]),
         kinds=("", *(kinds[name] for name in order[1:])),
         unit=unit,
@@ -301,13 +304,13 @@ def _check_parents(above: Mapping[str, Sequence[tuple[str, float]]]) -> None:
     if len(roots) > 1:
         raise DataError(
             f"{len(roots)} roots",
-            got=_few(roots),
+            got=_list_few(roots),
             allowed="one node without a parent",
             next_step="give all but one of them a parent, such as a lab, and the labs a root",
         )
 
 
-def _ordered(above: Mapping[str, Sequence[tuple[str, float]]]) -> list[str]:
+def _order_names(above: Mapping[str, Sequence[tuple[str, float]]]) -> list[str]:
     """Names, parents before children; DataError where a model is its own ancestor."""
     children: dict[str, list[str]] = {name: [] for name in above}
     for name, parents in above.items():
@@ -323,14 +326,16 @@ def _ordered(above: Mapping[str, Sequence[tuple[str, float]]]) -> list[str]:
     if len(order) < len(above):
         raise DataError(
             "a model is its own ancestor",
-            got=" ← ".join(_cycle(above, set(above) - set(order))),
+            got=" ← ".join(_find_cycle(above, set(above) - set(order))),
             allowed="descent without a circle",
             next_step="correct the parent of one of them",
         )
     return order
 
 
-def _cycle(above: Mapping[str, Sequence[tuple[str, float]]], left: Collection[str]) -> list[str]:
+def _find_cycle(
+    above: Mapping[str, Sequence[tuple[str, float]]], left: Collection[str]
+) -> list[str]:
     path = [sorted(left)[0]]
     while True:
         nearest = next(parent for parent, _ in above[path[-1]] if parent in left)
@@ -358,7 +363,7 @@ def _check_lengths(lengths: Mapping[str, float]) -> None:
         )
 
 
-def _shares(name: str, parents: Sequence[tuple[str, float]]) -> tuple[float, ...]:
+def _resolve_shares(name: str, parents: Sequence[tuple[str, float]]) -> tuple[float, ...]:
     stated = np.array([share for _, share in parents], dtype=np.float64)
     if np.isnan(stated).all():
         return tuple(np.full(stated.size, 1 / max(stated.size, 1)))
@@ -373,5 +378,5 @@ def _shares(name: str, parents: Sequence[tuple[str, float]]) -> tuple[float, ...
     return tuple(stated)
 
 
-def _few(names: Sequence[str]) -> str:
+def _list_few(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + f" and {len(names) - 5} more" * (len(names) > 5)

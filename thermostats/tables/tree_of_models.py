@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, some_of, unknown
+from thermostats.errors import DataError, UsageError, build_unknown_error, join_some
 from thermostats.tables import store
-from thermostats.tables.store import check_lineage, joined
+from thermostats.tables.store import check_lineage, join_lineage
 from thermostats.tables.tree import EQUAL, Array, Tree
 
 PART = re.compile(
@@ -43,7 +43,7 @@ def read(text: str, where: object = "") -> Tree:
     while place < len(text.rstrip()):
         match = PART.match(text, place)
         if match is None:
-            raise _wrong("cannot be read", text, place, where)
+            raise _refuse_newick("cannot be read", text, place, where)
         part = match.group(1)
         place = match.end()
         if ended:
@@ -56,7 +56,7 @@ def read(text: str, where: object = "") -> Tree:
         if part in {"(", ","}:
             at = at if part == "(" else parents[at]
             if at < 0 or (part == "(" and before not in {"", "(", ","}):
-                raise _wrong("brackets do not match", text, place, where)
+                raise _refuse_newick("brackets do not match", text, place, where)
             names.append("")
             parents.append(at)
             lengths.append(float("nan"))
@@ -64,22 +64,22 @@ def read(text: str, where: object = "") -> Tree:
         elif part == ")":
             at = parents[at]
             if at < 0:
-                raise _wrong("brackets do not match", text, place, where)
+                raise _refuse_newick("brackets do not match", text, place, where)
         elif part == ";":
             ended = True
             if at != 0:
-                raise _wrong("brackets do not match", text, place, where)
+                raise _refuse_newick("brackets do not match", text, place, where)
         elif part != ":":
-            _label(names, lengths, at, part, before, text, place, where)
+            _read_label(names, lengths, at, part, before, text, place, where)
         before = part
     if not ended:
         raise DataError(
             "a tree ends with a semicolon", where=where, got=text.strip()[-20:], next_step="add a ;"
         )
-    return _tree(names, parents, lengths, where)
+    return _build_tree(names, parents, lengths, where)
 
 
-def _label(
+def _read_label(
     names: list[str],
     lengths: list[float],
     at: int,
@@ -93,14 +93,14 @@ def _label(
         try:
             lengths[at] = float(part)
         except ValueError:
-            raise _wrong("a branch length is no number", text, place, where) from None
+            raise _refuse_newick("a branch length is no number", text, place, where) from None
     elif names[at]:
-        raise _wrong("two names of one node", text, place, where)
+        raise _refuse_newick("two names of one node", text, place, where)
     else:
         names[at] = part[1:-1].replace("''", "'") if part.startswith("'") else part
 
 
-def _tree(names: list[str], parents: list[int], lengths: list[float], where: object) -> Tree:
+def _build_tree(names: list[str], parents: list[int], lengths: list[float], where: object) -> Tree:
     stated = [name for name in names if name]
     if len(set(stated)) < len(stated):
         twice = pd.Series(stated)[pd.Series(stated).duplicated()].iloc[0]
@@ -135,7 +135,7 @@ def _tree(names: list[str], parents: list[int], lengths: list[float], where: obj
     return Tree.of(edges, unit="equal" if equal else AS_GIVEN)
 
 
-def _wrong(what: str, text: str, place: int, where: object) -> DataError:
+def _refuse_newick(what: str, text: str, place: int, where: object) -> DataError:
     near = text[max(0, place - 20) : place + 10]
     return DataError(
         f"no tree in Newick's notation: {what}",
@@ -167,7 +167,7 @@ def tree(
     """The tree of descent of the models in the tables, of a table of your own, or of a file in
     Newick's notation.
 
-    source: None for the tables `models` and `lineage`; a table or CSV file with `model_id` and,
+    source: None for the tables `models` and `lineage`; a table or CSV file with `name_model` and,
     where known, `heritage` (lab), `family`, `parent` (model_id; several rows for a merge, with
     `share`), `kind` and `year`; text or a file (.nwk) in Newick's notation. Models that are named
     as parents and stand in no row of a table of yours are looked up in the package's. lengths:
@@ -183,28 +183,28 @@ def tree(
     if isinstance(source, Tree):
         complete = source
     else:
-        rows = descent(data) if source is None else _of_user(source, data)
-        complete = grown(rows, lengths)
+        rows = read_descent(data) if source is None else _read_user_rows(source, data)
+        complete = build_descent_tree(rows, lengths)
     return complete if models is None else complete.keep(models)
 
 
-def descent(data: str | Path | None = None) -> pd.DataFrame:
+def read_descent(data: str | Path | None = None) -> pd.DataFrame:
     """One row per model and parent of the tables: lineage, with lab, family and year of the table
     models."""
     models = store.load("models", data)
     lineage = store.load("lineage", data)
     check_lineage(models, lineage)
-    return joined(models, lineage)
+    return join_lineage(models, lineage)
 
 
-def grown(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
+def build_descent_tree(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
     """The tree of rows with model_id, parent, heritage, family, and share, kind, year and lengths
     where they are."""
-    held, notes = _lengths(rows, lengths)
+    held, notes = _fill_lengths(rows, lengths)
     scratch = rows["parent"] == ""
     places = rows[scratch].drop_duplicates("model_id")
     lab = places["heritage"].where(places["heritage"] != "", NOWHERE)
-    family = _families(places, lab)
+    family = _place_families(places, lab)
     tops = {(name, ROOT, LAB) for name in lab} | {
         (inner, outer, FAMILY) for inner, outer in zip(family, lab, strict=True) if inner != outer
     }
@@ -231,13 +231,13 @@ def grown(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
     return made
 
 
-def _of_user(table: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
+def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
     """Rows of a user's table, one a model and parent, and of the package's for parents that it
     lacks."""
     if "model_id" not in table:
         allowed = "model_id and, where known, heritage, family, parent, share, kind, year"
         raise UsageError(
-            "no column model_id", got=some_of(table.columns, "model_id"), allowed=allowed
+            "no column model_id", got=join_some(table.columns, "model_id"), allowed=allowed
         )
     texts = ("parent", "kind", "heritage", "family")
     numbers = ("share", "year")
@@ -248,7 +248,7 @@ def _of_user(table: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
     rows = rows.assign(**{x: pd.to_numeric(rows[x]) if x in rows else np.nan for x in numbers})
     lacking = set(rows["parent"]) - set(rows["model_id"]) - {""}
     if lacking:
-        held = descent(data)
+        held = read_descent(data)
         while (
             new := set(held.loc[held["model_id"].isin(lacking), "parent"])
             - lacking
@@ -277,7 +277,7 @@ def _read(source: str | Path) -> Tree | pd.DataFrame:
         ) from error
 
 
-def _lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str]]:
+def _fill_lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str]]:
     """Length of every row's branch, and what was filled in."""
     if lengths == EQUAL:
         return pd.Series(1.0, index=rows.index), []
@@ -287,7 +287,7 @@ def _lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str]]:
             for x in rows
             if pd.api.types.is_numeric_dtype(rows[x]) and x not in {"share", "year"}
         ]
-        raise unknown(
+        raise build_unknown_error(
             "no such branch lengths", lengths, [*LENGTHS, *(x for x in numeric if x not in LENGTHS)]
         )
     held = rows[lengths].astype("float64")
@@ -304,7 +304,7 @@ def _lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str]]:
     return held.fillna(held.median()), notes
 
 
-def _families(places: pd.DataFrame, lab: pd.Series) -> list[str]:
+def _place_families(places: pd.DataFrame, lab: pd.Series) -> list[str]:
     """Node that each model without parents hangs on; a family called as its lab, or none, is the
     lab itself."""
     return [
@@ -348,16 +348,18 @@ def neighbour_joining(distances: pd.DataFrame, *, root: str | None = None) -> Tr
     Raises UsageError for fewer than 3 models, distances that are not symmetric, missing, below 0 or
     all 0, and a root that is none of the models.
     """
-    names, d = _checked(distances)
+    names, d = _check_distances(distances)
     if root is not None and root not in names:
         raise UsageError("no such root", got=root, allowed=", ".join(names))
-    branches = _joined(names, d)
+    branches = _join_neighbours(names, d)
     if root is None:
-        root, branches = _middle(branches, names)
-    return Tree.of(_hung(branches, root), unit="distance", notes=distances.attrs.get("notes", ()))
+        root, branches = _find_middle(branches, names)
+    return Tree.of(
+        _build_edges(branches, root), unit="distance", notes=distances.attrs.get("notes", ())
+    )
 
 
-def recovered(declared: Tree, joined: Tree, models: Collection[str]) -> pd.DataFrame:
+def compare_groups(declared: Tree, joined: Tree, models: Collection[str]) -> pd.DataFrame:
     """Which groups of models of a declared tree a joined one has: models, the names of the group;
     size; recovered.
 
@@ -366,14 +368,15 @@ def recovered(declared: Tree, joined: Tree, models: Collection[str]) -> pd.DataF
     are in every tree and left out.
     """
     names = sorted(models)
-    have = set(_groups(joined, names))
+    have = set(_collect_groups(joined, names))
     rows = [
-        (", ".join(sorted(group)), len(group), group in have) for group in _groups(declared, names)
+        (", ".join(sorted(group)), len(group), group in have)
+        for group in _collect_groups(declared, names)
     ]
     return pd.DataFrame(rows, columns=["models", "size", "recovered"])
 
 
-def _checked(distances: pd.DataFrame) -> tuple[list[str], Array]:
+def _check_distances(distances: pd.DataFrame) -> tuple[list[str], Array]:
     names = [str(name) for name in distances.columns]
     d = distances.to_numpy(dtype=np.float64)
     if [str(name) for name in distances.index] != names or len(set(names)) < len(names):
@@ -393,7 +396,7 @@ def _checked(distances: pd.DataFrame) -> tuple[list[str], Array]:
     return names, d.copy()
 
 
-def _joined(names: Sequence[str], d: Array) -> list[Branch]:
+def _join_neighbours(names: Sequence[str], d: Array) -> list[Branch]:
     """Branches of the unrooted tree."""
     left = list(names)
     branches = list[Branch]()
@@ -403,14 +406,14 @@ def _joined(names: Sequence[str], d: Array) -> list[Branch]:
         np.fill_diagonal(q, np.inf)
         i, j = divmod(int(q.argmin()), n)
         above = d[i, j] / 2 + (total[i] - total[j]) / (2 * (n - 2))
-        branches += _pair(
-            left[i], left[j], joint := _new(len(branches) // 2 + 1, names), above, d[i, j]
+        branches += _build_pair(
+            left[i], left[j], joint := _name_node(len(branches) // 2 + 1, names), above, d[i, j]
         )
         rest = [k for k in range(n) if k not in {i, j}]
         new = (d[i, rest] + d[j, rest] - d[i, j]) / 2
         d = np.block([[d[np.ix_(rest, rest)], new[:, None]], [new, np.zeros(1)]])
         left = [*(left[k] for k in rest), joint]
-    last = _new(len(branches) // 2 + 1, names)
+    last = _name_node(len(branches) // 2 + 1, names)
     a = d[0, 1]
     b = d[0, 2]
     c = d[1, 2]
@@ -418,30 +421,30 @@ def _joined(names: Sequence[str], d: Array) -> list[Branch]:
     return [*branches, *((name, last, max(float(length), 0.0)) for name, length in ends)]
 
 
-def _new(number: int, names: Sequence[str]) -> str:
+def _name_node(number: int, names: Sequence[str]) -> str:
     name = f"{JOINT} {number}"
     while name in names:
         name += "′"
     return name
 
 
-def _pair(first: str, second: str, joint: str, above: float, apart: float) -> list[Branch]:
+def _build_pair(first: str, second: str, joint: str, above: float, apart: float) -> list[Branch]:
     """Branches of two neighbours, together as long as they are apart, neither negative."""
     apart = max(apart, 0.0)
     above = min(max(above, 0.0), apart)
     return [(first, joint, float(above)), (second, joint, float(apart - above))]
 
 
-def _neighbours(branches: Sequence[Branch]) -> dict[str, dict[str, float]]:
+def _list_neighbours(branches: Sequence[Branch]) -> dict[str, dict[str, float]]:
     neighbours: dict[str, dict[str, float]] = {}
     for a, b, length in branches:
         neighbours.setdefault(a, {})[b] = neighbours.setdefault(b, {})[a] = length
     return neighbours
 
 
-def _hung(branches: Sequence[Branch], root: str) -> pd.DataFrame:
+def _build_edges(branches: Sequence[Branch], root: str) -> pd.DataFrame:
     """Edges of the tree that hangs on one of its nodes."""
-    neighbours = _neighbours(branches)
+    neighbours = _list_neighbours(branches)
     rows = [(root, "", 0.0)]
     seen = {root}
     for name, _, _ in rows:
@@ -451,24 +454,24 @@ def _hung(branches: Sequence[Branch], root: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "parent", "length"])
 
 
-def _middle(branches: Sequence[Branch], names: Sequence[str]) -> tuple[str, list[Branch]]:
+def _find_middle(branches: Sequence[Branch], names: Sequence[str]) -> tuple[str, list[Branch]]:
     """A node of its own amid the longest path between models, and the branches with it."""
-    first, _ = _farthest(branches, names[0], names)
-    _, path = _farthest(branches, first, names)
+    first, _ = _find_farthest(branches, names[0], names)
+    _, path = _find_farthest(branches, first, names)
     half = path[-1][1] / 2
     (near, at), (far, end) = next(
         (before, after) for before, after in pairwise(path) if after[1] >= half
     )
-    root = ROOT_NODE if ROOT_NODE not in names else _new(0, names)
+    root = ROOT_NODE if ROOT_NODE not in names else _name_node(0, names)
     rest = [branch for branch in branches if {branch[0], branch[1]} != {near, far}]
     return root, [*rest, (near, root, half - at), (far, root, end - half)]
 
 
-def _farthest(
+def _find_farthest(
     branches: Sequence[Branch], start: str, names: Sequence[str]
 ) -> tuple[str, list[tuple[str, float]]]:
     """The model farthest from one, and the nodes on the way with their distances from it."""
-    edges = _hung(branches, start)
+    edges = _build_edges(branches, start)
     above = dict(zip(edges["name"], edges["parent"], strict=True))
     far: dict[str, float] = {"": 0.0}
     for name, parent, length in edges.itertuples(index=False):
@@ -480,7 +483,7 @@ def _farthest(
     return end, [(name, far[name]) for name in reversed(path)]
 
 
-def _groups(tree: Tree, names: Sequence[str]) -> list[frozenset[str]]:
+def _collect_groups(tree: Tree, names: Sequence[str]) -> list[frozenset[str]]:
     """Groups of the models at or below every node, each once, as the side of the split without the
     first model."""
     below: list[set[str]] = [{name} & set(names) for name in tree.names]

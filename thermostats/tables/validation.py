@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thermostats.errors import SHOWN_OF, DataError
-from thermostats.tables.remedies import Remedy, changed
+from thermostats.tables.remedies import Remedy, write_change
 from thermostats.tables.schemas import (
     ABOVE,
     FLAG,
@@ -32,10 +32,10 @@ from thermostats.tables.schemas import (
     TEXT,
     UPPER,
     Column,
-    absent,
-    dtypes,
-    key,
-    with_added,
+    add_later_columns,
+    list_dtypes,
+    list_key_columns,
+    list_optional,
 )
 
 Ranks = NDArray[np.int64]
@@ -43,7 +43,7 @@ LARGEST = 2**62
 """Numbers are made dense before they would pass it."""
 
 
-def ranks(columns: Iterable[pd.Series]) -> Ranks:
+def rank_rows(columns: Iterable[pd.Series]) -> Ranks:
     """A number for each row's combination of values, in the order of the first column, then of the
     second, and so on.
 
@@ -52,7 +52,7 @@ def ranks(columns: Iterable[pd.Series]) -> Ranks:
     total: Ranks | None = None
     size = 1
     for values in columns:
-        of_column, n = _ranks_of(values)
+        of_column, n = _rank_values(values)
         if total is None:
             total = of_column.astype(np.int64)
             size = n
@@ -67,13 +67,15 @@ def ranks(columns: Iterable[pd.Series]) -> Ranks:
     return total
 
 
-def in_turn(rank: Ranks) -> NDArray[np.int64] | None:
+def order_ranks(rank: Ranks) -> NDArray[np.int64] | None:
     """Positions of rows in the order of their ranks, equal ones as they came; None where they are
     in it already."""
     return None if (rank[1:] >= rank[:-1]).all() else np.argsort(rank, kind="stable")
 
 
-def again(rank: Ranks, *, keep: Literal["first", "last", False] = "first") -> NDArray[np.bool_]:
+def mark_repeats(
+    rank: Ranks, *, keep: Literal["first", "last", False] = "first"
+) -> NDArray[np.bool_]:
     """Which rows have the rank of an earlier row; keep="last": of a later one; False: of any
     other."""
     if (rank[1:] > rank[:-1]).all():
@@ -81,24 +83,24 @@ def again(rank: Ranks, *, keep: Literal["first", "last", False] = "first") -> ND
     return np.asarray(pd.Series(rank).duplicated(keep=keep))
 
 
-def places(rank: Ranks, among: Ranks) -> NDArray[np.int64]:
+def locate_ranks(rank: Ranks, among: Ranks) -> NDArray[np.int64]:
     """Position of each rank among others, of which each occurs once; -1 where it does not."""
     if not len(among):
         return np.full(len(rank), -1)
-    order = in_turn(among)
+    order = order_ranks(among)
     ordered = among if order is None else among[order]
     at = np.searchsorted(ordered, rank).clip(max=len(among) - 1)
     return np.where(ordered[at] == rank, at if order is None else order[at], -1)
 
 
-def rows_of(values: pd.Series, among: pd.Series) -> NDArray[np.int64]:
+def locate_values(values: pd.Series, among: pd.Series) -> NDArray[np.int64]:
     """Position of each value among others, of which each occurs once; -1 where it does not. Both
     are without gaps."""
     number, distinct = values.factorize()
     return np.asarray(pd.Index(among).get_indexer(pd.Index(distinct))[number], dtype=np.int64)
 
 
-def _ranks_of(values: pd.Series) -> tuple[NDArray[np.integer], int]:
+def _rank_values(values: pd.Series) -> tuple[NDArray[np.integer], int]:
     """Rank of each value of a column, and how many ranks there may be."""
     cells = pa.array(values)
     coded = (
@@ -128,7 +130,7 @@ class CellError(ValueError):
     """A cell is not what its column holds, for a reason that is worth saying."""
 
 
-def cells_of(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
+def convert_cells(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
     """A column of a declared type; place and value of each cell that is not of it, which is left
     empty, and why."""
     if str(values.dtype) == dtype:
@@ -136,17 +138,17 @@ def cells_of(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, 
     if dtype == FLOAT and values.dtype.kind in "iuf":
         return values.astype(dtype), []
     if str(values.dtype) == TEXT:
-        if dtype == FLOAT and (numbers_there := _plain_numbers(values)) is not None:
+        if dtype == FLOAT and (numbers_there := _convert_plain_numbers(values)) is not None:
             return numbers_there, []
-        return _by_distinct_text(values, dtype)
+        return _convert_distinct(values, dtype)
     if values.dtype == object and all(value is None for value in values.to_numpy()):
         return pd.Series(
             "" if dtype == TEXT else None, index=values.index, name=values.name, dtype=dtype
         ), []
-    return _one_by_one(values, dtype)
+    return _convert_each(values, dtype)
 
 
-def _plain_numbers(values: pd.Series) -> pd.Series | None:
+def _convert_plain_numbers(values: pd.Series) -> pd.Series | None:
     """Texts as the floats nearest to them, where Arrow takes every one that is not empty for a
     finite number."""
     texts = pa.array(values)
@@ -164,12 +166,12 @@ def _plain_numbers(values: pd.Series) -> pd.Series | None:
     return pd.Series(made, index=values.index, name=values.name)
 
 
-def _by_distinct_text(
+def _convert_distinct(
     values: pd.Series, dtype: str
 ) -> tuple[pd.Series, list[tuple[int, object, str]]]:
-    """As `cells_of`, every text converted once."""
+    """As `convert_cells`, every text converted once."""
     codes, texts = values.factorize(use_na_sentinel=False)
-    cells, bad = _one_by_one(pd.Series(texts), dtype)
+    cells, bad = _convert_each(pd.Series(texts), dtype)
     of_code = {code: (value, what) for code, value, what in bad}
     rows = np.flatnonzero(np.isin(codes, list(of_code))) if bad else ()
     return cells.take(codes).set_axis(values.index), [
@@ -177,8 +179,8 @@ def _by_distinct_text(
     ]
 
 
-def _one_by_one(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
-    """As `cells_of`, of cells of any kind."""
+def _convert_each(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
+    """As `convert_cells`, of cells of any kind."""
     cells: list[Any] = []
     bad: list[tuple[int, object, str]] = []
     for row, value in enumerate(values.astype(object)):
@@ -204,7 +206,7 @@ def is_missing(value: object) -> bool:
     return isinstance(value, float | np.floating) and math.isnan(value)
 
 
-def _real(value: Any) -> Any:
+def _read_real(value: Any) -> Any:
     """A cell as a number of its own kind; text only as `NUMBER` has it, and true is none."""
     value = value.decode() if isinstance(value, bytes) else value
     if isinstance(value, str):
@@ -220,28 +222,28 @@ def _real(value: Any) -> Any:
     return value
 
 
-def _number(value: Any) -> float:
-    number = float(_real(value))
+def _convert_number(value: Any) -> float:
+    number = float(_read_real(value))
     if math.isinf(number):
         raise ValueError(value)
     return number
 
 
-def _integer(value: Any) -> int:
-    number = _real(value)
+def _convert_integer(value: Any) -> int:
+    number = _read_real(value)
     if abs(number) > LARGEST_WHOLE or number != int(number):
         raise ValueError(value)
     return int(number)
 
 
-def _flag(value: Any) -> bool:
+def _convert_flag(value: Any) -> bool:
     word = str(value).casefold()
     if word not in ("true", "false") or not isinstance(value, bool | np.bool_ | str):
         raise ValueError(value)
     return word == "true"
 
 
-def _text(value: Any) -> str:
+def _convert_text(value: Any) -> str:
     """A name or sentence; a whole number that came as 3.0 is 3, bytes are UTF-8."""
     if isinstance(value, datetime.date):
         raise CellError(
@@ -258,24 +260,24 @@ def _text(value: Any) -> str:
 
 
 CONVERT: dict[str, Callable[[Any], Any]] = {
-    FLOAT: _number,
-    INTEGER: _integer,
-    FLAG: _flag,
-    TEXT: _text,
+    FLOAT: _convert_number,
+    INTEGER: _convert_integer,
+    FLAG: _convert_flag,
+    TEXT: _convert_text,
 }
 
 
-def as_text(values: pd.Series) -> pd.Series:
+def convert_text(values: pd.Series) -> pd.Series:
     """A column of text, empty where missing; raises DataError for the first cell that is none."""
-    texts, bad = cells_of(values, TEXT)
+    texts, bad = convert_cells(values, TEXT)
     for _, value, what in bad:
         raise DataError(f"a text {what}", where=f"column {values.name}", got=ascii(value)[:60])
     return texts
 
 
-def numbers_of(values: pd.Series) -> tuple[pd.Series, list[object]]:
+def convert_numbers(values: pd.Series) -> tuple[pd.Series, list[object]]:
     """A column as numbers, empty where it is missing or none, and the cells that are none."""
-    numbers_there, bad = cells_of(values, FLOAT)
+    numbers_there, bad = convert_cells(values, FLOAT)
     return numbers_there, [value for _, value, _ in bad]
 
 
@@ -310,8 +312,8 @@ FIRST = 5
 class Fault(NamedTuple):
     """A cell that is not as it must be: its row by position, its value, and what is wrong with it.
 
-    `wanted` is what is allowed, empty where the value is of another type. Without a column the
-    row's key occurs before.
+    `describe_column` is what is allowed, empty where the value is of another type. Without a column
+    the row's key occurs before.
     """
 
     row: int
@@ -326,22 +328,24 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
 
     Raises DataError naming the first offending row, column and value.
     """
-    declared = dtypes(name)
-    frame = with_added(frame, name)
-    lacking, unknown = difference(frame.columns, declared)
+    declared = list_dtypes(name)
+    frame = add_later_columns(frame, name)
+    lacking, unknown = compare_columns(frame.columns, declared)
     for columns, what in ((lacking, "lacks columns"), (unknown, "has unknown columns")):
         if columns:
             got = ", ".join(columns)
             allowed = ", ".join(declared)
             raise DataError(f"table {name} {what}", where=where, got=got, allowed=allowed)
-    table, wrong = converted(frame, name)
-    rank = ranks_of(table, name)
-    if fault := next(iter([*wrong, *disallowed(table, name, rank)]), None):
-        named = ", ".join(f"{label} {frame[label].iloc[fault.row]}" for label in key(name))
+    table, wrong = convert_columns(frame, name)
+    rank = rank_keys(table, name)
+    if fault := next(iter([*wrong, *find_disallowed(table, name, rank)]), None):
+        named = ", ".join(
+            f"{label} {frame[label].iloc[fault.row]}" for label in list_key_columns(name)
+        )
         there = f"{where}, " * bool(str(where)) + named
         column = f"table {name}, column {fault.column}"
         if not fault.column:
-            allowed = f"one row per {', '.join(key(name))}"
+            allowed = f"one row per {', '.join(list_key_columns(name))}"
             raise DataError(f"table {name} holds a key twice", where=there, allowed=allowed)
         if not fault.wanted:
             what = f"{column} is not of type {declared[fault.column]}"
@@ -353,14 +357,14 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
             )
         what = "has a value that is not allowed" if fault.what == NOT_ALLOWED else fault.what
         raise DataError(
-            f"{column} {what}", where=there, got=as_written(fault.value), allowed=fault.wanted
+            f"{column} {what}", where=there, got=format_value(fault.value), allowed=fault.wanted
         )
-    for label in texts_of(name):
+    for label in list_text_columns(name):
         check_texts(table[label].unique(), name, label, where)
-    return in_order(table, rank)
+    return sort_rows(table, rank)
 
 
-def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
+def convert_rows(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     """Rows of other people as table `name`, converted and sorted by key; a row that occurs twice
     counts once.
 
@@ -369,44 +373,50 @@ def typed(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     Raises DataError that lists every cell that is not as it must be, row by row; the same value in
     many rows once.
     """
-    table, wrong = converted(frame, name)
-    rest, rank = _once(table.drop(index=[fault.row for fault in wrong]) if wrong else table, name)
+    table, wrong = convert_columns(frame, name)
+    rest, rank = _drop_repeats(
+        table.drop(index=[fault.row for fault in wrong]) if wrong else table, name
+    )
     wrong += [
-        fault._replace(row=int(rest.index[fault.row])) for fault in disallowed(rest, name, rank)
+        fault._replace(row=int(rest.index[fault.row]))
+        for fault in find_disallowed(rest, name, rank)
     ]
     if not wrong:
-        for label in texts_of(name):
+        for label in list_text_columns(name):
             check_texts(rest[label].unique(), name, label, where)
-        return in_order(rest, rank)
+        return sort_rows(rest, rank)
     lines = []
     for row, column, value, what, wanted_there in wrong:
-        sentence = f"column {column}: {as_written(value)} {what}" + f"; {wanted_there}" * bool(
+        sentence = f"column {column}: {format_value(value)} {what}" + f"; {wanted_there}" * bool(
             wanted_there
         )
         lines.append(
-            (int(frame.index[row]), sentence if column else f"{', '.join(key(name))}: {what}")
+            (
+                int(frame.index[row]),
+                sentence if column else f"{', '.join(list_key_columns(name))}: {what}",
+            )
         )
     count = len({row for row, _ in lines})
     raise DataError(
         f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
         where=where,
-        rows=_listed(lines),
+        rows=_format_faults(lines),
         next_step="correct them and join again; nothing was written",
-        remedy=remedy_of(wrong, name, [int(frame.index[fault.row]) for fault in wrong]),
+        remedy=suggest_remedy(wrong, name, [int(frame.index[fault.row]) for fault in wrong]),
     )
 
 
-def _once(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, Ranks]:
+def _drop_repeats(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, Ranks]:
     """Rows of a table, those that occur twice once, and the ranks of their keys."""
-    rank = ranks_of(table, name)
-    repeated = again(rank, keep=False)
+    rank = rank_keys(table, name)
+    repeated = mark_repeats(rank, keep=False)
     if not repeated.any():
         return table, rank
     first = ~repeated | ~table.duplicated().to_numpy()
     return table[first], rank[first]
 
 
-def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remedy | None:
+def suggest_remedy(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remedy | None:
     """What lets wrong rows pass: layers counted from 1, numbers out of texts, the last row of a
     key, or to lack them.
 
@@ -418,17 +428,21 @@ def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remed
     column = columns.pop() if len(columns) == 1 else ""
     values = [fault.value for fault in wrong]
     if column == "layer" and set(values) == {0}:
-        return Remedy(when="if layers count from 0", rows=changed("layer", "{n} + 1"))
+        return Remedy(when="if layers count from 0", rows=write_change("layer", "{n} + 1"))
     if (
         column
-        and dtypes(name)[column] == INTEGER
+        and list_dtypes(name)[column] == INTEGER
         and all(NUMBERED.fullmatch(str(value)) for value in values)
     ):
-        number = changed(column, '{}.astype(str).str.extract(r"(\\d+)", expand=False).astype(int)')
+        number = write_change(
+            column, '{}.astype(str).str.extract(r"(\\d+)", expand=False).astype(int)'
+        )
         return Remedy(when="with the number alone", rows=number)
     if all(fault.what == AGAIN for fault in wrong):
         last = 'df.drop_duplicates({THESE}, keep="last")'
-        return Remedy(when="the last of each counts", rows=last, these=(*key(name), *IDENTITY))
+        return Remedy(
+            when="the last of each counts", rows=last, these=(*list_key_columns(name), *IDENTITY)
+        )
     left = f"df[[row not in {rows} for row in range(len(df))]]"
     return (
         Remedy(when="without the rows that are wrong", rows=left)
@@ -437,9 +451,9 @@ def remedy_of(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> Remed
     )
 
 
-def in_order(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
+def sort_rows(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
     """Rows in the order of the ranks of their keys."""
-    order = in_turn(rank)
+    order = order_ranks(rank)
     if order is None:
         return table.reset_index(drop=True)
     columns: dict[str, pd.Series] = {}
@@ -454,17 +468,17 @@ def in_order(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
     return pd.DataFrame(columns, copy=False)
 
 
-def ranks_of(table: pd.DataFrame, name: str) -> Ranks:
-    """The rank of each row's key in a table, see `ranks`."""
-    return ranks(table[label] for label in key(name))
+def rank_keys(table: pd.DataFrame, name: str) -> Ranks:
+    """The rank of each row's key in a table, see `rank_rows`."""
+    return rank_rows(table[label] for label in list_key_columns(name))
 
 
-def texts_of(name: str) -> list[str]:
+def list_text_columns(name: str) -> list[str]:
     """Columns of text of a table."""
-    return [label for label, dtype in dtypes(name).items() if dtype == TEXT]
+    return [label for label, dtype in list_dtypes(name).items() if dtype == TEXT]
 
 
-def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]]:
+def convert_columns(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]]:
     """The declared columns of a frame with their types, and the cells that are of another; those
     are left empty.
 
@@ -474,12 +488,12 @@ def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]
     wrong = []
     unstated = {
         dtype: pd.Series(None, index=range(len(frame)), dtype=dtype)
-        for dtype in set(dtypes(name).values())
+        for dtype in set(list_dtypes(name).values())
     }
-    for label, dtype in dtypes(name).items():
+    for label, dtype in list_dtypes(name).items():
         values = frame[label].reset_index(drop=True) if label in frame else unstated[dtype]
-        values, bad = cells_of(values.map(_iso) if label in TIMES else values, dtype)
-        default = absent(name).get(label)
+        values, bad = convert_cells(values.map(_format_date) if label in TIMES else values, dtype)
+        default = list_optional(name).get(label)
         if default and dtype == TEXT:
             values = values.where(values != "", default)
         elif default is not None and values.hasnans:
@@ -494,25 +508,25 @@ def converted(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]
     return pd.DataFrame(columns, copy=False), wrong
 
 
-def _iso(value: Any) -> Any:
+def _format_date(value: Any) -> Any:
     """A date as text, anything else as it is."""
     return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value
 
 
-def disallowed(table: pd.DataFrame, name: str, rank: Ranks) -> list[Fault]:
+def find_disallowed(table: pd.DataFrame, name: str, rank: Ranks) -> list[Fault]:
     """Typed cells that their columns may not have, and of rows with the same rank of their key all
     but the first."""
     wrong = []
     for label, column in TABLES[name].columns.items():
         values = table[label]
-        for row in np.flatnonzero(faults(values, column)):
+        for row in np.flatnonzero(mark_faults(values, column)):
             value = None if pd.isna(values.iloc[row]) else values.iloc[row]
-            wrong.append(Fault(int(row), label, value, NOT_ALLOWED, wanted(name, label)))
-    repeated = np.flatnonzero(again(rank))
+            wrong.append(Fault(int(row), label, value, NOT_ALLOWED, describe_column(name, label)))
+    repeated = np.flatnonzero(mark_repeats(rank))
     return [*wrong, *(Fault(int(row), "", None, AGAIN) for row in repeated)]
 
 
-def faults(values: pd.Series, column: Column) -> np.ndarray:
+def mark_faults(values: pd.Series, column: Column) -> np.ndarray:
     """Which values a column may not have: missing where one may not be, or against a check."""
     missing = values.isna().to_numpy()
     wrong = missing & (not column.nullable)
@@ -526,14 +540,14 @@ def faults(values: pd.Series, column: Column) -> np.ndarray:
     return np.asarray(wrong)
 
 
-def wanted_instead(value: object, name: str, label: str) -> str:
+def describe_wanted_value(value: object, name: str, label: str) -> str:
     """What column `label` of table `name` wants where it may not have a value; empty where it
     may."""
     column = TABLES[name].columns[label]
-    cells, bad = cells_of(pd.Series([value], dtype=object), column.dtype)
+    cells, bad = convert_cells(pd.Series([value], dtype=object), column.dtype)
     if bad:
         return "; ".join([WORDS[column.dtype], *(check.error for check in column.checks)])
-    return wanted(name, label) if faults(cells, column).any() else ""
+    return describe_column(name, label) if mark_faults(cells, column).any() else ""
 
 
 def check_texts(values: Iterable[Any], name: str, label: str, where: object = "") -> None:
@@ -545,14 +559,14 @@ def check_texts(values: Iterable[Any], name: str, label: str, where: object = ""
     """
     free = TABLES[name].columns[label].free
     for value in values:
-        if fault := _fault(str(value), label, free=free):
+        if fault := _describe_fault(str(value), label, free=free):
             what = f"table {name}, column {label} {fault}"
             raise DataError(
                 what, where=where, got=ascii(value)[:100], next_step="write the name without it"
             )
 
 
-def _fault(value: str, label: str, *, free: bool) -> str:
+def _describe_fault(value: str, label: str, *, free: bool) -> str:
     if SURROGATE.search(value):
         return HALF
     if free or not value:
@@ -566,7 +580,9 @@ def _fault(value: str, label: str, *, free: bool) -> str:
     return "begins like a spreadsheet formula" if value.startswith(FORMULA) else ""
 
 
-def difference(columns: Iterable[object], declared: Iterable[str]) -> tuple[list[str], list[str]]:
+def compare_columns(
+    columns: Iterable[object], declared: Iterable[str]
+) -> tuple[list[str], list[str]]:
     """Columns that are lacking, and those that are unknown."""
     there = list(map(str, columns))
     declared = list(declared)
@@ -575,13 +591,13 @@ def difference(columns: Iterable[object], declared: Iterable[str]) -> tuple[list
     ]
 
 
-def wanted(name: str, label: str) -> str:
+def describe_column(name: str, label: str) -> str:
     """What a column takes, in words."""
     column = TABLES[name].columns[label]
     return "; ".join(check.error for check in column.checks) or f"{column.dtype}, and never empty"
 
 
-def as_written(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as a message shows it: as it is written in a file."""
     return (
         "empty"
@@ -590,15 +606,15 @@ def as_written(value: object) -> str:
     )
 
 
-def _listed(wrong: list[tuple[int, str]]) -> list[str]:
+def _format_faults(wrong: list[tuple[int, str]]) -> list[str]:
     """A line for each fault, in the order of the rows that have it first; one for all rows with the
     same value."""
     about: dict[tuple[str, int | None], list[int]] = {}
     for row, what in sorted(wrong):
         about.setdefault((what, None if what.startswith("column ") else row), []).append(row + 1)
-    return [f"{_named(rows)}, {what}" for (what, _), rows in about.items()]
+    return [f"{_list_rows(rows)}, {what}" for (what, _), rows in about.items()]
 
 
-def _named(rows: list[int]) -> str:
+def _list_rows(rows: list[int]) -> str:
     first = ", ".join(map(str, rows[:FIRST])) + ", …" * (len(rows) > FIRST)
     return f"{len(rows)} rows ({first})" if len(rows) > 1 else f"row {first}"

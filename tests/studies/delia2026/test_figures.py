@@ -13,10 +13,10 @@ from matplotlib.figure import Figure as Canvas
 
 from thermostats.claims.evidence import Evidence
 from thermostats.formatting import estimate_range
-from thermostats.modelling.classical.association import correlation
-from thermostats.plots.general import column_style
+from thermostats.modelling.classical.association import estimate_correlation
+from thermostats.plots.general import set_column_style
 from thermostats.studies.delia2026 import figures
-from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, svg
+from thermostats.studies.delia2026.figures import FIGURES, SINGLE, Figure, render_figure
 
 TABLES = shipped_tables()
 DRAWN: dict[str, pd.DataFrame] = {}
@@ -46,7 +46,7 @@ def test_a_figure_is_drawn_the_same_way_twice_and_its_caption_has_no_missing_num
     figure: Figure,
 ) -> None:
     table = table_of(figure)
-    assert svg(figure, table) == svg(figure, table)
+    assert render_figure(figure, table) == render_figure(figure, table)
     caption = figure.caption(table)
     assert re.search(r"\d", caption)
     assert not re.search(r"\bnan\b|None\b(?! of)|inf\b|  ", caption)
@@ -54,7 +54,7 @@ def test_a_figure_is_drawn_the_same_way_twice_and_its_caption_has_no_missing_num
 
 @pytest.mark.parametrize("figure", FIGURES[-1:], ids=lambda figure: figure.id)
 def test_no_text_is_cut_at_the_edge(figure: Figure) -> None:
-    with column_style():
+    with set_column_style():
         canvas, _ = draw(figure)
         drawn = [*(axes for axes in canvas.axes if axes.axison), *canvas.legends]
         boxes = [box for artist in drawn if (box := artist.get_tightbbox()) is not None]
@@ -100,9 +100,9 @@ def test_lab_means_are_the_preprint_s_where_its_models_are_the_same() -> None:
 def test_lab_interval_is_student_s() -> None:
     """Three values 1, 2, 3: mean 2, half width t(0.975; 2) / sqrt 3 = 2.4841."""
     rows = pd.DataFrame({"heritage": ["A"] * 3, "gain": [1.0, 2.0, 3.0], "model_id": list("abc")})
-    table = figures.with_lab_means(rows)
+    table = figures.add_lab_means(rows)
     assert table["lab_lower"].iloc[0] == pytest.approx(2 - 2.4841, abs=1e-4)
-    assert figures.with_lab_means(rows.iloc[:1])["lab_lower"].isna().all()
+    assert figures.add_lab_means(rows.iloc[:1])["lab_lower"].isna().all()
 
 
 def test_formula_misses_by_what_the_preprint_says() -> None:
@@ -120,11 +120,11 @@ def test_norms_of_the_published_third_are_told_from_those_of_w_v() -> None:
         "bigscience/bloom-560m",
     }
     assert (np.abs(table.loc[["openai-community/gpt2"], "wv"] - 8.954) < 5e-4).any()
-    r = correlation(np.log(table["wv"]), np.log(table["wo"]), seed=figures.SPECTRA_SEED)
+    r = estimate_correlation(np.log(table["wv"]), np.log(table["wo"]), seed=figures.SPECTRA_SEED)
     assert f"r = {estimate_range(r)}" in figures.SPECTRA.caption(table.reset_index())
 
 
 def test_names_with_markup_do_not_reach_the_file() -> None:
     table = table_of(figures.DEPTH)
     table.loc[0, "model_id"] = "<script>alert(1)</script>"
-    assert b"<script" not in svg(figures.DEPTH, table)
+    assert b"<script" not in render_figure(figures.DEPTH, table)

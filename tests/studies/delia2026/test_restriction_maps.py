@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.studies.delia2026.weights_of_claims import patterns
+from thermostats.studies.delia2026.weights_of_claims import find_patterns
 
 MODELS = pd.DataFrame({"model_id": ["deep", "shallow"], "n_layers": [6, 3], "n_heads": [4, 4]})
 
@@ -33,7 +33,7 @@ def test_means_before_and_after_every_transition_layer(norms: list[float], shows
     """L* is 2 by the least ratio, 6 by the steepest trace, 6(0.11 + 0.072 + 4.9/4) = 8.4 by the
     formula."""
     every = pd.concat([layers("deep", norms), layers("shallow", norms[:3])])
-    (row,) = patterns(every, MODELS, "operator_norm").to_dict("records")
+    (row,) = find_patterns(every, MODELS, "operator_norm").to_dict("records")
     logs = np.log(norms)
     assert row["before_minimum"] == pytest.approx(norms[0])
     assert row["after_minimum"] == pytest.approx(np.exp(logs[2:].mean()))

@@ -10,8 +10,8 @@ from statsmodels.formula.api import ols
 
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.third_tests import by_crossed, contrasts_of
-from thermostats.tables.folders import shipped
+from thermostats.studies.nursery.third_tests import estimate_crossed_slopes, measure_contrasts
+from thermostats.tables.folders import find_shipped
 from thermostats.tables.schemas import NURSERY
 
 
@@ -25,7 +25,7 @@ def test_contrasts_of_factors_are_those_of_least_squares() -> None:
     levels = ols("log_gain ~ C(kind, Treatment('x'))", table).fit()
     line = ols("log_gain ~ size", table).fit()
     low, high = levels.conf_int(0.05 / 2 / 3).loc["C(kind, Treatment('x'))[T.y]"]
-    contrasts = contrasts_of(table, {"kind": "levels", "size": "number"}).set_index("factor")
+    contrasts = measure_contrasts(table, {"kind": "levels", "size": "number"}).set_index("factor")
     assert contrasts["what"].tolist() == ["y against x", "one SD more"]
     assert np.log(
         contrasts.loc["kind", ["lower", "upper"]].astype(float)
@@ -40,7 +40,7 @@ def test_contrasts_of_factors_are_those_of_least_squares() -> None:
     tests = [fit.compare_f_test(alone)[:2] for fit in (levels, line)]
     assert contrasts[["F", "p"]].to_numpy().tolist() == pytest.approx(np.array(tests))
     low, high = line.conf_int(0.05 / 7).loc["size"] * sd
-    among = contrasts_of(table, {"size": "number"}, among=7)
+    among = measure_contrasts(table, {"size": "number"}, among=7)
     assert np.log(among.loc[0, ["lower", "upper"]].astype(float)).tolist() == pytest.approx(
         [low, high]
     )
@@ -58,14 +58,14 @@ def test_an_indirect_effect_by_hand():
         }
         | {"synthetic": 0.0}
     )
-    effect, vanishes = third.mediated(rows)
+    effect, vanishes = third.estimate_mediation(rows)
     assert effect == pytest.approx(3 * float(np.polyfit(x, 2 * x + e, 1)[0]))
     assert vanishes == pytest.approx(1.0)
 
 
 def test_slopes_of_corpora_are_means_of_every_recipe_s_line() -> None:
-    rows = third.read(Evidence(shipped("data")).named(NURSERY))
-    by = third.slopes_of_corpora(rows, "log_L").set_index("corpus")
+    rows = third.read(Evidence(find_shipped("data")).named(NURSERY))
+    by = third.summarise_corpus_slopes(rows, "log_L").set_index("corpus")
     each = {
         (corpus, recipe): ols("log_gain ~ log_L + log_rho + log_d", own).fit().params["log_L"]
         for (corpus, recipe), own in rows.groupby(["trained_on", "recipe"])
@@ -78,7 +78,7 @@ def test_slopes_of_corpora_are_means_of_every_recipe_s_line() -> None:
         assert by.loc[
             corpus, ["slope", "slope_lower", "slope_upper", "slope_p"]
         ].tolist() == pytest.approx(expected)
-    mean = by_crossed(rows.assign(term="log_L")).headline
+    mean = estimate_crossed_slopes(rows.assign(term="log_L")).headline
     whole = stats.ttest_1samp(slopes.mean(axis=1), 0)
     assert [mean.value, mean.lower, mean.upper] == pytest.approx(
         [slopes.to_numpy().mean(), *whole.confidence_interval()]

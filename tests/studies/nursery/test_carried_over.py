@@ -12,9 +12,9 @@ from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import Above
 from thermostats.studies.nursery.training_choices import (
     SAVED,
-    by_predictions,
-    jackknifed_error_saved,
-    with_predictions,
+    add_predictions,
+    estimate_error_saved,
+    score_predictions,
 )
 
 
@@ -28,9 +28,9 @@ def test_gains_made_by_the_slopes_are_predicted_and_reversed_ones_are_not(
         | {name: rng.normal(size=40) for name in ("log_L", "log_rho", "log_d")}
     )
     made = published.assign(log_gain=slope * published["log_L"] + rng.normal(0, 0.02, 40))
-    predicted = with_predictions(made, np.array([-0.2, 0.0, 0.0]))
+    predicted = add_predictions(made, np.array([-0.2, 0.0, 0.0]))
     assert predicted["predicted"].mean() == pytest.approx(made["log_gain"].mean())
-    assert Above(SAVED, 0).verdict(by_predictions(predicted)) == verdict
+    assert Above(SAVED, 0).verdict(score_predictions(predicted)) == verdict
 
 
 @pytest.mark.parametrize("wider", ["models", "labs"])
@@ -60,6 +60,6 @@ def test_the_interval_of_a_prediction_is_the_wider_of_labs_and_of_models(wider: 
             (n - 1) / n * np.square(left - left.mean()).sum()
         )
     assert max(halves, key=lambda words: halves[words]) == wider
-    one = jackknifed_error_saved(predictions)
+    one = estimate_error_saved(predictions)
     assert one.value == pytest.approx(saved(y < np.inf)) and f"(that over {wider})" in one.interval
     assert [one.value - one.lower, one.upper - one.value] == pytest.approx([halves[wider]] * 2)

@@ -12,9 +12,9 @@ from thermostats.studies.nursery.training_choices import (
     SETTLES,
     TABLE_OF_CORPORA,
     R,
-    by_corpora,
-    kappa,
-    within_cells,
+    estimate_corpus_ranks,
+    measure_cell_correlation,
+    measure_kappa,
 )
 
 
@@ -23,7 +23,7 @@ def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():
     cells, groups = pd.Series(np.repeat(list("abcdefgh"), 5)), pd.Series(np.tile(np.arange(5), 8))
     x = pd.Series(rng.normal(size=40)) + cells.map({c: 9.0 * i for i, c in enumerate("abcdefgh")})
     y = pd.Series(rng.normal(size=40)) + 0.8 * (x - x.groupby(cells).transform("mean")) - x
-    found = within_cells(x, y, cells, groups)
+    found = measure_cell_correlation(x, y, cells, groups)
     ranks = pd.DataFrame({"x": x.rank(), "y": y.rank()})
 
     def z(kept: pd.Series) -> float:
@@ -36,11 +36,11 @@ def test_correlation_inside_cells_is_that_of_ranks_off_their_cells():
         np.tanh([whole, whole - half, whole + half])
     )
     signs = pd.DataFrame({"a": [True] * 62 + [False] * 2, "b": [True] * 61 + [False, True, True]})
-    assert kappa(signs["a"], signs["b"], pd.Series(np.arange(64) % 16)).value == pytest.approx(
-        -0.0213, abs=1e-3
-    )
+    assert measure_kappa(
+        signs["a"], signs["b"], pd.Series(np.arange(64) % 16)
+    ).value == pytest.approx(-0.0213, abs=1e-3)
     with pytest.raises(UsageError, match="nothing to correlate"):
-        within_cells(x * 0, y, cells, groups)
+        measure_cell_correlation(x * 0, y, cells, groups)
 
 
 def test_the_interval_inside_cells_covers_where_models_of_a_recipe_are_alike():
@@ -54,7 +54,7 @@ def test_the_interval_inside_cells_covers_where_models_of_a_recipe_are_alike():
             pd.Series((rng.normal(size=(24, 1)) + 0.5 * rng.normal(size=(24, 8))).ravel())
             for _ in range(2)
         )
-        found = within_cells(x, y, cells, recipes)
+        found = measure_cell_correlation(x, y, cells, recipes)
         inside += found.lower < 0 < found.upper
     assert stats.binomtest(inside, 300, 0.95).pvalue > 0.001
 
@@ -72,8 +72,11 @@ def test_signs_say_nothing_where_nearly_all_models_end_on_one_side() -> None:
         heritage=recipe.astype(str),
         trained_on="a",
     )
-    assert SETTLES.verdict(by_corpora(rows)) == SUPPORTED
-    assert SETTLES.verdict(by_corpora(rows.assign(early=rows["early"] + 9, end=end + 9))) == OPEN
+    assert SETTLES.verdict(estimate_corpus_ranks(rows)) == SUPPORTED
+    assert (
+        SETTLES.verdict(estimate_corpus_ranks(rows.assign(early=rows["early"] + 9, end=end + 9)))
+        == OPEN
+    )
 
 
 def test_every_corpus_is_asked_by_itself() -> None:
@@ -92,7 +95,7 @@ def test_every_corpus_is_asked_by_itself() -> None:
             "trained_on": corpus,
         }
     )
-    result = by_corpora(
+    result = estimate_corpus_ranks(
         rows.assign(model_id=np.arange(480).astype(str), heritage=recipe.astype(str))
     )
     alone = [
@@ -103,7 +106,9 @@ def test_every_corpus_is_asked_by_itself() -> None:
     assert SETTLES.verdict(result) == AGAINST
     assert (
         SETTLES.verdict(
-            by_corpora(rows[rows["trained_on"] == "a"].assign(model_id="m", heritage="r"))
+            estimate_corpus_ranks(
+                rows[rows["trained_on"] == "a"].assign(model_id="m", heritage="r")
+            )
         )
         == SUPPORTED
     )

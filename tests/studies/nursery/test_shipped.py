@@ -5,9 +5,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.studies.nursery import shipped_table
+from thermostats.studies.nursery import load_shipped_table
 from thermostats.tables import store
-from thermostats.tables.folders import shipped_models
+from thermostats.tables.folders import list_shipped_models
 
 LIMIT = 2_000_000
 CHECKPOINTS = 6
@@ -22,8 +22,8 @@ def layers():
 
 
 def test_three_models_of_different_recipes_each_under_two_megabytes():
-    paths = shipped_models()
-    design = shipped_table().set_index("model").loc[[path.name for path in paths]]
+    paths = list_shipped_models()
+    design = load_shipped_table().set_index("model").loc[[path.name for path in paths]]
     assert len(paths) == 3
     assert (
         design["optimiser"].is_unique
@@ -37,7 +37,7 @@ def test_three_models_of_different_recipes_each_under_two_megabytes():
     "path",
     [
         pytest.param(path, id=path.name, marks=[pytest.mark.slow] * (k > 0))
-        for k, path in enumerate(shipped_models())
+        for k, path in enumerate(list_shipped_models())
     ],
 )
 def test_a_shipped_model_has_the_gains_of_the_tables(path, layers, tmp_path):
@@ -52,7 +52,7 @@ def test_a_shipped_model_has_the_gains_of_the_tables(path, layers, tmp_path):
         device="cpu",
         download=False,
     )
-    steps = shipped_table("training").set_index("model").loc[path.name, "steps"]
+    steps = load_shipped_table("training").set_index("model").loc[path.name, "steps"]
     shipped = layers[
         (layers["model_id"] == f"nursery/{path.name}") & (layers["revision"] == f"step{steps:05d}")
     ]
@@ -63,7 +63,7 @@ def test_a_shipped_model_has_the_gains_of_the_tables(path, layers, tmp_path):
 
 
 def test_sixteen_recipes_of_five_models_and_one_second_seed():
-    shipped = shipped_table()
+    shipped = load_shipped_table()
     assert len(shipped) == 96 and shipped["model"].is_unique and shipped["seed"].is_unique
     assert set(shipped["recipe"].value_counts()) == {6} and shipped["recipe"].nunique() == 16
     again = shipped[shipped["replicate_of"] != ""].set_index("replicate_of")
@@ -74,7 +74,7 @@ def test_sixteen_recipes_of_five_models_and_one_second_seed():
 
 
 def test_every_model_of_the_design_is_measured_at_six_checkpoints(layers):
-    design = shipped_table()
+    design = load_shipped_table()
     nursery = layers[layers["source"] == "nursery"]
     counts = nursery.drop_duplicates(["model_id", "revision"])["model_id"].value_counts()
     assert len(design) >= 96
@@ -82,17 +82,17 @@ def test_every_model_of_the_design_is_measured_at_six_checkpoints(layers):
 
 
 def test_records_say_what_was_learned():
-    training = shipped_table("training")
+    training = load_shipped_table("training")
     finite = training["loss"].notna()
     assert (training["learned"] == (finite & (training["loss"] < training["loss_unigram"]))).all()
     trained = training[training["parent"].isna()]
-    assert set(trained["model"]) == set(shipped_table()["model"])
+    assert set(trained["model"]) == set(load_shipped_table()["model"])
     tuned = training[training["parent"].notna()]
     assert (
         tuned["model"].str.removesuffix("-tuned").map(lambda name: name.split("-")[0]).nunique()
         == 16
     )
-    losses = shipped_table("losses")
+    losses = load_shipped_table("losses")
     ends = losses[losses["part"] == "heldout"].groupby("model")["loss"].last()
     known = training.dropna(subset="loss").set_index("model")["loss"]
     pd.testing.assert_series_equal(ends[known.index], known, check_names=False, atol=1e-4)

@@ -12,11 +12,11 @@ import pytest
 from scripts.nursery_tables import FLAG, NUMBER, TEXT, WHOLE, datapackage, extract
 from thermostats.errors import DataError
 from thermostats.studies import nursery as tables_that_ship
-from thermostats.studies.nursery import READ, THIRD, of_third, shipped_table
-from thermostats.tables.folders import shipped
+from thermostats.studies.nursery import READ, THIRD, count_third_study, load_shipped_table
+from thermostats.tables.folders import find_shipped
 
 ROOT = Path(__file__).parents[3]
-FOLDER = shipped("data") / "nursery"
+FOLDER = find_shipped("data") / "nursery"
 RESOURCES = {each["name"]: each for each in json.loads(datapackage())["resources"]}
 IS = {
     WHOLE: pd.api.types.is_integer_dtype,
@@ -34,7 +34,10 @@ def test_it_is_current() -> None:
 def test_a_table_has_the_columns_and_the_key_that_it_names(name: str) -> None:
     resource = RESOURCES[name]
     assert (FOLDER / resource["path"]).is_file()
-    rows, fields = shipped_table(resource["path"].partition(".")[0]), resource["schema"]["fields"]
+    rows, fields = (
+        load_shipped_table(resource["path"].partition(".")[0]),
+        resource["schema"]["fields"],
+    )
     assert list(rows) == [field["name"] for field in fields]
     assert not rows.duplicated(resource["schema"]["primaryKey"]).any()
     for field in fields:
@@ -43,11 +46,11 @@ def test_a_table_has_the_columns_and_the_key_that_it_names(name: str) -> None:
 
 
 def test_what_is_read_of_the_third_study_is_made_from_its_tables() -> None:
-    tables = {name: shipped_table(f"third/{name}") for name in THIRD}
+    tables = {name: load_shipped_table(f"third/{name}") for name in THIRD}
     made = extract(**tables)
     assert set(made) == set(READ)
     for name, rows in made.items():
-        pd.testing.assert_frame_equal(shipped_table(f"third/read/{name}"), rows)
+        pd.testing.assert_frame_equal(load_shipped_table(f"third/read/{name}"), rows)
     model = tables["models"].iloc[5]
     of_model = tables["prompts"][tables["prompts"]["model"] == model["model"]].set_index("position")
     own = of_model[of_model["prompts"] == model["corpus"]]
@@ -57,7 +60,7 @@ def test_what_is_read_of_the_third_study_is_made_from_its_tables() -> None:
 
 
 def test_the_third_study_is_as_its_design_says() -> None:
-    counts = of_third()
+    counts = count_third_study()
     assert counts == {
         "models": 656,
         "recipes": 20,
@@ -90,6 +93,6 @@ def test_a_table_that_is_no_part_of_the_installed_package_is_said_to_be_none(
     monkeypatch, tmp_path
 ) -> None:
     monkeypatch.setattr(tables_that_ship, "INSTALLED", tmp_path)
-    monkeypatch.setattr(tables_that_ship, "shipped", lambda name: tmp_path / name)
+    monkeypatch.setattr(tables_that_ship, "find_shipped", lambda name: tmp_path / name)
     with pytest.raises(DataError, match=r"no part of the installed package.*second/gains"):
-        shipped_table("second/gains")
+        load_shipped_table("second/gains")

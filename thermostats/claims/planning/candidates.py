@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import LAST, MEASURED, Evidence
-from thermostats.errors import DataError, UsageError, some_of
+from thermostats.errors import DataError, UsageError, join_some
 from thermostats.tables import store
 from thermostats.tables.choices import DECODER
-from thermostats.tables.schemas import dtypes
+from thermostats.tables.schemas import list_dtypes
 
 TABLE = "candidates"
 SHAPE = ("n_layers", "n_heads", "d_model", "n_params")
@@ -110,7 +110,7 @@ def _completed(own: pd.DataFrame, file: Path) -> pd.DataFrame:
 
 def _as_table(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Rows with the columns and types of a table; what they lack is empty."""
-    types = dtypes(name)
+    types = list_dtypes(name)
     made = rows.reindex(columns=list(types)).astype(types)
     texts = [label for label in made if pd.api.types.is_string_dtype(made[label].dtype)]
     return made.assign(**{label: made[label].fillna("") for label in texts})
@@ -141,7 +141,7 @@ def planned_tables(
         raise DataError(
             "no model at hand was measured as these candidates would be",
             got=", ".join(modalities),
-            allowed=f"models with {some_of(measures)}",
+            allowed=f"models with {join_some(measures)}",
         )
     tables = {name: _as_table(pd.concat(parts), name) for name, parts in made.items()}
     every_run = pd.concat(runs).drop_duplicates("run_id")

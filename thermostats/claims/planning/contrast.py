@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from thermostats.claims.noise import Random
 from thermostats.claims.question import Question
-from thermostats.claims.worlds import CLAIMED, NULL, World, Worlds, half
+from thermostats.claims.worlds import CLAIMED, NULL, World, Worlds, take_half
 
 Array = NDArray[np.float64]
 TINY = 1e-9
@@ -255,7 +255,7 @@ def _middle(worlds: Worlds, size: str) -> World:
     between = worlds.box.get("between")
     if not between:
         return worlds.at(size)
-    return worlds.at(size, between=half("between", between[0], between[1]))
+    return worlds.at(size, between=take_half("between", between[0], between[1]))
 
 
 def _covariances(worlds: Worlds, rows: pd.DataFrame) -> Array:

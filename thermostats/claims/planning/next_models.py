@@ -32,15 +32,15 @@ from thermostats.claims.planning.candidates import (
 from thermostats.claims.planning.contrast import contrast_of
 from thermostats.claims.planning.scoring import Looks, Verdicts, verdicts_on
 from thermostats.claims.planning.search import Budget, Chosen, Pool, SetSearch
-from thermostats.claims.question import Question, plain
+from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import SUPPORTED, TooFew
-from thermostats.claims.run import claim_of, minutes_of
-from thermostats.claims.study import chosen, scripts
+from thermostats.claims.run import load_claim, minutes_of
+from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.errors import UsageError
-from thermostats.formatting import number, percent, plural, short_name
-from thermostats.next_steps import command
+from thermostats.formatting import format_count, format_number, format_percent, strip_owner
+from thermostats.next_steps import write_command
 from thermostats.tables.choices import DECODER
-from thermostats.tables.folders import shipped
+from thermostats.tables.folders import find_shipped
 
 GIGABYTES, MODELS = 60.0, 6
 """What a study to come takes at most where nothing else is said."""
@@ -129,17 +129,19 @@ class NextModels:
         if not self.sets:
             return f"{self.claim}: {self.why}"
         best = self.sets[0]
-        what = f"{plural(len(best.models), 'model')} ({best.download_gb:.3g} GB)"
+        what = f"{format_count(len(best.models), 'model')} ({best.download_gb:.3g} GB)"
         if best.verdicts is None:
             return f"No {self._most} settle this: {best.why or 'the rows do not carry the test'}."
         found = best.verdicts
-        declared = f"{percent(found.declared)} if {self.claim} is true at the size that it states"
+        declared = (
+            f"{format_percent(found.declared)} if {self.claim} is true at the size that it states"
+        )
         if self.verdict in SIDES:
-            kept = percent(found.predicted.get(self.verdict, math.nan))
+            kept = format_percent(found.predicted.get(self.verdict, math.nan))
             return (
                 f"The rows at hand decide this: {self.verdict}; with {what} it stays so in {kept}."
             )
-        ahead = f"P(verdict) {percent(found.decided)} given the rows at hand"
+        ahead = f"P(verdict) {format_percent(found.decided)} given the rows at hand"
         if math.isnan(found.decided):
             ahead = "the rows at hand do not say how large the effect is"
         if self.settled:
@@ -158,7 +160,7 @@ class NextModels:
     @property
     def _most(self) -> str:
         within = f" within {self.budget.gigabytes:g} GB"
-        return f"{plural(self.budget.models, 'model')}{within}"
+        return f"{format_count(self.budget.models, 'model')}{within}"
 
 
 def next_models(
@@ -192,10 +194,10 @@ def next_models(
     """
     asked = Looks(looks, taken)
     within = Budget(float(budget), int(models))
-    paths = scripts(analyses if analyses is not None else shipped("analyses"))
-    (name,) = chosen([claim], paths)
+    paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
+    (name,) = choose_claims([claim], paths)
     pool = read_candidates(candidates)
-    return plan_claim(claim_of(paths[name]), Evidence(data), pool, within, asked, finding, seed)
+    return plan_claim(load_claim(paths[name]), Evidence(data), pool, within, asked, finding, seed)
 
 
 def plan_claim(
@@ -225,7 +227,7 @@ def plan_claim(
         raise UsageError(
             "no candidate is left to measure",
             got="all are at hand",
-            next_step=command("needs", claim.id),
+            next_step=write_command("needs", claim.id),
         )
     fits = pool["download_gb"] <= budget.gigabytes
     if budget.models < 1 or not fits.any():
@@ -235,7 +237,7 @@ def plan_claim(
             where="--budget",
             got=f"{budget.gigabytes:g} GB and {budget.models} models",
             allowed=f"{least['download_gb']:.2g} GB or more, the size of {least['model_id']}",
-            next_step=command("next", claim.id, budget="10GB"),
+            next_step=write_command("next", claim.id, budget="10GB"),
         )
     measures = [kind for kind in claim.basis.measures if kind in MEASURED_TABLES]
     if not measures:
@@ -259,10 +261,10 @@ def plan_all(
     `next_models`."""
     asked = Looks(looks, taken)
     within = Budget(float(budget), int(models))
-    paths = scripts(analyses if analyses is not None else shipped("analyses"))
+    paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
     pool = read_candidates(candidates)
     for path in paths.values():
-        claim = claim_of(path)
+        claim = load_claim(path)
         if asked_question(claim) is not None:
             yield plan_claim(claim, Evidence(data), pool, within, asked)
 
@@ -302,14 +304,14 @@ def asked_question(claim: Claim, finding: str = "") -> tuple[Question, str] | No
         "no such finding that reads measured models",
         got=finding,
         allowed=", ".join(q.id.partition(".")[2] for q, _ in found) or "none",
-        next_step=command("next", claim.id),
+        next_step=write_command("next", claim.id),
     )
 
 
 def read_rows(question: Question, evidence: Evidence) -> tuple[pd.DataFrame, str]:
     """Rows of a question, none where there are too few, and then why."""
     try:
-        return plain(question.on_trial()[1].of(evidence, question.over)), ""
+        return convert_numpy(question.on_trial()[1].of(evidence, question.over)), ""
     except TooFew as few:
         return pd.DataFrame({"model_id": []}), str(few)
     except UsageError as error:
@@ -358,7 +360,7 @@ def _planned(
     entering = every[_fitting(files, facts, empty.budget)].reset_index(drop=True)
     if entering.empty:
         end = f" ({why})" if why else ""
-        line = command("needs", empty.claim)
+        line = write_command("needs", empty.claim)
         text = f"no candidate within the budget enters the rows that it reads{end}; see `{line}`."
         return replace(empty, why=text)
     files = _files(entering, facts, paired)
@@ -376,7 +378,7 @@ def _planned(
     line = ""
     if made:
         names = [model.model_id for model in made[0].models]
-        line = command("measure", *names, what=",".join(measures), data="mine")
+        line = write_command("measure", *names, what=",".join(measures), data="mine")
     return replace(empty, entering=len(entering), sets=tuple(made), line=line)
 
 
@@ -434,7 +436,7 @@ def _judged(
     views = question.views
     try:
         if views is not None:
-            rows = plain(views.of(rows))
+            rows = convert_numpy(views.of(rows))
     except TooFew:
         return replace(made, why=f"the rows are still too few: {views.words() if views else ''}")
     paired = question.on_trial()[1].larger == PAIR
@@ -504,7 +506,7 @@ def _adds(row: pd.Series, at_hand: pd.DataFrame) -> str:
     if "modality" in row and row["modality"] != DECODER:
         parts.append(str(row["modality"]))
     if row["parent"] and row["variant"] == "instruct":
-        parts.append(f"tuned from {short_name(str(row['parent']))}")
+        parts.append(f"tuned from {strip_owner(str(row['parent']))}")
     return ", ".join(parts)
 
 
@@ -546,14 +548,14 @@ def _row(place: int, of: NextSet) -> dict[str, Any]:
     }
     if found is None:
         return row
-    ahead = {name: percent(share) for name, share in found.predicted.items()}
+    ahead = {name: format_percent(share) for name, share in found.predicted.items()}
     row |= {
-        "least": number(found.least, 2),
+        "least": format_number(found.least, 2),
         "supported": ahead.get("supported", UNKNOWN),
         "not supported": ahead.get("not supported", UNKNOWN),
         "open": ahead.get("inconclusive", UNKNOWN),
-        "if true": percent(found.declared),
-        "if none": percent(found.null),
+        "if true": format_percent(found.declared),
+        "if none": format_percent(found.null),
     }
     return row
 
@@ -562,8 +564,8 @@ def _interval(of: NextSet) -> str:
     if math.isnan(of.narrower):
         return "a first one"
     if math.isnan(of.width[0]):
-        return f"{percent(of.narrower)} narrower"
-    return f"{number(of.width[0], 2)} → {number(of.width[1], 2)}"
+        return f"{format_percent(of.narrower)} narrower"
+    return f"{format_number(of.width[0], 2)} → {format_number(of.width[1], 2)}"
 
 
 def sentences(advice: NextModels) -> list[str]:
@@ -578,14 +580,16 @@ def sentences(advice: NextModels) -> list[str]:
         lines.append(
             f"This is look {looks.taken + 1} of {looks.declared}, each at "
             f"{100 * looks.share:.3g}%: a verdict stands where its attained level lies below "
-            f"{number(limits[SUPPORTED], 2)} (supported) or "
-            f"{number(limits['not supported'], 2)} (not supported). More looks, up to five, are "
+            f"{format_number(limits[SUPPORTED], 2)} (supported) or "
+            f"{format_number(limits['not supported'], 2)} (not supported). More looks, up to five, "
+            f"are "
             f"declared by --looks before the first of them."
         )
     unstated = [model.model_id for model in best.models if model.gated == "not stated"]
     if unstated:
         lines.append(
-            f"Whether files are given to everyone is not stated of {plural(len(unstated), 'model')}"
+            f"Whether files are given to everyone is not stated of "
+            f"{format_count(len(unstated), 'model')}"
             f" of set 1."
         )
     return lines
@@ -617,7 +621,7 @@ def summary(advice: NextModels) -> dict[str, Any]:
         "at hand": advice.verdict or "too few rows",
         "models": len(best.models) if best else 0,
         "GB": f"{best.download_gb:.3g}" if best else UNKNOWN,
-        "verdict comes": UNKNOWN if math.isnan(decided) else percent(decided),
-        "if true": percent(found.declared) if found else UNKNOWN,
+        "verdict comes": UNKNOWN if math.isnan(decided) else format_percent(decided),
+        "if true": format_percent(found.declared) if found else UNKNOWN,
         "says": advice.first_line,
     }

@@ -11,11 +11,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.claims.calibration import RETRIED, nearest
-from thermostats.claims.levels import HERE, PLAUSIBLE, SIDES, bound, levels, point_of
+from thermostats.claims.calibration import RETRIED, find_nearest
+from thermostats.claims.levels import (
+    HERE,
+    PLAUSIBLE,
+    SIDES,
+    find_bound,
+    parse_point,
+    simulate_levels,
+)
 from thermostats.claims.planning.contrast import Contrast
 from thermostats.claims.planning.prediction import predictive
-from thermostats.claims.question import Question, plain
+from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Verdict
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.worlds import CLAIMED, NULL, World
@@ -125,7 +132,7 @@ def verdicts_on(
 def _attained(
     question: Question, rows: pd.DataFrame, world: World, seed: int
 ) -> NDArray[np.float64]:
-    return levels(question, rows, world, STUDIES, f"next {seed}", SECONDS)
+    return simulate_levels(question, rows, world, STUDIES, f"next {seed}", SECONDS)
 
 
 def limits_on(question: Question, rows: pd.DataFrame, share: float) -> dict[Verdict, float]:
@@ -135,7 +142,7 @@ def limits_on(question: Question, rows: pd.DataFrame, share: float) -> dict[Verd
     rule that was not tried it is the share itself. Where too few studies fit into the time it is
     the nearest design's own.
     """
-    known = nearest(question, len(rows))
+    known = find_nearest(question, len(rows))
     worlds = question.on_trial()[1].worlds
     limits = dict.fromkeys(SIDES, share)
     for side in SIDES if known.tried and worlds is not None else ():
@@ -144,12 +151,14 @@ def limits_on(question: Question, rows: pd.DataFrame, share: float) -> dict[Verd
         column = "bound_05" if share >= ALPHA else "bound_01"
         found = [0.0] if worst.empty else []
         for row in worst.to_dict("records"):
-            world = worlds.at(**point_of(str(row["point"]))) if worlds is not None else None
+            world = worlds.at(**parse_point(str(row["point"]))) if worlds is not None else None
             assert world is not None  # noqa: S101
-            made = levels(question, plain(rows), world, HERE.fresh, "next α*", SECONDS)
+            made = simulate_levels(
+                question, convert_numpy(rows), world, HERE.fresh, "next α*", SECONDS
+            )
             enough = len(made) * share >= ENOUGH
             own = made[:, SIDES.index(side)]
-            found.append(bound(own, share) if enough else float(row[column]))
+            found.append(find_bound(own, share) if enough else float(row[column]))
         limits[side] = min(share, *found)
     return limits
 

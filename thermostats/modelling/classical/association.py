@@ -19,13 +19,13 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLSResults, RegressionResultsWrapper
 from statsmodels.tools.sm_exceptions import MissingDataError
 
-from thermostats.errors import UsageError, some_of
+from thermostats.errors import UsageError, join_some
 from thermostats.modelling.classical.many import (
     MOST_ARRANGEMENTS,
-    correlations,
-    how_often,
-    say_rearranged,
-    standardised,
+    count_draws,
+    describe_rearrangements,
+    estimate_correlations,
+    standardise_resampled,
 )
 from thermostats.modelling.columns import (
     LEVEL,
@@ -33,11 +33,11 @@ from thermostats.modelling.columns import (
     RESAMPLES,
     Array,
     ClassicalEstimate,
+    check_same_length,
     is_constant,
-    numbers,
-    same_length,
+    read_numbers,
 )
-from thermostats.settings import coverage
+from thermostats.settings import check_coverage
 
 LARGEST = 10_000_000
 """Shuffled values held at once."""
@@ -46,7 +46,7 @@ FISHER = "Fisher-z confidence interval"
 NOT_FISHER = f"{NO_INTERVAL}: the Fisher-z interval is undefined at |r| = 1"
 
 
-def permuted(
+def run_permutation_test(
     data: Sequence[Array],
     statistic: Callable[..., Array],
     kind: Kind,
@@ -80,16 +80,16 @@ def permuted(
     return float(result.pvalue), counted, result.null_distribution if exact else np.empty(0)
 
 
-def permuted_signs(x: Array, *, seed: int, resamples: int = RESAMPLES) -> tuple[float, str, Array]:
-    """`permuted` of |mean of x| under flips of signs."""
+def permute_signs(x: Array, *, seed: int, resamples: int = RESAMPLES) -> tuple[float, str, Array]:
+    """`run_permutation_test` of |mean of x| under flips of signs."""
 
     def statistic(flipped: Array, axis: int) -> Array:
         return np.asarray(np.abs(np.mean(flipped, axis=axis)))
 
-    return permuted([x], statistic, "samples", seed=seed, resamples=resamples)
+    return run_permutation_test([x], statistic, "samples", seed=seed, resamples=resamples)
 
 
-def bca(
+def bootstrap_bca(
     data: Array, statistic: Callable[..., Any], *, level: float, seed: int
 ) -> tuple[float, float, str]:
     """BCa bootstrap bounds and their kind in words (Efron 1987,
@@ -106,7 +106,7 @@ def bca(
             method="BCa",
             vectorized=True,
             n_resamples=RESAMPLES,
-            confidence_level=coverage(level),
+            confidence_level=check_coverage(level),
             rng=np.random.default_rng(seed),
         )
     left_out = (
@@ -137,8 +137,8 @@ class WithinCorrelation(ClassicalEstimate):
     """Mean correlation over models; `p_value` permutes the prompts of all models at once."""
 
     by_model: pd.DataFrame
-    """Correlation of each model, with the bounds that `correlation` gives: estimate, lower, upper
-    by name."""
+    """Correlation of each model, with the bounds that `estimate_correlation` gives: estimate,
+    lower, upper by name."""
     n_models: int
 
 
@@ -162,31 +162,31 @@ class PowerLaw(Slope):
     largest_without_one: float
 
 
-def _pearson(x: Array, y: Array, axis: int = -1) -> Array:
-    x, y = (_of_size_1(values - values.mean(axis=axis, keepdims=True)) for values in (x, y))
+def _measure_pearson(x: Array, y: Array, axis: int = -1) -> Array:
+    x, y = (_scale_size(values - values.mean(axis=axis, keepdims=True)) for values in (x, y))
     with np.errstate(invalid="ignore", divide="ignore"):
         r = (x * y).sum(axis=axis) / np.sqrt((x * x).sum(axis=axis) * (y * y).sum(axis=axis))
     return np.asarray(np.clip(r, -1.0, 1.0))
 
 
-def _of_size_1(x: Array) -> Array:
+def _scale_size(x: Array) -> Array:
     """Numbers over a power of two near the largest, which rounds nothing, so that no square is too
     large or small."""
     largest = float(np.abs(x).max(initial=0.0))
     return np.asarray(np.ldexp(x, -int(np.frexp(largest)[1]))) if 0 < largest < np.inf else x
 
 
-def _spearman(x: Array, y: Array, axis: int = -1) -> Array:
-    return _pearson(stats.rankdata(x, axis=axis), stats.rankdata(y, axis=axis), axis)
+def _measure_spearman(x: Array, y: Array, axis: int = -1) -> Array:
+    return _measure_pearson(stats.rankdata(x, axis=axis), stats.rankdata(y, axis=axis), axis)
 
 
-def _statistic(method: str) -> Callable[..., Array]:
+def _choose_statistic(method: str) -> Callable[..., Array]:
     if method not in ("pearson", "spearman"):
         raise UsageError("no such correlation", got=method, allowed="pearson, spearman")
-    return _pearson if method == "pearson" else _spearman
+    return _measure_pearson if method == "pearson" else _measure_spearman
 
 
-def correlation(
+def estimate_correlation(
     x: ArrayLike,
     y: ArrayLike,
     *,
@@ -200,11 +200,13 @@ def correlation(
 
     Raises UsageError for fewer than 4 points, a constant column, or missing values.
     """
-    a = numbers(x, "x", least=4, varied=True)
-    b = numbers(y, "y", least=4, varied=True)
-    same_length(x=a, y=b)
-    _statistic(method)
-    made = correlations(a, b[None], method=method, groups=groups, seed=seed, resamples=resamples)
+    a = read_numbers(x, "x", least=4, varied=True)
+    b = read_numbers(y, "y", least=4, varied=True)
+    check_same_length(x=a, y=b)
+    _choose_statistic(method)
+    made = estimate_correlations(
+        a, b[None], method=method, groups=groups, seed=seed, resamples=resamples
+    )
     k = 1 if groups is None else len(set(np.asarray(groups)))
     r = float(made.estimate[0])
     lower = float(made.lower[0])
@@ -224,11 +226,11 @@ def correlation(
         p_value=p_value,
         n=a.size,
         p_permutation=float(made.p[0]),
-        permutation=say_rearranged(a.size, k, resamples),
+        permutation=describe_rearrangements(a.size, k, resamples),
     )
 
 
-def weakest_that_decides(n: int, level: float = 0.05) -> float:
+def find_weakest_correlation(n: int, level: float = 0.05) -> float:
     """Smallest |Spearman correlation| of n points without ties whose exact two-sided p is at most
     `level`.
 
@@ -240,7 +242,7 @@ def weakest_that_decides(n: int, level: float = 0.05) -> float:
     return float(min(decides, default=np.inf))
 
 
-def within_correlation(
+def estimate_within_correlation(
     x: pd.DataFrame,
     y: pd.DataFrame,
     *,
@@ -265,9 +267,9 @@ def within_correlation(
             got=f"{x.shape} and {y.shape}",
             allowed="the same rows and columns",
         )
-    statistic = _statistic(method)
-    a = np.column_stack([numbers(x[c], f"x of {c}", least=4, varied=True) for c in x.columns])
-    b = np.column_stack([numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
+    statistic = _choose_statistic(method)
+    a = np.column_stack([read_numbers(x[c], f"x of {c}", least=4, varied=True) for c in x.columns])
+    b = np.column_stack([read_numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
     each = statistic(a[None], b[None], 1)[0]
     n, m = a.shape
     half = np.sqrt(
@@ -284,10 +286,10 @@ def within_correlation(
     ranked = (
         [stats.rankdata(values, axis=0) for values in (a, b)] if method == "spearman" else [a, b]
     )
-    null = _pearson(ranked[0][None], ranked[1][shuffled], 1).mean(axis=1)
+    null = _measure_pearson(ranked[0][None], ranked[1][shuffled], 1).mean(axis=1)
     prompts = rng.integers(0, n, (resamples, n))
     models = rng.integers(0, m, (resamples, m))
-    every = _resampled(a, b, prompts, ranked=method == "spearman")
+    every = _resample_correlations(a, b, prompts, ranked=method == "spearman")
     drawn = np.nanmean(np.take_along_axis(every, models, axis=1), axis=1)
     low, high = np.nanquantile(drawn, [tail, 1 - tail])
     return WithinCorrelation(
@@ -304,20 +306,25 @@ def within_correlation(
     )
 
 
-def _resampled(a: Array, b: Array, prompts: NDArray[np.int64], *, ranked: bool) -> Array:
+def _resample_correlations(
+    a: Array, b: Array, prompts: NDArray[np.int64], *, ranked: bool
+) -> Array:
     """Correlation of every column (model) of a and b over resampled rows, resample × model; NaN
     where nothing varies.
 
     A row counts as often as it is drawn; its rank among those drawn is Σ_j w_j ([x_j < x] + ½ [x_j
     = x]), w_j how often row j is.
     """
-    times = how_often(prompts, len(a))
-    both = [[standardised(values, times, ranked=ranked) for values in table.T] for table in (a, b)]
+    times = count_draws(prompts, len(a))
+    both = [
+        [standardise_resampled(values, times, ranked=ranked) for values in table.T]
+        for table in (a, b)
+    ]
     each = [(times * x * y).sum(axis=1) for x, y in zip(*both, strict=True)]
     return np.asarray(np.clip(np.stack(each, axis=1), -1.0, 1.0))
 
 
-def ols(frame: pd.DataFrame, formula: str) -> Any:
+def fit_ols(frame: pd.DataFrame, formula: str) -> Any:
     """Fit by ordinary least squares; raises UsageError instead of dropping rows or fitting a
     singular design."""
     if frame.empty:
@@ -330,7 +337,7 @@ def ols(frame: pd.DataFrame, formula: str) -> Any:
             "the formula cannot be applied to the table",
             where=formula,
             got=error,
-            allowed=some_of(frame.columns),
+            allowed=join_some(frame.columns),
             next_step="write a name that is no word of Python in quotes, Q('log params'), or "
             "rename the column",
         ) from error
@@ -361,7 +368,7 @@ def ols(frame: pd.DataFrame, formula: str) -> Any:
     return RegressionResultsWrapper(OLSResults(model, beta, normalized_cov_params=covariance))
 
 
-def only_term(names: Sequence[str], term: str | None, formula: str) -> str:
+def pick_term(names: Sequence[str], term: str | None, formula: str) -> str:
     """Return the coefficient meant: the one named, or the only one apart from the intercept."""
     others = [name for name in names if name not in ("Intercept", "Group Var")]
     if term is None and len(others) == 1:
@@ -376,7 +383,7 @@ def only_term(names: Sequence[str], term: str | None, formula: str) -> str:
     return term
 
 
-def slope(
+def estimate_slope(
     frame: pd.DataFrame,
     formula: str,
     *,
@@ -391,8 +398,8 @@ def slope(
     1: the only model of a lab with its own dummy). `term` is needed where the formula has
     several.
     """
-    fit = ols(frame, formula)
-    name = only_term(list(fit.params.index), term, formula)
+    fit = fit_ols(frame, formula)
+    name = pick_term(list(fit.params.index), term, formula)
     if errors == "HC3":
         basis, root = np.linalg.qr(fit.model.exog)
         leverage = np.square(basis).sum(axis=1)
@@ -430,19 +437,20 @@ def slope(
     )
 
 
-def power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerLaw:
+def fit_power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerLaw:
     """Exponent b of y = a x^b by least squares of log10 y on log10 x, HC3 errors, and what one
     point does to it.
 
     Raises UsageError for values that are not positive, a constant x, or fewer than 4 points.
     """
-    x = numbers(x, "x", least=4, positive=True, varied=True)
-    y = numbers(y, "y", least=4, positive=True)
-    same_length(x=x, y=y)
+    x = read_numbers(x, "x", least=4, positive=True, varied=True)
+    y = read_numbers(y, "y", least=4, positive=True)
+    check_same_length(x=x, y=y)
     logs = pd.DataFrame({"log10_x": np.log10(x), "log10_y": np.log10(y)})
-    fit = slope(logs, "log10_y ~ log10_x", against=against)
+    fit = estimate_slope(logs, "log10_y ~ log10_x", against=against)
     without = [
-        float(ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"]) for i in logs.index
+        float(fit_ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"])
+        for i in logs.index
     ]
     return PowerLaw(
         **vars(fit),
@@ -466,7 +474,7 @@ class Difference(ClassicalEstimate):
     permutation: str
 
 
-def one_sample(
+def estimate_one_sample(
     values: ArrayLike,
     *,
     groups: ArrayLike | None = None,
@@ -485,8 +493,8 @@ def one_sample(
     sample. Raises UsageError for fewer than 3 values, missing ones, constant ones, or logs of
     values not above 0.
     """
-    x = _by_group(numbers(values, "values", least=3, positive=log), groups, log)
-    x = numbers(x, "values", least=3, positive=log, varied=True)
+    x = _take_group_means(read_numbers(values, "values", least=3, positive=log), groups, log)
+    x = read_numbers(x, "values", least=3, positive=log, varied=True)
     if log and against <= 0:
         raise UsageError(
             "a logarithm is taken of the value tested",
@@ -496,10 +504,10 @@ def one_sample(
         )
     shifted = np.log(x) - math.log(against) if log else x - against
     test = f"t test of the mean {'log ' * log}against {against:g}"
-    return _of_one_mean(shifted, test, seed, resamples, log=log, against=against, level=level)
+    return _estimate_one_mean(shifted, test, seed, resamples, log=log, against=against, level=level)
 
 
-def paired_difference(
+def estimate_paired_difference(
     a: ArrayLike,
     b: ArrayLike,
     *,
@@ -516,10 +524,10 @@ def paired_difference(
     Raises UsageError for fewer than 3 pairs, constant differences, missing values, or logs of
     values not above 0.
     """
-    x = numbers(a, "a", least=3, positive=log)
-    y = numbers(b, "b", least=3, positive=log)
-    same_length(a=x, b=y)
-    differences = _by_group(np.log(x) - np.log(y) if log else x - y, groups)
+    x = read_numbers(a, "a", least=3, positive=log)
+    y = read_numbers(b, "b", least=3, positive=log)
+    check_same_length(a=x, b=y)
+    differences = _take_group_means(np.log(x) - np.log(y) if log else x - y, groups)
     if is_constant(differences):
         raise UsageError(
             "every pair differs by the same amount",
@@ -528,10 +536,10 @@ def paired_difference(
             allowed="differences that vary",
         )
     test = f"paired t test of {'log(a/b)' if log else 'a − b'} against 0"
-    return _of_one_mean(differences, test, seed, resamples, log=log, level=level)
+    return _estimate_one_mean(differences, test, seed, resamples, log=log, level=level)
 
 
-def welch_difference(
+def estimate_welch_difference(
     a: ArrayLike, b: ArrayLike, *, log: bool = True, seed: int, resamples: int = RESAMPLES
 ) -> Difference:
     """Difference of two groups' means (of logs by default), variances not assumed equal: Welch's t,
@@ -540,8 +548,8 @@ def welch_difference(
     Raises UsageError for fewer than 3 values a group, both groups constant, missing values, or logs
     of values not above 0.
     """
-    x = numbers(a, "a", least=3, positive=log)
-    y = numbers(b, "b", least=3, positive=log)
+    x = read_numbers(a, "a", least=3, positive=log)
+    y = read_numbers(b, "b", least=3, positive=log)
     x, y = (np.log(x), np.log(y)) if log else (x, y)
     if is_constant(x) and is_constant(y):
         raise UsageError(
@@ -552,25 +560,27 @@ def welch_difference(
         )
     test = f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0"
     result = stats.ttest_ind(x, y, equal_var=False)
-    permutation = permuted([x, y], _welch_t, "independent", seed=seed, resamples=resamples)
+    permutation = run_permutation_test(
+        [x, y], _compute_welch_t, "independent", seed=seed, resamples=resamples
+    )
     return _record(
         test, "Welch t", result, float(x.mean() - y.mean()), x.size + y.size, permutation, log=log
     )
 
 
-def _by_group(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
+def _take_group_means(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
     """Means of the groups, geometric ones with `log`."""
     if groups is None:
         return x
     _, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
-    same_length(values=x, groups=codes)
+    check_same_length(values=x, groups=codes)
     means = np.bincount(codes, np.log(x) if log else x) / np.bincount(codes)
     return np.exp(means) if log else means
 
 
-def _of_one_mean(x: Array, test: str, seed: int, resamples: int, **scale: Any) -> Difference:
+def _estimate_one_mean(x: Array, test: str, seed: int, resamples: int, **scale: Any) -> Difference:
     """The mean of x against 0."""
-    permutation = permuted_signs(x, seed=seed, resamples=resamples)
+    permutation = permute_signs(x, seed=seed, resamples=resamples)
     return _record(
         test, "t", stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, **scale
     )
@@ -588,7 +598,7 @@ def _record(
     against: float = 1.0,
     level: float = LEVEL,
 ) -> Difference:
-    lower, upper = map(float, result.confidence_interval(coverage(level)))
+    lower, upper = map(float, result.confidence_interval(check_coverage(level)))
     ratio, ratio_lower, ratio_upper = (
         against * math.exp(x) if log else math.nan for x in (estimate, lower, upper)
     )
@@ -611,7 +621,7 @@ def _record(
     )
 
 
-def _welch_t(x: Array, y: Array, axis: int = -1) -> Array:
+def _compute_welch_t(x: Array, y: Array, axis: int = -1) -> Array:
     variance = x.var(axis=axis, ddof=1) / x.shape[axis] + y.var(axis=axis, ddof=1) / y.shape[axis]
     with np.errstate(divide="ignore"):
         return np.asarray(np.abs(x.mean(axis=axis) - y.mean(axis=axis)) / np.sqrt(variance))

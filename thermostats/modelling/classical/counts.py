@@ -16,18 +16,22 @@ from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import permuted
-from thermostats.modelling.classical.many import ROUNDING, pairs_by_chance, shares_in_groups
+from thermostats.modelling.classical.association import run_permutation_test
+from thermostats.modelling.classical.many import (
+    ROUNDING,
+    count_chance_pairs,
+    estimate_grouped_shares,
+)
 from thermostats.modelling.columns import (
     LEVEL,
     NO_INTERVAL,
     RESAMPLES,
     Array,
     ClassicalEstimate,
-    labels,
-    numbers,
-    probability,
-    same_length,
+    check_probability,
+    check_same_length,
+    read_labels,
+    read_numbers,
 )
 
 TOLERANCE = 1e-12
@@ -73,7 +77,7 @@ class SignPermutation(ClassicalEstimate):
     """The smallest p the test can give with these family sizes; NaN where it was not exact."""
 
 
-def fisher_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
+def run_fisher_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
     """Fisher's exact test, two-sided (sum over tables no more probable); rows are groups, columns
     outcomes.
 
@@ -82,7 +86,7 @@ def fisher_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
     independent: models of one family are not. Raises UsageError for anything but a 2 × 2 table of
     counts with margins above 0.
     """
-    counts = _two_by_two(table)
+    counts = _check_two_by_two(table)
     result: Any = stats.contingency.odds_ratio(counts, kind="conditional")
     interval = result.confidence_interval(LEVEL)
     return ClassicalEstimate(
@@ -96,16 +100,16 @@ def fisher_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
     )
 
 
-def barnard_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
+def run_barnard_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
     """Barnard's unconditional exact test (Wald statistic, pooled); rows are groups of fixed size,
     columns outcomes.
 
     The estimate is the first row's share of the first column less the second row's, with Newcombe's
     hybrid score interval (1998,
     doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I), which is not exact.
-    Raises UsageError as `fisher_exact` does.
+    Raises UsageError as `run_fisher_exact` does.
     """
-    counts = _two_by_two(table)
+    counts = _check_two_by_two(table)
     (a, _), (c, _) = counts.tolist()
     n1, n2 = map(int, counts.sum(axis=1))
     low, high = confint_proportions_2indep(
@@ -122,7 +126,7 @@ def barnard_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
     )
 
 
-def proportion(k: int, n: int, *, against: float = 0.5) -> ClassicalEstimate:
+def estimate_proportion(k: int, n: int, *, against: float = 0.5) -> ClassicalEstimate:
     """Share k/n with Clopper–Pearson interval and two-sided exact binomial test against a given
     share."""
     if (
@@ -134,10 +138,10 @@ def proportion(k: int, n: int, *, against: float = 0.5) -> ClassicalEstimate:
             "not a count of n", got=f"{k} of {n}", allowed="whole numbers, 0 ≤ k ≤ n, n ≥ 1"
         )
     test = f"binomial test of the share against {against:g}"
-    return _binomial(k, n, probability(against, "against"), "two-sided", test)
+    return _estimate_binomial(k, n, check_probability(against, "against"), "two-sided", test)
 
 
-def one_sample_bound(
+def measure_exceedance(
     values: ArrayLike, bounds: ArrayLike | float, *, tolerated: float = 0.05
 ) -> Exceedance:
     """Share of values above their own bounds, and the geometric mean of value/bound.
@@ -147,15 +151,17 @@ def one_sample_bound(
     refuted by one. Raises UsageError for missing values, values or bounds not above 0, or fewer
     than 2 values.
     """
-    x = numbers(values, "values", positive=True)
-    limit = numbers(
+    x = read_numbers(values, "values", positive=True)
+    limit = read_numbers(
         np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds, "bounds", positive=True
     )
-    same_length(values=x, bounds=limit)
+    check_same_length(values=x, bounds=limit)
     above = int((x > limit).sum())
     logs = np.log(x / limit)
     test = f"binomial test that at most {tolerated:g} of the values lie above their bounds"
-    share = _binomial(above, x.size, probability(tolerated, "tolerated"), "greater", test)
+    share = _estimate_binomial(
+        above, x.size, check_probability(tolerated, "tolerated"), "greater", test
+    )
     return Exceedance(
         **vars(share),
         n_above=above,
@@ -164,7 +170,7 @@ def one_sample_bound(
     )
 
 
-def classification_accuracy(
+def measure_accuracy(
     predicted: Sequence[object] | pd.Series, observed: Sequence[object] | pd.Series
 ) -> Accuracy:
     """Share of right predictions with Clopper–Pearson interval, and p against the larger class's
@@ -173,15 +179,15 @@ def classification_accuracy(
     p is the one-sided exact binomial test against the majority share of these same observations, a
     rate taken as known. Raises UsageError for missing labels, unequal lengths or no rows.
     """
-    guess = labels(predicted, "predicted")
-    truth = labels(observed, "observed")
-    same_length(predicted=guess, observed=truth)
+    guess = read_labels(predicted, "predicted")
+    truth = read_labels(observed, "observed")
+    check_same_length(predicted=guess, observed=truth)
     classes, n_of = np.unique(truth, return_counts=True)
     majority = float(n_of.max() / truth.size)
     test = "binomial test of the accuracy against the share of the larger class"
     if majority == 1:
         test = "none: only one class was observed, the share of the larger class cannot be beaten"
-    share = _binomial(int((guess == truth).sum()), truth.size, majority, "greater", test)
+    share = _estimate_binomial(int((guess == truth).sum()), truth.size, majority, "greater", test)
     return Accuracy(
         **vars(share) | ({"p_value": math.nan} if majority == 1 else {}),
         majority=majority,
@@ -189,7 +195,7 @@ def classification_accuracy(
     )
 
 
-def roc_threshold(
+def find_roc_threshold(
     scores: ArrayLike,
     outcomes: Sequence[bool] | pd.Series | NDArray[np.bool_],
     *,
@@ -203,18 +209,18 @@ def roc_threshold(
     outcomes, each searched in the same way. The interval is the percentile bootstrap of the best
     cut. Raises UsageError for fewer than 4 points, a constant score or one outcome only.
     """
-    x = numbers(scores, "scores", least=4, varied=True)
-    y = _true_or_false(outcomes, "outcome", "outcomes")
-    same_length(scores=x, outcomes=y)
+    x = read_numbers(scores, "scores", least=4, varied=True)
+    y = _read_truth_values(outcomes, "outcome", "outcomes")
+    check_same_length(scores=x, outcomes=y)
     rng = np.random.default_rng(seed)
     tail = (1 - LEVEL) / 2
-    cut, accuracy = _best_cut(x, y)
-    null = np.array([_best_cut(x, rng.permutation(y))[1] for _ in range(resamples)])
+    cut, accuracy = _find_best_cut(x, y)
+    null = np.array([_find_best_cut(x, rng.permutation(y))[1] for _ in range(resamples)])
     cuts: list[float] = []
     while len(cuts) < resamples:
         chosen = rng.integers(0, x.size, x.size)
         if np.ptp(x[chosen]) > 0 and np.ptp(y[chosen]) > 0:
-            cuts.append(_best_cut(x[chosen], y[chosen])[0])
+            cuts.append(_find_best_cut(x[chosen], y[chosen])[0])
     low, high = np.quantile(cuts, [tail, 1 - tail])
     return Threshold(
         test="permutation test of the best balanced accuracy over all cuts",
@@ -230,21 +236,21 @@ def roc_threshold(
     )
 
 
-def clustered_share(
+def estimate_clustered_share(
     holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series
 ) -> ClassicalEstimate:
     """Share p of n units in k groups, Clopper–Pearson interval of the effective number of units:
-    `shares_in_groups`.
+    `estimate_grouped_shares`.
 
     Raises UsageError for cells neither true nor false, or one group.
     """
-    group_of = labels(groups, "groups")
-    same_length(holds=holds, groups=groups)
+    group_of = read_labels(groups, "groups")
+    check_same_length(holds=holds, groups=groups)
     if not set(holds) <= {True, False}:
         raise UsageError(
             "neither true nor false", where="holds", got=sorted(map(str, set(holds)))[:5]
         )
-    share = shares_in_groups(np.asarray(holds, dtype=np.float64)[None], group_of)
+    share = estimate_grouped_shares(np.asarray(holds, dtype=np.float64)[None], group_of)
     return ClassicalEstimate(
         test="share of units",
         estimate=float(share.estimate[0]),
@@ -256,7 +262,7 @@ def clustered_share(
     )
 
 
-def clustered_sign_permutation(
+def permute_clustered_signs(
     dampens: Sequence[bool] | pd.Series,
     labs: Sequence[str] | pd.Series,
     families: Sequence[str] | pd.Series,
@@ -273,10 +279,10 @@ def clustered_sign_permutation(
     the same over models. Raises UsageError where there is one lab, one sign, an unknown focal lab,
     one family on a side, or a family spread over two labs.
     """
-    signs = _true_or_false(dampens, "sign", "dampens")
-    lab = labels(labs, "labs")
-    family = labels(families, "families")
-    same_length(dampens=signs, labs=lab, families=family)
+    signs = _read_truth_values(dampens, "sign", "dampens")
+    lab = read_labels(labs, "labs")
+    family = read_labels(families, "families")
+    check_same_length(dampens=signs, labs=lab, families=family)
     if len(set(lab)) < 2 or focal not in lab:
         allowed = f"two labs or more, the focal one of {sorted(set(lab))}"
         raise UsageError("no labs to compare", where="labs", got=focal, allowed=allowed)
@@ -306,7 +312,9 @@ def clustered_sign_permutation(
     def contrast(inside: Array, outside: Array, axis: int) -> Array:
         return np.asarray(np.abs(inside.mean(axis=axis) - outside.mean(axis=axis)))
 
-    p_value, _, null = permuted(sides, contrast, "independent", seed=seed, resamples=resamples)
+    p_value, _, null = run_permutation_test(
+        sides, contrast, "independent", seed=seed, resamples=resamples
+    )
     return SignPermutation(
         test=f"permutation test of the sign against the lab, unit: the family; {focal} against the "
         f"rest, two-sided",
@@ -324,7 +332,7 @@ def clustered_sign_permutation(
     )
 
 
-def _two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
+def _check_two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
     counts = np.asarray(table, dtype=np.float64)
     if (
         counts.shape != (2, 2)
@@ -344,7 +352,7 @@ def _two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
-def _true_or_false(
+def _read_truth_values(
     values: Sequence[bool] | pd.Series | NDArray[np.bool_], what: str, where: str
 ) -> Array:
     """0 and 1, both there."""
@@ -360,7 +368,9 @@ def _true_or_false(
 
 
 @lru_cache(256)
-def _binomial(k: int, n: int, against: float, alternative: str, test: str) -> ClassicalEstimate:
+def _estimate_binomial(
+    k: int, n: int, against: float, alternative: str, test: str
+) -> ClassicalEstimate:
     result: Any = stats.binomtest(int(k), int(n), against, alternative=alternative)
     interval = stats.binomtest(int(k), int(n)).proportion_ci(LEVEL, method="exact")
     return ClassicalEstimate(
@@ -374,7 +384,7 @@ def _binomial(k: int, n: int, against: float, alternative: str, test: str) -> Cl
     )
 
 
-def _best_cut(x: Array, y: Array) -> tuple[float, float]:
+def _find_best_cut(x: Array, y: Array) -> tuple[float, float]:
     """Cut and its balanced accuracy, in the better direction."""
     values = np.unique(x)
     cuts = (values[1:] + values[:-1]) / 2
@@ -402,7 +412,7 @@ class Separation:
     values both above and below all values of the other kind."""
 
 
-def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separation:
+def measure_separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separation:
     """Count pairs across kinds within groups and test the count over all groups together.
 
     All arrangements are enumerated, of more than 41,000 as many as `RESAMPLES` are drawn. Groups of
@@ -422,10 +432,10 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
         if k in (0, n):
             continue
         pairs = k * (n - k)
-        above = pairs_above(x, chosen)
+        above = count_pairs_above(x, chosen)
         distance += above - pairs / 2
         ranks.append((stats.rankdata(x), k))
-        straddling = sum(_straddles(x[mask], x[~mask]) for mask in (chosen, ~chosen))
+        straddling = sum(_is_straddling(x[mask], x[~mask]) for mask in (chosen, ~chosen))
         entries.append((name, n, pairs, above, above / pairs, straddling))
     if not entries:
         raise UsageError(
@@ -434,19 +444,19 @@ def separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -> Separa
             allowed="members and others in one group",
         )
     groups = pd.DataFrame(entries, columns=["group", "n", "pairs", "above", "share", "straddling"])
-    distances = np.abs(pairs_by_chance(ranks, RESAMPLES))
+    distances = np.abs(count_chance_pairs(ranks, RESAMPLES))
     p, smallest = (
         float((distances >= bar - ROUNDING).mean()) for bar in (abs(distance), distances.max())
     )
     return Separation(float(groups["above"].sum() / groups["pairs"].sum()), p, smallest, groups)
 
 
-def pairs_above(values: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
+def count_pairs_above(values: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
     """Pairs of a member and a non-member in which the member is above, ties half."""
     return float(((1 + np.sign(values[member][:, None] - values[~member][None, :])) / 2).sum())
 
 
-def _straddles(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+def _is_straddling(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
     return bool(first.min() < second.min() and first.max() > second.max())
 
 
@@ -463,7 +473,7 @@ class Phases:
     bic: float
 
 
-def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
+def fit_phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
     """Best least-squares partitions of y over x into 1 … `most` straight pieces, by dynamic
     programming.
 
@@ -475,15 +485,15 @@ def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
     Raises:
         UsageError: fewer than 8 points, missing values, x not increasing.
     """
-    x = numbers(x, "x", least=2 * LEAST_POINTS)
-    y = numbers(y, "y", least=2 * LEAST_POINTS, varied=True)
-    same_length(x=x, y=y)
+    x = read_numbers(x, "x", least=2 * LEAST_POINTS)
+    y = read_numbers(y, "y", least=2 * LEAST_POINTS, varied=True)
+    check_same_length(x=x, y=y)
     if not (np.diff(x) > 0).all():
         raise UsageError(
             "x does not increase", where="x", got="a step of 0 or less", allowed="increasing layers"
         )
     n = x.size
-    cost = _costs(x, y)
+    cost = _measure_costs(x, y)
     best = [cost[0]]
     cut = [np.zeros(n + 1, dtype=int)]
     for _ in range(1, min(most, n // LEAST_POINTS)):
@@ -504,7 +514,7 @@ def phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases]:
     return fits
 
 
-def _costs(x: Array, y: Array) -> Array:
+def _measure_costs(x: Array, y: Array) -> Array:
     """Residual sum of squares of a line through points i … j − 1, at [i, j]; infinite for too few
     points."""
     n = x.size

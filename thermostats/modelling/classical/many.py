@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.columns import LEVEL, Array, numbers
+from thermostats.modelling.columns import LEVEL, Array, read_numbers
 
 MOST_ARRANGEMENTS = 41_000
 """Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
@@ -46,7 +46,7 @@ class Many:
     p: Array
 
 
-def correlations(
+def estimate_correlations(
     x: Array | pd.Series,
     outcomes: Array,
     *,
@@ -66,8 +66,8 @@ def correlations(
     otherwise all studies meet the same rearrangements. Raises UsageError for fewer than 4 points, a
     constant column, or missing values.
     """
-    x = numbers(x, "x", least=4, varied=True)
-    numbers(outcomes[0], "y", least=4, varied=True)
+    x = read_numbers(x, "x", least=4, varied=True)
+    read_numbers(outcomes[0], "y", least=4, varied=True)
     codes = (
         np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
     )
@@ -85,18 +85,18 @@ def correlations(
     if method == "spearman":
         x = stats.rankdata(x)
         outcomes = stats.rankdata(outcomes, axis=1)
-    x = _unit(x)
-    y = _unit(outcomes)
+    x = _normalise_rows(x)
+    y = _normalise_rows(outcomes)
     r = np.clip(y @ x, -1.0, 1.0)
     half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(
         (1 if method == "pearson" else 1 + r * r / 2) / df
     )
     z = np.arctanh(np.where(np.abs(r) < 1 - CERTAIN, r, math.nan))
-    p = _permutation_p(_rearranged(x, codes, seed, resamples), y, np.abs(r))
+    p = _compute_permutation_p(_permute_predictor(x, codes, seed, resamples), y, np.abs(r))
     return Many(r, np.tanh(z - half), np.tanh(z + half), p)
 
 
-def say_rearranged(size: int, groups: int = 1, resamples: int = RESAMPLES) -> str:
+def describe_rearrangements(size: int, groups: int = 1, resamples: int = RESAMPLES) -> str:
     """How p of a correlation of so many points in so many groups is counted."""
     if groups == 1 and math.factorial(size) <= MOST_ARRANGEMENTS:
         return f"exact, all {math.factorial(size)} arrangements"
@@ -104,19 +104,19 @@ def say_rearranged(size: int, groups: int = 1, resamples: int = RESAMPLES) -> st
 
 
 @lru_cache(4)
-def orders(n: int) -> Array:
+def list_orders(n: int) -> Array:
     """All n! orders of n places, one a row."""
     return np.array(list(permutations(range(n))))
 
 
-def how_often(drawn: NDArray[np.int64], n: int) -> Array:
+def count_draws(drawn: NDArray[np.int64], n: int) -> Array:
     """How often each of n rows is among those drawn, resample × row."""
     times = np.zeros((len(drawn), n))
     np.add.at(times, (np.arange(len(drawn))[:, None], drawn), 1.0)
     return times
 
 
-def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
+def standardise_resampled(values: Array, times: Array, *, ranked: bool) -> Array:
     """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where
     nothing varies."""
     if ranked:
@@ -126,7 +126,7 @@ def standardised(values: Array, times: Array, *, ranked: bool) -> Array:
     return np.asarray(centred / np.where(spread > 1e-12 * np.abs(values).max(), spread, np.nan))
 
 
-def within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int) -> Many:
+def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int) -> Many:
     """Mean over models of rank correlations over prompts, as `association.within_correlation` has
     it of one study.
 
@@ -138,27 +138,27 @@ def within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int)
     """
     (_, n, m), rng = outcomes.shape, np.random.default_rng(seed)
     for column in x.T:
-        numbers(column, "x of a model", least=4, varied=True)
+        read_numbers(column, "x of a model", least=4, varied=True)
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
-    times = how_often(rng.integers(0, n, (resamples, n)), n)
-    models = how_often(rng.integers(0, m, (resamples, m)), m)
-    ranks = _unit(stats.rankdata(x.T, axis=1)) / m
-    y = _unit(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
+    times = count_draws(rng.integers(0, n, (resamples, n)), n)
+    models = count_draws(rng.integers(0, m, (resamples, m)), m)
+    ranks = _normalise_rows(stats.rankdata(x.T, axis=1)) / m
+    y = _normalise_rows(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
     places = np.vstack([np.arange(n), np.argsort(shuffled, axis=1)])
     arranged = np.moveaxis(ranks[:, places], 0, 1).reshape(len(places), -1)
     y = y.reshape(len(y), -1)
     r = y @ arranged[0]
-    drawn = _resampled_ranks(x, outcomes, times, models)
+    drawn = _resample_rank_correlations(x, outcomes, times, models)
     lower, upper = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-    return Many(r, lower, upper, _permutation_p(arranged, y, np.abs(r)))
+    return Many(r, lower, upper, _compute_permutation_p(arranged, y, np.abs(r)))
 
 
-def _resampled_ranks(x: Array, outcomes: Array, times: Array, models: Array) -> Array:
+def _resample_rank_correlations(x: Array, outcomes: Array, times: Array, models: Array) -> Array:
     """Mean rank correlation over resampled models and prompts, study × resample; times, models: how
     often each is."""
     first, second = np.triu_indices(len(x), 1)
     length = np.sqrt(np.maximum(len(x) ** 3 - (times**3).sum(axis=1, keepdims=True), 0.0) / 12)
-    of_models = np.stack([standardised(column, times, ranked=True) for column in x.T])
+    of_models = np.stack([standardise_resampled(column, times, ranked=True) for column in x.T])
     varies = np.isfinite(of_models[..., 0]).T & (length > 0)
     weight = models * varies
     total = np.zeros((len(outcomes), len(times)))
@@ -176,7 +176,7 @@ def _resampled_ranks(x: Array, outcomes: Array, times: Array, models: Array) -> 
     return np.asarray(total[:, some] / (length[:, 0] * weight.sum(axis=1))[some])
 
 
-def pairs_by_chance(groups: Sequence[tuple[Array, int]], resamples: int = RESAMPLES) -> Array:
+def count_chance_pairs(groups: Sequence[tuple[Array, int]], resamples: int = RESAMPLES) -> Array:
     """Pairs in which one of k members is above another of its group, less half of them, over all
     groups.
 
@@ -201,12 +201,12 @@ def pairs_by_chance(groups: Sequence[tuple[Array, int]], resamples: int = RESAMP
 
 
 @lru_cache(maxsize=256)
-def _distances_without_ties(sizes: tuple[tuple[int, int], ...]) -> Array:
+def _measure_untied_distances(sizes: tuple[tuple[int, int], ...]) -> Array:
     """The same of many studies, in groups of n with k members and no ties."""
-    return np.sort(np.abs(pairs_by_chance([(np.arange(1.0, n + 1), k) for n, k in sizes])))
+    return np.sort(np.abs(count_chance_pairs([(np.arange(1.0, n + 1), k) for n, k in sizes])))
 
 
-def separations(
+def measure_separations(
     outcomes: Array,
     member: NDArray[np.bool_],
     group: Sequence[object] | pd.Series,
@@ -224,8 +224,8 @@ def separations(
     by_group = []
     above = np.zeros(len(outcomes))
     pairs = 0
-    groups = sided_groups(member, group)
-    numbers(outcomes[0], "values")
+    groups = find_sided_groups(member, group)
+    read_numbers(outcomes[0], "values")
     for ours, others in groups:
         first = outcomes[:, ours]
         second = outcomes[:, others]
@@ -234,17 +234,17 @@ def separations(
         by_group.append((of_group / (ours.size * others.size), (low * high < 0).astype(np.float64)))
         above = above + of_group
         pairs = pairs + ours.size * others.size
-    null = distances_by_chance(outcomes, groups, resamples)
+    null = draw_chance_distances(outcomes, groups, resamples)
     p = 1 - np.searchsorted(null, np.abs(above - pairs / 2) - ROUNDING) / null.size
-    return replace(counted(above / pairs), p=p), by_group
+    return replace(wrap_counts(above / pairs), p=p), by_group
 
 
-def sided_groups(
+def find_sided_groups(
     member: NDArray[np.bool_], group: Sequence[object] | pd.Series
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Places of members and of others of every group that has both; raises UsageError where none
     has."""
-    places = _places(pd.factorize(np.asarray(group))[0]) if len(member) else []
+    places = _locate_clusters(pd.factorize(np.asarray(group))[0]) if len(member) else []
     both = [(at[member[at]], at[~member[at]]) for at in places]
     if not (found := [sides for sides in both if sides[0].size and sides[1].size]):
         raise UsageError(
@@ -255,24 +255,26 @@ def sided_groups(
     return found
 
 
-def distances_by_chance(
+def draw_chance_distances(
     outcomes: Array,
     groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
     resamples: int = RESAMPLES,
 ) -> Array:
     """|pairs above − half of them| by chance, from the smallest on; of one study with its ties."""
     if len(outcomes) > 1:
-        return _distances_without_ties(
+        return _measure_untied_distances(
             tuple((ours.size + others.size, ours.size) for ours, others in groups)
         )
     ranks = [
         (stats.rankdata(outcomes[0, np.sort(np.concatenate(sides))]), sides[0].size)
         for sides in groups
     ]
-    return np.sort(np.abs(pairs_by_chance(ranks, resamples)))
+    return np.sort(np.abs(count_chance_pairs(ranks, resamples)))
 
 
-def means(outcomes: Array, against: float = 0.0, level: float = LEVEL, least: int = 0) -> Many:
+def estimate_means(
+    outcomes: Array, against: float = 0.0, level: float = LEVEL, least: int = 0
+) -> Many:
     """Mean of every study with its t interval of a level, and the two-sided p of the same t against
     a number.
 
@@ -280,7 +282,7 @@ def means(outcomes: Array, against: float = 0.0, level: float = LEVEL, least: in
     varies.
     """
     if least:
-        numbers(outcomes[0], "values", least=least, varied=True)
+        read_numbers(outcomes[0], "values", least=least, varied=True)
     n = outcomes.shape[1]
     mean = outcomes.mean(axis=1)
     error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
@@ -291,20 +293,20 @@ def means(outcomes: Array, against: float = 0.0, level: float = LEVEL, least: in
         )
 
 
-def by_group(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
+def take_group_means(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
     """Means of groups, study × group, in the order in which groups are met."""
     codes, names = pd.factorize(np.asarray(groups))
     return np.asarray(outcomes @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes)))
 
 
-def exponential(logs: Many) -> Many:
+def transform_logs(logs: Many) -> Many:
     """Ratios of the same level: estimate and interval are exponentials."""
     return replace(
         logs, estimate=np.exp(logs.estimate), lower=np.exp(logs.lower), upper=np.exp(logs.upper)
     )
 
 
-def resampled_means(outcomes: Array, seed: int) -> Many:
+def bootstrap_means(outcomes: Array, seed: int) -> Many:
     """Mean of every study with its BCa interval, as `association.bca` has it; all studies are
     resampled alike.
 
@@ -325,13 +327,13 @@ def resampled_means(outcomes: Array, seed: int) -> Many:
             for end, tail in enumerate(((1 - LEVEL) / 2, (1 + LEVEL) / 2)):
                 moved = z + stats.norm.ppf(tail)
                 share = stats.norm.cdf(z + moved / (1 - turn[at] * moved))
-                ends[end, at] = mean[at] + _quantile_of_sorted(drawn, share)
+                ends[end, at] = mean[at] + _read_sorted_quantile(drawn, share)
     alike = np.ptp(outcomes, axis=1) <= 0
     lower, upper = (np.where(alike, mean, end) for end in ends)
     return Many(mean, lower, upper, np.full(studies, math.nan))
 
 
-def _quantile_of_sorted(values: Array, share: Array) -> Array:
+def _read_sorted_quantile(values: Array, share: Array) -> Array:
     """The quantile of every row, linear between two values; NaN for a share that is NaN."""
     place = np.nan_to_num(share) * (values.shape[1] - 1)
     low = np.floor(place).astype(np.int64)
@@ -342,7 +344,7 @@ def _quantile_of_sorted(values: Array, share: Array) -> Array:
     return np.asarray(np.where(np.isnan(share), math.nan, below + (place - low) * (above - below)))
 
 
-def shares(outcomes: Array, against: float = 0.5) -> Many:
+def estimate_shares(outcomes: Array, against: float = 0.5) -> Many:
     """Share of true values of every study, Clopper–Pearson interval, and the two-sided exact p
     against a share.
 
@@ -361,7 +363,7 @@ def shares(outcomes: Array, against: float = 0.5) -> Many:
     return Many(k / n, lower[k], upper[k], p[k])
 
 
-def shares_in_groups(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
+def estimate_grouped_shares(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
     """Share p of true values of every study, n units in k groups, with the interval of their
     effective number.
 
@@ -392,13 +394,13 @@ def shares_in_groups(outcomes: Array, groups: Sequence[object] | pd.Series) -> M
     return Many(p, lower, upper, np.full_like(p, math.nan))
 
 
-def counted(numbers: Array) -> Many:
+def wrap_counts(numbers: Array) -> Many:
     """Numbers without interval and p."""
     none = np.full(len(numbers), math.nan)
     return Many(numbers.astype(np.float64), none, none, none)
 
 
-def differences(
+def estimate_differences(
     outcomes: Array,
     focal: NDArray[np.bool_],
     groups: Sequence[object] | pd.Series,
@@ -412,29 +414,32 @@ def differences(
     (doi:10.1093/biomet/34.1-2.28), t over groups. Of truth values it is a difference of shares.
     Raises UsageError for fewer than two groups on a side, and for a group on both.
     """
-    means_of, inside = _sided(outcomes, focal, groups)
-    difference = means_of @ _weights(inside)
-    half = _welch(means_of[:, inside], means_of[:, ~inside])
-    p = _permutation_p(_weights(_sides(inside, seed, resamples)), means_of, np.abs(difference))
+    means_of, inside = _take_side_means(outcomes, focal, groups)
+    difference = means_of @ _weigh_sides(inside)
+    half = _measure_welch_margin(means_of[:, inside], means_of[:, ~inside])
+    p = _compute_permutation_p(
+        _weigh_sides(_list_sides(inside, seed, resamples)), means_of, np.abs(difference)
+    )
     return Many(difference, difference - half, difference + half, p)
 
 
 def find_least_p(
     outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series
 ) -> float:
-    """The least p that `differences` can give of the first study; NaN where it is not exact."""
-    means_of, inside = _sided(outcomes[:1], focal, groups)
+    """The least p that `estimate_differences` can give of the first study; NaN where it is not
+    exact."""
+    means_of, inside = _take_side_means(outcomes[:1], focal, groups)
     if math.comb(inside.size, int(inside.sum())) > MOST_ARRANGEMENTS:
         return math.nan
-    null = np.abs(_weights(_sides(inside, 0, 0)) @ means_of[0])
+    null = np.abs(_weigh_sides(_list_sides(inside, 0, 0)) @ means_of[0])
     return float((null >= null.max() - ROUNDING).mean())
 
 
-def _sided(
+def _take_side_means(
     outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Means of groups, study × group, and which groups are inside."""
-    inside = by_group(focal[None].astype(np.float64), groups)[0]
+    inside = take_group_means(focal[None].astype(np.float64), groups)[0]
     if ((inside > 0) & (inside < 1)).any():
         raise UsageError(
             "a group lies on both sides", where="groups", allowed="groups on one side each"
@@ -444,17 +449,17 @@ def _sided(
         got = f"{k} and {inside.size - k}"
         allowed = "two or more on a side"
         raise UsageError("too few groups to exchange", got=got, allowed=allowed)
-    return by_group(outcomes.astype(np.float64), groups), inside > 0
+    return take_group_means(outcomes.astype(np.float64), groups), inside > 0
 
 
-def _weights(sides: NDArray[np.bool_]) -> Array:
+def _weigh_sides(sides: NDArray[np.bool_]) -> Array:
     """Weights of groups in the difference of the means of both sides, which lie along the last
     axis."""
     k = sides.sum(axis=-1, keepdims=True)
     return np.asarray(np.where(sides, 1 / k, -1 / (sides.shape[-1] - k)))
 
 
-def welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
+def estimate_welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
     """Mean of those inside minus that of the others, with Welch's interval; no p. Raises UsageError
     below 3 a side."""
     first = outcomes[:, inside]
@@ -462,11 +467,11 @@ def welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
     if (least := min(first.shape[1], second.shape[1])) < LEAST_CLUSTERS:
         raise UsageError("too few values on a side", got=least, allowed=f"{LEAST_CLUSTERS} or more")
     estimate = first.mean(axis=1) - second.mean(axis=1)
-    half = _welch(first, second)
-    return replace(counted(estimate), lower=estimate - half, upper=estimate + half)
+    half = _measure_welch_margin(first, second)
+    return replace(wrap_counts(estimate), lower=estimate - half, upper=estimate + half)
 
 
-def _welch(first: Array, second: Array) -> Array:
+def _measure_welch_margin(first: Array, second: Array) -> Array:
     """Half of the interval of the difference of two means, of every study; 0 where nothing
     varies."""
     first_error, second_error = (
@@ -481,7 +486,7 @@ def _welch(first: Array, second: Array) -> Array:
         )
 
 
-def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
+def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
     """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike
     within clusters.
 
@@ -502,7 +507,10 @@ def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.
     weights = design[:, 1] / np.square(design[:, 1]).sum()
     left = np.eye(x.size) - hat
     of_clusters = np.stack(
-        [weights[at] @ _root(left[np.ix_(at, at)]) @ left[at] for at in _places(codes)]
+        [
+            weights[at] @ _take_inverse_root(left[np.ix_(at, at)]) @ left[at]
+            for at in _locate_clusters(codes)
+        ]
     )
     products = of_clusters @ of_clusters.T
     slopes = outcomes @ weights
@@ -514,19 +522,19 @@ def clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.
     return Many(slopes, slopes - half, slopes + half, p)
 
 
-def _places(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _locate_clusters(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Rows of every cluster."""
     return [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
 
 
-def _root(matrix: Array) -> Array:
+def _take_inverse_root(matrix: Array) -> Array:
     """The symmetric M^(−½); directions in which M is 0 are left out."""
     values, vectors = np.linalg.eigh(matrix)
     positive = values > ROUNDING
     return np.asarray((vectors[:, positive] / np.sqrt(values[positive])) @ vectors[:, positive].T)
 
 
-def _sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray[np.bool_]:
+def _list_sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray[np.bool_]:
     """Which groups are inside, the observed ones first; then all other choices of so many, or some
     drawn at random."""
     k = int(inside.sum())
@@ -541,18 +549,18 @@ def _sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray[np.b
     return sides
 
 
-def _unit(values: Array) -> Array:
+def _normalise_rows(values: Array) -> Array:
     """Off their mean, of length 1, along the last axis."""
     centred = values - values.mean(axis=-1, keepdims=True)
     return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
 
 
-def _rearranged(x: Array, codes: NDArray[np.int64], seed: int, resamples: int) -> Array:
+def _permute_predictor(x: Array, codes: NDArray[np.int64], seed: int, resamples: int) -> Array:
     """x in other orders, one a row, within groups; all of them where they can be listed, the
     observed one first."""
     grouped = codes.max() > 0
     if not grouped and math.factorial(x.size) <= MOST_ARRANGEMENTS:
-        return np.asarray(x[orders(x.size)])
+        return np.asarray(x[list_orders(x.size)])
     rng = np.random.default_rng(seed)
     if not grouped:
         return np.vstack([x, rng.permuted(np.tile(x, (resamples, 1)), axis=1)])
@@ -565,7 +573,7 @@ def _rearranged(x: Array, codes: NDArray[np.int64], seed: int, resamples: int) -
     return shuffled
 
 
-def _permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
+def _compute_permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
     """Share of rearrangements, the observed one among them, with a statistic as large as the
     observed one."""
     step = max(1, HELD // len(rearranged))

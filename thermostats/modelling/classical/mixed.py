@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from thermostats.errors import ThermostatsError, UsageError
-from thermostats.modelling.classical.association import ols
+from thermostats.modelling.classical.association import fit_ols
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.columns import (
     LEVEL,
@@ -24,9 +24,9 @@ from thermostats.modelling.columns import (
     RESAMPLES,
     Array,
     ClassicalEstimate,
-    columns_of,
-    labels,
-    numbers,
+    check_columns,
+    read_labels,
+    read_numbers,
 )
 
 TAILS = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
@@ -163,7 +163,9 @@ class VarianceComponents:
     n_rows: int
 
 
-def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = True) -> MixedFit:
+def fit_mixed_model(
+    frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = True
+) -> MixedFit:
     """Linear mixed model y = Xβ + b_g + ε: a random intercept per group.
 
     The variance of groups over that of the residual is searched exactly: the best of all stationary
@@ -173,8 +175,8 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
     is false. Raises UsageError for missing values, fewer than 3 groups, or a design that is not
     determined.
     """
-    columns_of(frame, groups)
-    group = labels(frame[groups], groups)
+    check_columns(frame, groups)
+    group = read_labels(frame[groups], groups)
     n_groups = len(set(group))
     if n_groups < 3 or n_groups == group.size:
         raise UsageError(
@@ -183,7 +185,7 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
             got=f"{n_groups} groups of {group.size} rows",
             allowed="3 groups or more, some with several rows",
         )
-    line = ols(frame, formula)
+    line = fit_ols(frame, formula)
     terms = np.abs(line.model.exog) @ np.abs(line.params) + np.abs(line.model.endog)
     if line.ssr <= np.square(ROUNDING * terms).sum():
         raise UsageError(
@@ -193,7 +195,7 @@ def mixed_model(frame: pd.DataFrame, formula: str, groups: str, *, reml: bool = 
             allowed="outcomes that are not exactly a line",
         )
     model = line.model
-    degrees = _between_within(pd.DataFrame(model.exog, columns=model.exog_names), group)
+    degrees = _count_degrees(pd.DataFrame(model.exog, columns=model.exog_names), group)
     profile = Profile.of(model.endog, model.exog, group, reml=reml)
     best = profile.maximum()
 
@@ -252,7 +254,7 @@ def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:
     return fit, warned
 
 
-def _between_within(design: pd.DataFrame, group: Any) -> dict[str, float]:
+def _count_degrees(design: pd.DataFrame, group: Any) -> dict[str, float]:
     between = (design.groupby(group).nunique() <= 1).all()
     n_groups = len(set(group))
     df_between = n_groups - int(between.sum())
@@ -267,7 +269,7 @@ def _between_within(design: pd.DataFrame, group: Any) -> dict[str, float]:
     return degrees
 
 
-def variance_components(
+def estimate_variance_components(
     frame: pd.DataFrame,
     value: str,
     rows: str,
@@ -285,10 +287,14 @@ def variance_components(
     intervals. e, under the name `residual`, holds the interaction too. Raises UsageError for
     missing values, cells with several values, or fewer than 3 rows or 2 columns.
     """
-    columns_of(frame, value, rows, columns)
-    y = numbers(frame[value], value, least=6, varied=True)
+    check_columns(frame, value, rows, columns)
+    y = read_numbers(frame[value], value, least=6, varied=True)
     long = pd.DataFrame(
-        {"value": y, "row": labels(frame[rows], rows), "column": labels(frame[columns], columns)}
+        {
+            "value": y,
+            "row": read_labels(frame[rows], rows),
+            "column": read_labels(frame[columns], columns),
+        }
     )
     if again := int(long.duplicated(["row", "column"]).sum()):
         raise UsageError(
@@ -308,13 +314,13 @@ def variance_components(
             allowed="at least 3 × 2",
         )
     if len(long) < I * J:
-        variance, converged = _by_reml(long)
+        variance, converged = _estimate_by_reml(long)
         low = high = np.full(3, math.nan)
         interval = f"{NO_INTERVAL}: the table is incomplete" + (
             "" if converged else ", and REML did not converge"
         )
     else:
-        variance, low, high = _by_moments(long, seed, resamples)
+        variance, low, high = _estimate_by_moments(long, seed, resamples)
         interval = "generalised confidence interval of the share"
     clipped = np.clip(variance, 0, None)
 
@@ -331,20 +337,20 @@ def variance_components(
     )
 
 
-def shares_of_rows(tables: Array, *, seed: int) -> Many:
+def estimate_row_shares(tables: Array, *, seed: int) -> Many:
     """The rows' share of the variance of many complete tables, study × row × column, as of one."""
-    ss, df = _squares(tables)
+    ss, df = _find_squares(tables)
     drawn = np.random.default_rng(seed).chisquare(df, (RESAMPLES, 3))
 
     def share(mean_squares: Array) -> Array:
-        parts = np.clip(_variances(mean_squares, tables.shape), 0, None)
+        parts = np.clip(_estimate_variances(mean_squares, tables.shape), 0, None)
         return np.asarray(parts[0] / parts.sum(axis=0))
 
     lower, upper = np.stack([np.quantile(share(each / drawn), TAILS) for each in ss], axis=1)
     return Many(share(ss / df), lower, upper, np.full(len(tables), math.nan))
 
 
-def _squares(tables: Array) -> tuple[Array, Array]:
+def _find_squares(tables: Array) -> tuple[Array, Array]:
     """Sums of squares of rows, columns and what is left of every table (study × row × column), and
     their freedom."""
     _, I, J = tables.shape  # noqa: E741
@@ -356,28 +362,30 @@ def _squares(tables: Array) -> tuple[Array, Array]:
     return ss, np.array([I - 1, J - 1, (I - 1) * (J - 1)])
 
 
-def _variances(mean_squares: Array, shape: tuple[int, ...]) -> Array:
+def _estimate_variances(mean_squares: Array, shape: tuple[int, ...]) -> Array:
     """Variances of rows, columns and what is left, along the first axis; mean squares: along the
     last."""
     of_rows, of_columns, rest = np.moveaxis(mean_squares, -1, 0)
     return np.stack([(of_rows - rest) / shape[-1], (of_columns - rest) / shape[-2], rest])
 
 
-def _by_moments(long: pd.DataFrame, seed: int, resamples: int) -> tuple[Array, Array, Array]:
+def _estimate_by_moments(
+    long: pd.DataFrame, seed: int, resamples: int
+) -> tuple[Array, Array, Array]:
     """Variances of a complete table, and the bounds of their shares."""
     table = long.pivot(index="row", columns="column", values="value").to_numpy(np.float64)
-    [ss], df = _squares(table[None])
+    [ss], df = _find_squares(table[None])
     if ss[2] <= np.square(ROUNDING * table).sum():
         raise UsageError(
             "no residual variance", got=ss[2], allowed="a table that is not exactly additive"
         )
     drawn = np.random.default_rng(seed).chisquare(df, (resamples, 3))
-    share = np.clip(_variances(ss / drawn, table.shape), 0, None)
+    share = np.clip(_estimate_variances(ss / drawn, table.shape), 0, None)
     low, high = np.quantile(share / share.sum(axis=0), TAILS, axis=1)
-    return _variances(ss / df, table.shape), low, high
+    return _estimate_variances(ss / df, table.shape), low, high
 
 
-def _by_reml(long: pd.DataFrame) -> tuple[Array, bool]:
+def _estimate_by_reml(long: pd.DataFrame) -> tuple[Array, bool]:
     """Variances of an incomplete table, and whether the fit converged."""
     model = smf.mixedlm(
         "value ~ 1",

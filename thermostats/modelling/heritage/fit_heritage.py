@@ -13,17 +13,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.errors import UsageError, listed, unknown
+from thermostats.errors import UsageError, build_unknown_error, make_list
 from thermostats.modelling.columns import (
     Columns,
-    columns_of,
-    comparable_only,
-    named,
-    numbers,
-    units_once,
+    check_columns,
+    check_distinct_units,
+    keep_comparable,
+    list_names,
+    read_numbers,
 )
-from thermostats.modelling.draws import SEED, Array, Settings, summary
-from thermostats.modelling.fit import Fit, Law, law_fitted
+from thermostats.modelling.draws import SEED, Array, Settings, summarise_quantities
+from thermostats.modelling.fit import Fit, Law, build_fit
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage import variance_shares
 from thermostats.modelling.heritage.law import (
@@ -37,42 +37,42 @@ from thermostats.modelling.heritage.law import (
     RESIDUALS,
     TOTAL_SD,
     GroupBlock,
-    asked_of,
-    bayes_factor,
-    columns_once,
-    contributions,
+    build_lab_means,
+    build_scaled_map,
+    build_statistics,
+    check_distinct_columns,
+    compute_bayes_factor,
+    compute_contributions,
+    compute_quantities,
     declare_groups,
     declare_heritage,
     describe_numbers,
-    groups_of,
-    in_order,
     is_exact,
     is_logged,
-    lab_means,
     list_groups,
+    list_orders,
+    list_questions,
     list_shares,
     log_gains,
+    mark_ordered,
+    name_groups,
     name_lab,
-    orders_of,
-    quantities,
     read_logs,
-    scaled_map,
-    statistics,
     vary_heritage,
 )
-from thermostats.modelling.laws import fits
-from thermostats.modelling.leave_out import held_out
+from thermostats.modelling.laws import record_call
+from thermostats.modelling.leave_out import leave_folds_out
 from thermostats.modelling.mixed_model import Mixed, MixedDesign, state_law
 from thermostats.modelling.model_gains import (
     GEOMETRY,
     SCALE,
-    model_gains,
-    moderated_errors,
-    said_of,
+    add_moderated_errors,
+    read_model_gains,
+    read_remarks,
 )
-from thermostats.next_steps import Code, again, written
+from thermostats.next_steps import Code, repeat_call, write_value
 from thermostats.plots import posterior
-from thermostats.plots.general import forest
+from thermostats.plots.general import draw_forest
 from thermostats.tables.schemas import GAINS
 from thermostats.tables.validation import NUMBER
 
@@ -81,7 +81,7 @@ FEW_GROUPS = 8
 SCALES = {"half the prior scale": 0.5, "double the prior scale": 2.0}
 
 
-def labs_table(fit: Fit) -> pd.DataFrame:
+def list_labs(fit: Fit) -> pd.DataFrame:
     """Per lab: its effect, partially pooled, and three probabilities that it dampens.
 
     `probability_dampens`: of P(mean log gain of its models at hand < 0); `population_dampens`: of
@@ -92,14 +92,16 @@ def labs_table(fit: Fit) -> pd.DataFrame:
     values = fit.draws.values
     design = fit.designed(MixedDesign)
     lab = name_lab(design.mixed)
-    means = lab_means(design)
-    effect = contributions(values, design)[lab] @ means
+    means = build_lab_means(design)
+    effect = compute_contributions(values, design)[lab] @ means
     mean = log_gains(values, design) @ means
     labs = design.effects[f"u_{lab}"]
-    centre, spread = _new_models(fit)
+    centre, spread = _simulate_new_models(fit)
     below = stats.norm.cdf(0.0, centre, spread[..., None])
     exact = ["effect"] if fit.draws.exact else []
-    table = summary({"effect": effect}, level=fit.level, exact=exact).drop(columns="quantity")
+    table = summarise_quantities({"effect": effect}, level=fit.level, exact=exact).drop(
+        columns="quantity"
+    )
     table.insert(0, "heritage", list(labs.names))
     table.insert(1, "n_models", np.bincount(labs.codes))
     return table.assign(
@@ -110,12 +112,12 @@ def labs_table(fit: Fit) -> pd.DataFrame:
     )
 
 
-def _new_models(fit: Fit) -> tuple[Array, Array]:
+def _simulate_new_models(fit: Fit) -> tuple[Array, Array]:
     """Mean log gain (chain × draw × M) and its SD (chain × draw) of new models like those at hand,
     of new families."""
     values = fit.draws.values
     design = fit.designed(MixedDesign)
-    parts = contributions(values, design)
+    parts = compute_contributions(values, design)
     variance = np.square(values["scale"][..., -1])
     centre = values["beta"] + sum(
         part for name, part in parts.items() if name not in (FAMILY, "model")
@@ -131,7 +133,7 @@ def _new_models(fit: Fit) -> tuple[Array, Array]:
     return centre, np.sqrt(variance)
 
 
-def superpopulation(fit: Fit) -> pd.DataFrame:
+def summarise_superpopulation(fit: Fit) -> pd.DataFrame:
     """Standard deviation τ√φ of all labs (and families) there could be: block, groups, prior,
     median, lower, upper.
 
@@ -152,7 +154,7 @@ def superpopulation(fit: Fit) -> pd.DataFrame:
         for prior, other_fit in fits.items():
             if prior == "as fitted" or n < FEW_GROUPS:
                 sd = other_fit.draws["scale"][..., blocks.index(f"u_{block}")]
-                row = summary({"sd": sd}, level=fit.level, exact=["sd"])[
+                row = summarise_quantities({"sd": sd}, level=fit.level, exact=["sd"])[
                     ["median", "lower", "upper"]
                 ].iloc[0]
                 rows.append({"block": block, "groups": n, "prior": prior, **row.to_dict()})
@@ -193,7 +195,7 @@ class HeldOut:
         )
 
 
-def left_out_table(fit: Fit) -> pd.DataFrame:
+def score_left_out(fit: Fit) -> pd.DataFrame:
     """A row of figures for models, and one for labs."""
     return pd.concat([leave_one_out(fit, by=by).table() for by in WAYS], ignore_index=True)
 
@@ -206,7 +208,7 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     are not normal.
     """
     if by not in WAYS:
-        raise unknown("nothing to leave out", by, WAYS)
+        raise build_unknown_error("nothing to leave out", by, WAYS)
     mixed = fit.designed(MixedDesign).mixed
     groups = list_groups(mixed)
     lab = name_lab(mixed)
@@ -218,13 +220,13 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
             f"{mixed.rest.shape}, lab_df {df:g}",
             next_step='residuals="normal", lab_df=0',
         )
-    labs = groups_of(fit.rows, groups[lab].columns)
+    labs = name_groups(fit.rows, groups[lab].columns)
     folds = labs if by == "heritage" else fit.rows["model_id"].astype(str)
     chosen = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
     out = [kind.block for kind in mixed.kinds if (kind.name in groups) == (by == "model")]
     rival = fit.under(replace(fit.law, of=mixed.drop_kinds(*out).design_rows))
     left, other = (
-        held_out(f.model, f.draws, folds.tolist(), seed=fit.seed)
+        leave_folds_out(f.model, f.draws, folds.tolist(), seed=fit.seed)
         for f in (fit, rival)
         if isinstance(f.model, Gaussian)
     )
@@ -239,8 +241,8 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
             "lower": lower,
             "upper": upper,
             "covered": (lower <= y) & (y <= upper),
-            "baseline": _mean_of_others(y, folds, pd.Series("all", index=y.index)),
-            "lab_mean": _mean_of_others(y, folds, labs),
+            "baseline": _take_mean_of_others(y, folds, pd.Series("all", index=y.index)),
+            "lab_mean": _take_mean_of_others(y, folds, labs),
             "rival": other.draws.mean(axis=0),
         }
     )[chosen].reset_index(drop=True)
@@ -250,10 +252,10 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     return HeldOut(
         left_out=by,
         predictions=predictions,
-        rmse=_rmse(predictions, "predicted"),
-        rmse_baseline=_rmse(predictions, "baseline"),
-        rmse_lab_mean=_rmse(predictions, "lab_mean"),
-        rmse_rival=_rmse(predictions, "rival"),
+        rmse=_measure_rmse(predictions, "predicted"),
+        rmse_baseline=_measure_rmse(predictions, "baseline"),
+        rmse_lab_mean=_measure_rmse(predictions, "lab_mean"),
+        rmse_rival=_measure_rmse(predictions, "rival"),
         coverage=float(predictions["covered"].mean()),
         elpd=float(sum(left.log_density[f] for f in dict.fromkeys(folds[chosen]))),
         elpd_difference=float(gained.sum()),
@@ -261,7 +263,7 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     )
 
 
-def _mean_of_others(y: pd.Series, folds: pd.Series, groups: pd.Series) -> pd.Series:
+def _take_mean_of_others(y: pd.Series, folds: pd.Series, groups: pd.Series) -> pd.Series:
     """Mean of every row's group without its fold; NaN where none is left."""
     sums, sizes = (y.groupby(groups).transform(how) for how in ("sum", "size"))
     both = [groups, folds]
@@ -269,7 +271,7 @@ def _mean_of_others(y: pd.Series, folds: pd.Series, groups: pd.Series) -> pd.Ser
     return (sums - own_sums) / (sizes - own_sizes).where(sizes > own_sizes)
 
 
-def _rmse(table: pd.DataFrame, column: str) -> float:
+def _measure_rmse(table: pd.DataFrame, column: str) -> float:
     """NaN where any prediction is missing."""
     return float(np.sqrt((table["observed"] - table[column]).pow(2).mean(skipna=False)))
 
@@ -280,7 +282,7 @@ LEVEL = 0.95
 NO_FAMILIES = "families are not stated, so each model is its own: they have no share"
 
 
-def what_rows_cannot_say(
+def warn_undetermined(
     rows: pd.DataFrame, heritage: Mixed, without_labs: str, look: str
 ) -> list[str]:
     """What the rows cannot say, in words; UsageError where they say nothing of a block.
@@ -290,7 +292,7 @@ def what_rows_cannot_say(
     """
     if len(rows) < LEAST:
         step = f"add models, your own or from thermostats.features; of these alone: {look}"
-        got = f"{len(rows)}, {what_rows_say(rows)}"
+        got = f"{len(rows)}, {describe_rows(rows)}"
         raise UsageError(
             "too few models for shares", got=got, allowed=f"{LEAST} or more", next_step=step
         )
@@ -301,8 +303,8 @@ def what_rows_cannot_say(
         if name == FAMILY:
             continue
         if isinstance(kind, GroupBlock):
-            sizes = groups_of(rows, kind.columns).value_counts()
-            warnings += _of_groups(name, sizes, without_labs, what_rows_say(rows))
+            sizes = name_groups(rows, kind.columns).value_counts()
+            warnings += _check_groups(name, sizes, without_labs, describe_rows(rows))
             used += len(sizes) - 1
             continue
         columns = kind.covariates
@@ -317,7 +319,7 @@ def what_rows_cannot_say(
             )
         left = [column for column, same in zip(columns, constant, strict=True) if same]
         warnings += [f"{column} is the same in all models and left out" for column in left]
-        rank = scaled_map(read_logs(rows, columns, logs=is_logged(heritage))).shape[1]
+        rank = build_scaled_map(read_logs(rows, columns, logs=is_logged(heritage))).shape[1]
         if rank < len(columns) - len(left):
             warnings.append(f"{name} has rank {rank} of {len(columns) - len(left)} columns")
         used += rank
@@ -325,7 +327,7 @@ def what_rows_cannot_say(
         warnings.append(f"{len(rows)} models: shares stay close to their prior")
     groups = list_groups(heritage)
     if name_lab(heritage) == LAB:
-        warnings += _of_families(rows) if FAMILY in groups else [NO_FAMILIES]
+        warnings += _check_families(rows) if FAMILY in groups else [NO_FAMILIES]
     if used >= len(rows):
         warnings.append(
             f"{len(rows)} models for {used} effects: the shares depend strongly on the prior"
@@ -333,7 +335,7 @@ def what_rows_cannot_say(
     return warnings
 
 
-def what_rows_say(rows: pd.DataFrame) -> str:
+def describe_rows(rows: pd.DataFrame) -> str:
     """The geometric mean of the gains with its t interval, models as units, and their range; one
     gain as it is."""
     logs = rows["log_gain"].to_numpy(np.float64)
@@ -350,7 +352,7 @@ def what_rows_say(rows: pd.DataFrame) -> str:
     )
 
 
-def _of_groups(name: str, sizes: pd.Series, step: str, say: str) -> list[str]:
+def _check_groups(name: str, sizes: pd.Series, step: str, say: str) -> list[str]:
     """Refuse groups that cannot be separated from the mean or from the residual."""
     if len(sizes) < 2:
         single = "one lab: its effect" if name == LAB else f"one {name}: its effect"
@@ -378,13 +380,13 @@ def _of_groups(name: str, sizes: pd.Series, step: str, say: str) -> list[str]:
     return []
 
 
-def _of_families(rows: pd.DataFrame) -> list[str]:
+def _check_families(rows: pd.DataFrame) -> list[str]:
     warnings = list[str]()
-    family = groups_of(rows, (LAB, "family"))
+    family = name_groups(rows, (LAB, "family"))
     if (lacking := rows["family"].isna()).any():
         warnings.append(
             "treated as a separate family, since none is stated: "
-            + named(rows.loc[lacking, "model_id"])
+            + list_names(rows.loc[lacking, "model_id"])
         )
     if family.groupby(rows[LAB]).nunique().max() < 2:
         warnings.append(
@@ -417,7 +419,7 @@ def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
             lines.append(f"{kind.name}: X u = c·(u_{group}(i) − mean over models)")
         else:
             lines.append(describe_numbers(kind, logs=is_logged(heritage)))
-    orders = orders_of(names)
+    orders = list_orders(names)
     order = f"; order: {orders[-1]}" if orders else ""
     lineage = (f"{LINEAGE}: f_{name_lab(heritage)} + f_{FAMILY}",) if FAMILY in names else ()
     return (
@@ -429,42 +431,42 @@ def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
     )
 
 
-def orders_table(fit: Fit) -> pd.DataFrame:
+def summarise_orders(fit: Fit) -> pd.DataFrame:
     """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of
     the restriction."""
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
     before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
-    prior = quantities(
+    prior = compute_quantities(
         {name: values[None] for name, values in before.items()}, fit.designed(MixedDesign)
     )
     rows = []
     for order, probability in fit.probabilities.items():
-        expected = float(in_order(order, prior).mean())
-        rows.append((order, probability, expected, bayes_factor(probability, expected)))
+        expected = float(mark_ordered(order, prior).mean())
+        rows.append((order, probability, expected, compute_bayes_factor(probability, expected)))
     return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
 
 
-def models_table(fit: Fit) -> pd.DataFrame:
+def list_models(fit: Fit) -> pd.DataFrame:
     """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
     m = log_gains(fit.draws.values, fit.designed(MixedDesign))
-    table = summary({"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []).drop(
-        columns="quantity"
-    )
+    table = summarise_quantities(
+        {"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []
+    ).drop(columns="quantity")
     design = fit.designed(MixedDesign)
     table.insert(0, "model_id", list(design.outcomes))
     if lab := name_lab(design.mixed):
         table.insert(
-            1, "heritage", list(groups_of(fit.rows, list_groups(design.mixed)[lab].columns))
+            1, "heritage", list(name_groups(fit.rows, list_groups(design.mixed)[lab].columns))
         )
     return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
 
 
-def blocks_figure(fit: Fit, axes: Axes) -> Axes:
+def draw_blocks(fit: Fit, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
     blocks = [*(kind.name for kind in fit.designed(MixedDesign).mixed.kinds), OWN]
     rows = fit.summary().loc[[f"sd_{name}" for name in blocks]].reset_index()
     rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
-    forest(rows, axes, label="quantity", estimate="median", null=0.0)
+    draw_forest(rows, axes, label="quantity", estimate="median", null=0.0)
     axes.set_xlabel(f"standard deviation over models, log {fit.estimand.replace('_', ' ')}")
     return axes
 
@@ -476,7 +478,7 @@ CAREFUL = Settings(target_accept=0.98)
 """Settings of PyMC: shares near 0 need smaller steps."""
 
 
-@fits
+@record_call
 def fit_heritage(
     table: pd.DataFrame,
     *,
@@ -531,28 +533,32 @@ def fit_heritage(
     columns = {"model": model, "lab": lab, "prompt": prompt} | (
         {"se": se} if isinstance(se, str) else {}
     )
-    request, gone = _asked(table, outcome, columns, roles, blocks)
+    request, gone = _read_request(table, outcome, columns, roles, blocks)
     estimand = estimand or outcome
     before = table
     table = request.read(table, optional=("prompt",))
-    units_once(
+    check_distinct_units(
         table,
         [model, prompt] if prompt in table and se is None else [model],
-        _of_many(outcome, table),
+        _suggest_single_rows(outcome, table),
     )
-    _complete(request, table)
-    chosen = _blocks(request) if blocks is None else _each_listed(blocks)
+    _check_complete(request, table)
+    chosen = _collect_blocks(request) if blocks is None else _list_blocks(blocks)
     table = _read_sizes(table, chosen)
-    columns_once(chosen, partial(_with_blocks, request, before, named=blocks is not None), outcome)
-    heritage = _declared(table, estimand, chosen, blocks is None, concentration, residuals, lab_df)
+    check_distinct_columns(
+        chosen, partial(_suggest_blocks, request, before, named=blocks is not None), outcome
+    )
+    heritage = _declare_heritage(
+        table, estimand, chosen, blocks is None, concentration, residuals, lab_df
+    )
     groups = list_groups(heritage)
     names = [column for kind in groups.values() for column in kind.columns]
     others = [column for kind in heritage.kinds for column in kind.covariates]
-    models = model_gains(
+    models = read_model_gains(
         table,
         estimand,
         outcome=outcome,
-        errors=moderated_errors,
+        errors=add_moderated_errors,
         names=names,
         quantities=others,
         optional=["family"],
@@ -564,21 +570,23 @@ def fit_heritage(
         heritage = replace(
             heritage, kinds=(*heritage.kinds, declare_groups(FAMILY, (LAB, "family")))
         )
-    warnings = what_rows_cannot_say(rows, heritage, _without_labs(request, before), _look(request))
-    numbers(rows["log_gain"], f"log {estimand}", varied=True)
-    return law_fitted(
-        heritage_law(heritage, rows, stated=se is not None),
+    warnings = warn_undetermined(
+        rows, heritage, _suggest_dropping_labs(request, before), _look(request)
+    )
+    read_numbers(rows["log_gain"], f"log {estimand}", varied=True)
+    return build_fit(
+        build_heritage_law(heritage, rows, stated=se is not None),
         rows,
         seed=seed,
         settings=settings,
         estimand=models.estimand,
         sources=models.sources,
-        warnings=(*said_of(before), *gone, *models.warnings, *warnings),
+        warnings=(*read_remarks(before), *gone, *models.warnings, *warnings),
         reads=request.of_new,
     )
 
 
-def _asked(
+def _read_request(
     table: pd.DataFrame,
     outcome: str,
     named: Mapping[str, str | None],
@@ -590,7 +598,7 @@ def _asked(
     standard = {"geometry": GEOMETRY, "scale": SCALE}
     gone = list[str]()
     numbers = (
-        {name: listed(columns, name) for name, columns in blocks_of.items()}
+        {name: make_list(columns, name) for name, columns in blocks_of.items()}
         if blocks is None
         else {}
     )
@@ -612,16 +620,16 @@ def _asked(
     columns = {"outcome": outcome, **labelled, **numbers}
     further = tuple(
         dict.fromkeys(
-            column for name, of in (blocks or {}).items() for column in listed(of, name) or ()
+            column for name, of in (blocks or {}).items() for column in make_list(of, name) or ()
         )
     )
     return Columns(call="fit_heritage", named=columns, further=further), gone
 
 
-def _complete(names: Columns, table: pd.DataFrame) -> None:
+def _check_complete(names: Columns, table: pd.DataFrame) -> None:
     """UsageError where geometry or scale of a model with a gain is missing, with the call of what
     is there."""
-    rows, _ = comparable_only(table.dropna(subset=names.named["outcome"]))
+    rows, _ = keep_comparable(table.dropna(subset=names.named["outcome"]))
     full = {
         name: [column for column in names.named.get(name) or () if rows[column].notna().all()]
         for name in ("geometry", "scale")
@@ -634,7 +642,7 @@ def _complete(names: Columns, table: pd.DataFrame) -> None:
         raise UsageError(
             "missing geometry",
             where=", ".join(lacking),
-            got=f"none of {named(set(models.astype(str)), 5)}",
+            got=f"none of {list_names(set(models.astype(str)), 5)}",
             allowed="a number above 0 for every model",
             next_step=replace(names, named={**names.named, **full}).filled_in(table, {}),
         )
@@ -648,18 +656,18 @@ def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.
     for column in texts:
         strange = [v for v in table[column].dropna().unique() if not NUMBER.fullmatch(str(v))]
         if strange:
-            assigned = Code(f"df.assign(**{{{written(column)}: NUMBERS}})")
+            assigned = Code(f"df.assign(**{{{write_value(column)}: NUMBERS}})")
             raise UsageError(
                 "a size is no number, and would count as a name",
                 where=column,
                 got=repr(strange[0]),
                 allowed="numbers, in any unit; names are a block of another name",
-                next_step=again(assigned),
+                next_step=repeat_call(assigned),
             )
     return table.assign(**{column: table[column].astype(str).astype("float64") for column in texts})
 
 
-def _without_labs(names: Columns, table: pd.DataFrame) -> str:
+def _suggest_dropping_labs(names: Columns, table: pd.DataFrame) -> str:
     """The call that asks nothing of labs: of geometry and scale, or without these of the mean."""
     if names.named.get("geometry") or names.named.get("scale"):
         return replace(names, named={**names.named, "lab": None}).filled_in(table, {})
@@ -676,7 +684,7 @@ def _look(names: Columns) -> str:
     return f'df.groupby("{lab}")["{outcome}"].describe()' if lab else f'df["{outcome}"].describe()'
 
 
-def _blocks(columns: Columns) -> dict[str, Sequence[str]]:
+def _collect_blocks(columns: Columns) -> dict[str, Sequence[str]]:
     """Labs, geometry and scale, as far as there are columns of them."""
     labs = {LAB: (LAB,)} if columns.named.get("lab") else {}
     return labs | {
@@ -686,29 +694,29 @@ def _blocks(columns: Columns) -> dict[str, Sequence[str]]:
     }
 
 
-def _each_listed(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+def _list_blocks(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Blocks as they were asked for, a single column as a list of one."""
-    return {str(name): listed(columns, str(name)) or [] for name, columns in blocks.items()}
+    return {str(name): make_list(columns, str(name)) or [] for name, columns in blocks.items()}
 
 
-def _with_blocks(
+def _suggest_blocks(
     request: Columns, table: pd.DataFrame, blocks: Mapping[str, Sequence[str]], *, named: bool
 ) -> str:
-    """The call with these blocks, which `named` them, or named geometry and scale."""
+    """The call with these blocks, which `list_names` them, or named geometry and scale."""
     if named:
         return f"thermostats.fit_heritage(df, blocks={dict(blocks)!r})"
     numbers = {name: list(blocks.get(name, ())) or None for name in ("geometry", "scale")}
     return replace(request, named={**request.named, **numbers}).filled_in(table, {})
 
 
-def _of_many(outcome: str, table: pd.DataFrame) -> str:
+def _suggest_single_rows(outcome: str, table: pd.DataFrame) -> str:
     """What to do about models in several rows: the package's own measurements have rows for it."""
     if "run_id" in table and outcome in GAINS:
         return f'thermostats.fit_heritage(thermostats.gain_rows("{outcome}"), estimand="{outcome}")'
     return ""
 
 
-def heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
+def build_heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
     """The law of these blocks; of the rows, what its alternatives can leave out; `stated`: errors
     are the table's."""
     names = [kind.name for kind in heritage.kinds]
@@ -716,36 +724,36 @@ def heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
     parts = (*names, OWN)
     lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
     joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
-    of_labs = {"labs": labs_table, "superpopulation": superpopulation} if groups else {}
-    left_out = {"left out": left_out_table} if groups and is_exact(heritage) else {}
+    of_labs = {"labs": list_labs, "superpopulation": summarise_superpopulation} if groups else {}
+    left_out = {"left out": score_left_out} if groups and is_exact(heritage) else {}
     law = Law(
         name="heritage",
         of=heritage.design_rows,
-        quantities=quantities,
+        quantities=compute_quantities,
         reported=(
             *(f"sd_{name}" for name in parts),
             *(f"share_{name}" for name in parts),
             *(*lineage, "total_sd", POPULATION_MEAN, *joint),
         ),
-        statements={order: partial(in_order, order) for order in asked_of(names)},
-        statistics=statistics,
+        statements={order: partial(mark_ordered, order) for order in list_questions(names)},
+        statistics=build_statistics,
         equations=describe_blocks(heritage, stated=stated),
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
         tables={
-            "orders": orders_table,
-            "models": models_table,
+            "orders": summarise_orders,
+            "models": list_models,
             **of_labs,
             **left_out,
             **variance_shares.TABLES,
         },
         figures={
-            "blocks": blocks_figure,
-            "shares": lambda fit, axes: posterior.variance_shares(
+            "blocks": draw_blocks,
+            "shares": lambda fit, axes: posterior.draw_variance_shares(
                 fit.summary().reset_index(), axes
             ),
             "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
             **(
-                {"labs": lambda fit, axes: posterior.lab_forest(fit.table("labs"), axes)}
+                {"labs": lambda fit, axes: posterior.draw_lab_forest(fit.table("labs"), axes)}
                 if groups
                 else {}
             ),
@@ -755,7 +763,7 @@ def heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
     return state_law(law, heritage, vary_heritage(heritage, rows))
 
 
-def _declared(
+def _declare_heritage(
     table: pd.DataFrame,
     estimand: str,
     blocks: Mapping[str, Sequence[str]],
@@ -772,7 +780,7 @@ def _declared(
             allowed="concentration above 0; lab_df 0 or above 2",
         )
     if residuals not in RESIDUALS:
-        raise unknown("no such law of the residuals", residuals, RESIDUALS)
+        raise build_unknown_error("no such law of the residuals", residuals, RESIDUALS)
     chosen = {name: tuple(columns) for name, columns in blocks.items()}
     if not chosen or not all(chosen.values()) or {FAMILY, OWN, LINEAGE} & set(chosen):
         raise UsageError(
@@ -781,7 +789,7 @@ def _declared(
             allowed=f"one block or more, each of one column or more, none called {FAMILY}, {OWN} "
             f"or {LINEAGE}",
         )
-    columns_of(table, *(column for columns in chosen.values() for column in columns))
+    check_columns(table, *(column for columns in chosen.values() for column in columns))
     groups = []
     for name, columns in chosen.items():
         texts = [not pd.api.types.is_numeric_dtype(table[column]) for column in columns]

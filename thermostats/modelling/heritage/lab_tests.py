@@ -13,11 +13,11 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.formatting import number, plural
+from thermostats.formatting import format_count, format_number
 from thermostats.modelling.draws import Array
-from thermostats.modelling.model_gains import gain_rows, said_of
-from thermostats.tables.folders import data_folder
-from thermostats.tables.model_rows import own_ids
+from thermostats.modelling.model_gains import gain_rows, read_remarks
+from thermostats.tables.folders import find_data_folder
+from thermostats.tables.model_rows import list_own_ids
 from thermostats.tables.reading import features
 from thermostats.tables.schemas import GAIN_WORDS, GAINS
 
@@ -53,7 +53,7 @@ class Tested:
         return float(max(np.sqrt(rate * (1 - rate) / WORLDS) for rate in (self.false, self.power)))
 
 
-def first_answer(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ...]:
+def answer_questions(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ...]:
     """Both questions of a table of models: log_gain, heritage, and of `NUMBERS` the columns that
     all of them have.
 
@@ -68,28 +68,30 @@ def first_answer(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ...]:
             allowed="2 labs or more",
         )
     y = models["log_gain"].to_numpy(dtype=np.float64)
-    shape = _logs(models)
+    shape = _take_logs(models)
     questions = {
         "Does the lab matter at all?": shape[:, :1],
         "Does it beyond shape and size?": shape,
     }
-    return tuple(_tested(words, y, reduced, labs, seed) for words, reduced in questions.items())
+    return tuple(
+        _run_lab_test(words, y, reduced, labs, seed) for words, reduced in questions.items()
+    )
 
 
-def _tested(
+def _run_lab_test(
     question: str, y: Array, reduced: Array, labs: Sequence[str] | Array, seed: int
 ) -> Tested:
-    ratios, ps, df = _f(y[None], reduced, labs)
+    ratios, ps, df = _compute_f(y[None], reduced, labs)
     rng = np.random.default_rng(seed)
-    basis = np.linalg.qr(np.column_stack([reduced, _indicators(labs)]))[0]
+    basis = np.linalg.qr(np.column_stack([reduced, _build_indicators(labs)]))[0]
     sigma = float(np.sqrt(np.square(y - basis @ (basis.T @ y)).sum() / df[1]))
     size = len(y)
     false = float(
-        (_f(sigma * rng.standard_normal((WORLDS, size)), reduced, labs)[1] <= ALPHA).mean()
+        (_compute_f(sigma * rng.standard_normal((WORLDS, size)), reduced, labs)[1] <= ALPHA).mean()
     )
     powers = []
     for times in TIMES:
-        powers.append(_power(times, reduced, labs, rng))
+        powers.append(_simulate_power(times, reduced, labs, rng))
         if powers[-1] >= WANTED:
             break
     wanted = float(TIMES[len(powers) - 1]) if powers[-1] >= WANTED else np.nan
@@ -98,7 +100,7 @@ def _tested(
     return Tested(question=question, f=f, p=p, df=df, false=false, power=powers[0], wanted=wanted)
 
 
-def _power(
+def _simulate_power(
     times: int, reduced: Array, labs: Sequence[str] | Array, rng: np.random.Generator
 ) -> float:
     """Share of worlds with p ≤ 0.05 where labs differ as much as models of one lab, of so many
@@ -107,15 +109,16 @@ def _power(
     codes = np.unique(names, return_inverse=True)[1]
     effects = rng.standard_normal((WORLDS, codes.max() + 1))[:, codes]
     outcomes = effects + rng.standard_normal((WORLDS, names.size))
-    return float((_f(outcomes, np.tile(reduced, (times, 1)), names)[1] <= ALPHA).mean())
+    return float((_compute_f(outcomes, np.tile(reduced, (times, 1)), names)[1] <= ALPHA).mean())
 
 
-def _f(
+def _compute_f(
     outcomes: Array, reduced: Array, labs: Sequence[str] | Array
 ) -> tuple[Array, Array, tuple[int, int]]:
     """F and p of labs for every row of outcomes, and the degrees of freedom."""
     small, full = (
-        _basis(each) for each in (reduced, np.column_stack([reduced, _indicators(labs)]))
+        _build_basis(each)
+        for each in (reduced, np.column_stack([reduced, _build_indicators(labs)]))
     )
     k = full.shape[1] - small.shape[1]
     rest = outcomes.shape[1] - full.shape[1]
@@ -131,18 +134,18 @@ def _f(
     return f, stats.f.sf(f, k, rest), (k, rest)
 
 
-def _basis(columns: Array) -> Array:
+def _build_basis(columns: Array) -> Array:
     """An orthonormal basis of columns, some of which may follow from others."""
     u, s, _ = np.linalg.svd(columns, full_matrices=False)
     return np.asarray(u[:, s > 1e-10 * s[0]])
 
 
-def _indicators(labs: Sequence[str] | Array) -> Array:
+def _build_indicators(labs: Sequence[str] | Array) -> Array:
     codes = np.unique(np.asarray(labs, dtype=str), return_inverse=True)[1]
     return np.eye(codes.max() + 1)[codes]
 
 
-def _logs(models: pd.DataFrame) -> Array:
+def _take_logs(models: pd.DataFrame) -> Array:
     """An intercept, and the logs of the numbers that every model has and that vary."""
     columns = [np.ones(len(models))]
     for name in NUMBERS:
@@ -156,10 +159,10 @@ GAIN = "penultimate_gain"
 """The gain that is asked about unless more of the user's models have another."""
 
 
-def gain_of(data: str | Path | None) -> str:
+def choose_gain(data: str | Path | None) -> str:
     """The named gain that most of the user's models have: the penultimate, or where more have
     another, that."""
-    measured = own_ids(data_folder(data))
+    measured = list_own_ids(find_data_folder(data))
     rows = features(data)
     rows = rows[rows["model_id"].isin(measured)]
     having = {name: rows.loc[rows[name].notna(), "model_id"].nunique() for name in (GAIN, *GAINS)}
@@ -172,15 +175,15 @@ def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
     rows = gain_rows(gain, data=data)
     unstated = sorted(set(rows.loc[rows["heritage"] == "", "model_id"]))
     left_out = [
-        *said_of(rows),
+        *read_remarks(rows),
         *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else []),
     ]
-    models = _models(rows[rows["heritage"] != ""])
-    yours = own_ids(data_folder(data))
+    models = _summarise_models(rows[rows["heritage"] != ""])
+    yours = list_own_ids(find_data_folder(data))
     your_rows = models[models["model_id"].isin(yours)]
     for whose, chosen in (("your", your_rows), ("all", models)):
         try:
-            tested = first_answer(chosen)
+            tested = answer_questions(chosen)
         except UsageError as error:
             left_out += [f"{whose} models alone: {error}"] if len(chosen) else []
             continue
@@ -207,7 +210,7 @@ def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
     }
 
 
-def lines(result: dict[str, Any]) -> list[str]:
+def format_lines(result: dict[str, Any]) -> list[str]:
     """The first answer in words, a line each."""
     if not result["questions"]:
         return [
@@ -215,24 +218,26 @@ def lines(result: dict[str, Any]) -> list[str]:
             *result["left_out"],
         ]
     whose = "your own" if result["whose"] == "your" else "all"
-    of = f"{plural(len(result['models']), 'model')} of {plural(result['labs'], 'lab')}"
+    of = f"{format_count(len(result['models']), 'model')} of {format_count(result['labs'], 'lab')}"
     text = [f"First answer, {GAIN_WORDS[result['gain']]}, {whose} models: {of}"]
     for each in result["questions"]:
         tested = Tested(**{name: value for name, value in each.items() if name != "error"})
         yes = "yes" if tested.p <= ALPHA else "not shown"
         text.append(
-            f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = {number(tested.f)}, p = "
-            f"{number(tested.p)}"
+            f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = "
+            f"{format_number(tested.f)}, p = "
+            f"{format_number(tested.p)}"
         )
         text.append(
-            f"  In {WORLDS} simulated worlds of these models (± {number(100 * tested.error, 2)} "
+            f"  In {WORLDS} simulated worlds of these models (± "
+            f"{format_number(100 * tested.error, 2)} "
             f"points) it says yes in "
             f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ "
             f"as much as models "
             "of one lab."
         )
         if tested.p > ALPHA:
-            text.append("  " + _settled(tested))
+            text.append("  " + _describe_answer(tested))
     if result["whose"] == "your":
         text.append(
             "The report asks the same of these and the study's models together, so that its answer "
@@ -241,7 +246,7 @@ def lines(result: dict[str, Any]) -> list[str]:
     return [*text, *(f"  {line}" for line in result["left_out"])]
 
 
-def _settled(tested: Tested) -> str:
+def _describe_answer(tested: Tested) -> str:
     if tested.wanted == 1:
         return f"That is at least {WANTED:.0%}: these models could have shown it."
     if np.isnan(tested.wanted):
@@ -254,7 +259,7 @@ def _settled(tested: Tested) -> str:
     )
 
 
-def _models(rows: pd.DataFrame) -> pd.DataFrame:
+def _summarise_models(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean log gain over prompts and the facts, one row a model."""
     logs = rows.assign(log_gain=np.log(rows["gain"].astype("float64")))
     facts = dict.fromkeys(["heritage", "n_layers", "n_heads", "d_head", "n_params"], "first")

@@ -38,7 +38,7 @@ from thermostats.modelling.mixed_model import (
     SharedVariance,
 )
 from thermostats.modelling.model_gains import GEOMETRY, SCALE
-from thermostats.modelling.sampling import Sampled, padded
+from thermostats.modelling.sampling import Sampled, pad_levels
 
 Integers = NDArray[np.int64]
 ORDER = "heritage > geometry > scale"
@@ -58,7 +58,7 @@ def group_basis(codes: Integers, shares: Array) -> Array:
     return np.asarray((indicators - shares) / np.sqrt(1 - np.square(shares).sum()))
 
 
-def scaled_map(columns: Array) -> Array:
+def build_scaled_map(columns: Array) -> Array:
     """A, columns × rank r, with (x − mean)A = √(M/r)·Q, Q orthonormal; rank 0 where nothing
     varies."""
     centred = columns - columns.mean(axis=0)
@@ -75,7 +75,7 @@ def scaled_map(columns: Array) -> Array:
     return np.asarray(by * signs * np.sqrt(len(columns) / rank))
 
 
-def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
+def measure_block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
     """`sd_<block>`: finite-population standard deviation √(Σ_i (f_i − mean f)²/M) over the last
     axis, of every block.
 
@@ -84,7 +84,7 @@ def block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
     return {f"sd_{name}": np.asarray(part.std(axis=-1)) for name, part in contributions.items()}
 
 
-def columns_once(
+def check_distinct_columns(
     blocks: Mapping[str, Sequence[str]],
     call: Callable[[dict[str, list[str]]], str],
     outcome: str = "",
@@ -116,7 +116,7 @@ def columns_once(
             )
 
 
-def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
+def list_orders(blocks: Sequence[str]) -> tuple[str, ...]:
     """Orders that are asked about: of neighbours, of all, and of all with the lineage in the place
     of the lab."""
     causes = [name for name in blocks if name != FAMILY]
@@ -127,23 +127,23 @@ def orders_of(blocks: Sequence[str]) -> tuple[str, ...]:
     return tuple(orders)
 
 
-def asked_of(blocks: Sequence[str]) -> tuple[str, ...]:
+def list_questions(blocks: Sequence[str]) -> tuple[str, ...]:
     """What a fit is asked first: the first block above geometry and scale together, the order of
     all, then the rest."""
-    orders = orders_of(blocks)
+    orders = list_orders(blocks)
     causes = [name for name in blocks if name != FAMILY]
     joint = [f"{causes[0]} > {TOGETHER}"] if {"geometry", "scale"} <= set(causes[1:]) else []
     return tuple(dict.fromkeys([*joint, *[" > ".join(causes)] * (len(causes) > 1), *orders]))
 
 
-def in_order(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
+def mark_ordered(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
     """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry
     and scale`."""
     named = [drawn[f"sd_{name.replace(' ', '_')}"] for name in order.split(" > ")]
     return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
 
-def bayes_factor(posterior: float, prior: float) -> float:
+def compute_bayes_factor(posterior: float, prior: float) -> float:
     """Posterior odds over prior odds of an order; infinite where every draw obeys it."""
     return np.inf if posterior >= 1 else posterior / (1 - posterior) / (prior / (1 - prior))
 
@@ -211,12 +211,12 @@ class GroupBlock(ShareKind):
     def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects | None:
         """An effect a group; its basis: every group's share of the models of the fit, 0 of those it
         has not seen."""
-        labels = groups_of(table, self.columns)
+        labels = name_groups(table, self.columns)
         shares = fit.basis if fit else labels.value_counts(normalize=True).sort_index()
         if new := sorted(set(labels) - set(shares.index)):
             shares = pd.concat([shares, pd.Series(0.0, index=new)])
         codes = shares.index.get_indexer(labels)
-        if fit is None and self.apart and not told_apart(codes):
+        if fit is None and self.apart and not is_separable(codes):
             return None
         columns = group_basis(codes, shares.to_numpy(np.float64))
         return Effects(columns=columns, names=tuple(shares.index), codes=codes, basis=shares)
@@ -262,12 +262,12 @@ class NumberBlock(ShareKind):
         centred = x - x.mean(axis=0)
         slopes = np.linalg.lstsq(centred @ other, centred @ by, rcond=None)[0]
         left = by - other @ slopes
-        return np.asarray(left @ scaled_map(centred @ left))
+        return np.asarray(left @ build_scaled_map(centred @ left))
 
     def embed_map(self, x: Array, columns: Sequence[str]) -> Array:
         """Map of some of the columns from all."""
         places = [self.every.index(column) for column in columns]
-        by = scaled_map(x[:, places])
+        by = build_scaled_map(x[:, places])
         padded_map = np.zeros((x.shape[1], by.shape[1]))
         padded_map[places] = by
         return padded_map
@@ -438,7 +438,7 @@ def vary_heritage(mixed: Mixed, rows: pd.DataFrame) -> dict[str, Mixed]:
         others["scale residualised on geometry"] = mixed.replace_kind(beyond_geometry)
     if groups:
         columns = groups[name_lab(mixed)].columns
-        if (groups_of(rows, columns).value_counts() == 1).any():
+        if (name_groups(rows, columns).value_counts() == 1).any():
             several = partial(keep_several, columns)
             others["without labs of one model"] = replace(mixed, tabulate=several)
     return others
@@ -461,7 +461,7 @@ def keep_several(
 ) -> pd.DataFrame:
     """Models of labs of two or more; of rows to predict all."""
     if fit is None:
-        rows = rows[groups_of(rows, columns).duplicated(keep=False)]
+        rows = rows[name_groups(rows, columns).duplicated(keep=False)]
     return name_models(rows, fit)
 
 
@@ -473,13 +473,13 @@ def declare_sampled(design: MixedDesign) -> Sampled:
     bases = list_bases(design)
     n = gaussian.y.size
     groups = list_groups(design.mixed)
-    size = padded(design.before + n)
+    size = pad_levels(design.before + n)
     every = np.full(size, NEAR_INFINITE)
     freedom = np.full(n, np.inf) if gaussian.freedom is None else gaussian.freedom
     every[design.before : design.before + n] = np.minimum(freedom, NEAR_INFINITE)
     arrays = {}
     for name, basis in bases.items():
-        arrays[f"X_{name}"] = np.zeros((n, padded(basis.shape[1])))
+        arrays[f"X_{name}"] = np.zeros((n, pad_levels(basis.shape[1])))
         arrays[f"X_{name}"][:, : basis.shape[1]] = basis
     lab = name_lab(design.mixed)
     assert variance is not None  # noqa: S101 - of shares
@@ -499,7 +499,7 @@ def declare_sampled(design: MixedDesign) -> Sampled:
     }
     data |= {f"n_{name}": basis.shape[1] for name, basis in arrays.items()}
     return Sampled(
-        declare=heritage_model,
+        declare=declare_heritage_model,
         data=data,
         per_row=(*arrays, "model", "error_observed", "y_observed"),
     )
@@ -508,7 +508,7 @@ def declare_sampled(design: MixedDesign) -> Sampled:
 STANDARD = declare_heritage(BLOCKS, (LAB,))
 
 
-def heritage_model(data: Mapping[str, Any]) -> None:
+def declare_heritage_model(data: Mapping[str, Any]) -> None:
     """The model; `model` numbers the model of every row."""
     import pymc as pm  # noqa: PLC0415
 
@@ -554,7 +554,7 @@ def heritage_model(data: Mapping[str, Any]) -> None:
     pm.Normal("y", mean, pm.math.sqrt(scale[-1] ** 2 + error**2), observed=data["y_observed"])
 
 
-def groups_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
+def name_groups(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     """Names of groups, of nested ones with those they lie in; who has no inner group is one of its
     own."""
     first, *inner = (
@@ -567,7 +567,7 @@ def groups_of(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     return names
 
 
-def told_apart(codes: NDArray[np.int64]) -> bool:
+def is_separable(codes: NDArray[np.int64]) -> bool:
     """Whether effects of groups can be separated from the mean and from the residual."""
     sizes = np.bincount(codes)
     return bool((sizes > 0).sum() >= 2 and sizes.max() >= 2)
@@ -580,7 +580,7 @@ OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
 
-def contributions(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def compute_contributions(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Contribution of every block to every model's log gain, and what is left to the model, … ×
     M."""
     bases = list_bases(design)
@@ -606,9 +606,9 @@ def log_gains(values: Mapping[str, Array], design: MixedDesign) -> Array:
     if "blur" in values:  # PyMC's factor of errors
         error = error * np.square(values["blur"][..., models])
     if "factor" in values:
-        variance = _of_mixture(values, variance, error, y - centre, rng)
+        variance = _draw_mixture(values, variance, error, y - centre, rng)
     if "delta" in values:
-        shift, variance = _skewed(values["delta"][..., None], variance, error, y - centre, rng)
+        shift, variance = _draw_skewed(values["delta"][..., None], variance, error, y - centre, rng)
         centre = centre + shift
     weight = variance / (variance + error)
     return np.asarray(
@@ -616,7 +616,7 @@ def log_gains(values: Mapping[str, Array], design: MixedDesign) -> Array:
     )
 
 
-def _of_mixture(
+def _draw_mixture(
     values: Mapping[str, Array], spread: Array, error: Array, off: Array, rng: np.random.Generator
 ) -> Array:
     """Given what outcomes are off, draws of the variance of every residual, one of those that make
@@ -633,7 +633,7 @@ def _of_mixture(
     )
 
 
-def _skewed(
+def _draw_skewed(
     delta: Array, spread: Array, error: Array, off: Array, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Given what outcomes are off, draws of shifts, and variances about them, of which skew-normal
@@ -652,31 +652,31 @@ def _skewed(
     return slope * z - mean, rest
 
 
-def quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
+def compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's
     models."""
-    parts = contributions(values, design)
+    parts = compute_contributions(values, design)
     square = np.square(values["scale"])
     total = square.sum(axis=-1)
     m = values["beta"] + sum(parts.values())
     shares = {name: square[..., k] / total for k, name in enumerate(parts)}
-    drawn = block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
+    drawn = measure_block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
     lab = name_lab(design.mixed)
     if FAMILY in parts and lab in parts:
-        drawn |= block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
+        drawn |= measure_block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
         drawn[f"{LINEAGE}_share"] = shares[lab] + shares[FAMILY]
     drawn |= {"total_sd": np.sqrt(total), MODELS_MEAN: m.mean(axis=-1)}
-    drawn[POPULATION_MEAN] = population_mean(values, design)
+    drawn[POPULATION_MEAN] = compute_population_mean(values, design)
     if {"geometry", "scale"} <= set(parts):
-        drawn |= geometry_and_scale(parts, list_bases(design))
+        drawn |= measure_geometry_and_scale(parts, list_bases(design))
     if lab in parts:
-        means = np.moveaxis(m @ lab_means(design), -1, 0)
+        means = np.moveaxis(m @ build_lab_means(design), -1, 0)
         names = [f"{OF_LAB}{name}" for name in list_shares(design, lab).index]
         drawn |= dict(zip(names, means, strict=True))
     return drawn
 
 
-def population_mean(values: Mapping[str, Array], design: MixedDesign) -> Array:
+def compute_population_mean(values: Mapping[str, Array], design: MixedDesign) -> Array:
     """α − Σ_b c_b Σ_j share_j u_bj over blocks of groups: the mean log gain of new models of new
     groups, … .
 
@@ -693,14 +693,16 @@ def population_mean(values: Mapping[str, Array], design: MixedDesign) -> Array:
     return np.asarray(mean)
 
 
-def lab_means(design: MixedDesign) -> Array:
+def build_lab_means(design: MixedDesign) -> Array:
     """M × labs: what values of models times this are means over the models of every lab."""
     labs = design.effects[f"u_{name_lab(design.mixed)}"]
     member = np.eye(len(labs.names))[labs.codes]
     return np.asarray(member / member.sum(axis=0))
 
 
-def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -> dict[str, Array]:
+def measure_geometry_and_scale(
+    parts: Mapping[str, Array], bases: Mapping[str, Array]
+) -> dict[str, Array]:
     """Draws of the SD of geometry and scale together, and of what each has beyond the other's
     columns.
 
@@ -721,9 +723,9 @@ def geometry_and_scale(parts: Mapping[str, Array], bases: Mapping[str, Array]) -
     }
 
 
-def statistics(design: MixedDesign) -> dict[str, Statistic]:
+def build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the blocks' shares."""
     return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **residuals.statistics(design.regressors, residuals.CLOSING),
+        **residuals.build_statistics(design.regressors, residuals.CLOSING),
     }

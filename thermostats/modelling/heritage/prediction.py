@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError
-from thermostats.formatting import listed, percent
+from thermostats.formatting import format_percent, join_words
 from thermostats.modelling.draws import SEED
 from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out
 from thermostats.modelling.model_gains import GEOMETRY, SCALE, gain_rows
-from thermostats.next_steps import written
-from thermostats.settings import coverage
-from thermostats.tables.folders import begun_or_shipped
-from thermostats.tables.model_rows import spelt_otherwise
+from thermostats.next_steps import write_value
+from thermostats.settings import check_coverage
+from thermostats.tables.folders import find_lookup_folder
+from thermostats.tables.model_rows import find_other_spelling
 
 FACTS = (*GEOMETRY, *SCALE)
 """What is to be known of a model, besides its lab."""
@@ -85,8 +85,8 @@ class TrackRecord:
             f"guessing {self.side}"
             f" for all gives {self.majority}{end}. Predictions were off by a factor of "
             f"{math.exp(self.error):.2f} "
-            f"(root mean square), and {percent(self.covered)} of gains lay inside their "
-            f"{percent(self.level)} interval."
+            f"(root mean square), and {format_percent(self.covered)} of gains lay inside their "
+            f"{format_percent(self.level)} interval."
         )
 
 
@@ -122,13 +122,14 @@ class Prediction:
         words = self.gain.replace("_", " ")
         lab = row["heritage"]
         first = (
-            f"{words[0].upper()}{words[1:]}: {median:.3g}, {percent(self.level)} interval "
+            f"{words[0].upper()}{words[1:]}: {median:.3g}, {format_percent(self.level)} interval "
             f"{lower:.3g} to {upper:.3g}; "
             f"the probability that it is below 1 is {row[f'P({self.gain} < 1)']:.2g}."
         )
         unseen = f"No model of {lab} has this gain" if lab != UNNAMED else "No lab is named"
         others = (
-            f"{unseen}; models are at hand of {listed(self.labs)}. The lab's part is drawn anew."
+            f"{unseen}; models are at hand of {join_words(self.labs)}. The lab's part is drawn "
+            f"anew."
         )
         lines = [first, *([] if self.lab_at_hand else [others])]
         lines += [f"Beyond the models at hand: {row['outside']}."] * bool(row["outside"])
@@ -159,14 +160,16 @@ def predict_gain(
     """
     _check_label(lab, LAB)
     _check_label(family, "family")
-    facts = _numbers(model if isinstance(model, Mapping) else _of_config(model))
+    facts = _read_numbers(model if isinstance(model, Mapping) else _read_config(model))
     fit = fit_heritage(gain_rows(gain, data=data), estimand=gain, seed=seed)
     level = (
-        fit.level if level is None else coverage(level, "thermostats.predict_gain(model, level={})")
+        fit.level
+        if level is None
+        else check_coverage(level, "thermostats.predict_gain(model, level={})")
     )
     labs = tuple(sorted(set(fit.rows["heritage"])))
-    if lab not in labs and (other := spelt_otherwise(lab, begun_or_shipped(data))):
-        step = f"thermostats.predict_gain(MODEL, lab={written(other)})"
+    if lab not in labs and (other := find_other_spelling(lab, find_lookup_folder(data))):
+        step = f"thermostats.predict_gain(MODEL, lab={write_value(other)})"
         raise UsageError(
             "the tables spell this lab otherwise",
             where=LAB,
@@ -186,10 +189,10 @@ def predict_gain(
     )
 
 
-def _of_config(model: str | Path) -> Mapping[str, Any]:
-    from thermostats.measurement.plan import config_facts  # noqa: PLC0415
+def _read_config(model: str | Path) -> Mapping[str, Any]:
+    from thermostats.measurement.plan import read_config_facts  # noqa: PLC0415
 
-    return config_facts(model)
+    return read_config_facts(model)
 
 
 def _check_label(value: Any, name: str) -> None:
@@ -202,7 +205,7 @@ def _check_label(value: Any, name: str) -> None:
         )
 
 
-def _numbers(facts: Mapping[str, Any]) -> dict[str, float]:
+def _read_numbers(facts: Mapping[str, Any]) -> dict[str, float]:
     """The facts as numbers; UsageError names those that are missing and those that are none."""
     line = (
         'thermostats.predict_gain({"n_layers": 24, "n_heads": 16, "d_head": 64, "n_params": 4e8}, '

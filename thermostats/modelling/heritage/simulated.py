@@ -31,7 +31,7 @@ class Simulated:
     """Finite-population standard deviations of the contributions."""
 
 
-def model_facts(
+def simulate_facts(
     n_models: int, n_labs: int, rng: np.random.Generator, *, geometry: str = "met"
 ) -> pd.DataFrame:
     """Models of labs with geometry as it is met: labs keep to a head width, depth and heads vary.
@@ -89,7 +89,7 @@ def simulate_heritage(
     """
     rng = np.random.default_rng(seed)
     models = facts.sort_values("model_id")
-    parts = contributions(list_bases(STANDARD.design_rows(models)), shares, total, rng)
+    parts = simulate_contributions(list_bases(STANDARD.design_rows(models)), shares, total, rng)
     order = {name: i for i, name in enumerate(models["model_id"])}
     means = np.asarray(sum(parts.values()))
     index = np.repeat([order[name] for name in facts["model_id"]], n_prompts)
@@ -110,7 +110,7 @@ def simulate_heritage(
     )
 
 
-def contributions(
+def simulate_contributions(
     bases: Mapping[str, Array], shares: Mapping[str, float], total: float, rng: np.random.Generator
 ) -> dict[str, Array]:
     """One draw of every block's contribution for given shares and total standard deviation, the

@@ -14,20 +14,26 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.mixed import mixed_model
+from thermostats.modelling.classical.mixed import fit_mixed_model
 from thermostats.modelling.columns import (
     RESAMPLES,
     Array,
-    columns_of,
-    holm,
+    apply_holm,
+    check_columns,
     is_constant,
-    labels,
-    numbers,
+    read_labels,
+    read_numbers,
 )
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.heritage.law import FAMILY, groups_of, list_bases, list_groups, name_lab
+from thermostats.modelling.heritage.law import (
+    FAMILY,
+    list_bases,
+    list_groups,
+    name_groups,
+    name_lab,
+)
 from thermostats.modelling.mixed_model import MixedDesign
-from thermostats.settings import coverage
+from thermostats.settings import check_coverage
 
 Blocks = Mapping[str, Sequence[str]]
 """Name of a block → its columns; text, category and true/false columns become a column for each
@@ -37,7 +43,7 @@ Bases = Mapping[frozenset[str], Array]
 Values = tuple[float | str | bool | None, ...]
 
 
-def checked_outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
+def check_outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
     """The outcome of rows in which it and every column of the blocks differ.
 
     Raises UsageError for a block without columns, for missing values, and for a column that is the
@@ -50,10 +56,10 @@ def checked_outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
             allowed="one column or more a block",
         )
     columns = [column for columns in blocks.values() for column in columns]
-    columns_of(frame, outcome, *columns)
-    y = numbers(frame[outcome], outcome, least=3, varied=True)
+    check_columns(frame, outcome, *columns)
+    y = read_numbers(frame[outcome], outcome, least=3, varied=True)
     for column in columns:
-        if all(map(is_constant, _design(frame[column]).T)):
+        if all(map(is_constant, _build_design(frame[column]).T)):
             got = frame[column].iloc[0]
             raise UsageError(
                 "a constant column decides nothing",
@@ -75,28 +81,28 @@ def refuse_saturation(n: int, rank: int) -> None:
         )
 
 
-def designs_of(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
+def build_designs(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
     """One design matrix per block, intercept left out; columns that are the same in all rows are
     left out, too."""
     return {
-        name: np.column_stack([_design(frame[column]) for column in columns])
+        name: np.column_stack([_build_design(frame[column]) for column in columns])
         for name, columns in blocks.items()
     }
 
 
-def _design(column: pd.Series) -> Array:
+def _build_design(column: pd.Series) -> Array:
     """A column of numbers, or a column for each value of another; none where all rows are the
     same."""
     name = str(column.name)
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
-        x = numbers(column, name)[:, None]
+        x = read_numbers(column, name)[:, None]
     else:
-        codes, values = pd.factorize(labels(column, name))
+        codes, values = pd.factorize(read_labels(column, name))
         x = np.asarray(codes[:, None] == np.arange(len(values)), dtype=np.float64)
     return x[:, np.ptp(x, axis=0) > 0]
 
 
-def basis(designs: Sequence[Array], n: int) -> Array:
+def build_basis(designs: Sequence[Array], n: int) -> Array:
     """Orthonormal basis (n × rank) of the intercept and the designs, columns standardised before
     the rank is taken."""
     x = np.column_stack([*designs, np.empty((n, 0))])
@@ -108,39 +114,40 @@ def basis(designs: Sequence[Array], n: int) -> Array:
     return np.column_stack([np.full(n, n**-0.5), x])
 
 
-def bases_of(table: pd.DataFrame, blocks: Blocks) -> Bases:
+def build_bases(table: pd.DataFrame, blocks: Blocks) -> Bases:
     """Bases of all sets of blocks; of a design to which many outcomes are put they are computed
     once."""
     names = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
-    columns_of(table, *names)
+    check_columns(table, *names)
     values = tuple((name, tuple(table[name].tolist())) for name in names)
-    return _bases(tuple((name, tuple(columns)) for name, columns in blocks.items()), values)
+    return _build_bases(tuple((name, tuple(columns)) for name, columns in blocks.items()), values)
 
 
 @lru_cache(maxsize=128)
-def _bases(
+def _build_bases(
     blocks: tuple[tuple[str, tuple[str, ...]], ...], values: tuple[tuple[str, Values], ...]
 ) -> Bases:
     table = pd.DataFrame({name: list(column) for name, column in values})
-    designs = designs_of(table, dict(blocks))
+    designs = build_designs(table, dict(blocks))
     sets = (
         chosen
         for size in range(len(designs) + 1)
         for chosen in itertools.combinations(designs, size)
     )
     return {
-        frozenset(chosen): basis([designs[name] for name in chosen], len(table)) for chosen in sets
+        frozenset(chosen): build_basis([designs[name] for name in chosen], len(table))
+        for chosen in sets
     }
 
 
-def r_squared_by_set(outcomes: Array, bases: Bases) -> dict[frozenset[str], Array]:
+def measure_r_squared(outcomes: Array, bases: Bases) -> dict[frozenset[str], Array]:
     """R² of every set of blocks, one for every outcome (a row each)."""
     y = outcomes - outcomes.mean(axis=1, keepdims=True)
     total = np.square(y).sum(axis=1)
     return {chosen: np.square(y @ q).sum(axis=1) / total for chosen, q in bases.items()}
 
 
-def shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
+def compute_shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
     """Σ_{S ∌ b} |S|!(k − |S| − 1)!/k! · (v(S ∪ b) − v(S)) of every block b, outcomes × blocks."""
     k = len(names)
     shares = np.zeros((len(values[frozenset(names)]), len(names)))
@@ -172,7 +179,7 @@ class BlockF:
     """R² of the full model, all blocks in it."""
 
 
-def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:
+def compute_block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, BlockF]:
     """Partial F of every block, F = ((RSS_without − RSS_full)/df_block) / (RSS_full/df_residual),
     Holm across blocks.
 
@@ -180,14 +187,14 @@ def block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, Bloc
     where a block adds nothing to the others, no residual degree of freedom is left, or values are
     missing.
     """
-    y = checked_outcome(frame, outcome, blocks)
-    designs = designs_of(frame, blocks)
-    tests = {block: _partial_f(y, designs, blocks, block) for block in blocks}
-    adjusted = holm({block: test.p_value for block, test in tests.items()})
+    y = check_outcome(frame, outcome, blocks)
+    designs = build_designs(frame, blocks)
+    tests = {block: _compute_partial_f(y, designs, blocks, block) for block in blocks}
+    adjusted = apply_holm({block: test.p_value for block, test in tests.items()})
     return {block: replace(test, p_holm=adjusted[block]) for block, test in tests.items()}
 
 
-def freedman_lane(
+def run_freedman_lane(
     frame: pd.DataFrame,
     outcome: str,
     blocks: Blocks,
@@ -199,14 +206,17 @@ def freedman_lane(
     """Partial F of one block with its permutation p: residuals of the model without it are
     shuffled.
 
-    Freedman and Lane 1983, doi:10.2307/1391660; p = (b + 1)/(m + 1). Raises UsageError as `block_f`
-    does.
+    Freedman and Lane 1983, doi:10.2307/1391660; p = (b + 1)/(m + 1). Raises UsageError as
+    `compute_block_f` does.
     """
     if block not in blocks:
         raise UsageError("no such block", got=block, allowed=", ".join(blocks))
-    y = checked_outcome(frame, outcome, blocks)
-    designs = designs_of(frame, blocks)
-    observed, (full, reduced) = _partial_f(y, designs, blocks, block), _nested(designs, block)
+    y = check_outcome(frame, outcome, blocks)
+    designs = build_designs(frame, blocks)
+    observed, (full, reduced) = (
+        _compute_partial_f(y, designs, blocks, block),
+        _build_nested_bases(designs, block),
+    )
     fitted = reduced @ (reduced.T @ y)
     shuffled = (
         np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1)
@@ -221,9 +231,11 @@ def freedman_lane(
     )
 
 
-def _partial_f(y: Array, designs: Mapping[str, Array], blocks: Blocks, block: str) -> BlockF:
+def _compute_partial_f(
+    y: Array, designs: Mapping[str, Array], blocks: Blocks, block: str
+) -> BlockF:
     """Partial F of one block, its p not yet adjusted."""
-    full, reduced = _nested(designs, block)
+    full, reduced = _build_nested_bases(designs, block)
     df_residual = y.size - full.shape[1]
     df = full.shape[1] - reduced.shape[1]
     refuse_saturation(y.size, full.shape[1])
@@ -247,11 +259,11 @@ def _partial_f(y: Array, designs: Mapping[str, Array], blocks: Blocks, block: st
     )
 
 
-def _nested(designs: Mapping[str, Array], block: str) -> tuple[Array, Array]:
+def _build_nested_bases(designs: Mapping[str, Array], block: str) -> tuple[Array, Array]:
     """Bases of all blocks and of all but one."""
     n = len(designs[block])
     others = [design for name, design in designs.items() if name != block]
-    return basis(list(designs.values()), n), basis(others, n)
+    return build_basis(list(designs.values()), n), build_basis(others, n)
 
 
 Differences = Sequence[tuple[str, str]]
@@ -286,7 +298,7 @@ class Dominance:
         return tuple(self.table.sort_values("rank").index)
 
 
-def dominance(
+def measure_dominance(
     frame: pd.DataFrame, outcome: str, blocks: Blocks, *, seed: int, permutations: int = 2000
 ) -> Dominance:
     """Shapley shares of R² for 2 to 4 blocks (LMG; Budescu 1993, doi:10.1037/0033-2909.114.3.542)
@@ -299,11 +311,11 @@ def dominance(
     """
     if not 2 <= len(blocks) <= 4:
         raise UsageError("dominance analysis of too many blocks", got=len(blocks), allowed="2 to 4")
-    y = checked_outcome(frame, outcome, blocks)
-    bases = bases_of(frame, blocks)
+    y = check_outcome(frame, outcome, blocks)
+    bases = build_bases(frame, blocks)
     refuse_saturation(y.size, bases[frozenset(blocks)].shape[1])
     shuffled = np.random.default_rng(seed).permuted(np.tile(y, (permutations, 1)), axis=1)
-    shares = shapley(r_squared_by_set(np.vstack([y, shuffled]), bases), list(blocks))
+    shares = compute_shapley(measure_r_squared(np.vstack([y, shuffled]), bases), list(blocks))
     observed = shares[0]
     null = shares[1:]
     null_mean = null.mean(axis=0)
@@ -329,49 +341,57 @@ def dominance(
     )
 
 
-def corrected_shares(table: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[str, float]:
+def estimate_corrected_shares(
+    table: pd.DataFrame, outcome: str, blocks: Blocks
+) -> dict[str, float]:
     """Share of every block: LMG_b − r̄_b·σ̂²/TSS, 0 on average for a block that does nothing; may
     be negative.
 
-    LMG_b is the block's gain in R² averaged over all orders of entry (see `dominance`), r̄_b the
-    mean over orders of rank(S ∪ b) − rank(S), σ̂² = RSS/df of all blocks: E[LMG_b·TSS] is what its
-    signal gives, and r̄_b·σ². Columns that are the same in all rows explain nothing. Raises
-    UsageError for missing values and below 8 residual degrees of freedom.
+    LMG_b is the block's gain in R² averaged over all orders of entry (see `measure_dominance`),
+    r̄_b the mean over orders of rank(S ∪ b) − rank(S), σ̂² = RSS/df of all blocks: E[LMG_b·TSS] is
+    what its signal gives, and r̄_b·σ². Columns that are the same in all rows explain nothing.
+    Raises UsageError for missing values and below 8 residual degrees of freedom.
     """
     y, bases = _fit_for_correction(table, outcome, blocks)
-    return dict(zip(blocks, map(float, _corrected(y[None], bases, list(blocks))[0]), strict=True))
+    return dict(
+        zip(
+            blocks,
+            map(float, _compute_corrected_shares(y[None], bases, list(blocks))[0]),
+            strict=True,
+        )
+    )
 
 
-def shares_of_signals(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Array:
+def measure_signal_shares(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Array:
     """LMG shares of signals without noise (one a row), signals × blocks: what corrected shares
     estimate.
 
     Of the signal's own variance, so they sum to 1 where the blocks span it. Raises UsageError for
     missing values.
     """
-    return shapley(r_squared_by_set(signals, bases_of(table, blocks)), list(blocks))
+    return compute_shapley(measure_r_squared(signals, build_bases(table, blocks)), list(blocks))
 
 
-def share_difference(
+def build_share_difference(
     table: pd.DataFrame, outcome: str, blocks: Blocks, first: str, second: str
 ) -> Callable[[Array], Array]:
     """Difference between the corrected shares of two blocks, as a function of outcomes, m × rows →
     m.
 
-    Raises UsageError as `corrected_shares` does.
+    Raises UsageError as `estimate_corrected_shares` does.
     """
     _, bases = _fit_for_correction(table, outcome, blocks)
     names = list(blocks)
     places = names.index(first), names.index(second)
 
     def difference(outcomes: Array) -> Array:
-        shares = _corrected(outcomes, bases, names)
+        shares = _compute_corrected_shares(outcomes, bases, names)
         return np.asarray(shares[:, places[0]] - shares[:, places[1]])
 
     return difference
 
 
-def share_table(
+def estimate_share_table(
     table: pd.DataFrame,
     outcome: str,
     blocks: Blocks,
@@ -386,24 +406,26 @@ def share_table(
 
     Intervals: estimate ± t_df · SD of the shares of ŷ + N(0, σ̂²), a parametric bootstrap with the
     design fixed. unique: what a block explains after all others, corrected alike; p: of its partial
-    F. Raises UsageError as `corrected_shares` does.
+    F. Raises UsageError as `estimate_corrected_shares` does.
     """
     y, _ = _fit_for_correction(table, outcome, blocks)
-    made = share_tables(table, y[None], blocks, differences, seed=seed, level=level, draws=draws)
+    made = estimate_share_tables(
+        table, y[None], blocks, differences, seed=seed, level=level, draws=draws
+    )
     return pd.DataFrame(
         {
-            "what": names_of(blocks, differences),
+            "what": name_shares(blocks, differences),
             **{name: values[0] for name, values in made.items()},
         }
     )
 
 
-def names_of(blocks: Blocks, differences: Differences) -> list[str]:
+def name_shares(blocks: Blocks, differences: Differences) -> list[str]:
     """Names of the shares of blocks and of their differences."""
     return [*blocks, *(f"{a} − {b}" for a, b in differences)]
 
 
-def share_tables(
+def estimate_share_tables(
     table: pd.DataFrame,
     outcomes: Array,
     blocks: Blocks,
@@ -413,10 +435,10 @@ def share_tables(
     level: float = 0.95,
     draws: int = 400,
 ) -> dict[str, Array]:
-    """Columns of `share_table` for many outcomes (study × row), each study × `names_of`; all meet
-    the same noise."""
+    """Columns of `estimate_share_table` for many outcomes (study × row), each study ×
+    `name_shares`; all meet the same noise."""
     names = list(blocks)
-    bases = _bases_for_correction(table, blocks)
+    bases = _build_correction_bases(table, blocks)
     y = outcomes - outcomes.mean(axis=1, keepdims=True)
     every = frozenset(names)
     n, rank = bases[every].shape
@@ -424,13 +446,13 @@ def share_tables(
     explained = {chosen: np.square(each).sum(axis=1) for chosen, each in projected.items()}
     total = np.square(y).sum(axis=1)
     variance = np.maximum(total - explained[every], 0.0) / (n - rank)
-    shares = _less_chance(
+    shares = _subtract_chance(
         {chosen: each / total for chosen, each in explained.items()}, bases, names
     )
-    estimate = _with_differences(shares, names, differences)
+    estimate = _append_differences(shares, names, differences)
     z = np.random.default_rng(seed).normal(size=(draws, n))
     spreads = [
-        _spread(
+        _measure_spread(
             {chosen: of_set[at] for chosen, of_set in projected.items()},
             variance[at],
             z,
@@ -440,7 +462,7 @@ def share_tables(
         )
         for at in (slice(start, start + STUDIES) for start in range(0, len(y), STUDIES))
     ]
-    half = stats.t.ppf((1 + coverage(level)) / 2, n - rank) * np.concatenate(spreads)
+    half = stats.t.ppf((1 + check_coverage(level)) / 2, n - rank) * np.concatenate(spreads)
     ranks = np.array([rank - bases[every - {name}].shape[1] for name in names], dtype=float)
     added = (
         np.stack([explained[every] - explained[every - {name}] for name in names], axis=1)
@@ -459,7 +481,7 @@ def share_tables(
     }
 
 
-def _spread(
+def _measure_spread(
     projected: Bases,
     variance: Array,
     z: Array,
@@ -486,14 +508,14 @@ def _spread(
     total = explained[every] + variance * (
         np.square(z).sum(axis=1) - np.square(drawn[every]).sum(axis=1)
     )
-    shares = _less_chance(
+    shares = _subtract_chance(
         {chosen: (each / total).ravel() for chosen, each in explained.items()}, bases, names
     )
-    values = _with_differences(shares, names, differences)
+    values = _append_differences(shares, names, differences)
     return np.asarray(values.reshape(*total.shape, -1).std(axis=1, ddof=1))
 
 
-def _with_differences(shares: Array, names: Sequence[str], differences: Differences) -> Array:
+def _append_differences(shares: Array, names: Sequence[str], differences: Differences) -> Array:
     pairs = [shares[:, names.index(a)] - shares[:, names.index(b)] for a, b in differences]
     return np.column_stack([shares, *pairs])
 
@@ -501,12 +523,12 @@ def _with_differences(shares: Array, names: Sequence[str], differences: Differen
 def _fit_for_correction(table: pd.DataFrame, outcome: str, blocks: Blocks) -> tuple[Array, Bases]:
     """The outcome and the bases of all sets of blocks, where they leave degrees of freedom
     enough."""
-    columns_of(table, outcome)
-    return numbers(table[outcome], outcome), _bases_for_correction(table, blocks)
+    check_columns(table, outcome)
+    return read_numbers(table[outcome], outcome), _build_correction_bases(table, blocks)
 
 
-def _bases_for_correction(table: pd.DataFrame, blocks: Blocks) -> Bases:
-    bases = bases_of(table, blocks)
+def _build_correction_bases(table: pd.DataFrame, blocks: Blocks) -> Bases:
+    bases = build_bases(table, blocks)
     df = len(table) - bases[frozenset(blocks)].shape[1]
     if df < LEAST_DF:
         raise UsageError(
@@ -517,37 +539,40 @@ def _bases_for_correction(table: pd.DataFrame, blocks: Blocks) -> Bases:
     return bases
 
 
-def _corrected(outcomes: Array, bases: Bases, names: Sequence[str]) -> Array:
+def _compute_corrected_shares(outcomes: Array, bases: Bases, names: Sequence[str]) -> Array:
     """Corrected shares of every outcome (a row each), outcomes × blocks."""
-    return _less_chance(r_squared_by_set(outcomes, bases), bases, names)
+    return _subtract_chance(measure_r_squared(outcomes, bases), bases, names)
 
 
-def _less_chance(
+def _subtract_chance(
     r_squared: Mapping[frozenset[str], Array], bases: Bases, names: Sequence[str]
 ) -> Array:
     """Shares of R² of every outcome, outcomes × blocks, less what blocks of noise would have."""
     every = frozenset(names)
     n, rank = bases[every].shape
-    mean_rank = shapley(
+    mean_rank = compute_shapley(
         {chosen: np.array([float(q.shape[1])]) for chosen, q in bases.items()}, names
     )[0]
     return np.asarray(
-        shapley(r_squared, names) - ((1 - r_squared[every]) / (n - rank))[:, None] * mean_rank
+        compute_shapley(r_squared, names)
+        - ((1 - r_squared[every]) / (n - rank))[:, None] * mean_rank
     )
 
 
-def r_squared_of_sets(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:
+def measure_gain_r_squared(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:
     """R² of `log_gain` by every set of blocks."""
-    y = checked_outcome(frame, "log_gain", blocks)
-    bases = bases_of(frame, blocks)
-    return {chosen: float(values[0]) for chosen, values in r_squared_by_set(y[None], bases).items()}
+    y = check_outcome(frame, "log_gain", blocks)
+    bases = build_bases(frame, blocks)
+    return {
+        chosen: float(values[0]) for chosen, values in measure_r_squared(y[None], bases).items()
+    }
 
 
 PERMUTATIONS = 4999
 ColumnsByBlock = dict[str, list[str]]
 
 
-def model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
+def build_model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
     """One row per model: log_gain (mean over prompts), groups, columns of the other blocks; and the
     blocks.
 
@@ -562,14 +587,14 @@ def model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
             continue
         if name in groups:
             blocks[name] = [name]
-            frame[name] = groups_of(fit.rows, groups[name].columns).to_numpy()
+            frame[name] = name_groups(fit.rows, groups[name].columns).to_numpy()
         else:
             blocks[name] = [f"{name}_{i + 1}" for i in range(basis.shape[1])]
             frame[blocks[name]] = basis
     return frame, blocks
 
 
-def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
+def run_block_tests(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     """Block tests on the models' means: method, block, statistic, df, df_residual, p_value, p_holm,
     sd, note.
 
@@ -578,11 +603,14 @@ def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     scale by maximum likelihood. Holm is across the blocks of one method. What cannot be computed is
     a row whose note says why.
     """
-    frame, blocks = model_frame(fit)
+    frame, blocks = build_model_frame(fit)
     ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
-        ("partial F", partial(_partial, frame, blocks)),
-        ("Freedman–Lane", partial(_shuffled, frame, blocks, fit.seed, permutations)),
-        ("mixed model", partial(_mixed, frame, blocks, name_lab(fit.designed(MixedDesign).mixed))),
+        ("partial F", partial(_record_partial_f, frame, blocks)),
+        ("Freedman–Lane", partial(_record_shuffled_f, frame, blocks, fit.seed, permutations)),
+        (
+            "mixed model",
+            partial(_record_mixed_model, frame, blocks, name_lab(fit.designed(MixedDesign).mixed)),
+        ),
     ]
     rows: list[dict[str, object]] = []
     for method, compute in ways:
@@ -606,18 +634,18 @@ def classical(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=columns)
     adjusted = pd.Series(np.nan, index=table.index)
     for _, p in table["p_value"].dropna().groupby(table["method"]):
-        adjusted[p.index] = list(holm(p.to_dict()).values())
+        adjusted[p.index] = list(apply_holm(p.to_dict()).values())
     table.insert(6, "p_holm", adjusted)
     return table
 
 
-def dominance_table(fit: Fit) -> pd.DataFrame:
+def list_dominance(fit: Fit) -> pd.DataFrame:
     """Raw shares of R² per block with their permutation null, and corrected; a note where that is
     not possible."""
-    frame, blocks = model_frame(fit)
+    frame, blocks = build_model_frame(fit)
     try:
-        shares = dominance(frame, "log_gain", blocks, seed=fit.seed)
-        corrected = corrected_shares(frame, "log_gain", blocks)
+        shares = measure_dominance(frame, "log_gain", blocks, seed=fit.seed)
+        corrected = estimate_corrected_shares(frame, "log_gain", blocks)
     except UsageError as error:
         return pd.DataFrame({"note": [f"not possible: {error}"]})
     return (
@@ -630,19 +658,19 @@ def dominance_table(fit: Fit) -> pd.DataFrame:
     )
 
 
-def commonality(fit: Fit) -> pd.DataFrame:
+def measure_commonality(fit: Fit) -> pd.DataFrame:
     """R² of geometry and scale each alone and in common, without and given the lab: given, part,
     r_squared.
 
     unique_g = R²(g, s, ·) − R²(s, ·); common = R²(g, ·) + R²(s, ·) − R²(g, s, ·) − R²(·), which may
     be negative.
     """
-    (frame, blocks), rows = model_frame(fit), []
+    (frame, blocks), rows = build_model_frame(fit), []
     if not {"geometry", "scale"} <= set(blocks):
         return pd.DataFrame(
             {"note": ["not possible: there is no block of geometry, or none of scale"]}
         )
-    r_squared = r_squared_of_sets(frame, blocks)
+    r_squared = measure_gain_r_squared(frame, blocks)
     for fixed in dict.fromkeys(["", name_lab(fit.designed(MixedDesign).mixed)]):
         base, g, s, both = (
             r_squared[frozenset({fixed, *names} - {""})]
@@ -659,30 +687,32 @@ def commonality(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _partial(frame: pd.DataFrame, blocks: ColumnsByBlock, block: str) -> dict[str, object]:
-    f = block_f(frame, "log_gain", blocks)[block]
+def _record_partial_f(frame: pd.DataFrame, blocks: ColumnsByBlock, block: str) -> dict[str, object]:
+    f = compute_block_f(frame, "log_gain", blocks)[block]
     return {"statistic": f.f, "df": f.df_block, "df_residual": f.df_residual, "p_value": f.p_value}
 
 
-def _shuffled(
+def _record_shuffled_f(
     frame: pd.DataFrame, blocks: ColumnsByBlock, seed: int, permutations: int, block: str
 ) -> dict[str, object]:
-    test = freedman_lane(frame, "log_gain", blocks, block, seed=seed, permutations=permutations)
+    test = run_freedman_lane(frame, "log_gain", blocks, block, seed=seed, permutations=permutations)
     return {"statistic": test.f, "p_value": test.p_value}
 
 
-def _mixed(frame: pd.DataFrame, blocks: ColumnsByBlock, lab: str, block: str) -> dict[str, object]:
+def _record_mixed_model(
+    frame: pd.DataFrame, blocks: ColumnsByBlock, lab: str, block: str
+) -> dict[str, object]:
     """Standard deviations of the model with all other blocks for labs, the likelihood-ratio test of
     another block."""
     if not lab:
         raise UsageError("there are no labs")
     others = [column for name, columns in blocks.items() if name != lab for column in columns]
-    full = mixed_model(frame, f"log_gain ~ {' + '.join(others) or '1'}", lab, reml=block == lab)
+    full = fit_mixed_model(frame, f"log_gain ~ {' + '.join(others) or '1'}", lab, reml=block == lab)
     if block == lab:
         note = full.note if full.converged else f"did not converge; {full.note}"
         return {"sd": full.group_sd, "residual_sd": full.residual_sd, "note": note}
     rest = " + ".join(column for column in others if column not in blocks[block]) or "1"
-    reduced = mixed_model(frame, f"log_gain ~ {rest}", lab, reml=False)
+    reduced = fit_mixed_model(frame, f"log_gain ~ {rest}", lab, reml=False)
     df = len(blocks[block])
     if not (full.converged and reduced.converged):
         return {"df": df, "note": "; ".join(filter(None, ["did not converge", full.note]))}
@@ -691,5 +721,9 @@ def _mixed(frame: pd.DataFrame, blocks: ColumnsByBlock, lab: str, block: str) ->
     return {"statistic": statistic, "df": df, "p_value": p, "note": full.note}
 
 
-TABLES = {"classical": classical, "dominance": dominance_table, "commonality": commonality}
+TABLES = {
+    "classical": run_block_tests,
+    "dominance": list_dominance,
+    "commonality": measure_commonality,
+}
 """Counterparts of the posterior, by name."""

@@ -6,8 +6,8 @@ files by name, `NAME.md` among them; its template is `templates/NAME.md`. It is 
 its own, and again where rows changed. A study brings pages of its own alike (`Study.pages`); they
 come before these, and the index leads to them.
 
-Pages `at_once` show nothing but what findings and settings say. They are made in turn when all else
-is there, by `reporting/build.py`, which has a line for each.
+Pages `compare_shapes_many` show nothing but what findings and settings say. They are made in turn
+when all else is there, by `reporting/build.py`, which has a line for each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from thermostats.errors import UsageError
-from thermostats.next_steps import command
+from thermostats.next_steps import write_command
 
 
 @dataclass(frozen=True)
@@ -56,23 +56,23 @@ SNAPSHOT = "snapshot"
 """Folder within the report of what is kept of it under version control."""
 
 
-def folder_of(claim: str) -> str:
+def name_folder(claim: str) -> str:
     """Folder of a claim's pages within the report."""
     return claim.lower()
 
 
-def single_name(script: Path) -> str:
+def name_single_file(script: Path) -> str:
     """File of a claim's page for sending: `c03-heritage-sign.html` of the script
     `c03_heritage_sign.py`."""
     return f"{script.stem.replace('_', '-')}.html"
 
 
-def findings_name(claim: str) -> str:
+def name_findings_file(claim: str) -> str:
     """File of a claim's findings within the report."""
-    return f"{folder_of(claim)}/findings.json"
+    return f"{name_folder(claim)}/findings.json"
 
 
-def findings_file(out: Path) -> Path:
+def find_findings_file(out: Path) -> Path:
     """Table of the findings of a folder's last report; of its snapshot where none was made here."""
     snapshot = out / SNAPSHOT / TABLE
     return snapshot if snapshot.is_file() and not (out / TABLE).is_file() else out / TABLE
@@ -80,8 +80,8 @@ def findings_file(out: Path) -> Path:
 
 def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
     """Raise UsageError where a folder holds no report."""
-    if not findings_file(out).is_file():
-        line = command(
+    if not find_findings_file(out).is_file():
+        line = write_command(
             "report", *(claims or ["--all"]), out=out if out != Path("reports") else None
         )
         raise UsageError(

@@ -17,14 +17,19 @@ from matplotlib.ticker import EngFormatter, LogLocator, MaxNLocator
 from matplotlib.transforms import Affine2D
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.study import studies
-from thermostats.formatting import number, short_name
+from thermostats.claims.study import load_studies
+from thermostats.formatting import format_number, strip_owner
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import mark
-from thermostats.plots.svg import dark
-from thermostats.reporting.render import Files, hashes, script, text
-from thermostats.reporting.render import page_environment as environment
-from thermostats.reporting.state import machine, navigation
+from thermostats.plots.svg import find_dark_colour
+from thermostats.reporting.render import (
+    Files,
+    build_page_environment,
+    hash_scripts,
+    load_script,
+    render_text,
+)
+from thermostats.reporting.state import build_navigation, describe_machine
 from thermostats.tables.schemas import EXTERNAL, NURSERY, OURS
 
 GAIN = "gain"
@@ -76,7 +81,7 @@ COLUMNS = [
 ]
 
 
-def rows(tables: Evidence) -> pd.DataFrame:
+def collect_rows(tables: Evidence) -> pd.DataFrame:
     """Everything that the atlas draws, sorted: columns `COLUMNS`; `norm` is n_l itself where it is
     known.
 
@@ -90,7 +95,12 @@ def rows(tables: Evidence) -> pd.DataFrame:
         ["model_id", "revision", "family", "n_layers"]
     ]
     stream = _stream(tables)
-    parts = [_gains(stream), _norms(stream), _traces(tables), _weights(tables)]
+    parts = [
+        _collect_gains(stream),
+        _collect_norms(stream),
+        _collect_traces(tables),
+        _collect_weights(tables),
+    ]
     both = pd.concat(
         [part for part in parts if not part.empty] or [stream.reindex(columns=COLUMNS)]
     )
@@ -112,7 +122,7 @@ def rows(tables: Evidence) -> pd.DataFrame:
     )
 
 
-def contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
+def choose_contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
     """Models that differ: of each lab the one with most quantities, and of these some with mean
     gains far apart."""
     trained = drawn[drawn["origin"] != TRAINED_ORIGIN]
@@ -133,11 +143,11 @@ def contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
     return [str(ordered[place]) for place in places]
 
 
-def missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
+def find_missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
     """Models of the table `models` without data by layer, by quantity; what is drawn instead of it
     is not it."""
     models = sorted(set(_read(tables, "models")["model_id"]))
-    drawn = drawn[~drawn["definition"].isin(list(substitutes()))]
+    drawn = drawn[~drawn["definition"].isin(list(list_substitutes()))]
     return {
         quantity: [
             model
@@ -148,11 +158,13 @@ def missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
     }
 
 
-def substitutes() -> dict[str, str]:
+def list_substitutes() -> dict[str, str]:
     """What studies bring that is drawn with a quantity but is not it, in words: its quantity by its
     definition."""
     return {
-        words: quantity for study in studies().values() for quantity, words in study.layers.values()
+        words: quantity
+        for study in load_studies().values()
+        for quantity, words in study.layers.values()
     }
 
 
@@ -161,7 +173,7 @@ def _read(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFram
     ended = tables.table("models", source=NURSERY, variant="base")
     trained = tables.table(name, source=NURSERY, **equals).merge(ended[["model_id", "revision"]])
     both = pd.concat([tables.table(name, **equals), trained], ignore_index=True)
-    return both.assign(origin=_origin(both, tables)) if "run_id" in both else both
+    return both.assign(origin=_find_origin(both, tables)) if "run_id" in both else both
 
 
 def _stream(tables: Evidence) -> pd.DataFrame:
@@ -177,13 +189,13 @@ def _stream(tables: Evidence) -> pd.DataFrame:
     means = values[averaged].groupby(by)[["log_gain", "log_norm"]].first()
     made = values[~averaged].groupby(by)[["log_gain", "log_norm"]].mean()
     out = means.combine_first(made).reset_index()
-    facts = _facts(layers)
+    facts = _collect_facts(layers)
     return out.merge(facts, on="run_id", how="left")
 
 
-def _gains(stream: pd.DataFrame) -> pd.DataFrame:
+def _collect_gains(stream: pd.DataFrame) -> pd.DataFrame:
     gains = stream.dropna(subset="log_gain")
-    chosen = _best(gains, "position", list(POSITIONS))
+    chosen = _choose_best(gains, "position", list(POSITIONS))
     return chosen.assign(
         quantity=GAIN,
         value=np.exp(chosen["log_gain"]),
@@ -192,20 +204,20 @@ def _gains(stream: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _norms(stream: pd.DataFrame) -> pd.DataFrame:
+def _collect_norms(stream: pd.DataFrame) -> pd.DataFrame:
     """n_l / n_1 from the norms where they are known, else as the product of the gains of blocks 2
     to l."""
     curves = [
         curve
         for _, line in stream.groupby(["run_id", "position"], sort=True)
-        if not (curve := _curve(line)).empty
+        if not (curve := _build_curve(line)).empty
     ]
     if not curves:
         return stream.iloc[:0].assign(quantity=NORM, value=np.nan)
-    return _best(pd.concat(curves), "position", list(POSITIONS)).assign(quantity=NORM)
+    return _choose_best(pd.concat(curves), "position", list(POSITIONS)).assign(quantity=NORM)
 
 
-def _curve(line: pd.DataFrame) -> pd.DataFrame:
+def _build_curve(line: pd.DataFrame) -> pd.DataFrame:
     by_layer = line.set_index("layer").sort_index()
     log_gain = by_layer["log_gain"]
     log_in = by_layer["log_norm"]
@@ -239,7 +251,7 @@ def _curve(line: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _traces(tables: Evidence) -> pd.DataFrame:
+def _collect_traces(tables: Evidence) -> pd.DataFrame:
     attention = _read(tables, "attention", head="", variant=list(VARIANTS)).dropna(subset="trace")
     attention = attention[attention["trace"] > 0]
     by = ["run_id", "variant", "layer"]
@@ -250,16 +262,16 @@ def _traces(tables: Evidence) -> pd.DataFrame:
         means.combine_first(made)
         .rename("value")
         .reset_index()
-        .merge(_facts(attention), on="run_id", how="left")
+        .merge(_collect_facts(attention), on="run_id", how="left")
     )
-    chosen = _best(out, "variant", list(VARIANTS))
+    chosen = _choose_best(out, "variant", list(VARIANTS))
     return chosen.assign(quantity=TRACE, definition=chosen["variant"].map(VARIANTS), norm=np.nan)
 
 
-def _weights(tables: Evidence) -> pd.DataFrame:
+def _collect_weights(tables: Evidence) -> pd.DataFrame:
     norms = _read(tables, "weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
     parts = [
-        _best(part, "matrix", [W_V, W_O]).assign(
+        _choose_best(part, "matrix", [W_V, W_O]).assign(
             quantity=matrix,
             value=lambda frame: frame["spectral_norm"],
             definition="whole matrix",
@@ -267,12 +279,16 @@ def _weights(tables: Evidence) -> pd.DataFrame:
         )
         for matrix, part in norms.groupby("matrix")
     ]
-    for study in studies().values():
-        parts += [_summaries(tables, prefix, *drawn) for prefix, drawn in study.layers.items()]
+    for study in load_studies().values():
+        parts += [
+            _collect_summaries(tables, prefix, *drawn) for prefix, drawn in study.layers.items()
+        ]
     return pd.concat([part for part in parts if not part.empty] or parts or [norms])
 
 
-def _summaries(tables: Evidence, prefix: str, quantity: str, definition: str) -> pd.DataFrame:
+def _collect_summaries(
+    tables: Evidence, prefix: str, quantity: str, definition: str
+) -> pd.DataFrame:
     """What a study gives by layer as summaries, drawn with a quantity that it is not."""
     summaries = _read(tables, "summaries")
     summaries = summaries[summaries["estimand"].str.startswith(prefix)]
@@ -280,7 +296,7 @@ def _summaries(tables: Evidence, prefix: str, quantity: str, definition: str) ->
     return summaries.assign(layer=layer, quantity=quantity, definition=definition, norm=np.nan)
 
 
-def _best(rows: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
+def _choose_best(rows: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
     """Rows of one run and position or variant per model, revision and origin."""
     if rows.empty:
         return rows
@@ -299,13 +315,13 @@ def _best(rows: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
     return rows.merge(chosen, on=["run_id", by])
 
 
-def _facts(frame: pd.DataFrame) -> pd.DataFrame:
+def _collect_facts(frame: pd.DataFrame) -> pd.DataFrame:
     """Model, lab and origin of every run of a table."""
     runs = frame.drop_duplicates("run_id")
     return runs[["run_id", *MODEL, "source"]]
 
 
-def _origin(frame: pd.DataFrame, tables: Evidence) -> pd.Series:
+def _find_origin(frame: pd.DataFrame, tables: Evidence) -> pd.Series:
     others = tables.named(EXTERNAL).table("runs")["source"]
     origins = {
         OURS: MEASURED_ORIGIN,
@@ -377,70 +393,78 @@ class AtlasPanel:
     lines: list[AtlasLine]
 
 
-def files(tables: Evidence) -> dict[str, bytes]:
+def build_files(tables: Evidence) -> dict[str, bytes]:
     """`atlas.html`, `atlas.md`, and the curves as `atlas.csv`."""
-    drawn = rows(tables)
+    drawn = collect_rows(tables)
     made = Files()
-    made.add("atlas.html", page(tables, drawn).encode())
-    curves_table = made.table(pd.DataFrame(curves(drawn)), "Curves", "atlas.csv")
+    made.add("atlas.html", render_page(tables, drawn).encode())
+    curves_table = made.table(pd.DataFrame(list_curves(drawn)), "Curves", "atlas.csv")
     made.add(
         "atlas.md",
-        text(
-            "atlas.md", curves=curves_table, lacking=lacking(drawn, tables), machine=machine()
+        render_text(
+            "atlas.md",
+            curves=curves_table,
+            lacking=list_lacking(drawn, tables),
+            machine=describe_machine(),
         ).encode(),
     )
     return made.contents
 
 
-def page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
+def render_page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
     """The atlas as one HTML page without references to anything outside it: the same text for the
     same tables."""
-    drawn = rows(tables) if drawn is None else drawn
-    points = _shown(drawn)
-    lines = curves(drawn)
+    drawn = collect_rows(tables) if drawn is None else drawn
+    points = _select_shown(drawn)
+    lines = list_curves(drawn)
     gains = points.loc[points["quantity"] == GAIN, "value"]
-    low, high = _common_gains(points)
-    labs = labs_of(points)
+    low, high = _find_common_gains(points)
+    labs = list_labs(points)
     origins = sorted(points["origin"].unique(), reverse=True)
     return (
-        environment()
+        build_page_environment()
         .get_template("atlas.html")
         .render(
-            pages=navigation(),
-            labs=[(lab, shape(lab), mark(lab).color, dark(mark(lab).color)) for lab in labs],
+            pages=build_navigation(),
+            labs=[
+                (lab, trace_marker(lab), mark(lab).color, find_dark_colour(mark(lab).color))
+                for lab in labs
+            ],
             number_of={lab: place for place, lab in enumerate(labs)},
             origins=origins,
-            at_first=at_first(origins),
+            at_first=list_first_origins(origins),
             dashes=[DASHES[origin] for origin in origins],
-            panels=panels(points),
+            panels=build_panels(points),
             models=points.drop_duplicates("model")[
                 ["model", "heritage", "first", "origin"]
             ].to_dict("records"),
             size=(WIDTH, HEIGHT),
-            depths=[(float(_across(depth)), f"{depth:g}") for depth in (0, 0.2, 0.4, 0.6, 0.8, 1)],
-            script=Markup(script(SCRIPT)),  # noqa: S704
-            policy=hashes([script(SCRIPT)]),
+            depths=[
+                (float(_place_depths(depth)), f"{depth:g}") for depth in (0, 0.2, 0.4, 0.6, 0.8, 1)
+            ],
+            script=Markup(load_script(SCRIPT)),  # noqa: S704
+            policy=hash_scripts([load_script(SCRIPT)]),
             first=FIRST,
             curves=lines,
-            lacking=lacking(drawn, tables),
+            lacking=list_lacking(drawn, tables),
             quantities=QUANTITIES,
             n_models=drawn["model_id"].nunique(),
             n_curves=len(lines),
             first_block=SHOWN_GAIN_FROM,
-            low=number(low),
-            high=number(high),
+            low=format_number(low),
+            high=format_number(high),
             outside=int((~gains.between(low, high)).sum()),
             n_gains=len(gains),
         )
     )
 
 
-def labs_of(points: pd.DataFrame) -> list[str]:
+def list_labs(points: pd.DataFrame) -> list[str]:
     """Labs in the order of the alphabet."""
     return sorted(str(lab) for lab in points["heritage"].unique())
 
 
-def panels(points: pd.DataFrame) -> list[AtlasPanel]:
+def build_panels(points: pd.DataFrame) -> list[AtlasPanel]:
     """A panel for every quantity that there is, and for gains a second one over their whole
     range."""
     made = []
@@ -448,14 +472,20 @@ def panels(points: pd.DataFrame) -> list[AtlasPanel]:
         rows = points[points["quantity"] == quantity]
         if rows.empty:
             continue
-        whole = _around(rows["value"])
-        spans = {"common": _common_gains(rows), "whole": whole} if quantity == GAIN else {"": whole}
+        whole = _find_axis_ends(rows["value"])
+        spans = (
+            {"common": _find_common_gains(rows), "whole": whole}
+            if quantity == GAIN
+            else {"": whole}
+        )
         ratio = quantity in {GAIN, NORM}
-        made += [_panel(rows, words, span, *ends, ratio=ratio) for span, ends in spans.items()]
+        made += [
+            _build_panel(rows, words, span, *ends, ratio=ratio) for span, ends in spans.items()
+        ]
     return made
 
 
-def ticks(low: float, high: float) -> list[tuple[float, str]]:
+def place_ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Up to about eight round numbers between the ends of a logarithmic axis, and what is written
     next to them."""
     orders = log10(high / low)
@@ -473,7 +503,7 @@ def ticks(low: float, high: float) -> list[tuple[float, str]]:
     ]
 
 
-def shape(heritage: str) -> str:
+def trace_marker(heritage: str) -> str:
     """Path of a lab's marker in every figure, in a box from -1 to 1."""
     style = MarkerStyle(mark(heritage).marker)
     path = style.get_path().transformed(style.get_transform() + Affine2D().scale(2, -2))
@@ -483,31 +513,33 @@ def shape(heritage: str) -> str:
     )
 
 
-def curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
+def list_curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
     """Every line of the atlas as text: model, lab, quantity, what it is, and its values layer by
     layer."""
     by = ["quantity", "model_id", "revision", "heritage", "origin"]
     return [
         {
             "quantity": str(quantity),
-            "model": _named(model, revision),
+            "model": _name_model(model, revision),
             "lab": lab,
             "origin": origin,
             "L": int(line["n_layers"].iloc[0]),
             "definition": line["definition"].iloc[0],
             "source": line["source"].iloc[0],
-            "values": ", ".join(f"{row.layer}: {number(row.value)}" for row in line.itertuples()),
+            "values": ", ".join(
+                f"{row.layer}: {format_number(row.value)}" for row in line.itertuples()
+            ),
         }
         for (quantity, model, revision, lab, origin), line in drawn.groupby(by, sort=False)
     ]
 
 
-def lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
+def list_lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
     """By quantity, in words, the models of the tables that have no data by layer."""
     total = tables.table("models")["model_id"].nunique()
     rows = []
-    for quantity, models in missing(drawn, tables).items():
-        named = f"{len(models)} of {total}: {', '.join(map(short_name, models))}"
+    for quantity, models in find_missing(drawn, tables).items():
+        named = f"{len(models)} of {total}: {', '.join(map(strip_owner, models))}"
         sentence = (
             "No model lacks it"
             if not models
@@ -515,33 +547,40 @@ def lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
             if len(models) == total
             else named
         )
-        for definition in (words for words, of in substitutes().items() if of == quantity):
+        for definition in (words for words, of in list_substitutes().items() if of == quantity):
             if instead := sorted(drawn.loc[drawn["definition"] == definition, "model_id"].unique()):
                 sentence += (
-                    f". What is drawn of {', '.join(map(short_name, instead))} is the {definition}"
+                    f". What is drawn of {', '.join(map(strip_owner, instead))} is the {definition}"
                 )
         rows.append({"quantity": QUANTITIES[quantity], "models": sentence + "."})
     return rows
 
 
-def _panel(
+def _build_panel(
     rows: pd.DataFrame, words: str, span: str, low: float, high: float, *, ratio: bool
 ) -> AtlasPanel:
     return AtlasPanel(
         words=words,
         span=span,
-        ticks=[(float(_down(at, low, high)), label) for at, label in ticks(low, high)],
-        unchanged=float(_down(1.0, low, high)) if ratio and low < 1 < high else None,
-        lines=[_line(line, low, high) for _, line in rows.groupby(["model", "origin"], sort=False)],
+        ticks=[
+            (float(_place_values(at, low, high)), label) for at, label in place_ticks(low, high)
+        ],
+        unchanged=float(_place_values(1.0, low, high)) if ratio and low < 1 < high else None,
+        lines=[
+            _build_line(line, low, high)
+            for _, line in rows.groupby(["model", "origin"], sort=False)
+        ],
     )
 
 
-def _line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
+def _build_line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
     first = rows.iloc[0]
-    x = _across(rows["depth"])
-    y = _down(rows["value"], low, high)
+    x = _place_depths(rows["depth"])
+    y = _place_values(rows["value"], low, high)
     points = [f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True)]
-    leaving = [_arrow(a, above=b < 0) for a, b in zip(x, y, strict=True) if not 0 <= b <= HEIGHT]
+    leaving = [
+        _draw_arrow(a, above=b < 0) for a, b in zip(x, y, strict=True) if not 0 <= b <= HEIGHT
+    ]
     return AtlasLine(
         model=first["model"],
         lab=first["heritage"],
@@ -550,66 +589,67 @@ def _line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
         first=bool(first["first"]),
         what=f"{first['definition']}; {first['source']}",
         layers=" ".join(map(str, rows["layer"])),
-        values=" ".join(map(_digits, rows["value"])),
-        norms=" ".join(map(_digits, rows["norm"])) if rows["norm"].notna().any() else "",
+        values=" ".join(map(_format_digits, rows["value"])),
+        norms=" ".join(map(_format_digits, rows["norm"])) if rows["norm"].notna().any() else "",
         of=int(first["n_layers"]),
         way="M" + "L".join(points),
         leaving="".join(leaving),
     )
 
 
-def _arrow(x: float, *, above: bool) -> str:
+def _draw_arrow(x: float, *, above: bool) -> str:
     """A triangle at the upper or lower edge of a plot that points out of it."""
     edge, inwards = (0, 1.7 * ARROW) if above else (HEIGHT, -1.7 * ARROW)
     return f"M{x:.1f},{edge}l{ARROW},{inwards}h{-2 * ARROW}z"
 
 
-def _across(depth: npt.ArrayLike) -> Array:
+def _place_depths(depth: npt.ArrayLike) -> Array:
     """Places of relative depths in a plot."""
     return np.asarray(WIDTH * np.asarray(depth) / DEEPEST)
 
 
-def _down(value: npt.ArrayLike, low: float, high: float) -> Array:
+def _place_values(value: npt.ArrayLike, low: float, high: float) -> Array:
     """Heights of values in a plot, from above."""
     return np.asarray(HEIGHT * np.log(high / np.asarray(value)) / np.log(high / low))
 
 
-def _shown(drawn: pd.DataFrame) -> pd.DataFrame:
+def _select_shown(drawn: pd.DataFrame) -> pd.DataFrame:
     """Rows as the panels take them: named, without the first gain."""
     rows = drawn[(drawn["quantity"] != GAIN) | (drawn["layer"] >= SHOWN_GAIN_FROM)]
-    names = [_named(*of) for of in zip(rows["model_id"], rows["revision"], strict=True)]
+    names = [_name_model(*of) for of in zip(rows["model_id"], rows["revision"], strict=True)]
     trained = rows["origin"] == TRAINED_ORIGIN
     return rows.assign(
-        model=names, first=trained | rows["model_id"].isin(contrasting(drawn, FIRST))
+        model=names, first=trained | rows["model_id"].isin(choose_contrasting(drawn, FIRST))
     )
 
 
-def at_first(origins: Sequence[str]) -> set[str]:
+def list_first_origins(origins: Sequence[str]) -> set[str]:
     """Origins that are shown before a box is ticked: the many models trained by design would hide
     all others."""
     return set(origins) - {TRAINED_ORIGIN} or set(origins)
 
 
-def _common_gains(points: pd.DataFrame) -> tuple[float, float]:
+def _find_common_gains(points: pd.DataFrame) -> tuple[float, float]:
     """Ends of the axis of gains unless the whole range is asked for: quantiles of what is shown at
     first."""
     rows = points[
-        (points["quantity"] == GAIN) & points["origin"].isin(at_first(list(points["origin"])))
+        (points["quantity"] == GAIN)
+        & points["origin"].isin(list_first_origins(list(points["origin"])))
     ]
     gains = rows["value"]
     if gains.nunique() < 2:
-        return _around(gains) if len(gains) else (0.0, 0.0)
+        return _find_axis_ends(gains) if len(gains) else (0.0, 0.0)
     return float(gains.quantile(1 - SHOWN)), float(gains.quantile(SHOWN))
 
 
-def _around(values: pd.Series) -> tuple[float, float]:
+def _find_axis_ends(values: pd.Series) -> tuple[float, float]:
     """Ends of an axis that shows all values."""
     return float(0.95 * values.min()), float(1.05 * values.max())
 
 
-def _named(model: str, revision: str) -> str:
+def _name_model(model: str, revision: str) -> str:
     return model if revision in {"main", ""} else f"{model} @ {revision}"
 
 
-def _digits(value: float) -> str:
+def _format_digits(value: float) -> str:
     return UNKNOWN if np.isnan(value) else f"{value:.{DIGITS}g}"

@@ -12,16 +12,16 @@ from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.shared import (
     GAIN,
     Causes,
-    adjustments,
-    declared,
-    go_together,
-    inherited,
-    separation,
+    compare_causes,
+    list_adjustments,
+    measure_separation,
+    read_causes,
+    read_inherited,
 )
 from thermostats.plots.posterior import draw_causes
-from thermostats.plots.svg import drawn
-from thermostats.reporting.render import Files, text
-from thermostats.reporting.state import machine
+from thermostats.plots.svg import render_svg
+from thermostats.reporting.render import Files, render_text
+from thermostats.reporting.state import describe_machine
 from thermostats.tables.model_rows import model_rows
 
 MEASURE = "penultimate_gain"
@@ -38,26 +38,28 @@ PAIRS = {
     "other_alone": "pairs that share the second alone",
     "jaccard": "both, of pairs that share either",
 }
-"""Columns of `go_together` in words."""
+"""Columns of `compare_causes` in words."""
 
 
-def files(tables: Evidence) -> dict[str, bytes]:
+def build_files(tables: Evidence) -> dict[str, bytes]:
     """`causes.md`, its figure, and its tables as CSV."""
-    causes = declared()
+    causes = read_causes()
     made = Files()
     pooled = tables.named(POOLED)
     rows = model_rows(pooled, MEASURE)
-    rows = rows.join(inherited(pooled, rows["model_id"]))
-    carriers = go_together(rows)
+    rows = rows.join(read_inherited(pooled, rows["model_id"]))
+    carriers = compare_causes(rows)
     why = [(causes.words([a]), causes.words([b]), reason) for (a, b), reason in causes.why.items()]
     arrows = pd.DataFrame(why, columns=["cause", "effect", "why"])
-    page = text(
+    page = render_text(
         "causes.md",
-        figure=made.figure(picture(), "causes.svg", CAPTION),
+        figure=made.figure(render_picture(), "causes.svg", CAPTION),
         n_models=len(rows),
         n_labs=rows["heritage"].nunique(),
-        sets=made.table(adjustments(causes), "What has to be held fixed", "adjustments.csv"),
-        apart=made.table(separation(causes, rows), "What the models can separate", "separation.csv")
+        sets=made.table(list_adjustments(causes), "What has to be held fixed", "adjustments.csv"),
+        apart=made.table(
+            measure_separation(causes, rows), "What the models can separate", "separation.csv"
+        )
         if len(rows)
         else "",
         carriers=carriers.to_dict("records"),
@@ -65,19 +67,19 @@ def files(tables: Evidence) -> dict[str, bytes]:
         if len(rows)
         else "",
         arrows=made.table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows),
-        machine=machine(),
+        machine=describe_machine(),
     )
     made.add("causes.md", page.encode())
     return made.contents
 
 
 @cache
-def picture() -> bytes:
+def render_picture() -> bytes:
     """The declared graph as SVG: no row of a table is in it."""
-    return drawn(partial(figure, declared()))
+    return render_svg(partial(draw_causal_graph, read_causes()))
 
 
-def figure(causes: Causes, axes: Axes) -> Axes:
+def draw_causal_graph(causes: Causes, axes: Axes) -> Axes:
     """The graph as its file places it."""
     words = {name: node["words"] for name, node in causes.nodes.items()}
     places = {name: (node["place"][0], node["place"][1]) for name, node in causes.nodes.items()}

@@ -10,12 +10,12 @@ import pandas as pd
 
 from thermostats import formatting
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.study import apart
+from thermostats.claims.study import list_study_models
 from thermostats.reporting.pages import CHECKSUMS
-from thermostats.reporting.render import Text, link, table, text
-from thermostats.reporting.state import Layout, machine
+from thermostats.reporting.render import Text, render_link, render_table, render_text
+from thermostats.reporting.state import Layout, describe_machine
 from thermostats.tables.export import KINDS
-from thermostats.tables.schemas import OURS, TABLES, key
+from thermostats.tables.schemas import OURS, TABLES, list_key_columns
 
 MEASURED_GAINS = {
     "last_gain": "last gain",
@@ -26,34 +26,34 @@ MEASURED_GAINS = {
 }
 
 
-def data_text(layout: Layout, tables: Evidence) -> str:
+def render_data_page(layout: Layout, tables: Evidence) -> str:
     """The page's Markdown."""
     inconsistent, fates, sources = (
         tables.table(name) if name in TABLES else pd.DataFrame()  # no study may bring them
         for name in ("inconsistencies", "reconciliation", "sources")
     )
-    return text(
+    return render_text(
         "data.md",
-        tables=_tables(layout, tables),
-        apart=apart(),
-        measured=measured_table(tables.table("features", source=OURS)),
+        tables=_render_tables(layout, tables),
+        apart=list_study_models(),
+        measured=build_measured_table(tables.table("features", source=OURS)),
         sources=len(sources),
         fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items()
         if len(fates)
         else (),
         kinds=sorted(Counter(inconsistent["kind"]).items()) if len(inconsistent) else [],
         found=len(inconsistent),
-        inconsistencies=_inconsistencies(inconsistent) if len(inconsistent) else "",
+        inconsistencies=_render_inconsistencies(inconsistent) if len(inconsistent) else "",
         copied=all(listed.name for listed in layout.tables),
-        files=_files(layout),
+        files=_render_files(layout),
         out=layout.name,
         checksums=CHECKSUMS,
-        codebook=[_codebook(name) for name in TABLES],
-        machine=machine(),
+        codebook=[_build_codebook(name) for name in TABLES],
+        machine=describe_machine(),
     )
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Bytes in words: 812 B, 38.5 kB, 1.2 MB."""
     for unit, scale in (("MB", 1e6), ("kB", 1e3)):
         if count >= scale:
@@ -61,7 +61,7 @@ def size(count: int) -> str:
     return f"{count}\u00a0B"
 
 
-def measured_table(features: pd.DataFrame) -> Text:
+def build_measured_table(features: pd.DataFrame) -> Text:
     """Gains that this package measured itself, one row per model, prompt set and precision; empty
     without any."""
     rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
@@ -76,46 +76,46 @@ def measured_table(features: pd.DataFrame) -> Text:
         "dtype": "dtype",
     }
     heads |= MEASURED_GAINS
-    return table(rows[list(heads)].rename(columns=heads), "Gains measured here", most=None)
+    return render_table(rows[list(heads)].rename(columns=heads), "Gains measured here", most=None)
 
 
-def _tables(layout: Layout, tables: Evidence) -> Text:
+def _render_tables(layout: Layout, tables: Evidence) -> Text:
     rows = [
         {
-            "table": link(name, f"#codebook-{name}"),
+            "table": render_link(name, f"#codebook-{name}"),
             "rows": len(tables.table(name)),
             "columns": len(schema.columns),
             "files": len(files),
-            "size": size(sum(len(listed.content) for listed in files)),
+            "size": format_size(sum(len(listed.content) for listed in files)),
             "holds": schema.description,
         }
         for name, schema in TABLES.items()
         if (files := [listed for listed in layout.tables if listed.table == name])
     ]
     columns = ["table", "rows", "columns", "files", "size", "holds"]
-    return table(pd.DataFrame(rows, columns=columns, dtype=object), "Tables", most=None)
+    return render_table(pd.DataFrame(rows, columns=columns, dtype=object), "Tables", most=None)
 
 
-def _files(layout: Layout) -> Text:
+def _render_files(layout: Layout) -> Text:
     rows = [
         {
-            "file": link(listed.name or listed.path.name, quote(layout.href(listed))),
-            "size": size(len(listed.content)),
+            "file": render_link(listed.name or listed.path.name, quote(layout.href(listed))),
+            "size": format_size(len(listed.content)),
             "SHA-256": listed.sha,
         }
         for listed in (*layout.tables, *layout.analyses)
     ]
-    return table(
+    return render_table(
         pd.DataFrame(rows, columns=["file", "size", "SHA-256"], dtype=object), "Files", most=None
     )
 
 
-def _codebook(name: str) -> dict[str, object]:
+def _build_codebook(name: str) -> dict[str, object]:
     schema = TABLES[name]
     rows = [
         {
             "column": label,
-            "key": "key" if label in key(name) else "",
+            "key": "key" if label in list_key_columns(name) else "",
             "type": KINDS[column.dtype],
             "unit": column.unit,
             "property of": column.of,
@@ -127,18 +127,18 @@ def _codebook(name: str) -> dict[str, object]:
     return {
         "title": f"Codebook: {name}",
         "text": f"{schema.description[0].upper()}{schema.description[1:]}. Key: "
-        f"{', '.join(key(name))}.",
-        "columns": table(pd.DataFrame(rows), f"Columns of {name}", most=None),
+        f"{', '.join(list_key_columns(name))}.",
+        "columns": render_table(pd.DataFrame(rows), f"Columns of {name}", most=None),
     }
 
 
-def _inconsistencies(inconsistent: pd.DataFrame) -> Text:
+def _render_inconsistencies(inconsistent: pd.DataFrame) -> Text:
     """Disagreements of a study's files, in words."""
     files = inconsistent["file"] + inconsistent["other_file"].where(
         inconsistent["other_file"] == "", " / " + inconsistent["other_file"]
     )
     figures = {
-        name: [formatting.figure(value, 5) for value in inconsistent[name]]
+        name: [formatting.format_figure(value, 5) for value in inconsistent[name]]
         for name in ("value", "other_value")
     }
     heads = {
@@ -150,4 +150,4 @@ def _inconsistencies(inconsistent: pd.DataFrame) -> Text:
     }
     heads |= {"other_value": "other value", "handling": "what was done"}
     listed = inconsistent.assign(file=files, **figures)[list(heads)].rename(columns=heads)
-    return table(listed, "Inconsistencies", most=None)
+    return render_table(listed, "Inconsistencies", most=None)

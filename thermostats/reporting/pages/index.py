@@ -14,19 +14,32 @@ import pandas as pd
 
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
-from thermostats.claims.judge import two_verdicts
+from thermostats.claims.judge import pick_verdicts
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.rule import ALPHA
-from thermostats.claims.study import apart, is_own, studies
-from thermostats.formatting import declared, estimate_range, first_sentences, listed, markdown
+from thermostats.claims.study import is_own, list_study_models, load_studies
+from thermostats.formatting import (
+    escape_markdown,
+    estimate_range,
+    format_declared,
+    join_words,
+    take_sentences,
+)
 from thermostats.reporting.claim_page import Entry
-from thermostats.reporting.pages import folder_of
-from thermostats.reporting.render import FAILED, MISSING, SIGNS, Text, link, text
-from thermostats.reporting.render import page_environment as environment
-from thermostats.reporting.state import machine
+from thermostats.reporting.pages import name_folder
+from thermostats.reporting.render import (
+    FAILED,
+    MISSING,
+    SIGNS,
+    Text,
+    build_page_environment,
+    render_link,
+    render_text,
+)
+from thermostats.reporting.state import describe_machine
 from thermostats.tables import store
 from thermostats.tables.choices import MEASUREMENTS
-from thermostats.tables.schemas import NURSERY, VERDICTS, dtypes
+from thermostats.tables.schemas import NURSERY, VERDICTS, list_dtypes
 
 FARTHEST = 4.0
 """Half-widths from the number compared with that a picture shows; what lies beyond is an arrow at
@@ -55,7 +68,7 @@ class Seen(NamedTuple):
     words: str
 
 
-def seen(finding: Finding) -> Seen | None:
+def place_finding(finding: Finding) -> Seen | None:
     """A finding on the scale; None without an interval, or without a number to compare it with."""
     x = finding.headline.value
     lower = finding.headline.lower
@@ -72,7 +85,7 @@ def seen(finding: Finding) -> Seen | None:
     first, last = sorted(side * (end - bar) / unit for end in (lower, upper))
     other = next((side * (value - bar) / unit for value in bars if value != bar), FARTHEST)
     bounds = " and ".join(
-        f"{which} {declared(value)}"
+        f"{which} {format_declared(value)}"
         for which, value in (("above", rule.above), ("below", rule.below))
         if value is not None
     )
@@ -80,15 +93,15 @@ def seen(finding: Finding) -> Seen | None:
     return Seen(evidence, side * (x - bar) / unit, first, last, other, words)
 
 
-def on_scale(findings: Sequence[Finding]) -> list[Seen]:
+def place_first_findings(findings: Sequence[Finding]) -> list[Seen]:
     """Of every set of evidence its first finding, in their order, as far as it can be shown."""
     first: dict[str, Finding] = {}
     for finding in findings:
         first.setdefault(finding.sample.evidence, finding)
-    return [estimate for finding in first.values() if (estimate := seen(finding))]
+    return [estimate for finding in first.values() if (estimate := place_finding(finding))]
 
 
-def picture(estimates: Sequence[Seen]) -> bytes:
+def render_picture(estimates: Sequence[Seen]) -> bytes:
     """The picture as SVG, a line for each estimate."""
     rows = [
         {
@@ -110,7 +123,7 @@ def picture(estimates: Sequence[Seen]) -> bytes:
         "left": LEFT,
         "right": RIGHT,
     }
-    return environment().get_template("evidence.svg").render(values).encode()
+    return build_page_environment().get_template("evidence.svg").render(values).encode()
 
 
 def _place(value: float) -> float:
@@ -150,16 +163,16 @@ def index_text(
 
     command: what made the report, as one would type it. sets: sets of evidence with their models
     and labs, as `pages.sources.counted` has them. illustrated: with the pictures of
-    `pictures_of`.
+    `render_pictures`.
     """
-    grouped = by_group(entries)
-    rows = {entry.id: _row(entry, page_of) for entry in entries}
+    grouped = group_entries(entries)
+    rows = {entry.id: _build_row(entry, page_of) for entry in entries}
     tally = Counter(row["verdict"] for row in rows.values())
-    matrix = _matrix(entries)
+    matrix = _build_matrix(entries)
     by_heading = {
-        study.report.heading: study for study in studies().values() if study.report.heading
+        study.report.heading: study for study in load_studies().values() if study.report.heading
     }
-    return text(
+    return render_text(
         "index.md",
         title=TITLE,
         rows=list(rows.values()),
@@ -168,12 +181,12 @@ def index_text(
                 "title": title,
                 "study": by_heading.get(title),
                 "rows": [rows[entry.id] for entry in group],
-                **_summary(group),
+                **_summarise_entries(group),
             }
             for title, group in grouped.items()
         ],
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        short=in_short([[rows[entry.id] for entry in group] for group in grouped.values()]),
+        short=summarise_groups([[rows[entry.id] for entry in group] for group in grouped.values()]),
         command=Text(command),
         tried=sum(
             bool(finding.criterion.worlds) for entry in entries for finding in entry.findings
@@ -184,32 +197,36 @@ def index_text(
         most_false=ALPHA,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=matrix,
-        moved=_moved(entries, page_of),
+        moved=_list_moved(entries, page_of),
         illustrated=illustrated,
         sets=[f"{SETS[name]} ({name})" for name in SETS if name in MEASUREMENTS or name in matrix],
         counted=sets,
-        apart=apart(),
+        apart=list_study_models(),
         own=sum(is_own(entry.id) for entry in entries),
         pages=pages,
-        machine=machine(),
+        machine=describe_machine(),
     )
 
 
-def pictures_of(entries: Sequence[Entry]) -> dict[str, bytes]:
+def render_pictures(entries: Sequence[Entry]) -> dict[str, bytes]:
     """The small pictures of the index by file name; of a claim without an estimate to show there is
     none."""
-    estimates_of = {_picture(entry): on_scale(_findings(entry)) for entry in entries}
-    return {GAIN: gain_picture()} | {
-        name: picture(estimates) for name, estimates in estimates_of.items() if estimates
+    estimates_of = {
+        _name_picture(entry): place_first_findings(_list_findings(entry)) for entry in entries
+    }
+    return {GAIN: render_gain_picture()} | {
+        name: render_picture(estimates) for name, estimates in estimates_of.items() if estimates
     }
 
 
-def gain_picture() -> bytes:
+def render_gain_picture() -> bytes:
     """The picture that says what a gain is."""
     return (files("thermostats.reporting") / "templates" / GAIN).read_bytes()
 
 
-def in_short(groups: Sequence[Sequence[dict[str, Any]]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def summarise_groups(
+    groups: Sequence[Sequence[dict[str, Any]]],
+) -> list[tuple[str, list[dict[str, Any]]]]:
     """Headings of the summary with their rows: those of most labs, then models, from each group of
     claims in turn.
 
@@ -219,7 +236,7 @@ def in_short(groups: Sequence[Sequence[dict[str, Any]]]) -> list[tuple[str, list
     in_order = list(chain.from_iterable(groups))
     chosen = {
         OPEN: [row for row in in_order if row["verdict"] == OPEN],
-        **{verdict: _in_turn(groups, verdict) for verdict in (SUPPORTED, AGAINST, UNMEASURED)},
+        **{verdict: _take_turns(groups, verdict) for verdict in (SUPPORTED, AGAINST, UNMEASURED)},
     }
     return [
         (heading, [row for verdict in verdicts for row in chosen[verdict]][:most])
@@ -227,20 +244,20 @@ def in_short(groups: Sequence[Sequence[dict[str, Any]]]) -> list[tuple[str, list
     ]
 
 
-def _in_turn(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> list[dict[str, Any]]:
+def _take_turns(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> list[dict[str, Any]]:
     of_each = ([row for row in rows if row["verdict"] == verdict] for rows in groups)
-    best = (sorted(rows, key=_size, reverse=True) for rows in of_each)
+    best = (sorted(rows, key=_count_models, reverse=True) for rows in of_each)
     return [row for turn in zip_longest(*best) for row in turn if row is not None]
 
 
-def _size(row: Mapping[str, Any]) -> tuple[int, int]:
+def _count_models(row: Mapping[str, Any]) -> tuple[int, int]:
     """Labs and models that the first finding of a claim rests on."""
     return row["finding"].sample.n_groups, row["finding"].sample.n_models
 
 
-def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
+def build_findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
     """Table `findings`: one row per finding, named figures as canonical JSON."""
-    columns = list(dtypes("findings"))
+    columns = list(list_dtypes("findings"))
     rows = []
     for entry in entries:
         for number, finding in enumerate(entry.findings):
@@ -262,10 +279,12 @@ def findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
     return store.validate(pd.DataFrame(rows, columns=columns), "findings")
 
 
-def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
+def group_entries(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Entries by the study whose claims they are, in the order of the claims' ids; those of no
     study last."""
-    titles = {study.letter: study.report.heading for study in studies().values() if study.letter}
+    titles = {
+        study.letter: study.report.heading for study in load_studies().values() if study.letter
+    }
     letters = sorted(titles)
     groups = {
         titles[letter]: [entry for entry in entries if entry.id[:1] == letter] for letter in letters
@@ -274,7 +293,7 @@ def by_group(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     return {title: group for title, group in groups.items() if group}
 
 
-def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
+def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     """What came out of some claims, counted, and what that rests on."""
     primary = [entry.findings[0] for entry in entries if entry.findings and not entry.error]
     counts = Counter(finding.verdict for finding in primary)
@@ -296,7 +315,7 @@ def _summary(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
+def _build_matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     """Of every set of evidence, for every claim in order, the sign of the first finding on it;
     empty where none is."""
     signs = [
@@ -310,13 +329,15 @@ def _matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     return {name: [signs_of.get(name, "") for signs_of in signs] for name in sets}
 
 
-def _moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
+def _list_moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
     """Claims whose first finding has another verdict on measurements that are not the study's own,
     with both."""
     rows = []
     for entry in entries:
         by_set = {
-            f.sample.evidence: f.verdict for f in _findings(entry) if f.id == entry.findings[0].id
+            f.sample.evidence: f.verdict
+            for f in _list_findings(entry)
+            if f.id == entry.findings[0].id
         }
         before = by_set.get(PUBLISHED, UNMEASURED)
         after = {
@@ -325,14 +346,14 @@ def _moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
             if verdict != UNMEASURED
         }
         words = "; ".join(
-            f"{verdict} on {listed(sets)}"
+            f"{verdict} on {join_words(sets)}"
             for verdict, sets in after.items()
             if sets and verdict != before
         )
         if PUBLISHED in by_set and words:
             rows.append(
                 {
-                    "link": link(entry.id, page_of.format(folder_of(entry.id))),
+                    "link": render_link(entry.id, page_of.format(name_folder(entry.id))),
                     "before": before,
                     "after": words,
                 }
@@ -340,25 +361,25 @@ def _moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
     return rows
 
 
-def _picture(entry: Entry) -> str:
-    return f"evidence/{folder_of(entry.id)}.svg"
+def _name_picture(entry: Entry) -> str:
+    return f"evidence/{name_folder(entry.id)}.svg"
 
 
-def _findings(entry: Entry) -> Sequence[Finding]:
+def _list_findings(entry: Entry) -> Sequence[Finding]:
     return () if entry.error else entry.findings
 
 
-def _two(entry: Entry) -> dict[str, str]:
+def _compare_verdicts(entry: Entry) -> dict[str, str]:
     """The verdicts of a claim's first question on the study's own files and on all evidence, each
     on one line.
 
     A verdict on neither, such as one on mathematics, stands in both.
     """
-    findings = _findings(entry)
+    findings = _list_findings(entry)
     if not findings:
         word = FAILED if entry.error else MISSING
         return dict.fromkeys(("own", "every"), f"{SIGNS[word]} {word}")
-    own, every = two_verdicts(findings)
+    own, every = pick_verdicts(findings)
     if own is None and every is None:
         own = every = findings[0]
     return {
@@ -367,23 +388,25 @@ def _two(entry: Entry) -> dict[str, str]:
     }
 
 
-def _row(entry: Entry, page_of: str) -> dict[str, Any]:
-    findings = _findings(entry)
+def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
+    findings = _list_findings(entry)
     primary = next(iter(findings), None)
-    caption = "; ".join(estimate.words for estimate in on_scale(findings))
+    caption = "; ".join(estimate.words for estimate in place_first_findings(findings))
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     is_built = entry.claim is not None and not entry.error
     return {
         "id": entry.id,
-        "short": link(entry.id, page_of.format(folder_of(entry.id)) if is_built else ""),
+        "short": render_link(entry.id, page_of.format(name_folder(entry.id)) if is_built else ""),
         "claim": entry.claim,
-        "link": link(named, page_of.format(folder_of(entry.id)) if is_built else ""),
-        "answer": entry.claim.answer(primary.verdict) or first_sentences(primary.plain, 1)
+        "link": render_link(named, page_of.format(name_folder(entry.id)) if is_built else ""),
+        "answer": entry.claim.answer(primary.verdict) or take_sentences(primary.plain, 1)
         if entry.claim and primary
         else "",
-        **_two(entry),
+        **_compare_verdicts(entry),
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,
         "finding": primary,
-        "picture": Text(f"![{markdown(caption)}]({_picture(entry)})" if caption else ""),
+        "picture": Text(
+            f"![{escape_markdown(caption)}]({_name_picture(entry)})" if caption else ""
+        ),
     }

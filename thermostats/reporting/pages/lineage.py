@@ -8,13 +8,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.claims.evidence import POOLED, Evidence
-from thermostats.claims.shared import tree_of
+from thermostats.claims.shared import build_tree
 from thermostats.errors import ThermostatsError
-from thermostats.modelling.tree_likelihood import TOLD, WANTED, ancestors, power_by_size
+from thermostats.modelling.tree_likelihood import (
+    TOLD,
+    WANTED,
+    estimate_ancestors,
+    simulate_power_by_size,
+)
 from thermostats.plots.posterior import draw_tree
-from thermostats.plots.svg import drawn
-from thermostats.reporting.render import Files, text
-from thermostats.reporting.state import machine
+from thermostats.plots.svg import render_svg
+from thermostats.reporting.render import Files, render_text
+from thermostats.reporting.state import describe_machine
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.store import check_lineage
 from thermostats.tables.tree import Tree
@@ -41,7 +46,7 @@ SHOWN = [
 ]
 
 
-def files(tables: Evidence) -> dict[str, bytes]:
+def build_files(tables: Evidence) -> dict[str, bytes]:
     """`lineage.md`, its figure, and its tables as CSV; of rows that are no tree the page says
     why."""
     pooled = tables.named(POOLED)
@@ -49,11 +54,14 @@ def files(tables: Evidence) -> dict[str, bytes]:
     gains = model_rows(pooled, GAIN, incomparable=True)
     try:
         check_lineage(tables.table("models"), tables.table("lineage"))
-        tree = tree_of(pooled, gains)
+        tree = build_tree(pooled, gains)
     except ThermostatsError as refusal:
-        made.add("lineage.md", text("lineage.md", refusal=str(refusal), machine=machine()).encode())
+        made.add(
+            "lineage.md",
+            render_text("lineage.md", refusal=str(refusal), machine=describe_machine()).encode(),
+        )
         return made.contents
-    rows = facts(pooled, gains)
+    rows = collect_facts(pooled, gains)
     caption = (
         f"Tree of descent of {len(gains)} models with a {WORDS}: root, labs, families, models, "
         f"models tuned from them. "
@@ -61,31 +69,33 @@ def files(tables: Evidence) -> dict[str, bytes]:
         "orange below 1 and violet "
         "above."
     )
-    page = text(
+    page = render_text(
         "lineage.md",
         refusal="",
-        figure=made.figure(drawn(lambda axes: figure(tree, gains, axes)), "lineage.svg", caption)
+        figure=made.figure(
+            render_svg(lambda axes: draw_lineage(tree, gains, axes)), "lineage.svg", caption
+        )
         if len(gains)
         else "",
-        kinds=made.table(kinds(tree), "Branches by kind", "branches.csv"),
-        checks=checks(tree, rows),
-        power=power(tree, gains),
-        stated=made.table(stated(rows), "What is stated of these models", "stated.csv"),
+        kinds=made.table(count_kinds(tree), "Branches by kind", "branches.csv"),
+        checks=list_checks(tree, rows),
+        power=describe_power(tree, gains),
+        stated=made.table(count_stated(rows), "What is stated of these models", "stated.csv"),
         models=made.table(rows[SHOWN], "Models and what they come from", "lineage.csv"),
-        machine=machine(),
+        machine=describe_machine(),
     )
     made.add("lineage.md", page.encode())
     return made.contents
 
 
-def figure(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
+def draw_lineage(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
     """The tree with the gain of models as measured and of ancestors as descent lets one expect
     it."""
     y = gains["log_gain"].to_numpy(np.float64)
     values = dict(zip(gains["model_id"], y, strict=True))
     if len(gains) >= LEAST:
         at = [tree.place(name) for name in gains["model_id"]]
-        expected = ancestors(y, np.ones((len(y), 1)), tree.covariance(tree.names), at)
+        expected = estimate_ancestors(y, np.ones((len(y), 1)), tree.covariance(tree.names), at)
         values = dict(zip(tree.names, expected, strict=True))
     canvas = axes.get_figure(root=True)
     if canvas is not None:
@@ -93,14 +103,14 @@ def figure(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
     return draw_tree(tree, values, axes)
 
 
-def power(tree: Tree, gains: pd.DataFrame) -> str:
+def describe_power(tree: Tree, gains: pd.DataFrame) -> str:
     """How often studies of this tree tell a share of descent from none, and the size that would be
     enough."""
     models = list(gains["model_id"])
     if len(models) < LEAST:
         return ""
     labs = gains["heritage"].nunique()
-    table = power_by_size(tree.covariance(models), 1, labs)
+    table = simulate_power_by_size(tree.covariance(models), 1, labs)
     now = table.iloc[0]
     most = table.iloc[-1]
     size = f"{most['models']:.0f} models of {most['clades']:.0f} labs"
@@ -114,7 +124,7 @@ def power(tree: Tree, gains: pd.DataFrame) -> str:
     )
 
 
-def facts(evidence: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
+def collect_facts(evidence: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
     """One row per model with a gain and per parent of it, with what the table `lineage` states."""
     stated = evidence.table("lineage").drop(columns=["heritage", "family"])
     models = gains[["model_id", "heritage", "family", "gain"]].rename(columns={"heritage": "lab"})
@@ -127,7 +137,7 @@ def facts(evidence: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(year=rows["model_id"].map(years), year_of_parent=rows["parent"].map(years))
 
 
-def kinds(tree: Tree) -> pd.DataFrame:
+def count_kinds(tree: Tree) -> pd.DataFrame:
     """How many branches of each kind the tree has."""
     counts = (
         pd.Series([kind or "not stated" for kind in tree.kinds[1:]])
@@ -137,7 +147,7 @@ def kinds(tree: Tree) -> pd.DataFrame:
     return counts.rename_axis("kind").reset_index(name="branches")
 
 
-def stated(rows: pd.DataFrame) -> pd.DataFrame:
+def count_stated(rows: pd.DataFrame) -> pd.DataFrame:
     """Of every fact, for how many models it is stated, and how many values there are."""
     models = rows.drop_duplicates("model_id")
     scratch = models["kind"] == "scratch"
@@ -151,15 +161,17 @@ def stated(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(table, columns=["fact", "stated", "models", "different values"])
 
 
-def checks(tree: Tree, rows: pd.DataFrame) -> list[str]:
+def list_checks(tree: Tree, rows: pd.DataFrame) -> list[str]:
     """What was looked for, each with what was found; what is refused never reaches a page."""
     years = rows.dropna(subset=["year", "year_of_parent"])
     by_weights = int((rows["parent"] != "").sum())
     flat = [
         name for name, length in zip(tree.names[1:], tree.lengths[1:], strict=True) if length == 0
     ]
-    lone = sum(kind == LAB and _children(tree, i) == 1 for i, kind in enumerate(tree.kinds))
-    alone = sum(kind == FAMILY and _children(tree, i) == 1 for i, kind in enumerate(tree.kinds))
+    lone = sum(kind == LAB and _count_children(tree, i) == 1 for i, kind in enumerate(tree.kinds))
+    alone = sum(
+        kind == FAMILY and _count_children(tree, i) == 1 for i, kind in enumerate(tree.kinds)
+    )
     return [
         "one root, no circle, no orphan, shares of merged parents add up to 1: a table in which "
         "this fails is refused",
@@ -173,5 +185,5 @@ def checks(tree: Tree, rows: pd.DataFrame) -> list[str]:
     ]
 
 
-def _children(tree: Tree, place: int) -> int:
+def _count_children(tree: Tree, place: int) -> int:
     return sum(place in parents for parents in tree.parents)

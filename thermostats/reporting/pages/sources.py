@@ -8,31 +8,31 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.evidence import POOLED, Evidence, coincidence
-from thermostats.claims.study import apart
-from thermostats.formatting import percent
+from thermostats.claims.evidence import POOLED, Evidence, describe_coincidence
+from thermostats.claims.study import list_study_models
+from thermostats.formatting import format_percent
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
-from thermostats.reporting.render import Files, text
-from thermostats.reporting.state import machine
+from thermostats.reporting.render import Files, render_text
+from thermostats.reporting.state import describe_machine
 from thermostats.tables.model_rows import (
     LEVELS,
-    counts,
-    gain_pairs,
-    measurements,
-    measurements_to_pool,
+    combine_measurements,
+    count_models,
+    estimate_variances,
+    list_gain_pairs,
+    list_measurements,
+    prepare_pooling,
     profile_pairs,
-    profiles,
-    variances,
+    summarise_profiles,
 )
-from thermostats.tables.model_rows import pooled as pool
 from thermostats.tables.schemas import EXTERNAL, NURSERY
 
 FITTED = ("last_gain", "penultimate_gain")
 """Gains whose sources are fitted as levels."""
 
 
-def files(tables: Evidence) -> dict[str, bytes]:
+def build_files(tables: Evidence) -> dict[str, bytes]:
     """`sources.md`, and its tables as CSV."""
     made = Files()
     pooled = tables.named(POOLED)
@@ -40,22 +40,22 @@ def files(tables: Evidence) -> dict[str, bytes]:
     runs = pooled.table("runs")
     features = pooled.table("features")
     layers = pooled.table("layers")
-    gains = gain_pairs(features, published)
-    lines = profile_pairs(profiles(layers, runs, published))
-    measured = measurements(features, published)
-    fits = fitted(measured)
+    gains = list_gain_pairs(features, published)
+    lines = profile_pairs(summarise_profiles(layers, runs, published))
+    measured = list_measurements(features, published)
+    fits = fit_levels(measured)
     pools = {
-        gain: measurements_to_pool(measured[measured["comparable"].astype(bool)], pooled, gain)
+        gain: prepare_pooling(measured[measured["comparable"].astype(bool)], pooled, gain)
         for gain in fits
     }
     external = tables.external_sources()
-    page = text(
+    page = render_text(
         "sources.md",
-        sets=made.table(counted(tables), "Sets of evidence", "sets.csv"),
-        apart=apart(),
-        coincidence=coincidence(pooled, set(features["model_id"])),
+        sets=made.table(count_evidence(tables), "Sets of evidence", "sets.csv"),
+        apart=list_study_models(),
+        coincidence=describe_coincidence(pooled, set(features["model_id"])),
         others=made.table(
-            instruments(runs, layers), "Other people's measurements", "instruments.csv"
+            list_instruments(runs, layers), "Other people's measurements", "instruments.csv"
         ),
         left_out=external[external["left_out"] != ""].to_dict("records"),
         gains=made.table(
@@ -65,24 +65,29 @@ def files(tables: Evidence) -> dict[str, bytes]:
         largest=gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None,
         fits=fits,
         moved=[
-            f"{percent(x, 2)} ({gain.replace('_', ' ')})" for gain, x in moved(fits, pools).items()
+            f"{format_percent(x, 2)} ({gain.replace('_', ' ')})"
+            for gain, x in measure_shifts(fits, pools).items()
         ],
         spreads=made.table(
-            spreads(fits, pools), "Standard deviations of log gains", "spreads-of-sources.csv"
+            summarise_spreads(fits, pools),
+            "Standard deviations of log gains",
+            "spreads-of-sources.csv",
         ),
         levels=made.table(
-            levels(fits), "Factors of sources, prompt sets and precisions", "levels-of-sources.csv"
+            list_levels(fits),
+            "Factors of sources, prompt sets and precisions",
+            "levels-of-sources.csv",
         ),
         lines=made.table(
             lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"
         ),
-        machine=machine(),
+        machine=describe_machine(),
     )
     made.add("sources.md", page.encode())
     return made.contents
 
 
-def fitted(rows: pd.DataFrame) -> dict[str, Fit]:
+def fit_levels(rows: pd.DataFrame) -> dict[str, Fit]:
     """Fits of the levels of sources by gain, of gains that two sources measured of one model."""
     fits = {}
     for gain in FITTED:
@@ -92,38 +97,44 @@ def fitted(rows: pd.DataFrame) -> dict[str, Fit]:
     return fits
 
 
-def spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def summarise_spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Standard deviation of every kind of level in the log of a gain, with its interval, and the
     one by moments."""
     rows = []
     for gain, fit in fits.items():
-        moments = {f"sd_{name}": variance**0.5 for name, variance in variances(pools[gain]).items()}
+        moments = {
+            f"sd_{name}": variance**0.5
+            for name, variance in estimate_variances(pools[gain]).items()
+        }
         summary = fit.summary().reset_index().assign(gain=gain, status=fit.status)
         rows.append(summary.assign(by_moments=summary["quantity"].map(moments)))
     columns = ["gain", "quantity", "median", "lower", "upper", "by_moments", "status"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
 
-def moved(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> dict[str, float]:
+def measure_shifts(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -> dict[str, float]:
     """By how much a model's gain moves at most, as a share of it, where fitted spreads weigh in
     place of moments."""
     shares = {}
     for gain, fit in fits.items():
         medians = fit.summary()["median"]
         components = {name: float(medians.get(f"sd_{name}", 0.0)) ** 2 for name in ("run", *LEVELS)}
-        both = pool(pools[gain], components)["y"] - pool(pools[gain])["y"]
+        both = (
+            combine_measurements(pools[gain], components)["y"]
+            - combine_measurements(pools[gain])["y"]
+        )
         shares[gain] = float(np.expm1(both.abs().max()))
     return shares
 
 
-def levels(fits: Mapping[str, Fit]) -> pd.DataFrame:
+def list_levels(fits: Mapping[str, Fit]) -> pd.DataFrame:
     """By how much a source, prompt set or precision multiplies a gain."""
     rows = [fit.table("levels").assign(gain=gain) for gain, fit in fits.items()]
     columns = ["gain", "kind", "level", "models", "factor", "lower", "upper"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
 
-def counted(tables: Evidence) -> pd.DataFrame:
+def count_evidence(tables: Evidence) -> pd.DataFrame:
     """Sets of evidence with their models and labs: see `tables.between_sources.counts`."""
     both = {
         name: pd.concat(
@@ -132,10 +143,10 @@ def counted(tables: Evidence) -> pd.DataFrame:
         )
         for name in ("features", "runs")
     }
-    return counts(both["features"], both["runs"], set(tables.table("sources")["file"]))
+    return count_models(both["features"], both["runs"], set(tables.table("sources")["file"]))
 
 
-def instruments(runs: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
+def list_instruments(runs: pd.DataFrame, layers: pd.DataFrame) -> pd.DataFrame:
     """One row per external source, instrument and precision: models, positions of their gains,
     licence."""
     positions = layers.groupby("run_id")["position"].agg(

@@ -12,23 +12,23 @@ from matplotlib.ticker import MaxNLocator
 from scipy import stats
 
 from thermostats.claims.evidence import EXTERNAL, POOLED, Evidence
-from thermostats.formatting import number, short_name
+from thermostats.formatting import format_number, strip_owner
 from thermostats.modelling.classical.association import PowerLaw
-from thermostats.modelling.specification import Choices, Option, normal_scores
+from thermostats.modelling.specification import Choices, Option, transform_normal_scores
 from thermostats.plots.general import (
     INK,
     MUTED,
-    drawing,
-    forest,
-    legend_above,
+    draw_forest,
+    draw_reference,
+    draw_scatter,
     log_axis,
     mark,
     name_rows,
-    reference,
-    scatter_labelled,
+    place_legend,
+    prepare_drawing,
 )
 from thermostats.plots.point_names import GROUND, name_ends, place_labels
-from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, gains
+from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, load_gains
 from thermostats.tables.model_rows import model_rows
 
 FACTS = [
@@ -54,10 +54,10 @@ PROMPTS: Mapping[str, Option] = {
 """Aggregation over prompts; where mean and SD alone are published the geometric mean is
 m·exp(−(SD/m)²/2)."""
 SETS: Mapping[str, Option] = {"the study's": "set == 'study'", "with other people's": ""}
-ERRORS: Mapping[str, Option] = {"log gain": "", "normal scores": normal_scores}
+ERRORS: Mapping[str, Option] = {"log gain": "", "normal scores": transform_normal_scores}
 
 
-def outcomes(*left_out: str) -> dict[str, Option]:
+def list_outcomes(*left_out: str) -> dict[str, Option]:
     """Named gains, their log the outcome."""
     chosen = [gain for gain in NAMED_GAINS if gain.column not in left_out]
     return {SHORT[gain.column]: {"outcome": f"log({gain.column})"} for gain in chosen}
@@ -73,14 +73,14 @@ SHORT = {
 }
 
 
-def every_universe(evidence: Evidence) -> pd.DataFrame:
+def collect_universe_rows(evidence: Evidence) -> pd.DataFrame:
     """Models of the study and of other people, each with gains averaged over prompts in both ways.
 
-    Columns besides those of `gains`: `set` (study, or external for models that the study lacks),
-    `prompts`, `focal`, `lab` and `clade`, heritage and family that no option changes, and the
-    penultimate read gain by whichever source.
+    Columns besides those of `load_gains`: `set` (study, or external for models that the study
+    lacks), `prompts`, `focal`, `lab` and `clade`, heritage and family that no option changes, and
+    the penultimate read gain by whichever source.
     """
-    study = gains(evidence)
+    study = load_gains(evidence)
     others = model_rows(evidence.named(EXTERNAL), incomparable=True)
     others = others[~others["model_id"].isin(study["model_id"])]
     read = model_rows(evidence.named(POOLED), READ_GAIN, incomparable=True).set_index("model_id")[
@@ -95,24 +95,27 @@ def every_universe(evidence: Evidence) -> pd.DataFrame:
         facts[READ_GAIN] = facts["model_id"].map(read)
         frames.append(facts.assign(prompts="arithmetic"))
         frames.append(
-            facts.assign(prompts="geometric", **{c: rows[c] * geometric(rows, c) for c in COLUMNS})
+            facts.assign(
+                prompts="geometric",
+                **{c: rows[c] * measure_geometric_ratio(rows, c) for c in COLUMNS},
+            )
         )
     return pd.concat(frames, ignore_index=True).astype(
         dict.fromkeys((*COLUMNS, *SHAPE, READ_GAIN), float)
     )
 
 
-def of_means(evidence: Evidence) -> pd.DataFrame:
+def select_mean_rows(evidence: Evidence) -> pd.DataFrame:
     """The same of arithmetic means over prompts alone, where the other mean moves nothing."""
-    return every_universe(evidence).query("prompts == 'arithmetic'").reset_index(drop=True)
+    return collect_universe_rows(evidence).query("prompts == 'arithmetic'").reset_index(drop=True)
 
 
-def of_the_study(evidence: Evidence) -> pd.DataFrame:
+def select_study_rows(evidence: Evidence) -> pd.DataFrame:
     """The same without other people's models."""
-    return every_universe(evidence).query("set == 'study'").reset_index(drop=True)
+    return collect_universe_rows(evidence).query("set == 'study'").reset_index(drop=True)
 
 
-def geometric(rows: pd.DataFrame, gain: str) -> pd.Series:
+def measure_geometric_ratio(rows: pd.DataFrame, gain: str) -> pd.Series:
     """Geometric over arithmetic mean over prompts; 1 where neither prompts nor their SD are
     known."""
     exact = rows[f"{gain}_geometric"] / rows[gain]
@@ -123,7 +126,7 @@ def geometric(rows: pd.DataFrame, gain: str) -> pd.Series:
     )
 
 
-def labs_of_two(rows: pd.DataFrame) -> pd.DataFrame:
+def select_pair_labs(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of labs that have two or more."""
     return rows[rows.groupby("heritage")["model_id"].transform("size") > 1].reset_index(drop=True)
 
@@ -131,7 +134,7 @@ def labs_of_two(rows: pd.DataFrame) -> pd.DataFrame:
 MODELS: Mapping[str, Option] = {
     "comparable": "comparable",
     "pinned by a norm too": "",
-    "labs of two or more": ("comparable", labs_of_two),
+    "labs of two or more": ("comparable", select_pair_labs),
 }
 LABS: Mapping[str, Option] = {"lab": "", "family in its place": {"heritage": "family"}}
 CATEGORIES = ("Factual", "Syntactic", "Cliche", "Novel", "Nonsense")
@@ -159,7 +162,7 @@ CODED_BLOCKS = {
 SHAPE_AND_SIZE = tuple(column for block in ("geometry", "scale") for column in CODED_BLOCKS[block])
 
 CAUSES: Choices = {
-    "gain": outcomes("normed_gain") | READ,
+    "gain": list_outcomes("normed_gain") | READ,
     "prompts": PROMPTS,
     "models": MODELS,
     "lab": LABS,
@@ -170,12 +173,12 @@ CAUSES: Choices = {
 source."""
 
 
-def deep_families(rows: pd.DataFrame) -> pd.DataFrame:
+def select_deep_families(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of families with three depths or more."""
     return rows[rows.groupby("family")["n_layers"].transform("nunique") > 2].reset_index(drop=True)
 
 
-def given_size(rows: pd.DataFrame) -> pd.DataFrame:
+def remove_size(rows: pd.DataFrame) -> pd.DataFrame:
     """Depth less what a line over log size, with a level for each family, says of it."""
     levels = pd.get_dummies(rows["family"], dtype=float)
     x = np.column_stack([levels, np.log(rows["n_params_nonembedding"])])
@@ -185,45 +188,45 @@ def given_size(rows: pd.DataFrame) -> pd.DataFrame:
 
 PYTHIA = "set == 'study' and family == 'pythia'"
 DEPTH: Choices = {
-    "gain": outcomes() | READ,
+    "gain": list_outcomes() | READ,
     "prompts": PROMPTS,
     "models": {
         "Pythia": PYTHIA,
         "Pythia, smallest left out": f"{PYTHIA} and n_layers > 6",
-        "the study's families": ("set == 'study' and comparable", deep_families),
-        "other people's too": ("comparable", deep_families),
+        "the study's families": ("set == 'study' and comparable", select_deep_families),
+        "other people's too": ("comparable", select_deep_families),
     },
-    "depth": {"L": "", "log L": {"n_layers": "log(n_layers)"}, "L given size": given_size},
+    "depth": {"L": "", "log L": {"n_layers": "log(n_layers)"}, "L given size": remove_size},
     "outcome": {"gain": lambda rows: rows.assign(outcome=np.exp(rows["outcome"])), **ERRORS},
 }
 SIGNS: Choices = {
-    "gain": outcomes() | READ,
+    "gain": list_outcomes() | READ,
     "prompts": PROMPTS,
     "models": MODELS,
     "rows": SETS,
     "unit": {"family": "", "lab": {"family": "lab"}, "model": {"family": "model_id"}},
 }
 DENSITY: Choices = {
-    "gain": outcomes() | READ,
+    "gain": list_outcomes() | READ,
     "models": {
         "not Pythia": "comparable and family != 'pythia'",
         "not EleutherAI": "comparable and lab != 'EleutherAI'",
         "every family": "comparable",
-        "labs of two or more": ("comparable and family != 'pythia'", labs_of_two),
+        "labs of two or more": ("comparable and family != 'pythia'", select_pair_labs),
     },
     "rows": SETS,
     "level of the lab": {"stays": {"within": NONE}, "removed": {"within": "lab"}},
 }
 
 
-def over_the_bound(rows: pd.DataFrame) -> pd.DataFrame:
+def subtract_bound(rows: pd.DataFrame) -> pd.DataFrame:
     """The log of gain over bound as the outcome, instead of that of the gain."""
     return rows.assign(outcome=rows["outcome"] - np.log(10) / rows["blocks"])
 
 
-def above_the_bound(rows: pd.DataFrame) -> pd.DataFrame:
+def prepare_bound_rows(rows: pd.DataFrame) -> pd.DataFrame:
     """Gain, bound and relative error as the test of the bound reads them, of rows of
-    `over_the_bound`.
+    `subtract_bound`.
 
     The error over prompts is that of the penultimate gain, the one that was published.
     """
@@ -234,19 +237,19 @@ def above_the_bound(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 BOUND: Choices = {
-    "gain": outcomes("normed_gain"),
+    "gain": list_outcomes("normed_gain"),
     "prompts": PROMPTS,
     "models": {"comparable": "comparable", "pinned by a norm too": ""},
     "rows": SETS,
     "bound": {
-        "10^(1/L)": ({"blocks": "n_layers"}, over_the_bound),
-        "10^(1/(L − 2))": ({"blocks": "n_layers - 2"}, over_the_bound),
+        "10^(1/L)": ({"blocks": "n_layers"}, subtract_bound),
+        "10^(1/(L − 2))": ({"blocks": "n_layers - 2"}, subtract_bound),
     },
 }
 """The second bound shares 10 out over the blocks that such a gain is of, 2 to L − 1."""
 
 
-def sided(rows: pd.DataFrame) -> pd.DataFrame:
+def mark_sides(rows: pd.DataFrame) -> pd.DataFrame:
     """Which models dampen, and clearly so, as the test of signs reads them."""
     value = np.exp(rows["outcome"])
     low = rows["lower"] / rows["gain"]
@@ -266,10 +269,10 @@ HIERARCHY: Choices = {
 }
 
 
-def ratio_of_norms(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool = False) -> None:
+def draw_norm_ratio(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool = False) -> None:
     """Gain over ‖W_V‖₂/‖W_O‖₂, one point per model."""
-    reference(axes, 1.0)
-    scatter_labelled(
+    draw_reference(axes, 1.0)
+    draw_scatter(
         rows, axes, x="ratio", y="gain", label="name", lower="lower", upper="upper", labels=False
     )
     log_axis(axes, "x")
@@ -278,22 +281,24 @@ def ratio_of_norms(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool =
         place_labels(axes, rows["ratio"], rows["gain"], list(rows["name"]))
 
 
-def squared_norms(axes: Axes, by_layer: pd.DataFrame, others: pd.DataFrame, *, late: float) -> None:
+def draw_squared_norms(
+    axes: Axes, by_layer: pd.DataFrame, others: pd.DataFrame, *, late: float
+) -> None:
     """‖W_V‖₂² over depth where it is known by layer, and the means of other models (dashed)."""
     ends = []
     for model, rows in by_layer.sort_values("layer").groupby("model_id"):
         lab = mark(str(rows["heritage"].iloc[0]))
         axes.plot(rows["depth"], rows["squared"], marker=lab.marker, markersize=4, color=lab.color)
-        ends.append((float(rows["squared"].iloc[-1]), short_name(str(model)), lab.color))
+        ends.append((float(rows["squared"].iloc[-1]), strip_owner(str(model)), lab.color))
     for row in others.itertuples():
         axes.axhline(row.squared, color=mark(row.heritage).color, linestyle="--", linewidth=1)
-        ends.append((row.squared, f"{short_name(row.model_id)}, mean", mark(row.heritage).color))
+        ends.append((row.squared, f"{strip_owner(row.model_id)}, mean", mark(row.heritage).color))
     axes.axvspan(late, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
     axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
     name_ends(axes, ends)
 
 
-def worst_residuals(
+def draw_worst_residuals(
     axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *, tolerance: float
 ) -> None:
     """Largest residual of every identity, a column of the table each."""
@@ -311,13 +316,13 @@ def worst_residuals(
     axes.set_yticks(range(len(worst)), list(names.values()))
 
 
-def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
+def draw_times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
     """How many times as long building the operator takes as the formula, one row per size."""
     slower = sizes["times_slower_when_built"]
     axes.hlines(range(len(sizes)), 1, slower, linewidth=2)
     axes.scatter(slower, range(len(sizes)), s=48, zorder=3)
     for place, times in enumerate(slower):
-        text = f"{number(times, 2)} ×"
+        text = f"{format_number(times, 2)} ×"
         axes.annotate(
             text,
             (times, place),
@@ -325,14 +330,14 @@ def times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
             textcoords="offset points",
             bbox={**GROUND, "alpha": 1},
         )
-    reference(axes, 1.0, vertical=True)
+    draw_reference(axes, 1.0, vertical=True)
     axes.set(xlabel="time to build the operator / time of the formula")
     axes.margins(x=0.14)
     log_axis(axes, "x")
     name_rows(axes, [f"n = {n}, d = {d}" for n, d in zip(sizes["n"], sizes["d"], strict=True)])
 
 
-def traces_over_exact(axes: Axes, ways: Sequence[pd.Series]) -> None:
+def draw_exact_ratios(axes: Axes, ways: Sequence[pd.Series]) -> None:
     """The study's traces over the exact one: of the first head, and of all heads."""
     for place, values in enumerate(ways):
         axes.scatter(
@@ -347,7 +352,7 @@ def traces_over_exact(axes: Axes, ways: Sequence[pd.Series]) -> None:
     axes.set_yticks((0, 1), ["mean attention, first head", "all heads, as cut"])
 
 
-def traces_by_file(axes: Axes, rows: pd.DataFrame, files: Mapping[str, str]) -> None:
+def draw_file_traces(axes: Axes, rows: pd.DataFrame, files: Mapping[str, str]) -> None:
     """Mean traces of expanders (filled) and dampeners by file."""
     for (lab, expands), points in rows.groupby(["heritage", "by_label"]):
         color, marker = mark(str(lab))
@@ -360,12 +365,12 @@ def traces_by_file(axes: Axes, rows: pd.DataFrame, files: Mapping[str, str]) -> 
     axes.set(xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
     axes.margins(x=0.15)
     log_axis(axes, "x")
-    legend_above(axes)
+    place_legend(axes)
     places = pd.factorize(rows["source"])[0]
-    place_labels(axes, rows["multi_head"], places, [short_name(name) for name in rows["model_id"]])
+    place_labels(axes, rows["multi_head"], places, [strip_owner(name) for name in rows["model_id"]])
 
 
-def transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) -> None:
+def draw_transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) -> None:
     """L*/L by model: definitions (kind → words), the formula and L/2."""
     names = list(rows.loc[rows["kind"].isin(list(kinds)), "model_id"].drop_duplicates())
     places = {name: i for i, name in enumerate(names)}
@@ -380,32 +385,32 @@ def transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) 
     )
     axes.plot([], [], linestyle="", marker="|", markersize=8, color=INK, label="formula")
     axes.axvline(0.5, color=MUTED, linestyle="--", linewidth=1)
-    axes.set_yticks(range(len(names)), [short_name(name) for name in names])
+    axes.set_yticks(range(len(names)), [strip_owner(name) for name in names])
     axes.set(xlabel="L* / L (dashed: L/2)", xlim=(-0.03, 1.03), ylim=(len(names) - 0.5, -0.5))
-    legend_above(axes)
+    place_legend(axes)
 
 
-def restriction_maps(
+def draw_restriction_maps(
     axes: Axes, curve: pd.DataFrame, table: pd.DataFrame, *, y: str, model: str, ylabel: str
 ) -> None:
     """A norm of the maps over layers, with L* by every definition."""
-    axes.plot(curve["layer"], curve[y], marker="o", label=short_name(model))
-    reference(axes, 1.0, text="1")
+    axes.plot(curve["layer"], curve[y], marker="o", label=strip_owner(model))
+    draw_reference(axes, 1.0, text="1")
     for dash, row in zip((":", "--", "-."), table.itertuples(), strict=False):
         axes.axvline(
             row.L_star, color=MUTED, linestyle=dash, linewidth=1, label=f"L*, {row.definition}"
         )
     axes.set(xlabel="layer l", ylabel=ylabel)
-    legend_above(axes)
+    place_legend(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     log_axis(axes, "y")
 
 
-def attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
+def draw_attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
     """Largest gain of an attention block and gain of the last MLP, one row a model in order of
     size."""
     rows = last.sort_values("n_params")
-    reference(axes, 1.0, vertical=True)
+    draw_reference(axes, 1.0, vertical=True)
     columns = {
         "largest_attention_gain": ("largest of attention", "o"),
         "gain_mlp": ("last MLP", "s"),
@@ -414,11 +419,11 @@ def attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
         axes.scatter(rows[column], range(len(rows)), s=48, marker=marker, label=label, zorder=3)
     axes.set(xlabel="gain, output over normed input")
     log_axis(axes, "x")
-    name_rows(axes, [short_name(name) for name in rows["model_id"]])
-    legend_above(axes)
+    name_rows(axes, [strip_owner(name) for name in rows["model_id"]])
+    place_legend(axes)
 
 
-def gain_by_size(axes: Axes, last: pd.DataFrame, law: PowerLaw, *, stated: float) -> None:
+def draw_gain_by_size(axes: Axes, last: pd.DataFrame, law: PowerLaw, *, stated: float) -> None:
     """Gain of the last MLP over parameters, the fitted exponent with its interval and the stated
     one."""
     x = np.geomspace(last["n_params"].min(), last["n_params"].max(), 50)
@@ -441,17 +446,17 @@ def gain_by_size(axes: Axes, last: pd.DataFrame, law: PowerLaw, *, stated: float
         label=f"exponent {stated:g}",
     )
     axes.set(xscale="log", yscale="log")
-    scatter_labelled(last, axes, x="n_params", y="gain_mlp")
+    draw_scatter(last, axes, x="n_params", y="gain_mlp")
     axes.set(xlabel="parameters", ylabel="gain of the last MLP")
     log_axis(axes, "y")
 
 
-def net_amplification(
+def draw_net_amplification(
     rows: pd.DataFrame, xlabel: str, label: str = "model_id"
 ) -> Callable[[Axes], None]:
     """Amplification by model, or one row a family."""
     options = {"estimate": "amplification", "heritage": "heritage", "null": 1.0}
-    return drawing(forest, rows, label=label, xlabel=xlabel, log="x", **options)
+    return prepare_drawing(draw_forest, rows, label=label, xlabel=xlabel, log="x", **options)
 
 
 def trace_by_norm(axes: Axes, table: pd.DataFrame, at: str) -> None:
@@ -461,7 +466,7 @@ def trace_by_norm(axes: Axes, table: pd.DataFrame, at: str) -> None:
     x = np.geomspace(table["W_V_frobenius"].min() * 0.7, table["W_V_frobenius"].max() * 1.4, 20)
     scaled = table.loc[at, "trace_over_W_V_squared"] * x**2
     axes.plot(x, scaled, color=MUTED, linestyle="--", label="OPT's trace scaled by ‖W_V‖²")
-    scatter_labelled(table.reset_index(), axes, x="W_V_frobenius", y="trace")
+    draw_scatter(table.reset_index(), axes, x="W_V_frobenius", y="trace")
     axes.set(xlabel="Frobenius norm of W_V, mean over layers", ylabel="trace, mean over layers")
     log_axis(axes, "x")
     log_axis(axes, "y")

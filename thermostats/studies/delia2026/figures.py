@@ -18,8 +18,8 @@ from scipy import stats
 from thermostats import formatting
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.template import Template
-from thermostats.formatting import first_sentences, number, short_name
-from thermostats.modelling.classical.association import correlation
+from thermostats.formatting import format_number, strip_owner, take_sentences
+from thermostats.modelling.classical.association import estimate_correlation
 from thermostats.plots.general import (
     COLUMN,
     INK,
@@ -27,38 +27,38 @@ from thermostats.plots.general import (
     PAPER,
     POINT,
     RULE,
-    column_style,
-    lab_entry,
-    legend_above,
-    legend_over_rows,
+    add_lab_entry,
+    draw_reference,
+    escape_texts,
     log_axis,
     mark,
     name_points,
     name_rows,
-    plain_text,
-    reference,
+    place_legend,
+    place_wide_legend,
+    set_column_style,
 )
-from thermostats.plots.svg import compact
-from thermostats.reporting.render import Files, slug
+from thermostats.plots.svg import reduce_svg
+from thermostats.reporting.render import Files, make_slug
 from thermostats.studies.delia2026.stated_facts import (
     FOCAL,
     HUNT,
     LAST_GAIN_FILES,
     PYTHIA,
-    gains,
-    one_run_each,
+    load_gains,
+    select_single_runs,
 )
 from thermostats.studies.delia2026.weights_of_claims import (
     LATE,
     MEANS,
     SUMMARY,
     W_O,
-    weights_by_layer,
-    with_predictions,
+    add_predictions,
+    load_published_transitions,
+    load_value_norms,
+    load_weight_norms,
 )
-from thermostats.studies.delia2026.weights_of_claims import published_transitions as published
-from thermostats.studies.delia2026.weights_of_claims import value_norms_by_layer as by_layer
-from thermostats.tables.model_rows import gain_by_prompt
+from thermostats.tables.model_rows import read_prompt_gains
 
 PANEL, COLUMNS = "panel", 2
 """Column that names the figure of a row of the combined one, and columns of its panels."""
@@ -90,11 +90,11 @@ class Figure:
         return EMPTY if table.empty else CAPTIONS.line(self.id, "caption", self.numbers(table))
 
 
-def svg(figure: Figure, table: pd.DataFrame) -> bytes:
+def render_figure(figure: Figure, table: pd.DataFrame) -> bytes:
     """The figure as SVG: the same bytes whenever it is drawn from the same table, which has
     rows."""
     stream = io.StringIO()
-    with column_style():
+    with set_column_style():
         canvas = Canvas(figsize=(figure.width, figure.height))
         figure.draw(table, canvas.add_subplot())
         canvas.set_size_inches(figure.width, figure.height)
@@ -122,24 +122,24 @@ def combine(figures: Sequence[Figure]) -> Figure:
         grid = place.subgridspec(-(-len(panels) // COLUMNS), COLUMNS)
         for position, part in enumerate(panels):
             panel = canvas.add_subplot(grid[divmod(position, COLUMNS)])
-            part.draw(_rows_of(rows, part), panel)
+            part.draw(_select_part(rows, part), panel)
             if (inner := panel.get_legend()) is not None:
                 inner.remove()
             panel.set_title(f"{chr(ord('A') + position)}  {part.title}")
         for lab in sorted(rows["heritage"].dropna().unique()):
-            lab_entry(axes, lab)
+            add_lab_entry(axes, lab)
         labs = axes.get_legend_handles_labels()
         legend = canvas.legend(
             *labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1
         )
-        plain_text(legend.get_texts())
+        escape_texts(legend.get_texts())
 
     def numbers(rows: pd.DataFrame) -> dict[str, Any]:
         panels = [
-            (part, _rows_of(rows, part)) for part in figures if (rows[PANEL] == part.id).any()
+            (part, _select_part(rows, part)) for part in figures if (rows[PANEL] == part.id).any()
         ]
         return {
-            "panels": [(part.title, first_sentences(part.caption(table))) for part, table in panels]
+            "panels": [(part.title, take_sentences(part.caption(table))) for part, table in panels]
         }
 
     claims = tuple(dict.fromkeys(claim for part in figures for claim in part.claims))
@@ -148,7 +148,7 @@ def combine(figures: Sequence[Figure]) -> Figure:
     )
 
 
-def _rows_of(rows: pd.DataFrame, part: Figure) -> pd.DataFrame:
+def _select_part(rows: pd.DataFrame, part: Figure) -> pd.DataFrame:
     of_panel = rows[rows[PANEL] == part.id].drop(columns=PANEL).reset_index(drop=True)
     return of_panel.loc[
         :, of_panel.notna().any() | of_panel.columns.str.endswith(("_lower", "_upper"))
@@ -174,7 +174,7 @@ PENULTIMATE = "penultimate block"
 LAST = "last block"
 
 
-def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
+def summarise_penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     """One row per model of the named files: mean penultimate gain over prompts with its t interval.
 
     Columns `COLUMNS`; `sd` is over prompts with the divisor n - 1, lower and upper are the ends of
@@ -182,7 +182,7 @@ def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     """
     if tables.table("runs", source=[PYTHIA, HUNT]).empty:
         return pd.DataFrame(columns=GAIN_COLUMNS)
-    rows = gains(tables)
+    rows = load_gains(tables)
     n = rows["n_prompts"]
     rows["sd"] = (
         (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.sqrt(n)
@@ -190,9 +190,9 @@ def penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     return rows.loc[rows["source"].isin(files), GAIN_COLUMNS].reset_index(drop=True)
 
 
-def _with_bound(table: pd.DataFrame, axes: Axes, label: str | None = None) -> str:
+def _draw_bound(table: pd.DataFrame, axes: Axes, label: str | None = None) -> str:
     """1 and the bound 10^(1/L); returns the colour of the one lab."""
-    reference(axes, 1.0)
+    draw_reference(axes, 1.0)
     depth = np.linspace(table["n_layers"].min(), table["n_layers"].max(), 200)
     axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", zorder=1, label=label)
     return mark(str(table["heritage"].iloc[0])).color
@@ -200,7 +200,7 @@ def _with_bound(table: pd.DataFrame, axes: Axes, label: str | None = None) -> st
 
 def draw_depth(table: pd.DataFrame, axes: Axes) -> None:
     """Gain of every Pythia model over its number of layers, with the bound 10^(1/L)."""
-    color = _with_bound(table, axes, label="bound, 10^(1/L)")
+    color = _draw_bound(table, axes, label="bound, 10^(1/L)")
     axes.vlines(table["n_layers"], table["lower"], table["upper"], color=color, linewidth=1.2)
     for falls, marker, words in ((True, "v", "below 1: dampens"), (False, "^", "above 1: expands")):
         rows = table[(table["gain"] < 1) == falls]
@@ -209,14 +209,14 @@ def draw_depth(table: pd.DataFrame, axes: Axes) -> None:
         )
     axes.set(xlabel="layers, L", ylabel=GAIN)
     axes.margins(0.1)
-    legend_above(axes)
+    place_legend(axes)
     name_points(axes, table["n_layers"], table["gain"], table["model_id"])
 
 
 def draw_published_depth(table: pd.DataFrame, axes: Axes) -> None:
     """What the study prints: means and standard deviations over prompts, with the bound
     10^(1/L)."""
-    color = _with_bound(table, axes)
+    color = _draw_bound(table, axes)
     axes.errorbar(
         table["n_layers"],
         table["stated_mean"],
@@ -242,24 +242,24 @@ def draw_beside(table: pd.DataFrame, axes: Axes) -> None:
     draw_depth(table, right)
 
 
-def numbers_depth(table: pd.DataFrame) -> dict[str, Any]:
+def describe_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and depth, and how the gains lie to the bound."""
     return {
         "n": len(table),
         "printed": "stated_mean" in table,
-        "prompts": _prompts(table),
-        "r": correlation(table["n_layers"], table["gain"], seed=SEED),
+        "prompts": _describe_prompt_counts(table),
+        "r": estimate_correlation(table["n_layers"], table["gain"], seed=SEED),
         "above": int((table["gain"] > 10 ** (1 / table["n_layers"].astype(float))).sum()) or "None",
         "below": int((table["upper"] < 1).sum()),
     }
 
 
-def by_lab(tables: Evidence) -> pd.DataFrame:
+def collect_lab_gains(tables: Evidence) -> pd.DataFrame:
     """Every model's gain, with the mean of its lab."""
-    return with_lab_means(penultimate_gains(tables, PYTHIA, HUNT))
+    return add_lab_means(summarise_penultimate_gains(tables, PYTHIA, HUNT))
 
 
-def with_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
+def add_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with the mean of their lab and its t interval over models, in the order of the means.
 
     Adds lab_mean, lab_lower, lab_upper (missing for a lab of one model) and n_lab.
@@ -280,7 +280,7 @@ def with_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
 def draw_labs(table: pd.DataFrame, axes: Axes) -> None:
     """One row per model, labs in the order of their means; the bar and band behind a lab's rows are
     its mean."""
-    reference(axes, 1.0, vertical=True)
+    draw_reference(axes, 1.0, vertical=True)
     for lab, rows in table.groupby("heritage", sort=False):
         at, (color, marker) = rows.index.to_numpy(), mark(str(lab))
         top = at.min() - 0.42
@@ -295,12 +295,12 @@ def draw_labs(table: pd.DataFrame, axes: Axes) -> None:
         )
         axes.hlines(at, rows["lower"], rows["upper"], color=color, linewidth=1.0)
         axes.scatter(rows["gain"], at, color=color, marker=marker, s=20, label=str(lab), **POINT)
-    name_rows(axes, [short_name(name) for name in table["model_id"]])
+    name_rows(axes, [strip_owner(name) for name in table["model_id"]])
     axes.set_xlabel(GAIN)
-    legend_over_rows(axes)
+    place_wide_legend(axes)
 
 
-def numbers_labs(table: pd.DataFrame) -> dict[str, Any]:
+def describe_labs(table: pd.DataFrame) -> dict[str, Any]:
     """Means of the labs with their intervals, and how many models of each dampen."""
     below = table[table["gain"] < 1].groupby("heritage", sort=False).size()
     dampen = ", ".join(
@@ -308,13 +308,18 @@ def numbers_labs(table: pd.DataFrame) -> dict[str, Any]:
         for lab, count in below.items()
     )
     labs = list(table.drop_duplicates("heritage").itertuples())
-    return {"n": len(table), "prompts": _prompts(table), "labs": labs, "dampen": dampen}
+    return {
+        "n": len(table),
+        "prompts": _describe_prompt_counts(table),
+        "labs": labs,
+        "dampen": dampen,
+    }
 
 
 def draw_size(table: pd.DataFrame, axes: Axes) -> None:
     """Gain over the number of parameters; thin bars: one standard deviation over prompts, thick:
     the 95% interval."""
-    reference(axes, 1.0)
+    draw_reference(axes, 1.0)
     color, marker = mark(str(table["heritage"].iloc[0]))
     x = table["n_params"].astype(float)
     low = table["gain"] - table["sd"]
@@ -336,29 +341,31 @@ def draw_size(table: pd.DataFrame, axes: Axes) -> None:
     axes.xaxis.set_major_formatter(
         lambda value, _: f"{value / 1e9:g} B" if value >= 1e9 else f"{value / 1e6:g} M"
     )
-    legend_above(axes)
+    place_legend(axes)
     name_points(axes, x, table["gain"], table["model_id"])
 
 
-def numbers_size(table: pd.DataFrame) -> dict[str, Any]:
+def describe_size(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and log size, and the models at the ends."""
     ordered = table.sort_values("gain")
-    r = correlation(np.log10(table["n_params"].astype(float)), table["gain"], seed=SEED)
+    r = estimate_correlation(np.log10(table["n_params"].astype(float)), table["gain"], seed=SEED)
     return {
         "n": len(table),
-        "prompts": _prompts(table),
+        "prompts": _describe_prompt_counts(table),
         "r": r,
         "low": ordered.iloc[0],
         "high": ordered.iloc[-1],
     }
 
 
-def by_prompt(tables: Evidence) -> pd.DataFrame:
+def collect_prompt_gains(tables: Evidence) -> pd.DataFrame:
     """Gain of every model and prompt that a file gives: columns model_id, heritage, prompt_id,
     gain, block."""
     columns = ["model_id", "heritage", "prompt_id", "gain", "block"]
-    before = gain_by_prompt(tables, "penultimate_gain", PYTHIA).assign(block=PENULTIMATE)
-    last = one_run_each(gain_by_prompt(tables, "last_gain", *LAST_GAIN_FILES)).assign(block=LAST)
+    before = read_prompt_gains(tables, "penultimate_gain", PYTHIA).assign(block=PENULTIMATE)
+    last = select_single_runs(read_prompt_gains(tables, "last_gain", *LAST_GAIN_FILES)).assign(
+        block=LAST
+    )
     both = pd.concat([part for part in (before, last) if not part.empty] or [before])
     return both.rename(columns={"value": "gain"})[columns].reset_index(drop=True)
 
@@ -366,8 +373,8 @@ def by_prompt(tables: Evidence) -> pd.DataFrame:
 def draw_prompts(table: pd.DataFrame, axes: Axes) -> None:
     """One row per model and definition: every prompt a dot, the large mark the mean, the bar one
     standard deviation."""
-    reference(axes, 1.0, vertical=True)
-    spread = spreads(table)
+    draw_reference(axes, 1.0, vertical=True)
+    spread = summarise_prompts(table)
     rng = np.random.default_rng(0)
     for position, row in enumerate(spread.itertuples()):
         values = table.loc[
@@ -390,8 +397,8 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> None:
             zorder=4,
         )
     for lab in dict.fromkeys(spread["heritage"]):
-        lab_entry(axes, str(lab))
-    name_rows(axes, [short_name(name) for name in spread["model_id"]])
+        add_lab_entry(axes, str(lab))
+    name_rows(axes, [strip_owner(name) for name in spread["model_id"]])
     for block, rows in spread.groupby("block", sort=False):
         at = (0.985, rows.index.min() - 0.45)
         coordinates = ("axes fraction", "data")
@@ -412,10 +419,10 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> None:
     log_axis(axes, "x")
     low, high = axes.get_xlim()
     axes.set_xticks([tick for tick in (0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10) if low <= tick <= high])
-    legend_over_rows(axes)
+    place_wide_legend(axes)
 
 
-def spreads(table: pd.DataFrame) -> pd.DataFrame:
+def summarise_prompts(table: pd.DataFrame) -> pd.DataFrame:
     """Mean, standard deviation, number of prompts and of those below 1, by definition and model."""
     groups = table.assign(below=table["gain"] < 1).groupby(["block", "heritage", "model_id"])
     out = groups.agg(
@@ -426,9 +433,9 @@ def spreads(table: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def numbers_prompts(table: pd.DataFrame) -> dict[str, Any]:
+def describe_prompts(table: pd.DataFrame) -> dict[str, Any]:
     """In how many models every prompt falls on one side of 1."""
-    spread = spreads(table)
+    spread = summarise_prompts(table)
     n = sorted(set(spread["n"]))
     return {
         "n": len(spread),
@@ -438,19 +445,19 @@ def numbers_prompts(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _prompts(table: pd.DataFrame) -> str:
+def _describe_prompt_counts(table: pd.DataFrame) -> str:
     return " or ".join(map(str, sorted({int(n) for n in table["n_prompts"]})))
 
 
-def pythia(tables: Evidence) -> pd.DataFrame:
-    """`penultimate_gains` of the Pythia family."""
-    return penultimate_gains(tables, PYTHIA)
+def select_pythia(tables: Evidence) -> pd.DataFrame:
+    """`summarise_penultimate_gains` of the Pythia family."""
+    return summarise_penultimate_gains(tables, PYTHIA)
 
 
-def with_stated(tables: Evidence) -> pd.DataFrame:
-    """`pythia` with the mean and the standard deviation that the study prints: columns stated_mean,
-    stated_sd."""
-    rows = pythia(tables)
+def add_stated(tables: Evidence) -> pd.DataFrame:
+    """`select_pythia` with the mean and the standard deviation that the study prints: columns
+    stated_mean, stated_sd."""
+    rows = select_pythia(tables)
     statements = tables.table("statements", source=PYTHIA)
     for column, pointer in (
         ("stated_mean", "residual_gain_mean"),
@@ -464,31 +471,47 @@ def with_stated(tables: Evidence) -> pd.DataFrame:
 
 
 DEPTH = Figure(
-    "figure-1", "Gain over depth, Pythia family", ("C01", "C02"), pythia, draw_depth, numbers_depth
+    "figure-1",
+    "Gain over depth, Pythia family",
+    ("C01", "C02"),
+    select_pythia,
+    draw_depth,
+    describe_depth,
 )
 BESIDE = Figure(
     "figure-1",
     DEPTH.title + ": the study’s and ours",
     DEPTH.claims,
-    with_stated,
+    add_stated,
     draw_beside,
-    numbers_depth,
+    describe_depth,
     width=2.05 * COLUMN,
     height=3.2,
 )
 LABS = Figure(
-    "figure-2", "Gain by lab", ("C03", "C04"), by_lab, draw_labs, numbers_labs, height=4.0
+    "figure-2",
+    "Gain by lab",
+    ("C03", "C04"),
+    collect_lab_gains,
+    draw_labs,
+    describe_labs,
+    height=4.0,
 )
 SIZE = Figure(
-    "figure-6", "Gain over size, Pythia family", ("C04", "C10"), pythia, draw_size, numbers_size
+    "figure-6",
+    "Gain over size, Pythia family",
+    ("C04", "C10"),
+    select_pythia,
+    draw_size,
+    describe_size,
 )
 PROMPTS = Figure(
     "figure-7",
     "Gain by prompt",
     ("C14", "C12"),
-    by_prompt,
+    collect_prompt_gains,
     draw_prompts,
-    numbers_prompts,
+    describe_prompts,
     height=4.2,
 )
 
@@ -503,7 +526,7 @@ CUT = (
 )
 
 
-def means(tables: Evidence) -> pd.DataFrame:
+def summarise_norms(tables: Evidence) -> pd.DataFrame:
     """Mean spectral norm of W_V and W_O over layers, one row per model and source.
 
     Columns model_id, heritage, cut, source, and wv, wv_lower, wv_upper, wo, wo_lower, wo_upper; the
@@ -516,7 +539,7 @@ def means(tables: Evidence) -> pd.DataFrame:
     ).reset_index()
     cuts = published[published["of"] == "wv"].set_index("model_id")["estimand"].map(CUTS)
     parts = [wide.assign(cut=wide["model_id"].map(cuts), source="published")] if len(wide) else []
-    measured = weights_by_layer(tables)
+    measured = load_weight_norms(tables)
     if not measured.empty:
         each = (
             measured.groupby(["model_id", "heritage", "matrix"])["value"]
@@ -557,16 +580,16 @@ def draw_means(table: pd.DataFrame, axes: Axes) -> None:
                 s=26,
                 zorder=3,
             )
-        lab_entry(axes, str(lab))
+        add_lab_entry(axes, str(lab))
     axes.set(xlabel=r"mean $\|W_V\|_2$ over layers", ylabel=r"mean $\|W_O\|_2$ over layers")
     axes.margins(0.12)
     log_axis(axes, "x")
     log_axis(axes, "y")
-    legend_above(axes)
+    place_legend(axes)
     name_points(axes, table["wv"], table["wo"], table["model_id"])
 
 
-def numbers_means(table: pd.DataFrame) -> dict[str, Any]:
+def describe_norms(table: pd.DataFrame) -> dict[str, Any]:
     """How far apart the labs' W_V norms lie, and on how many models of the right matrix that
     rests."""
     right = table[table["cut"] == W_V]
@@ -574,22 +597,22 @@ def numbers_means(table: pd.DataFrame) -> dict[str, Any]:
         "n": len(table),
         "n_labs": table["heritage"].nunique(),
         "by_layer": table["wv_lower"].notna().any(),
-        "right": _listed(right) or "none",
+        "right": _join_models(right) or "none",
         "ratio": right["wv"] / right["wo"],
-        "r": correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SPECTRA_SEED)
+        "r": estimate_correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SPECTRA_SEED)
         if len(table) > 3
         else None,
         "cut": _cut(table),
     }
 
 
-def over_depth(tables: Evidence) -> pd.DataFrame:
+def collect_layer_norms(tables: Evidence) -> pd.DataFrame:
     """‖W_V‖₂ by model and layer; for a model of which only the mean was published one row without a
     layer.
 
     Columns model_id, heritage, cut, layer, value, depth = l/L.
     """
-    layers = by_layer(tables)
+    layers = load_value_norms(tables)
     means = tables.table("summaries", source=SUMMARY, estimand=list(MEANS)).dropna(subset="value")
     means = means[~means["model_id"].isin(layers["model_id"])].drop_duplicates("model_id")
     means = means.assign(layer=np.nan, depth=np.nan, right=means["estimand"] == MEANS[0])
@@ -618,24 +641,24 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
                 line["depth"], value, color=color, marker=marker, markersize=3, markerfacecolor=face
             )
             ends.append((float(line["depth"].iloc[-1]), float(value.iloc[-1]), str(model)))
-        lab_entry(axes, str(lab), markersize=4, linestyle="-")
+        add_lab_entry(axes, str(lab), markersize=4, linestyle="-")
     label = r"$\|W_V\|_2^2$" if power == 2 else r"$\|W_V\|_2$"
     axes.set(
         xlabel="relative depth, l / L (dashed: mean over layers)", ylabel=label, xlim=(-0.02, 1.4)
     )
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1.0])
     log_axis(axes, "y")
-    legend_above(axes)
+    place_legend(axes)
     name_points(axes, *zip(*ends, strict=True))
 
 
-def numbers_over_depth(table: pd.DataFrame) -> dict[str, Any]:
+def describe_layer_norms(table: pd.DataFrame) -> dict[str, Any]:
     """Which models have norms by layer, and how these run."""
     by_model = table[table["layer"].notna()].groupby("model_id")["value"]
-    by_name = [(short_name(str(model)), values) for model, values in by_model]
+    by_name = [(strip_owner(str(model)), values) for model, values in by_model]
     return {
         "known": by_name,
-        "rest": _listed(table[table["layer"].isna()]) or "none",
+        "rest": _join_models(table[table["layer"].isna()]) or "none",
         "cut": _cut(table),
     }
 
@@ -646,7 +669,7 @@ def draw_squared(table: pd.DataFrame, axes: Axes) -> None:
     draw_over_depth(table, axes, power=2)
 
 
-def numbers_squared(table: pd.DataFrame) -> dict[str, Any]:
+def describe_squared_norms(table: pd.DataFrame) -> dict[str, Any]:
     """Late squared norm of the focal lab's models over those of the others."""
     squared = table.assign(value=table["value"] ** 2)
     labs = table.drop_duplicates("model_id").set_index("model_id")["heritage"]
@@ -657,9 +680,9 @@ def numbers_squared(table: pd.DataFrame) -> dict[str, Any]:
     others = {words: values[values.index.map(labs) != FOCAL] for words, values in parts.items()}
     return {
         "focal": FOCAL,
-        "models": ", ".join(short_name(str(name)) for name in focal.index),
+        "models": ", ".join(strip_owner(str(name)) for name in focal.index),
         "ratios": [
-            f"to the {words} {_range(focal, v)}"
+            f"to the {words} {_format_range(focal, v)}"
             for words, v in others.items()
             if len(focal) and len(v)
         ],
@@ -667,18 +690,18 @@ def numbers_squared(table: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _range(focal: pd.Series, others: pd.Series) -> str:
+def _format_range(focal: pd.Series, others: pd.Series) -> str:
     ratio = np.divide.outer(focal.to_numpy(), others.to_numpy())
-    return f"{number(ratio.min())} to {number(ratio.max())}"
+    return f"{format_number(ratio.min())} to {format_number(ratio.max())}"
 
 
-def _listed(table: pd.DataFrame) -> str:
-    return ", ".join(short_name(str(name)) for name in dict.fromkeys(table["model_id"]))
+def _join_models(table: pd.DataFrame) -> str:
+    return ", ".join(strip_owner(str(name)) for name in dict.fromkeys(table["model_id"]))
 
 
 def _cut(table: pd.DataFrame) -> str:
     """What open marks are, and of which models."""
-    return f"{CUT} ({_listed(table[table['cut'] == THIRD]) or 'none'})."
+    return f"{CUT} ({_join_models(table[table['cut'] == THIRD]) or 'none'})."
 
 
 OVER_DEPTH = "Spectral norm of W_V over depth"
@@ -686,27 +709,27 @@ SPECTRA = Figure(
     "figure-3",
     "Spectral norms of W_V and W_O",
     ("C05", "C19"),
-    means,
+    summarise_norms,
     draw_means,
-    numbers_means,
+    describe_norms,
     height=3.1,
 )
 LAYERS = Figure(
     "figure-4",
     OVER_DEPTH,
     ("C05", "C06"),
-    over_depth,
+    collect_layer_norms,
     draw_over_depth,
-    numbers_over_depth,
+    describe_layer_norms,
     height=3.1,
 )
 SQUARED = Figure(
     "figure-8",
     "Trace proxy over depth",
     ("C06",),
-    over_depth,
+    collect_layer_norms,
     draw_squared,
-    numbers_squared,
+    describe_squared_norms,
     height=3.1,
 )
 
@@ -725,13 +748,13 @@ TRANSITION_COLUMNS = [
 ]
 
 
-def transitions(tables: Evidence) -> pd.DataFrame:
+def list_transitions(tables: Evidence) -> pd.DataFrame:
     """One row per model of the preprint's figure 5, layers as the study counts them.
 
     Columns `COLUMNS`: found (read off the figure), the smallest and largest L* over the published
     definitions and prompts (lower, upper), L(a + bL + c/H) (formula) and L/2 (half).
     """
-    rows = published(tables)
+    rows = load_published_transitions(tables)
     figure = rows[rows["kind"] == "figure"]
     if figure.empty:
         return pd.DataFrame(columns=TRANSITION_COLUMNS)
@@ -739,7 +762,7 @@ def transitions(tables: Evidence) -> pd.DataFrame:
     spread = judged.agg(
         lower=("layer", "min"), upper=("layer", "max"), n_definitions=("kind", "nunique")
     )
-    predicted = with_predictions(figure[["model_id", "layer"]], tables)
+    predicted = add_predictions(figure[["model_id", "layer"]], tables)
     out = (
         predicted.rename(columns={"layer": "found"})
         .join(spread, on="model_id")[TRANSITION_COLUMNS]
@@ -751,7 +774,7 @@ def transitions(tables: Evidence) -> pd.DataFrame:
 def draw(table: pd.DataFrame, axes: Axes) -> None:
     """One row per model: L*/L found, its spread over definitions, the formula (upright bar) and L/2
     (dashed)."""
-    reference(axes, 0.5, vertical=True)
+    draw_reference(axes, 0.5, vertical=True)
     L = table["n_layers"]
     axes.hlines(table.index, table["lower"] / L, table["upper"] / L, color=MUTED, linewidth=0.9)
     for lab, rows in table.groupby("heritage", sort=True):
@@ -775,12 +798,12 @@ def draw(table: pd.DataFrame, axes: Axes) -> None:
         label="formula",
         zorder=4,
     )
-    name_rows(axes, [short_name(name) for name in table["model_id"]])
+    name_rows(axes, [strip_owner(name) for name in table["model_id"]])
     axes.set(xlabel="L* / L (dashed: L/2)", xlim=(0, 1))
-    legend_over_rows(axes)
+    place_wide_legend(axes)
 
 
-def numbers(table: pd.DataFrame) -> dict[str, Any]:
+def describe_transitions(table: pd.DataFrame) -> dict[str, Any]:
     """Errors of depth of the formula and of L/2, and how far the definitions of L* lie apart."""
     formula, half = (
         100 * (table[name] - table["found"]).abs() / table["n_layers"]
@@ -803,9 +826,9 @@ TRANSITION = Figure(
     "figure-5",
     "Transition layer, predicted and found",
     ("C09",),
-    transitions,
+    list_transitions,
     draw,
-    numbers,
+    describe_transitions,
     height=2.3,
 )
 
@@ -824,23 +847,25 @@ INTRODUCTION = (
 )
 
 
-def files(tables: Evidence) -> dict[str, bytes]:
+def build_files(tables: Evidence) -> dict[str, bytes]:
     """`figures.md`, and of each figure an SVG and its rows under `figures/`."""
     page = Files()
     parts = ["# Figures", "[All claims](index.md)", INTRODUCTION]
     for figure in FIGURES:
-        parts += _section(figure, tables, page)
+        parts += _build_section(figure, tables, page)
     page.add("figures.md", ("\n\n".join(parts) + "\n").encode())
     return page.contents
 
 
-def _section(figure: Figure, tables: Evidence, page: Files) -> list[str]:
-    head = [f"## {formatting.markdown(figure.title)}"]
+def _build_section(figure: Figure, tables: Evidence, page: Files) -> list[str]:
+    head = [f"## {formatting.escape_markdown(figure.title)}"]
     head += [f"Claims: {', '.join(figure.claims)}."] * bool(figure.claims)
     table = figure.table(tables)
     if table.empty:
         return [*head, EMPTY]
-    name = f"figures/{slug(figure.id)}"
-    drawn = page.figure(compact(svg(figure, table)), f"{name}.svg", figure.caption(table))
+    name = f"figures/{make_slug(figure.id)}"
+    drawn = page.figure(
+        reduce_svg(render_figure(figure, table)), f"{name}.svg", figure.caption(table)
+    )
     rows = page.table(table, f"Rows: {figure.title}", f"{name}.csv")
     return [*head, drawn, "#### Rows drawn", rows]

@@ -15,9 +15,12 @@ from scipy.stats import linregress
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.question import Test
 from thermostats.claims.result import Audit, Estimate, Result
-from thermostats.formatting import short_name
-from thermostats.modelling.classical.association import one_sample, paired_difference
-from thermostats.modelling.classical.many import counted, shares
+from thermostats.formatting import strip_owner
+from thermostats.modelling.classical.association import (
+    estimate_one_sample,
+    estimate_paired_difference,
+)
+from thermostats.modelling.classical.many import estimate_shares, wrap_counts
 from thermostats.studies.delia2026.stated_facts import (
     FOUR,
     GPT2,
@@ -25,18 +28,18 @@ from thermostats.studies.delia2026.stated_facts import (
     H4_V2,
     LAST_GAIN_FILES,
     TWIN,
-    audit_by_model,
-    gains,
-    joined,
-    of_models,
-    one_run_each,
-    published_or_set,
-    stated,
-    stated_by_model,
-    without_tuned,
+    check_model_figures,
+    drop_tuned,
+    iterate_model_figures,
+    join_audits,
+    load_gains,
+    load_prompt_gains,
+    load_stated,
+    load_stated_models,
+    select_single_runs,
 )
-from thermostats.tables.model_rows import gain_by_prompt
-from thermostats.tables.reading import of_last_revision
+from thermostats.tables.model_rows import read_prompt_gains
+from thermostats.tables.reading import keep_last_revision
 
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every
@@ -50,20 +53,20 @@ BY_MODEL = {
 }
 
 
-def amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
+def measure_amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
     """One row per model: n_L/n_1 over prompts where measured, else n_(L-1)/n_1 of the mean gains,
     at the last token."""
-    rows = one_run_each(gain_by_prompt(tables, "total_amplification", *LAST_GAIN_FILES))
+    rows = select_single_runs(read_prompt_gains(tables, "total_amplification", *LAST_GAIN_FILES))
     key = ["model_id", "heritage", "family"]
     models = []
     for (model, heritage, family), r in rows.groupby(key):
-        d = one_sample(r["value"], against=1, log=True, seed=seed)
+        d = estimate_one_sample(r["value"], against=1, log=True, seed=seed)
         models.append(
             (model, heritage, family, "n_L/n_1", d.ratio, d.ratio_lower, d.ratio_upper, True)
         )
     columns = [*key, "what", "amplification", "lower", "upper", "comparable"]
     measured = pd.DataFrame(models, columns=columns)
-    others = gains(tables)
+    others = load_gains(tables)
     others = others[
         ~others["model_id"].isin(measured["model_id"]) & others["total_to_penultimate"].notna()
     ]
@@ -94,11 +97,11 @@ def count_amplifying(name: str, rows: pd.DataFrame, outcomes: Mapping[str, Any])
     amplifies = [(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)]
     by_family = np.stack(amplifies, axis=1) if amplifies else np.empty((len(low), 0), dtype=bool)
     models = [
-        {"amplification": replace(counted(value), lower=lower, upper=upper)}
+        {"amplification": replace(wrap_counts(value), lower=lower, upper=upper)}
         for value, lower, upper in zip(*np.exp([outcomes["log"].T, low.T, high.T]), strict=True)
     ]
-    found = shares(by_family)
-    return {"share of families": found, BELOW: counted((high < 0).sum(axis=1)), name: models}
+    found = estimate_shares(by_family)
+    return {"share of families": found, BELOW: wrap_counts((high < 0).sum(axis=1)), name: models}
 
 
 def describe_amplifying(name: str, rows: pd.DataFrame, result: Result) -> Result:
@@ -128,7 +131,7 @@ def declare_amplifying(name: str) -> Test:
     return Test(partial(count_amplifying, name), ("log",), INTERVAL, describe=describe)
 
 
-def published_product(tables: Evidence) -> pd.DataFrame:
+def load_published_product(tables: Evidence) -> pd.DataFrame:
     """The study's product and its parts, all tokens pooled: with and without block 1 and the final
     norm."""
     layers = tables.table("layers", source=FOUR)
@@ -156,14 +159,14 @@ def published_product(tables: Evidence) -> pd.DataFrame:
     return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
 
 
-def product_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
+def check_product(tables: Evidence, table: pd.DataFrame) -> Audit:
     """Products and shares of gains below 1 of the file, by the names of `BY_MODEL`; `table`:
-    `published_product`."""
+    `load_published_product`."""
     rows = (
         (row.model_id, (row.as_published, row.below_1, 100 - row.below_1))
         for row in table.itertuples()
     )
-    return audit_by_model(tables, FOUR, BY_MODEL, rows)
+    return check_model_figures(tables, FOUR, BY_MODEL, rows)
 
 
 OPT_FILE = "OPT_anomaly_20260106_013155.json"
@@ -224,7 +227,7 @@ def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
         return gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue
 
     names = dict(zip(IN_TEST, BY_TEST[source], strict=True))
-    audit = audit_by_model(tables, source, names, of_models(rows, figures))
+    audit = check_model_figures(tables, source, names, iterate_model_figures(rows, figures))
     if source != GPTJ:
         return audit
     means = {
@@ -234,10 +237,10 @@ def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
     places = {
         CATEGORY.format(name): f"/category_means/{name}" for name in sorted(set(rows["category"]))
     }
-    return joined(audit, Audit(stated(tables, places, source), means))
+    return join_audits(audit, Audit(load_stated(tables, places, source), means))
 
 
-def traces_and_norms(tables: Evidence) -> pd.DataFrame:
+def collect_traces_and_norms(tables: Evidence) -> pd.DataFrame:
     """By model the mean trace, the mean norm of W_V as the OPT file has it, and the trace over its
     square."""
     traces = (
@@ -259,19 +262,19 @@ def traces_and_norms(tables: Evidence) -> pd.DataFrame:
     return table.assign(sliced=table["estimand"].str.endswith("published_thirds"))
 
 
-def opt_audit(tables: Evidence) -> Audit:
+def check_opt(tables: Evidence) -> Audit:
     """Means over layers of attention entropy (where it is a number) and sparsity, of the OPT
     file."""
     entropy = tables.table("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
     rows = tables.table("summaries", source=OPT_FILE)
     rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
     both = pd.concat([entropy, rows.groupby("model_id")["value"].mean()], axis=1)
-    return audit_by_model(
+    return check_model_figures(
         tables, OPT_FILE, BY_FILE[OPT_FILE], ((m, list(figures)) for m, figures in both.iterrows())
     )
 
 
-def unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
+def collect_unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
     """By model with a published unembedding: its spectral norm, the gain that the file multiplies,
     the measured one."""
     spectra = tables.table("weights", source=LLAMA_FILE, matrix="unembedding").set_index("model_id")
@@ -283,18 +286,18 @@ def unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
     return table.assign(effective_amplification=table["spectral_norm"] * table["gain_stated"])
 
 
-def llama_audit(tables: Evidence, gain: float) -> tuple[Audit, float]:
+def check_llama(tables: Evidence, gain: float) -> tuple[Audit, float]:
     """The last ratio that called for an explanation, which runs over the final norm and pools all
     tokens."""
     rows = tables.table("summaries", estimand="normed_gain_all_tokens", model_id=LLAMA)
     pooled = float(rows.loc[rows["source"] == FOUR, "value"].iloc[0])
-    published = stated(tables, {"last ratio, final norm in it": LLAMA_GAIN}, LLAMA_FILE)
+    published = load_stated(tables, {"last ratio, final norm in it": LLAMA_GAIN}, LLAMA_FILE)
     return Audit(
         published, {"last ratio, final norm in it": pooled, "last gain, block": gain}
     ), pooled
 
 
-def follows(tables: Evidence, source: str) -> dict[str, float]:
+def check_derived(tables: Evidence, source: str) -> dict[str, float]:
     """Derived figures of a file that follow from its rows, their largest relative difference; how
     many do not."""
     rows = tables.table("reconciliation", file=source, fate="derivable")
@@ -303,9 +306,9 @@ def follows(tables: Evidence, source: str) -> dict[str, float]:
     return {"figures": int(rows["numbers"].sum()), "largest": largest, "wrong": len(wrong)}
 
 
-def projector_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
+def check_projector(tables: Evidence, table: pd.DataFrame) -> Audit:
     """What the LLaMA and Mistral files derive from (un)embeddings, output, stream; `table` from
-    `unembeddings`."""
+    `collect_unembeddings`."""
     models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
     scaled = table["spectral_norm"] / np.sqrt(
         models["vocab_size"].reindex(table.index).astype(float)
@@ -332,9 +335,9 @@ def projector_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
         np.exp(tables.table("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]),
         100 * np.mean(np.array([*ratios, *ends]) < 1),
     )
-    return joined(
-        audit_by_model(tables, LLAMA_FILE, BY_FILE[LLAMA_FILE], of_llama),
-        audit_by_model(tables, MISTRAL_FILE, BY_FILE[MISTRAL_FILE], [(MISTRAL, of_mistral)]),
+    return join_audits(
+        check_model_figures(tables, LLAMA_FILE, BY_FILE[LLAMA_FILE], of_llama),
+        check_model_figures(tables, MISTRAL_FILE, BY_FILE[MISTRAL_FILE], [(MISTRAL, of_mistral)]),
     )
 
 
@@ -353,7 +356,7 @@ CONTRACTING = {
 }
 
 
-def by_layer(tables: Evidence) -> pd.DataFrame:
+def collect_layer_gains(tables: Evidence) -> pd.DataFrame:
     """Columns model_id, heritage, layer, gain_attention, gain_mlp of the scaling file.
 
     Of another set of evidence of every base model at its last revision, geometric means over
@@ -363,7 +366,7 @@ def by_layer(tables: Evidence) -> pd.DataFrame:
         every = tables.table("layers", position="last").dropna(
             subset=["gain_attention", "gain_mlp"]
         )
-        every = without_tuned(tables, of_last_revision(every[every["gain_mlp"] > 0], "model_id"))
+        every = drop_tuned(tables, keep_last_revision(every[every["gain_mlp"] > 0], "model_id"))
         logs = np.log(every[["gain_attention", "gain_mlp"]].astype(float))
         return np.exp(
             logs.groupby([every[name] for name in ("model_id", "heritage", "layer")]).mean()
@@ -374,10 +377,10 @@ def by_layer(tables: Evidence) -> pd.DataFrame:
     )
 
 
-def of_last_block(tables: Evidence) -> pd.DataFrame:
+def collect_last_blocks(tables: Evidence) -> pd.DataFrame:
     """One row per model by size: its last block, `n_params`, `largest_attention_gain` over all
     blocks."""
-    layers = by_layer(tables)
+    layers = collect_layer_gains(tables)
     models = tables.table("models").drop_duplicates("model_id", keep="last")
     last = layers.sort_values("layer").groupby("model_id", as_index=False).last()
     last["n_params"] = (
@@ -389,18 +392,20 @@ def of_last_block(tables: Evidence) -> pd.DataFrame:
     return last.sort_values("n_params", ignore_index=True)
 
 
-def exponent_audit(tables: Evidence, line: linregress) -> Audit:
+def check_exponent(tables: Evidence, line: linregress) -> Audit:
     """The least-squares line of the file, and the exponent as the text claims it."""
     claimed = "exponent as claimed"
     values = (line.slope, line.stderr, line.intercept, line.rvalue**2, line.pvalue)
     figures = {claimed: float(line.slope)} | dict(zip(FIT, map(float, values), strict=True))
-    return Audit(stated(tables, {claimed: "MLP exponent"}) | stated(tables, FIT, SCALING), figures)
+    return Audit(
+        load_stated(tables, {claimed: "MLP exponent"}) | load_stated(tables, FIT, SCALING), figures
+    )
 
 
-def contracting_audit(tables: Evidence, layers: pd.DataFrame) -> Audit:
+def check_contracting(tables: Evidence, layers: pd.DataFrame) -> Audit:
     """Per cent of blocks below 1 in every model."""
     shares = 100 * (layers[["gain_attention", "gain_mlp"]] < 1).groupby(layers["model_id"]).mean()
-    return audit_by_model(
+    return check_model_figures(
         tables, SCALING, CONTRACTING, ((model, list(row)) for model, row in shares.iterrows())
     )
 
@@ -422,17 +427,17 @@ PAIRS_BY_MODEL = {
 }
 
 
-def by_prompt(tables: Evidence) -> pd.DataFrame:
+def collect_prompt_gains(tables: Evidence) -> pd.DataFrame:
     """Last gains by model and prompt, with the model's `variant` and `parent`."""
     models = tables.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     return (
-        published_or_set(tables, "last_gain", TWIN)
+        load_prompt_gains(tables, "last_gain", TWIN)
         .drop(columns="category")
         .merge(models, on="model_id")
     )
 
 
-def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
+def build_pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
     """One row per pair: gains of both with intervals, their ratio (Bonferroni over pairs), and who
     was tuned from whom.
 
@@ -440,7 +445,7 @@ def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
     from another. Of another set of evidence than the published one every tuned model stands with
     the base that it was tuned from.
     """
-    gains = published_or_set(tables, "last_gain", TWIN)
+    gains = load_prompt_gains(tables, "last_gain", TWIN)
     models = tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")
     labs = gains.drop_duplicates("model_id").set_index("model_id")["heritage"]
     wide = gains.pivot(index="prompt_id", columns="model_id", values="value")
@@ -461,7 +466,7 @@ def pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
         pair |= {"base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both)}
         pair |= {"base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0)}
         pair |= {"base_gain": both[base].mean(), "instruct_gain": both[child].mean()}
-        pair |= ratio_of_pair(both, "instruct", level=1 - 0.05 / len(base_of), seed=seed)
+        pair |= estimate_pair_ratio(both, "instruct", level=1 - 0.05 / len(base_of), seed=seed)
         rows.append(
             pair | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())}
         )
@@ -482,7 +487,7 @@ PAIR = [
 ]
 
 
-def pairs_by_penultimate(tables: Evidence) -> pd.DataFrame:
+def build_penultimate_pairs(tables: Evidence) -> pd.DataFrame:
     """One row per tuned model and the base that it was tuned from: penultimate gains of one source
     and set of prompts.
 
@@ -492,7 +497,7 @@ def pairs_by_penultimate(tables: Evidence) -> pd.DataFrame:
     """
     gain = "penultimate_gain"
     facts = ["model_id", "source", "prompt_set"]
-    rows = of_last_revision(tables.table("features").dropna(subset=gain), "model_id")
+    rows = keep_last_revision(tables.table("features").dropna(subset=gain), "model_id")
     n = rows["n_prompts"].astype("float64")
     error = (
         rows[f"{gain}_sd"].astype("float64")
@@ -524,9 +529,9 @@ def pairs_by_penultimate(tables: Evidence) -> pd.DataFrame:
 
 
 def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
-    """Logs of tuned over base by prompt, for pairs of `pairs`: model_id (the base), heritage,
+    """Logs of tuned over base by prompt, for pairs of `build_pairs`: model_id (the base), heritage,
     prompt_id, category."""
-    gains = published_or_set(tables, "last_gain", TWIN)
+    gains = load_prompt_gains(tables, "last_gain", TWIN)
     made = []
     for pair in table.itertuples():
         base, tuned = (
@@ -538,14 +543,16 @@ def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(made, ignore_index=True)[columns] if made else pd.DataFrame(columns=columns)
 
 
-def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) -> dict[str, Any]:
+def estimate_pair_ratio(
+    both: pd.DataFrame, tuned: str, *, level: float, seed: int
+) -> dict[str, Any]:
     """Geometric means of a base's gains and of a tuned model's, with 95% t intervals; their ratio.
 
     both: prompts by the two models, base first. tuned: what the second is called in the names.
     """
     base, child = (both[model] for model in both)
-    b, c = (one_sample(gain, against=1, log=True, seed=seed) for gain in (base, child))
-    ratio = paired_difference(child, base, level=level, seed=seed)
+    b, c = (estimate_one_sample(gain, against=1, log=True, seed=seed) for gain in (base, child))
+    ratio = estimate_paired_difference(child, base, level=level, seed=seed)
     figures: dict[str, Any] = {}
     for name, sample in (("base", b), (tuned, c)):
         figures |= {
@@ -562,21 +569,21 @@ def ratio_of_pair(both: pd.DataFrame, tuned: str, *, level: float, seed: int) ->
     return figures | {"p": ratio.p_value}
 
 
-def counts_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
-    """Numbers of pairs and measurements of the file; `table` from `pairs`."""
+def check_counts(tables: Evidence, table: pd.DataFrame) -> Audit:
+    """Numbers of pairs and measurements of the file; `table` from `build_pairs`."""
     figures = {"measurements": float(2 * table["n_prompts"].sum()), "pairs": float(len(table))}
-    return Audit(stated(tables, COUNTS, TWIN), figures)
+    return Audit(load_stated(tables, COUNTS, TWIN), figures)
 
 
-def gains_audit(tables: Evidence, table: pd.DataFrame) -> Audit:
+def check_gains(tables: Evidence, table: pd.DataFrame) -> Audit:
     """Gains of the text and of the file, their standard deviations (divisor n), ratios and
     differences."""
-    published = stated(tables, IN_THE_TEXT) | stated_by_model(tables, TWIN, PAIRS_BY_MODEL)
+    published = load_stated(tables, IN_THE_TEXT) | load_stated_models(tables, TWIN, PAIRS_BY_MODEL)
     true = table[table["base_and_child"]]
     figures = {LARGEST: float(100 * (true["instruct_gain"] / true["base_gain"] - 1).abs().max())}
     for row in table.itertuples():
-        base = short_name(row.model_id)
-        child = short_name(row.instruct)
+        base = strip_owner(row.model_id)
+        child = strip_owner(row.instruct)
         for name, gain, sd in (
             (base, row.base_gain, row.base_sd),
             (child, row.instruct_gain, row.instruct_sd),

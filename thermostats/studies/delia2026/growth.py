@@ -15,11 +15,11 @@ import pandas as pd
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.result import UNMEASURED
-from thermostats.claims.template import filled
-from thermostats.formatting import listed
-from thermostats.reporting.pages import folder_of
-from thermostats.reporting.render import Text, link, text
-from thermostats.tables.invariants import effects
+from thermostats.claims.template import fill_words
+from thermostats.formatting import join_words
+from thermostats.reporting.pages import name_folder
+from thermostats.reporting.render import Text, render_link, render_text
+from thermostats.tables.invariants import read_effects
 from thermostats.tables.model_rows import model_rows
 
 WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
@@ -31,7 +31,7 @@ FAMILY = ["heritage", "family"]
 Case = tuple[str, Mapping[str, Any]]
 
 
-def claims(*, weighed: bool = False) -> list[str]:
+def list_claims(*, weighed: bool = False) -> list[str]:
     """Claims that the page links to, in its order; weighed: those of which it weighs a finding."""
     sentences = (
         each
@@ -39,25 +39,28 @@ def claims(*, weighed: bool = False) -> list[str]:
         for each in part["sentence"]
         if "finding" in each or not weighed
     )
-    return list(dict.fromkeys(map(_claim, sentences)))
+    return list(dict.fromkeys(map(_find_claim, sentences)))
 
 
-def files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
+def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
     """The page's Markdown and the table behind its best guess."""
     by_place = {(finding.id, finding.sample.evidence): finding for finding in findings}
-    guessed = guesses(model_rows(tables.named(POOLED), GAIN))
-    computed: dict[str, Callable[[], Case]] = {"norms": partial(norms, tables), "at_will": at_will}
-    computed["guesses"] = partial(best_guess, guessed)
+    guessed = guess_gains(model_rows(tables.named(POOLED), GAIN))
+    computed: dict[str, Callable[[], Case]] = {
+        "norms": partial(count_norms, tables),
+        "at_will": measure_gauge_moves,
+    }
+    computed["guesses"] = partial(choose_best_guess, guessed)
     parts = {
-        part["title"]: [_line(each, by_place, computed) for each in part["sentence"]]
+        part["title"]: [_build_line(each, by_place, computed) for each in part["sentence"]]
         for part in WORDS["part"]
     }
     there = {finding.claim for finding in by_place.values()}
-    page = text(
+    page = render_text(
         "growth.md",
         **{name: WORDS[name] for name in ("title", "intro")},
         parts={title: list(filter(None, lines)) for title, lines in parts.items()},
-        lacking=[claim for claim in claims(weighed=True) if claim not in there],
+        lacking=[claim for claim in list_claims(weighed=True) if claim not in there],
         table=GUESSES,
     )
     return {
@@ -66,42 +69,47 @@ def files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
     }
 
 
-def _claim(sentence: Mapping[str, str]) -> str:
+def _find_claim(sentence: Mapping[str, str]) -> str:
     return sentence.get("claim") or sentence["finding"].partition(".")[0]
 
 
-def _line(
+def _build_line(
     sentence: Mapping[str, str],
     findings: Mapping[tuple[str, str], Finding],
     computed: Mapping[str, Callable[[], Case]],
 ) -> dict[str, Any] | None:
     """One line of the page: what it is about, the sentence of its verdict or case, its link, what
     would change it."""
-    claim = _claim(sentence)
+    claim = _find_claim(sentence)
     at = {"about": sentence["about"], "changes": sentence["changes"]}
     if "computed" in sentence:
         case, values = computed[sentence["computed"]]()
         return {
             **at,
-            "said": filled(sentence[case], values),
-            "link": _link(claim, findings),
+            "said": fill_words(sentence[case], values),
+            "link": _render_claim_link(claim, findings),
             "stands": "",
         }
     finding = findings.get((sentence["finding"], sentence["evidence"]))
     if finding is None or finding.verdict == UNMEASURED:
         return None
     values = {"estimate": finding.headline, "estimand": finding.estimand}
-    said = filled(sentence[finding.verdict], values)
-    return {**at, "said": said, "link": _link(claim, findings), "stands": finding.stands}
+    said = fill_words(sentence[finding.verdict], values)
+    return {
+        **at,
+        "said": said,
+        "link": _render_claim_link(claim, findings),
+        "stands": finding.stands,
+    }
 
 
-def _link(claim: str, findings: Iterable[tuple[str, str]]) -> Text:
+def _render_claim_link(claim: str, findings: Iterable[tuple[str, str]]) -> Text:
     """The claim's page; its id alone where the report lacks it."""
     there = any(name.startswith(f"{claim}.") for name, _ in findings)
-    return link(claim, f"{folder_of(claim)}/index.md" if there else "")
+    return render_link(claim, f"{name_folder(claim)}/index.md" if there else "")
 
 
-def guesses(models: pd.DataFrame) -> pd.DataFrame:
+def guess_gains(models: pd.DataFrame) -> pd.DataFrame:
     """The log gain of every model, and guesses of it by models that are left: of its family, lab,
     all, and a line.
 
@@ -117,20 +125,20 @@ def guesses(models: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows.duplicated(FAMILY, keep=False)].reset_index(drop=True)
     groups = {"family": FAMILY, "lab": ["heritage"], "mean": lambda row: 0}
     guessed = {
-        f"by_{name}": _mean_of_others(rows["log_gain"], rows.groupby(by))
+        f"by_{name}": _take_others_mean(rows["log_gain"], rows.groupby(by))
         for name, by in groups.items()
     }
     return rows[["model_id", *FAMILY, "log_gain"]].assign(
-        **guessed, by_shape=_line_of_others(rows, list(logs))
+        **guessed, by_shape=_fit_others_line(rows, list(logs))
     )
 
 
-def _mean_of_others(y: pd.Series, groups: Any) -> pd.Series:
+def _take_others_mean(y: pd.Series, groups: Any) -> pd.Series:
     of_each = groups[y.name]
     return (of_each.transform("sum") - y) / (of_each.transform("size") - 1)
 
 
-def _line_of_others(rows: pd.DataFrame, columns: list[str]) -> pd.Series:
+def _fit_others_line(rows: pd.DataFrame, columns: list[str]) -> pd.Series:
     """What a line through all other models says of each: y − e / (1 − h), with residuals e and
     leverages h."""
     x = np.column_stack([np.ones(len(rows)), rows[columns].to_numpy(np.float64)])
@@ -139,7 +147,7 @@ def _line_of_others(rows: pd.DataFrame, columns: list[str]) -> pd.Series:
     return rows["log_gain"] - residuals / (1 - np.diag(projection))
 
 
-def best_guess(guessed: pd.DataFrame) -> Case:
+def choose_best_guess(guessed: pd.DataFrame) -> Case:
     """Which guess is best, and the root mean squared error of each."""
     names = [name for name in guessed if name.startswith("by_")]
     errors = guessed[names].sub(guessed["log_gain"], axis=0).pow(2).mean().pow(0.5)
@@ -148,12 +156,12 @@ def best_guess(guessed: pd.DataFrame) -> Case:
     return min(missed, key=lambda name: missed[name]), {**missed, **counts}
 
 
-def norms(tables: Evidence) -> Case:
+def count_norms(tables: Evidence) -> Case:
     """Kinds of norm of the models below and above 1."""
     rows = model_rows(tables.named(POOLED), GAIN)
     below = rows.loc[rows["log_gain"] < 0, "norm_kind"].value_counts()
     if len(below) != 1:
-        return "several", {"counts": listed([f"{n} with {kind}" for kind, n in below.items()])}
+        return "several", {"counts": join_words([f"{n} with {kind}" for kind, n in below.items()])}
     kind = below.index[0]
     same = rows["norm_kind"] == below.index[0]
     counts = {
@@ -164,10 +172,10 @@ def norms(tables: Evidence) -> Case:
     return "one", {"kind": kind, **counts}
 
 
-def at_will() -> Case:
+def measure_gauge_moves() -> Case:
     """What a change of weights that leaves every output does to the study's knob, and to the
     gain."""
-    moves = effects(MODEL, KNOB)
+    moves = read_effects(MODEL, KNOB)
     gain = moves[GAIN]
     return "moved" if gain["moved"] > 0 else "unmoved", {
         "ratio": moves["wv_wo_ratio"],

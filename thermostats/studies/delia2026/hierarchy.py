@@ -29,26 +29,26 @@ from thermostats.claims.worlds import (
     Outcomes,
     World,
     Worlds,
-    standard,
-    worlds_of_shares,
+    build_cause_worlds,
+    standardise_values,
 )
-from thermostats.formatting import declared, short_name
+from thermostats.formatting import format_declared, strip_owner
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.columns import numbers
+from thermostats.modelling.columns import read_numbers
 from thermostats.modelling.heritage.variance_shares import (
     Blocks,
-    names_of,
-    share_table,
-    share_tables,
-    shares_of_signals,
+    estimate_share_table,
+    estimate_share_tables,
+    measure_signal_shares,
+    name_shares,
 )
 from thermostats.studies.delia2026.stated_facts import (
     BENCHMARK,
     LEVEL,
-    one_run_each,
-    stated,
-    stated_by_model,
-    wide,
+    build_prompt_matrix,
+    load_stated,
+    load_stated_models,
+    select_single_runs,
 )
 
 ANGLES = 91
@@ -98,7 +98,7 @@ class Boundary:
         it is least."""
         differences = []
         for blocks in self.codings:
-            shares = signal * shares_of_signals(rows, signals, blocks)
+            shares = signal * measure_signal_shares(rows, signals, blocks)
             named = [shares[:, list(blocks).index(name)] for name in self.pair]
             differences.append(named[0] - named[1] if len(named) > 1 else self.margin - named[0])
         return np.asarray(
@@ -118,27 +118,31 @@ class Boundary:
         a, b = (
             self._cause(rows, cause, tilt, random)[:, None] for cause in (self.first, self.second)
         )
-        lab = standard(random.levels(rows, "heritage"))[:, None]
+        lab = standardise_values(random.levels(rows, "heritage"))[:, None]
         errors = noise(rows)
         angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
         mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
         compared = self.compared(rows, mixed.reshape(-1, len(rows)), signal).reshape(
             mixed.shape[:2]
         )
-        made = standard(_at_zero(mixed, compared))
+        made = standardise_values(_find_zero(mixed, compared))
         return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
 
     def _cause(
         self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random
     ) -> Array:
         if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
-            return standard(np.sum([random.levels(rows, column) for column in columns], axis=0))
-        x = np.column_stack([standard(rows[column].to_numpy(np.float64)) for column in columns])
+            return standardise_values(
+                np.sum([random.levels(rows, column) for column in columns], axis=0)
+            )
+        x = np.column_stack(
+            [standardise_values(rows[column].to_numpy(np.float64)) for column in columns]
+        )
         weights = np.cos(np.pi / 2 * (tilt * (x.shape[1] - 1) - np.arange(x.shape[1])).clip(-1, 1))
-        return standard((weights * random.signs(x.shape[1])) @ x.T)
+        return standardise_values((weights * random.signs(x.shape[1])) @ x.T)
 
 
-def _at_zero(signals: Array, compared: Array) -> Array:
+def _find_zero(signals: Array, compared: Array) -> Array:
     """Of every study (study × angle) the signal between two neighbours where what is compared
     crosses 0.
 
@@ -159,7 +163,7 @@ def _at_zero(signals: Array, compared: Array) -> Array:
     return np.asarray(np.where(crossed, between, np.where(above, signals[:, -1], most)))
 
 
-def worlds_at(
+def build_worlds(
     boundary: Boundary,
     shares: Worlds,
     along: str,
@@ -172,7 +176,7 @@ def worlds_at(
     along: a column along which errors are uneven. box: nuisances that lie elsewhere, such as
     `beside`, the share of lab effects in the signal.
     """
-    make = partial(_made, boundary, shares, along)
+    make = partial(_make_world, boundary, shares, along)
     others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
     return replace(
         shares,
@@ -184,7 +188,7 @@ def worlds_at(
     )
 
 
-def _made(
+def _make_world(
     boundary: Boundary,
     shares: Worlds,
     along: str,
@@ -204,7 +208,7 @@ def _made(
     of_labs = f", lab effects of {beside:.0%} of it too" if beside else ""
     words = (
         f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction "
-        f"{declared(tilt)}"
+        f"{format_declared(tilt)}"
     )
     outcomes = partial(boundary.outcomes, signal, tilt, beside)
     return World(f"{words}, {errors.words}", outcomes, errors, boundary.large)
@@ -223,23 +227,23 @@ IN_THE_FILE = "mean of {}"
 OVER_CATEGORIES = "ratio over categories"
 
 
-def the_four(rows: pd.DataFrame) -> pd.DataFrame:
+def select_four(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of the four models, one run each: of the published files that of the benchmark."""
-    rows = one_run_each(rows)
+    rows = select_single_runs(rows)
     return rows[rows["model_id"].isin(ORDER)].reset_index(drop=True)
 
 
-def members(last: pd.DataFrame) -> pd.DataFrame:
+def select_members(last: pd.DataFrame) -> pd.DataFrame:
     """One run of every measured model of the families in the order."""
-    rows = one_run_each(last)
+    rows = select_single_runs(last)
     return rows[rows["family"].isin(rows.loc[rows["model_id"].isin(ORDER), "family"])].reset_index(
         drop=True
     )
 
 
-def placed(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows of `members` with `place`, that of the model's family in the published order from 0, and
-    `log_gain`.
+def add_places(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of `select_members` with `place`, that of the model's family in the published order from
+    0, and `log_gain`.
 
     Raises TooFew where one of the four models was not measured.
     """
@@ -252,30 +256,34 @@ def placed(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(place=rows["family"].map(place), log_gain=np.log(rows["value"]))
 
 
-def neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
+def list_neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Every model with every one of the next place: (lower, higher) as published."""
     models = rows.drop_duplicates("model_id").sort_values("model_id")
     groups = [list(of_place) for _, of_place in models.groupby("place")["model_id"]]
     return [pair for low, high in pairwise(groups) for pair in product(low, high)]
 
 
-def means_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+def check_means(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Means as the preprint and its file name them, and the number of measurements; `rows`: last
     gains by prompt."""
-    four = wide(the_four(rows))[list(ORDER)]
-    published = stated(tables, {name: f"abstract (6) {name}" for name in (*NAMES, MEASUREMENTS)})
-    published |= stated_by_model(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
+    four = build_prompt_matrix(select_four(rows))[list(ORDER)]
+    published = load_stated(
+        tables, {name: f"abstract (6) {name}" for name in (*NAMES, MEASUREMENTS)}
+    )
+    published |= load_stated_models(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
     means = four.mean()
     figures = dict(zip(NAMES, map(float, means), strict=True)) | {
         MEASUREMENTS: float(four.count().sum())
     }
-    figures |= {IN_THE_FILE.format(short_name(model)): float(mean) for model, mean in means.items()}
+    figures |= {
+        IN_THE_FILE.format(strip_owner(model)): float(mean) for model, mean in means.items()
+    }
     return Audit(published, figures)
 
 
-def replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
-    """The most clear reversals of `steps` that share no model: what one model turns round counts
-    once.
+def count_replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
+    """The most clear reversals of `measure_steps` that share no model: what one model turns round
+    counts once.
 
     Pairs join places that follow one another, so that models of even and of odd places are the
     sides of a graph.
@@ -293,16 +301,16 @@ def replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
     return int((maximum_bipartite_matching(graph, perm_type="column") >= 0).sum())
 
 
-def steps(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per pair (lower, higher) of `neighbours`: ratio of the higher to the lower over the
-    prompts of both.
+def measure_steps(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per pair (lower, higher) of `list_neighbours`: ratio of the higher to the lower over
+    the prompts of both.
 
     rows: model_id, place, prompt_id, category, log_gain. `ratio` has t intervals over prompts,
     Bonferroni over pairs, as one pair is enough against an order; `OVER_CATEGORIES` those over
     categories at 95%, as an order needs every pair. `p` is one-sided, for "the higher one is not
     higher"; the largest is the p-value of the whole order.
     """
-    pairs = neighbours(rows)
+    pairs = list_neighbours(rows)
     table = rows.pivot(
         index=["prompt_id", "category"], columns="model_id", values="log_gain"
     ).astype("float64")
@@ -392,11 +400,11 @@ def compare_shares(
     blocks: Blocks, pair: tuple[str, str], rows: pd.DataFrame, outcomes: Mapping[str, Any]
 ) -> dict[str, Many]:
     """Corrected shares of the blocks and the difference of two, of many studies."""
-    numbers(outcomes["outcome"][0], "outcome")
-    made = share_tables(rows, outcomes["outcome"], blocks, (pair,), seed=SEED)
+    read_numbers(outcomes["outcome"][0], "outcome")
+    made = estimate_share_tables(rows, outcomes["outcome"], blocks, (pair,), seed=SEED)
     return {
         what: Many(*(made[part][:, k] for part in PARTS))
-        for k, what in enumerate(names_of(blocks, (pair,)))
+        for k, what in enumerate(name_shares(blocks, (pair,)))
     }
 
 
@@ -422,7 +430,7 @@ def describe_shares(
 ) -> Result:
     """The result headed by the difference, with a table of the shares and of what each block
     explains after others."""
-    table = share_table(rows, "outcome", blocks, (pair,), seed=SEED)
+    table = estimate_share_table(rows, "outcome", blocks, (pair,), seed=SEED)
     return replace(result, estimate=" − ".join(pair), rows={TABLE_OF_SHARES: table}, table=table)
 
 
@@ -471,7 +479,7 @@ COLUMNS = {
 }
 
 
-def at_zero(name: str, value: float = 0.0) -> Result:
+def build_zero_result(name: str, value: float = 0.0) -> Result:
     """The numbers of a rule in a sample without end where a quantity lies at its bar."""
     return Result(quantities={name: Estimate(value)})
 
@@ -483,7 +491,7 @@ LAB_EQUALS_ARCHITECTURE = Boundary(
     HERITAGE,
     SPAN,
     "lab and architecture alike",
-    at_zero(HERITAGE_MINUS_ARCHITECTURE),
+    build_zero_result(HERITAGE_MINUS_ARCHITECTURE),
 )
 LINEAGE_EQUALS_ARCHITECTURE = Boundary(
     "outcome",
@@ -492,7 +500,7 @@ LINEAGE_EQUALS_ARCHITECTURE = Boundary(
     LINEAGE,
     SPAN,
     "lineage and architecture alike",
-    at_zero(LINEAGE_MINUS_ARCHITECTURE),
+    build_zero_result(LINEAGE_MINUS_ARCHITECTURE),
 )
 GEOMETRY_EQUALS_SCALE = Boundary(
     "outcome",
@@ -525,7 +533,7 @@ OTHERS = {
     "architecture above heritage": {"heritage": 0.25, "architecture": 0.6},
 }
 """One cause alone, and the claimed shares turned round."""
-SHARES = partial(worlds_of_shares, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
+SHARES = partial(build_cause_worlds, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
 HERITAGE_WORLDS = SHARES({"heritage": 0.6, "architecture": 0.25}, OTHERS)
 GEOMETRY_SHARES = SHARES(
     {"heritage": 0.6, "density": 0.2, "scale": 0.05},
@@ -549,12 +557,12 @@ ONE_WAY, ANY_LAB = (1.0, 1.0), (0.4, 0.8, 0.0)
 """Nuisances at rest and at their bounds: columns go one way; a share of lab effects in the
 signal."""
 
-ARCHITECTURE_WORLDS = worlds_at(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS)
-LINEAGE_WORLDS = worlds_at(
+ARCHITECTURE_WORLDS = build_worlds(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS)
+LINEAGE_WORLDS = build_worlds(
     LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0)
 )
-GEOMETRY_WORLDS = worlds_at(
+GEOMETRY_WORLDS = build_worlds(
     GEOMETRY_EQUALS_SCALE, GEOMETRY_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
 )
-SIZE_WORLDS = worlds_at(SCALE_AT_MARGIN, SIZE_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+SIZE_WORLDS = build_worlds(SCALE_AT_MARGIN, SIZE_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
 """Of each comparison: the worlds in which its rule is tried, the boundary among them."""

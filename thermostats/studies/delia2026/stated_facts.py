@@ -15,20 +15,20 @@ from thermostats.claims.claim import Case
 from thermostats.claims.evidence import POOLED, VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.errors import DataError
-from thermostats.formatting import short_name
-from thermostats.modelling.classical.association import correlation
-from thermostats.modelling.classical.counts import Accuracy, classification_accuracy, fisher_exact
+from thermostats.formatting import strip_owner
+from thermostats.modelling.classical.association import estimate_correlation
+from thermostats.modelling.classical.counts import Accuracy, measure_accuracy, run_fisher_exact
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.model_gains import chosen_rows
+from thermostats.modelling.model_gains import choose_rows
 from thermostats.modelling.unit_means import fit_unit_means
-from thermostats.tables.features import by_prompt, combine
-from thermostats.tables.labels import having
+from thermostats.tables.features import collect_prompt_gains, combine
+from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import (
-    gain_by_prompt,
+    add_category,
+    choose_prompt_set,
     model_rows,
-    one_prompt_set,
-    one_row_a_model,
-    with_category,
+    pick_model_rows,
+    read_prompt_gains,
 )
 from thermostats.tables.schemas import GAIN_WORDS
 
@@ -38,7 +38,7 @@ H4_EXTENDED = "H4_v2_extended_20260106_012606.json"
 KNOWN_GAIN = "known gain"
 
 
-def stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> dict[str, float]:
+def load_stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> dict[str, float]:
     """Figures of the preprint and its notes, or of the named file: name in the finding → value.
 
     `names` maps the name to the figure's pointer. Raises DataError for a pointer that the table
@@ -54,7 +54,7 @@ def stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> dict[st
     return {name: float(values[pointer]) for name, pointer in names.items()}
 
 
-def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> dict[str, float]:
+def load_stated_models(tables: Evidence, source: str, names: Mapping[str, str]) -> dict[str, float]:
     """Figures of one file model by model: name in the finding → value; figures that are no number
     are left out.
 
@@ -71,35 +71,37 @@ def stated_by_model(tables: Evidence, source: str, names: Mapping[str, str]) -> 
                 "a stated figure is not in the table statements", where=source, got=pattern
             )
         figures |= {
-            name.format(short_name(row.model_id)): float(row.value) for row in matching.itertuples()
+            name.format(strip_owner(row.model_id)): float(row.value)
+            for row in matching.itertuples()
         }
     return figures
 
 
-def audit_by_model(
+def check_model_figures(
     tables: Evidence,
     source: str,
     names: Mapping[str, str],
     recomputed: Iterable[tuple[object, Sequence[float]]],
 ) -> Audit:
-    """Figures of one file (`names` as in `stated_by_model`) against those recomputed: model and
+    """Figures of one file (`names` as in `load_stated_models`) against those recomputed: model and
     values in turn."""
     reproduced = {
-        name.format(short_name(str(model))): float(value)
+        name.format(strip_owner(str(model))): float(value)
         for model, values in recomputed
         for name, value in zip(names, values, strict=True)
     }
-    return Audit(stated_by_model(tables, source, names), reproduced)
+    return Audit(load_stated_models(tables, source, names), reproduced)
 
 
-def of_models(
+def iterate_model_figures(
     rows: pd.DataFrame, figures: Callable[[pd.DataFrame], Sequence[float]]
 ) -> Iterator[tuple[object, Sequence[float]]]:
-    """Every model of some rows with the figures of its own rows, as `audit_by_model` takes them."""
+    """Every model of some rows with the figures of its own rows, as `check_model_figures` takes
+    them."""
     return ((model, figures(of_model)) for model, of_model in rows.groupby("model_id"))
 
 
-def joined(*audits: Audit) -> Audit:
+def join_audits(*audits: Audit) -> Audit:
     """All figures of some audits."""
     published = {name: value for audit in audits for name, value in audit.published.items()}
     return Audit(
@@ -107,7 +109,7 @@ def joined(*audits: Audit) -> Audit:
     )
 
 
-def known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
+def load_known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
     """Gains that the files of the Laplacian copy by hand, and the behaviour they state.
 
     Columns model_id, known_gain, behaviour.
@@ -138,40 +140,43 @@ NAMED_GAINS = tuple(Case(name, GAIN_WORDS[column], column) for name, column in C
 """The named gains that the files of penultimate gains hold; findings are declared over several."""
 
 
-def features_of(tables: Evidence, *sources: str) -> pd.DataFrame:
+def build_source_features(tables: Evidence, *sources: str) -> pd.DataFrame:
     """Rows of `features` for the runs of the named files only, so that other files' rows make no
     finding stale.
 
     Without files: of all runs but the controlled study's.
     """
     names = ("runs", "layers", "summaries", "transitions", "weights")
-    read = {name: tables.table(name, **_of(sources)) for name in names}
+    read = {name: tables.table(name, **_build_query(sources)) for name in names}
     return combine(models=tables.table("models"), **read)
 
 
-def heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.DataFrame:
+def select_heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.DataFrame:
     """Rows for `fit_heritage` of the named files, in order of preference: see
     `modelling.heritage.rows.gain_rows`.
 
     Without files: of all rows but the controlled study's, a user's own among them, as files written
     by `thermostats new heritage` ask.
     """
-    read = {name: tables.table(name, **_of(sources)) for name in ("runs", "layers", "summaries")}
-    values = by_prompt(models=tables.table("models"), **read)
-    rows = features_of(tables, *sources)
+    read = {
+        name: tables.table(name, **_build_query(sources))
+        for name in ("runs", "layers", "summaries")
+    }
+    values = collect_prompt_gains(models=tables.table("models"), **read)
+    rows = build_source_features(tables, *sources)
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    return chosen_rows(estimand, rows, prompts, values, sources or None)
+    return choose_rows(estimand, rows, prompts, values, sources or None)
 
 
-def _of(sources: Sequence[str]) -> dict[str, list[str]]:
+def _build_query(sources: Sequence[str]) -> dict[str, list[str]]:
     """Which rows `Evidence.table` is asked for."""
     return {"source": list(sources)} if sources else {}
 
 
-def penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str, Any]]:
+def build_penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Features of the files of penultimate gains, and what a fit has to know of them: files,
     prompts of every set."""
-    rows = features_of(tables, PYTHIA, HUNT)
+    rows = build_source_features(tables, PYTHIA, HUNT)
     sizes = (
         tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
         .groupby("prompt_set")
@@ -181,7 +186,7 @@ def penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str, Any]
     return rows, {"source": [PYTHIA, HUNT], "prompt_counts": counts}
 
 
-def gains(tables: Evidence) -> pd.DataFrame:
+def load_gains(tables: Evidence) -> pd.DataFrame:
     """One row per model whose penultimate gain was published, with t intervals over prompts where
     there are some.
 
@@ -193,8 +198,8 @@ def gains(tables: Evidence) -> pd.DataFrame:
     deviations are of the population (divisor n) and are scaled to n - 1.
     """
     if tables.name in VIEWS:
-        return having(model_rows(tables, incomparable=True), "heritage")
-    rows, details = penultimate_features(tables)
+        return drop_unlabelled(model_rows(tables, incomparable=True), "heritage")
+    rows, details = build_penultimate_features(tables)
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
     rows["n_prompts"] = rows["prompt_set"].map(details["prompt_counts"]).astype("float64")
     n = rows["n_prompts"]
@@ -208,12 +213,12 @@ def gains(tables: Evidence) -> pd.DataFrame:
         "gain_block"
     ]
     rows["total_from_input"] = rows["total_to_penultimate"] * rows["run_id"].map(first)
-    return one_row_a_model(rows.dropna(subset="gain"))
+    return pick_model_rows(rows.dropna(subset="gain"))
 
 
-def prompts_as_averaged(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per prompt of models of `gains`: values with the mean and the t interval that the
-    model has.
+def expand_prompts(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per prompt of models of `load_gains`: values with the mean and the t interval that
+    the model has.
 
     Columns: model_id, heritage, prompt_id, category (empty), gain.
     """
@@ -237,7 +242,7 @@ def prompts_as_averaged(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(made, ignore_index=True)
 
 
-def finite(value: float) -> float | None:
+def drop_infinite(value: float) -> float | None:
     """The value, or None where it is no number."""
     return None if math.isnan(value) else value
 
@@ -253,7 +258,7 @@ MEASURED = "thermostats"
 """Source of what this package measured itself."""
 
 
-def one_run_each(rows: pd.DataFrame) -> pd.DataFrame:
+def select_single_runs(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of one run a model: that of the first of `LAST_GAIN_FILES` that has it; another source
     comes last."""
     order = rows["source"].map({source: place for place, source in enumerate(LAST_GAIN_FILES)})
@@ -261,12 +266,12 @@ def one_run_each(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[order == order.groupby(rows["model_id"]).transform("min")].reset_index(drop=True)
 
 
-def measured_here(tables: Evidence, gain: str) -> pd.DataFrame:
-    """A named gain by prompt as this package measured it: see `one_prompt_set`."""
-    return one_prompt_set(with_category(tables, gain_by_prompt(tables, gain, MEASURED)))
+def load_measured_gains(tables: Evidence, gain: str) -> pd.DataFrame:
+    """A named gain by prompt as this package measured it: see `choose_prompt_set`."""
+    return choose_prompt_set(add_category(tables, read_prompt_gains(tables, gain, MEASURED)))
 
 
-def published_or_set(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
+def load_prompt_gains(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
     """A named gain by prompt with `category`: of the named files, or of another set of evidence all
     its models.
 
@@ -274,29 +279,29 @@ def published_or_set(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame
     geometric mean of all runs of a model on the same prompts.
     """
     if tables.name not in VIEWS:
-        return with_category(tables, gain_by_prompt(tables, gain, *sources))
-    rows = with_category(tables, gain_by_prompt(tables, gain))
+        return add_category(tables, read_prompt_gains(tables, gain, *sources))
+    rows = add_category(tables, read_prompt_gains(tables, gain))
     rows = rows[rows.groupby("run_id")["prompt_id"].transform("size") > 1]
     if tables.name == POOLED and len(rows):
         logs = np.log(rows["value"].astype(float)).groupby(
             [rows[n] for n in ("model_id", "prompt_set", "prompt_id")]
         )
         rows = rows.assign(value=np.exp(logs.transform("mean")))
-    return one_prompt_set(rows)
+    return choose_prompt_set(rows)
 
 
-def without_unknown_labs(rows: pd.DataFrame) -> pd.DataFrame:
+def drop_unknown_labs(rows: pd.DataFrame) -> pd.DataFrame:
     """The same rows, without their column of labs where one is not known: for what is asked of
     models alone."""
     return rows if (rows["heritage"].fillna("") != "").all() else rows.drop(columns="heritage")
 
 
-def without_tuned(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
+def drop_tuned(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of base models; tuned ones do not count in addition to their bases."""
     return rows[~rows["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
 
 
-def wide(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
+def build_prompt_matrix(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
     """Prompts by models; a prompt that a model lacks is missing."""
     return rows.pivot(index="prompt_id", columns="model_id", values=value).astype("float64")
 
@@ -309,7 +314,7 @@ def fit_last_gains(rows: pd.DataFrame, *, scale: float, seed: int) -> Fit:
     """
     named = rows.assign(
         log_gain=np.log(rows["value"]),
-        model_id=[short_name(str(name)) for name in rows["model_id"]],
+        model_id=[strip_owner(str(name)) for name in rows["model_id"]],
     )
     return fit_unit_means(
         named, "log_gain", scale=scale, sources=sorted(set(rows["source"])), seed=seed
@@ -376,31 +381,34 @@ FINAL_NORM_IN_FILES = {
 }
 
 
-def published_thresholds(evidence: Evidence) -> tuple[float, float]:
+def load_published_thresholds(evidence: Evidence) -> tuple[float, float]:
     """Both ends of the published range of the threshold of ρ."""
-    ends = stated(evidence, {"lower": "section 7 lower", "upper": "section 7 upper"})
+    ends = load_stated(evidence, {"lower": "section 7 lower", "upper": "section 7 upper"})
     return ends["lower"], ends["upper"]
 
 
-def named_by_density(rows: pd.DataFrame, cut: float) -> Accuracy:
+def score_density_rule(rows: pd.DataFrame, cut: float) -> Accuracy:
     """How often ρ ≥ cut names the side of 1 on which the column `gain` is."""
     words = {True: "dampens", False: "expands"}
-    return classification_accuracy((rows["rho"] >= cut).map(words), (rows["gain"] < 1).map(words))
+    return measure_accuracy((rows["rho"] >= cut).map(words), (rows["gain"] < 1).map(words))
 
 
-def _penultimate(evidence: Evidence, source: str) -> pd.DataFrame:
-    return features_of(evidence, source).assign(gain=lambda frame: frame["penultimate_gain"])
+def _load_penultimate(evidence: Evidence, source: str) -> pd.DataFrame:
+    return build_source_features(evidence, source).assign(
+        gain=lambda frame: frame["penultimate_gain"]
+    )
 
 
-def density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> Audit:
+def check_density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> Audit:
     """Accuracies of the rule on ρ, and the densities of the two named models; `every`: rows of
-    `gains`."""
-    low, high = published_thresholds(evidence)
-    published = stated(evidence, DENSITY)
+    `load_gains`."""
+    low, high = load_published_thresholds(evidence)
+    published = load_stated(evidence, DENSITY)
     for file, name in ACCURACY.items():
-        published |= stated(evidence, {name: "/h25_accuracy"}, file)
+        published |= load_stated(evidence, {name: "/h25_accuracy"}, file)
     hunt, clean = (
-        named_by_density(_penultimate(evidence, file), high).estimate for file in (HUNT, CLEAN)
+        score_density_rule(_load_penultimate(evidence, file), high).estimate
+        for file in (HUNT, CLEAN)
     )
     rho = every.set_index("model_id")["rho"]
     return Audit(
@@ -417,33 +425,33 @@ def density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> Audit:
     )
 
 
-def density_in_the_family(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
-    """What the Pythia family's file says of ρ; `rows`: the family's of `gains`."""
-    r = correlation(rows["rho"], rows["gain"], seed=seed)
-    dense = rows["rho"] >= published_thresholds(evidence)[1]
+def check_family_density(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
+    """What the Pythia family's file says of ρ; `rows`: the family's of `load_gains`."""
+    r = estimate_correlation(rows["rho"], rows["gain"], seed=seed)
+    dense = rows["rho"] >= load_published_thresholds(evidence)[1]
     shares = (rows.loc[dense, "gain"] < 1).mean(), (rows.loc[~dense, "gain"] > 1).mean()
     figures = dict(
         zip(DENSITY_IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True)
     )
-    return Audit(stated(evidence, DENSITY_IN_THE_FAMILY, PYTHIA), figures)
+    return Audit(load_stated(evidence, DENSITY_IN_THE_FAMILY, PYTHIA), figures)
 
 
-def density_of_the_pair(evidence: Evidence) -> Audit:
+def check_pair_density(evidence: Evidence) -> Audit:
     """Gains of the two named models on three prompts."""
-    rows = ((row.model_id, [row.gain]) for row in _penultimate(evidence, CLEAN).itertuples())
-    return audit_by_model(
+    rows = ((row.model_id, [row.gain]) for row in _load_penultimate(evidence, CLEAN).itertuples())
+    return check_model_figures(
         evidence, CLEAN, {ON_THREE_PROMPTS: r"/results/[^/]+/gain_no_ln_mean"}, rows
     )
 
 
-def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audit:
+def check_final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audit:
     """Accuracies of the rule on ρ with and without the final norm.
 
     `rows`: a model and file each, with source, rho, penultimate_gain, right_with and right_without.
     """
-    published = stated(evidence, FINAL_NORM)
+    published = load_stated(evidence, FINAL_NORM)
     for file, names in FINAL_NORM_IN_FILES.items():
-        published |= stated(evidence, names, file)
+        published |= load_stated(evidence, names, file)
     hunt, pythia, clean = (rows[rows["source"] == source] for source in (HUNT, PYTHIA, CLEAN))
     dense = pythia["rho"] >= threshold
     figures = {
@@ -466,21 +474,22 @@ def final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audi
     return Audit(published, {name: float(value) for name, value in figures.items()})
 
 
-def depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
+def check_depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
     """Correlations of the Pythia family's gains, and the points of figure 1; `rows`: the family's
-    of `gains`.
+    of `load_gains`.
 
     Standard deviations have the divisor n, as in the file.
     """
     r = [
-        correlation(rows[name], rows["gain"], seed=seed) for name in ("n_layers", "n_layers", "rho")
+        estimate_correlation(rows[name], rows["gain"], seed=seed)
+        for name in ("n_layers", "n_layers", "rho")
     ]
     figures = [value for fit in r for value in (fit.estimate, fit.p_value)]
-    published = stated(evidence, DEPTH) | stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
+    published = load_stated(evidence, DEPTH) | load_stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
     sd = rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
     points = zip(rows["model_id"], zip(rows["gain"], sd, strict=True), strict=True)
     correlations = Audit(published, dict(zip(published, figures, strict=True)))
-    return joined(correlations, audit_by_model(evidence, PYTHIA, DEPTH_POINTS, points))
+    return join_audits(correlations, check_model_figures(evidence, PYTHIA, DEPTH_POINTS, points))
 
 
 @dataclass(frozen=True)
@@ -497,16 +506,16 @@ class StatedShares:
         elsewhere."""
         a = round(self.focal * inside)
         c = round(self.others * outside)
-        return fisher_exact([[a, inside - a], [c, outside - c]]).p_value
+        return run_fisher_exact([[a, inside - a], [c, outside - c]]).p_value
 
 
-def stated_shares(evidence: Evidence) -> StatedShares:
+def load_stated_shares(evidence: Evidence) -> StatedShares:
     """The study's shares and bound."""
-    figures = stated(evidence, SIGNS)
+    figures = load_stated(evidence, SIGNS)
     return StatedShares(figures[DAMPENS] / 100, 1 - figures[EXPAND] / 100, figures[FISHER])
 
 
-def dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
+def count_dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
     """Models below 1 and others, in EleutherAI and elsewhere."""
     inside = rows["heritage"] == FOCAL
     dampens = rows[value] < 1
@@ -515,22 +524,24 @@ def dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
     ]
 
 
-def signs_of_labs(evidence: Evidence, every: pd.DataFrame) -> Audit:
-    """Shares of dampening models and mean gains of labs; `every`: rows of `gains`."""
-    hunt = features_of(evidence, HUNT)
-    (a, b), (c, d) = counts = dampening(hunt, "penultimate_gain")
+def check_lab_signs(evidence: Evidence, every: pd.DataFrame) -> Audit:
+    """Shares of dampening models and mean gains of labs; `every`: rows of `load_gains`."""
+    hunt = build_source_features(evidence, HUNT)
+    (a, b), (c, d) = counts = count_dampening(hunt, "penultimate_gain")
     means = every.groupby("heritage")["gain"].mean()
     figures = {
         DAMPENS: 100 * a / (a + b),
         EXPAND: 100 * d / (c + d),
-        FISHER: fisher_exact(counts).p_value,
+        FISHER: run_fisher_exact(counts).p_value,
     }
     figures |= {f"mean gain {lab}": float(means[lab]) for lab in LABS if lab in means}
     for lab, gain in hunt.groupby("heritage")["penultimate_gain"]:
         figures[f"mean gain {lab} in the hunt"] = float(gain.mean())
         figures[f"{lab} dampens in the hunt, %"] = 100 * float((gain < 1).mean())
     figures[f"median gain {FOCAL}"] = float(every.loc[every["heritage"] == FOCAL, "gain"].median())
-    return Audit(stated(evidence, SIGNS) | stated(evidence, SIGNS_IN_THE_HUNT, HUNT), figures)
+    return Audit(
+        load_stated(evidence, SIGNS) | load_stated(evidence, SIGNS_IN_THE_HUNT, HUNT), figures
+    )
 
 
 INPUT = "input_dependency_thermodynamics.json"
@@ -555,20 +566,20 @@ CORRELATION = {
 }
 
 
-def figure_7_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+def check_figure_7(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Prompts per model, means and standard deviations (divisor n, as in the file); `rows`: gains
     by prompt."""
     most = float(rows.groupby("model_id").size().max())
-    moments = of_models(
+    moments = iterate_model_figures(
         rows, lambda of_model: (of_model["value"].mean(), of_model["value"].std(ddof=0))
     )
-    return joined(
-        Audit(stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: most}),
-        audit_by_model(tables, PYTHIA, FIGURE_7, moments),
+    return join_audits(
+        Audit(load_stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: most}),
+        check_model_figures(tables, PYTHIA, FIGURE_7, moments),
     )
 
 
-def benchmark_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+def check_benchmark(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Range of the gain over prompts and its Spearman correlation with complexity; `rows`: gains by
     prompt."""
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
@@ -586,10 +597,12 @@ def benchmark_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
             *stats.spearmanr(of_model["complexity"].astype(float), of_model["value"]),
         )
 
-    return audit_by_model(tables, BENCHMARK, OVER_PROMPTS, of_models(both, figures))
+    return check_model_figures(
+        tables, BENCHMARK, OVER_PROMPTS, iterate_model_figures(both, figures)
+    )
 
 
-def of_one_model(tables: Evidence) -> pd.DataFrame:
+def load_single_model(tables: Evidence) -> pd.DataFrame:
     """Gain with the final norm (`value`) and entropy over the prompts of the file on one model's
     input."""
     gains = tables.table("summaries", source=INPUT, estimand="normed_gain_all_tokens")
@@ -599,11 +612,12 @@ def of_one_model(tables: Evidence) -> pd.DataFrame:
     ]
 
 
-def entropy_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
-    """Correlations of gain and entropy over prompts; `rows` from `of_one_model`."""
+def check_entropy(tables: Evidence, rows: pd.DataFrame) -> Audit:
+    """Correlations of gain and entropy over prompts; `rows` from `load_single_model`."""
     r = stats.pearsonr(rows["value"], rows["entropy"])
     rho = stats.spearmanr(rows["value"], rows["entropy"])
     figures = (r.statistic, r.pvalue, rho.statistic, rho.pvalue)
     return Audit(
-        stated(tables, CORRELATION, INPUT), dict(zip(CORRELATION, map(float, figures), strict=True))
+        load_stated(tables, CORRELATION, INPUT),
+        dict(zip(CORRELATION, map(float, figures), strict=True)),
     )

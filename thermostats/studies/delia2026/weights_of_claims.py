@@ -13,26 +13,26 @@ from scipy import stats
 from thermostats.claims.claim import Case
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
-from thermostats.formatting import short_name
+from thermostats.formatting import strip_owner
 from thermostats.studies.delia2026.stated_facts import (
     BENCHMARK,
     GPT2,
     H4_EXTENDED,
     H4_V2,
     LAST_GAIN_FILES,
-    audit_by_model,
-    gains,
-    joined,
-    known_gains,
-    of_models,
-    stated,
-    stated_by_model,
-    without_tuned,
+    check_model_figures,
+    drop_tuned,
+    iterate_model_figures,
+    join_audits,
+    load_gains,
+    load_known_gains,
+    load_stated,
+    load_stated_models,
 )
-from thermostats.tables.invariants import balanced_ratio_of, ov_read_of
-from thermostats.tables.labels import having
+from thermostats.tables.invariants import compute_balanced_ratio, compute_ov_read
+from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import model_rows
-from thermostats.tables.reading import of_last_revision
+from thermostats.tables.reading import keep_last_revision
 from thermostats.tables.schemas import MODEL
 
 BENTOV = "{} Pearson of entropy and |gain − 1|"
@@ -56,7 +56,7 @@ CLICHES = {
 }
 
 
-def with_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.DataFrame:
+def add_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.DataFrame:
     """Gains by run and prompt with the entropy of the next token, of the files of last gains or the
     named sources.
 
@@ -70,7 +70,7 @@ def with_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.Dat
     return rows.astype({"value": float, "entropy": float})
 
 
-def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+def check_correlation(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Correlations model by model; the GPT-2 file's are of entropy and the distance of the gain
     from 1."""
 
@@ -84,13 +84,13 @@ def correlation_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
         return tuple(stats.pearsonr(of_model["entropy"], (of_model["value"] - 1).abs()))
 
     four, gpt2 = (rows[rows["source"] == file] for file in (BENCHMARK, GPT2))
-    return joined(
-        audit_by_model(tables, BENCHMARK, IN_THE_FILE, of_models(four, of_gain)),
-        audit_by_model(tables, GPT2, IN_GPT2_FILE, of_models(gpt2, of_distance)),
+    return join_audits(
+        check_model_figures(tables, BENCHMARK, IN_THE_FILE, iterate_model_figures(four, of_gain)),
+        check_model_figures(tables, GPT2, IN_GPT2_FILE, iterate_model_figures(gpt2, of_distance)),
     )
 
 
-def cliche_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+def check_cliches(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Mean entropies of clichés and novel prompts model by model, with the study's t test."""
 
     def differences(of_model: pd.DataFrame) -> tuple[float, ...]:
@@ -100,8 +100,11 @@ def cliche_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
         size = (first.mean() - second.mean()) / ((first.var() + second.var()) / 2) ** 0.5
         return (first.mean(), second.mean(), *stats.ttest_ind(first, second), size)
 
-    return audit_by_model(
-        tables, BENCHMARK, CLICHES, of_models(rows[rows["source"] == BENCHMARK], differences)
+    return check_model_figures(
+        tables,
+        BENCHMARK,
+        CLICHES,
+        iterate_model_figures(rows[rows["source"] == BENCHMARK], differences),
     )
 
 
@@ -120,7 +123,7 @@ BY_INDEX = {
 }
 
 
-def transition_layers(
+def find_transition_layers(
     maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series
 ) -> dict[str, float]:
     """L* (1-based) by the names of `DEFINITIONS`, among the layers that are numbers."""
@@ -137,7 +140,9 @@ def transition_layers(
     return dict(zip(DEFINITIONS, layers, strict=True))
 
 
-def before_and_after(maps: pd.DataFrame, layers: dict[str, float], measure: str) -> pd.DataFrame:
+def compare_transition_sides(
+    maps: pd.DataFrame, layers: dict[str, float], measure: str
+) -> pd.DataFrame:
     """One row per definition: geometric means of a measure before and after L*, layers below 1
     before, `shows_it`."""
     log = np.log(maps[measure])
@@ -152,7 +157,7 @@ def before_and_after(maps: pd.DataFrame, layers: dict[str, float], measure: str)
     return table.assign(shows_it=(table["before"] < 1) & (table["after"] > 1))
 
 
-def published(tables: Evidence) -> tuple[pd.DataFrame, dict[str, float], pd.Series]:
+def load_published_maps(tables: Evidence) -> tuple[pd.DataFrame, dict[str, float], pd.Series]:
     """Both measures by layer of the file's model, its L* by definition, its row of the table of
     models.
 
@@ -160,40 +165,40 @@ def published(tables: Evidence) -> tuple[pd.DataFrame, dict[str, float], pd.Seri
     """
     rows = tables.table("attention", source=SOURCE)
     model = tables.table("models", model_id=rows["model_id"].iloc[0]).iloc[0]
-    maps = every_layer(rows).dropna().astype(float).reset_index(drop=True)
+    maps = select_layer_maps(rows).dropna().astype(float).reset_index(drop=True)
     traces = (
         rows[rows["variant"] == "subsampled"].sort_values("layer")[["layer", "trace"]].astype(float)
     )
-    return maps, transition_layers(maps, traces, model), model
+    return maps, find_transition_layers(maps, traces, model), model
 
 
-def every_layer(rows: pd.DataFrame) -> pd.DataFrame:
+def select_layer_maps(rows: pd.DataFrame) -> pd.DataFrame:
     """Layers of the file with both measures, missing where attention overflowed."""
     return rows[rows["variant"] == "unstated"].sort_values("layer")[["layer", *MEASURES]]
 
 
-def not_W_V(tables: Evidence) -> bool:
+def is_wrong_matrix(tables: Evidence) -> bool:
     """True where the file's operator norms were computed with a third of the fused matrix, which is
     not W_V."""
     sizes = tables.table("summaries", source=SOURCE)["estimand"]
     return bool(sizes.str.startswith("W_V_spectral_norm_published_thirds").any())
 
 
-def maps_audit(tables: Evidence, layers: dict[str, float]) -> tuple[Audit, int, int]:
+def check_maps(tables: Evidence, layers: dict[str, float]) -> tuple[Audit, int, int]:
     """L* as the file gives it, counted from 0; layers without a number, and all layers. `layers`:
-    from `published`."""
-    every = every_layer(tables.table("attention", source=SOURCE))
+    from `load_published_maps`."""
+    every = select_layer_maps(tables.table("attention", source=SOURCE))
     slopes = np.abs(np.gradient(every["contraction_ratio"].to_numpy(float)))
     values = (layers["minimum"] - 1, float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1)
     figures = dict(zip(BY_INDEX, values, strict=True))
     return (
-        Audit(stated(tables, BY_INDEX, SOURCE), figures),
+        Audit(load_stated(tables, BY_INDEX, SOURCE), figures),
         int(every.isna().any(axis=1).sum()),
         len(every),
     )
 
 
-def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
+def summarise_layers(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per model and layer: geometric mean over prompts of both measures, mean trace; all
     heads together."""
     all_heads = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(
@@ -206,7 +211,7 @@ def by_layer(rows: pd.DataFrame) -> pd.DataFrame:
     return mean.assign(**{name: np.exp(mean[name]) for name in MEASURES})
 
 
-def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:
+def find_patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:
     """One row per model deep enough: means before and after every L*, whether any definition shows
     the pattern."""
     by_model = models.drop_duplicates("model_id").set_index("model_id")
@@ -215,8 +220,8 @@ def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.Dat
         if len(of_model) < LEAST_BLOCKS:
             continue
         curve = of_model.sort_values("layer").astype({"layer": float}).reset_index(drop=True)
-        sides = before_and_after(
-            curve, transition_layers(curve, curve, by_model.loc[model]), measure
+        sides = compare_transition_sides(
+            curve, find_transition_layers(curve, curve, by_model.loc[model]), measure
         )
         means = sides[["before", "after"]].to_numpy(float).ravel()
         rows.append(
@@ -226,9 +231,9 @@ def patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.Dat
     return pd.DataFrame(rows, columns=["model_id", "heritage", *means, "largest", "shows_it"])
 
 
-def over_models(table: pd.DataFrame) -> pd.DataFrame:
-    """Median and middle 90% of models of every mean of `patterns`, one row per definition and side
-    of L*."""
+def summarise_models(table: pd.DataFrame) -> pd.DataFrame:
+    """Median and middle 90% of models of every mean of `find_patterns`, one row per definition and
+    side of L*."""
     rows = []
     for name in DEFINITIONS:
         for side in ("before", "after"):
@@ -238,7 +243,7 @@ def over_models(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["row", "definition", "part", "estimate", "lower", "upper"])
 
 
-def against_formula(
+def compare_formula(
     attention: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame
 ) -> pd.DataFrame:
     """Per model, layer, head and prompt: measured trace, (n − tr A)·‖W_V^h‖_F², their residual over
@@ -268,7 +273,7 @@ def against_formula(
     )
 
 
-def over_exact(attention: pd.DataFrame) -> pd.DataFrame:
+def compare_exact(attention: pd.DataFrame) -> pd.DataFrame:
     """One row per model: each trace of the study over the exact one, layer by layer and prompt by
     prompt, median."""
     all_heads = attention[(attention["head"] == "") & attention["trace"].notna()]
@@ -309,21 +314,21 @@ BY_MODEL = {
 """Mean traces in the files, whose larger models have none where a layer is no number."""
 
 
-def traces_by_layer(tables: Evidence) -> pd.DataFrame:
+def load_layer_traces(tables: Evidence) -> pd.DataFrame:
     """Traces of every layer, of the first head and summed over heads."""
     return tables.table("attention", source=list(FILES), variant=list(VARIANTS), head="")
 
 
-def mean_traces(tables: Evidence) -> pd.DataFrame:
+def summarise_traces(tables: Evidence) -> pd.DataFrame:
     """One row per model and file of stated behaviour: mean trace over the layers that are numbers,
     by variant.
 
     Columns besides: layers_missing, known_gain, behaviour; by_label and by_gain, whether the model
     expands. Of another set of evidence `source`, `multi_head` (exact traces added over heads) and
-    `by_gain`, by the penultimate gain.
+    `judge_gain`, by the penultimate gain.
     """
     if tables.name in VIEWS:
-        models = having(model_rows(tables, incomparable=True), "heritage")
+        models = drop_unlabelled(model_rows(tables, incomparable=True), "heritage")
         heads = tables.table("attention", variant="exact").dropna(subset="trace")
         heads = heads[(heads["head"] != "") & heads["run_id"].notna()].merge(
             models[["model_id", "revision"]]
@@ -333,34 +338,36 @@ def mean_traces(tables: Evidence) -> pd.DataFrame:
         return models.assign(
             multi_head=models["model_id"].map(means), by_gain=models["gain"] > 1
         ).dropna(subset="multi_head")
-    groups = traces_by_layer(tables).groupby(["source", "model_id", "heritage", "variant"])["trace"]
+    groups = load_layer_traces(tables).groupby(["source", "model_id", "heritage", "variant"])[
+        "trace"
+    ]
     wide = groups.mean().unstack("variant").reset_index()
     layers = groups.agg(lambda values: int(values.isna().sum())).unstack("variant").reset_index()
     wide["layers_missing"] = layers["multi_head"]
-    wide = wide.merge(known_gains(tables, *FILES), on="model_id")
+    wide = wide.merge(load_known_gains(tables, *FILES), on="model_id")
     wide = wide.assign(by_label=wide["behaviour"] == "EXPAND", by_gain=wide["known_gain"] > 1)
     return wide.sort_values(["source", "multi_head"], ignore_index=True)
 
 
-def subsampled(tables: Evidence) -> pd.Series[float]:
+def load_subsampled_traces(tables: Evidence) -> pd.Series[float]:
     """Mean trace by model of the file whose operator was subsampled."""
     rows = tables.table("attention", source=SUBSAMPLED, variant="subsampled", head="")
     return rows.groupby("model_id")["trace"].mean()
 
 
 def trace_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
-    """Stated mean traces and their recomputation; `rows` from `mean_traces`."""
-    published = stated(tables, STATED)
+    """Stated mean traces and their recomputation; `rows` from `summarise_traces`."""
+    published = load_stated(tables, STATED)
     for source, names in BY_MODEL.items():
-        published |= stated_by_model(tables, source, names)
+        published |= load_stated_models(tables, source, names)
     small = rows[rows["source"] == H4_V2].set_index("model_id")["multi_head"]
     first = float(small[SMALLEST_GPT2])
     second = float(small[SMALL_OPT])
     reproduced = dict(zip(STATED, (first, second, first / second), strict=True))
     for (model, variant), value in (
-        traces_by_layer(tables).groupby(["model_id", "variant"])["trace"].mean().items()
+        load_layer_traces(tables).groupby(["model_id", "variant"])["trace"].mean().items()
     ):
-        name = VARIANTS[variant].format(short_name(model))
+        name = VARIANTS[variant].format(strip_owner(model))
         if name in published:
             reproduced[name] = float(value)
     return Audit(published, reproduced)
@@ -400,7 +407,7 @@ TRANSITION_DEFINITIONS = (
 """Definitions of the empirical L*, each with the `kind` that tables call it by."""
 
 
-def empirical(tables: Evidence) -> pd.DataFrame:
+def collect_transitions(tables: Evidence) -> pd.DataFrame:
     """One row per model and definition: L* as the study counts it (index from 0 where its files
     hold indices).
 
@@ -408,18 +415,16 @@ def empirical(tables: Evidence) -> pd.DataFrame:
     """
     if tables.name in VIEWS:
         rows = tables.table("transitions", trace_variant="exact").dropna(subset="layer")
-        rows = of_last_revision(rows, "model_id").rename(columns={"definition": "kind"})
+        rows = keep_last_revision(rows, "model_id").rename(columns={"definition": "kind"})
         rows = rows.assign(layer=rows["layer"] - 1)
         return (
-            without_tuned(tables, rows)
-            .groupby(["kind", "model_id"], as_index=False)["layer"]
-            .mean()
+            drop_tuned(tables, rows).groupby(["kind", "model_id"], as_index=False)["layer"].mean()
         )
-    both = pd.concat([published_transitions(tables), all_heads(tables)])
+    both = pd.concat([load_published_transitions(tables), find_all_head_transitions(tables)])
     return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
 
 
-def published_transitions(tables: Evidence) -> pd.DataFrame:
+def load_published_transitions(tables: Evidence) -> pd.DataFrame:
     """L* as the study counts it, of figure 5 and by model, prompt and definition: columns model_id,
     kind, layer."""
     figure = tables.table("statements", source="preprint")
@@ -434,7 +439,7 @@ def published_transitions(tables: Evidence) -> pd.DataFrame:
     )
 
 
-def all_heads(tables: Evidence) -> pd.DataFrame:
+def find_all_head_transitions(tables: Evidence) -> pd.DataFrame:
     """L* (index from 0) as argmax |∂ trace/∂ layer| of the trace of all heads; models with every
     layer a number."""
     rows = tables.table(
@@ -452,9 +457,9 @@ def all_heads(tables: Evidence) -> pd.DataFrame:
     return pd.DataFrame(steepest, columns=["model_id", "kind", "layer"])
 
 
-def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
+def add_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     """Predictions of the formula and of L/2 with their errors of depth in per cent."""
-    at = stated(tables, CONSTANTS)
+    at = load_stated(tables, CONSTANTS)
     shape = tables.table("models")[
         ["model_id", "heritage", "n_layers", "n_heads", "position_scheme"]
     ]
@@ -464,10 +469,10 @@ def with_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     L = rows["n_layers"]
     rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
     rows["half"] = L / 2
-    return rows.assign(**errors(rows))
+    return rows.assign(**measure_errors(rows))
 
 
-def errors(rows: pd.DataFrame) -> pd.DataFrame:
+def measure_errors(rows: pd.DataFrame) -> pd.DataFrame:
     """Errors of depth of the formula and of L/2 in per cent: columns error_formula and
     error_half."""
     names = ("formula", "half")
@@ -479,27 +484,29 @@ def errors(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def error_of_fraction(rows: pd.DataFrame) -> float:
+def measure_fraction_error(rows: pd.DataFrame) -> float:
     """Error of depth in per cent of L* put at the mean fraction of the other models."""
     fraction = rows["layer"] / rows["n_layers"]
     of_others = (fraction.sum() - fraction) / (len(rows) - 1)
     return float(100 * (of_others - fraction).abs().mean())
 
 
-def relative_error(rows: pd.DataFrame, name: str) -> float:
+def measure_relative_error(rows: pd.DataFrame, name: str) -> float:
     """Mean absolute percentage error relative to L*; infinite where an L* is 0."""
     return float((100 * (rows[name] - rows["layer"]).abs() / rows["layer"]).mean())
 
 
-def from_gains(tables: Evidence) -> Iterator[tuple[str, list[float]]]:
+def list_gain_transitions(tables: Evidence) -> Iterator[tuple[str, list[float]]]:
     """L* by the formula of the small models' file, (L/2)(1 + tanh(5(G − 1))), from the gains that
     it copies."""
     depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
-    for row in known_gains(tables, H4_V2).itertuples():
+    for row in load_known_gains(tables, H4_V2).itertuples():
         yield row.model_id, [depth[row.model_id] / 2 * (1 + np.tanh(5 * (row.known_gain - 1)))]
 
 
-def sign_changes(tables: Evidence, rows: pd.DataFrame) -> Iterator[tuple[str, tuple[float, ...]]]:
+def list_sign_changes(
+    tables: Evidence, rows: pd.DataFrame
+) -> Iterator[tuple[str, tuple[float, ...]]]:
     """Model by model: mean and standard deviation (divisor n) of L* over prompts, the formula's L*
     and its error."""
     layers = tables.table("transitions", source=SIGN_CHANGE, definition="first_sign_change")
@@ -508,55 +515,55 @@ def sign_changes(tables: Evidence, rows: pd.DataFrame) -> Iterator[tuple[str, tu
         yield row.model_id, (row.layer, sd[row.model_id], row.formula, row.error_formula)
 
 
-def error_audit(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
-    """Figures that the study states for one definition of L*; `rows` from `with_predictions`."""
+def check_errors(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
+    """Figures that the study states for one definition of L*; `rows` from `add_predictions`."""
     if kind == ALL_HEADS:
         return Audit()
     if kind == "max_abs_gradient":
-        return audit_by_model(
-            tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"}, from_gains(tables)
+        return check_model_figures(
+            tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"}, list_gain_transitions(tables)
         )
     part = rows[rows["kind"] == kind]
     error = float(part["error_formula"].mean())
-    compared_with = stated(tables, COMPARED_WITH, SIGN_CHANGE)
+    compared_with = load_stated(tables, COMPARED_WITH, SIGN_CHANGE)
     if kind == "first_sign_change":
         (other,) = compared_with.values()
         overall = dict(zip(TRANSITIONS_IN_THE_FILE, (error, other - error), strict=True))
-        by_model = audit_by_model(
-            tables, SIGN_CHANGE, TRANSITIONS_BY_MODEL, sign_changes(tables, part)
+        by_model = check_model_figures(
+            tables, SIGN_CHANGE, TRANSITIONS_BY_MODEL, list_sign_changes(tables, part)
         )
-        return joined(
-            Audit(stated(tables, TRANSITIONS_IN_THE_FILE, SIGN_CHANGE), overall), by_model
+        return join_audits(
+            Audit(load_stated(tables, TRANSITIONS_IN_THE_FILE, SIGN_CHANGE), overall), by_model
         )
     read = {
-        FIGURE_5.format(short_name(row.model_id)): float(row.layer) for row in part.itertuples()
+        FIGURE_5.format(strip_owner(row.model_id)): float(row.layer) for row in part.itertuples()
     }
     within = float(rows.loc[rows["kind"] == "calibration", "error_formula"].mean())
     reproduced = dict(
         zip(STATED_TRANSITIONS, (within, error, float(part["error_half"].mean())), strict=True)
     )
     return Audit(
-        stated(tables, STATED_TRANSITIONS) | compared_with | read,
+        load_stated(tables, STATED_TRANSITIONS) | compared_with | read,
         reproduced | dict.fromkeys(COMPARED_WITH, error),
     )
 
 
-def figure_words(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
+def describe_figure(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
     """What the published errors of figure 5 rest on; `rows` with predictions of every definition
     and calibration."""
     figure, calibrated = (
         rows[rows["kind"] == kind].reset_index(drop=True) for kind in ("figure", "calibration")
     )
-    at = stated(evidence, CONSTANTS)
+    at = load_stated(evidence, CONSTANTS)
     by_choice = {
         f"{kind} on the {words}": value
         for words, part in (("calibration values", calibrated), ("values of figure 5", figure))
         for kind, value in (
             ("error of depth", float(part["error_half"].mean())),
-            ("error relative to L*", relative_error(part, "half")),
+            ("error relative to L*", measure_relative_error(part, "half")),
         )
     }
-    published_transitions = error_audit(evidence, rows, "figure").published[
+    published_transitions = check_errors(evidence, rows, "figure").published[
         "error of L/2, % of depth"
     ]
     missing = evidence.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
@@ -564,12 +571,12 @@ def figure_words(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
         "shapes": len(figure[["n_layers", "n_heads"]].drop_duplicates()),
         "seen": len(set(figure["model_id"]) & set(calibrated["model_id"])),
         "calibrated": calibrated[["error_formula", "error_half"]].mean(),
-        "calibrated_relative": relative_error(calibrated, "half"),
+        "calibrated_relative": measure_relative_error(calibrated, "half"),
         "published": published_transitions,
         "nearest": min(by_choice.items(), key=lambda item: abs(item[1] - published_transitions)),
         "leaves": (1 - at["a"] - at["c"] / 64) / at["b"],
         "missing": list(missing.loc[missing["layer"].isna(), "model_id"]),
-        "from_one": errors(figure.assign(layer=figure["layer"] - 1)).mean(),
+        "from_one": measure_errors(figure.assign(layer=figure["layer"] - 1)).mean(),
     }
 
 
@@ -581,7 +588,7 @@ BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
 MEANS = ["W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds"]
 
 
-def weights_by_layer(tables: Evidence) -> pd.DataFrame:
+def load_weight_norms(tables: Evidence) -> pd.DataFrame:
     """Spectral norms of whole matrices by model, layer and matrix; one run a model, the one with
     most layers.
 
@@ -602,20 +609,20 @@ def weights_by_layer(tables: Evidence) -> pd.DataFrame:
     matrices = matrices[matrices["run_id"].isin(chosen["run_id"])].rename(
         columns={"spectral_norm": "value"}
     )
-    return having(
+    return drop_unlabelled(
         matrices[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True),
         "heritage",
     )
 
 
-def value_norms_by_layer(tables: Evidence) -> pd.DataFrame:
+def load_value_norms(tables: Evidence) -> pd.DataFrame:
     """‖W_V‖₂ by model and layer, from the weights where there are some, else as the study's file
     has it.
 
     Columns model_id, heritage, layer, depth = l/L, value, and `right`: whether it is of W_V or of a
     published third.
     """
-    measured = weights_by_layer(tables)
+    measured = load_weight_norms(tables)
     thirds = tables.table("summaries", source=MAPS)
     thirds = thirds[thirds["estimand"].str.startswith(BY_LAYER)]
     thirds = thirds.assign(layer=thirds["estimand"].str.removeprefix(BY_LAYER), right=False)
@@ -629,13 +636,13 @@ def value_norms_by_layer(tables: Evidence) -> pd.DataFrame:
     return both.sort_values(["model_id", "layer"], ignore_index=True)
 
 
-def squared_by_layer(tables: Evidence) -> pd.DataFrame:
+def build_squared_norms(tables: Evidence) -> pd.DataFrame:
     """Norms by layer with their squares, `squared`."""
-    rows = value_norms_by_layer(tables)
+    rows = load_value_norms(tables)
     return rows.assign(squared=rows["value"] ** 2)
 
 
-def late_means(value_norms_by_layer: pd.DataFrame) -> pd.DataFrame:
+def measure_late_means(value_norms_by_layer: pd.DataFrame) -> pd.DataFrame:
     """Mean squared norm over the last quarter of each model that has layers there."""
     late = value_norms_by_layer[value_norms_by_layer["depth"] > LATE].groupby("model_id")
     return late.agg(
@@ -643,7 +650,7 @@ def late_means(value_norms_by_layer: pd.DataFrame) -> pd.DataFrame:
     ).reset_index()
 
 
-def squared_means(tables: Evidence) -> pd.DataFrame:
+def build_squared_means(tables: Evidence) -> pd.DataFrame:
     """One row per model of the study's summary: the square of its mean norm over all layers,
     ascending."""
     models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
@@ -654,7 +661,9 @@ def squared_means(tables: Evidence) -> pd.DataFrame:
     return means.sort_values("squared")
 
 
-def pairs(models: pd.DataFrame, column: str, inside: pd.Series[bool] | None = None) -> pd.DataFrame:
+def build_pairs(
+    models: pd.DataFrame, column: str, inside: pd.Series[bool] | None = None
+) -> pd.DataFrame:
     """Ratios of models to models of another lab or recipe; `inside`: rows that stand above, all
     without it."""
     above, others = (models, models) if inside is None else (models[inside], models[~inside])
@@ -669,7 +678,7 @@ STATED_RATIOS = {"ratio of W_V norms, EleutherAI to Meta": "section 4.3"}
 LABS = ("EleutherAI", "Meta")
 
 
-def norms_and_gains(tables: Evidence) -> pd.DataFrame:
+def collect_norms_and_gains(tables: Evidence) -> pd.DataFrame:
     """One row per model: mean norms of W_V and W_O over layers, whether the published matrix is
     W_V, and its gain."""
     rows = tables.table("summaries", source=SUMMARY, estimand=[W_V, CUT, W_O])
@@ -680,7 +689,7 @@ def norms_and_gains(tables: Evidence) -> pd.DataFrame:
         {"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()}
     )
     table["ratio"] = table["W_V"] / table["W_O"]
-    of_models = gains(tables).set_index("model_id")
+    of_models = load_gains(tables).set_index("model_id")
     labs = (
         tables.table("models")
         .drop_duplicates("model_id")
@@ -689,9 +698,9 @@ def norms_and_gains(tables: Evidence) -> pd.DataFrame:
     return table.join(labs).join(of_models[["gain", "lower", "upper", "comparable"]]).reset_index()
 
 
-def unmoved_by_model(tables: Evidence) -> pd.DataFrame:
-    """Balanced ratio and `ov_read` by model and revision, geometric means over layers; of heads
-    `ov_read` is summed.
+def collect_unmoved(tables: Evidence) -> pd.DataFrame:
+    """Balanced ratio and `load_ov_read` by model and revision, geometric means over layers; of
+    heads `load_ov_read` is summed.
 
     Columns balanced_ratio and ov_read, a missing one where rows lack it; index model_id and
     revision.
@@ -700,8 +709,8 @@ def unmoved_by_model(tables: Evidence) -> pd.DataFrame:
     layers = tables.table("layers", position="last")
     weights = tables.table("weights", matrix=["W_V", "W_O", "OV"]).drop(columns=MODEL)
     of_model = ["model_id", "revision"]
-    balanced = balanced_ratio_of(runs, weights).set_index(of_model)["balanced_ratio"]
-    heads = ov_read_of(runs, weights, layers.drop(columns=MODEL))
+    balanced = compute_balanced_ratio(runs, weights).set_index(of_model)["balanced_ratio"]
+    heads = compute_ov_read(runs, weights, layers.drop(columns=MODEL))
     read = heads.groupby([*of_model, "layer"])["ov_read"].sum().droplevel("layer")
     means = {
         column: np.exp(np.log(values.astype(float)).groupby(level=of_model).mean())
@@ -710,11 +719,11 @@ def unmoved_by_model(tables: Evidence) -> pd.DataFrame:
     return pd.DataFrame(means)
 
 
-def value_norm_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
+def check_value_norms(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Mean norm of W_V of one lab over that of the other, right matrix or not; `rows` from
-    `norms_and_gains`."""
+    `collect_norms_and_gains`."""
     means = rows.groupby("heritage")["W_V"].mean()
     return Audit(
-        stated(tables, STATED_RATIOS),
+        load_stated(tables, STATED_RATIOS),
         dict.fromkeys(STATED_RATIOS, float(means[LABS[0]] / means[LABS[1]])),
     )

@@ -22,9 +22,9 @@ import pandas as pd
 
 from thermostats.claims.evidence import LAST, Evidence
 from thermostats.modelling.draws import Array
-from thermostats.tables.labels import having
-from thermostats.tables.model_rows import model_rows, one_row_a_model
-from thermostats.tables.reading import of_last_revision
+from thermostats.tables.labels import drop_unlabelled
+from thermostats.tables.model_rows import model_rows, pick_model_rows
+from thermostats.tables.reading import keep_last_revision
 
 GAIN = "geometric_gain_to_penultimate"
 LEAST_BLOCKS, MISSING = 8, 1
@@ -34,7 +34,7 @@ STRONG = 6.0
 doi:10.1080/01621459.1995.10476572)."""
 
 
-def profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
+def build_profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
     """Mean over prompts of log G_l, 2 ≤ l ≤ L − 1, at a model's last revision, of the complete run
     with most prompts.
 
@@ -43,9 +43,11 @@ def profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
     """
     every = evidence.table("layers", position=LAST).dropna(subset="gain_block")
     layers = (
-        every[every["revision"] == revision] if revision else of_last_revision(every, "model_id")
+        every[every["revision"] == revision] if revision else keep_last_revision(every, "model_id")
     )
-    models = having(model_rows(evidence, GAIN), "heritage")[["model_id", "heritage", "n_layers"]]
+    models = drop_unlabelled(model_rows(evidence, GAIN), "heritage")[
+        ["model_id", "heritage", "n_layers"]
+    ]
     inner = layers.drop(columns="heritage").merge(models, on="model_id")
     inner = inner[(inner["layer"] >= 2) & (inner["layer"] < inner["n_layers"])]
     logs = inner.assign(log_gain=np.log(inner["gain_block"].astype("float64")))
@@ -57,13 +59,13 @@ def profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
         blocks=("layer", "size"), n_prompts=("n_prompts", "min")
     )
     complete = runs["blocks"] >= np.maximum(LEAST_BLOCKS, runs["n_layers"] - 2 - MISSING)
-    chosen = one_row_a_model(runs[complete])["run_id"]
+    chosen = pick_model_rows(runs[complete])["run_id"]
     rows = means[means["run_id"].isin(chosen)].sort_values(["model_id", "layer"], ignore_index=True)
     return rows[[*models, "n_prompts", "layer", "log_gain"]]
 
 
-def laws(rows: pd.DataFrame) -> pd.DataFrame:
-    """Both laws fitted to every model of `profiles`, one row each.
+def fit_laws(rows: pd.DataFrame) -> pd.DataFrame:
+    """Both laws fitted to every model of `build_profiles`, one row each.
 
     Columns besides its model's: blocks; growth, e^c; power, a; `delta`, BIC of the exponential law
     minus BIC of the power; exponential, whether that is below 0; `neighbours`, the correlation of
@@ -73,7 +75,7 @@ def laws(rows: pd.DataFrame) -> pd.DataFrame:
     labels = ["model_id", "heritage", "n_layers"]
     fitted = [
         dict(zip(labels, names, strict=True))
-        | _fitted(model["layer"].to_numpy(np.float64), model["log_gain"].to_numpy())
+        | _fit_model(model["layer"].to_numpy(np.float64), model["log_gain"].to_numpy())
         for names, model in rows.groupby(labels)
     ]
     columns = [
@@ -89,7 +91,7 @@ def laws(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(fitted, columns=columns)
 
 
-def along_training(evidence: Evidence) -> pd.DataFrame:
+def compare_training_steps(evidence: Evidence) -> pd.DataFrame:
     """At every step of training that was kept, in how many models the exponential law fits better.
 
     Columns: step, models, exponential, power (the median a). Revisions are named by their step.
@@ -105,7 +107,7 @@ def along_training(evidence: Evidence) -> pd.DataFrame:
     )
     rows = []
     for revision, step in steps.items():
-        at = laws(profiles(evidence, str(revision)))
+        at = fit_laws(build_profiles(evidence, str(revision)))
         counts = {
             "models": len(at),
             "exponential": int(at["exponential"].sum()),
@@ -115,7 +117,7 @@ def along_training(evidence: Evidence) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _fitted(layer: Array, log_gain: Array) -> dict[str, float | bool]:
+def _fit_model(layer: Array, log_gain: Array) -> dict[str, float | bool]:
     """Least squares of both laws: equal numbers of parameters, so BIC differs by n log of the ratio
     of squares."""
     slower = np.log(layer / (layer - 1))
@@ -132,11 +134,11 @@ def _fitted(layer: Array, log_gain: Array) -> dict[str, float | bool]:
         "power": power,
         "delta": delta,
         "exponential": delta < 0,
-        "neighbours": _neighbours(about_line),
-        "neighbours_of_increments": _neighbours(errors),
+        "neighbours": _measure_autocorrelation(about_line),
+        "neighbours_of_increments": _measure_autocorrelation(errors),
     }
 
 
-def _neighbours(errors: Array) -> float:
+def _measure_autocorrelation(errors: Array) -> float:
     """Correlation of neighbours."""
     return float(errors[1:] @ errors[:-1] / (errors @ errors))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from thermostats.claims.study import InReport, Study
 from thermostats.errors import DataError
-from thermostats.tables.folders import INSTALLED, shipped
+from thermostats.tables.folders import INSTALLED, find_shipped
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,7 +50,7 @@ CSV: dict[str, Any] = {"keep_default_na": False, "na_values": [""]}
 """How empty cells of the later studies' tables are read: a level may be called none."""
 
 
-def shipped_table(name: str = "design") -> pd.DataFrame:
+def load_shipped_table(name: str = "design") -> pd.DataFrame:
     """A table of the nursery: `design`, `training` (records), `losses`; `second/models`,
     `third/read/gains`, ….
 
@@ -60,7 +60,7 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415
 
     suffix = "csv" if "/" not in name or name.endswith(("models", "predictions")) else "parquet"
-    path = shipped("data") / "nursery" / f"{name}.{suffix}"
+    path = find_shipped("data") / "nursery" / f"{name}.{suffix}"
     if not path.is_file() and path.is_relative_to(INSTALLED):
         step = "git clone the repository, and read the table in the checkout"
         raise DataError(
@@ -81,10 +81,10 @@ def shipped_table(name: str = "design") -> pd.DataFrame:
 
 
 @cache
-def of_third() -> dict[str, int]:
+def count_third_study() -> dict[str, int]:
     """How many the third study has: models and recipes of its design, corpora, seeds repeated, and
     tuned models."""
-    with (shipped("data") / "nursery" / "third" / "models.csv").open(
+    with (find_shipped("data") / "nursery" / "third" / "models.csv").open(
         encoding="utf-8", newline=""
     ) as lines:
         rows = list(csv.DictReader(lines))
@@ -103,7 +103,7 @@ COMPOSITION = (
     "{models} models, of {recipes} recipes drawn at random, each trained on {corpora} corpora at "
     "{shapes} shapes, "
     "{repeats} of them again with another seed, and {tuned} tuned from them"
-).format(**of_third())
+).format(**count_third_study())
 
 STUDY = Study(
     name="nursery",

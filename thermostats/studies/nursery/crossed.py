@@ -81,7 +81,7 @@ class CrossedVariances:
     alike: Array
 
 
-def table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, Array, list[str]]:
+def build_table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, Array, list[str]]:
     """Outcomes (corpora, recipes, shapes) of recipes seen in every corpus at every shape; logs of
     shapes; corpora.
 
@@ -90,7 +90,7 @@ def table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, Array, 
     """
     corpus, corpora = pd.factorize(rows["trained_on"], sort=True)
     recipe, names = pd.factorize(rows["recipe"], sort=True)
-    x, shape = shapes(rows)
+    x, shape = index_shapes(rows)
     y = np.full((len(corpora), len(names), len(x)), np.nan)
     y[corpus, recipe, shape] = rows[outcome]
     y = y[:, np.isfinite(y).all(axis=(0, 2))]
@@ -103,7 +103,7 @@ def table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, Array, 
     return y, x, list(corpora)
 
 
-def shapes(rows: pd.DataFrame) -> tuple[Array, npt.NDArray[np.int64]]:
+def index_shapes(rows: pd.DataFrame) -> tuple[Array, npt.NDArray[np.int64]]:
     """The distinct logs of L, ρ and d of rows, (S, 3), in order, and the place of every row's."""
     values = rows[LOGS].to_numpy(np.float64)
     codes = [np.unique(column, return_inverse=True)[1] for column in values.T]
@@ -115,21 +115,21 @@ def shapes(rows: pd.DataFrame) -> tuple[Array, npt.NDArray[np.int64]]:
     return values[first], place
 
 
-def coded(x: Array) -> Array:
+def encode_shapes(x: Array) -> Array:
     """(log L, log ρ, log d) of shapes, (S, 3), as (log L/d, log ρ, log N) off their means."""
     z = x @ TO_CODING.T
     return np.asarray(z - z.mean(axis=0))
 
 
-def ratios(y: Array, x: Array) -> dict[str, Interval]:
+def estimate_ratios(y: Array, x: Array) -> dict[str, Interval]:
     """Recipe over architecture and shape over size as ratios of standard deviations, and `alike`.
 
     y: log gains (…, corpora, recipes, shapes); x: logs of L, ρ and d of the shapes, (S, 3).
     """
-    effects, noise = lines(y, coded(x))
-    every = statistics(effects, noise)
-    parts = statistics(*without_each(effects, noise))
-    ends = jackknifed(every, parts)
+    effects, noise = fit_lines(y, encode_shapes(x))
+    every = measure_statistics(effects, noise)
+    parts = measure_statistics(*drop_each_recipe(effects, noise))
+    ends = build_jackknife_intervals(every, parts)
     ends[..., :2] = np.exp(ends[..., :2])
     return {
         name: Interval(*ends[..., i])
@@ -137,7 +137,7 @@ def ratios(y: Array, x: Array) -> dict[str, Interval]:
     }
 
 
-def mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array]:
+def estimate_mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array]:
     """Geometric means over corpora of the same two ratios of standard deviations, and the corpora's
     weights.
 
@@ -146,44 +146,46 @@ def mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array]:
     their recipes. y: log gains (…, corpora, recipes, shapes); weights: (…, corpora, 2), each column
     of sum 1.
     """
-    effects, noise = lines(y, coded(x))
-    every = _each_corpus(effects, noise)
-    left = _each_corpus(*without_each(effects, noise))
+    effects, noise = fit_lines(y, encode_shapes(x))
+    every = _measure_corpus_ratios(effects, noise)
+    left = _measure_corpus_ratios(*drop_each_recipe(effects, noise))
     spread = np.square(left - left.mean(axis=0)).sum(axis=0)
     weights = 1 / np.maximum(spread, LEAST)
     weights /= weights.sum(axis=-2, keepdims=True)
-    ends = np.exp(jackknifed((weights * every).sum(axis=-2), (weights * left).sum(axis=-2)))
+    ends = np.exp(
+        build_jackknife_intervals((weights * every).sum(axis=-2), (weights * left).sum(axis=-2))
+    )
     return {
         name: Interval(*ends[..., i])
         for i, name in enumerate(("recipe / architecture", "shape / size"))
     }, weights
 
 
-def _each_corpus(effects: Array, noise: Array) -> Array:
+def _measure_corpus_ratios(effects: Array, noise: Array) -> Array:
     """Half the logs of both ratios of variances of every corpus by itself, (…, corpora, 2)."""
     corpora = range(effects.shape[-3])
     alone = [
-        statistics(effects[..., c : c + 1, :, :], noise[..., c : c + 1, :, :, :])[..., :2]
+        measure_statistics(effects[..., c : c + 1, :, :], noise[..., c : c + 1, :, :, :])[..., :2]
         for c in corpora
     ]
     return np.stack(alone, axis=-2)
 
 
-def spreads(y: Array, x: Array) -> dict[str, Interval]:
+def estimate_spreads(y: Array, x: Array) -> dict[str, Interval]:
     """Standard deviations of the log gain that corpus, recipe, architecture, shape and size make; 0
     where below it."""
-    effects, noise = lines(y, coded(x))
+    effects, noise = fit_lines(y, encode_shapes(x))
     names = [field.name for field in fields(CrossedVariances) if field.name != "alike"]
-    every = variances(effects, noise)
-    left = variances(*without_each(effects, noise))
+    every = estimate_variances(effects, noise)
+    left = estimate_variances(*drop_each_recipe(effects, noise))
     estimate, parts = (
         np.stack([getattr(parts_of, name) for name in names], axis=-1) for parts_of in (every, left)
     )
-    ends = np.sqrt(np.maximum(jackknifed(estimate, parts), 0.0))
+    ends = np.sqrt(np.maximum(build_jackknife_intervals(estimate, parts), 0.0))
     return {name: Interval(*ends[:, i]) for i, name in enumerate(names)}
 
 
-def without_each(effects: Array, noise: Array) -> tuple[Array, Array]:
+def drop_each_recipe(effects: Array, noise: Array) -> tuple[Array, Array]:
     """Coefficients and their covariances without each recipe in turn, (recipes, …, corpora, recipes
     − 1, …)."""
     recipes = effects.shape[-2]
@@ -193,7 +195,7 @@ def without_each(effects: Array, noise: Array) -> tuple[Array, Array]:
     )
 
 
-def jackknifed(estimate: Array, parts: Array) -> Array:
+def build_jackknife_intervals(estimate: Array, parts: Array) -> Array:
     """Figures and the ends of their t intervals, (3, …, figures); parts: those without each recipe
     in turn."""
     recipes = len(parts)
@@ -202,7 +204,7 @@ def jackknifed(estimate: Array, parts: Array) -> Array:
     return np.stack([estimate, estimate - half, estimate + half])
 
 
-def lines(y: Array, z: Array) -> tuple[Array, Array]:
+def fit_lines(y: Array, z: Array) -> tuple[Array, Array]:
     """Coefficients (…, corpora, recipes, 4) of every recipe's line, and their error covariances (…,
     4, 4)."""
     X = np.column_stack([np.ones(len(z)), z])
@@ -216,16 +218,16 @@ def lines(y: Array, z: Array) -> tuple[Array, Array]:
     return effects, squares[..., None, None] * inverse
 
 
-def statistics(effects: Array, noise: Array) -> Array:
+def measure_statistics(effects: Array, noise: Array) -> Array:
     """Half the log of both ratios of variances, and `alike`, (…, 3)."""
-    parts = variances(effects, noise)
+    parts = estimate_variances(effects, noise)
     recipe, architecture, shape, size = np.log(
         np.maximum([parts.recipe, parts.architecture, parts.shape, parts.size], LEAST)
     )
     return np.stack([(recipe - architecture) / 2, (shape - size) / 2, parts.alike], axis=-1)
 
 
-def variances(effects: Array, noise: Array) -> CrossedVariances:
+def estimate_variances(effects: Array, noise: Array) -> CrossedVariances:
     """The variances of coefficients (…, corpora, recipes, 4) whose errors have the covariances
     `noise`."""
     corpora, recipes = effects.shape[-3:-1]
@@ -341,7 +343,7 @@ class CrossedWorld:
     def parts(self, recipes: int, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
         """Log gains without what is left over (corpora, recipes, shapes), and the SD of that
         (corpora, recipes)."""
-        z = coded(x)
+        z = encode_shapes(x)
         corpora = len(self.recipe)
 
         def effects(*shape: int) -> Array:
@@ -378,7 +380,7 @@ ENGLISH, SYNTHETIC = (0.035, 0.012, 0.017), (0.078, 0.082, 0.010)
 """Recipe, shape and size, as found within the corpora of the second study."""
 
 
-def worlds() -> list[CrossedWorld]:
+def list_worlds() -> list[CrossedWorld]:
     """As found, code and shuffled English like either corpus; large effects; and the boundary of
     the claims."""
     like = {
@@ -392,7 +394,7 @@ def worlds() -> list[CrossedWorld]:
     for name, parts in like.items():
         recipe, shape, size = zip(*parts, strict=True)
         made += [CrossedWorld(name, recipe, shape, size, alike) for alike in (0.2, 0.8)]
-    edge = even(CrossedWorld("at the edge", (0.05,) * 4, (0.03,) * 4, (0.03,) * 4, alike=0.5))
+    edge = make_even(CrossedWorld("at the edge", (0.05,) * 4, (0.03,) * 4, (0.03,) * 4, alike=0.5))
     return [
         *made,
         edge,
@@ -402,7 +404,7 @@ def worlds() -> list[CrossedWorld]:
     ]
 
 
-def even(world: CrossedWorld) -> CrossedWorld:
+def make_even(world: CrossedWorld) -> CrossedWorld:
     """The world with recipes that do as much as architecture does."""
     architecture = [float(np.sqrt(slope @ COVARIANCE @ slope)) for slope in world.betas()]
     return replace(world, recipe=tuple(architecture))
@@ -444,19 +446,19 @@ UNLIKE = (1.0, 1.0, 4.5, 1.3)
 came after it."""
 
 
-def worlds_of(rule: str, quantity: str) -> claims.Worlds:
+def build_worlds(rule: str, quantity: str) -> claims.Worlds:
     """The frozen worlds, and the boundary of a claim with its nuisances; quantity: the name that
     its rule reads."""
-    frozen = {f"{world.name}, alike {world.alike:g}": world for world in worlds()[:-4]}
+    frozen = {f"{world.name}, alike {world.alike:g}": world for world in list_worlds()[:-4]}
     claimed = frozen.pop("{}, alike {:g}".format(*DECLARED[rule]))
     others = {**frozen, AS_FOUND: AS_FOUND}
     box = {name: ends for name, ends in BOX.items() if name != "alike" or rule != ALIKE}
     return claims.Worlds(
-        partial(_made, rule, quantity), claimed, EDGE, box, KINDS, others, NUISANCES
+        partial(_make_world, rule, quantity), claimed, EDGE, box, KINDS, others, NUISANCES
     )
 
 
-def _made(
+def _make_world(
     rule: str,
     quantity: str,
     size: CrossedWorld | str,
@@ -470,7 +472,7 @@ def _made(
 ) -> claims.World:
     if isinstance(size, str):
         corpora = np.array(UNLIKE) if size == AS_FOUND else np.array([1.0, unlike, unlike, 1.0])
-        edge = _edge(rule, corpora, alike)
+        edge = _find_edge(rule, corpora, alike)
         t = 1 / tails if tails else np.inf
         world = replace(
             edge, name=size, slopes=slopes, residual=residual, t=t, scaled=size == AS_FOUND
@@ -481,27 +483,29 @@ def _made(
     at_bar = (
         Result(quantities={quantity: Estimate(THRESHOLDS[rule])}) if isinstance(size, str) else None
     )
-    return claims.World(words, partial(placed, world), Errors(kind), at_bar)
+    return claims.World(words, partial(draw_outcomes, world), Errors(kind), at_bar)
 
 
-def _edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
+def _find_edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
     """The boundary of every claim, all so many times as large in each corpus; alike: but that of
     the rule itself."""
     sizes = tuple(0.03 * corpora / np.sqrt(np.square(corpora).mean()))
     averaged = [sizes[place] for place in LANGUAGE]
     both = float(np.mean([a * b for a, b in itertools.combinations(averaged, 2)]))
     at = THRESHOLDS[ALIKE] * float(np.mean(np.square(averaged))) / both
-    return even(
+    return make_even(
         CrossedWorld(
             "", sizes, sizes, sizes, min(at, 1.0) if alike is None or rule == ALIKE else alike
         )
     )
 
 
-def placed(world: CrossedWorld, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+def draw_outcomes(
+    world: CrossedWorld, rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
     """Log gains of a world on rows; corpora beyond its own begin anew."""
     corpus, recipe = (pd.factorize(rows[name], sort=True)[0] for name in ("trained_on", "recipe"))
-    corpus, (x, shape) = corpus % len(world.recipe), shapes(rows)
+    corpus, (x, shape) = corpus % len(world.recipe), index_shapes(rows)
     errors = noise(rows)
     for study in range(random.studies):
         means, sds = world.parts(int(recipe.max()) + 1, x, random.rng)

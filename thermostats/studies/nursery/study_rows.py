@@ -32,7 +32,7 @@ LOGS = {
 """Logs of geometry and scale, and the columns that they are of."""
 
 
-def checkpoints(tables: Evidence) -> pd.DataFrame:
+def load_checkpoints(tables: Evidence) -> pd.DataFrame:
     """One row per trained model and checkpoint, fine-tuned ones too.
 
     Columns: `model` (that of the design), `heritage` (its recipe), `tuned`, `step`, `share` (of the
@@ -64,32 +64,32 @@ def checkpoints(tables: Evidence) -> pd.DataFrame:
     return rows.sort_values(["trained", "step"], ignore_index=True)
 
 
-def final(tables: Evidence) -> pd.DataFrame:
-    """Rows of `checkpoints` at the end of training, one a model of the design, with logs of
+def select_final(tables: Evidence) -> pd.DataFrame:
+    """Rows of `load_checkpoints` at the end of training, one a model of the design, with logs of
     geometry and scale.
 
     Further columns: log_L, log_H, log_d_h, log_rho, log_d, log_n (non-embedding weights).
     """
-    rows = checkpoints(tables)
+    rows = load_checkpoints(tables)
     rows = rows[~rows["tuned"] & (rows["step"] == rows["steps"])].reset_index(drop=True)
-    return with_logs(rows)
+    return add_logs(rows)
 
 
-def with_logs(rows: pd.DataFrame) -> pd.DataFrame:
+def add_logs(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the columns of `LOGS`."""
     return rows.assign(
         **{name: np.log(rows[column].astype("float64")) for name, column in LOGS.items()}
     )
 
 
-def by_t(value: float, error: float, df: float, interval: str) -> Estimate:
+def build_t_estimate(value: float, error: float, df: float, interval: str) -> Estimate:
     """A value with its 95% t interval and the two-sided p that it is 0."""
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
     p = 2 * stats.t.sf(abs(value) / error, df)
     return Estimate(float(value), float(value - half), float(value + half), interval, float(p))
 
 
-def slope_within(
+def fit_inner_slope(
     rows: pd.DataFrame, outcome: str, term: str, group: str, others: Sequence[str] = ()
 ) -> tuple[float, float, int]:
     """Least squares given other columns, every group with a level of its own: slope, its error,
@@ -104,7 +104,7 @@ def slope_within(
     return value, float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x))), df
 
 
-def jackknife(
+def run_jackknife(
     units: pd.Series, figures: Callable[[npt.NDArray[np.bool_]], npt.ArrayLike]
 ) -> tuple[Array, Array, Array]:
     """Figures of all rows, of all without each unit in turn, and half widths of their 95% t
@@ -115,10 +115,10 @@ def jackknife(
     codes, names = pd.factorize(units, sort=True)
     estimate = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
     left = np.array([np.atleast_1d(figures(codes != code)) for code in range(len(names))])
-    return estimate, left, half_width(left)
+    return estimate, left, measure_half_width(left)
 
 
-def half_width(left: Array) -> Array:
+def measure_half_width(left: Array) -> Array:
     """Half the width of the jackknife's 95% t interval, from the figures without each unit in
     turn."""
     n = len(left)
@@ -130,19 +130,21 @@ LATE = 0.75
 """Late layers are those beyond this share of the depth."""
 
 
-def at_the_end(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
+def select_end_rows(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
     """Rows of a run-keyed table of the trained models at the end of training, `heritage` being the
     recipe.
 
     The columns `learned`, `comparable` and `n_layers` come from the models.
     """
-    models = final(tables)[["model_id", "revision", "recipe", "learned", "comparable", "n_layers"]]
+    models = select_final(tables)[
+        ["model_id", "revision", "recipe", "learned", "comparable", "n_layers"]
+    ]
     rows = tables.table(name, source=NURSERY, **equals).drop(columns="heritage")
     return rows.merge(models.rename(columns={"recipe": "heritage"}), on=["model_id", "revision"])
 
 
-def trained_norms(tables: Evidence) -> pd.DataFrame:
-    """One row per trained model: columns of `final`, with its recipe as `heritage`.
+def load_trained_norms(tables: Evidence) -> pd.DataFrame:
+    """One row per trained model: columns of `select_final`, with its recipe as `heritage`.
 
     `ratio` and `ratio_cut`: ‖W_V‖₂/‖W_O‖₂, means over layers, with the right W_V and with the rows
     that the study took for it; `late` and `late_cut`: mean ‖W_V‖₂² over the last quarter of the
@@ -150,9 +152,9 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
     not they are the same thing. `gain`, `lower`, `upper`: penultimate gain with its 95% t interval
     over prompts.
     """
-    rows = final(tables)
+    rows = select_final(tables)
     thirds = "W_V_published_thirds"
-    weights = at_the_end(tables, "weights", head="", matrix=["W_V", "W_O", thirds])
+    weights = select_end_rows(tables, "weights", head="", matrix=["W_V", "W_O", thirds])
     layers = weights.pivot_table(
         index=["model_id", "n_layers", "layer"], columns="matrix", values="spectral_norm"
     )
@@ -176,15 +178,15 @@ def trained_norms(tables: Evidence) -> pd.DataFrame:
     )
 
 
-def trained_unembeddings(tables: Evidence) -> pd.DataFrame:
-    """One row per comparable trained model: columns of `final`, `heritage` (recipe), spectral norm,
-    logs of both."""
+def load_trained_unembeddings(tables: Evidence) -> pd.DataFrame:
+    """One row per comparable trained model: columns of `select_final`, `heritage` (recipe),
+    spectral norm, logs of both."""
     norms = (
-        at_the_end(tables, "weights", head="", matrix="unembedding")
+        select_end_rows(tables, "weights", head="", matrix="unembedding")
         .groupby("model_id")["spectral_norm"]
         .first()
     )
-    models = final(tables)
+    models = select_final(tables)
     table = models[models["comparable"].astype(bool)]
     table = table.assign(spectral_norm=table["model_id"].map(norms).astype(float))
     table = table.dropna(subset=["spectral_norm", "last_gain"])

@@ -17,9 +17,15 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.rule import AtLeast
 from thermostats.modelling.draws import Array
 from thermostats.studies.delia2026.stated_facts import LEVEL
-from thermostats.studies.nursery.crossed import LOGS, coded, lines, ratios, table
-from thermostats.studies.nursery.study_rows import by_t
-from thermostats.studies.nursery.training_choices import ranked_in
+from thermostats.studies.nursery.crossed import (
+    LOGS,
+    build_table,
+    encode_shapes,
+    estimate_ratios,
+    fit_lines,
+)
+from thermostats.studies.nursery.study_rows import build_t_estimate
+from thermostats.studies.nursery.training_choices import rank_cells
 from thermostats.tables.schemas import NURSERY
 
 CORPORA = ("english", "synthetic", "code", "shuffled")
@@ -54,7 +60,7 @@ FACTORS = {
 SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "df"]
 
 
-def third_along(tables: Evidence) -> pd.DataFrame:
+def load_training_rows(tables: Evidence) -> pd.DataFrame:
     """One row per model, checkpoint and set of prompts: columns of models, `trained_on`, `step`,
     `share`, `prompts`.
 
@@ -76,55 +82,57 @@ def third_along(tables: Evidence) -> pd.DataFrame:
     return rows.assign(share=rows["step"] / rows["steps"])
 
 
-def spectra(tables: Evidence) -> pd.DataFrame:
+def load_spectra(tables: Evidence) -> pd.DataFrame:
     """Means over layers of log σ_max at the end of training, `log_wv` and `log_wo`, by model."""
     norms = tables.table("third_spectra")
     logs = {f"log_{name}": np.log(norms[f"{name}_norm"].astype(float)) for name in ("wv", "wo")}
     return norms[["model"]].assign(**logs).groupby("model").mean()
 
 
-def on_own(rows: pd.DataFrame) -> pd.DataFrame:
+def select_own_prompts(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `along` on prompts of a model's own corpus."""
     return rows[rows["prompts"] == rows["trained_on"]]
 
 
-def ends(tables: Evidence) -> pd.DataFrame:
+def select_ends(tables: Evidence) -> pd.DataFrame:
     """One row per model of the design at the end, first seeds: on prompts of its own corpus, `ON`,
-    and `spectra`."""
-    rows = third_along(tables)
+    and `load_spectra`."""
+    rows = load_training_rows(tables)
     rows = rows[
         (rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])
     ]
     every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(
         columns=list(CORPORA)
     )
-    gains = on_own(rows).merge(every.rename(columns=ON), left_on="model", right_index=True)
+    gains = select_own_prompts(rows).merge(
+        every.rename(columns=ON), left_on="model", right_index=True
+    )
     gains = gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
     return gains.assign(
-        **{name: gains["model"].map(logs) for name, logs in spectra(tables).items()}
+        **{name: gains["model"].map(logs) for name, logs in load_spectra(tables).items()}
     )
 
 
-def enough(tables: Evidence) -> pd.DataFrame:
-    """Rows of `ends`. Raises TooFew for less than `HALF`."""
-    return HALF.of(ends(tables))
+def require_enough(tables: Evidence) -> pd.DataFrame:
+    """Rows of `select_ends`. Raises TooFew for less than `HALF`."""
+    return HALF.of(select_ends(tables))
 
 
 def read(tables: Evidence) -> pd.DataFrame:
-    """What tests read of `enough`, in plain types: subsets of them are made in no time."""
+    """What tests read of `require_enough`, in plain types: subsets of them are made in no time."""
     names = ["model_id", "heritage", "recipe", "trained_on"]
-    return enough(tables)[[*names, *LOGS, "log_shape", "log_N", "log_gain"]].astype(
+    return require_enough(tables)[[*names, *LOGS, "log_shape", "log_N", "log_gain"]].astype(
         dict.fromkeys(names, object)
     )
 
 
-def repeats(tables: Evidence) -> pd.Series:
+def measure_repeats(tables: Evidence) -> pd.Series:
     """How much the log gain at the end of models trained with another seed differs from that with
     the first."""
-    return between_seeds(on_own(third_along(tables)))
+    return compare_seeds(select_own_prompts(load_training_rows(tables)))
 
 
-def between_seeds(rows: pd.DataFrame) -> pd.Series:
+def compare_seeds(rows: pd.DataFrame) -> pd.Series:
     """Differences of log gains between seeds, of rows along the training, one per model and
     checkpoint."""
     rows = rows[rows["step"] == rows["steps"]].set_index("model")
@@ -132,7 +140,7 @@ def between_seeds(rows: pd.DataFrame) -> pd.Series:
     return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
 
 
-def extent(rows: pd.DataFrame) -> dict[str, list[int]]:
+def describe_extent(rows: pd.DataFrame) -> dict[str, list[int]]:
     """Depths, widths and numbers of tokens of models, each once, in order: how far what is found of
     them reaches."""
     columns = {"depths": "n_layers", "widths": "d_model", "tokens": "tokens"}
@@ -141,18 +149,16 @@ def extent(rows: pd.DataFrame) -> dict[str, list[int]]:
     }
 
 
-def recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
+def build_recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
     """One row per recipe and corpus, recipes that have a gain in every corpus at every shape: mean
     log gain, `n`.
 
     With the factors of a recipe (`FACTORS`), `log_rate` off the optimiser's mean. gain: of `ON`
     another.
     """
-    rows = enough(tables).assign(log_gain=lambda frame: frame[gain])
+    rows = require_enough(tables).assign(log_gain=lambda frame: frame[gain])
     cells = len(rows[["trained_on", *LOGS]].drop_duplicates())
-    wide = with_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(
-        n=1
-    )
+    wide = add_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(n=1)
     by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(FACTORS, "first")}
     means = wide.groupby(["recipe", "trained_on"], as_index=False).agg(by)
     means["log_rate"] -= means.groupby("optimiser")["log_rate"].transform("mean")
@@ -161,7 +167,7 @@ def recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
     )
 
 
-def with_factors(rows: pd.DataFrame) -> pd.DataFrame:
+def add_factors(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the numbers of FACTORS."""
     coded = rows.assign(
         log_rate=np.log(rows["rate"]),
@@ -176,7 +182,7 @@ def with_factors(rows: pd.DataFrame) -> pd.DataFrame:
     return coded.assign(log_clip=np.log(coded["clip"].where(clipped, coded["clip"].max())))
 
 
-def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
+def group_decay_recipes(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per recipe with decay, by an optimiser whose step does not grow with the gradient:
     AdamW, Lion and Muon.
 
@@ -199,7 +205,9 @@ def by_recipe(rows: pd.DataFrame) -> pd.DataFrame:
     return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
 
 
-def mediated(rows: pd.DataFrame, mask: npt.NDArray[np.bool_] | None = None) -> tuple[float, float]:
+def estimate_mediation(
+    rows: pd.DataFrame, mask: npt.NDArray[np.bool_] | None = None
+) -> tuple[float, float]:
     """Effect of log √(rate/decay) on the log gain through log σ_max, c − c', and its sensitivity.
 
     Sensitivity: the correlation between the errors of spectrum and gain at which the effect would
@@ -231,44 +239,44 @@ WORDS = {
 }
 
 
-def slopes(rows: pd.DataFrame, term: str) -> tuple[Array, list[str]]:
+def fit_recipe_slopes(rows: pd.DataFrame, term: str) -> tuple[Array, list[str]]:
     """Slope of the log gain on one of TERMS of every recipe in every corpus, (corpora, recipes);
     the corpora."""
-    y, x, corpora = table(rows)
+    y, x, corpora = build_table(rows)
     coding, place = TERMS[term]
-    z = coded(x) if coding == "coded" else x - x.mean(axis=0)
-    return lines(y, z)[0][..., place], corpora
+    z = encode_shapes(x) if coding == "coded" else x - x.mean(axis=0)
+    return fit_lines(y, z)[0][..., place], corpora
 
 
-def slopes_of_corpora(rows: pd.DataFrame, term: str) -> pd.DataFrame:
+def summarise_corpus_slopes(rows: pd.DataFrame, term: str) -> pd.DataFrame:
     """Mean over recipes of the slope on one of TERMS, a row a corpus: SLOPES, with 95% t
     intervals."""
-    every, corpora = slopes(rows, term)
+    every, corpora = fit_recipe_slopes(rows, term)
     rows_of = []
     for corpus, group in zip(corpora, every, strict=True):
         error = float(stats.sem(group))
         df = len(group) - 1
-        at = by_t(group.mean(), error, df, "")
+        at = build_t_estimate(group.mean(), error, df, "")
         rows_of.append((corpus, at.value, at.lower, at.upper, at.p, error, df))
     return pd.DataFrame(rows_of, columns=SLOPES)
 
 
-def early_and_late(tables: Evidence, share: float = TENTH, on: str = "") -> pd.DataFrame:
+def select_early_and_late(tables: Evidence, share: float = TENTH, on: str = "") -> pd.DataFrame:
     """One row per model of the design, first seeds: `early` and `end`, log gains at a share of
     training and at the end.
 
     `cell` holds all of its shape and the corpus; `ranked` is the rank of `early`, off the mean rank
     of its cell. on: prompts of one corpus for all.
     """
-    rows = third_along(tables)
-    late = ends(tables)
-    rows = rows[rows["prompts"] == on] if on else on_own(rows)
+    rows = load_training_rows(tables)
+    late = select_ends(tables)
+    rows = rows[rows["prompts"] == on] if on else select_own_prompts(rows)
     late = late.assign(log_gain=late[ON[on]]) if on else late
     then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
-    return with_early(late, then)
+    return add_early(late, then)
 
 
-def with_early(late: pd.DataFrame, then: pd.Series) -> pd.DataFrame:
+def add_early(late: pd.DataFrame, then: pd.Series) -> pd.DataFrame:
     """Models at the end with `early`, `end`, `cell` and `ranked`; then: earlier log gains by
     model."""
     cells = late["n_layers"].astype(str)
@@ -277,26 +285,26 @@ def with_early(late: pd.DataFrame, then: pd.Series) -> pd.DataFrame:
     late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
     late = late.dropna(subset="early").reset_index(drop=True)
     return late.assign(
-        ranked=ranked_in(late["early"], late["cell"]) if len(late) else late["early"]
+        ranked=rank_cells(late["early"], late["cell"]) if len(late) else late["early"]
     )
 
 
-def with_sides(rows: pd.DataFrame, prompts: int) -> pd.DataFrame:
+def add_sides(rows: pd.DataFrame, prompts: int) -> pd.DataFrame:
     """The rows with `side`, the sign of the log gain, 0 where its 95% t interval over so many
     prompts holds 0."""
     half = rows["log_gain_sd"] * stats.t.ppf((1 + LEVEL) / 2, prompts - 1) / np.sqrt(prompts)
     return rows.assign(side=np.sign(rows["log_gain"]) * (rows["log_gain"].abs() > half))
 
 
-def pairs(tables: Evidence) -> pd.DataFrame:
+def build_pairs(tables: Evidence) -> pd.DataFrame:
     """One row per base and what was tuned from it, both on prompts of the base's corpus.
 
     Columns: log gains `base` and `tuned`, `dampens` (the base), and `flips`: whether the two 95% t
     intervals over prompts exclude 0 and lie on opposite sides of it. `flips_on_new`: the same on
     prompts of the corpus that the tuned model was trained on last.
     """
-    rows = third_along(tables)
-    finished = with_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
+    rows = load_training_rows(tables)
+    finished = add_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
     at = finished.set_index(["model", "prompts"])
     tuned = finished[
         (finished["kind"] != "") & (finished["prompts"] == finished["trained_on"])
@@ -317,7 +325,7 @@ def pairs(tables: Evidence) -> pd.DataFrame:
     )
 
 
-def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
+def compare_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
     """How a model's mean log gain on its own corpus's prompts differs from that on the others', by
     what it learned.
 
@@ -328,7 +336,7 @@ def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
     for corpus, group in rows.groupby("trained_on", sort=False):
         others = group[[column for name, column in ON.items() if name != corpus]].mean(axis=1)
         each = (group["log_gain"] - others).groupby(group["recipe"]).mean()
-        at = by_t(each.mean(), each.sem(), len(each) - 1, "")
+        at = build_t_estimate(each.mean(), each.sem(), len(each) - 1, "")
         means = (group["log_gain"].mean(), others.mean(), at.value, at.lower, at.upper, at.p)
         rows_of.append((corpus, IN_WORDS[str(corpus)], *means, each.min(), each.max()))
     columns = [
@@ -346,7 +354,7 @@ def prompts_of_others(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows_of, columns=columns)
 
 
-def scored(evidence: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
+def score_predictions(evidence: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """What the second study predicted of its two corpora before this one was trained, and what it
     found there.
 
@@ -355,17 +363,17 @@ def scored(evidence: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """
     predictions = evidence.table("third_predictions").rename(columns={"estimate": "predicted"})
     seen: dict[tuple[str, str], tuple[float, ...]] = {}
-    y, x, corpora = table(rows)
+    y, x, corpora = build_table(rows)
     names = {"log_shape": "log L/d", "log_rho": "log rho", "log_N": "log N"}
     for term, name in names.items():
-        for row in slopes_of_corpora(rows, term).to_dict("records"):
+        for row in summarise_corpus_slopes(rows, term).to_dict("records"):
             seen[row["corpus"], f"slope on {name}"] = (
                 row["slope"],
                 row["slope_lower"],
                 row["slope_upper"],
             )
     for place, corpus in enumerate(corpora):
-        for name, estimate in ratios(y[[place]], x).items():
+        for name, estimate in estimate_ratios(y[[place]], x).items():
             seen[corpus, name] = (estimate.estimate, estimate.lower, estimate.upper)
     keys = zip(predictions["corpus"], predictions["quantity"], strict=True)
     predictions[["found", "found_lower", "found_upper"]] = [
@@ -377,19 +385,19 @@ def scored(evidence: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def of_unlearned(rows: pd.DataFrame) -> pd.Series:
+def mark_unlearned(rows: pd.DataFrame) -> pd.Series:
     """Whether some model of a row's recipe did not learn, which is not asked of the shuffled
     corpus."""
     bad = ~rows["learned"].astype(bool) & (rows["trained_on"] != "shuffled")
     return bad.groupby(rows["recipe"]).transform("any")
 
 
-def wide(rows: pd.DataFrame) -> pd.DataFrame:
+def build_corpus_matrix(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean log gains, recipes × corpora, of rows with one of each."""
     return rows.pivot(index="recipe", columns="trained_on", values="log_gain").dropna()
 
 
-def over_corpora(rows: pd.DataFrame) -> pd.DataFrame:
+def combine_corpora(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `third.recipes` as one a recipe, means over its corpora."""
     by = {"log_gain": "mean", "n": "sum"} if "n" in rows else {"log_gain": "mean"}
     table = rows.groupby("recipe", as_index=False).agg(by | dict.fromkeys(FACTORS, "first"))

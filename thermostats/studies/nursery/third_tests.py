@@ -19,25 +19,32 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.noise import Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import NEVER, Decide, Each, EveryRow, Gate, Some, V
-from thermostats.claims.worlds import TOTAL, Outcomes, Worlds, along, family, standard
+from thermostats.claims.worlds import (
+    TOTAL,
+    Outcomes,
+    Worlds,
+    build_errors,
+    build_family,
+    standardise_values,
+)
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.many import AtOnce, Many, counted, means
+from thermostats.modelling.classical.many import AtOnce, Many, estimate_means, wrap_counts
 from thermostats.modelling.draws import Array
-from thermostats.plots.general import drawing, forest
+from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026.stated_facts import LEVEL
 from thermostats.studies.nursery.crossed import (
     ALIKE,
     RECIPE,
     THRESHOLDS,
-    coded,
-    lines,
-    mean_ratios,
-    ratios,
-    spreads,
-    table,
+    build_table,
+    encode_shapes,
+    estimate_mean_ratios,
+    estimate_ratios,
+    estimate_spreads,
+    fit_lines,
 )
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
-from thermostats.studies.nursery.study_rows import by_t, half_width
+from thermostats.studies.nursery.study_rows import build_t_estimate, measure_half_width
 from thermostats.studies.nursery.third import (
     CORPORA,
     FACTORS,
@@ -45,12 +52,12 @@ from thermostats.studies.nursery.third import (
     ON,
     TERMS,
     WORDS,
-    extent,
-    of_unlearned,
-    over_corpora,
-    slopes,
-    slopes_of_corpora,
-    wide,
+    build_corpus_matrix,
+    combine_corpora,
+    describe_extent,
+    fit_recipe_slopes,
+    mark_unlearned,
+    summarise_corpus_slopes,
 )
 from thermostats.studies.nursery.training_choices import (
     LEAST_GROUPS,
@@ -58,13 +65,13 @@ from thermostats.studies.nursery.training_choices import (
     RARE,
     TABLE_OF_CORPORA,
     R,
-    ranked_in,
+    rank_cells,
 )
 
 CORPUS = "corpus"
 
 
-def hotelling(y: Array) -> tuple[Any, int, int, Any]:
+def run_hotelling(y: Array) -> tuple[Any, int, int, Any]:
     """That the columns of y (…, units, columns) have one mean: F, its degrees of freedom, p."""
     off = y[..., 1:] - y[..., :1]
     n, df = off.shape[-2:]
@@ -80,7 +87,7 @@ def hotelling(y: Array) -> tuple[Any, int, int, Any]:
     return f, df, n - df, stats.f.sf(f, df, n - df)
 
 
-def residual(y: Array, x: Array) -> tuple[Any, int]:
+def measure_residual(y: Array, x: Array) -> tuple[Any, int]:
     """Residual sum of squares of least squares of y (…, units), and rank of the columns, the mean
     among them."""
     u, s, _ = np.linalg.svd(
@@ -90,22 +97,22 @@ def residual(y: Array, x: Array) -> tuple[Any, int]:
     return np.square(y).sum(axis=-1) - np.square(y @ u).sum(axis=-1), u.shape[1]
 
 
-def factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
+def run_factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
     """F of every factor alone over recipes: factor, F, df, df_error, p.
 
     table: one row per recipe; factors: column → `levels`, or `number`.
     """
-    tests = of_factors(table["log_gain"].to_numpy(np.float64), table, factors)
+    tests = evaluate_factors(table["log_gain"].to_numpy(np.float64), table, factors)
     return pd.DataFrame(tests, columns=["factor", "F", "df", "df_error", "p"])
 
 
-def of_factors(
+def evaluate_factors(
     y: Array, table: pd.DataFrame, factors: dict[str, str]
 ) -> list[tuple[str, Any, int, int, Any]]:
     """The same of outcomes y (…, recipes), a row a factor."""
-    (left, rank), tests = residual(y, np.empty((len(table), 0))), []
+    (left, rank), tests = measure_residual(y, np.empty((len(table), 0))), []
     for name, kind in factors.items():
-        squares, both = residual(y, _columns(table, name, kind))
+        squares, both = measure_residual(y, _build_columns(table, name, kind))
         df = both - rank
         rest = len(table) - both
         f = (left - squares) / df / (squares / rest) if df and rest else np.full_like(left, np.nan)
@@ -113,25 +120,25 @@ def of_factors(
     return tests
 
 
-def _columns(table: pd.DataFrame, name: str, kind: str) -> Array:
+def _build_columns(table: pd.DataFrame, name: str, kind: str) -> Array:
     columns = pd.get_dummies(table[name]) if kind == "levels" else table[[name]]
     return np.asarray(columns, dtype=np.float64)
 
 
-def contrasts_of(
+def measure_contrasts(
     table: pd.DataFrame, factors: dict[str, str], *, among: int | None = None
 ) -> pd.DataFrame:
-    """Of every factor alone, how far apart it sets the gain: more columns of `factor_tests`.
+    """Of every factor alone, how far apart it sets the gain: more columns of `run_factor_tests`.
 
     `what` is compared, its highest level with its lowest, or one SD of a number; `ratio` of
     geometric mean gains; `lower` and `upper`, 95% t interval, Bonferroni over factors (`among` so
     many) and pairs of levels; `share` of the variance between recipes.
     """
-    tests = factor_tests(table, factors)
+    tests = run_factor_tests(table, factors)
     y = table["log_gain"].to_numpy(np.float64)
     rows = []
     for (name, kind), test in zip(factors.items(), tests.itertuples(), strict=True):
-        columns = _columns(table, name, kind)
+        columns = _build_columns(table, name, kind)
         x = np.column_stack(
             [np.ones(y.size), columns if kind == "levels" else columns / columns.std(ddof=1)]
         )
@@ -158,28 +165,29 @@ def contrasts_of(
     return tests.join(pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"]))
 
 
-def tests(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
-    """F of every factor alone, of the corpus among them or not: columns of `factor_tests`."""
-    others = factor_tests(over_corpora(rows), FACTORS)
+def run_tests(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
+    """F of every factor alone, of the corpus among them or not: columns of `run_factor_tests`."""
+    others = run_factor_tests(combine_corpora(rows), FACTORS)
     if not corpus:
         return others
     of_corpus = pd.DataFrame(
-        [(CORPUS, *hotelling(wide(rows).to_numpy(np.float64)))], columns=others.columns
+        [(CORPUS, *run_hotelling(build_corpus_matrix(rows).to_numpy(np.float64)))],
+        columns=others.columns,
     )
     return pd.concat([of_corpus, others], ignore_index=True)
 
 
-def contrasts(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
-    """The same with how far apart each factor sets the gain: columns of `contrasts_of`.
+def compare_factors(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
+    """The same with how far apart each factor sets the gain: columns of `measure_contrasts`.
 
     `share` of the corpus is that of the variance of all recipes in all corpora. Intervals are
     Bonferroni over factors.
     """
     among = len(FACTORS) + corpus
-    others = contrasts_of(over_corpora(rows), FACTORS, among=among)
+    others = measure_contrasts(combine_corpora(rows), FACTORS, among=among)
     if not corpus:
         return others
-    y = wide(rows)
+    y = build_corpus_matrix(rows)
     high = y.mean().idxmax()
     low = y.mean().idxmin()
     each = y[high] - y[low]
@@ -188,23 +196,23 @@ def contrasts(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
     ends = np.exp(each.mean() + half * np.array([0, -1, 1]))
     values = y.to_numpy(np.float64)
     share = np.square(values.mean(axis=0) - values.mean()).mean() / values.var()
-    row = (*tests(rows, corpus=True).iloc[0], f"{high} against {low}", *ends, share)
+    row = (*run_tests(rows, corpus=True).iloc[0], f"{high} against {low}", *ends, share)
     return pd.concat([pd.DataFrame([row], columns=others.columns), others], ignore_index=True)
 
 
-def in_each(rows: pd.DataFrame, factor: str) -> pd.DataFrame:
-    """A factor's contrast in every corpus alone: corpus, and columns of `contrasts_of`."""
+def compare_each_corpus(rows: pd.DataFrame, factor: str) -> pd.DataFrame:
+    """A factor's contrast in every corpus alone: corpus, and columns of `measure_contrasts`."""
     parts = [
-        contrasts_of(group, {factor: FACTORS[factor]}).assign(corpus=corpus)
+        measure_contrasts(group, {factor: FACTORS[factor]}).assign(corpus=corpus)
         for corpus, group in rows.groupby("trained_on")
     ]
     return pd.concat(parts, ignore_index=True)
 
 
-def without_each(rows: pd.DataFrame) -> dict[str, float]:
+def drop_each_corpus(rows: pd.DataFrame) -> dict[str, float]:
     """p of the corpus without each corpus in turn."""
-    y = wide(rows)
-    return {str(name): hotelling(y.drop(columns=name).to_numpy(np.float64))[3] for name in y}
+    y = build_corpus_matrix(rows)
+    return {str(name): run_hotelling(y.drop(columns=name).to_numpy(np.float64))[3] for name in y}
 
 
 OVER_ARCHITECTURE = "SD of recipe / SD of architecture"
@@ -218,7 +226,7 @@ SQUARES = "squares averaged over all four corpora, the frozen estimate"
 INTERVAL = "95% jackknife t interval over recipes"
 
 
-def rule(name: str) -> Decide:
+def build_rule(name: str) -> Decide:
     """The frozen rule, and that no corpus and no set of prompts is needed for what it says."""
     quantity = V(NAMES[name])
     bar = THRESHOLDS[name]
@@ -228,33 +236,36 @@ def rule(name: str) -> Decide:
     )
 
 
-def with_language(rows: pd.DataFrame) -> pd.DataFrame:
+def select_language_models(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of corpora that have language."""
     return rows[rows["trained_on"] != CONTROL]
 
 
-def by_ratios(rows: pd.DataFrame, name: str) -> Result:
+def judge_ratios(rows: pd.DataFrame, name: str) -> Result:
     """All three, headed by one; the same without each corpus in turn."""
-    y, x, corpora = table(with_language(rows))
-    left = without_corpora(y, x, corpora)
-    return Result.of(rows, estimates(y, x), estimate=NAMES[name], table=None, rows={LEFT: left})
+    y, x, corpora = build_table(select_language_models(rows))
+    left = estimate_left_corpora(y, x, corpora)
+    return Result.of(
+        rows, summarise_ratios(y, x), estimate=NAMES[name], table=None, rows={LEFT: left}
+    )
 
 
-def estimates(y: Array, x: Array) -> dict[str, Estimate]:
+def summarise_ratios(y: Array, x: Array) -> dict[str, Estimate]:
     """The ratios as means over corpora, and what recipes share in all, with intervals, by the names
     that pages use."""
-    by_block = {**mean_ratios(y, x)[0], ALIKE: ratios(y, x)[ALIKE]}
+    by_block = {**estimate_mean_ratios(y, x)[0], ALIKE: estimate_ratios(y, x)[ALIKE]}
     return {
         NAMES[name]: Estimate(float(at.estimate), float(at.lower), float(at.upper), INTERVAL)
         for name, at in by_block.items()
     }
 
 
-def without_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
+def estimate_left_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
     """The estimates without each corpus in turn."""
     rest = [np.arange(len(corpora)) != place for place in range(len(corpora))]
     values = [
-        {name: at.value for name, at in estimates(y[remaining], x).items()} for remaining in rest
+        {name: at.value for name, at in summarise_ratios(y[remaining], x).items()}
+        for remaining in rest
     ]
     names = [f"without {IN_WORDS.get(corpus, corpus)}" for corpus in corpora]
     return pd.DataFrame(
@@ -262,17 +273,17 @@ def without_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
     )
 
 
-def on_prompts(rows: pd.DataFrame) -> pd.DataFrame:
+def estimate_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
     """The estimates with all models on the prompts of one corpus, each in turn."""
     parts = []
     for corpus, column in ON.items():
-        y, x, _ = table(with_language(rows), column)
-        values = {name: at.value for name, at in estimates(y, x).items()}
+        y, x, _ = build_table(select_language_models(rows), column)
+        values = {name: at.value for name, at in summarise_ratios(y, x).items()}
         parts.append({"choice": f"all on prompts of {IN_WORDS[corpus]}", **values})
     return pd.DataFrame(parts)
 
 
-def by_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
+def estimate_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """The estimates with their intervals for other gains, models and means, on which nothing rests.
 
     The penultimate gain of the mean over tokens, the last gain, recipes all of whose models
@@ -284,28 +295,31 @@ def by_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
         "gain of the mean over tokens": "penultimate_gain_of_mean",
         "gain of the last block": "last_gain",
     }
-    frames = {"recipes whose models all learned": rows[~of_unlearned(rows)]}
+    frames = {"recipes whose models all learned": rows[~mark_unlearned(rows)]}
     frames |= {
         words: rows.assign(log_gain=rows["model"].map(means[gain]))
         for words, gain in others.items()
     }
     parts = []
     for words, chosen in frames.items():
-        y, x, _ = table(with_language(chosen))
-        parts.append({"choice": words, "recipes": y.shape[1], **_flat(estimates(y, x))})
-    y, x, _ = table(rows)
+        y, x, _ = build_table(select_language_models(chosen))
+        parts.append(
+            {"choice": words, "recipes": y.shape[1], **_flatten_estimates(summarise_ratios(y, x))}
+        )
+    y, x, _ = build_table(rows)
     squares = {
-        NAMES[name]: Estimate(at.estimate, at.lower, at.upper) for name, at in ratios(y, x).items()
+        NAMES[name]: Estimate(at.estimate, at.lower, at.upper)
+        for name, at in estimate_ratios(y, x).items()
     }
     for words, made in (
-        ("shuffled English among the corpora", estimates(y, x)),
+        ("shuffled English among the corpora", summarise_ratios(y, x)),
         (SQUARES, squares),
     ):
-        parts.append({"choice": words, "recipes": y.shape[1], **_flat(made)})
+        parts.append({"choice": words, "recipes": y.shape[1], **_flatten_estimates(made)})
     return pd.DataFrame(parts)
 
 
-def _flat(estimates_of: Mapping[str, Estimate]) -> dict[str, float | None]:
+def _flatten_estimates(estimates_of: Mapping[str, Estimate]) -> dict[str, float | None]:
     return {
         f"{name}{end}": value
         for name, at in estimates_of.items()
@@ -313,24 +327,25 @@ def _flat(estimates_of: Mapping[str, Estimate]) -> dict[str, float | None]:
     }
 
 
-def with_choices(name: str, rows: pd.DataFrame) -> Result:
+def judge_ratio_choices(name: str, rows: pd.DataFrame) -> Result:
     """The ratios by the rule, on each set of prompts too; each corpus alone, the control among
     them."""
-    result = by_ratios(rows, name)
-    choices = pd.concat([result.rows[LEFT], on_prompts(rows)], ignore_index=True)
-    y, x, corpora = table(rows)
+    result = judge_ratios(rows, name)
+    choices = pd.concat([result.rows[LEFT], estimate_prompt_sets(rows)], ignore_index=True)
+    y, x, corpora = build_table(rows)
     alone = {
-        IN_WORDS[corpus]: estimates(y[[i]], x)[NAMES[name]] for i, corpus in enumerate(corpora)
+        IN_WORDS[corpus]: summarise_ratios(y[[i]], x)[NAMES[name]]
+        for i, corpus in enumerate(corpora)
     }
     return replace(result, rows={LEFT: choices}).adding(
         words={"choices": choices.to_dict("records"), "alone": alone}
     )
 
 
-def weights_of(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
+def weigh_corpora(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     """How much each corpus that has language counts in the mean of either ratio."""
-    y, x, corpora = table(with_language(rows))
-    by_ratio = mean_ratios(y, x)[1].T
+    y, x, corpora = build_table(select_language_models(rows))
+    by_ratio = estimate_mean_ratios(y, x)[1].T
     names = [IN_WORDS.get(corpus, corpus) for corpus in corpora]
     return {
         name: dict(zip(names, weights, strict=True))
@@ -338,13 +353,14 @@ def weights_of(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     }
 
 
-def spreads_of(rows: pd.DataFrame) -> pd.DataFrame:
+def summarise_spreads(rows: pd.DataFrame) -> pd.DataFrame:
     """Standard deviations with 95% intervals, of all corpora and of each: of, block, estimate,
     lower, upper."""
-    y, x, corpora = table(rows)
-    every = {"all corpora": spreads(y, x)}
+    y, x, corpora = build_table(rows)
+    every = {"all corpora": estimate_spreads(y, x)}
     every |= {
-        IN_WORDS.get(name, name): spreads(y[[place]], x) for place, name in enumerate(corpora)
+        IN_WORDS.get(name, name): estimate_spreads(y[[place]], x)
+        for place, name in enumerate(corpora)
     }
     return pd.DataFrame(
         [
@@ -365,34 +381,38 @@ MEAN = "mean slope over corpora"
 APART = "difference between corpora"
 
 
-def below(slope: V) -> Decide:
+def build_slope_rule(slope: V) -> Decide:
     """The rule of a slope: below 0, or not as much as a fall of 5% a doubling."""
     return Decide((slope < 0) & (slope.p <= ALPHA), slope.lower > -SMALL)
 
 
-IN_EVERY = EveryRow(below(V("slope")), "corpora")
+IN_EVERY = EveryRow(build_slope_rule(V("slope")), "corpora")
 
 
-def _falling(by: Mapping[str, float], rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
+def _simulate_falling(
+    by: Mapping[str, float], rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
     r = rows["trained_on"].map(by).to_numpy(np.float64)
-    x = standard(rows["column"].to_numpy(np.float64))
-    levels = standard(random.levels(rows, "recipe"))
+    x = standardise_values(rows["column"].to_numpy(np.float64))
+    levels = standardise_values(random.levels(rows, "recipe"))
     return {"log_gain": TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows) + BETWEEN**0.5 * levels)}
 
 
-def in_all() -> Worlds:
+def build_slope_worlds() -> Worlds:
     """Log gains that fall with a column at r = −0.5 in models of every corpus, of none, or of all
     but English."""
-    at_rest = along("column", ordered=False, group="recipe")
+    at_rest = build_errors("column", ordered=False, group="recipe")
     falls, flat = (dict.fromkeys(CORPORA, r) for r in (-QUARTER, 0.0))
     others = {"all corpora but English": {**falls, "english": 0.0}}
-    return family(_falling, "correlations {}", "log_gain", at_rest, falls, flat, others=others)
+    return build_family(
+        _simulate_falling, "correlations {}", "log_gain", at_rest, falls, flat, others=others
+    )
 
 
-IN_ALL = in_all()
+IN_ALL = build_slope_worlds()
 
 
-def by_crossed(rows: pd.DataFrame) -> Result:
+def estimate_crossed_slopes(rows: pd.DataFrame) -> Result:
     """Slopes of recipes that are in all corpora: their mean, and how far the steepest corpus lies
     from the flattest.
 
@@ -400,30 +420,32 @@ def by_crossed(rows: pd.DataFrame) -> Result:
     pairs.
     """
     term = rows["term"].iloc[0]
-    by_corpus, corpora = slopes(rows, term)
+    by_corpus, corpora = fit_recipe_slopes(rows, term)
     every = by_corpus.mean(axis=0)
-    mean = by_t(
+    mean = build_t_estimate(
         every.mean(), float(stats.sem(every)), len(every) - 1, "95% t interval, recipes as the unit"
     )
     each = by_corpus[by_corpus.mean(axis=1).argmax()] - by_corpus[by_corpus.mean(axis=1).argmin()]
     pairs = len(corpora) * (len(corpora) - 1) / 2
     half = float(stats.t.isf(0.025 / pairs, len(each) - 1) * stats.sem(each))
     middle = float(each.mean())
-    p = hotelling(by_corpus.T)[3]
+    p = run_hotelling(by_corpus.T)[3]
     words = "95% t interval, recipes as the unit, Bonferroni over pairs of corpora"
     apart = Estimate(middle, middle - half, middle + half, words, p)
-    by = slopes_of_corpora(rows, term)
+    by = summarise_corpus_slopes(rows, term)
     return Result.of(rows, {MEAN: mean, APART: apart}, table=None, rows={"corpora": by})
 
 
-def other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float, float, float]]]:
+def estimate_other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float, float, float]]]:
     """Slopes by corpus on every other of the terms."""
     named = rows["term"].iloc[0]
     terms = {WORDS[term]: term for term in TERMS if term != named}
-    return {words: in_words(slopes_of_corpora(rows, term)) for words, term in terms.items()}
+    return {
+        words: describe_slopes(summarise_corpus_slopes(rows, term)) for words, term in terms.items()
+    }
 
 
-def in_words(table: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
+def describe_slopes(table: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     """Slope with its interval by corpus, in words."""
     return {
         IN_WORDS[row.corpus]: (row.slope, row.slope_lower, row.slope_upper)
@@ -431,21 +453,27 @@ def in_words(table: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     }
 
 
-def on_each_set(rows: pd.DataFrame) -> dict[str, Result]:
+def judge_prompt_sets(rows: pd.DataFrame) -> dict[str, Result]:
     """Slopes with all models on the prompts of one corpus, each in turn."""
-    return {corpus: by_crossed(rows.assign(log_gain=rows[column])) for corpus, column in ON.items()}
+    return {
+        corpus: estimate_crossed_slopes(rows.assign(log_gain=rows[column]))
+        for corpus, column in ON.items()
+    }
 
 
-def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
-    """`by_crossed` with its figure, table and words; on: what the slope is on, in words."""
-    result = by_crossed(rows)
+def show_corpus_slopes(rows: pd.DataFrame, on: str) -> Result:
+    """`estimate_crossed_slopes` with its figure, table and words; on: what the slope is on, in
+    words."""
+    result = estimate_crossed_slopes(rows)
     table = result.rows["corpora"]
-    sets = on_each_set(rows)
+    sets = judge_prompt_sets(rows)
     words = {
-        "by": in_words(table),
-        "doubled": {corpus: np.expm1(by[0] * np.log(2)) for corpus, by in in_words(table).items()},
-        "others": other_terms(rows),
-        "extent": extent(rows),
+        "by": describe_slopes(table),
+        "doubled": {
+            corpus: np.expm1(by[0] * np.log(2)) for corpus, by in describe_slopes(table).items()
+        },
+        "others": estimate_other_terms(rows),
+        "extent": describe_extent(rows),
         "on": {IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},
     }
     every = pd.concat(
@@ -456,7 +484,9 @@ def shown_by_corpus(rows: pd.DataFrame, on: str) -> Result:
         columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"}
     )
     named = estimates.assign(row=estimates["corpus"].map(IN_WORDS))
-    draw = drawing(forest, named, label="row", xlabel=f"slope of the log penultimate gain on {on}")
+    draw = prepare_drawing(
+        draw_forest, named, label="row", xlabel=f"slope of the log penultimate gain on {on}"
+    )
     return result.adding(words=words, table=every.reset_index("prompts"), draw=draw)
 
 
@@ -477,7 +507,7 @@ FACTORS_IN_WORDS = {
 """Factors whose columns do not say what they are."""
 
 
-def strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
+def choose_strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
     """The factor with the least p of some tests."""
     best = tests.loc[tests["p"].idxmin()]
     f = Estimate(
@@ -488,17 +518,17 @@ def strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
     )
 
 
-def by_corpus_and_others(rows: pd.DataFrame) -> Result:
+def judge_corpus_factors(rows: pd.DataFrame) -> Result:
     """The corpus, which every recipe has in turn, and all else in which recipes differ."""
-    return strongest(rows, tests(rows, corpus=True))
+    return choose_strongest(rows, run_tests(rows, corpus=True))
 
 
-def by_all_else(rows: pd.DataFrame) -> Result:
+def judge_other_factors(rows: pd.DataFrame) -> Result:
     """Everything in which recipes differ but the corpus, of rows with one a recipe."""
-    return strongest(rows, factor_tests(rows, FACTORS))
+    return choose_strongest(rows, run_factor_tests(rows, FACTORS))
 
 
-def headed(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
+def add_headline(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
     """A result headed by its factor's ratio in a table of contrasts, which it shows."""
     row = table.set_index("factor").loc[result.words["factor"]]
     interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
@@ -515,73 +545,82 @@ def headed(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
             "of_variance": row["share"],
             "tests": len(table),
         },
-        draw=of_ratios(table.assign(factor=table["factor"].replace(FACTORS_IN_WORDS))),
+        draw=prepare_ratio_figure(table.assign(factor=table["factor"].replace(FACTORS_IN_WORDS))),
     )
 
 
-def of_ratios(table: pd.DataFrame) -> Callable[..., None]:
+def prepare_ratio_figure(table: pd.DataFrame) -> Callable[..., None]:
     """Figure of the ratios of a table."""
     named = table.assign(row=table["factor"] + ": " + table["what"])
     xlabel = "ratio of geometric mean gains"
-    return drawing(forest, named, label="row", estimate="ratio", null=1.0, xlabel=xlabel, log="x")
+    return prepare_drawing(
+        draw_forest, named, label="row", estimate="ratio", null=1.0, xlabel=xlabel, log="x"
+    )
 
 
 STUDIES = 50
 """Studies whose recipes are left out at once."""
 
 
-def gains(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> tuple[Array, Array]:
+def stack_gains(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> tuple[Array, Array]:
     """Log gains (study, corpora, recipes, shapes), and logs of shapes, as `crossed.table` has them
     of one."""
-    places, x, _ = table(rows.assign(log_gain=np.arange(len(rows))))
+    places, x, _ = build_table(rows.assign(log_gain=np.arange(len(rows))))
     return outcomes["log_gain"][:, places.astype(np.int64)], x
 
 
-def ratios_of(name: str) -> AtOnce:
+def build_ratio_many(name: str) -> AtOnce:
     """A ratio, or what corpora have in common, with its interval; the same without each corpus that
     has language."""
 
     def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
         language = (rows["trained_on"] != CONTROL).to_numpy()
-        y, x = gains(
+        y, x = stack_gains(
             rows[language].reset_index(drop=True), {"log_gain": outcomes["log_gain"][:, language]}
         )
         corpora = np.arange(y.shape[1])
         chosen = [corpora, *(np.delete(corpora, corpus) for corpus in corpora)]
         whole, *left = (
-            _in_parts(lambda part: _ratio(name, part, x), y[:, kept]) for kept in chosen
+            _run_parts(lambda part: _estimate_ratio(name, part, x), y[:, kept]) for kept in chosen
         )
-        return {NAMES[name]: whole, LEFT: [{NAMES[name]: counted(each.estimate)} for each in left]}
+        return {
+            NAMES[name]: whole,
+            LEFT: [{NAMES[name]: wrap_counts(each.estimate)} for each in left],
+        }
 
     return at_once
 
 
-def _ratio(name: str, y: Array, x: Array) -> Array:
+def _estimate_ratio(name: str, y: Array, x: Array) -> Array:
     """Estimate and ends of its interval, (3, study)."""
-    at = ratios(y, x)[name] if name == ALIKE else mean_ratios(y, x)[0][name]
+    at = estimate_ratios(y, x)[name] if name == ALIKE else estimate_mean_ratios(y, x)[0][name]
     return np.stack([at.estimate, at.lower, at.upper])
 
 
-def _in_parts(of: Callable[[Array], Array], y: Array) -> Many:
+def _run_parts(of: Callable[[Array], Array], y: Array) -> Many:
     parts = np.concatenate([of(y[at : at + STUDIES]) for at in range(0, len(y), STUDIES)], axis=1)
     estimate, lower, upper = parts
     return Many(estimate, lower, upper, np.full(len(y), np.nan))
 
 
-def slopes_by_corpus(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+def estimate_slopes_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Mean slope over recipes in every corpus, with its t interval and p."""
     coding, place = TERMS[rows["term"].iloc[0]]
-    y, x = gains(rows, outcomes)
-    every = lines(y, coded(x) if coding == "coded" else x - x.mean(axis=0))[0][..., place]
-    return {"corpora": [{"slope": means(of_corpus)} for of_corpus in np.moveaxis(every, 1, 0)]}
+    y, x = stack_gains(rows, outcomes)
+    every = fit_lines(y, encode_shapes(x) if coding == "coded" else x - x.mean(axis=0))[0][
+        ..., place
+    ]
+    return {
+        "corpora": [{"slope": estimate_means(of_corpus)} for of_corpus in np.moveaxis(every, 1, 0)]
+    }
 
 
-def factors(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_factors_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """F of every factor, of rows with one a recipe."""
-    return _of_tests(of_factors(outcomes["log_gain"], rows, FACTORS))
+    return _collect_tests(evaluate_factors(outcomes["log_gain"], rows, FACTORS))
 
 
-def factors_and_corpus(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+def evaluate_corpus_factors_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """F of the corpus, and of every factor over means of recipes, which are in every corpus."""
     places = rows.assign(place=np.arange(len(rows))).pivot(
         index="recipe", columns="trained_on", values="place"
@@ -592,10 +631,12 @@ def factors_and_corpus(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[
         raise UsageError(
             "recipes that are not in every corpus", got=len(recipes) - len(y[0]), allowed="none"
         )
-    return _of_tests([("corpus", *hotelling(y)), *of_factors(y.mean(axis=2), recipes, FACTORS)])
+    return _collect_tests(
+        [("corpus", *run_hotelling(y)), *evaluate_factors(y.mean(axis=2), recipes, FACTORS)]
+    )
 
 
-def _of_tests(tests: list[tuple[str, Any, int, int, Any]]) -> dict[str, Any]:
+def _collect_tests(tests: list[tuple[str, Any, int, int, Any]]) -> dict[str, Any]:
     if np.isnan([p for *_, p in tests]).any():
         raise UsageError(
             "a factor without a test",
@@ -605,16 +646,19 @@ def _of_tests(tests: list[tuple[str, Any, int, int, Any]]) -> dict[str, Any]:
     return {"factors": [{"F": Many(f, none, none, p)} for _, f, _, _, p in tests]}
 
 
-def settled(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+def estimate_settled_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Correlation of `early` with `end` inside cells of every corpus, and how many models end on
     the rarer side."""
     up = (outcomes["end"] > 0).sum(axis=1)
     parts = rows.assign(place=np.arange(len(rows))).groupby("trained_on", sort=True)
-    each = [{R.name: _within_cells(part, outcomes["end"][:, part["place"]])} for _, part in parts]
-    return {RARE.name: counted(np.minimum(up, len(rows) - up)), TABLE_OF_CORPORA: each}
+    each = [
+        {R.name: _measure_cell_correlations(part, outcomes["end"][:, part["place"]])}
+        for _, part in parts
+    ]
+    return {RARE.name: wrap_counts(np.minimum(up, len(rows) - up)), TABLE_OF_CORPORA: each}
 
 
-def _within_cells(rows: pd.DataFrame, end: Array) -> Many:
+def _measure_cell_correlations(rows: pd.DataFrame, end: Array) -> Many:
     """`training_choices.within_cells` of every row of `end`."""
     (cell, cells), (group, groups) = (pd.factorize(rows[name]) for name in ("cell", "recipe"))
     if len(groups) < LEAST_GROUPS:
@@ -625,7 +669,7 @@ def _within_cells(rows: pd.DataFrame, end: Array) -> Many:
     of_group = (group[:, None] == np.arange(len(groups))).astype(np.float64)
     weights = np.vstack([np.ones(len(rows)), 1 - of_group.T])
     size = np.maximum(weights @ of_cell, 1)
-    a = ranked_in(rows["early"], rows["cell"])
+    a = rank_cells(rows["early"], rows["cell"])
     b = stats.rankdata(end, axis=1)
     b = b - ((b @ of_cell) / of_cell.sum(axis=0))[:, cell]
 
@@ -638,19 +682,23 @@ def _within_cells(rows: pd.DataFrame, end: Array) -> Many:
     pairs = ((a[None] * a, a1, a1), (b * b, b1, b1), (a * b, a1, b1))
     aa, bb, ab = ((summed(uv) - u * v / size).sum(axis=2) for uv, u, v in pairs)
     z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE)).T
-    half = half_width(z[1:])
+    half = measure_half_width(z[1:])
     df = len(z) - 2
     p = 2 * stats.t.sf(np.abs(z[0]) / np.maximum(half / stats.t.ppf(0.975, df), 1e-300), df)
     return Many(np.tanh(z[0]), np.tanh(z[0] - half), np.tanh(z[0] + half), p)
 
 
-def mediation(rows: pd.DataFrame, outcomes: Mapping[str, Any], quantity: str) -> dict[str, Any]:
+def estimate_mediation_many(
+    rows: pd.DataFrame, outcomes: Mapping[str, Any], quantity: str
+) -> dict[str, Any]:
     """Effect of √(rate/decay) through the spectra with its jackknife interval; it is linear in the
     gains."""
     codes, names = pd.factorize(rows["recipe"], sort=True)
     masks = [np.ones(len(rows), dtype=bool), *(codes != code for code in range(len(names)))]
-    effects = np.stack([outcomes["log_gain"][:, mask] @ _through(rows[mask]) for mask in masks])
-    half = half_width(effects[1:])
+    effects = np.stack(
+        [outcomes["log_gain"][:, mask] @ _weigh_outcomes(rows[mask]) for mask in masks]
+    )
+    half = measure_half_width(effects[1:])
     return {
         quantity: Many(
             effects[0], effects[0] - half, effects[0] + half, np.full(half.shape, np.nan)
@@ -658,7 +706,7 @@ def mediation(rows: pd.DataFrame, outcomes: Mapping[str, Any], quantity: str) ->
     }
 
 
-def _through(rows: pd.DataFrame) -> Array:
+def _weigh_outcomes(rows: pd.DataFrame) -> Array:
     """Weights of log gains in the effect c − c' of `third.mediated`."""
     controls = np.column_stack([pd.get_dummies(rows["optimiser"]), rows["synthetic"]]).astype(
         np.float64

@@ -25,18 +25,23 @@ from thermostats.claims.worlds import (
     Outcomes,
     World,
     Worlds,
-    worlds_of_line,
-    worlds_of_share,
-    worlds_of_shift,
+    build_line_worlds,
+    build_share_worlds,
+    build_shift_worlds,
 )
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.counts import clustered_share
-from thermostats.modelling.classical.many import Many, counted, differences
+from thermostats.modelling.classical.counts import estimate_clustered_share
+from thermostats.modelling.classical.many import Many, estimate_differences, wrap_counts
 from thermostats.modelling.draws import Array
-from thermostats.plots.general import INK, MUTED, legend_above, reference
-from thermostats.studies.delia2026.stated_facts import LEVEL, gains
-from thermostats.studies.nursery.crossed import LOGS, lines, table
-from thermostats.studies.nursery.study_rows import half_width, jackknife, slope_within, with_logs
+from thermostats.plots.general import INK, MUTED, draw_reference, place_legend
+from thermostats.studies.delia2026.stated_facts import LEVEL, load_gains
+from thermostats.studies.nursery.crossed import LOGS, build_table, fit_lines
+from thermostats.studies.nursery.study_rows import (
+    add_logs,
+    fit_inner_slope,
+    measure_half_width,
+    run_jackknife,
+)
 
 R = V("within-cell rank correlation")
 RARE = V("models on the rarer side")
@@ -54,7 +59,7 @@ SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), 
 """In every corpus by itself: correlations of corpora that differ have no mean that is anyone's."""
 
 
-def at_end(cells: int, models: int) -> Worlds:
+def build_end_worlds(cells: int, models: int) -> Worlds:
     """Gains at the end that go with the early ones at r = 0.9 inside cells, or not at all, alike in
     recipes.
 
@@ -63,12 +68,14 @@ def at_end(cells: int, models: int) -> Worlds:
     """
     free = 1 - cells / models
     over_all = (FIXED**2 * free / (1 - FIXED**2 * (1 - free))) ** 0.5
-    return worlds_of_line(
+    return build_line_worlds(
         "end", "ranked", over_all, kinds=("normal",), ordered=False, group="recipe", mean=True
     )
 
 
-def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series) -> Estimate:
+def measure_cell_correlation(
+    x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series
+) -> Estimate:
     """Spearman correlation of two columns inside cells, ranks over all rows off their cell's mean;
     rows of one group are not independent: a 95% jackknife t interval over groups, of Fisher's z,
     and the two-sided p of the same t.
@@ -77,40 +84,42 @@ def within_cells(x: pd.Series, y: pd.Series, cells: pd.Series, groups: pd.Series
     """
     cell = pd.factorize(cells)[0]
     group = pd.factorize(groups)[0]
-    a, b = (ranked_in(values, cells) for values in (x, y))
-    size = np.maximum(_without(np.ones(len(a)), group, cell), 1)
-    a1 = _without(a, group, cell)
-    b1 = _without(b, group, cell)
+    a, b = (rank_cells(values, cells) for values in (x, y))
+    size = np.maximum(_collect_sums(np.ones(len(a)), group, cell), 1)
+    a1 = _collect_sums(a, group, cell)
+    b1 = _collect_sums(b, group, cell)
     pairs = ((a, a, a1, a1), (b, b, b1, b1), (a, b, a1, b1))
     aa, bb, ab = (
-        (_without(u * v, group, cell) - u1 * v1 / size).sum(axis=1) for u, v, u1, v1 in pairs
+        (_collect_sums(u * v, group, cell) - u1 * v1 / size).sum(axis=1) for u, v, u1, v1 in pairs
     )
     if len(size) <= LEAST_GROUPS or not (aa[0] > 0 and bb[0] > 0):
         raise UsageError(
             "nothing to correlate inside cells", got=f"{len(a)} rows, {len(size) - 1} groups"
         )
     z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE))
-    half = float(half_width(z[1:]))
+    half = float(measure_half_width(z[1:]))
     df = len(z) - 2
     p = float(2 * stats.t.sf(abs(z[0]) / max(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300), df))
     r, lower, upper = np.tanh(z[0] + half * np.array([0, -1, 1])).tolist()
     return Estimate(r, lower, upper, BY_RECIPE, p)
 
 
-def _without(values: Array, group: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]) -> Array:
+def _collect_sums(
+    values: Array, group: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]
+) -> Array:
     """Sums by cell (columns) of all rows, then of all without each group in turn."""
     size = (int(group.max()) + 1, int(cell.max()) + 1)
     sums = np.bincount(group * size[1] + cell, values, size[0] * size[1]).reshape(size)
     return np.concatenate([sums.sum(axis=0, keepdims=True), sums.sum(axis=0) - sums])
 
 
-def ranked_in(values: pd.Series, cells: pd.Series) -> Array:
+def rank_cells(values: pd.Series, cells: pd.Series) -> Array:
     """Ranks over all rows, off the mean rank of their cell."""
     ranks = pd.Series(stats.rankdata(values), index=cells.index)
     return np.asarray(ranks - ranks.groupby(cells).transform("mean"))
 
 
-def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
+def measure_kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
     """Cohen's κ of two columns of truth values, with its 95% jackknife t interval over groups; None
     where undefined."""
     a = first.to_numpy(bool)
@@ -118,7 +127,8 @@ def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
     group = pd.factorize(groups)[0]
     columns = (np.ones(len(a)), a, b, a == b)
     n, p, q, same = (
-        _without(np.asarray(column, float), group, np.zeros_like(group))[:, 0] for column in columns
+        _collect_sums(np.asarray(column, float), group, np.zeros_like(group))[:, 0]
+        for column in columns
     )
     p = p / n
     q = q / n
@@ -126,28 +136,28 @@ def kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
     chance = p * q + (1 - p) * (1 - q)
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
-    ends = (values[0] + half_width(values[1:]) * np.array([0, -1, 1])).tolist()
+    ends = (values[0] + measure_half_width(values[1:]) * np.array([0, -1, 1])).tolist()
     value, lower, upper = (None if math.isnan(end) else end for end in ends)
     return Estimate(value, lower, upper, BY_RECIPE)
 
 
-def by_ranks(rows: pd.DataFrame) -> Result:
+def estimate_ranks(rows: pd.DataFrame) -> Result:
     """Correlation of `early` with `end` inside cells, agreement of their signs, and how many end on
     the rarer side."""
     up = rows["end"] > 0
     quantities = {
-        R.name: within_cells(rows["early"], rows["end"], rows["cell"], rows["recipe"]),
-        KAPPA: kappa(rows["early"] > 0, up, rows["recipe"]),
+        R.name: measure_cell_correlation(rows["early"], rows["end"], rows["cell"], rows["recipe"]),
+        KAPPA: measure_kappa(rows["early"] > 0, up, rows["recipe"]),
         RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
     }
     return Result.of(rows, quantities)
 
 
-def by_corpora(rows: pd.DataFrame) -> Result:
+def estimate_corpus_ranks(rows: pd.DataFrame) -> Result:
     """The same with one correlation a corpus; the largest of them heads it."""
-    result = by_ranks(rows)
+    result = estimate_ranks(rows)
     each = {
-        str(name): by_ranks(part).quantities[R.name]
+        str(name): estimate_ranks(part).quantities[R.name]
         for name, part in rows.groupby("trained_on", sort=True)
     }
     table = [
@@ -168,16 +178,16 @@ def by_corpora(rows: pd.DataFrame) -> Result:
     )
 
 
-def of_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
+def describe_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
     """Models on either side at the end, those that kept their side, and the correlation; of one
     corpus."""
-    r = by_ranks(rows).quantities[R.name]
+    r = estimate_ranks(rows).quantities[R.name]
     ends = {"r": r.value, "lower": r.lower, "upper": r.upper}
     same_side = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
     return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": same_side}
 
 
-def along_training(
+def summarise_training(
     at_share: Callable[[float], pd.DataFrame], shares: Sequence[float]
 ) -> pd.DataFrame:
     """By share of training: models that dampen, correlation with the end inside cells and κ, with
@@ -186,7 +196,7 @@ def along_training(
     for share in shares:
         if (at_step := at_share(share)).empty:
             continue
-        quantities = by_ranks(at_step).quantities
+        quantities = estimate_ranks(at_step).quantities
         row: dict[str, float | None] = {
             "share": share,
             "models": len(at_step),
@@ -215,25 +225,25 @@ def fit_exponents(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given
     optimiser and corpus."""
     y = outcomes["spectrum"]
-    decay = _slopes(rows, y, "log_decay", "log_rate")
+    decay = _fit_slopes(rows, y, "log_decay", "log_rate")
     return {
-        RATE: _slopes(rows, y, "log_rate", "log_decay"),
+        RATE: _fit_slopes(rows, y, "log_rate", "log_decay"),
         DECAY: replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower),
-        SINGLE: _slopes(rows, y, "log_ratio"),
+        SINGLE: _fit_slopes(rows, y, "log_ratio"),
     }
 
 
-def head_by_decay(_: pd.DataFrame, result: Result) -> Result:
+def lead_decay(_: pd.DataFrame, result: Result) -> Result:
     """The result headed by the exponent of decay."""
     return replace(result, estimate=DECAY)
 
 
-EXPONENTS = Test(fit_exponents, ("spectrum",), INTERVAL, "p-value", head_by_decay)
+EXPONENTS = Test(fit_exponents, ("spectrum",), INTERVAL, "p-value", lead_decay)
 
 
-def _slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
-    """`slope_within` of every row of `y`, given optimiser and corpus; raises UsageError where rows
-    are no more than what is given and the slope."""
+def _fit_slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
+    """`fit_inner_slope` of every row of `y`, given optimiser and corpus; raises UsageError where
+    rows are no more than what is given and the slope."""
     given = np.column_stack(
         [pd.get_dummies(rows["optimiser"]), rows[[*others, "synthetic"]]]
     ).astype(np.float64)
@@ -252,7 +262,7 @@ def _slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
 KINDS = ("normal", "t3", "heteroscedastic labs")
 
 
-def worlds() -> Worlds:
+def build_exponent_worlds() -> Worlds:
     """Both exponents as the law has them, and at the edges of the margin or where one of the two
     does nothing.
 
@@ -268,19 +278,19 @@ def worlds() -> Worlds:
     }
     box = {"ratio": RATIO, "scatter": (SCATTER, FOUND)}
     nuisances = {"scatter": "errors have an SD of {value}"}
-    return Worlds(_tried, (LAW, LAW), (LAW, LAW - MARGIN), box, KINDS, others, nuisances)
+    return Worlds(_make_world, (LAW, LAW), (LAW, LAW - MARGIN), box, KINDS, others, nuisances)
 
 
-def _tried(both: tuple[float, float], *, kind: str, ratio: float, scatter: float) -> World:
+def _make_world(both: tuple[float, float], *, kind: str, ratio: float, scatter: float) -> World:
     rate, decay = both
     errors = Errors(kind, along="log_rate", ratio=ratio)
     words = (
         f"exponents {rate:.3g} of rate and {decay:.3g} of 1/decay, SD {scatter:.3g}, {errors.words}"
     )
-    return World(words, partial(_changed, rate, decay, scatter), errors)
+    return World(words, partial(_simulate_changes, rate, decay, scatter), errors)
 
 
-def _changed(
+def _simulate_changes(
     rate: float, decay: float, scatter: float, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
     x = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(np.float64)
@@ -293,13 +303,13 @@ be found."""
 TUNED = AtLeast(models=40)
 CROSSED = V("share of pairs that cross 1")
 CAN_CROSS = Decide(CROSSED.lower > SOME, CROSSED.upper < MANY)
-ACROSS = worlds_of_share("flips", SHOULD, 0.0, "pair")
+ACROSS = build_share_worlds("flips", SHOULD, 0.0, "pair")
 
 
-def by_bases(rows: pd.DataFrame) -> Result:
+def estimate_crossing_share(rows: pd.DataFrame) -> Result:
     """Share of pairs that cross 1 clearly."""
     return Result.of(
-        rows, {CROSSED.name: Estimate.of(clustered_share(rows["flips"], rows["pair"]))}
+        rows, {CROSSED.name: Estimate.of(estimate_clustered_share(rows["flips"], rows["pair"]))}
     )
 
 
@@ -308,12 +318,12 @@ STIFF, HALF_AS_MUCH = V("log ratio of changes, dampening to expanding"), math.lo
 OF_A_NORMAL = 1.11
 """Standard deviation of log |z| of a normal z, as the logs of changes without a rule have."""
 LESS = Decide((STIFF < 0) & (STIFF.p <= ALPHA), (STIFF > 0) & (STIFF.p <= ALPHA))
-STIFFER = worlds_of_shift("log_change", HALF_AS_MUCH, OF_A_NORMAL, "dampens", group="")
+STIFFER = build_shift_worlds("log_change", HALF_AS_MUCH, OF_A_NORMAL, "dampens", group="")
 """Recipes are moved whole between the sides, so that what a recipe's models have in common is no
 nuisance."""
 
 
-def with_changes(rows: pd.DataFrame) -> pd.DataFrame:
+def add_changes(rows: pd.DataFrame) -> pd.DataFrame:
     """Pairs with `log_change`, the log of |Δ log gain|, and `side`, the recipe with the side of 1
     of its bases.
 
@@ -334,14 +344,14 @@ def with_changes(rows: pd.DataFrame) -> pd.DataFrame:
 def compare_sides(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """How much less dampening models change, over recipes, moved whole between the sides of 1."""
     dampens = rows["dampens"].to_numpy(bool)
-    found = differences(outcomes["log_change"], dampens, rows["side"])
-    return {STIFF.name: replace(counted(found.estimate), p=found.p)}
+    found = estimate_differences(outcomes["log_change"], dampens, rows["side"])
+    return {STIFF.name: replace(wrap_counts(found.estimate), p=found.p)}
 
 
 STIFFNESS = Test(compare_sides, ("log_change",), p_kind="permutation p-value, recipes moved whole")
 
 
-def changes_by_kind(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
+def summarise_changes(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Geometric means of |Δ log gain| of dampening and expanding bases by kind of tuning."""
     means = np.exp(rows.groupby(["kind", "dampens"])["log_change"].mean())
     sides = {True: "dampening", False: "expanding"}
@@ -351,7 +361,7 @@ def changes_by_kind(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     return by
 
 
-def crossings(rows: pd.DataFrame) -> dict[str, Any]:
+def count_crossings(rows: pd.DataFrame) -> dict[str, Any]:
     """Pairs that cross 1 by kind, of how many bases, and from how far."""
     crossing = rows[rows["flips"]]
     far = crossing["base"].abs()
@@ -386,7 +396,7 @@ BLOCKS = {
 """Blocks of the figure of spreads, from the top, with their place in the claim."""
 
 
-def spreads(table: pd.DataFrame, axes: Axes) -> Axes:
+def draw_spreads(table: pd.DataFrame, axes: Axes) -> Axes:
     """Standard deviations that BLOCKS make in the log gain with 95% intervals; the first `of` is
     drawn thickest."""
     colors = (INK, "#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
@@ -415,11 +425,11 @@ def spreads(table: pd.DataFrame, axes: Axes) -> Axes:
     axes.invert_yaxis()
     axes.set_xlim(left=0)
     axes.set_xlabel("standard deviation of the log penultimate gain")
-    legend_above(axes)
+    place_legend(axes)
     return axes
 
 
-def by_recipe(rows: pd.DataFrame, axes: Axes) -> Axes:
+def draw_recipes(rows: pd.DataFrame, axes: Axes) -> Axes:
     """Mean log gain of every recipe in every corpus, off the corpus's mean, recipes by their mean
     over corpora."""
     means = rows.pivot_table(index="recipe", columns="trained_on", values="log_gain", observed=True)
@@ -430,14 +440,14 @@ def by_recipe(rows: pd.DataFrame, axes: Axes) -> Axes:
             np.arange(len(frame)), frame, marker=marker, s=26, color=color, label=str(corpus)
         )
     axes.plot(np.arange(len(means)), means.mean(axis=1), color=INK, linewidth=1.0)
-    reference(axes, 0.0)
+    draw_reference(axes, 0.0)
     axes.set_xticks(np.arange(len(means)), means.index, rotation=90, fontsize=7)
     axes.set(xlabel="recipe, by its mean over corpora", ylabel="mean log gain, off its corpus's")
-    legend_above(axes)
+    place_legend(axes)
     return axes
 
 
-def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
+def draw_spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
     """Log spectral norm (column `spectrum`, in words `what`) against log √(rate/decay): fitted
     line, and slope 1.
 
@@ -456,17 +466,17 @@ def spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
             label=label,
         )
     ends = np.array([rows["log_ratio"].min(), rows["log_ratio"].max()], dtype=np.float64)
-    slope, _, _ = slope_within(rows, "spectrum", "log_ratio", "optimiser", ["synthetic"])
+    slope, _, _ = fit_inner_slope(rows, "spectrum", "log_ratio", "optimiser", ["synthetic"])
     axes.plot(ends, slope * ends, color=INK, linewidth=1.2, label="fitted, given the corpus")
     axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), label="slope 1")
-    legend_above(axes)
+    place_legend(axes)
     axes.set_xlabel("log √(rate/decay), off the optimiser's mean")
     axes.set_ylabel(f"log {what}, off the optimiser's mean")
 
 
-def settling(table: pd.DataFrame, axes: Axes) -> None:
-    """Correlation with the end (`r`) and agreement of the sides (`kappa`) by `share` of training,
-    with intervals."""
+def draw_settling(table: pd.DataFrame, axes: Axes) -> None:
+    """Correlation with the end (`r`) and agreement of the sides (`measure_kappa`) by `share` of
+    training, with intervals."""
     measures = {"r": "gain: rank correlation within shape", "kappa": "side of 1: κ"}
     for place, (name, words) in enumerate(measures.items()):
         at = np.arange(len(table)) + 0.12 * place
@@ -485,15 +495,15 @@ def settling(table: pd.DataFrame, axes: Axes) -> None:
             color=color,
             linewidth=1.2,
         )
-    reference(axes, 0.0)
+    draw_reference(axes, 0.0)
     axes.set_xticks(np.arange(len(table)), [f"{share:.0%}" for share in table["share"]])
     axes.set(xlabel="share of training", ylabel="agreement with the end")
-    legend_above(axes)
+    place_legend(axes)
 
 
-def changes(rows: pd.DataFrame, axes: Axes) -> None:
+def draw_changes(rows: pd.DataFrame, axes: Axes) -> None:
     """|Δ log gain| by tuning against the log gain of the base by `kind`, on a log axis."""
-    reference(axes, 0.0, vertical=True)
+    draw_reference(axes, 0.0, vertical=True)
     for place, (kind, group) in enumerate(rows.groupby("kind")):
         color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
         axes.scatter(
@@ -506,14 +516,14 @@ def changes(rows: pd.DataFrame, axes: Axes) -> None:
         )
     axes.set_yscale("log")
     axes.set(xlabel="log penultimate gain of the base", ylabel="change of the log gain by tuning")
-    legend_above(axes)
+    place_legend(axes)
 
 
-def tuned(rows: pd.DataFrame, axes: Axes) -> None:
-    """Log gain after tuning (`tuned`) against that of its base (`base`) by `kind`; filled where the
-    pair crosses 1."""
-    reference(axes, 0.0)
-    reference(axes, 0.0, vertical=True)
+def draw_tuned(rows: pd.DataFrame, axes: Axes) -> None:
+    """Log gain after tuning (`draw_tuned`) against that of its base (`base`) by `kind`; filled
+    where the pair crosses 1."""
+    draw_reference(axes, 0.0)
+    draw_reference(axes, 0.0, vertical=True)
     for place, (kind, group) in enumerate(rows.groupby("kind")):
         color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
         face = np.where(group["flips"], color, "white")
@@ -529,7 +539,7 @@ def tuned(rows: pd.DataFrame, axes: Axes) -> None:
     ends = [float(rows["base"].min()), float(rows["base"].max())]
     axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
     axes.set(xlabel="log penultimate gain of the base", ylabel="after tuning")
-    legend_above(axes)
+    place_legend(axes)
 
 
 SAVED = "squared error saved"
@@ -539,19 +549,19 @@ is 0."""
 UNITS = {"labs": "heritage", "models": "model_id"}
 
 
-def published_rows(tables: Evidence) -> pd.DataFrame:
+def load_published_rows(tables: Evidence) -> pd.DataFrame:
     """Comparable published models with C04's columns and the design's."""
-    rows = gains(tables)
-    return with_logs(rows[rows["comparable"]].reset_index(drop=True))
+    rows = load_gains(tables)
+    return add_logs(rows[rows["comparable"]].reset_index(drop=True))
 
 
-def slopes_of_all(rows: pd.DataFrame) -> Array:
+def combine_slopes(rows: pd.DataFrame) -> Array:
     """Mean slopes on log L, log ρ and log d over recipes and corpora."""
-    y, x, _ = table(rows)
-    return np.asarray(lines(y, x - x.mean(axis=0))[0][..., 1:].mean(axis=(0, 1)))
+    y, x, _ = build_table(rows)
+    return np.asarray(fit_lines(y, x - x.mean(axis=0))[0][..., 1:].mean(axis=(0, 1)))
 
 
-def with_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
+def add_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
     """Per published model: model_id, heritage, log_gain, and predicted by one row of slopes about
     the mean."""
     x = published[LOGS].to_numpy(np.float64)
@@ -559,9 +569,9 @@ def with_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
     return published[["model_id", "heritage", "log_gain"]].assign(predicted=predicted)
 
 
-def jackknifed_error_saved(predictions: pd.DataFrame) -> Estimate:
+def estimate_error_saved(predictions: pd.DataFrame) -> Estimate:
     """Mean squared error of the published mean minus that of the predictions, of rows of
-    `with_predictions`.
+    `add_predictions`.
 
     Its interval is the wider of two 95% jackknife t intervals, over labs and over models: of five
     labs of unequal size the one over labs alone can be a quarter of that over models.
@@ -573,7 +583,7 @@ def jackknifed_error_saved(predictions: pd.DataFrame) -> Estimate:
         off = predicted[remaining] - predicted[remaining].mean()
         return float(np.square(deviations).mean() - np.square(deviations - off).mean())
 
-    left_out = {unit: jackknife(predictions[column], saved) for unit, column in UNITS.items()}
+    left_out = {unit: run_jackknife(predictions[column], saved) for unit, column in UNITS.items()}
     unit, (estimate, _, half) = max(left_out.items(), key=lambda item: float(item[1][2][0]))
     interval = (
         f"the wider of two 95% jackknife t intervals, over labs and over models (that over {unit})"
@@ -583,25 +593,27 @@ def jackknifed_error_saved(predictions: pd.DataFrame) -> Estimate:
     )
 
 
-def scatter(axes: Axes, predictions: pd.DataFrame) -> None:
+def draw_predictions(axes: Axes, predictions: pd.DataFrame) -> None:
     """Published against predicted, with the line of agreement."""
     axes.scatter(predictions["predicted"], predictions["log_gain"], s=28, color="0.2")
     ends = [float(predictions["predicted"].min()), float(predictions["predicted"].max())]
     axes.plot(ends, ends, color="0.6", linewidth=1)
-    reference(axes, 0.0)
+    draw_reference(axes, 0.0)
     axes.set_xlabel("log penultimate gain as predicted by the nursery")
     axes.set_ylabel("as published")
 
 
-def by_predictions(rows: pd.DataFrame) -> Result:
+def score_predictions(rows: pd.DataFrame) -> Result:
     """Squared error that predictions save over the mean."""
-    return Result.of(rows, {SAVED: jackknifed_error_saved(rows)})
+    return Result.of(rows, {SAVED: estimate_error_saved(rows)})
 
 
-def compared(predictions: pd.DataFrame) -> Result:
+def judge_predictions(predictions: pd.DataFrame) -> Result:
     """Squared error saved with its figure, and how predictions go with what was published."""
     r = float(np.corrcoef(predictions["predicted"], predictions["log_gain"])[0, 1])
     words = {"r": r, "variance": float(predictions["log_gain"].var(ddof=0))}
     return replace(
-        by_predictions(predictions), draw=lambda axes: scatter(axes, predictions), words=words
+        score_predictions(predictions),
+        draw=lambda axes: draw_predictions(axes, predictions),
+        words=words,
     )
