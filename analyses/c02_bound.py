@@ -65,7 +65,7 @@ class Bound(Case):
     per_block: bool = True
     """Whether the bound is 10^(1/L), else 10 whatever the depth."""
 
-    def of(self, rows: pd.DataFrame) -> pd.Series:
+    def find_bounds(self, rows: pd.DataFrame) -> pd.Series:
         """The bound of every model."""
         return (
             TOTAL ** (1 / rows["n_layers"])
@@ -120,7 +120,7 @@ def add_bound(evidence: Evidence, what: Bound) -> pd.DataFrame:
     error = half / stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1)
     blocks = 1 if what.per_block else rows["n_layers"] - 2
     return rows.assign(
-        outcome=rows[what.column], bound=what.of(rows), error=error * blocks
+        outcome=rows[what.column], bound=what.find_bounds(rows), error=error * blocks
     ).reset_index(drop=True)
 
 
@@ -171,7 +171,7 @@ def judge_largest(evidence: Evidence, what: Bound) -> Result:
     curves = {"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)}
     ylabel = "largest gain, blocks 2 to L − 1"
     return judge_bound(evidence, what).adding(
-        table=rows[columns].assign(bound=what.of(rows)),
+        table=rows[columns].assign(bound=what.find_bounds(rows)),
         draw=prepare_drawing(draw_gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
         inference=Inference(
             later=partial(fit_envelope, features, what.column, **known, seed=SEED),

@@ -234,7 +234,7 @@ def judge_audited(evidence: Evidence, gain: Case) -> Result:
     words |= {"both_sides": sorted(set(below["heritage"]) & set(above["heritage"]))}
     if a:
         words |= {"share": run_barnard_exact(counts), "fisher": run_fisher_exact(counts).p_value}
-        words |= {"fisher_stated": stated.fisher(a + b, c + d)}
+        words |= {"fisher_stated": stated.run_fisher_test(a + b, c + d)}
     return EXCEPTIONS(rows).adding(words=words)
 
 

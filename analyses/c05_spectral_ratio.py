@@ -83,7 +83,7 @@ def measure_rank_correlation(rows: pd.DataFrame, column: str = "ratio") -> Corre
 def rank_models(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) -> dict[str, Many]:
     """Rank correlation of ratio and gain; raises TooFew where no order of so few models could
     decide."""
-    FEW.of(rows)
+    FEW.check_rows(rows)
     return {
         R.name: estimate_correlations(
             np.log(rows["ratio"]), outcomes["gain"], method="spearman", **finely
@@ -138,7 +138,7 @@ def judge_ratio(rows: pd.DataFrame, how: str, test: Test = RANKS) -> Result:
         "alpha": ALPHA,
         "weakest": weakest,
     }
-    found = Result.of(rows) if len(rows) < FEWEST else test(rows)
+    found = Result.build(rows) if len(rows) < FEWEST else test(rows)
     return replace(found, table=None, words=words)
 
 
@@ -346,7 +346,7 @@ def take_matrix(evidence: Evidence, column: str) -> pd.DataFrame:
 def judge_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Models trained here with W_V taken one way."""
     every = load_trained_norms(evidence)
-    rows = ENOUGH.of(select_usable(evidence), how=how)
+    rows = ENOUGH.check_rows(select_usable(evidence), how=how)
     own = rows.assign(ratio=rows[column], name=rows["model_id"].map(strip_owner))
     fit = fit_spectral(own, own[["model_id", "ratio"]], seed=SEED, source=NURSERY)
     fused = rows[rows["fused"]]
@@ -412,7 +412,7 @@ def select_unmoved(evidence: Evidence, quantity: Case) -> pd.DataFrame:
     rows = load_gains(evidence)[lambda every: every["comparable"]].assign(
         ratio=lambda own: own["model_id"].map(numbers)
     )
-    return FEW.of(
+    return FEW.check_rows(
         rows.dropna(subset="ratio").reset_index(drop=True), whose="models that others trained"
     )
 
@@ -423,7 +423,7 @@ def select_unmoved_trained(evidence: Evidence, quantity: Case) -> pd.DataFrame:
     numbers = collect_unmoved(evidence)[quantity.column]
     rows = select_usable(evidence)
     ratio = numbers.reindex(pd.MultiIndex.from_frame(rows[["model_id", "revision"]])).to_numpy()
-    return ENOUGH.of(
+    return ENOUGH.check_rows(
         rows.assign(ratio=ratio).dropna(subset="ratio").reset_index(drop=True),
         whose="models trained here",
     )

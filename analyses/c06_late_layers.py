@@ -178,7 +178,7 @@ def select_trained(evidence: Evidence, column: str) -> pd.DataFrame:
 
 def judge_recipes(evidence: Evidence, column: str, how: str) -> Result:
     """Late layers of the models trained here with W_V taken one way."""
-    models = ENOUGH.of(select_trained(evidence, column), how=how)
+    models = ENOUGH.check_rows(select_trained(evidence, column), how=how)
     both = build_pairs(models[["heritage", "late", "late_cut", "learned"]], column)
     fused = models[models["fused"]]
     learned = both.loc[both["learned"].eq(True) & both["learned_other"].eq(True), "ratio"]

@@ -287,7 +287,7 @@ def load_curve_layers(evidence: Evidence) -> pd.DataFrame:
 )
 def judge_contraction(evidence: Evidence) -> Result:
     """Does the formula give the layer of a curve that no change of weights moves?"""
-    rows = ENOUGH.of(load_curve_layers(evidence))
+    rows = ENOUGH.check_rows(load_curve_layers(evidence))
     errors = {"formula": rows["error_formula"].mean(), "half": rows["error_half"].mean()}
     inside = rows[rows["formula"] < rows["n_layers"]]
     words = {

@@ -120,7 +120,7 @@ def describe_rule(rows: pd.DataFrame, result: Result) -> Result:
         float(cut): audit.score_density_rule(sides, cut) for cut in rows[["low", "high"]].iloc[0]
     }
     found = max(tried.values(), key=lambda one: one.estimate)
-    accuracy = {ACCURACY.name: Estimate.of(found, p=found.p_value, p_kind="one-sided p-value")}
+    accuracy = {ACCURACY.name: Estimate.build(found, p=found.p_value, p_kind="one-sided p-value")}
     ends = result.rows[ENDS].assign(threshold=list(tried))
     return result.adding(
         quantities=accuracy, rows={ENDS: ends}, words={"found": found, "tried": tried}

@@ -204,7 +204,7 @@ def judge_sign(evidence: Evidence) -> Result:
 
 def select_penultimate(evidence: Evidence) -> pd.DataFrame:
     """Pairs whose penultimate gains are known."""
-    return LEAST.of(tuned_pairs.build_penultimate_pairs(evidence))
+    return LEAST.check_rows(tuned_pairs.build_penultimate_pairs(evidence))
 
 
 OF_PENULTIMATE = replace(SIGN, rows=select_penultimate)

@@ -101,10 +101,10 @@ def run_mcnemar(table: pd.DataFrame) -> Result:
         else 1.0
     )
     without = estimate_proportion(int(table["right_without"].sum()), len(table))
-    return Result.of(
+    return Result.build(
         table,
         {
-            ACCURACY: Estimate.of(without, INTERVAL, p, "one-sided p-value"),
+            ACCURACY: Estimate.build(without, INTERVAL, p, "one-sided p-value"),
             "models put right": Estimate(gained),
             "models put wrong": Estimate(lost),
         },

@@ -93,7 +93,7 @@ def select_family(evidence: Evidence) -> pd.DataFrame:
 
 def load_measured(evidence: Evidence) -> pd.DataFrame:
     """Last gain by prompt of models measured here."""
-    return add_log_gain(FEWEST.of(by_prompt.load_measured_gains(evidence, "last_gain")))
+    return add_log_gain(FEWEST.check_rows(by_prompt.load_measured_gains(evidence, "last_gain")))
 
 
 def find_model_share(side: float) -> float:
@@ -124,7 +124,7 @@ def estimate_sides(rows: pd.DataFrame) -> Result:
     if np.ptp(shares) > 0:
         lower, upper, kind = bootstrap_bca(shares, np.mean, level=LEVEL, seed=SEED)
     found = {SHARE: Estimate(average, lower, upper, f"{kind}, over models, {100 * LEVEL:.0f}%")}
-    return Result.of(
+    return Result.build(
         table, found, rows={"prompts": agree}, words={"least": table.iloc[0], "shares": shares}
     )
 

@@ -103,7 +103,7 @@ def judge_models(
         shown = models.merge(
             start, on=["model_id", "heritage"], suffixes=("", "_before"), how="left"
         )
-    return Result.of(
+    return Result.build(
         models,
         FIVE(decided).quantities,
         table=shown,
@@ -132,7 +132,7 @@ def load_known(evidence: Evidence, here: bool) -> tuple[pd.DataFrame, pd.DataFra
     """Curves and preferences of models that others trained, or of those trained here at the end of
     training."""
     rows = select_end_rows(evidence, "layers") if here else evidence.table("layers")
-    table = ANY.of(build_curves(rows), least=LEAST_LAYERS)
+    table = ANY.check_rows(build_curves(rows), least=LEAST_LAYERS)
     return table, find_preferences(table)
 
 

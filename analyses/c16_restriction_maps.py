@@ -46,8 +46,8 @@ def estimate_share(table: pd.DataFrame) -> Result:
     """The share of models that show the pattern."""
     shown = int(table["shows_it"].sum())
     share = estimate_proportion(shown, len(table))
-    known = Estimate.of(share, f"{share.interval}, 95%", share.p_value)
-    return Result.of(table, {SHARE.name: known, SHOWN.name: Estimate(shown)})
+    known = Estimate.build(share, f"{share.interval}, 95%", share.p_value)
+    return Result.build(table, {SHARE.name: known, SHOWN.name: Estimate(shown)})
 
 
 def load_study_model(evidence: Evidence, measure: Case) -> pd.DataFrame:
@@ -65,7 +65,7 @@ def load_trained(evidence: Evidence, measure: Case) -> pd.DataFrame:
     table = maps.find_patterns(
         maps.summarise_layers(select_end_rows(evidence, "attention")), models, measure.column
     )
-    return ENOUGH.of(table, least=ENOUGH.models)
+    return ENOUGH.check_rows(table, least=ENOUGH.models)
 
 
 STUDY, TRIED = (

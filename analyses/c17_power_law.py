@@ -122,7 +122,7 @@ def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
         "stated": STATED,
         "follows": check_derived(evidence, gains.SCALING),
     }
-    return Result.of(last, {}, draw=partial(draw_attention_and_mlp, last=last), words=words)
+    return Result.build(last, {}, draw=partial(draw_attention_and_mlp, last=last), words=words)
 
 
 @CLAIM.finding(

@@ -104,7 +104,7 @@ def select_measured(evidence: Evidence) -> pd.DataFrame:
     """Base models measured here, on the prompts that most of them have."""
     gains = by_prompt.load_measured_gains(evidence, "last_gain")
     every = entropies.add_entropy(evidence, gains, by_prompt.MEASURED)
-    own = ENOUGH.of(by_prompt.drop_tuned(evidence, every))
+    own = ENOUGH.check_rows(by_prompt.drop_tuned(evidence, every))
     return own.assign(log_gain=np.log(own["value"]))
 
 
@@ -113,7 +113,7 @@ def estimate_correlation(rows: pd.DataFrame, resamples: int = RESAMPLES) -> Resu
     x = by_prompt.build_prompt_matrix(rows, "entropy").dropna()
     y = by_prompt.build_prompt_matrix(rows, "log_gain").dropna()
     found = estimate_within_correlation(x, y, seed=SEED, resamples=resamples)
-    rho = Estimate.of(found, f"{found.interval}, 95%", found.p_value)
+    rho = Estimate.build(found, f"{found.interval}, 95%", found.p_value)
     words = {"n": found.n, "by_model": found.by_model}
     return Result(
         quantities={RHO.name: rho},
@@ -151,7 +151,7 @@ def judge_correlation(rows: pd.DataFrame, whose: str) -> Result:
     xlabel = "Spearman correlation over prompts"
     draw = prepare_drawing(draw_forest, table, label="model_id", heritage="heritage", xlabel=xlabel)
     positive = int((table["estimate"] > 0).sum())
-    words = {"whose": whose, "positive": positive, "table": table, "linear": Estimate.of(linear)}
+    words = {"whose": whose, "positive": positive, "table": table, "linear": Estimate.build(linear)}
     return result.adding(table=table, draw=draw, words=words)
 
 
@@ -224,7 +224,7 @@ def estimate_difference(two: pd.DataFrame) -> Result:
     """Difference of the mean entropies."""
     cliche, novel = (two.loc[two["cliche"] == kind, "entropy"] for kind in (1.0, 0.0))
     d = estimate_welch_difference(cliche, novel, log=False, seed=SEED)
-    difference = Estimate.of(d, f"{d.interval} over prompts, 95%", d.p_permutation)
+    difference = Estimate.build(d, f"{d.interval} over prompts, 95%", d.p_permutation)
     words = {"cliche": len(cliche), "novel": len(novel), "prompts": len(two)}
     return Result(quantities={APART_BY.name: difference}, words=words)
 

@@ -152,7 +152,7 @@ def judge_opt(evidence: Evidence) -> Result:
     others = table[sound].drop(index=OPT)
     most = others.loc[others["raw_ratio"].idxmax()]
 
-    return Result.of(
+    return Result.build(
         table[sound],
         {"ratio": Estimate(float(most["divided_ratio"]))},
         rows={"others": others},
@@ -184,7 +184,7 @@ def measure_falling_correlation(x: pd.Series, y: pd.Series) -> Estimate:
 def estimate_correlation(table: pd.DataFrame) -> Result:
     """Correlation of the log gain with the log norm."""
     r = measure_falling_correlation(table["log_norm"], table["log_gain"])
-    return Result.of(table, {"r": r, "models": Estimate(len(table))})
+    return Result.build(table, {"r": r, "models": Estimate(len(table))})
 
 
 def estimate_correlation_many(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
@@ -219,7 +219,7 @@ def load_published(evidence: Evidence) -> pd.DataFrame:
 
 def load_trained(evidence: Evidence) -> pd.DataFrame:
     """Comparable models trained here."""
-    return ENOUGH.of(load_trained_unembeddings(evidence))
+    return ENOUGH.check_rows(load_trained_unembeddings(evidence))
 
 
 LINES = build_line_worlds("log_gain", "log_norm", CLEAR)
@@ -273,7 +273,7 @@ def estimate_mean_gains(own: pd.DataFrame, name: str = "last gain") -> Result:
         worst["estimate"], worst["lower"], worst["upper"], interval, worst["p"], "one-sided p-value"
     )
     shown = table.rename(columns={"estimate": "last gain"})
-    return Result.of(table, {name: gain}, rows={"models": shown}, table=table.drop(columns="n"))
+    return Result.build(table, {name: gain}, rows={"models": shown}, table=table.drop(columns="n"))
 
 
 def estimate_mean_gains_many(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,10 +86,10 @@ def compare_shapes(rows: pd.DataFrame) -> Result:
     p = (
         r.groups.p_below
         if r.estimate < 0
-        else run_permutations(-y, cells, cells.of_groups(SEED)).p_below
+        else run_permutations(-y, cells, cells.permute_groups(SEED)).p_below
     )
     ratio = Estimate(r.ratio, r.ratio_lower, r.ratio_upper, INTERVAL, p, "one-sided p-value")
-    return Result.of(rows, {RATIO.name: ratio}, table=None, words={"test": r})
+    return Result.build(rows, {RATIO.name: ratio}, table=None, words={"test": r})
 
 
 def compare_shapes_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
@@ -129,7 +129,9 @@ def simulate_false_alarms(rows: pd.DataFrame, *, families: float, residual: floa
     """How often models moved within their shapes would say at 5% that labs differ, were only
     families unlike."""
     cells = build_cells(rows)
-    return simulate_false_rate(cells, cells.of_units(SEED), group_sd=families, unit_sd=residual)
+    return simulate_false_rate(
+        cells, cells.permute_units(SEED), group_sd=families, unit_sd=residual
+    )
 
 
 @CLAIM.finding(

@@ -139,7 +139,7 @@ def select_dampening(evidence: Evidence) -> pd.DataFrame:
 def estimate_mean_share(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Mean over models of the share of blocks below 1; raises TooFew below `LEAST` models."""
     if len(rows) < LEAST:
-        raise TooFew(Result.of(rows))
+        raise TooFew(Result.build(rows))
     return {OF_BLOCKS.name: estimate_means(outcomes["share"], HALF)}
 
 

@@ -50,13 +50,13 @@ class Product(Case):
     first: int = 2
     """Its first block."""
 
-    def of(self, layers: Any) -> Any:
+    def count_gains(self, layers: Any) -> Any:
         """How many gains a model of so many layers has in it."""
         return layers - self.first
 
-    def law(self, layers: Any) -> Any:
+    def evaluate_law(self, layers: Any) -> Any:
         """The product where each block has a gain of 10^(1/L)."""
-        return TOTAL ** (self.of(layers) / layers)
+        return TOTAL ** (self.count_gains(layers) / layers)
 
 
 PRODUCTS = (
@@ -77,9 +77,9 @@ def select_growing(evidence: Evidence, what: Product) -> pd.DataFrame:
     )
     layers = rows["n_layers"].astype(float)
     product = rows[what.column].astype(float)
-    law = np.log(np.log(what.law(layers)))
+    law = np.log(np.log(what.evaluate_law(layers)))
     return rows.assign(
-        log_blocks=np.log(what.of(layers)), law=law, excess=np.log(np.log(product)) - law
+        log_blocks=np.log(what.count_gains(layers)), law=law, excess=np.log(np.log(product)) - law
     )
 
 
@@ -131,13 +131,13 @@ def judge_block_product(evidence: Evidence, what: Product) -> Result:
     assert slope is not None  # noqa: S101
     level = float((rows["excess"] + rows["law"] - slope * rows["log_blocks"]).mean())
     curves = {
-        "10^((L − 2)/L)": what.law,
-        "fitted": lambda L: np.exp(np.exp(level) * what.of(L) ** slope),
+        "10^((L − 2)/L)": what.evaluate_law,
+        "fitted": lambda L: np.exp(np.exp(level) * what.count_gains(L) ** slope),
     }
     deepest = rows[rows["n_layers"] == rows["n_layers"].max()]
     columns = ["model_id", "heritage", "n_layers", what.column, "gain"]
     return found.adding(
-        table=rows[columns].assign(law=what.law(rows["n_layers"].astype(float))),
+        table=rows[columns].assign(law=what.evaluate_law(rows["n_layers"].astype(float))),
         draw=prepare_drawing(
             draw_gain_by_depth, rows, y=what.column, curves=curves, ylabel=what.words, log="y"
         ),

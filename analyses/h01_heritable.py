@@ -88,7 +88,7 @@ def estimate_descent(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[st
     """λ beyond shape, size and source, with p of none; raises TooFew where models hardly outnumber
     labs or columns."""
     if not has_enough_models(rows, COLUMNS):
-        raise TooFew(Result.of(rows))
+        raise TooFew(Result.build(rows))
     return {LAMBDA.name: estimate_heritabilities(rows, outcomes["log_gain"], COLUMNS)}
 
 
@@ -147,7 +147,7 @@ def draw(fits: pd.DataFrame, tree: Tree, values: Mapping[str, float], axes: Axes
 )
 def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     """The study's gain, by the test of no descent, and on the tree."""
-    rows = LEAST.of(select_rows(evidence, gain))
+    rows = LEAST.check_rows(select_rows(evidence, gain))
     words = {"labs": rows["heritage"].nunique()}
     return DESCENT(rows).adding(
         table=rows.drop(columns=list(COLUMNS)),
@@ -167,7 +167,7 @@ def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
 )
 def judge_other(evidence: Evidence, gain: Case) -> Result:
     """Another gain."""
-    rows = LEAST.of(select_rows(evidence, gain))
+    rows = LEAST.check_rows(select_rows(evidence, gain))
     return DESCENT(rows).adding(words={"labs": rows["heritage"].nunique()})
 
 

@@ -158,7 +158,7 @@ def judge_sides(evidence: Evidence, gain: Case) -> Result:
         "over_1": every[every["changes"].astype(bool)].to_dict("records"),
         "branches": len(every),
     }
-    rows = LEAST.of(every, shown=[], **words)
+    rows = LEAST.check_rows(every, shown=[], **words)
     counts = rows.groupby("kind")["changes"].agg(["sum", "size"])
     shares = [estimate_proportion(int(k), int(n)) for k, n in counts.itertuples(index=False)]
     shown = counts.reset_index().assign(

@@ -38,7 +38,7 @@ CLAIM = Claim.read(__file__)
 @CLAIM.shared
 def fit_models(evidence: Evidence) -> pd.DataFrame:
     """Both laws fitted to every model."""
-    return LEAST.of(fit_laws(build_profiles(evidence)))
+    return LEAST.check_rows(fit_laws(build_profiles(evidence)))
 
 
 SHARED = count_share_in_groups(SHARE, "exponential", "heritage")

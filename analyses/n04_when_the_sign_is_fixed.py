@@ -35,7 +35,7 @@ CLAIM = Claim.read(__file__)
 
 def select_early_and_late(evidence: Evidence) -> pd.DataFrame:
     """Log gains of the third study at a tenth of training and at the end."""
-    return third.HALF.of(third.select_early_and_late(evidence))
+    return third.HALF.check_rows(third.select_early_and_late(evidence))
 
 
 @CLAIM.finding(
@@ -78,7 +78,7 @@ def judge_early_sign(evidence: Evidence) -> Result:
 
 def select_tuned_pairs(evidence: Evidence) -> pd.DataFrame:
     """Pairs of a base and a tuned model of the third study."""
-    return TUNED.of(third.build_pairs(evidence))
+    return TUNED.check_rows(third.build_pairs(evidence))
 
 
 @CLAIM.finding(

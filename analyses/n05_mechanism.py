@@ -38,7 +38,7 @@ MEDIATED = build_line_worlds("log_gain", "log_norm", R, ordered=False, group="")
 def select_recipes(evidence: Evidence) -> pd.DataFrame:
     """Means of the third study's recipes with decay whose steps have a set size, means over the
     corpora."""
-    return RECIPES.of(third.group_decay_recipes(third.require_enough(evidence)))
+    return RECIPES.check_rows(third.group_decay_recipes(third.require_enough(evidence)))
 
 
 def select_spectra(evidence: Evidence, matrix: Case) -> pd.DataFrame:
@@ -86,7 +86,7 @@ def estimate_mediation(rows: pd.DataFrame) -> Result:
         float(whole[0] + half[0]),
         "95% jackknife t interval",
     )
-    return Result.of(
+    return Result.build(
         rows, {INDIRECT.name: effect}, words={"vanishes": third.estimate_mediation(rows)[1]}
     )
 

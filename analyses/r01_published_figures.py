@@ -99,7 +99,7 @@ WORLDS = build_mean_worlds("log_ratio", 0.0, LOG, SPREAD, others={"smaller": -LO
 T_OF_LOGS = "95% t confidence interval of the log"
 MEAN = Test(average_ratios, ("log_ratio",), T_OF_LOGS, "p-value", describe_ratio)
 TRIAL = Trial(
-    lambda evidence, figure: ENOUGH.of(match_figures(evidence, figure)), MEAN, worlds=WORLDS
+    lambda evidence, figure: ENOUGH.check_rows(match_figures(evidence, figure)), MEAN, worlds=WORLDS
 )
 
 
@@ -107,7 +107,7 @@ TRIAL = Trial(
 def judge_published(evidence: Evidence, figure: Figure) -> Result:
     """By which factor does a measurement of the same models differ from the published figure?"""
     rows = match_figures(evidence, figure)
-    found = MEAN(ENOUGH.of(rows, apart=rows.iloc[:0]))
+    found = MEAN(ENOUGH.check_rows(rows, apart=rows.iloc[:0]))
     apart = rows[rows["log_ratio"].abs() > np.log(MARGIN)]
     draw = partial(_draw_ratios, rows, found.words)
     return found.adding(draw=draw, words={"apart": apart, "within": len(rows) - len(apart)})

@@ -147,7 +147,7 @@ def _is_crossing(base: Many, tuned: Many) -> Any:
 def answer(evidence: Evidence, over: Case) -> Result:
     """Does tuning move the gain of the last block, norm included, or the sum before the norm,
     across 1?"""
-    rows = AtLeast(models=2).of(load_last_blocks(evidence, over))
+    rows = AtLeast(models=2).check_rows(load_last_blocks(evidence, over))
     found = CROSSINGS(rows)
     models = evidence.table("models", modality="encoder")
     left = models[(models["parent"] != "") & ~models["model_id"].isin(rows["model_id"])]

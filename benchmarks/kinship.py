@@ -84,7 +84,7 @@ def renamed(tree: Tree, models: list[str], rng: np.random.Generator) -> Tree:
     top = pd.DataFrame(
         [{"name": new.get(tree.names[0], tree.names[0]), "parent": "", "length": 0.0}]
     )
-    return Tree.of(pd.concat([top, edges], ignore_index=True))
+    return Tree.build(pd.concat([top, edges], ignore_index=True))
 
 
 def by_spectra() -> Iterator[Row]:

@@ -69,13 +69,13 @@ def grown(shape: str, n: int, clades: int) -> tuple[Tree, list[str]]:
             (f"clade {number}", "root", 1.0),
             *SHAPES[shape](f"clade {number}", [str(model) for model in own]),
         ]
-    return Tree.of(pd.DataFrame(edges, columns=["name", "parent", "length"])), models
+    return Tree.build(pd.DataFrame(edges, columns=["name", "parent", "length"])), models
 
 
 def power(shape: str, n: int, clades: int) -> dict[str, object]:
     """How often λ is told from 0."""
     tree, models = grown(shape, n, clades)
-    test = Restricted.of(np.zeros(n), np.ones((n, 1)), tree.covariance(models))
+    test = Restricted.build(np.zeros(n), np.ones((n, 1)), tree.covariance(models))
     told = {f"power at λ = {share:g}": test.power(share, 1, size=2_000) for share in SHARES}
     return {"shape": shape, "models": n, "clades": clades, **told}
 

@@ -116,7 +116,7 @@ def measured(what: str) -> list[dict[str, Any]]:
             )
         ]
     fit, rng = fit_heritage(rows, estimand="simulated"), np.random.default_rng(1)
-    outcomes = fit.model.from_prior(REFITS, rng)["y"]
+    outcomes = fit.model.draw_prior(REFITS, rng)["y"]
 
     def again() -> None:
         for y in outcomes:

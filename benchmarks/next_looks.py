@@ -137,7 +137,7 @@ def run_studies(name: str, question: Question, start: Design, seed: int) -> pd.D
     every = convert_numpy(rows_of_all(start))
     known = find_nearest(question, len(start.rows)).side(SUPPORTED).rows
     worst = known[known["box"] == PLAUSIBLE].sort_values("bound_05").iloc[0]
-    world = require_worlds(question).at(**parse_point(str(worst["point"])))
+    world = require_worlds(question).build_world(**parse_point(str(worst["point"])))
     drawn = world.draw(every, build_random(question, every, CHUNK, f"looks {seed}"))
     rows = []
     for study in range(CHUNK):

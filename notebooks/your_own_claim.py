@@ -84,7 +84,7 @@ def share(evidence):
     found = proportion(above, len(rows), against=0.8)
     interval = f"95% {found.interval}"
     estimate = Estimate(found.estimate, found.lower, found.upper, interval, found.p_value)
-    return Result.of(
+    return Result.build(
         rows[["model_id", "heritage", GAIN]], {"share": estimate}, words={"above": above}
     )
 

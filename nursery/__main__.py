@@ -230,7 +230,7 @@ def measure(
 
     rows = []
     for model, outcome in measure_all(wanted, folder, data):
-        rows.append({"model": model, **outcome.row()} | {"model": model})
+        rows.append({"model": model, **outcome.build_row()} | {"model": model})
         print(
             f"{model} {outcome.revision}: {outcome.status} {outcome.problem.reason}".rstrip(),
             file=sys.stderr,

@@ -167,7 +167,7 @@ def ranks(rng: np.random.Generator, r: float) -> str:
 
 def crossings(rng: np.random.Generator, share: float) -> str:
     """N06, tuning: 42 pairs, of which so many cross 1 clearly."""
-    crossed = Estimate.of(estimate_proportion(int(rng.binomial(42, share)), 42))
+    crossed = Estimate.build(estimate_proportion(int(rng.binomial(42, share)), 42))
     return verdict(Decide(V("x").lower > 0.01, V("x").upper < 0.10), crossed)
 
 

@@ -72,7 +72,7 @@ def rates(
     """How often each rule says what in studies of a world; one row a rule."""
     by_rule: dict[str, list[str]] = {name: [] for name in THRESHOLDS}
     for number in range(simulations):
-        y = world.study(recipes, x, np.random.default_rng([SEED, seed, number]))
+        y = world.simulate_study(recipes, x, np.random.default_rng([SEED, seed, number]))
         for name, interval in estimate_ratios(y, x).items():
             by_rule[name].append(verdict(interval, THRESHOLDS[name]))
     return [

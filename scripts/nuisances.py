@@ -115,7 +115,7 @@ def read_finding(
     claim = load_claim(list_scripts(ROOT / "analyses")[finding.partition(".")[0]])
     (question,) = (each for each in claim.questions if each.id == finding)
     assert question.trial is not None  # noqa: S101 (all findings that are named below are tried)
-    rows = question.trial.of(evidence.named(chosen), question.over)
+    rows = question.trial.read_rows(evidence.named(chosen), question.over)
     return rows.assign(**{VALUE: rows[column].astype(float)})
 
 

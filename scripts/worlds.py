@@ -52,7 +52,9 @@ def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
         if question.trial is None or question.trial.worlds is None:
             continue
         with suppress(TooFew):
-            rows = question.trial.of(evidence().named(question.scope.evidence), question.over)
+            rows = question.trial.read_rows(
+                evidence().named(question.scope.evidence), question.over
+            )
             by_design.setdefault((question.key, len(rows)), (question, rows))
     return by_design
 
@@ -67,9 +69,9 @@ def asked(claim: str, design: Key) -> dict[Verdict, list[float]]:
             continue
         for name in (question.scope.evidence, *(question.views.sets if question.views else ())):
             with suppress(TooFew, UsageError):
-                rows = question.trial.of(evidence().named(name), question.over)
+                rows = question.trial.read_rows(evidence().named(name), question.over)
                 if question.views is not None and name != question.scope.evidence:
-                    rows = question.views.of(rows)
+                    rows = question.views.check_rows(rows)
                 if calibration.find_nearest_size(sizes, len(rows)) == n:
                     for side, level in measure_levels(question, rows).items():
                         levels[side].add(level)

@@ -213,7 +213,7 @@ def refusal_ending_in(step: str) -> Refusal:
     with watched() as met, pytest.raises(ThermostatsError):
         thermostats.fit_line(DF, "gain", "y")
     (refusal,) = met
-    return replace(refusal, error=refusal.error.ending_in(step), site=step)
+    return replace(refusal, error=refusal.error.replace_next_step(step), site=step)
 
 
 @pytest.mark.parametrize("step", GOOD)

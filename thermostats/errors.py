@@ -69,7 +69,7 @@ class ThermostatsError(Exception):
         gap = "\n" if self.rows else " "
         super().__init__(message + f"{gap}Next: {self.next_step}" * bool(self.next_step))
 
-    def ending_in(self, next_step: str) -> Self:
+    def replace_next_step(self, next_step: str) -> Self:
         """The same error with another next step."""
         return type(self)(
             self.what,

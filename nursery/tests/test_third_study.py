@@ -57,9 +57,9 @@ WORLD = CrossedWorld(
 
 
 def test_variances_of_a_large_study_are_the_true_ones():
-    y = WORLD.study(4000, X, np.random.default_rng(1))
+    y = WORLD.simulate_study(4000, X, np.random.default_rng(1))
     estimates = crossed.estimate_variances(*crossed.fit_lines(y, crossed.encode_shapes(X)))
-    betas = WORLD.betas()
+    betas = WORLD.build_betas()
     truth = {
         "recipe": np.mean(np.square(WORLD.recipe)),
         "architecture": np.mean([beta @ crossed.COVARIANCE @ beta for beta in betas]),
@@ -76,7 +76,7 @@ def test_estimates_of_variances_are_unbiased_where_there_is_nothing():
     empty = CrossedWorld("", (0.0,) * 2, (0.0,) * 2, (0.0,) * 2, alike=0.0, slopes=0.0)
     draws = []
     for seed in range(400):
-        y = empty.study(10, X, np.random.default_rng(seed))
+        y = empty.simulate_study(10, X, np.random.default_rng(seed))
         draws.append(crossed.estimate_variances(*crossed.fit_lines(y, crossed.encode_shapes(X))))
     for name in ("recipe", "architecture", "shape", "size"):
         values = np.array([getattr(estimates, name) for estimates in draws])

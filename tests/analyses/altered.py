@@ -86,7 +86,7 @@ def altered(**change: Change) -> Evidence:
     tables = shipped().fork()
     tables._loaded = dict(tables._loaded)
     for name, changed in change.items():
-        tables._loaded[name] = changed(tables._joined(name).copy())
+        tables._loaded[name] = changed(tables._join_table(name).copy())
     return tables
 
 

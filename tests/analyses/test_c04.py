@@ -70,7 +70,7 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
     question = next(q for q in c04.CLAIM.questions if q.id == f"C04.geometry.{GAIN}")
     rows = question.trial.of(shipped().named("published"), question.over)
     for size in ("claimed", "density alone", "scale only", "strong lab, scale above geometry"):
-        world = hierarchy.GEOMETRY_SHARES.at(size)
+        world = hierarchy.GEOMETRY_SHARES.build_world(size)
         drawn = world.signal(
             rows, lambda own: np.zeros((200, len(own))), Random(np.random.default_rng(1), 200)
         )

@@ -46,7 +46,7 @@ def test_a_norm_that_hides_the_rule_supports_the_claim() -> None:
     ("changed", "n", "verdict"), [(0, 8, OPEN), (8, 8, YES), (0, 40, NO), (4, 4, UNMEASURED)]
 )
 def test_the_norm_alone_is_judged_on_enough_models(changed: int, n: int, verdict: str) -> None:
-    share = Estimate.of(estimate_proportion(changed, n))
+    share = Estimate.build(estimate_proportion(changed, n))
     assert (
         said(
             analysis("c13"),

@@ -66,7 +66,7 @@ def test_many_studies_have_what_single_ones_have() -> None:
     for place, y in enumerate(outcomes):
         single = c21.compare_shapes(design.assign(log_outcome=y))
         for part in (V("ratio"), V("ratio").lower, V("ratio").upper, V("ratio").p):
-            assert part.of(many)[place] == pytest.approx(part.of(single))
+            assert part.read_number(many)[place] == pytest.approx(part.read_number(single))
 
 
 def test_p_is_the_share_of_families_that_lie_as_far_to_that_side() -> None:

@@ -120,7 +120,7 @@ def test_many_studies_have_what_single_ones_have() -> None:
     for place, each in enumerate(studies):
         single = c22.DISTANCE(each)
         for part in (V("earlier blocks"), V("earlier blocks").lower, V("earlier blocks").upper):
-            assert part.of(many)[place] == pytest.approx(part.of(single))
+            assert part.read_number(many)[place] == pytest.approx(part.read_number(single))
 
 
 @pytest.mark.parametrize("true", [1, 5, 10])

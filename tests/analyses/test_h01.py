@@ -72,7 +72,7 @@ def test_families_and_labs_share_a_third_each() -> None:
 def test_one_source_is_the_restricted_likelihood_of_descent_alone() -> None:
     rows = models(8, each=4, lam=0.5, seed=3)
     y, x = rows["log_gain"].to_numpy(), np.ones((len(rows), 1))
-    alone = Restricted.of(y, x, build_lab_covariance(rows))
+    alone = Restricted.build(y, x, build_lab_covariance(rows))
     [share], [lower], [upper], [p] = astuple(estimate_heritabilities(rows, y[None], ()))
     assert abs(share - alone.estimate()) <= 0.05
     assert abs(lower - alone.interval()[0]) <= 0.05 and abs(upper - alone.interval()[1]) <= 0.05

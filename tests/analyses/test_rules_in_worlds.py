@@ -102,7 +102,7 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
     claim: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turned = {sign: condition.OPERATORS[other] for sign, other in zip("<>≤≥", "><≥≤", strict=True)}
-    against = condition.V._against
+    against = condition.V._build_condition
 
     step = 1.0 if claim == "c09" else 0.1  # points of depth, of which models differ by ten
 
@@ -160,7 +160,7 @@ def test_a_side_comes_falsely_in_five_per_cent_of_fresh_studies_at_the_worst_poi
 
 def often(question: Any, rows: pd.DataFrame, side: str, worst: pd.Series, n: int) -> float:
     """How often a side is given in fresh studies of a world."""
-    world = levels.require_worlds(question).at(**levels.parse_point(worst["point"]))
+    world = levels.require_worlds(question).build_world(**levels.parse_point(worst["point"]))
     made = levels.simulate_levels(question, convert_numpy(rows), world, n, f"fresh {n}")[
         :, levels.SIDES.index(side)
     ]

@@ -94,7 +94,7 @@ def test_every_check_is_of_the_statement_that_the_rule_asks(claim: str) -> None:
             continue
         asked = rule.statement
         names, read = {asked, *result.inference.statements}, Read()
-        for statement in rule.statements_of(
+        for statement in rule.list_statements(
             replace(result, inference=Inference(stand_in(names)))
         ).values():
             evaluate_statement(statement, read)

@@ -224,14 +224,16 @@ def test_worlds_at_the_edge_lie_on_it() -> None:
         family = build_worlds(name, NAMES[name])
         assert family.claimed.values[name] > THRESHOLDS[name]
         for point in family.hostile():
-            world = family.at("null", **point)
+            world = family.build_world("null", **point)
             assert "at the boundary" in world.words
             assert not any(
                 side.statement().holds(world.large)
                 for side in (build_rule(name).supported, build_rule(name).against)
             )
     rows = third.select_ends(study(STRONG))
-    edge = build_worlds(ALIKE, SHARED).at("null", residual=0.02, slopes=0.0, tails=0.0, unlike=3.0)
+    edge = build_worlds(ALIKE, SHARED).build_world(
+        "null", residual=0.02, slopes=0.0, tails=0.0, unlike=3.0
+    )
     rng = np.random.default_rng(1)
     shares = [
         judge_ratios(edge.change(rows, rng), ALIKE).quantities[SHARED].value for _ in range(200)

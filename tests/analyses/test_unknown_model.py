@@ -99,7 +99,7 @@ def unused(question: Question, evidence: Evidence) -> bool:
     for the test."""
     with suppress(TooFew):
         return question.trial is not None and NAME not in set(
-            question.trial.of(evidence, question.over)["model_id"]
+            question.trial.read_rows(evidence, question.over)["model_id"]
         )
     return False
 

@@ -53,7 +53,7 @@ def made(
     members = [(member, pack) for pack in packs() for member in pack.members]
     stems = sorted({member.recipe.name.partition("-")[0] for member, _ in members})
     x = np.unique(logs(designs.read(DESIGN).grid), axis=0)
-    y = world.study(len(stems), x, rng)
+    y = world.simulate_study(len(stems), x, rng)
     facts = pd.DataFrame([_facts(member, pack) for member, pack in members])
     at = [
         np.flatnonzero(

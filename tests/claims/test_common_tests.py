@@ -106,7 +106,7 @@ def test_share_of_alike_rows_has_the_interval_of_groups() -> None:
 
 def test_function_of_one_study_is_taken_with_a_warning() -> None:
     def test(rows: pd.DataFrame) -> Result:
-        return Result.of(rows)
+        return Result.build(rows)
 
     with pytest.warns(DeprecationWarning, match="OneByOne"):
         trial = Trial(lambda _: models(), test)  # type: ignore[arg-type]

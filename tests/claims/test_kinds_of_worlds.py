@@ -42,12 +42,12 @@ def prompts(models: int = 40) -> pd.DataFrame:
 def test_a_shift_is_of_all_rows_or_of_one_kind(by: str) -> None:
     worlds = build_shift_worlds("y", 3.0, 0.5, by)
     for size, shift in zip(SIZES, (3.0, 0.0), strict=True):
-        made = worlds.at(size).change(rows(), np.random.default_rng(2))
+        made = worlds.build_world(size).change(rows(), np.random.default_rng(2))
         shifted = (
             made["y"][made[by]].median() - made["y"][~made[by]].median() if by else made["y"].mean()
         )
         assert shifted == pytest.approx(shift, abs=0.1)
-    alike = worlds.at("null", between=0.6).change(rows(), np.random.default_rng(2))
+    alike = worlds.build_world("null", between=0.6).change(rows(), np.random.default_rng(2))
     assert alike["y"].groupby(alike["heritage"]).mean().var() / alike["y"].var() > 0.5
 
 
@@ -63,7 +63,7 @@ def test_causes_have_the_shares_of_the_variance_that_the_world_says() -> None:
         ("null", (0, 0)),
         ("form alone", (0, 0.3)),
     ):
-        made = worlds.at(size).change(models, np.random.default_rng(7))
+        made = worlds.build_world(size).change(models, np.random.default_rng(7))
         found = [np.corrcoef(made[column], made["y"])[0, 1] ** 2 for column in ("x", "shape")]
         assert found == pytest.approx(shares, abs=0.06)
 
@@ -72,7 +72,7 @@ def test_descent_has_a_share_of_the_variance() -> None:
     models = rows().assign(family="", model_id=[f"m{i}" for i in range(N)], log_n=np.arange(N))
     worlds = build_descent_worlds("y", 0.6, "log_n")
     for size, share in zip(SIZES, (0.2, 0.0), strict=True):  # a third of 0.6 lies between labs
-        made = worlds.at(size).change(models, np.random.default_rng(8))
+        made = worlds.build_world(size).change(models, np.random.default_rng(8))
         within = made["y"].groupby(made["heritage"]).var().mean()
         assert 1 - within / made["y"].var() == pytest.approx(share, abs=0.05)
 
@@ -80,7 +80,7 @@ def test_descent_has_a_share_of_the_variance() -> None:
 def test_outcomes_lie_below_the_bound_or_above_in_a_share() -> None:
     worlds = build_bound_worlds("y", "bound", "error", 0.25)
     for size, share in zip(SIZES, (0.0, 0.25), strict=True):
-        above = worlds.at(size).change(rows(), np.random.default_rng(3))["y"] > 2.0
+        above = worlds.build_world(size).change(rows(), np.random.default_rng(3))["y"] > 2.0
         assert above.mean() == pytest.approx(share, abs=0.05)
 
 
@@ -88,7 +88,10 @@ def test_shares_differ_between_one_kind_and_the_others() -> None:
     worlds = build_contrast_worlds("holds", "kind", (0.8, 0.0), (0.4,), "family")
     for size, shares in zip(SIZES, ([0.8, 0.0], [0.4, 0.4]), strict=True):
         share = (
-            worlds.at(size).change(rows(), np.random.default_rng(4)).groupby("kind")["holds"].mean()
+            worlds.build_world(size)
+            .change(rows(), np.random.default_rng(4))
+            .groupby("kind")["holds"]
+            .mean()
         )
         assert [share[True], share[False]] == pytest.approx(shares, abs=0.05)
 
@@ -98,7 +101,7 @@ def test_worlds_by_prompt_have_the_levels_and_slopes_that_they_say() -> None:
     worlds = build_level_worlds("y", levels, dict.fromkeys(levels, 0.5), sd=0.2)
     for size in SIZES:
         means = (
-            worlds.at(size)
+            worlds.build_world(size)
             .change(prompts(), np.random.default_rng(1))
             .groupby("model_id")["y"]
             .mean()
@@ -108,7 +111,7 @@ def test_worlds_by_prompt_have_the_levels_and_slopes_that_they_say() -> None:
         )
     slopes = build_slope_worlds("y", "x", 0.6)
     for size, r in zip(SIZES, (0.6, 0.0), strict=True):
-        made = slopes.at(size).change(prompts(), np.random.default_rng(1))
+        made = slopes.build_world(size).change(prompts(), np.random.default_rng(1))
         within = made[["x", "y"]] - made.groupby("model_id")[["x", "y"]].transform("mean")
         assert within.corr().iloc[0, 1] == pytest.approx(r, abs=0.1)
 
@@ -118,7 +121,7 @@ def test_models_have_the_share_of_the_variance_that_the_world_says() -> None:
     for size, share in zip(SIZES, (0.9, 0.5), strict=True):
         found = []
         for seed in range(30):
-            made = worlds.at(size).change(prompts(), np.random.default_rng(seed))
+            made = worlds.build_world(size).change(prompts(), np.random.default_rng(seed))
             found.append(1 - made.groupby("model_id")["y"].var().mean() / made["y"].var())
         assert np.median(found) == pytest.approx(share, abs=0.15)
 

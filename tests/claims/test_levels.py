@@ -91,7 +91,7 @@ def of_line(rows: pd.DataFrame) -> Result:
     if len(rows) < 3:
         raise UsageError("too few rows", got=len(rows))
     found = stats.pearsonr(rows["x"], rows["y"])
-    return Result.of(rows, {"r": Estimate(float(found.statistic), p=float(found.pvalue))})
+    return Result.build(rows, {"r": Estimate(float(found.statistic), p=float(found.pvalue))})
 
 
 def question(worlds: Worlds | None, rule: Rule = RISES, n: int = 20, unit: str = "") -> Question:
@@ -261,8 +261,10 @@ def test_the_bound_is_the_largest_level_below_which_too_few_studies_lie() -> Non
 def test_truth_is_computed_from_large_samples_and_flips_at_the_boundary() -> None:
     asked = question(LINE, Decide((R > 0.3) & (R.p <= ALPHA), (R < 0.3) & (R.p > ALPHA)))
     rows = study()
-    assert levels.count_truths(asked, rows, LINE.at("claimed"))[SUPPORTED] == levels.SAMPLES
-    assert levels.count_truths(asked, rows, LINE.at("null"))[SUPPORTED] == 0
+    assert (
+        levels.count_truths(asked, rows, LINE.build_world("claimed"))[SUPPORTED] == levels.SAMPLES
+    )
+    assert levels.count_truths(asked, rows, LINE.build_world("null"))[SUPPORTED] == 0
     sizes = levels.find_false_sizes(asked, rows)
     assert sizes[SUPPORTED][0] == "null" and sizes[AGAINST][0] == "claimed"
     for side in (SUPPORTED, AGAINST):
@@ -295,7 +297,7 @@ def test_bad_worlds_are_refused_by_name() -> None:
 
     lost = replace(question(LINE), trial=Trial(lambda _: study(), OneByOne(fails), "", LINE))
     with pytest.raises(DataError, match=r"truth of a world cannot be computed.*T01\.line"):
-        levels.count_truths(lost, study(), LINE.at())
+        levels.count_truths(lost, study(), LINE.build_world())
     with pytest.raises(DataError, match="without worlds"):
         levels.require_worlds(question(None))
 
@@ -317,10 +319,10 @@ def test_boxes_raise_one_nuisance_to_its_bound_or_all() -> None:
 def test_points_have_random_numbers_in_common() -> None:
     asked, rows = question(LINE), study()
     first, again = (
-        levels.simulate_levels(asked, rows, LINE.at("null"), 20, "seed") for _ in range(2)
+        levels.simulate_levels(asked, rows, LINE.build_world("null"), 20, "seed") for _ in range(2)
     )
     np.testing.assert_array_equal(first, again)
-    raised = levels.simulate_levels(asked, rows, LINE.at("null", ar=0.1), 20, "seed")
+    raised = levels.simulate_levels(asked, rows, LINE.build_world("null", ar=0.1), 20, "seed")
     assert np.corrcoef(np.log(first[:, 0] + 1e-3), np.log(raised[:, 0] + 1e-3))[0, 1] > 0.8
 
 
@@ -342,7 +344,7 @@ def test_limits_are_those_of_the_worst_world_and_hold_again(made: pd.DataFrame) 
     again = levels.simulate_levels(
         asked,
         study(),
-        levels.require_worlds(asked).at(**levels.parse_point(worst["point"])),
+        levels.require_worlds(asked).build_world(**levels.parse_point(worst["point"])),
         600,
         "again",
     )
@@ -502,7 +504,7 @@ def test_a_side_that_nuisances_make_true_everywhere_is_refused_by_name() -> None
     search = levels.Search(
         question(worlds, rule), study(), SUPPORTED, ["null"], levels.Effort(4, 4, 4, 4)
     )
-    assert [point["ar"] for point in search.worst(levels.PLAUSIBLE)] == [0.0] * 2
+    assert [point["ar"] for point in search.find_worst(levels.PLAUSIBLE)] == [0.0] * 2
     with pytest.raises(DataError, match=r"leaves no false world.*T01\.line.*“supported” is true"):
         raised = replace(worlds, box={"ar": (0.3, 0.6)})
         list(
@@ -557,7 +559,7 @@ def test_studies_at_once_are_studies_one_by_one() -> None:
     at_once = replace(
         single, trial=replace(single.trial, test=Test(many, ("y",), p_kind="p-value"))
     )
-    for world in (LINE.at("null", "lognormal", ar=0.3), LINE.at("claimed")):
+    for world in (LINE.build_world("null", "lognormal", ar=0.3), LINE.build_world("claimed")):
         one, other = (
             levels.simulate_levels(asked, study(8), world, 60, "seed")
             for asked in (single, at_once)
@@ -685,7 +687,7 @@ def test_shares_are_met_whether_units_are_alike_or_not(claimed: float) -> None:
     worlds = build_share_worlds("flips", claimed, 0.5)
     for size, share in (("claimed", claimed), ("null", 0.5)):
         for alike in (0.0, 0.3):
-            made = worlds.at(size, alike=alike).change(rows, np.random.default_rng(1))
+            made = worlds.build_world(size, alike=alike).change(rows, np.random.default_rng(1))
             assert made["flips"].mean() == pytest.approx(share, abs=0.03)
 
 
@@ -707,15 +709,21 @@ def test_plain_rows_say_the_same_in_types_of_numpy() -> None:
 
 def test_a_world_may_know_its_own_truth() -> None:
     def known(size: float, **_: float) -> World:
-        return World("of known numbers", lambda *_: {}, LINE.at().errors, of(size))
+        return World("of known numbers", lambda *_: {}, LINE.build_world().errors, of(size))
 
     bar = replace(LINE, make=known)
-    assert levels.count_truths(question(bar), study(), bar.at("null")) == {SUPPORTED: 0, AGAINST: 0}
+    assert levels.count_truths(question(bar), study(), bar.build_world("null")) == {
+        SUPPORTED: 0,
+        AGAINST: 0,
+    }
     assert (
-        levels.count_truths(question(bar), study(), bar.at("claimed"))[SUPPORTED] == levels.SAMPLES
+        levels.count_truths(question(bar), study(), bar.build_world("claimed"))[SUPPORTED]
+        == levels.SAMPLES
     )
 
 
 def test_means_have_a_box_of_labs_alone() -> None:
     worlds = build_mean_worlds("y", 0.0, 0.1, 0.2)
-    assert set(worlds.box) == {"between"} and worlds.at("null").words.startswith("mean 0.1")
+    assert set(worlds.box) == {"between"} and worlds.build_world("null").words.startswith(
+        "mean 0.1"
+    )

@@ -47,7 +47,7 @@ def test_a_report_with_a_contradiction_is_not_finished(
     build = Build(SimpleNamespace(out=tmp_path, about=(), records={}))  # type: ignore[arg-type]
     monkeypatch.setattr(About, "_entries", lambda self: entries)
     with pytest.raises(DataError, match="decide one statement both ways"):
-        build.finish({}, [])
+        build.write_remaining({}, [])
 
 
 WORDS = (

@@ -89,7 +89,7 @@ SHARE = build_share_worlds("holds", 0.9, 0.5)
 def test_moments_of_a_world_are_those_of_its_draws(worlds: Worlds) -> None:
     rows = study()
     for size in ("null", "claimed"):
-        world = worlds.at(size, between=0.3, ar=0.3)
+        world = worlds.build_world(size, between=0.3, ar=0.3)
         mean, covariance = moments(world, rows)
         mean_drawn, drawn = simulated_moments(world, rows)
         assert np.abs(mean - mean_drawn).max() < 6 * TOTAL / 50_000**0.5
@@ -98,7 +98,7 @@ def test_moments_of_a_world_are_those_of_its_draws(worlds: Worlds) -> None:
 
 def test_worlds_of_truth_values_have_no_moments_and_are_contrasts_of_shares() -> None:
     with pytest.raises(NotLinearError):
-        moments(SHARE.at(), study())
+        moments(SHARE.build_world(), study())
     assert contrast_of(question(SHARE), study()).kind is Moved.SHARE
     kinds = [contrast_of(question(worlds), study()).kind for worlds in (LINE, SHIFT, DESCENT)]
     assert kinds == [Moved.MEAN, Moved.MEAN, Moved.SPREAD]
@@ -190,7 +190,9 @@ def test_predicted_intervals_hold_what_was_promised() -> None:
     contrast = contrast_of(asked, rows)
     inside = []
     for study_ in range(150):
-        drawn = LINE.at(kind="normal").draw(rows, Random(np.random.default_rng(study_)))["y"][0]
+        drawn = LINE.build_world(kind="normal").draw(rows, Random(np.random.default_rng(study_)))[
+            "y"
+        ][0]
         world = predictive(asked, rows.assign(y=drawn), new, contrast)
         assert world is not None
         ahead = world.draw(rows, Random(np.random.default_rng(study_), 400))["y"][:, new]
@@ -236,14 +238,14 @@ def test_rows_that_candidates_add_are_those_that_the_claim_selects() -> None:
     claim = load_claim(list_scripts(find_shipped("analyses"))["C21"])
     asked = asked_question(claim)
     assert asked is not None
-    trial = asked[0].on_trial()[1]
-    before = trial.of(evidence.named(POOLED), asked[0].over)
-    after = trial.of(planned_evidence(evidence.named(POOLED), tables, names), asked[0].over)
+    trial = asked[0].require_trial()[1]
+    before = trial.read_rows(evidence.named(POOLED), asked[0].over)
+    after = trial.read_rows(planned_evidence(evidence.named(POOLED), tables, names), asked[0].over)
     assert set(after["model_id"]) - set(before["model_id"]) == {"cerebras/Cerebras-GPT-1.3B"}
     both = after[after["model_id"].isin(before["model_id"])].set_index("model_id")
     kept = before.set_index("model_id")["log_outcome"]
     assert np.allclose(both.loc[kept.index, "log_outcome"], kept)
-    again = trial.of(evidence.named(POOLED), asked[0].over)
+    again = trial.read_rows(evidence.named(POOLED), asked[0].over)
     assert set(again["model_id"]) == set(before["model_id"])
 
 

@@ -71,7 +71,7 @@ WAYS: dict[str, Callable[[Evidence], Any]] = {
     "origins": lambda evidence: evidence.origin(
         pd.Series([*SOURCES, "logos-in-layers", "buk81-removed"])
     ),
-    "without a source": lambda evidence: evidence.without(SOURCES[0]).table("weights"),
+    "without a source": lambda evidence: evidence.exclude_source(SOURCES[0]).table("weights"),
     "measuring runs": find_measuring_runs,
     "measuring runs again": find_measuring_runs,
     "shared": lambda evidence: evidence.computed(("shared",), partial(twice_read, evidence)),
@@ -185,7 +185,7 @@ class Compared(Stored):
         make: Callable[[Evidence], Finding],
         over: Sequence[Finding],
     ) -> Finding:
-        kept = self._fresh((name, evidence.name), evidence)
+        kept = self._find_fresh((name, evidence.name), evidence)
         finding = super().__call__(name, evidence, make, over)
         if kept is not None:
             anew = partial(make, self.anew.named(evidence.name))
@@ -195,7 +195,7 @@ class Compared(Stored):
     def page(
         self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]
     ) -> dict[str, bytes]:
-        kept = self._fresh(stored.PAGE, evidence)
+        kept = self._find_fresh(stored.PAGE, evidence)
         files = super().page(evidence, make)
         if kept is not None:
             self.compare("page", files, partial(make, self.anew))

@@ -40,7 +40,7 @@ def here() -> pd.DataFrame:
 
 def mean(rows: pd.DataFrame) -> Result:
     found = stats.ttest_1samp(rows["y"], 0.0)
-    return Result.of(rows, {"mean": Estimate(float(rows["y"].mean()), p=float(found.pvalue))})
+    return Result.build(rows, {"mean": Estimate(float(rows["y"].mean()), p=float(found.pvalue))})
 
 
 def question() -> Question:

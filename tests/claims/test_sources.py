@@ -47,7 +47,7 @@ def study(**gains: list[float]) -> Rows:
 def mean(rows: pd.DataFrame) -> Result:
     """A mean that is always a tenth of its interval's half away from either end."""
     value = float(rows["gain"].mean())
-    return Result.of(rows, {"mean": Estimate(value, value - 0.1, value + 0.1)})
+    return Result.build(rows, {"mean": Estimate(value, value - 0.1, value + 0.1)})
 
 
 QUESTION = Question(
@@ -121,9 +121,9 @@ def test_rows_of_a_source_are_left_out_and_the_whole_set_is_remembered_alone(
     every = set(pooled.table("runs")["source"])
     assert {"logos-in-layers", "buk81-removed"} <= every
     kept = dict(pooled.selections)
-    rest = pooled.without("logos-in-layers")
+    rest = pooled.exclude_source("logos-in-layers")
     assert set(rest.table("runs")["source"]) == every - {"logos-in-layers"}
-    assert set(pooled.without(PUBLISHED).table("runs")["source"]) == {
+    assert set(pooled.exclude_source(PUBLISHED).table("runs")["source"]) == {
         source for source in every if not source.endswith((".json", ".csv"))
     }
     assert pooled.selections == kept and pooled.changed(kept) is False

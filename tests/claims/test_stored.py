@@ -87,7 +87,7 @@ def claim(tmp_path: Path, made: list[str]) -> Claim:
             {"what": ["gain"], "estimate": rows["gain"].mean(), "lower": 0.5, "upper": 2.0}
         )
         mean = float(rows["gain"].mean())
-        found = Result.of(rows, {"gain": Estimate(mean, mean - 0.1, mean + 0.1)}, table=table)
+        found = Result.build(rows, {"gain": Estimate(mean, mean - 0.1, mean + 0.1)}, table=table)
         return Result(**{**vars(found), "draw": prepare_drawing(draw_forest, table, label="what")})
 
     @claim.overall(["lab.a", "lab.b"])

@@ -229,9 +229,9 @@ def test_features_of_a_set() -> None:
 
 def test_other_sets_are_all_but_the_one_that_a_finding_asks() -> None:
     for first in SETS:
-        assert set(Views(models=4).beside(first, "U01.line").sets) == set(MEASUREMENTS) - {first}
+        assert set(Views(models=4).name_sets(first, "U01.line").sets) == set(MEASUREMENTS) - {first}
     with pytest.raises(DataError, match=r"own set is no other set.*U01.line.*got views of pooled"):
-        Views(models=4, sets=(PUBLISHED, POOLED)).beside(POOLED, "U01.line")
+        Views(models=4, sets=(PUBLISHED, POOLED)).name_sets(POOLED, "U01.line")
 
 
 def test_a_question_without_a_trial_has_no_views() -> None:
@@ -306,7 +306,7 @@ def test_seeds_are_the_ceiling_of_shares_of_variance() -> None:
     question = next(q for q in asked(CLAIMS["C04"]) if q.id == "C04.size.penultimate_gain")
     evidence = shipped_tables().named(POOLED)
     assert not repeat_question(question, evidence).notes
-    features = evidence._joined("features")
+    features = evidence._join_table("features")
     repeats = features["model_id"] == "EleutherAI/pythia-1b"
     evidence._loaded["features"] = features.assign(
         seed_of=np.where(repeats, "EleutherAI/pythia-1.4b", "")

@@ -179,7 +179,7 @@ def test_incomparable_models_and_repeated_rows_move_nothing() -> None:
 
 def test_a_saved_fit_of_a_changed_table_is_refused(tmp_path: Path) -> None:
     fit = thermostats.fit_line(own_table(), "gain ~ layers", group="lab")
-    fewer = fit.without(np.arange(len(fit.rows)) == 0)
+    fewer = fit.exclude_rows(np.arange(len(fit.rows)) == 0)
     with pytest.raises(ThermostatsError, match="functions are not in a saved fit"):
         thermostats.load_fit(fewer.save(tmp_path / "fewer.nc"))
     assert (

@@ -67,7 +67,7 @@ def safetensors(shapes: dict[str, tuple[int, ...]], **lies: object) -> bytes:
 def read_weights(path: Path) -> None:
     """Every tensor of a safetensors file."""
     for tensor in checkpoint.read_safetensors(path).values():
-        checkpoint.decode(tensor.raw()).sum()
+        checkpoint.decode(tensor.read_raw()).sum()
 
 
 def read_model(path: Path) -> None:

@@ -22,7 +22,7 @@ def test_split_turns_conv1d_and_refuses_other_shapes() -> None:
     output: NDArray[np.float64] = np.arange(36.0).reshape(6, 6)
     parts = split(entry, config, fused.T, output.T)
     assert np.array_equal(parts.w_v, fused[12:])
-    w_v, w_o = parts.head(1)
+    w_v, w_o = parts.get_head(1)
     assert np.array_equal(w_v, fused[15:])
     assert np.array_equal(w_o, output[:, 3:])
     with pytest.raises(DataError, match=r"attn\.c_attn, architecture gpt2.*got \(6, 18\)"):

@@ -76,7 +76,7 @@ def test_weights_and_values_are_those_the_model_multiplies(name: str) -> None:
         for path in (decoder.entry.value, decoder.entry.output)
     )
     parts = split(decoder.entry, decoder.config, value, output)
-    expected = np.concatenate([A[h] @ x @ parts.head(h)[0].T for h in range(len(A))], axis=1)
+    expected = np.concatenate([A[h] @ x @ parts.get_head(h)[0].T for h in range(len(A))], axis=1)
     # what is left is the bias of the values, the same for every token, times the sum of its row
     sums = np.repeat(A.sum(axis=2), parts.d_head, axis=0).T
     bias = (received - expected) / sums
@@ -151,7 +151,7 @@ def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_retu
         for h in range(len(A)):
             rows = A[h] / A[h].sum(axis=1, keepdims=True)
             eigenvalues = np.linalg.eigvalsh(
-                sheaf.build_dense_operator(A[h : h + 1], parts.head(h)[0][None])
+                sheaf.build_dense_operator(A[h : h + 1], parts.get_head(h)[0][None])
             )
             expected = {
                 "trace": eigenvalues.sum(),

@@ -27,7 +27,7 @@ def test_numbers_come_back_as_written(tmp_path, dtype):
     save_file({"a": x, "b": 2 * x}, tmp_path / "model.safetensors")
     tensors = open_checkpoint(tmp_path)
     assert tensors["b"].shape == (5, 7)
-    np.testing.assert_array_equal(decode(tensors["b"].raw()), 2 * x)
+    np.testing.assert_array_equal(decode(tensors["b"].read_raw()), 2 * x)
 
 
 def test_every_bfloat16_is_decoded_as_torch_does():
@@ -44,10 +44,10 @@ def test_pickle_of_plain_weights(tmp_path, zipped):
     saved = {"x": x, "half": x.to(torch.bfloat16), "mask": x > 0}
     torch.save(saved, tmp_path / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
     tensors = open_checkpoint(tmp_path)
-    np.testing.assert_array_equal(decode(tensors["x"].raw()), x.numpy())
-    np.testing.assert_array_equal(decode(tensors["half"].raw()), saved["half"].float().numpy())
+    np.testing.assert_array_equal(decode(tensors["x"].read_raw()), x.numpy())
+    np.testing.assert_array_equal(decode(tensors["half"].read_raw()), saved["half"].float().numpy())
     with pytest.raises(DataError, match="format that is not measured"):
-        tensors["mask"].raw()
+        tensors["mask"].read_raw()
 
 
 def test_pickle_of_something_else_is_refused(tmp_path):
@@ -149,7 +149,7 @@ def test_quantised_weights_are_refused_by_name(tmp_path, dtype):
         write(tmp_path / "m.safetensors", {"q": entry(dtype, (24,), (0, 24))}, bytes(24))
     )
     with pytest.raises(DataError, match=f"tensor q .* got {dtype}"):
-        tensors["q"].raw()
+        tensors["q"].read_raw()
 
 
 def test_pickle_without_torch_says_what_to_install(tmp_path, monkeypatch):

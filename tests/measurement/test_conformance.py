@@ -372,7 +372,7 @@ def test_a_saved_model_gives_the_spectra_of_its_modules(decoder: Decoder, tmp_pa
         )
         parts = split(entry, select_layer_config(entry, decoder.config, layer - 1), value, output)
         exact |= {(layer, "W_V", ""): parts.w_v, (layer, "W_O", ""): parts.w_o}
-        heads = (parts.head(h) for h in range(len(parts.kv_head)))
+        heads = (parts.get_head(h) for h in range(len(parts.kv_head)))
         exact |= {(layer, "OV", str(h)): W_O @ W_V for h, (W_V, W_O) in enumerate(heads, 1)}
     if entry.reads == "text":
         exact[0, "embedding", ""] = (

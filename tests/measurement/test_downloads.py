@@ -99,7 +99,7 @@ def test_the_budget_holds_and_what_is_needed_stays(tmp_path: Path, net: list[str
         "models--lab--b",
     ]  # what an earlier command left is gone
     assert queue.take(0.3) == []  # no place for the third
-    queue.done(wanted[0])
+    queue.release_model(wanted[0])
     ((third, error),) = queue.take(5.0)
     queue.close()
     assert (third.spec.model, error) == ("lab/c", None)

@@ -37,7 +37,7 @@ def test_the_row_is_flat() -> None:
         Cost(2.5, 1.0, 3.0),
         Problem("no room", again=True, options=("--set", "token_budget=512")),
     )
-    row = Outcome("lab/a", "failed", runs=("x",), cost=cost, problem=problem).row()
+    row = Outcome("lab/a", "failed", runs=("x",), cost=cost, problem=problem).build_row()
     assert tuple(row) == ROW
     assert (row["gigabytes"], row["disk"], row["seconds"]) == (2.5, 1.0, 3.0)
     assert (row["reason"], row["wrong_use"], row["again"], row["runs"]) == (

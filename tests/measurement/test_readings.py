@@ -129,7 +129,7 @@ def test_they_are_those_of_plain_matrices(name: str) -> None:
             write = P @ np.diag(block.layer_scale1.lambda1.detach().numpy())
         products, groups = [], {}
         for h in range(len(parts.kv_head)):
-            w_v, w_o = parts.head(h)
+            w_v, w_o = parts.get_head(h)
             products.append(write @ w_o @ w_v @ read)
             groups.setdefault(int(parts.kv_head[h]), []).append(products[-1])
             assert rows.loc[(layer + 1, "OV", str(h + 1)), "ov_read_norm"] == pytest.approx(

@@ -112,7 +112,7 @@ def turn_queries(weights: ModelWeights) -> ModelWeights:
             for x in queries:
                 for h in range(k * share, (k + 1) * share):
                     x[h] = np.einsum("ij,j...->i...", A, x[h])
-    return weights.with_tensors(tensors, epsilon)
+    return weights.replace_tensors(tensors, epsilon)
 
 
 def scale_stream(weights: ModelWeights, c: float = 4.0) -> ModelWeights:
@@ -131,7 +131,7 @@ def scale_stream(weights: ModelWeights, c: float = 4.0) -> ModelWeights:
     inside = (weights.entry.attention_norm, weights.entry.mlp_norm)
     norms = {f"{start}{norm}" for start in blocks(weights) for norm in inside}
     norms.add(weights.name(weights.entry.final_norm).removesuffix(".weight"))
-    return weights.with_tensors(tensors, dict.fromkeys(norms, c * c))
+    return weights.replace_tensors(tensors, dict.fromkeys(norms, c * c))
 
 
 def turn_stream(weights: ModelWeights) -> ModelWeights:
@@ -147,10 +147,12 @@ def turn_stream(weights: ModelWeights) -> ModelWeights:
         inner[1:, 1:] = np.linalg.qr(rng.standard_normal((d - 1, d - 1)))[0]
         R = basis @ inner @ basis.T
     readers = {
-        key for layer in weights.layers for key in weights.readers(layer, gauge.ATTENTION_READERS)
+        key
+        for layer in weights.layers
+        for key in weights.list_readers(layer, gauge.ATTENTION_READERS)
     }
     readers |= {
-        key for layer in weights.layers for key in weights.readers(layer, gauge.MLP_READERS)
+        key for layer in weights.layers for key in weights.list_readers(layer, gauge.MLP_READERS)
     }
     writes = [
         f"{start}{path}"
@@ -173,7 +175,7 @@ def turn_stream(weights: ModelWeights) -> ModelWeights:
             tensors[key] = x @ R.T if name == "gpt2" else R @ x
         elif path.split(".")[-1] in ends:
             tensors[key] = x @ R.T
-    return weights.with_tensors(tensors)
+    return weights.replace_tensors(tensors)
 
 
 def move_neurons(weights: ModelWeights) -> ModelWeights:
@@ -192,7 +194,7 @@ def move_neurons(weights: ModelWeights) -> ModelWeights:
             tensors[f"{start}{into}.bias"] = (tensors[f"{start}{into}.bias"] * c)[order]
         if name in ("llama", "qwen3"):
             tensors[f"{start}mlp.gate_proj.weight"] = tensors[f"{start}mlp.gate_proj.weight"][order]
-    return weights.with_tensors(tensors)
+    return weights.replace_tensors(tensors)
 
 
 def swap_ends(weights: ModelWeights) -> ModelWeights:
@@ -206,7 +208,7 @@ def swap_ends(weights: ModelWeights) -> ModelWeights:
     tokens, positions = ends[weights.entry.name]
     tensors[f"{tokens}.weight"] += v
     tensors[f"{positions}.weight"] -= v
-    return weights.with_tensors(tensors)
+    return weights.replace_tensors(tensors)
 
 
 def every_change(weights: ModelWeights) -> dict[str, ModelWeights]:
@@ -270,7 +272,7 @@ def test_heads_are_matched(name: str) -> None:
                     rows[:] = rows[::-1].copy()
         w_o = by_columns(name, tensors, start + out)
         w_o[:] = w_o.reshape(len(w_o), HEADS, -1)[:, ::-1].reshape(w_o.shape).copy()
-    assert measure_function_distance(weights, weights.with_tensors(tensors)).distance < SAME
+    assert measure_function_distance(weights, weights.replace_tensors(tensors)).distance < SAME
 
 
 @pytest.mark.parametrize("name", FIVE)
@@ -282,14 +284,14 @@ def test_another_function_is_not_0_and_says_where(name: str) -> None:
     ):
         key = f"{weights.start(1)}{path}.weight"
         noise = np.random.default_rng(5).standard_normal(weights.tensors[key].shape)
-        near = weights.with_tensors({key: weights.tensors[key] + 1e-4 * noise})
+        near = weights.replace_tensors({key: weights.tensors[key] + 1e-4 * noise})
         apart = measure_function_distance(weights, near)
         off = apart.parts[apart.parts["distance"] > SAME]
         assert 1e-6 < apart.distance < 1e-2
         assert set(off["layer"]) == {2} and part in set(off["part"])
     other = extract_weights(wide.opened(name))
     value = f"{weights.start(0)}{weights.entry.output}.weight"
-    twice = other.with_tensors({value: 2 * other.tensors[value]})
+    twice = other.replace_tensors({value: 2 * other.tensors[value]})
     rows = measure_function_distance(weights, twice).parts.set_index(["layer", "part"])["distance"]
     if name in ("llama", "qwen3"):
         assert rows[1, "attention writes"] == pytest.approx(1.0, rel=1e-9)

@@ -43,13 +43,13 @@ def llama(rng, prefix="model."):
 
 def fused(rng, config):
     entry = lookup(config)
-    tensors = {entry.tensor_names(entry.embedding)[0]: rng.standard_normal((V, D))}
+    tensors = {entry.list_tensor_names(entry.embedding)[0]: rng.standard_normal((V, D))}
     if not entry.transposed:
         tensors["embed_out.weight"] = rng.standard_normal((V, D))
     for layer in range(2):
         shape = (D, 3 * D) if entry.transposed else (3 * D, D)
-        tensors[entry.tensor_names(entry.value, layer)[0]] = rng.standard_normal(shape)
-        tensors[entry.tensor_names(entry.output, layer)[0]] = rng.standard_normal((D, D))
+        tensors[entry.list_tensor_names(entry.value, layer)[0]] = rng.standard_normal(shape)
+        tensors[entry.list_tensor_names(entry.output, layer)[0]] = rng.standard_normal((D, D))
     return tensors
 
 

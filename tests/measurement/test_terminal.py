@@ -63,7 +63,7 @@ def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(
         assert [(task.description, task.completed) for task in bars.tasks] == [
             ("lab/a attention", 25)
         ]
-        display.done(
+        display.print_outcome(
             1,
             2,
             Outcome(
@@ -94,7 +94,7 @@ def test_on_a_terminal_a_bar_moves_and_a_line_says_what_is_through(
 def test_where_nobody_looks_a_line_says_what_became_of_a_model(
     outcome: Outcome, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ProgressLines().done(2, 3, outcome)
+    ProgressLines().print_outcome(2, 3, outcome)
     assert capsys.readouterr().err == f"{line}\n"
 
 

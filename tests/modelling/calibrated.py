@@ -47,7 +47,7 @@ def ranks(
     (Talts et al. 2018, arXiv:1804.06788). `read`: quantities of draws, by name.
     """
     rng = np.random.default_rng(seed)
-    truths = model.from_prior(simulations, rng)
+    truths = model.draw_prior(simulations, rng)
     outcomes, expected = model.replicate(truths, rng), read(truths)
     found: dict[str, list[float]] = {name: [] for name in expected}
     for i, y in enumerate(outcomes):

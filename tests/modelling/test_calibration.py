@@ -45,7 +45,7 @@ def elements(model: Gaussian | Sampled, shapes: Mapping[str, tuple[int, ...]]) -
 
 def calibrated(model: Gaussian | Sampled) -> dict[str, float]:
     """p-value of uniform ranks by quantity."""
-    prior = model.from_prior(2, np.random.default_rng(0))
+    prior = model.draw_prior(2, np.random.default_rng(0))
     simulations, settings = (EXACT, FEW) if isinstance(model, Gaussian) else (SAMPLED, SHORT)
     drawn = model.sample(seed=0, settings=settings).values
     shapes = {

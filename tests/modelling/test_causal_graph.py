@@ -29,23 +29,25 @@ PEARL = CausalGraph.of(
 def test_a_chain_a_fork_and_a_collider() -> None:
     chain, fork = CausalGraph.of([("x", "z"), ("z", "y")]), CausalGraph.of([("z", "x"), ("z", "y")])
     collider = CausalGraph.of([("x", "z"), ("y", "z"), ("z", "below")])
-    assert not chain.separated("x", "y") and chain.separated("x", "y", ["z"])
-    assert not fork.separated("x", "y") and fork.separated("x", "y", ["z"])
-    assert collider.separated("x", "y")
-    assert not collider.separated("x", "y", ["z"]) and not collider.separated("x", "y", ["below"])
+    assert not chain.is_separated("x", "y") and chain.is_separated("x", "y", ["z"])
+    assert not fork.is_separated("x", "y") and fork.is_separated("x", "y", ["z"])
+    assert collider.is_separated("x", "y")
+    assert not collider.is_separated("x", "y", ["z"]) and not collider.is_separated(
+        "x", "y", ["below"]
+    )
 
 
 def test_pearls_back_door_sets() -> None:
     """{X3, X4} and {X4, X5} satisfy the criterion, {X4} alone does not (his example after
     definition 3.3.1)."""
     cut = CausalGraph({name: own - {"x"} for name, own in PEARL.causes.items()})
-    assert cut.separated("x", "y", ["3", "4"]) and cut.separated("x", "y", ["4", "5"])
-    assert not cut.separated("x", "y", ["4"])
-    sets = PEARL.back_door("x", "y")
+    assert cut.is_separated("x", "y", ["3", "4"]) and cut.is_separated("x", "y", ["4", "5"])
+    assert not cut.is_separated("x", "y", ["4"])
+    sets = PEARL.find_back_door("x", "y")
     assert {frozenset({"3", "4"}), frozenset({"4", "5"})} < set(sets) and {
         len(z) for z in sets
     } == {2}
-    assert PEARL.back_door("x", "y", measured=["4", "5"]) == [frozenset({"4", "5"})]
+    assert PEARL.find_back_door("x", "y", measured=["4", "5"]) == [frozenset({"4", "5"})]
 
 
 def test_random_graphs_against_networkx() -> None:
@@ -61,7 +63,7 @@ def test_random_graphs_against_networkx() -> None:
             continue
         x, y, *rest = rng.permutation(names)
         given = set(rest[: int(rng.integers(0, 3))])
-        answers.append(graph.separated(x, y, given))
+        answers.append(graph.is_separated(x, y, given))
         assert answers[-1] == networkx.is_d_separator(theirs, {x}, {y}, given)
     assert 10 < sum(answers) < len(answers) - 10
 
@@ -70,27 +72,27 @@ def test_what_is_no_graph_of_causes_is_refused() -> None:
     with pytest.raises(DataError, match="a cause is its own effect: got a, b"):
         CausalGraph.of([("a", "b"), ("b", "a")])
     with pytest.raises(UsageError, match="no such node: got 'z'"):
-        PEARL.separated("x", "z")
+        PEARL.is_separated("x", "z")
 
 
 M = CausalGraph.of([("a", "x"), ("a", "m"), ("b", "m"), ("b", "y"), ("x", "y")])
 
 
 def test_what_is_held_fixed_needlessly_opens_a_path() -> None:
-    assert M.back_door("x", "y") == [frozenset()]
+    assert M.find_back_door("x", "y") == [frozenset()]
     cut = CausalGraph({name: own - {"x"} for name, own in M.causes.items()})
     assert (
-        cut.separated("x", "y")
-        and not cut.separated("x", "y", ["m"])
-        and cut.separated("x", "y", ["m", "a"])
+        cut.is_separated("x", "y")
+        and not cut.is_separated("x", "y", ["m"])
+        and cut.is_separated("x", "y", ["m", "a"])
     )
 
 
 def test_an_unmeasured_common_cause_cannot_be_held_fixed_and_an_effect_must_not_be() -> None:
     graph = CausalGraph.of([("u", "x"), ("u", "y"), ("x", "between"), ("between", "y")])
-    assert graph.back_door("x", "y", measured=["between"]) == []
-    assert graph.back_door("x", "y") == [frozenset({"u"})]
-    assert graph.effects("x") == {"between", "y"} and graph.above(["between"]) == {
+    assert graph.find_back_door("x", "y", measured=["between"]) == []
+    assert graph.find_back_door("x", "y") == [frozenset({"u"})]
+    assert graph.find_effects("x") == {"between", "y"} and graph.find_ancestors(["between"]) == {
         "between",
         "x",
         "u",

@@ -248,5 +248,5 @@ def test_cells_of_one_side_are_no_cells_of_a_ratio() -> None:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        weights = cells.by_cell()
+        weights = cells.weigh_cells()
     np.testing.assert_array_equal(weights, [[1, -1, 0, 0, 0], [0, 0, 1, -1, 0]])

@@ -252,11 +252,11 @@ def test_left_out_units_are_those_of_refits() -> None:
     draws = model.sample(seed=1, settings=settings)
     left = leave_folds_out(model, draws, labs, seed=2, size=4000)
     for lab, density in left.log_density.items():
-        rest = model.rows(np.asarray(labs) != lab).sample(seed=3, settings=settings)
+        rest = model.select_rows(np.asarray(labs) != lab).sample(seed=3, settings=settings)
         assert density == pytest.approx(draws.log_evidence - rest.log_evidence, abs=0.1)
     one = np.arange(12) == 4
-    rest = model.rows(~one).sample(seed=4, settings=settings)
-    drawn = model.rows(one).replicate(rest.few(20_000), np.random.default_rng(1))[:, 0]
+    rest = model.select_rows(~one).sample(seed=4, settings=settings)
+    drawn = model.select_rows(one).replicate(rest.few(20_000), np.random.default_rng(1))[:, 0]
     single = leave_folds_out(model, draws, [str(i) for i in range(12)], seed=2, size=4000)
     assert single.pit[4] == pytest.approx((drawn < model.y[4]).mean(), abs=0.02)
     assert single.draws[:, 4].std() == pytest.approx(drawn.std(), rel=0.08)
@@ -280,7 +280,7 @@ def test_a_mixture_weighs_its_values_by_evidence() -> None:
     assert (draws.flat("node") == 0).mean() == pytest.approx(mixture.probability[0], abs=0.03)
     left = leave_mixture_folds_out(mixture, [str(i) for i in range(12)], seed=1)
     without = Mixture(
-        nodes=tuple(n.rows(np.arange(12) != 3) for n in (good, bad)),
+        nodes=tuple(n.select_rows(np.arange(12) != 3) for n in (good, bad)),
         weights=mixture.weights,
         seed=1,
     )
@@ -300,7 +300,7 @@ def test_posteriors_are_calibrated(prior: Scales) -> None:
     """Ranks of truths drawn from the prior are uniform (Talts et al. 2018, arXiv:1804.06788)."""
     blank, rng, ranks = small(1, prior=prior), np.random.default_rng(7), []
     for i in range(300):
-        truth = blank.from_prior(1, rng)
+        truth = blank.draw_prior(1, rng)
         y = blank.replicate(truth, rng)[0]
         draws = Gaussian(**{**vars_of(blank), "y": y}).sample(seed=i, settings=Settings(draws=100))
         values = {
@@ -329,7 +329,7 @@ def test_a_new_level_is_drawn_from_its_population() -> None:
     model = dyestuff()
     draws = model.sample(seed=1)
     new = Gaussian(
-        **{**vars_of(model.rows(np.arange(30) < 1)), "blocks": {"batch": np.eye(7)[[6]]}}
+        **{**vars_of(model.select_rows(np.arange(30) < 1)), "blocks": {"batch": np.eye(7)[[6]]}}
     )
     drawn = new.replicate(draws.few(4000), np.random.default_rng(1))[:, 0]
     beta, scale = draws.flat("beta")[:, 0], draws.flat("scale")

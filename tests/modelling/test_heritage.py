@@ -342,7 +342,9 @@ def test_a_lab_left_out_is_predicted_as_by_a_fit_without_it(fitted: Fit) -> None
     held = leave_one_out(fitted, by="heritage").predictions
     lab = held["heritage"][0]
     out = fitted.rows["heritage"] == lab
-    without = fitted.without(out).predict(fitted.rows[out].drop(columns="log_gain"), scale="log")
+    without = fitted.exclude_rows(out).predict(
+        fitted.rows[out].drop(columns="log_gain"), scale="log"
+    )
     without = without.rename(columns=lambda name: name.removeprefix("log_last_gain_"))
     own = held[held["heritage"] == lab]
     assert own["predicted"].to_numpy() == pytest.approx(without["mean"].to_numpy(), abs=0.05)

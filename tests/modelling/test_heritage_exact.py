@@ -152,7 +152,7 @@ def after_prior(simulations: int, size: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     facts = simulate_facts(12, 4, rng).assign(error=0.03, freedom=6.0)
     laid, rows = STANDARD.design_rows(facts), []
-    truth = laid.model.from_prior(simulations, rng)
+    truth = laid.model.draw_prior(simulations, rng)
     real = compute_quantities({name: values[None] for name, values in truth.items()}, laid)
     for i, y in enumerate(truth["y"]):
         again = STANDARD.design_rows(facts.assign(log_gain=y))

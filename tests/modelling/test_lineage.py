@@ -64,7 +64,7 @@ def star(rows: pd.DataFrame) -> Tree:
             "length": [0.0, *[1.0] * len(labs), *[0.0] * len(rows)],
         }
     )
-    return Tree.of(edges)
+    return Tree.build(edges)
 
 
 def test_on_a_star_of_labs_the_density_is_that_of_the_heritage_model() -> None:
@@ -120,7 +120,9 @@ def test_draws_of_nodes_are_those_of_a_dense_normal_model() -> None:
     for descent, own in values["scale"][:400]:
         v = descent**2 * every[np.ix_(at, at)] + (own**2 + 0.02**2) * np.eye(30) + np.ones((30, 30))
         expected.append((descent**2 * every[:, at] + 1.0) @ np.linalg.solve(v, rows["log_gain"]))
-    drawn = values["beta"] + compute_placed_descent(fit.design, values, Drift.nodes, len(kept))
+    drawn = values["beta"] + compute_placed_descent(
+        fit.design, values, Drift.project_nodes, len(kept)
+    )
     assert drawn.mean(axis=0) == pytest.approx(np.mean(expected, axis=0), abs=0.02)
 
 
@@ -204,7 +206,7 @@ def calls() -> Mapping[str, tuple[type[Exception], str, pd.DataFrame, object]]:
             thermostats.tree(rows[:-1]),
         ),
         "no tree": (UsageError, "no tree: got str", rows, "(A:1,B:1);"),
-        "a star": (UsageError, "as much of the tree as any other two", rows, Tree.of(flat)),
+        "a star": (UsageError, "as much of the tree as any other two", rows, Tree.build(flat)),
         "few models": (UsageError, "too few models: got 3", rows[:3], thermostats.tree(rows)),
         "a gain": (
             UsageError,

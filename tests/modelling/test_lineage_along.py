@@ -53,8 +53,8 @@ def test_the_density_is_that_of_the_dense_model(monkeypatch: pytest.MonkeyPatch)
     theta = np.random.default_rng(1).normal(-1.5, 0.7, (20, len(along.blocks) + 1))
     assert along.log_density(theta) == pytest.approx(dense.log_density(theta), abs=1e-6)
     some = np.arange(along.y.size) % 3 > 0
-    assert along.rows(some).log_density(theta) == pytest.approx(
-        dense.rows(some).log_density(theta), abs=1e-6
+    assert along.select_rows(some).log_density(theta) == pytest.approx(
+        dense.select_rows(some).log_density(theta), abs=1e-6
     )
 
 
@@ -64,7 +64,7 @@ def test_effects_given_the_scales_have_the_means_and_errors_of_the_dense_model(
     along, dense = both(monkeypatch)
     theta = np.tile([[-1.2, -1.6, -1.4]], (4000, 1))
     square = np.broadcast_to(dense.moments[0], (4000, dense.moments[0].size))
-    a = along._effects(theta, square, np.random.default_rng(1))
+    a = along._draw_effects(theta, square, np.random.default_rng(1))
     factor, _, d = build_factor(dense, theta[:1], square[:1])
     q = d.shape[1]
     root = np.linalg.inv(factor[0, :q, :q])

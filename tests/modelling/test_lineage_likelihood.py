@@ -44,11 +44,11 @@ def test_the_test_keeps_its_level_and_its_power_is_that_of_simulated_outcomes() 
     rng = np.random.default_rng(1)
     k = TREE.covariance(ROWS["model_id"].tolist())
     x = np.column_stack([np.ones(len(ROWS)), ROWS["a"]])
-    null = Restricted.of(rng.standard_normal((2000, len(ROWS))), x, k)
+    null = Restricted.build(rng.standard_normal((2000, len(ROWS))), x, k)
     bar = np.quantile(null.null(3), 0.95)
     assert (null.statistic() > bar).mean() == pytest.approx(0.05, abs=0.015)
     root = np.linalg.cholesky(0.4 * np.eye(len(ROWS)) + 0.6 * k)
-    right = Restricted.of(5 + 2 * rng.standard_normal((1000, len(ROWS))) @ root.T, x, k)
+    right = Restricted.build(5 + 2 * rng.standard_normal((1000, len(ROWS))) @ root.T, x, k)
     assert (right.statistic() > bar).mean() == pytest.approx(right.power(0.6, 3), abs=0.05)
 
 
@@ -56,14 +56,14 @@ def test_the_grid_finds_the_maximum_and_its_interval_holds_the_truth_mostly() ->
     rng = np.random.default_rng(2)
     k, x = TREE.covariance(ROWS["model_id"].tolist()), np.ones((len(ROWS), 1))
     y = ROWS["log_gain"].to_numpy()
-    assert Restricted.of(y, x, k).estimate() == pytest.approx(
+    assert Restricted.build(y, x, k).estimate() == pytest.approx(
         fit_pagel(y, x, k).parameter, abs=0.03
     )
     root = np.linalg.cholesky(0.4 * np.eye(len(ROWS)) + 0.6 * k)
     covered = [
         low <= 0.6 <= high
         for low, high in (
-            Restricted.of(root @ rng.standard_normal(len(ROWS)), x, k).interval()
+            Restricted.build(root @ rng.standard_normal(len(ROWS)), x, k).interval()
             for _ in range(200)
         )
     ]

@@ -27,7 +27,7 @@ def grown(n: int, seed: int = 1, *, ladder: bool = False) -> Tree:
     edges = pd.DataFrame(
         {"name": names, "parent": parents, "length": rng.exponential(size=len(names)) + 0.01}
     )
-    return Tree.of(edges)
+    return Tree.build(edges)
 
 
 @pytest.mark.parametrize("ladder", [False, True])
@@ -40,7 +40,7 @@ def test_products_are_those_of_the_dense_covariance_where_inner_nodes_are_models
     rng = np.random.default_rng(0)
     w, own = rng.normal(size=(len(names), 3)), rng.uniform(0.1, 2, len(names))
     v = 0.7 * tree.covariance(names) + np.diag(own)
-    log_det, cross = Pruning.of(tree, names).products(w, 0.7, own)
+    log_det, cross = Pruning.build(tree, names).compute_products(w, 0.7, own)
     assert log_det == pytest.approx(np.linalg.slogdet(v)[1])
     assert cross == pytest.approx(w.T @ np.linalg.solve(v, w))
 
@@ -67,7 +67,7 @@ def test_merges_are_refused() -> None:
         {"name": ["r", "a", "b", "c", "c"], "parent": ["", "r", "r", "a", "b"], "length": 1.0}
     )
     with pytest.raises(UsageError, match="merged models is not pruned: got c"):
-        Pruning.of(Tree.of(edges), ["a", "b", "c"])
+        Pruning.build(Tree.build(edges), ["a", "b", "c"])
 
 
 GENERATED = Path(__file__).parent / "lineage"

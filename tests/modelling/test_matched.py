@@ -121,15 +121,15 @@ def test_a_test_of_models_errs_as_often_as_its_arrangements_say_and_more_where_f
     """Of 72 arrangements 3 have p ≤ .05 where models are exchangeable; at the families' SD it is
     one study in five."""
     cells = design()
-    units = cells.of_units()
-    assert len(units) == 72 and len(cells.of_groups()) == 6
+    units = cells.permute_units()
+    assert len(units) == 72 and len(cells.permute_groups()) == 6
     assert simulate_false_rate(cells, units, group_sd=0, unit_sd=0.1, size=20_000) == pytest.approx(
         3 / 72, abs=0.005
     )
     assert simulate_false_rate(
         cells, units, group_sd=0.09, unit_sd=0.07, size=20_000
     ) == pytest.approx(0.2, abs=0.03)
-    assert simulate_false_rate(cells, cells.of_groups(), group_sd=0.09, unit_sd=0.07) == 0, (
+    assert simulate_false_rate(cells, cells.permute_groups(), group_sd=0.09, unit_sd=0.07) == 0, (
         "no p of six is below 1/6"
     )
 
@@ -180,10 +180,12 @@ def test_without_effects_of_families_they_have_no_spread_and_tests_err_as_those_
     None
 ):
     fit = fitted()
-    alone = fit.under(fit.law.alternatives["no effects of families"])
+    alone = fit.refit_law(fit.law.alternatives["no effects of families"])
     assert list(alone.reported) == ["ratio", "log_ratio", "cell_sd", "residual_sd"]
     cells, spread = build_cells(fit.rows), float(np.median(alone.quantities["residual_sd"]))
-    expected = simulate_false_rate(cells, cells.of_units(fit.seed), group_sd=0.0, unit_sd=spread)
+    expected = simulate_false_rate(
+        cells, cells.permute_units(fit.seed), group_sd=0.0, unit_sd=spread
+    )
     assert (
         alone.table("permutation").set_index("moved")["false_rate"]["models within cells"]
         == expected

@@ -106,7 +106,7 @@ def test_levels_of_sources_in_a_line_keep_its_slope_right() -> None:
     assert fit.params["slope on depth"] == pytest.approx(within, abs=0.02)
     assert fit.params["residual_sd"] == pytest.approx(0.1, abs=0.03)
     assert 0.2 < fit.params["source_sd"] < 1.0 and fit.params["group_sd"] < 0.1
-    without = fit.under(fit.law.alternatives["no levels of source"])
+    without = fit.refit_law(fit.law.alternatives["no levels of source"])
     assert without.params["residual_sd"] > 3 * fit.params["residual_sd"]
     assert any("v_source ~ N(0, τ_source²)" in line for line in fit.law.equations)
     assert [name for name, *_ in fit.law.priors][-1] == "τ, τ_source, σ"

@@ -50,7 +50,7 @@ def made_up(per_lab: int = 4) -> pd.DataFrame:
 def test_labs_with_sides_of_their_own_are_predicted_once_they_are_known() -> None:
     fit = fit_heritage(made_up(), se=0.01, seed=1)
     known, new = (
-        TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")
+        TrackRecord.build(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")
     )
     assert (known.lab, known.models, known.right, known.majority, known.side) == (
         "known",
@@ -78,7 +78,7 @@ def test_a_record_counts_sides_by_hand() -> None:
         elpd_difference_error=0.0,
         **none,
     )
-    record = TrackRecord.of(left, 0.9)
+    record = TrackRecord.build(left, 0.9)
     assert (record.right, record.majority, record.side, record.worthless) == (2, 3, "below 1", True)
     assert (
         "factor of 1.65" in record.sentence()

@@ -156,8 +156,8 @@ def test_statements_are_put_to_quantities_that_there_are(line: Fit) -> None:
 @pytest.mark.parametrize("out", [np.ones(3, dtype=bool), np.zeros(24), ["m1"]])
 def test_rows_are_left_out_one_by_one(line: Fit, out: Any) -> None:
     with pytest.raises(UsageError, match="for each of 24 rows"):
-        line.without(out)
-    assert len(line.without(line.rows["heritage"] == "lab1").rows) == 18
+        line.exclude_rows(out)
+    assert len(line.exclude_rows(line.rows["heritage"] == "lab1").rows) == 18
 
 
 @pytest.mark.slow

@@ -22,12 +22,12 @@ def matrix(groups: int, rows: int, rng: np.random.Generator) -> np.ndarray:
 def test_alike_rows_give_the_sums_of_all() -> None:
     rng = np.random.default_rng(1)
     m, weights = matrix(10, 60, rng), rng.random((4, 60))
-    alike = Alike.of(m, [3, 10, 1])
+    alike = Alike.build(m, [3, 10, 1])
     assert alike is not None and len(alike.distinct) == 10
     direct = np.einsum("ti,ij,ik->tjk", weights, m, m)
     assert alike.weighted(weights) == pytest.approx(direct, abs=1e-12)
-    assert Products.of(list(m[:, None])).weighted(weights) == pytest.approx(direct, abs=1e-12)
-    pairs = Products.of([m[:20], m[20:]]).weighted(weights[:, :2])
+    assert Products.build(list(m[:, None])).weighted(weights) == pytest.approx(direct, abs=1e-12)
+    pairs = Products.build([m[:20], m[20:]]).weighted(weights[:, :2])
     assert pairs == pytest.approx(
         np.einsum("ti,ij,ik->tjk", np.repeat(weights[:, :2], [20, 40], axis=1), m, m)
     )
@@ -35,8 +35,8 @@ def test_alike_rows_give_the_sums_of_all() -> None:
 
 def test_narrow_blocks_and_distinct_rows_stay_as_they_are() -> None:
     rng = np.random.default_rng(1)
-    assert Alike.of(matrix(5, 60, rng), [3, 5, 1]) is None
-    assert Alike.of(rng.normal(size=(60, 14)), [3, 10, 1]) is None
+    assert Alike.build(matrix(5, 60, rng), [3, 5, 1]) is None
+    assert Alike.build(rng.normal(size=(60, 14)), [3, 10, 1]) is None
 
 
 def test_a_fit_of_many_labs_is_the_same_either_way(monkeypatch: pytest.MonkeyPatch) -> None:

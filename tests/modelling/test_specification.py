@@ -125,9 +125,9 @@ def test_units_move_only_within_their_groups_and_alike_in_every_universe() -> No
     rows = study(np.random.default_rng(1)).assign(outcome=lambda f: f["y"])
     rearranged = Rearranged(rows, Null("residuals"), 50, seed=1)
     assert np.array_equal(
-        rearranged.outcomes(rows), rearranged.outcomes(rows.assign(heritage="one"))
+        rearranged.build_outcomes(rows), rearranged.build_outcomes(rows.assign(heritage="one"))
     )
-    assert np.allclose(np.sort(rearranged.outcomes(rows), axis=1), np.sort(rows["y"]))
+    assert np.allclose(np.sort(rearranged.build_outcomes(rows), axis=1), np.sort(rows["y"]))
 
 
 UNEQUAL = np.repeat(np.arange(10), [12, 8] + [1] * 8)

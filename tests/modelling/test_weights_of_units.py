@@ -19,7 +19,7 @@ def test_probabilities_without_units_are_those_of_refits(law: str) -> None:
     fit = LAWS[law](np.random.default_rng(1))
     units, weighted = list(list_units(fit.rows, fit.law.units)), 0
     for name, out in units:
-        refit, light = fit.without(out), fit.without(out, refit=False)
+        refit, light = fit.exclude_rows(out), fit.exclude_rows(out, refit=False)
         weighted += not np.isfinite(light.draws.log_evidence)
         for statement in fit.law.statements:
             p, q = refit.probability(statement), light.probability(statement)
@@ -36,7 +36,7 @@ def test_where_weights_cannot_be_trusted_the_rest_is_fitted_again(
     [(_, out), *_] = list_units(fit.rows, fit.law.units)
     monkeypatch.setattr(gaussian, "PARETO_LIMIT", -1e9)
     assert np.array_equal(
-        fit.without(out, refit=False).draws["beta"], fit.without(out).draws["beta"]
+        fit.exclude_rows(out, refit=False).draws["beta"], fit.exclude_rows(out).draws["beta"]
     )
 
 

@@ -348,7 +348,7 @@ def test_the_quantities_of_every_alternative_are_named_for_what_is_in_them(law: 
 def mark_parts(design: Design) -> tuple[dict[str, Array], dict[str, float]]:
     """Draws in which every coefficient, scale or variable has a value of its own, and these
     values."""
-    before = design.model.from_prior(2, np.random.default_rng(1))
+    before = design.model.draw_prior(2, np.random.default_rng(1))
     values = {name: drawn[None] for name, drawn in before.items()}
     model = design.model.nodes[0] if isinstance(design.model, Mixture) else design.model
     whole: list[str] = []

@@ -41,8 +41,8 @@ def test_every_declared_cause_leads_to_the_gain_and_has_a_place_and_columns(
     rows: pd.DataFrame,
 ) -> None:
     known = read_causes()
-    assert set(known.graph.causes) == set(known.nodes) and known.graph.effects(GAIN) == set()
-    assert known.graph.above([GAIN]) == set(known.nodes)
+    assert set(known.graph.causes) == set(known.nodes) and known.graph.find_effects(GAIN) == set()
+    assert known.graph.find_ancestors([GAIN]) == set(known.nodes)
     for name, node in known.nodes.items():
         assert len(node["place"]) == 2 and set(node["columns"]) <= set(rows), name
     asked = (
@@ -67,8 +67,8 @@ def test_sets_of_the_page_satisfy_the_criterion_and_smaller_ones_do_not(
             else [names[word] for word in fixed.split("; or ")[0].split(", ")]
         )
         cut = type(known.graph)({name: own - {x} for name, own in known.graph.causes.items()})
-        assert cut.separated(x, GAIN, z) and not set(z) & known.graph.effects(x)
-        assert not any(cut.separated(x, GAIN, [one for one in z if one != out]) for out in z)
+        assert cut.is_separated(x, GAIN, z) and not set(z) & known.graph.find_effects(x)
+        assert not any(cut.is_separated(x, GAIN, [one for one in z if one != out]) for out in z)
 
 
 def test_numbers_of_the_page_are_those_of_the_rows(

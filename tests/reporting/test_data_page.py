@@ -28,11 +28,11 @@ def test_a_report_on_a_store_lists_both_layers_and_copies_what_lies_elsewhere(
         == len(set(names))
         == 2 + sum(len(list_own_files(name, SHIPPED)) for name in TABLES)
     )
-    copies = layout.copies()
+    copies = layout.collect_copies()
     assert copies["package/models.csv"] == (SHIPPED / "models.csv").read_bytes()
     assert "mine/models.csv" not in copies
-    hrefs = {listed.name: layout.href(listed) for listed in layout.tables}
+    hrefs = {listed.name: layout.make_href(listed) for listed in layout.tables}
     assert hrefs["mine/models.csv"] == "../mine/models.csv"
     assert hrefs["report/package/models.csv"] == "package/models.csv"
-    lines = layout.checksums({}).decode().splitlines()
+    lines = layout.list_checksums({}).decode().splitlines()
     assert {line.split("  ")[1] for line in lines} == set(names)

@@ -65,7 +65,7 @@ def test_the_page_says_what_its_tree_can_tell(page: dict[str, bytes]) -> None:
     """The power of the sentence is that of simulations of the likelihood ratio on the same tree."""
     gains = model_rows(shipped_tables().named(POOLED), incomparable=True)
     k = build_tree(shipped_tables().named(POOLED), gains).covariance(list(gains["model_id"]))
-    test = Restricted.of(np.zeros(len(k)), np.ones((len(k), 1)), k)
+    test = Restricted.build(np.zeros(len(k)), np.ones((len(k), 1)), k)
     said = re.search(
         r"a share of descent of 0.6 is separated from none in (\d+)% of simulated",
         page["lineage.md"].decode(),

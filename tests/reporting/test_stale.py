@@ -29,7 +29,7 @@ def test_a_claim_is_stale_where_its_rules_are_tried_anew(
         report = state.State(
             tmp_path, tmp_path / "data", {"C01": tmp_path / "c01.py"}, {}, all_claims=False
         )
-        return report.now("C01").digest
+        return report.build_record("C01").digest
 
     one = of("rule,world\nC01.depth,normal\nC02.bound,normal\n")
     assert (

@@ -29,14 +29,14 @@ def test_cells_are_written_as_pandas_writes_them(
     expected = (
         rows.to_csv(index=False, lineterminator="\x1e\r\n").replace("\x1e\r\n", "\n").encode()
     )
-    assert lines.of(0, n) == expected
-    parts = [lines.of(i, i + 5).removeprefix(lines.header) for i in range(0, n, 5)]
+    assert lines.pack_rows(0, n) == expected
+    parts = [lines.pack_rows(i, i + 5).removeprefix(lines.header) for i in range(0, n, 5)]
     assert lines.header + b"".join(parts) == expected
 
 
 def test_whole_numbers_and_what_is_missing() -> None:
     rows = table("layers", {**layer(run(), 1, 1.5), "n_tokens": 7}, layer(run(), 2, 2.0))
-    written = build_csv_lines(rows[["layer", "gain_block", "n_tokens", "missing"]], "layers").of(
-        0, 2
-    )
+    written = build_csv_lines(
+        rows[["layer", "gain_block", "n_tokens", "missing"]], "layers"
+    ).pack_rows(0, 2)
     assert written == b"layer,gain_block,n_tokens,missing\n1,1.5,7,\n2,2.0,,\n"

@@ -303,11 +303,11 @@ def test_published_means_come_back(source: str, model_id: str, gain: str, mean: 
 def test_groups_are_summed_as_if_they_were_alone(rows: list[tuple[int, float]]) -> None:
     number = np.array([group for group, _ in rows], dtype=np.int64)
     values = np.array([value for _, value in rows], dtype=np.float64)
-    groups = Groups.of(number)
+    groups = Groups.build(number)
     assert groups.numbers.tolist() == sorted(set(number.tolist()))
     for at, group in enumerate(groups.numbers):
         members = values[number == group]
-        alone = Groups.of(np.zeros(len(members), dtype=np.int64))
+        alone = Groups.build(np.zeros(len(members), dtype=np.int64))
         for grouped, by_itself, expected in (
             (groups.sum(values), alone.sum(members), members.sum()),
             (groups.mean(values), alone.mean(members), members.mean()),

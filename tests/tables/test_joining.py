@@ -118,7 +118,7 @@ def test_what_adds_along_a_random_tree_gives_it_back() -> None:
         parent = names[i // 2]
         edges.append((f"n{i}", parent, float(rng.uniform(0.1, 2.0))))
         names.append(f"n{i}")
-    tree = Tree.of(pd.DataFrame(edges, columns=["name", "parent", "length"]))
+    tree = Tree.build(pd.DataFrame(edges, columns=["name", "parent", "length"]))
     found = thermostats.neighbour_joining(
         apart(tree).sample(frac=1, random_state=1).pipe(lambda d: d[d.index])
     )

@@ -87,16 +87,16 @@ def test_what_is_no_descent_is_named(change: dict[str, list[object]], words: str
 def test_two_roots_shares_and_twice_the_same_parent_are_refused() -> None:
     edges = pd.DataFrame({"name": ["r", "s", "a"], "parent": ["", "", "r"], "length": 1.0})
     with pytest.raises(DataError, match="2 roots: got r, s"):
-        Tree.of(edges)
+        Tree.build(edges)
     merged = pd.DataFrame(
         {"name": ["r", "a", "b", "c", "c"], "parent": ["", "r", "r", "a", "b"], "length": 1.0}
     )
     with pytest.raises(
         DataError, match=r"shares of parents do not add up to 1 \(c\): got a 0.5, b 0.6"
     ):
-        Tree.of(merged.assign(share=[np.nan, 1, 1, 0.5, 0.6]))
+        Tree.build(merged.assign(share=[np.nan, 1, 1, 0.5, 0.6]))
     with pytest.raises(DataError, match="the same parent twice: got c"):
-        Tree.of(merged.assign(parent=["", "r", "r", "a", "a"]))
+        Tree.build(merged.assign(parent=["", "r", "r", "a", "a"]))
 
 
 @pytest.mark.parametrize(

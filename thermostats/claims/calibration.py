@@ -241,7 +241,10 @@ def calibrate_rows(question: Question, rows: pd.DataFrame) -> Calibration:
             )
             point = parse_point(str(row.point))
             made.append(
-                {**search.simulated(point, str(row.box), HERE.fresh), "point": name_point(point)}
+                {
+                    **search.simulate_point(point, str(row.box), HERE.fresh),
+                    "point": name_point(point),
+                }
             )
         power = known.rows[known.rows["box"] == POWER].to_dict("records")
         made += [{str(name): value for name, value in row.items()} for row in power]

@@ -177,7 +177,7 @@ class Claim(ByColumn):
     questions: list[Question] = field(default_factory=list, compare=False, repr=False)
 
     @classmethod
-    def from_columns(cls, values: Mapping[str, Any]) -> Claim:
+    def read_columns(cls, values: Mapping[str, Any]) -> Claim:
         """A claim from what its file of findings has of it; KeyError for a column that claims do
         not have."""
         fields: dict[str, Any] = {}
@@ -228,7 +228,7 @@ class Claim(ByColumn):
             basis=Basis(facts.get("source", ""), facts.get("rows", ""), measures, modality),
             history=words.history,
             meanings=Meanings(
-                *(words.by_verdict(name) for name in ("Answer", "Practice", "Settles"))
+                *(words.read_verdicts(name) for name in ("Answer", "Practice", "Settles"))
             ),
             identification=words.text("Identification"),
             exact=words.line("Exact", "", {}),
@@ -282,7 +282,7 @@ class Claim(ByColumn):
                 allowed="comparisons of V, joined with & and |, Each, Some; a count of models is "
                 "`needs`",
             )
-        others = views.beside(evidence, f"{self.id}.{name}") if views else None
+        others = views.name_sets(evidence, f"{self.id}.{name}") if views else None
 
         def declare(answer: Answer) -> Answer:
             for item in over or (None,):
@@ -344,7 +344,7 @@ class Claim(ByColumn):
         """Compute a function of evidence and hashable arguments once for all findings."""
 
         @wraps(function)
-        def once(*args: P.args, **named: P.kwargs) -> T:
+        def run_shared(*args: P.args, **named: P.kwargs) -> T:
             evidence, *rest = args
             if not isinstance(evidence, Evidence):
                 raise DataError(
@@ -353,7 +353,7 @@ class Claim(ByColumn):
             key = (function, *rest, *sorted(named.items()))
             return evidence.computed(key, partial(function, *args, **named))
 
-        return once
+        return run_shared
 
     def judge(self, evidence: Evidence, keep: Keep = _make_finding) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets that
@@ -367,10 +367,10 @@ class Claim(ByColumn):
             raise DataError("a claim without questions has no findings", where=self.id)
         answers: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
-            named = question.scope.of(evidence)
+            named = question.scope.select_evidence(evidence)
             parts = tuple(answers.values()) if question.parts else ()
             answers[question.id] = keep(
-                question.id, named, partial(self._found, question, answers), parts
+                question.id, named, partial(self._answer_question, question, answers), parts
             )
         findings = [answers[question.id] for question in self.questions]
         for question in self.questions:
@@ -382,7 +382,7 @@ class Claim(ByColumn):
         check_agreement(findings)
         return findings
 
-    def _found(
+    def _answer_question(
         self, question: Question, before: Mapping[str, Finding], evidence: Evidence
     ) -> Finding:
         """The finding of one question on the set that it was asked of first; `before`: the findings
@@ -397,7 +397,7 @@ class Claim(ByColumn):
             return combine_parts(self.words, replace(question, scope=scope), parts, result)
         rows = None
         with suppress(TooFew):  # the answer then says so
-            rows = question.trial.of(evidence, question.over) if question.trial else None
+            rows = question.trial.read_rows(evidence, question.over) if question.trial else None
         used = set(rows["model_id"]) if rows is not None and "model_id" in rows else None
         missing = (
             ()
@@ -437,8 +437,8 @@ class Claim(ByColumn):
         """
         answers: dict[str, Finding] = {}
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
-            named = question.scope.of(evidence)
-            answers[question.id] = self._decided(question, answers, named)
+            named = question.scope.select_evidence(evidence)
+            answers[question.id] = self._decide_question(question, answers, named)
             yield answers[question.id]
         leading = self.questions[0]
         for question in self.questions:
@@ -455,7 +455,7 @@ class Claim(ByColumn):
                 if view.has_rows:
                     yield view
 
-    def _decided(
+    def _decide_question(
         self, question: Question, before: Mapping[str, Finding], evidence: Evidence
     ) -> Finding:
         """One finding by its rule alone; what has no trial, or rows in it that do not count models,
@@ -468,7 +468,9 @@ class Claim(ByColumn):
             finding = decide_by_rule(question, evidence)
             if finding is not None:
                 return finding
-        return self._found(replace(question, curve=None, robustness=None), before, evidence)
+        return self._answer_question(
+            replace(question, curve=None, robustness=None), before, evidence
+        )
 
     def first(self, findings: Sequence[Finding]) -> list[Finding]:
         """Those of the claim's first question, by which it stands."""

@@ -233,7 +233,7 @@ class V:
         """The whole interval; compared with < and > alone."""
         return V(self.name, "interval")
 
-    def of(self, result: Result, sign: str = "") -> NDArray[np.float64]:
+    def read_number(self, result: Result, sign: str = "") -> NDArray[np.float64]:
         """The number in a result, or of each of many studies; NaN where the estimate has no such
         part.
 
@@ -249,7 +249,7 @@ class V:
         )
         return np.asarray(math.nan if value is None else value, dtype=np.float64)
 
-    def _against(self, sign: str, bar: float | V) -> Condition:
+    def _build_condition(self, sign: str, bar: float | V) -> Condition:
         compare = OPERATORS[sign]
         left = self
         side = "<" if sign in "<≤" else ">"
@@ -257,7 +257,7 @@ class V:
 
         where = SIDES.get((self.part, sign))
 
-        def truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        def evaluate_truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
             holds = np.asarray(
                 compare(drawn[left.name], drawn[bar.name] if isinstance(bar, V) else bar)
             )
@@ -266,23 +266,26 @@ class V:
         return Condition(
             f"{self.words} {LIES[sign] if self.part == 'interval' else sign} {words}",
             lambda result: bool(
-                compare(left.of(result, sign), bar.of(result) if isinstance(bar, V) else bar)
+                compare(
+                    left.read_number(result, sign),
+                    bar.read_number(result) if isinstance(bar, V) else bar,
+                )
             ),
-            truth,
+            evaluate_truth,
             ((self.name, side, bar),)
             if self.part in REACHES[side] and not isinstance(bar, V)
             else (),
             f"the interval of {self.name} is {where} {words}" if where else "",
-            lambda: self._nearly_against(sign, bar),
-            lambda result: self._level_against(sign, bar, result),
-            None if self.part == "p" else lambda: self._nearly_against(sign, bar),
+            lambda: self._build_near_condition(sign, bar),
+            lambda result: self._measure_level(sign, bar, result),
+            None if self.part == "p" else lambda: self._build_near_condition(sign, bar),
         )
 
-    def _level_against(self, sign: str, bar: float | V, result: Result) -> Levels:
+    def _measure_level(self, sign: str, bar: float | V, result: Result) -> Levels:
         """p of "p ≤ α"; of an interval by how much it may be widened on that side, as a two-sided
         normal level."""
-        number = bar.of(result) if isinstance(bar, V) else bar
-        value = self.of(result, sign)
+        number = bar.read_number(result) if isinstance(bar, V) else bar
+        value = self.read_number(result, sign)
         side = "<" if sign in "<≤" else ">"
         with np.errstate(invalid="ignore", divide="ignore"):
             holds = OPERATORS[sign](value, number)
@@ -290,7 +293,7 @@ class V:
                 return np.where(np.isnan(value), 1.0, value)
             if self.part not in {"interval", NEAREST[side]}:
                 return np.where(holds, 0.0, 1.0)
-            middle = V(self.name).of(result)
+            middle = V(self.name).read_number(result)
             stretch = (middle - number) / (middle - value)
             of_stretch = np.where(stretch > 0, 2 * special.ndtr(-END * stretch), 1.0)
             whole = np.isnan(middle) | (middle == value)
@@ -298,13 +301,15 @@ class V:
                 whole, np.where(holds, 0.0, 1.0), np.where(np.isnan(value), 1.0, of_stretch)
             )
 
-    def _nearly_against(self, sign: str, bar: float | V) -> Condition:
+    def _build_near_condition(self, sign: str, bar: float | V) -> Condition:
         if self.part != "p":
-            return self._middle()._against(sign, bar._middle() if isinstance(bar, V) else bar)
+            return self._take_middle()._build_condition(
+                sign, bar._take_middle() if isinstance(bar, V) else bar
+            )
         strict = sign in "<≤" and not isinstance(bar, V) and bar <= NEAR
-        return self._against("≤", NEAR) if strict else self._against(sign, bar)
+        return self._build_condition("≤", NEAR) if strict else self._build_condition(sign, bar)
 
-    def _middle(self) -> V:
+    def _take_middle(self) -> V:
         return V(self.name) if self.part in {"lower", "upper", "interval"} else self
 
     @property
@@ -313,16 +318,16 @@ class V:
         return PARTS[self.part].format(self.name)
 
     def __lt__(self, bar: float | V) -> Condition:
-        return self._against("<", bar)
+        return self._build_condition("<", bar)
 
     def __le__(self, bar: float | V) -> Condition:
-        return self._against("≤", bar)
+        return self._build_condition("≤", bar)
 
     def __gt__(self, bar: float | V) -> Condition:
-        return self._against(">", bar)
+        return self._build_condition(">", bar)
 
     def __ge__(self, bar: float | V) -> Condition:
-        return self._against("≥", bar)
+        return self._build_condition("≥", bar)
 
 
 def Each(table: str, condition: Condition) -> Condition:
@@ -332,13 +337,13 @@ def Each(table: str, condition: Condition) -> Condition:
     columns `lower`, `upper` and `p` belong to every quantity of the row.
     """
 
-    def holds(result: Result) -> bool:
+    def is_met(result: Result) -> bool:
         met = [condition.holds(row) for row in _split_rows(result, table)]
         return bool(met) and all(met)
 
     return Condition(
         f"in each of the {table}, {condition.words}",
-        holds,
+        is_met,
         bars=condition.bars,
         short=f"in each of the {table}, {condition.brief}",
         loosened=lambda: Each(table, condition.nearly()),

@@ -124,7 +124,7 @@ class Evidence(Selection):
         other.name, other._log, other._results = name, self._log, self._results
         return other
 
-    def without(self, source: str) -> Evidence:
+    def exclude_source(self, source: str) -> Evidence:
         """The same set without the rows of one source; what it hands out is recorded as rows of the
         whole set."""
         other = self.named(self.name)
@@ -135,7 +135,7 @@ class Evidence(Selection):
         """The same set with further rows of its tables, as a study to come would have them; nothing
         is written or recorded."""
         other = Planned(self._folder, self.name)
-        more = {name: pd.concat([self._table(name), own]) for name, own in rows.items()}
+        more = {name: pd.concat([self._select_table(name), own]) for name, own in rows.items()}
         whole = {name: frame.reset_index(drop=True) for name, frame in more.items()}
         other._files = {**self._files, **whole}
         return other
@@ -176,7 +176,9 @@ class Evidence(Selection):
 
     def changed(self, selections: Mapping[str, str]) -> bool:
         """True where any of the recorded selections has other rows by now."""
-        return any(self._digest(selection) != digest for selection, digest in selections.items())
+        return any(
+            self._hash_selection(selection) != digest for selection, digest in selections.items()
+        )
 
     def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
         """Rows of a selection, by table, columns and set of evidence: no row leaves the folder in
@@ -185,10 +187,10 @@ class Evidence(Selection):
         rows = self._rows_of(parts)
         if selection not in self._digests and not self.left_out:
             self._digests[selection] = hash_rows(rows)
-        self.record({selection: self._digest(selection)})
+        self.record({selection: self._hash_selection(selection)})
         return rows
 
-    def _digest(self, selection: str) -> str:
+    def _hash_selection(self, selection: str) -> str:
         """SHA-256 of the rows of a selection of the whole set, as they are now."""
         if selection not in self._digests:
             parts = json.loads(selection)

@@ -346,7 +346,7 @@ class Finding(ByColumn):
     """The estimate and the verdict under every defensible choice."""
 
     @property
-    def hangs_on(self) -> str:
+    def decisive_unit(self) -> str:
         """The unit or source without which the verdict would be another, so that it is open; else
         empty."""
         return self.strength.unit if self.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE) else ""
@@ -358,7 +358,7 @@ class Finding(ByColumn):
         strength = self.strength
         line = self.verdict
         line += (
-            f" ({self.reason}{f', {self.hangs_on}' if self.hangs_on else ''})"
+            f" ({self.reason}{f', {self.decisive_unit}' if self.decisive_unit else ''})"
             if self.reason
             else ""
         )
@@ -470,7 +470,7 @@ def record_posterior(
         raise DataError(
             "a rule asks for a posterior, but the result has no fit", got=rule_asked.statement
         )
-    statements = rule_asked.statements_of(result)
+    statements = rule_asked.list_statements(result)
     gate = fit.check(statements, refits=fit.draws.exact or THOROUGH_VARIABLE in os.environ)
     statement = f"P({rule_asked.statement})"
     probability = rule_asked.probability(result)

@@ -149,7 +149,7 @@ def repeat_question(
     `describe_settling` says what it takes.
     Raises DataError for a question without a trial.
     """
-    trial = question.on_trial()[1]
+    trial = question.require_trial()[1]
     needs = question.views
     if needs is None:
         raise DataError("a question without views has only one set of evidence", where=question.id)
@@ -162,9 +162,9 @@ def repeat_question(
         return tuple(describe_missing_models(finding.claim, measures, used, evidence))
 
     try:
-        rows = trial.of(evidence, question.over)
+        rows = trial.read_rows(evidence, question.over)
         used = set(rows["model_id"])
-        rows = needs.of(rows)
+        rows = needs.check_rows(rows)
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
     except TooFew as few:
@@ -318,15 +318,15 @@ def find_decisive_source(
     """
     if question.trial is None or rows is None or "model_id" not in rows:
         return ""
-    primary, trial = question.on_trial()
+    primary, trial = question.require_trial()
     if side == AGAINST and not trial.unit:
         return ""
     sources = evidence.sources(set(rows["model_id"]))
     for source in sources if 1 < len(sources) <= MANY else ():
         try:
-            others = trial.of(evidence.without(source), question.over)
+            others = trial.read_rows(evidence.exclude_source(source), question.over)
             if least is not None and not least.rows:
-                least.of(others)
+                least.check_rows(others)
             result = trial.test(others)
         except (UsageError, TooFew):
             continue
@@ -412,11 +412,11 @@ def decide_by_rule(question: Question, evidence: Evidence) -> Finding | None:
     there are too few for what the question needs. Raises DataError for a question without a
     trial.
     """
-    _, trial = question.on_trial()
+    _, trial = question.require_trial()
     sample = Sample(question.scope.evidence, group=question.scope.group)
     finding = Finding(question.id, question.name, UNMEASURED, "", sample=sample)
     try:
-        rows = trial.of(evidence, question.over)
+        rows = trial.read_rows(evidence, question.over)
         result = trial.test(rows)
     except TooFew as few:
         return _update_finding(finding, few.result)
@@ -517,7 +517,7 @@ def describe_power(calibration: Calibration) -> str:
 
 def planned(question: Question) -> str:
     """Where it is said which models would settle a question; empty where none can."""
-    if not question.growing_set or question.on_trial()[1].larger not in ("model", "pair"):
+    if not question.growing_set or question.require_trial()[1].larger not in ("model", "pair"):
         return ""
     return (
         f"`{write_command('next', question.id.partition('.')[0])}` says which models would settle "

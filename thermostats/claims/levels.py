@@ -150,7 +150,7 @@ def simulate_levels(
     Studies of one seed have random numbers in common whatever the world. seconds: after which no
     further one is made.
     """
-    rule, trial = question.on_trial()
+    rule, trial = question.require_trial()
     outcomes = world.draw(rows, build_random(question, rows, n, seed))
     if trial.many_studies is not None:
         return _measure_many(rule, trial, rows, outcomes)
@@ -186,7 +186,9 @@ def _measure_study(rule: Rule, trial: Trial, rows: pd.DataFrame) -> list[float]:
 
 def measure_levels(question: Question, rows: pd.DataFrame) -> dict[Verdict, float]:
     """Attained levels of both sides on rows as they were measured, units left out."""
-    return dict(zip(SIDES, _measure_study(*question.on_trial(), convert_numpy(rows)), strict=True))
+    return dict(
+        zip(SIDES, _measure_study(*question.require_trial(), convert_numpy(rows)), strict=True)
+    )
 
 
 def _measure_many(
@@ -249,7 +251,7 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     The world's own numbers are taken where it has them. Raises DataError where no large sample
     carries the test.
     """
-    rule, trial = question.on_trial()
+    rule, trial = question.require_trial()
     statements = {side: _choose_side(rule, side).statement() for side in SIDES}
     known = {
         side: SAMPLES * statement.holds(world.large)
@@ -296,10 +298,10 @@ def find_false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, li
 
     Raises DataError for a side that is false nowhere.
     """
-    rule = question.on_trial()[0]
+    rule = question.require_trial()[0]
     worlds = require_worlds(question)
     at = {
-        name: count_truths(question, rows, worlds.at(name))
+        name: count_truths(question, rows, worlds.build_world(name))
         for name in (NULL, CLAIMED, *worlds.others)
     }
     sizes: dict[Verdict, list[str]] = {}
@@ -333,7 +335,7 @@ def _find_boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_nul
     worlds = require_worlds(question)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        true = count_truths(question, rows, worlds.at(f"{middle:g}"))[side] > SAMPLES / 2
+        true = count_truths(question, rows, worlds.build_world(f"{middle:g}"))[side] > SAMPLES / 2
         low, high = (middle, high) if true == at_null else (low, middle)
     return high if at_null else low
 
@@ -350,7 +352,7 @@ def _choose_side(rule: Rule, side: Verdict) -> Condition:
 
 def require_worlds(question: Question) -> Worlds:
     """The worlds of a question; raises DataError where it has none."""
-    worlds = question.on_trial()[1].worlds
+    worlds = question.require_trial()[1].worlds
     if worlds is None:
         raise DataError(
             "a rule without worlds cannot be tried", where=question.id, allowed="Trial(…, worlds=…)"
@@ -382,7 +384,7 @@ class Search:
     effort: Effort
     seconds: float = math.inf
 
-    def worst(self, box: str) -> list[Point]:
+    def find_worst(self, box: str) -> list[Point]:
         """The worst points of a box, at most `WORST`, in which the side is false indeed.
 
         All have random numbers in common. Where a test is made study by study, or rows or points
@@ -391,25 +393,25 @@ class Search:
         worlds = require_worlds(self.question)
         effort = self.effort
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
-        spots = list(itertools.product(self._worst_sizes(), places))
+        spots = list(itertools.product(self._find_worst_sizes(), places))
         many = len(self.rows) > TOGETHER or len(spots) * len(worlds.kinds) > ALL
-        if many or self.question.on_trial()[1].many_studies is None:
+        if many or self.question.require_trial()[1].many_studies is None:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
             turns = [
                 {"size": size, "kind": next(kinds), **place}
                 for size, place in (spots[at] for at in sorted(chosen))
             ]
-            best = self._false(self._ranked(turns, effort.few), WORST)
+            best = self._find_false(self._rank_points(turns, effort.few), WORST)
             points = [{**point, "kind": kind} for point in best for kind in worlds.kinds]
             n = effort.more
         else:
             every = itertools.product(spots, worlds.kinds)
             points = [{"size": size, "kind": kind, **place} for (size, place), kind in every]
             n = effort.few
-        return self._false(self._ranked(points, n), WORST)
+        return self._find_false(self._rank_points(points, n), WORST)
 
-    def _worst_sizes(self) -> list[str]:
+    def _find_worst_sizes(self) -> list[str]:
         """The two sizes at which the side is given most often, normal errors and every nuisance at
         half."""
         box = require_worlds(self.question).box.items()
@@ -417,51 +419,55 @@ class Search:
         spots = [
             {"size": size, "kind": "normal", **middle} for size in reversed(self.sizes)
         ]  # boundaries come last
-        ranked = self._ranked(spots, self.effort.more)
+        ranked = self._rank_points(spots, self.effort.more)
         return [
-            str(point["size"]) for point in self._false(ranked, 2) or ranked
+            str(point["size"]) for point in self._find_false(ranked, 2) or ranked
         ]  # nuisances may make all of them true
 
-    def _ranked(self, points: Sequence[Point], n: int) -> list[Point]:
+    def _rank_points(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
-        made = [self._levels(point, n, "search") for point in points]
+        made = [self._simulate_levels(point, n, "search") for point in points]
         rates = [(each <= ALPHA).mean() + (each <= 2 * ALPHA).mean() / 100 for each in made]
         return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
 
-    def _false(self, points: Sequence[Point], most: int) -> list[Point]:
+    def _find_false(self, points: Sequence[Point], most: int) -> list[Point]:
         """The first points in which the side is false indeed; nuisances may make a statement
         true."""
-        stated = _choose_side(self.question.on_trial()[0], self.side).states is not None
+        stated = _choose_side(self.question.require_trial()[0], self.side).states is not None
         at = (
-            count_truths(self.question, self.rows, require_worlds(self.question).at(**p))[self.side]
+            count_truths(self.question, self.rows, require_worlds(self.question).build_world(**p))[
+                self.side
+            ]
             for p in points
         )
         false = (p for p in points if not stated or next(at) < MOSTLY)
         return list(itertools.islice(false, most))
 
-    def _levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
+    def _simulate_levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
         made = simulate_levels(
             self.question,
             self.rows,
-            require_worlds(self.question).at(**point),
+            require_worlds(self.question).build_world(**point),
             n,
             seed,
             longer * self.seconds,
         )
         return np.asarray(made[:, SIDES.index(self.side)])
 
-    def simulated(self, point: Point, box: str, n: int, limit: float = ALPHA) -> dict[str, Any]:
+    def simulate_point(
+        self, point: Point, box: str, n: int, limit: float = ALPHA
+    ) -> dict[str, Any]:
         """The row of the table for a point, with fresh seeds; limit: the level below which the
         power is asked."""
-        made = self._levels(point, n, f"{box} {name_point(point)}", LONGER)
+        made = self._simulate_levels(point, n, f"{box} {name_point(point)}", LONGER)
         worlds = require_worlds(self.question)
-        row = {**self._row(point, box, len(made)), "rate": float((made <= ALPHA).mean())}
+        row = {**self._build_row(point, box, len(made)), "rate": float((made <= ALPHA).mean())}
         row |= {name: find_bound(made, share) for name, share in BOUNDS.items()}
         if box == POWER:
             row["power"] = row["rate"] if limit >= ALPHA else float((made < limit).mean())
         if box == HOSTILE:
             kind = str(point["kind"])
-            nuisances = worlds.in_words(
+            nuisances = worlds.describe_nuisances(
                 **{name: value for name, value in point.items() if name not in WORDS}
             )
             row["words"] = ", with ".join(
@@ -469,7 +475,7 @@ class Search:
             )
         return row
 
-    def tipping(self, size: str, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
+    def find_tipping(self, size: str, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
         """Where each level is no longer below α* as one nuisance is raised, the others at rest and
         at half.
 
@@ -491,20 +497,21 @@ class Search:
                     point = {"size": size, "kind": kind, **at, name: value}
                     if (text := name_point(point)) not in limits:
                         limits[text] = find_bound(
-                            self._levels(point, self.effort.others, "tipping", LONGER), 0.05
+                            self._simulate_levels(point, self.effort.others, "tipping", LONGER),
+                            0.05,
                         )
                     path.append((value, limits[text]))
                 for level in levels if path else ():
                     value, falls = find_fall(path, level)
-                    words = worlds.in_words(**{name: value}) or "nothing raised"
+                    words = worlds.describe_nuisances(**{name: value}) or "nothing raised"
                     beside = f"the others at {('rest', 'half')[others]}, {kind} errors"
                     yield {
-                        **self._row(point, TIPPING, self.effort.others),
+                        **self._build_row(point, TIPPING, self.effort.others),
                         "words": f"{'' if falls else 'not up to '}{words}, {beside}",
                         "rate": level,
                     }
 
-    def _row(self, point: Point, box: str, studies: int) -> dict[str, Any]:
+    def _build_row(self, point: Point, box: str, studies: int) -> dict[str, Any]:
         """What every row of the table has."""
         return {
             "rule": self.question.key,
@@ -512,7 +519,7 @@ class Search:
             "side": str(self.side),
             "box": box,
             "point": name_point(point),
-            "words": require_worlds(self.question).at(**point).words,
+            "words": require_worlds(self.question).build_world(**point).words,
             "studies": studies,
             "digest": self.question.digest(),
         }
@@ -543,7 +550,7 @@ def calibrate_rule(
     tipping: levels of each side for which tipping points are wanted, by default those of the rows;
     only those at which a side may be given count. seconds: the most that a world takes.
     """
-    rule, trial = question.on_trial()
+    rule, trial = question.require_trial()
     try:
         trial.test(rows)
     except (UsageError, TooFew) as error:
@@ -563,17 +570,17 @@ def calibrate_rule(
             continue
         search = Search(question, rows, side, sizes[side], effort, seconds)
         limits = []
-        worst = search.worst(PLAUSIBLE)
+        worst = search.find_worst(PLAUSIBLE)
         if not worst:
             raise refuse_true_worlds(question, side)
         for point in worst:
-            row = search.simulated(point, PLAUSIBLE, effort.fresh)
+            row = search.simulate_point(point, PLAUSIBLE, effort.fresh)
             limits.append(row["bound_05"])
             yield row
-        for point in search.worst(HOSTILE)[:1] if require_worlds(question).box else ():
-            yield search.simulated(point, HOSTILE, effort.others)
+        for point in search.find_worst(HOSTILE)[:1] if require_worlds(question).box else ():
+            yield search.simulate_point(point, HOSTILE, effort.others)
         if low := [level for level in tipping[side] if level <= ALPHA]:
-            yield from search.tipping(worst[0]["size"], low)
+            yield from search.find_tipping(worst[0]["size"], low)
         yield from _measure_powers(search, sizes[side], min([ALPHA, *limits]))
 
 
@@ -582,7 +589,7 @@ def _measure_powers(search: Search, false: Sequence[str], limit: float) -> Itera
     null."""
     point = {"size": CLAIMED if search.side == SUPPORTED else NULL, "kind": "normal"}
     if point["size"] not in false:
-        row = search.simulated(point, POWER, search.effort.others, limit)
+        row = search.simulate_point(point, POWER, search.effort.others, limit)
         wanted = (
             find_larger_study(search, point, row["power"], limit)
             if search.side == SUPPORTED
@@ -599,7 +606,7 @@ def find_larger_study(
 
     Units are not left out here: of many units none carries a verdict.
     """
-    trial = search.question.on_trial()[1]
+    trial = search.question.require_trial()[1]
     counted = "prompt_id" if trial.larger == "prompt" else "model_id"
     if power >= WANTED:
         return search.rows[counted].nunique(), search.rows["heritage"].nunique()
@@ -607,9 +614,9 @@ def find_larger_study(
 
     def enough(times: int) -> bool:
         many = repeat_rows(trial, search.rows, times)
-        made = simulate_levels(every, many, require_worlds(every).at(**point), TRIED, "larger")[
-            :, SIDES.index(search.side)
-        ]
+        made = simulate_levels(
+            every, many, require_worlds(every).build_world(**point), TRIED, "larger"
+        )[:, SIDES.index(search.side)]
         return float((made < limit).mean()) >= WANTED
 
     if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):

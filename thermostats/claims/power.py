@@ -112,10 +112,12 @@ def power(
     """
     planned = plan_studies(models, labs, sizes)
     question = _find_question(claim, finding, analyses)
-    trial = question.on_trial()[1]
+    trial = question.require_trial()[1]
     evidence = Evidence(data)
     try:
-        here = convert_numpy(trial.of(question.scope.of(evidence), question.over))
+        here = convert_numpy(
+            trial.read_rows(question.scope.select_evidence(evidence), question.over)
+        )
     except TooFew as error:
         raise UsageError(
             "too few rows are at hand to draw studies from", where=question.id
@@ -158,7 +160,7 @@ def simulate_planned_power(
     seed: int = 1,
 ) -> pd.DataFrame:
     """The table of `power` for one question and the rows that studies are drawn from."""
-    total = most or (STUDIES if question.on_trial()[1].many_studies is None else AT_ONCE)
+    total = most or (STUDIES if question.require_trial()[1].many_studies is None else AT_ONCE)
     rows = []
     for study in planned:
         rng = np.random.default_rng(seed)
@@ -199,9 +201,9 @@ def _simulate_designs(
 ) -> list[Array]:
     """Attained levels of a side in simulated studies of each design, in the world where it is
     true."""
-    worlds = question.on_trial()[1].worlds
+    worlds = question.require_trial()[1].worlds
     assert worlds is not None  # noqa: S101
-    world = worlds.at(WORLD[side])
+    world = worlds.build_world(WORLD[side])
     n = -(-total // len(designs))
     made = []
     for draw, rows in enumerate(designs):

@@ -78,7 +78,7 @@ class Test:
         numbers = {
             name: self.estimate_first(part) for name, part in made.items() if name not in lists
         }
-        return self.describe(rows, Result.of(rows, numbers, rows=tables, table=None))
+        return self.describe(rows, Result.build(rows, numbers, rows=tables, table=None))
 
     def estimate_first(self, studies: Many) -> Estimate:
         """The estimate of the first study; what is no number is none."""
@@ -171,7 +171,7 @@ class Trial:
         assert isinstance(self.test, Test | OneByOne)  # noqa: S101
         return self.test.many
 
-    def of(self, evidence: Evidence, over: Any) -> pd.DataFrame:
+    def read_rows(self, evidence: Evidence, over: Any) -> pd.DataFrame:
         """The rows that were measured."""
         return self.rows(evidence) if over is None else self.rows(evidence, over)
 
@@ -258,7 +258,7 @@ class Views(AtLeast):
     """Columns, as `table.column`, without which it cannot be put; empty: those of what the claim
     measures."""
 
-    def beside(self, first: str | None, where: str) -> Views:
+    def name_sets(self, first: str | None, where: str) -> Views:
         """The same with the sets named, for a finding that is asked of `first`; raises DataError
         where that is one."""
         if first in self.sets:
@@ -273,7 +273,7 @@ class Views(AtLeast):
             self, sets=self.sets or tuple(name for name in MEASUREMENTS if name != first)
         )
 
-    def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
+    def check_rows(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows handed on where they are enough; raises TooFew where not."""
         if not set(self.including) <= set(rows["heritage"]):
             raise TooFew(
@@ -281,7 +281,7 @@ class Views(AtLeast):
                     n_models=rows["model_id"].nunique(), n_groups=rows[group].nunique(), words=words
                 )
             )
-        return super().of(rows, group, **words)
+        return super().check_rows(rows, group, **words)
 
     def words(self) -> str:
         """How many are needed."""
@@ -300,7 +300,7 @@ class Scope:
     group: str = "lab"
     """What groups models."""
 
-    def of(self, evidence: Evidence) -> Evidence:
+    def select_evidence(self, evidence: Evidence) -> Evidence:
         """That set of the evidence; the evidence itself where there is none."""
         return evidence.named(self.evidence) if self.evidence else evidence
 
@@ -341,7 +341,7 @@ class Question:
         sets = {self.scope.evidence, *(self.views.sets if self.views else ())}
         return next((name for name in (POOLED, MEASURED) if name in sets), "")
 
-    def on_trial(self) -> tuple[Rule, Trial]:
+    def require_trial(self) -> tuple[Rule, Trial]:
         """The rule that decides, and what it is tried on; raises DataError where it has neither."""
         if self.primary is None or self.trial is None:
             raise DataError(
@@ -355,7 +355,7 @@ class Question:
 
         Whoever changes what a test computes raises its `Trial.version`.
         """
-        primary, trial = self.on_trial()
+        primary, trial = self.require_trial()
         parts = [str(trial.version), trial.unit, primary.words()]
         if (worlds := trial.worlds) is not None:
             sizes = (
@@ -365,7 +365,7 @@ class Question:
                 dict(worlds.box),
                 worlds.kinds,
             )
-            parts += [*map(str, sizes), worlds.at().words]
+            parts += [*map(str, sizes), worlds.build_world().words]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
     def rule(self) -> str:

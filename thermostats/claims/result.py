@@ -93,7 +93,7 @@ class Estimate:
     on the index; or what the probability is."""
 
     @classmethod
-    def of(
+    def build(
         cls,
         estimate: estimates.ClassicalEstimate,
         interval: str = "",
@@ -200,7 +200,7 @@ class Result:
     audit: Audit = field(default_factory=Audit)
 
     @classmethod
-    def of(
+    def build(
         cls, models: pd.DataFrame, quantities: Mapping[str, Estimate] | None = None, **more: Any
     ) -> Result:
         """A result over a table with one row per model, which is counted with its labs (`heritage`)

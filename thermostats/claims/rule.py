@@ -197,7 +197,7 @@ class AtLeast:
         enough &= all(len(result.rows[name]) >= least for name, least in self.rows.items())
         return SUPPORTED if enough else UNMEASURED
 
-    def of(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
+    def check_rows(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
         """Rows of models, handed on where they are enough, models and groups counted; raises TooFew
         where not."""
         counted = Result(
@@ -238,7 +238,7 @@ class Posterior:
     draws: Condition | None = None
     refuted: Condition = NEVER
 
-    def statements_of(self, result: Result) -> Mapping[str, Statement]:
+    def list_statements(self, result: Result) -> Mapping[str, Statement]:
         """The statement as every check is asked it, by what it says; none where the fit knows its
         probability alone."""
         statement = self.statement
@@ -255,7 +255,7 @@ class Posterior:
         return next(
             (
                 evaluate_statement(statement, drawn)
-                for statement in self.statements_of(result).values()
+                for statement in self.list_statements(result).values()
             ),
             None,
         )

@@ -106,7 +106,7 @@ class Causes:
     def adjusting(self) -> dict[str, list[frozenset[str]]]:
         """Of every cause of the gain its smallest back-door sets of measured causes."""
         return {
-            name: self.graph.back_door(name, GAIN, self.measured)
+            name: self.graph.find_back_door(name, GAIN, self.measured)
             for name in self.nodes
             if name != GAIN
         }

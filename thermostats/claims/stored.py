@@ -211,7 +211,7 @@ class Stored:
     ) -> Finding:
         """The finding of one question on one set, made only where its rows changed, or those of
         what it is over."""
-        made = self._fresh((name, evidence.name), evidence)
+        made = self._find_fresh((name, evidence.name), evidence)
         if made is None:
             with evidence.recording() as selections:
                 finding = make(evidence)
@@ -229,7 +229,7 @@ class Stored:
         self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]
     ) -> dict[str, bytes]:
         """The files of a page, made only where rows that it reads changed."""
-        made = self._fresh(PAGE, evidence)
+        made = self._find_fresh(PAGE, evidence)
         if made is None:
             with evidence.recording() as selections:
                 files = make(evidence)
@@ -240,14 +240,14 @@ class Stored:
 
     def rows(self, evidence: Evidence) -> str:
         """SHA-256 of the rows that all of it is made of; empty where a part has to be made anew."""
-        fresh = [self._fresh(part, evidence) for part in self._known]
+        fresh = [self._find_fresh(part, evidence) for part in self._known]
         if not fresh or any(made is None for made in fresh):
             return ""
         return hash_selections(
             {name: digest for made in fresh for name, digest in made.selections.items()}
         )
 
-    def _fresh(self, part: tuple[str, str], evidence: Evidence) -> Any:
+    def _find_fresh(self, part: tuple[str, str], evidence: Evidence) -> Any:
         """The version that was made of the rows as they are now, drawn where it is to be; None
         where there is none."""
         versions = (

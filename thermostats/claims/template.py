@@ -149,7 +149,7 @@ class Template:
         """The notes that are not empty."""
         return _split_items(self.render(finding, "notes", values))
 
-    def by_verdict(self, name: str) -> dict[str, str]:
+    def read_verdicts(self, name: str) -> dict[str, str]:
         """Sentences by verdict, from lines such as `supported: …` of a section, such as Answer."""
         return dict(
             re.findall(r"^([a-z ]+): *(.+)$", self.sections.get(name, {}).get("", ""), flags=re.M)

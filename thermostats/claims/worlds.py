@@ -144,14 +144,14 @@ class Worlds:
         """Whether there are sizes between the null and what is claimed."""
         return isinstance(self.null, float | int | tuple | Mapping)
 
-    def at(self, size: str = CLAIMED, kind: str = "normal", **nuisances: float) -> World:
+    def build_world(self, size: str = CLAIMED, kind: str = "normal", **nuisances: float) -> World:
         """The world of a size by name; nuisances that are not named are at rest."""
         rest = {name: values[0] for name, values in self.box.items()}
         return self.make(self.size(size), kind=kind, **(rest | nuisances))
 
-    def in_words(self, **nuisances: float) -> str:
+    def describe_nuisances(self, **nuisances: float) -> str:
         """Nuisances that are not at rest, in words."""
-        errors = self.at().errors
+        errors = self.build_world().errors
         parts = []
         column = describe_column(getattr(errors, "along", ""))
         groups = describe_groups(getattr(errors, "group", ""))
@@ -167,7 +167,7 @@ class Worlds:
     def plausible(self) -> list[Point]:
         """At most one nuisance at its bound, the others at half of theirs or at rest."""
         points = []
-        for ends in self._directions():
+        for ends in self._list_directions():
             levels = {
                 name: (self.box[name][0], take_half(name, self.box[name][0], end), end)
                 for name, end in ends.items()
@@ -182,9 +182,9 @@ class Worlds:
 
     def hostile(self) -> list[Point]:
         """All nuisances at their bounds."""
-        return list(self._directions())
+        return list(self._list_directions())
 
-    def _directions(self) -> Iterator[dict[str, float]]:
+    def _list_directions(self) -> Iterator[dict[str, float]]:
         """A bound of every nuisance, in each direction."""
         for ends in itertools.product(*(values[1:] for values in self.box.values())):
             yield dict(zip(self.box, ends, strict=True))

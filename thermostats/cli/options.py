@@ -107,7 +107,9 @@ def _add_command(error: ThermostatsError) -> ThermostatsError:
     """The error with the whole command that would pass, where it lacks an option."""
     if not error.options or error.options[0] in sys.argv:
         return error
-    return error.ending_in(f"{error.next_step}: {write_command(*sys.argv[1:], *error.options)}")
+    return error.replace_next_step(
+        f"{error.next_step}: {write_command(*sys.argv[1:], *error.options)}"
+    )
 
 
 def _suggest_correction(what: str, near: str) -> str:

@@ -86,7 +86,7 @@ def predict(
         prediction = predict_gain(facts, lab=lab, family=family, gain=gain, data=data)
     except UsageError as error:
         again = write_command(*(error.allowed if word == lab else word for word in sys.argv[1:]))
-        raise error.ending_in(again) if error.where == LAB else error from None
+        raise error.replace_next_step(again) if error.where == LAB else error from None
     (row,) = prediction.table.to_dict("records")
     records = [{**asdict(record), "worthless": record.worthless} for record in prediction.records]
     if as_json:

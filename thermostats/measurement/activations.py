@@ -66,9 +66,9 @@ class Watch(Probe):
         """All tokens, in the order in which the module has them."""
         return tokens
 
-    def watch(self, stack: ExitStack, block: nn.Module) -> None:
+    def track_block(self, stack: ExitStack, block: nn.Module) -> None:
         """Keep what a block passes on and what its sub-blocks read, until the stack is closed."""
-        super().watch(stack, block)
+        super().track_block(stack, block)
         entry = self.decoder.entry
         mixer = find_submodule(block, find_mixer(block, entry), entry)
         hook_entry(stack, mixer, partial(self.keep, "attention_read"))
@@ -118,7 +118,7 @@ def read_activations(decoder: Decoder, inputs: Mapping[str, Any]) -> Activations
         watch = Watch(decoder, now, {layer: {} for layer in range(depth)})
         stack.enter_context(prepare_model(decoder.model))
         for block in dict.fromkeys(decoder.blocks):
-            watch.watch(stack, block)
+            watch.track_block(stack, block)
         options = {**turn_cache_off(decoder.base), "output_hidden_states": True}
         with run_forward_pass(decoder.model):
             output = decoder.base(**inputs, **options)

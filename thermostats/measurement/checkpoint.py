@@ -78,7 +78,7 @@ class StoredTensor:
     shape: tuple[int, ...]
     map_bytes: Callable[[], NDArray[Any]]
 
-    def raw(self) -> NDArray[Any]:
+    def read_raw(self) -> NDArray[Any]:
         """The tensor as stored, mapped and read only; slices and reshapes of it touch no bytes that
         they leave out.
 
@@ -156,7 +156,7 @@ def has_same_bits(first: StoredTensor, second: StoredTensor) -> bool:
     if first.dtype != second.dtype or first.shape != second.shape or first.dtype not in STORAGE:
         return False
     word = WORDS[np.dtype(STORAGE[first.dtype]).itemsize]
-    return bool(np.array_equal(first.raw().view(word), second.raw().view(word)))
+    return bool(np.array_equal(first.read_raw().view(word), second.read_raw().view(word)))
 
 
 def _find_first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTensor]]]:
@@ -429,7 +429,7 @@ class ValueOutput:
     kv_head: NDArray[np.int64]
     d_head: int
 
-    def head(self, h: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def get_head(self, h: int) -> tuple[NDArray[Any], NDArray[Any]]:
         """W_V^h (d_h × d) and W_O^h (d × d_h) of query head h, counted from 0; views, not
         copies."""
         k = int(self.kv_head[h])

@@ -40,7 +40,7 @@ def collect_facts(
     """
     places = build_decoder(model, entry, config)
     parameters = dict(model.named_parameters())
-    counted = entry.of_the_stack(parameters)
+    counted = entry.filter_stack_names(parameters)
     inside = {name: parameter for name, parameter in parameters.items() if name in counted}
     ends = find_ends(places)
     embedding = 0 if ends is None else ends.embedding.numel()
@@ -159,7 +159,7 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
         for path in (entry.value, entry.output) if has_attention(block, entry) else ():
             pairs.append(
                 (
-                    find(tensors, entry.tensor_names(path, layer)),
+                    find(tensors, entry.list_tensor_names(path, layer)),
                     find_submodule(block, path, entry).weight,
                 )
             )
@@ -176,7 +176,7 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
 
 
 def _check_same(stored: StoredTensor, weight: Tensor) -> None:
-    held = torch.from_numpy(np.array(decode(stored.raw()))).to(weight.dtype)
+    held = torch.from_numpy(np.array(decode(stored.read_raw()))).to(weight.dtype)
     loaded = weight.detach().cpu()
     if torch.equal(held.nan_to_num(), loaded.nan_to_num()):
         return

@@ -52,7 +52,7 @@ class Ray:
     def place(self) -> Place:
         """The largest room that a node has now for one model."""
         nodes = [node["Resources"] for node in self.nodes() if node["Alive"]]
-        if self.settings.on_gpus:
+        if self.settings.is_on_gpus:
             most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
             return Place("accelerator", self.settings.gpu_memory, min(most, self.settings.gpus))
         return Place(
@@ -69,10 +69,12 @@ class Ray:
         if not self.running:
             return []
         through, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
-        outcomes = [(self.running[reference], self._heard(reference)) for reference in through]
+        outcomes = [
+            (self.running[reference], self._read_outcome(reference)) for reference in through
+        ]
         for reference in through:
             del self.running[reference], self.requests[reference]
-        return outcomes or self._without_place()
+        return outcomes or self._reject_unplaceable()
 
     def close(self) -> None:
         """Stop what still runs, and leave the cluster."""
@@ -82,7 +84,7 @@ class Ray:
         if self.ours:
             ray.shutdown()
 
-    def _heard(self, reference: Any) -> Outcome:
+    def _read_outcome(self, reference: Any) -> Outcome:
         try:
             outcome: Outcome = ray.get(reference)
         except ray.exceptions.RayError as error:
@@ -92,7 +94,7 @@ class Ray:
             )
         return outcome
 
-    def _without_place(self) -> list[tuple[Job, Outcome]]:
+    def _reject_unplaceable(self) -> list[tuple[Job, Outcome]]:
         """Jobs that no node which is left could take: Ray would wait for ever for one that can."""
         place = self.place
         if place.kind != "cpu" or place.each is None:

@@ -103,7 +103,9 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     total = 0.0
     for first_tensor, second_tensor in shared:
         name = first_tensor.name
-        x, y = (decode(stored.raw()).astype(np.float64) for stored in (first_tensor, second_tensor))
+        x, y = (
+            decode(stored.read_raw()).astype(np.float64) for stored in (first_tensor, second_tensor)
+        )
         _check_finite(name, x, y)
         change = y - x
         moved = float(np.square(change).sum())
@@ -304,7 +306,7 @@ def weight_distances(
     apart = np.zeros((len(paths), len(paths)))
     size = np.zeros(len(paths))
     for tensors in shared:
-        w = [decode(tensor.raw()).astype(np.float64) for tensor in tensors]
+        w = [decode(tensor.read_raw()).astype(np.float64) for tensor in tensors]
         size += [np.square(matrix).sum() for matrix in w]
         for i in range(len(w)):
             apart[i, i + 1 :] += [np.square(other - w[i]).sum() for other in w[i + 1 :]]

@@ -131,7 +131,7 @@ class Local(Inline):
         through = []
         for connection in wait(list(busy), seconds) if busy else []:
             worker, job = busy[connection]  # type: ignore[index]
-            outcome = self._heard(worker, job)
+            outcome = self._read_outcome(worker, job)
             if outcome is not None:
                 worker.job = None
                 through.append((job, outcome))
@@ -157,20 +157,20 @@ class Local(Inline):
                 continue
             worker = (
                 next((worker for worker in self.workers if worker.job is None), None)
-                or self._worker()
+                or self._start_worker()
             )
             self.jobs.remove(job)
             worker.job = job
             with suppress(OSError):  # it died while it was idle: `_heard` says so
                 worker.connection.send((job.spec, job.attempt))
 
-    def _worker(self) -> Worker:
+    def _start_worker(self) -> Worker:
         slot = min(set(range(len(self.environments))) - {worker.slot for worker in self.workers})
         worker = Worker(slot, self.environments[slot], self.data)
         self.workers.append(worker)
         return worker
 
-    def _heard(self, worker: Worker, job: Job) -> Outcome | None:
+    def _read_outcome(self, worker: Worker, job: Job) -> Outcome | None:
         """What a process says: its outcome; None where it was progress. A process that died is
         taken out."""
         try:

@@ -102,7 +102,7 @@ class Downloads:
                 ready.append(self.ready.get_nowait())
         return ready
 
-    def done(self, job: Job) -> None:
+    def release_model(self, job: Job) -> None:
         """A job needs its model no longer."""
         with self.freed:
             self.needed[job.spec.model, job.spec.revision] -= 1
@@ -159,10 +159,10 @@ class Downloads:
                 next_step=step,
             )
         with self.freed:
-            while self._delete_until(budget - size) > budget - size and not self.stopped:
+            while self._trim_cache(budget - size) > budget - size and not self.stopped:
                 self.freed.wait()
 
-    def _delete_until(self, room: int) -> int:
+    def _trim_cache(self, room: int) -> int:
         """Bytes in the own cache, once snapshots that no job needs were deleted, the oldest first,
         as far as needed."""
         try:
@@ -272,7 +272,7 @@ def _plan_files(spec: RunSpec, data: Path) -> tuple[Outcome, float]:
         gigabytes = float(f"{download_bytes(spec.model, revision=spec.revision) / 1e9:.3g}")
         return Outcome(spec.model, "planned", spec.revision), gigabytes
     here = plan(spec, data)
-    return here.outcome("skipped" if here.finished else "planned"), 0.0
+    return here.build_outcome("skipped" if here.finished else "planned"), 0.0
 
 
 def _describe_missing(cannot: Mapping[str, str]) -> str:
@@ -400,7 +400,7 @@ def _measure_jobs(
                     engine.submit(job)
                     running += 1
                 else:
-                    downloads.done(job)
+                    downloads.release_model(job)
                     yield _record_failure(job, data, build_failure(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.problem.again and job.attempt <= retries:
@@ -410,7 +410,7 @@ def _measure_jobs(
                     engine.submit(replace(job, attempt=job.attempt + 1))
                     continue
                 running -= 1
-                downloads.done(job)
+                downloads.release_model(job)
                 yield (
                     _record_failure(job, data, outcome)
                     if outcome.status == "failed"
@@ -430,7 +430,7 @@ def _record_failure(job: Job, data: Path, outcome: Outcome) -> Outcome:
     last = outcome.problem.reason
     reason = last if job.attempt == 1 else f"tried {job.attempt} times, at last: {last}"
     session.write_state(data, job.spec, runs.FAILED, reason, job.attempt)
-    return _add_need(job, outcome.because(reason))
+    return _add_need(job, outcome.replace_reason(reason))
 
 
 def _try_call(call: Callable[..., Found], *arguments: Any) -> Found | None:

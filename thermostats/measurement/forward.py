@@ -354,7 +354,7 @@ class Batch:
             tuple(range(len(self.indices))) if self.positions is None else (0,) * len(self.indices)
         )
 
-    def members(self) -> Tensor:
+    def mark_members(self) -> Tensor:
         """1 for the tokens of each prompt that means are over (rows × prompts in the row ×
         tokens)."""
         rows, tokens = self.mask.shape

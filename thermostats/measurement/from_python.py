@@ -208,7 +208,7 @@ class MeasureCall:
                 instead = {meant: value if stands_for is None else stands_for} if meant else {}
                 left = {each: value for each, value in self.options.items() if each in allowed}
                 step = f"did you mean {meant}? " if meant else ""
-                raise error.ending_in(step + self.line(options={**left, **instead}))
+                raise error.replace_next_step(step + self.line(options={**left, **instead}))
         if (
             isinstance(self.prompts, str)
             and " " in self.prompts.strip()

@@ -149,7 +149,7 @@ class Recorder:
     weights: dict[torch.device, Tensor] = field(default_factory=dict)
     """`members` on every device."""
 
-    def norms(self, x: Tensor) -> Tensor:
+    def measure_row_norms(self, x: Tensor) -> Tensor:
         """Norms of the rows' tokens."""
         return measure_norms(x, self.members.shape[0])
 
@@ -168,23 +168,27 @@ class Recorder:
     ) -> None:
         """Norms of what a sub-block reads or writes, behind those of its earlier calls."""
         x = x if scale is None else scale * x
-        norm = self.norms(x if of is None else of(x))
+        norm = self.measure_row_norms(x if of is None else of(x))
         first = self.tokens.get(name, 0)
         self.tokens[name] = first + norm.shape[1]
         place = self.record[name][self.now()][:, first : self.tokens[name]]
         place[:] = norm[:, : place.shape[1]]
 
-    def enter(self, x: Tensor) -> None:
+    def record_input(self, x: Tensor) -> None:
         """What a block reads, whose norms are those that the block before left where it is the same
         tensor."""
         same_tensor = x is self.stream
         before = self.now() - 1
-        self.put("norm_in", self.record["norm_out"][before] if same_tensor else self.norms(x))
+        self.put(
+            "norm_in", self.record["norm_out"][before] if same_tensor else self.measure_row_norms(x)
+        )
         if self.centring:
             name = "norm_out_centred"
             self.put(
                 "norm_in_centred",
-                self.record[name][before] if same_tensor else self.norms(centre_vectors(x)),
+                self.record[name][before]
+                if same_tensor
+                else self.measure_row_norms(centre_vectors(x)),
             )
         self.stream = x
         self.tokens.clear()
@@ -193,20 +197,20 @@ class Recorder:
         """What a block writes, against what it read."""
         assert self.stream is not None  # noqa: S101
         before = self.stream.to(x.device)
-        norm = self.norms(x)
+        norm = self.measure_row_norms(x)
         self.put("norm_out", norm)
         if self.centring:
-            self.put("norm_out_centred", self.norms(centre_vectors(x)))
+            self.put("norm_out_centred", self.measure_row_norms(centre_vectors(x)))
         self.put("product", torch.einsum("btd,btd->bt", _convert_wide(before), _convert_wide(x)))
         self.record["spread"][self.now()] = measure_mean_cosine(
-            x, norm, self._weights(x.device)[..., : norm.shape[1]]
+            x, norm, self._build_weights(x.device)[..., : norm.shape[1]]
         )
         self.stream = x
         for name, n in self.tokens.items():
             if n != norm.shape[1]:
                 self.record[name][self.now()] = torch.nan
 
-    def _weights(self, device: torch.device) -> Tensor:
+    def _build_weights(self, device: torch.device) -> Tensor:
         if device not in self.weights:
             self.weights[device] = self.members.to(device)
         return self.weights[device]
@@ -236,12 +240,14 @@ def record_batch(decoder: Decoder, members: Tensor) -> Iterator[Record]:
     with track_layers(decoder.blocks) as now, ExitStack() as stack:
         recorder = Recorder(record, members, now, is_read_centred(decoder.entry, decoder.config))
         for block in dict.fromkeys(decoder.blocks):
-            hook_entry(stack, block, recorder.enter)
+            hook_entry(stack, block, recorder.record_input)
             _hook_subblocks(stack, block, decoder.entry, recorder.keep, centring=recorder.centring)
             hook_exit(stack, block, recorder.leave)
         if decoder.final_norm is not None:
             hook_exit(
-                stack, decoder.final_norm, lambda x: recorder.put("final_norm", recorder.norms(x))
+                stack,
+                decoder.final_norm,
+                lambda x: recorder.put("final_norm", recorder.measure_row_norms(x)),
             )
         yield record
 
@@ -320,7 +326,7 @@ def measure_gains(
         while waiting:
             batch = waiting.popleft()
             ids = [prompts[i].prompt_id for i in batch.indices]
-            with record_batch(decoder, batch.members()) as record:
+            with record_batch(decoder, batch.mark_members()) as record:
                 logits = None if decode is None else _read_logits(decoder, batch)
                 if decode is None:
                     call(decoder.base, batch)

@@ -85,7 +85,7 @@ class ModelWeights:
 
     def start(self, layer: int | None) -> str:
         """What the names of a block's tensors begin with, of None those of the base model."""
-        for name in self.entry.tensor_names("@", layer):
+        for name in self.entry.list_tensor_names("@", layer):
             before = name.removesuffix("@.weight")
             if before and any(each.startswith(before) for each in self.tensors):
                 return before
@@ -93,10 +93,10 @@ class ModelWeights:
 
     def name(self, module: str, layer: int | None = None, kind: str = "weight") -> str:
         """Name of a module's tensor; empty where there is none."""
-        names = self.entry.tensor_names(module, layer, kind=kind) if module else ()
+        names = self.entry.list_tensor_names(module, layer, kind=kind) if module else ()
         return next((each for each in names if each in self.tensors), "")
 
-    def readers(self, layer: int, leaves: str) -> list[str]:
+    def list_readers(self, layer: int, leaves: str) -> list[str]:
         """Names of the matrices of a block whose module is one of those."""
         start = self.start(layer)
         names = []
@@ -108,10 +108,10 @@ class ModelWeights:
                 names.append(name)
         return names
 
-    def scaled_inputs(self, name: str, factors: Array | float) -> Array:
+    def scale_inputs(self, name: str, factors: Array | float) -> Array:
         """A matrix that reads the stream with its inputs times some factors (d); a tied head is the
         embedding."""
-        of_head = name in self.entry.tensor_names(self.entry.unembedding[0])
+        of_head = name in self.entry.list_tensor_names(self.entry.unembedding[0])
         tied = of_head and name not in self.tensors
         matrix = self.tensors[self.name(self.entry.embedding) if tied else name]
         turned = (
@@ -122,7 +122,7 @@ class ModelWeights:
         product: Array = matrix * (np.reshape(factors, (-1, 1)) if turned else factors)
         return product
 
-    def norm(self, module: str, layer: int | None = None) -> tuple[Array, Array]:
+    def get_norm(self, module: str, layer: int | None = None) -> tuple[Array, Array]:
         """γ and β (d) as a norm applies them; 1 and 0 where it has none, or is not there."""
         width = read_geometry(
             self.entry, select_layer_config(self.entry, self.config, layer or 0)
@@ -141,7 +141,7 @@ class ModelWeights:
             and (self.name(norm, layer) or not any(self.name(norm, each) for each in self.layers))
         )
 
-    def with_tensors(
+    def replace_tensors(
         self, tensors: Mapping[str, Array], epsilon: Mapping[str, float] | None = None
     ) -> ModelWeights:
         """These weights with some tensors, and some factors on ε, in the place of their own."""
@@ -168,7 +168,7 @@ def read_weights(folder: str | Path, *, reads: str = "text") -> ModelWeights:
     config = read_config(place, reads)
     stored = open_checkpoint(place)
     tensors = {
-        name: np.asarray(decode(tensor.raw()), dtype=np.float64)
+        name: np.asarray(decode(tensor.read_raw()), dtype=np.float64)
         for name, tensor in stored.items()
         if not name.endswith(BUFFERS) and tensor.dtype not in NO_NUMBERS
     }
@@ -219,7 +219,7 @@ def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
         inverse = np.stack([np.linalg.inv(turns[k]) for k in of_query])
         w_o = np.einsum("dhi,hij->dhj", heads, inverse).reshape(w_o.shape)
         changed |= {value: _align_matrix(entry, w_v), output: _align_matrix(entry, w_o)}
-    return weights.with_tensors(changed)
+    return weights.replace_tensors(changed)
 
 
 def fold_norms(weights: ModelWeights) -> ModelWeights:
@@ -228,15 +228,15 @@ def fold_norms(weights: ModelWeights) -> ModelWeights:
     entry = weights.entry
     changed = dict[str, Array]()
     for norm, layer, names in _list_folds(weights):
-        gamma, beta = weights.norm(norm, layer)
+        gamma, beta = weights.get_norm(norm, layer)
         for name in names:
-            changed[name] = weights.scaled_inputs(name, gamma)
+            changed[name] = weights.scale_inputs(name, gamma)
         weight = weights.name(norm, layer)
         bias = weights.name(norm, layer, "bias")
         changed[weight] = np.ones_like(gamma) - entry.unit_offset
         if bias:
             changed[bias] = beta / gamma
-    return weights.with_tensors(changed)
+    return weights.replace_tensors(changed)
 
 
 def shift_readers(weights: ModelWeights, seed: int = 2) -> ModelWeights:
@@ -247,7 +247,7 @@ def shift_readers(weights: ModelWeights, seed: int = 2) -> ModelWeights:
         value = weights.name(entry.value, layer)
         if not value or not weights.is_normed(layer):
             continue
-        gamma, beta = weights.norm(entry.attention_norm, layer)
+        gamma, beta = weights.get_norm(entry.attention_norm, layer)
         rows = index_value_rows(entry, select_layer_config(entry, weights.config, layer))
         u = np.random.default_rng((seed, layer)).standard_normal(rows.shape)
         w_v = _align_matrix(entry, weights.tensors[value]).copy()
@@ -258,7 +258,7 @@ def shift_readers(weights: ModelWeights, seed: int = 2) -> ModelWeights:
         if bias:
             changed[bias] = weights.tensors[bias].copy()
             changed[bias][bias_rows] -= u * float(inverse @ beta[: len(inverse)])
-    return weights.with_tensors(changed)
+    return weights.replace_tensors(changed)
 
 
 def add_ones(
@@ -288,7 +288,7 @@ def add_ones(
     changed = {output: _align_matrix(entry, w_o + np.outer(ones, u))}
     if bias:
         changed[bias] = weights.tensors[bias] + amount * ones
-    return weights.with_tensors(changed)
+    return weights.replace_tensors(changed)
 
 
 def scale_post_norms(
@@ -311,10 +311,10 @@ def scale_post_norms(
         for name in (bias, *_write(weights, layer + 1)):
             if name:
                 changed[name] = weights.tensors[name] * factor
-        for name in weights.readers(layer + 1, ATTENTION_READERS):
+        for name in weights.list_readers(layer + 1, ATTENTION_READERS):
             changed[name] = weights.tensors[name] / factor
         epsilon[weights.name(then, layer + 1).removesuffix(".weight")] = factor**2
-    return weights.with_tensors(changed, epsilon)
+    return weights.replace_tensors(changed, epsilon)
 
 
 def shift_logits(weights: ModelWeights, seed: int = 4) -> ModelWeights:
@@ -322,9 +322,9 @@ def shift_logits(weights: ModelWeights, seed: int = 4) -> ModelWeights:
     if not weights.entry.has_head:
         return weights
     name = _name_head(weights)
-    head = weights.scaled_inputs(name, 1.0)
+    head = weights.scale_inputs(name, 1.0)
     v = np.random.default_rng(seed).standard_normal(head.shape[1])
-    return weights.with_tensors({name: head + v})
+    return weights.replace_tensors({name: head + v})
 
 
 CHANGES: dict[str, Callable[[ModelWeights], ModelWeights]] = {
@@ -409,7 +409,7 @@ def _list_folds(weights: ModelWeights) -> list[tuple[str, int | None, list[str]]
             (entry.mlp_norm, MLP_READERS),
         ):
             if weights.name(norm, layer):
-                readers.setdefault(norm, []).extend(weights.readers(layer, leaves))
+                readers.setdefault(norm, []).extend(weights.list_readers(layer, leaves))
         folds += [(norm, layer, names) for norm, names in readers.items()]
     head = weights.name(entry.behind_norm) or (_name_head(weights) if entry.has_head else "")
     if head and weights.name(entry.final_norm):
@@ -420,7 +420,7 @@ def _list_folds(weights: ModelWeights) -> list[tuple[str, int | None, list[str]]
 def _name_head(weights: ModelWeights) -> str:
     """Name of the unembedding, the one that it would be stored under where it is tied."""
     module = weights.entry.unembedding[0]
-    return weights.name(module) or weights.entry.tensor_names(module)[0]
+    return weights.name(module) or weights.entry.list_tensor_names(module)[0]
 
 
 def _check_heads(weights: ModelWeights) -> str:
@@ -450,7 +450,7 @@ def _check_readers(weights: ModelWeights) -> str:
     if not entry.attention_norm:
         return "W_V reads the stream as it is"
     for layer in layers:
-        gamma, beta = weights.norm(entry.attention_norm, layer)
+        gamma, beta = weights.get_norm(entry.attention_norm, layer)
         bias, _ = _find_value_bias(
             weights,
             layer,

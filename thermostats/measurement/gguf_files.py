@@ -83,15 +83,15 @@ class Converted:
     entry: Architecture
     config: Config
 
-    def first(self, *names: str) -> Any:
+    def find_first(self, *names: str) -> Any:
         """The first of some values that the configuration states; None: it states none of them."""
         return next(
             (self.config[name] for name in names if self.config.get(name) is not None), None
         )
 
-    def rope(self, *names: str, kind: str = "full_attention") -> Any:
+    def find_rope(self, *names: str, kind: str = "full_attention") -> Any:
         """The same of its rotary embedding, of that for a kind of block where they differ."""
-        stated: Config = self.first("rope_parameters", "rope_scaling") or {}
+        stated: Config = self.find_first("rope_parameters", "rope_scaling") or {}
         rope: Config = (
             stated[kind] if isinstance(stated.get(kind), Mapping) else list_ropes(self.config)[0]
         )
@@ -99,26 +99,28 @@ class Converted:
 
 
 def _read_rope_type(made: Converted) -> str:
-    kind = made.rope("rope_type", "type")
+    kind = made.find_rope("rope_type", "type")
     return "none" if kind in (None, "default") else str(kind)
 
 
 def _count_rotated(made: Converted) -> int:
     share = (
-        made.rope("partial_rotary_factor")
-        or made.first("partial_rotary_factor", "rotary_pct")
+        made.find_rope("partial_rotary_factor")
+        or made.find_first("partial_rotary_factor", "rotary_pct")
         or 1.0
     )
     return round(read_geometry(made.entry, made.config).d_head * share)
 
 
 def _scale(made: Converted) -> float:
-    width = made.first("query_pre_attn_scalar") or read_geometry(made.entry, made.config).d_head
+    width = (
+        made.find_first("query_pre_attn_scalar") or read_geometry(made.entry, made.config).d_head
+    )
     return 1 / math.sqrt(width)
 
 
 def _list_windows(made: Converted) -> list[bool]:
-    return [kind == "sliding_attention" for kind in made.first("layer_types") or ()]
+    return [kind == "sliding_attention" for kind in made.find_first("layer_types") or ()]
 
 
 def _count_blocks(made: Converted) -> int:
@@ -131,45 +133,47 @@ HELD: dict[str, Callable[[Converted], Any]] = {
     "attention.head_count_kv": lambda made: read_geometry(made.entry, made.config).n_kv_heads,
     "attention.key_length": lambda made: read_geometry(made.entry, made.config).d_head,
     "attention.value_length": lambda made: read_geometry(made.entry, made.config).d_head,
-    "attention.layer_norm_rms_epsilon": lambda made: made.first(
+    "attention.layer_norm_rms_epsilon": lambda made: made.find_first(
         "rms_norm_eps", "layer_norm_epsilon", "norm_eps"
     ),
-    "attention.layer_norm_epsilon": lambda made: made.first(
+    "attention.layer_norm_epsilon": lambda made: made.find_first(
         "layer_norm_epsilon", "layer_norm_eps", "norm_epsilon"
     ),
     "attention.causal": lambda made: made.entry.causal,
     "attention.scale": _scale,
-    "attention.sliding_window": lambda made: made.first("sliding_window"),
+    "attention.sliding_window": lambda made: made.find_first("sliding_window"),
     "attention.sliding_window_pattern": _list_windows,
-    "attention.relative_buckets_count": lambda made: made.first("relative_attention_num_buckets"),
-    "attn_logit_softcapping": lambda made: made.first("attn_logit_softcapping"),
-    "final_logit_softcapping": lambda made: made.first("final_logit_softcapping"),
-    "rope.dimension_count": _count_rotated,
-    "rope.dimension_sections": lambda made: made.rope("mrope_section"),
-    "rope.freq_base": lambda made: made.rope("rope_theta"),
-    "rope.freq_base_swa": lambda made: made.rope("rope_theta", kind="sliding_attention"),
-    "rope.scaling.type": _read_rope_type,
-    "rope.scaling.factor": lambda made: made.rope("factor") or 1.0,
-    "rope.scaling.attn_factor": lambda made: made.rope("attention_factor") or 1.0,
-    "rope.scaling.original_context_length": lambda made: (
-        made.rope(ORIGINAL) or made.first(ORIGINAL, "max_position_embeddings")
+    "attention.relative_buckets_count": lambda made: made.find_first(
+        "relative_attention_num_buckets"
     ),
-    "use_parallel_residual": lambda made: made.first("use_parallel_residual"),
+    "attn_logit_softcapping": lambda made: made.find_first("attn_logit_softcapping"),
+    "final_logit_softcapping": lambda made: made.find_first("final_logit_softcapping"),
+    "rope.dimension_count": _count_rotated,
+    "rope.dimension_sections": lambda made: made.find_rope("mrope_section"),
+    "rope.freq_base": lambda made: made.find_rope("rope_theta"),
+    "rope.freq_base_swa": lambda made: made.find_rope("rope_theta", kind="sliding_attention"),
+    "rope.scaling.type": _read_rope_type,
+    "rope.scaling.factor": lambda made: made.find_rope("factor") or 1.0,
+    "rope.scaling.attn_factor": lambda made: made.find_rope("attention_factor") or 1.0,
+    "rope.scaling.original_context_length": lambda made: (
+        made.find_rope(ORIGINAL) or made.find_first(ORIGINAL, "max_position_embeddings")
+    ),
+    "use_parallel_residual": lambda made: made.find_first("use_parallel_residual"),
     "tensor_data_layout": lambda made: (
         DATA_LAYOUT if made.entry.model_type in ("llama", "mistral") else None
     ),
-    "expert_used_count": lambda made: made.first("num_experts_per_tok"),
-    "expert_weights_norm": lambda made: made.first("norm_topk_prob"),
-    "expert_weights_scale": lambda made: made.first("routed_scaling_factor"),
+    "expert_used_count": lambda made: made.find_first("num_experts_per_tok"),
+    "expert_weights_norm": lambda made: made.find_first("norm_topk_prob"),
+    "expert_weights_scale": lambda made: made.find_first("routed_scaling_factor"),
     "expert_gating_func": lambda made: {name: n for n, name in GATES.items()}.get(
-        made.first("scoring_func")
+        made.find_first("scoring_func")
     ),
-    "full_attention_interval": lambda made: made.first("full_attention_interval"),
-    "shortconv.l_cache": lambda made: made.first("conv_L_cache"),
-    "ssm.conv_kernel": lambda made: made.first("conv_kernel", "linear_conv_kernel_dim"),
-    "ssm.state_size": lambda made: made.first("state_size", "linear_key_head_dim"),
-    "ssm.time_step_rank": lambda made: made.first("time_step_rank", "linear_num_value_heads"),
-    "ssm.group_count": lambda made: made.first("linear_num_key_heads"),
+    "full_attention_interval": lambda made: made.find_first("full_attention_interval"),
+    "shortconv.l_cache": lambda made: made.find_first("conv_L_cache"),
+    "ssm.conv_kernel": lambda made: made.find_first("conv_kernel", "linear_conv_kernel_dim"),
+    "ssm.state_size": lambda made: made.find_first("state_size", "linear_key_head_dim"),
+    "ssm.time_step_rank": lambda made: made.find_first("time_step_rank", "linear_num_value_heads"),
+    "ssm.group_count": lambda made: made.find_first("linear_num_key_heads"),
     "ssm.dt_b_c_rms": lambda made: made.entry.model_type == "falcon_mamba",
 }
 """Key of an architecture → its value by the configuration that transformers made."""
@@ -489,7 +493,9 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     names = _map_names(model, config, str(_read_value(reader, "general.architecture")))
     _check_all(tensors, names, info, named, tied=bool(config.tie_word_embeddings))
     folder.mkdir()
-    copies = set(entry.tensor_names(entry.unembedding[0])) if config.tie_word_embeddings else set()
+    copies = (
+        set(entry.list_tensor_names(entry.unembedding[0])) if config.tie_word_embeddings else set()
+    )
     weights = {name: weight for name, weight in model.state_dict().items() if name not in copies}
     save_file(weights, folder / SINGLE, metadata={"format": "pt"})
     config.save_pretrained(folder)

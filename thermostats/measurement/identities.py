@@ -238,7 +238,7 @@ def check_states(held: Held) -> Iterator[Deviation]:
 
 def check_stream(held: Held) -> Iterator[Deviation]:
     """A block reads what the block before left, where patches are not merged between them."""
-    stage = held.decoder.entry.stage
+    stage = held.decoder.entry.find_stage
     if held.is_last or stage(held.layer)[0] != stage(held.layer + 1)[0]:
         return
     following = held.seen.blocks[held.layer + 1]

@@ -283,7 +283,7 @@ def select_layer_config(entry: Architecture, config: Config, layer: int) -> Conf
     """
     if not entry.depths:
         return config
-    stage, _ = entry.stage(layer)
+    stage, _ = entry.find_stage(layer)
     heads = config.get("num_heads")
     width = config.get("embed_dim")
     if (

@@ -170,7 +170,7 @@ class Architecture:
         """x_l − x_(l−1) is the sum of the two writes."""
         return not self.norm_after
 
-    def stage(self, layer: int) -> tuple[int, int]:
+    def find_stage(self, layer: int) -> tuple[int, int]:
         """Stage of a block (from 0), and its place in it."""
         before = [sum(self.depths[:s]) for s in range(len(self.depths))] or [0]
         stage = max(s for s, first in enumerate(before) if first <= layer)
@@ -187,7 +187,7 @@ class Architecture:
         """There is a next-token distribution, and an unembedding it comes from."""
         return self.loader in ("AutoModelForCausalLM", "AutoModelForMultimodalLM")
 
-    def of_the_stack(self, names: Iterable[str]) -> set[str]:
+    def filter_stack_names(self, names: Iterable[str]) -> set[str]:
         """Of the names of a model's tensors those of this stack and its head."""
         inside = {name for name in names if set(name.split(".")).isdisjoint(self.outside)}
         start = next(
@@ -199,14 +199,14 @@ class Architecture:
             if name.startswith(start) or name.rpartition(".")[0] in self.unembedding
         }
 
-    def tensor_names(
+    def list_tensor_names(
         self, module: str, layer: int | None = None, *, kind: str = "weight"
     ) -> tuple[str, ...]:
         """Names a module's tensor may have in a checkpoint, the usual one first; `layer` from 0,
         None: no block."""
         if module in self.unembedding:
             return tuple(f"{name}.{kind}" for name in self.unembedding)
-        stage, place = self.stage(layer or 0)
+        stage, place = self.find_stage(layer or 0)
         block = "" if layer is None else f"{self.blocks.format(stage=stage)}.{place}."
         inner = f"{block}{module}.{kind}"
         full = f"{self.prefix}.{inner}"

@@ -239,13 +239,13 @@ def _collect_block_shapes(
     blocks = []
     for layer in dict.fromkeys((0, 0 if entry.shared else n_layers - 1)):
         if entry.attends:
-            name = find(tensors, entry.tensor_names(entry.value, layer)).name
+            name = find(tensors, entry.list_tensor_names(entry.value, layer)).name
         else:
             name = next(
                 (each for each in tensors if re.match(rf"(.*\.)?{entry.blocks}\.{layer}\.", each)),
                 "",
             )
-        place = re.match(rf"(.*\.)?{entry.stage(layer)[1]}\.", name)
+        place = re.match(rf"(.*\.)?{entry.find_stage(layer)[1]}\.", name)
         start = place.group() if place else ""
         blocks.append(
             {
@@ -282,22 +282,22 @@ def has_learned_positions(entry: Architecture, config: Config) -> bool:
 
 
 def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) -> int:
-    copies = [name for name in entry.tensor_names(entry.embedding) if name in tensors][1:]
+    copies = [name for name in entry.list_tensor_names(entry.embedding) if name in tensors][1:]
     aside = {*find_unused_tensors(entry, tensors, n_layers), *copies}
-    names = set(entry.tensor_names(entry.embedding))
+    names = set(entry.list_tensor_names(entry.embedding))
     if tied and not names.isdisjoint(tensors):  # else the head's is the one matrix of both
-        aside |= set(entry.tensor_names(entry.unembedding[0]))
+        aside |= set(entry.list_tensor_names(entry.unembedding[0]))
     aside |= {
         name
         for name, tensor in tensors.items()
         if name.endswith(NEVER_LEARNED) or tensor.dtype in NO_NUMBERS
     }
     counted = (name for name in tensors if name not in aside)
-    return sum(math.prod(tensors[name].shape) for name in entry.of_the_stack(counted))
+    return sum(math.prod(tensors[name].shape) for name in entry.filter_stack_names(counted))
 
 
 def _find_head_bias(entry: Architecture, tensors: Tensors) -> StoredTensor | None:
-    names = entry.tensor_names(entry.unembedding[0], kind="bias") if entry.has_head else ()
+    names = entry.list_tensor_names(entry.unembedding[0], kind="bias") if entry.has_head else ()
     return next((tensors[name] for name in names if name in tensors), None)
 
 
@@ -306,7 +306,7 @@ def _find_position_table(
 ) -> StoredTensor | None:
     if not has_learned_positions(entry, config):
         return None
-    counted = entry.of_the_stack(tensors)
+    counted = entry.filter_stack_names(tensors)
     inside = {name: tensor for name, tensor in tensors.items() if name in counted}
     named = (
         (name.removesuffix(".weight").rpartition(".")[2], tensor) for name, tensor in inside.items()

@@ -453,7 +453,7 @@ class MeasurementPlan:
         """Nothing is left to measure."""
         return not any(run.tables for run in self.runs)
 
-    def outcome(
+    def build_outcome(
         self, status: str, rows: dict[str, int] | None = None, seconds: float = 0.0
     ) -> Outcome:
         """The outcome of a spec that was planned, and measured where there are rows."""

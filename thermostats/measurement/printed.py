@@ -84,7 +84,7 @@ def measure_models(
             wanted, folder, dry_run=dry_run, engine=engine, prepare=set_quiet, **limits
         ):
             outcomes.append(outcome)
-            display.done(len(outcomes), len(wanted), outcome)
+            display.print_outcome(len(outcomes), len(wanted), outcome)
     if len(outcomes) > 1:
         print(summarise_outcomes(outcomes), file=sys.stderr)
     return outcomes

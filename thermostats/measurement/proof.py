@@ -87,7 +87,7 @@ class Conformance:
         """As `runs` keeps it."""
         return " ".join(f"{name}={getattr(self, name):.1e}" for name in PROOF)
 
-    def error(self, name: str) -> ThermostatsError:
+    def build_error(self, name: str) -> ThermostatsError:
         """The error for one that failed."""
         got = f"{name} is off by {getattr(self, name):.2g}"
         allowed = f"at most {self.tolerance:g}"
@@ -201,7 +201,8 @@ def track_block_gaps(decoder: Decoder) -> Iterator[list[float]]:
         def enter(x: Tensor, *, inside: bool = True) -> None:
             merged = (
                 inside
-                and decoder.entry.stage(now())[0] != decoder.entry.stage(max(now() - 1, 0))[0]
+                and decoder.entry.find_stage(now())[0]
+                != decoder.entry.find_stage(max(now() - 1, 0))[0]
             )
             first = not left[0].size or (inside and now() == 0)
             if not (merged or first or np.array_equal(detach_vectors(x), left[0], equal_nan=True)):
@@ -298,7 +299,9 @@ class Probe:
         kept: Array = tokens.mean(0) if self.decoder.entry.depths else tokens[0]
         return kept
 
-    def change(self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def replace_input(
+        self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Every token reads what the first reads, the second time with Δ."""
         if self.now() not in self.vectors:
             return None
@@ -318,7 +321,7 @@ class Probe:
             block.forward(*args, **kwargs)
             self.again = False
 
-    def watch(self, stack: ExitStack, block: nn.Module) -> None:
+    def track_block(self, stack: ExitStack, block: nn.Module) -> None:
         """Keep what a block passes on, until the stack is closed."""
         entry = self.decoder.entry
         keep = self.keep
@@ -338,14 +341,16 @@ class Probe:
         if has_attention(block, entry):
             hook_entry(stack, find_submodule(block, entry.output, entry), partial(keep, "heads"))
 
-    def disturb(self, stack: ExitStack, block: nn.Module) -> None:
+    def repeat_block(self, stack: ExitStack, block: nn.Module) -> None:
         """Run a block once more with Δ, until the stack is closed."""
         entry = self.decoder.entry
         if not has_attention(block, entry):
             return
         path = entry.value if entry.layout == "latent" else find_mixer(block, entry)
         module = find_submodule(block, path, entry)
-        stack.callback(module.register_forward_pre_hook(self.change, with_kwargs=True).remove)
+        stack.callback(
+            module.register_forward_pre_hook(self.replace_input, with_kwargs=True).remove
+        )
         stack.callback(block.register_forward_hook(self.repeat, with_kwargs=True).remove)
 
 
@@ -367,8 +372,8 @@ def _run_pass(
         stack.enter_context(prepare_model(decoder.model))
         probe = Probe(decoder, now, {layer: {} for layer in layers})
         for block in dict.fromkeys(decoder.blocks[layer] for layer in layers):
-            probe.watch(stack, block)
-            probe.disturb(stack, block)
+            probe.track_block(stack, block)
+            probe.repeat_block(stack, block)
         if decoder.final_norm is not None:
             hook_exit(
                 stack,
@@ -411,7 +416,7 @@ def check_proof(decoder: Decoder, needed: Collection[str] = tuple(PROOF)) -> Con
         check_finite(decoder)
     for name in proof.failed:
         if name in needed:
-            raise proof.error(name)
+            raise proof.build_error(name)
     return proof
 
 

@@ -42,7 +42,7 @@ class MatrixSide:
     factors: NDArray[Any] | None = None
     centred: bool = False
 
-    def applied(self, block: NDArray[Any]) -> NDArray[Any]:
+    def apply(self, block: NDArray[Any]) -> NDArray[Any]:
         """A matrix (rows × d) as it is read or written."""
         with np.errstate(invalid="ignore"):  # of weights that are not finite, which their rows say
             scaled = block if self.factors is None else block * self.factors
@@ -137,9 +137,9 @@ def build_balanced_pair(
     largest = np.full(len(of_query), np.nan)
     for k, stored in enumerate(v):
         heads = np.flatnonzero(of_query == k)
-        basis_v, r_v = _decompose_qr(read.of_values.applied(decode(stored)).T)
+        basis_v, r_v = _decompose_qr(read.of_values.apply(decode(stored)).T)
         basis_o, r_o = _decompose_qr(
-            np.concatenate([read.of_output.applied(decode(o[h])).T for h in heads])
+            np.concatenate([read.of_output.apply(decode(o[h])).T for h in heads])
         )
         core = r_o @ r_v.T
         if not np.isfinite(core).all():

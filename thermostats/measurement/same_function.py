@@ -298,10 +298,10 @@ def _build_reader(
     """A matrix that reads the stream (outputs × d) and its bias as a last column, the norm's γ and
     β folded in; γ may be 0."""
     stored = name.removesuffix(".weight")
-    matrix = weights.scaled_inputs(name, 1.0)
+    matrix = weights.scale_inputs(name, 1.0)
     of_head = layer is None
     matrix = matrix.T if weights.entry.transposed and not of_head else matrix
-    gamma, beta = weights.norm(norm, layer)
+    gamma, beta = weights.get_norm(norm, layer)
     bias = weights.tensors.get(f"{stored}.bias", np.zeros(len(matrix)))
     bias = bias + matrix @ beta
     return np.concatenate([_centre_rows(matrix * gamma, centred=centred), bias[:, None]], axis=1)
@@ -309,7 +309,7 @@ def _build_reader(
 
 def _build_head(weights: ModelWeights, *, centred: bool) -> Array:
     entry = weights.entry
-    name = weights.name(entry.unembedding[0]) or entry.tensor_names(entry.unembedding[0])[0]
+    name = weights.name(entry.unembedding[0]) or entry.list_tensor_names(entry.unembedding[0])[0]
     head = _build_reader(weights, name, entry.final_norm, None, centred=centred)
     capped = any(select_decoder_config(weights.config).get(key) for key in CAPS)
     return head if capped else head - head.mean(axis=0)

@@ -62,7 +62,7 @@ class ProgressLines:
             return
         self.parts[model, what] = (began, now)
 
-    def done(self, number: int, total: int, outcome: Any) -> None:
+    def print_outcome(self, number: int, total: int, outcome: Any) -> None:
         """What became of a model."""
         rows = sum((outcome.rows or {}).values())
         more = {
@@ -100,21 +100,21 @@ class Bars(ProgressLines):
     def report(self, model: str, what: str, done: int, total: int) -> None:
         """Move the bar of one part of one model."""
         if self.tasks.get(model, ("",))[0] != what:
-            self.forget(model)
+            self.remove_bar(model)
             self.tasks[model] = (what, self.bars.add_task(f"{model} {what}", total=total))
         self.bars.update(self.tasks[model][1], completed=done, total=total)
 
-    def done(self, number: int, total: int, outcome: Any) -> None:
+    def print_outcome(self, number: int, total: int, outcome: Any) -> None:
         """Print the line of a model that is through."""
         for model in (outcome.model, f"{outcome.model}@{outcome.revision}"):
-            self.forget(model)
-        super().done(number, total, outcome)
+            self.remove_bar(model)
+        super().print_outcome(number, total, outcome)
 
     def show(self, line: str) -> None:
         """Print a line above the bars."""
         self.bars.console.print(line, markup=False)
 
-    def forget(self, model: str) -> None:
+    def remove_bar(self, model: str) -> None:
         """Take the bar of a model away."""
         if model in self.tasks:
             self.bars.remove_task(self.tasks.pop(model)[1])
@@ -154,7 +154,7 @@ def measure_one(
         planned = plan(spec, data)
         take_answers(planned, data)
         outcome = (
-            planned.outcome("skipped")
+            planned.build_outcome("skipped")
             if planned.finished
             else measure_plan(planned, data, progress)
         )
@@ -163,7 +163,7 @@ def measure_one(
         finished, sentence = ((), "") if planned is None else list_complete_runs(planned, data)
         reason = outcome.problem.reason
         reason = f"{reason.rstrip('.')}. {sentence}" if sentence else reason
-        outcome = replace(outcome, finished=finished).because(reason)
+        outcome = replace(outcome, finished=finished).replace_reason(reason)
         with suppress(DataError):  # where nothing can be written, the outcome says it
             write_state(data, spec, spec_states.FAILED, reason, attempt)
         return outcome
@@ -216,7 +216,7 @@ def measure_plan(
         differences += apart
         for done in join(_build_tables(planned, run, facts, frames, data), data=data):
             rows[done.table] = rows.get(done.table, 0) + done.added
-    outcome = planned.outcome("measured", rows, round(perf_counter() - started, 1))
+    outcome = planned.build_outcome("measured", rows, round(perf_counter() - started, 1))
     return replace(outcome, differences="; ".join(dict.fromkeys(differences)))
 
 

@@ -122,7 +122,7 @@ class EngineSettings:
     """GPUs that a model may have, where one does not hold it."""
 
     @property
-    def on_gpus(self) -> bool:
+    def is_on_gpus(self) -> bool:
         """Models run on GPUs of a cluster."""
         return self.gpu_memory is not None and self.device != "cpu"
 
@@ -666,11 +666,11 @@ class Outcome:
     problem: Problem = NO_PROBLEM
     attempts: int = 1
 
-    def because(self, reason: str) -> Outcome:
+    def replace_reason(self, reason: str) -> Outcome:
         """The outcome with its reason in other words."""
         return replace(self, problem=replace(self.problem, reason=reason))
 
-    def row(self) -> dict[str, Any]:
+    def build_row(self) -> dict[str, Any]:
         """The outcome as a row of `thermostats measure --json`."""
         row: dict[str, Any] = {}
         for name, value in asdict(self).items():

@@ -281,16 +281,16 @@ def _name_stored_types(
     layer = int(str(row["layer"]))
     if layer == 0:
         head = (
-            find_named(tensors, entry.tensor_names(entry.unembedding[0]))
+            find_named(tensors, entry.list_tensor_names(entry.unembedding[0]))
             if matrix == "unembedding"
             else None
         )
-        stored = [head or find(tensors, entry.tensor_names(entry.embedding))]
+        stored = [head or find(tensors, entry.list_tensor_names(entry.embedding))]
     else:
         modules = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}.get(
             matrix, (entry.value,)
         )
-        stored = [find(tensors, entry.tensor_names(module, layer - 1)) for module in modules]
+        stored = [find(tensors, entry.list_tensor_names(module, layer - 1)) for module in modules]
     return " ".join(dict.fromkeys(types[tensor.name] for tensor in stored))
 
 
@@ -383,7 +383,10 @@ def _is_headless(config: Config, folder: Path) -> bool:
         tensors = open_checkpoint(folder)
     except ThermostatsError:
         return False  # said by what needs them
-    return entry.has_head and find_named(tensors, entry.tensor_names(entry.unembedding[0])) is None
+    return (
+        entry.has_head
+        and find_named(tensors, entry.list_tensor_names(entry.unembedding[0])) is None
+    )
 
 
 def build_weight_rows(
@@ -394,12 +397,16 @@ def build_weight_rows(
     config = select_layer_config(entry, config, layer - 1)
     g = read_geometry(entry, config)
     if not entry.attends and (
-        not entry.value or find_named(tensors, entry.tensor_names(entry.value, layer - 1)) is None
+        not entry.value
+        or find_named(tensors, entry.list_tensor_names(entry.value, layer - 1)) is None
     ):
         return []  # something else stands in the place of attention
-    value = find(tensors, entry.tensor_names(entry.value, layer - 1)).raw()
+    value = find(tensors, entry.list_tensor_names(entry.value, layer - 1)).read_raw()
     fused, stored_o = align_matrices(
-        entry, config, value, find(tensors, entry.tensor_names(entry.output, layer - 1)).raw()
+        entry,
+        config,
+        value,
+        find(tensors, entry.list_tensor_names(entry.output, layer - 1)).read_raw(),
     )
     w_v = load_resident(_collect_values(fused, find_value_runs(entry, config)))
     w_o = load_resident(stored_o)
@@ -432,9 +439,9 @@ def _describe_reading(entry: Architecture, config: Config, tensors: Tensors, lay
     """How W_V reads and W_O writes in one block (from 0)."""
 
     def vector(path: str, kind: str, layer: int = layer) -> NDArray[Any] | None:
-        names = (name.removesuffix(".") for name in entry.tensor_names(path, layer, kind=kind))
+        names = (name.removesuffix(".") for name in entry.list_tensor_names(path, layer, kind=kind))
         stored = find_named(tensors, tuple(names))
-        return None if stored is None else stored.raw()
+        return None if stored is None else stored.read_raw()
 
     norm = entry.attention_norm
     depth = 1 if entry.shared else read_geometry(entry, config).n_layers
@@ -535,10 +542,10 @@ def summarise_embeddings(entry: Architecture, config: Config, tensors: Tensors) 
 def find_embedding(entry: Architecture, config: Config, tensors: Tensors) -> StoredTensor:
     """The tensor of the embedding: that of the unembedding where the two are tied and it alone is
     stored."""
-    names = entry.tensor_names(entry.embedding)
+    names = entry.list_tensor_names(entry.embedding)
     stored = find_named(tensors, names)
     if stored is None and entry.has_head and _read_tie(config) is not False:
-        stored = find_named(tensors, entry.tensor_names(entry.unembedding[0]))
+        stored = find_named(tensors, entry.list_tensor_names(entry.unembedding[0]))
     return find(tensors, names) if stored is None else stored
 
 
@@ -549,7 +556,7 @@ def find_unembedding(entry: Architecture, config: Config, tensors: Tensors) -> S
     of its own, whatever the configuration says; with the same numbers, or not stored, it is tied
     unless the configuration denies that.
     """
-    names = entry.tensor_names(entry.unembedding[0])
+    names = entry.list_tensor_names(entry.unembedding[0])
     stored = find_named(tensors, names)
     tied = _read_tie(config)
     if tied is False:
@@ -604,7 +611,7 @@ def find_named(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
 
 
 def _check_matrix(stored: StoredTensor) -> NDArray[Any]:
-    raw = stored.raw()
+    raw = stored.read_raw()
     if raw.ndim != 2:
         raise DataError(
             f"tensor {stored.name} is no matrix", where=stored.path, got=f"shape {raw.shape}"

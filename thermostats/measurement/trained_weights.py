@@ -159,7 +159,7 @@ def add_adapters(decoder: Decoder, rank: int, only: Sequence[str] = ()) -> Calla
         peft: Any = import_module("peft")
     except ModuleNotFoundError as error:
         refused = build_install_error(error, "adapters need peft", "measure")
-        raise refused.ending_in("pip install peft, or leave out --rank") from error
+        raise refused.replace_next_step("pip install peft, or leave out --rank") from error
     chosen = select_weights(decoder, only).weights
     of_modules = {name.removesuffix(".weight") for name in chosen if name.endswith(".weight")}
     linear = [

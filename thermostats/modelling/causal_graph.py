@@ -28,14 +28,14 @@ class CausalGraph:
     causes: Mapping[str, frozenset[str]]
 
     @classmethod
-    def of(cls, arrows: Iterable[tuple[str, str]]) -> CausalGraph:
+    def build(cls, arrows: Iterable[tuple[str, str]]) -> CausalGraph:
         """The graph of arrows, cause and effect. Raises DataError where a node is its own cause."""
         pairs = list(arrows)
         nodes = dict.fromkeys(name for pair in pairs for name in pair)
         graph = cls(
             {name: frozenset(cause for cause, effect in pairs if effect == name) for name in nodes}
         )
-        circular = [name for name in nodes if name in graph.above(graph.causes[name])]
+        circular = [name for name in nodes if name in graph.find_ancestors(graph.causes[name])]
         if circular:
             raise DataError(
                 "a cause is its own effect",
@@ -44,7 +44,7 @@ class CausalGraph:
             )
         return graph
 
-    def above(self, names: Iterable[str]) -> frozenset[str]:
+    def find_ancestors(self, names: Iterable[str]) -> frozenset[str]:
         """Some nodes and all that causes them, directly or not."""
         seen = set[str]()
         waiting = list(names)
@@ -54,17 +54,17 @@ class CausalGraph:
                 waiting += self.causes[name]
         return frozenset(seen)
 
-    def effects(self, name: str) -> frozenset[str]:
+    def find_effects(self, name: str) -> frozenset[str]:
         """All that a node causes, directly or not."""
         return frozenset(
-            other for other in self.causes if other != name and name in self.above([other])
+            other for other in self.causes if other != name and name in self.find_ancestors([other])
         )
 
-    def separated(self, x: str, y: str, fixed: Collection[str] = ()) -> bool:
+    def is_separated(self, x: str, y: str, fixed: Collection[str] = ()) -> bool:
         """Whether x and y are independent with some nodes held fixed in every distribution that the
         graph allows."""
         self._check(x, y, *fixed)
-        neighbours = self._moral(self.above([x, y, *fixed]))
+        neighbours = self._build_moral_graph(self.find_ancestors([x, y, *fixed]))
         reached = set(fixed)
         waiting = [x]
         while waiting:
@@ -73,7 +73,7 @@ class CausalGraph:
                 waiting += neighbours[name]
         return y in fixed or y not in reached
 
-    def back_door(
+    def find_back_door(
         self, x: str, y: str, measured: Collection[str] | None = None
     ) -> list[frozenset[str]]:
         """The smallest back-door sets of x for y; empty where there is none.
@@ -82,16 +82,20 @@ class CausalGraph:
         """
         self._check(x, y)
         cut = CausalGraph({name: parents - {x} for name, parents in self.causes.items()})
-        may = [name for name in self.causes if name in cut.above([x, y]) - {x, y} - self.effects(x)]
+        may = [
+            name
+            for name in self.causes
+            if name in cut.find_ancestors([x, y]) - {x, y} - self.find_effects(x)
+        ]
         may = [name for name in may if measured is None or name in measured]
-        if not cut.separated(x, y, may):
+        if not cut.is_separated(x, y, may):
             return []
         for size in range(len(may) + 1):
-            if sets := [frozenset(z) for z in combinations(may, size) if cut.separated(x, y, z)]:
+            if sets := [frozenset(z) for z in combinations(may, size) if cut.is_separated(x, y, z)]:
                 return sets
         raise AssertionError("all that may be held fixed is a set too")
 
-    def _moral(self, names: Collection[str]) -> dict[str, set[str]]:
+    def _build_moral_graph(self, names: Collection[str]) -> dict[str, set[str]]:
         """Neighbours among nodes once arrows lose their heads and causes of one effect are
         joined."""
         neighbours: dict[str, set[str]] = {name: set() for name in names}

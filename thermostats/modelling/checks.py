@@ -146,7 +146,7 @@ def run_checks(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, s
     placed = {
         name: T for name, T in {**LOCATION, **statistics}.items() if name not in laws.LARGE_IS_ODD
     }
-    prior = fit.model.replicate(fit.model.from_prior(OF_PRIOR, rng), rng)
+    prior = fit.model.replicate(fit.model.draw_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
     drawn = check_sampler(fit, statements)
     refits &= drawn.outcome != FAILED
@@ -183,8 +183,10 @@ def check_sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
             ess = np.nanmin([np.inf, *measures["ess_bulk"], *measures["ess_tail"]])
             unsound += [f"R-hat {rhat:.3f} of {name}"] * bool(rhat > RHAT_LIMIT)
             unsound += [f"ESS {ess:.0f} of {name}"] * bool(ess < ESS_LIMIT)
-    outcome = FAILED if unsound else WARNED if draws.beyond_limits() else PASSED
-    reason = "; ".join(dict.fromkeys([*unsound, *draws.beyond_limits()])) or "all within limits"
+    outcome = FAILED if unsound else WARNED if draws.list_exceeded_limits() else PASSED
+    reason = (
+        "; ".join(dict.fromkeys([*unsound, *draws.list_exceeded_limits()])) or "all within limits"
+    )
     name = "importance weights" if draws.exact else "sampler"
     return Check(name=name, outcome=outcome, reason=reason, table=draws.diagnostics)
 
@@ -320,7 +322,7 @@ def measure_sensitivity(
     log_prior = fit.log_prior
     rows = []
     others = (
-        {name: fit.under(law).quantities for name, law in fit.law.alternatives.items()}
+        {name: fit.refit_law(law).quantities for name, law in fit.law.alternatives.items()}
         if refits
         else {}
     )
@@ -345,7 +347,7 @@ def measure_unit_influence(fit: Fit, statements: Mapping[str, Statement]) -> pd.
     the statement cannot be put is passed over.
     """
     rest = [
-        (unit, fit.without(out, refit=False).quantities)
+        (unit, fit.exclude_rows(out, refit=False).quantities)
         for unit, out in list_units(fit.rows, fit.law.units)
     ]
     rows: list[tuple[str, str, float]] = []

@@ -417,14 +417,14 @@ class Columns:
     def read(self, table: pd.DataFrame, optional: Sequence[str] = ()) -> pd.DataFrame:
         """The table with the package's names next to the user's; UsageError with the call filled in
         where one lacks."""
-        absent = self._absent(table)
+        absent = self._find_absent(table)
         if set(absent) - set(optional):
-            raise self.refusal(
+            raise self.build_refusal(
                 table, {name: c for name, c in absent.items() if name not in optional}
             )
-        return self._renamed(table)
+        return self._rename_columns(table)
 
-    def of_new(self, new: pd.DataFrame) -> pd.DataFrame:
+    def read_new(self, new: pd.DataFrame) -> pd.DataFrame:
         """Rows to predict, as `read`, without what predictions do not need; UsageError that names
         what they lack.
 
@@ -435,7 +435,9 @@ class Columns:
             for name, names in self.named.items()
             if name not in OF_THE_FITTED
         }
-        absent = {name: columns for name, columns in self._absent(new).items() if name in needed}
+        absent = {
+            name: columns for name, columns in self._find_absent(new).items() if name in needed
+        }
         if further := [column for column in self.further if column not in new]:
             absent["blocks"] = further
         if absent:
@@ -451,21 +453,21 @@ class Columns:
         for name, columns in needed.items():
             for column in columns if name not in (*TEXT, "levels", "shape") else ():
                 read_numbers(new[column], column, least=1, positive=name in LOGS)
-        rows = self._renamed(new)
+        rows = self._rename_columns(new)
         return (
             rows
             if OURS["model"] in rows
             else rows.assign(**{OURS["model"]: rows.index.astype(str)})
         )
 
-    def _absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
+    def _find_absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
         absent = {
             name: [c for c in _list_columns(names) if c not in table]
             for name, names in self.named.items()
         }
         return {name: columns for name, columns in absent.items() if columns}
 
-    def _renamed(self, table: pd.DataFrame) -> pd.DataFrame:
+    def _rename_columns(self, table: pd.DataFrame) -> pd.DataFrame:
         new = {
             OURS[name]: table[names]
             for name, names in self.named.items()
@@ -473,7 +475,7 @@ class Columns:
         }
         return self.computed(table.assign(**new))
 
-    def refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
+    def build_refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
         """The error for columns that are not there: what lacks, what is there, and the call that
         would work."""
         there = join_some(table.columns, next(iter(absent.values()))[0])
@@ -481,10 +483,10 @@ class Columns:
             "the table has no such column" + "s" * (sum(map(len, absent.values())) > 1),
             where=_describe_absent(absent),
             got=f"a table with {there}",
-            next_step=self.filled_in(table, absent),
+            next_step=self.fill_call(table, absent),
         )
 
-    def filled_in(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> str:
+    def fill_call(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> str:
         """The call with columns that are there; for rows of `features`, a row a measurement, one
         with a row a model."""
         if self.call == "fit_heritage" and {"run_id", "penultimate_gain"} <= set(table):

@@ -236,7 +236,7 @@ def _build_fit(law: Law, crowded: ModelGains, seed: int, columns: Columns) -> Fi
 def _read_new_rows(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict: log ρ within and between labs; the mean of a lab not seen is that of its
     rows."""
-    rows = columns.of_new(drop_computed(new))
+    rows = columns.read_new(drop_computed(new))
     rho = read_numbers(rows["rho"], "rho", least=1, positive=True)
     x = pd.Series(np.log(rho), index=rows.index)
     labs = rows["heritage"]

@@ -151,7 +151,7 @@ def _put_on_one_line(text: str) -> str:
 def summarise_updates(fit: Fit) -> pd.DataFrame:
     """Median and interval of what is reported before and after the data: quantity, stage, median,
     lower, upper."""
-    before = fit.model.from_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
+    before = fit.model.draw_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
     prior = fit.law.quantities({name: values[None] for name, values in before.items()}, fit.design)
     rows = []
     for name, after in fit.reported.items():

@@ -119,7 +119,7 @@ class Draws:
         first = next(iter(self.values.values()))
         return int(first.shape[0] * first.shape[1])
 
-    def beyond_limits(self) -> tuple[str, ...]:
+    def list_exceeded_limits(self) -> tuple[str, ...]:
         """Every diagnostic that is beyond its limit, of nuisance parameters too, in words."""
         return tuple(self.diagnostics.loc[~self.diagnostics["passes"], "failure"])
 

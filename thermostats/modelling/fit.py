@@ -203,7 +203,7 @@ class Fit:
         table = summarise_quantities(self.reported, level=level, exact=self.reported).set_index(
             "quantity"
         )
-        result = table[list(SUMMARY)].rename(self._named_elements())
+        result = table[list(SUMMARY)].rename(self._name_elements())
         result.attrs |= {
             "law": self.law.name,
             "estimand": self.estimand,
@@ -227,9 +227,9 @@ class Fit:
             if columns
             else pd.DataFrame(columns=["rhat", "ess_bulk", "ess_tail"], dtype=float)
         )
-        return table.set_axis(pd.Index(names, name="quantity")).rename(self._named_elements())
+        return table.set_axis(pd.Index(names, name="quantity")).rename(self._name_elements())
 
-    def _named_elements(self) -> dict[str, str]:
+    def _name_elements(self) -> dict[str, str]:
         """Elements of quantities that are arrays, by the names of what they are of."""
         labels = self.design.labels
         return {
@@ -249,7 +249,7 @@ class Fit:
         level = level if level is None else check_coverage(level, "fit.conf_int({})")
         return self.summary(level=level)[["lower", "upper"]]
 
-    def without(self, out: NDArray[np.bool_] | pd.Series, *, refit: bool = True) -> Self:
+    def exclude_rows(self, out: NDArray[np.bool_] | pd.Series, *, refit: bool = True) -> Self:
         """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the
         exact engine.
 
@@ -265,7 +265,7 @@ class Fit:
             )
         rest = self.rows[~gone]
         if refit or not isinstance(self.model, Gaussian) or self.model.y.size != len(self.rows):
-            return self._again(self.law, rest)
+            return self._refit_rows(self.law, rest)
         design = self.law.of(rest)
         draws = None
         if isinstance(design.model, Gaussian) and design.model.y.size == len(rest):
@@ -274,14 +274,14 @@ class Fit:
                 self.draws, self.model, ~gone, seed=self.seed, size=size
             )
         if draws is None:
-            return self._again(self.law, rest)
+            return self._refit_rows(self.law, rest)
         return replace(self, rows=rest, design=design, drawn=draws, call=None)
 
-    def under(self, law: Law) -> Self:
+    def refit_law(self, law: Law) -> Self:
         """Another law fitted to the same rows, with fewer draws like `without`."""
-        return self._again(law, self.rows)
+        return self._refit_rows(law, self.rows)
 
-    def _again(self, law: Law, rows: pd.DataFrame) -> Self:
+    def _refit_rows(self, law: Law, rows: pd.DataFrame) -> Self:
         design = law.of(rows)
         size = REFIT_EXACT if self.draws.exact else REFIT_SAMPLED
         draws = design.model.sample(
@@ -314,7 +314,7 @@ class Fit:
         index = new.index
         new = new.reset_index(drop=True)
         level = self.level if level is None else check_coverage(level, "fit.predict(new, level={})")
-        design, rows, drawn = self._predicted(new)
+        design, rows, drawn = self._draw_predictions(new)
         table = summarise_predictions(drawn, design.scale, scale, self.estimand, level)
         if design.by_row:
             far = mark_extrapolation(rows, self.rows, design.groups, design.covariates)
@@ -326,9 +326,9 @@ class Fit:
 
     def predicted(self, new: Any) -> Array:
         """Predictive draws of new rows' outcomes on the law's scale, draws × outcomes."""
-        return self._predicted(read_frame(new))[2]
+        return self._draw_predictions(read_frame(new))[2]
 
-    def _predicted(self, new: pd.DataFrame) -> tuple[Design, pd.DataFrame, Array]:
+    def _draw_predictions(self, new: pd.DataFrame) -> tuple[Design, pd.DataFrame, Array]:
         if not len(new):
             raise UsageError("an empty table", got="0 rows", allowed="at least one row")
         new = (
@@ -338,7 +338,7 @@ class Fit:
         )
         rows = self.reads(new)
         rng = np.random.default_rng(self.seed)
-        design = self.design.of_new(rows)
+        design = self.design.build_new(rows)
         values = self.draws.few(self.draws.size)
         if isinstance(design.model, Sampled):
             drawn = design.model.predict(values, rng)
@@ -369,7 +369,7 @@ class Fit:
         return leave_one_out(self.model, self.draws, seed=self.seed, refit=False)
 
     @cached_property
-    def left_out_alone(self) -> LeftOut:
+    def left_out_separately(self) -> LeftOut:
         """As `loo` with every outcome by itself, as draws of PyMC are always weighted."""
         if isinstance(self.model, Sampled):
             return self.loo()
@@ -446,7 +446,7 @@ class Fit:
         """
         rng = np.random.default_rng(self.seed)
         few = self.draws.few(self.draws.size)
-        before = self.model.from_prior(checks.OF_PRIOR, rng)
+        before = self.model.draw_prior(checks.OF_PRIOR, rng)
         prior = self.law.quantities({name: v[None] for name, v in before.items()}, self.design)
         chains = next(iter(self.draws.values.values())).shape[:2]
         varied = {name: values for name, values in self.reported.items() if _is_varied(values)}
@@ -695,9 +695,9 @@ def compare_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
     if any((order != orders[0]).any() for order in orders):
         each = zip(fits.items(), orders, strict=True)
         return compare_predictions(
-            {str(name): _put_in_order(f.left_out_alone, order) for (name, f), order in each}
+            {str(name): _put_in_order(f.left_out_separately, order) for (name, f), order in each}
         )
     alone = len({isinstance(fit.model, Sampled) for fit in fits.values()}) > 1
     return compare_predictions(
-        {str(name): fit.left_out_alone if alone else fit.loo() for name, fit in fits.items()}
+        {str(name): fit.left_out_separately if alone else fit.loo() for name, fit in fits.items()}
     )

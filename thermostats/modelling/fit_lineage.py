@@ -130,7 +130,7 @@ def build_covariance(means: pd.DataFrame, lineage: Lineage) -> Array:
 def build_restricted(means: pd.DataFrame, lineage: Lineage) -> Restricted:
     """Restricted likelihood of λ beyond the blocks; errors of measurement count as the models'
     own."""
-    return Restricted.of(
+    return Restricted.build(
         read_outcomes(means), build_columns(means, lineage)[0], build_covariance(means, lineage)
     )
 
@@ -249,7 +249,9 @@ def draw_node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     design = fit.designed(LineageDesign)
     lineage = design.lineage
     values = fit.draws.few(DRAWS)
-    drawn = values["beta"] + compute_placed_descent(design, values, Drift.nodes, len(lineage.tree))
+    drawn = values["beta"] + compute_placed_descent(
+        design, values, Drift.project_nodes, len(lineage.tree)
+    )
     gains = log_gains(values, design, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
     measured = np.zeros(len(lineage.tree), dtype=bool)
     for i, name in enumerate(fit.rows["model_id"]):
@@ -365,7 +367,7 @@ def score_clades(fit: Fit) -> pd.DataFrame:
     folds = fit.rows["clade"].tolist()
     fits = {"all": fit}
     for name in (DESCENT, *lineage.blocks):
-        fits[f"without {name}"] = fit.under(
+        fits[f"without {name}"] = fit.refit_law(
             replace(fit.law, of=lineage.drop_block(name).design_rows)
         )
     return compare_predictions(

@@ -134,7 +134,7 @@ class Products:
     """Groups × columns²."""
 
     @classmethod
-    def of(cls, parts: Sequence[Array]) -> Products:
+    def build(cls, parts: Sequence[Array]) -> Products:
         """Of the rows of every group."""
         return cls(flat=np.stack([(part.T @ part).ravel() for part in parts]))
 
@@ -165,7 +165,7 @@ class Alike:
     """Columns of the block and others in the matrix."""
 
     @classmethod
-    def of(cls, matrix: Array, widths: Sequence[int]) -> Alike | None:
+    def build(cls, matrix: Array, widths: Sequence[int]) -> Alike | None:
         """By the widest of some blocks side by side; None where it is narrow or its rows are
         distinct."""
         wide = int(np.argmax(widths))
@@ -259,7 +259,7 @@ class Gaussian:
         rows = resample_systematically(weight, number, rng)
         effective = float(1 / np.square(weight).sum())
         return Draws(
-            values=split_chains(self._effects(theta[rows], square[rows], rng), settings),
+            values=split_chains(self._draw_effects(theta[rows], square[rows], rng), settings),
             diagnostics=check_weights(effective, k),
             engine=EXACT,
             settings=settings,
@@ -298,7 +298,7 @@ class Gaussian:
         )
         settings = replace(draws.settings, draws=len(theta) // draws.settings.chains)
         return Draws(
-            values=split_chains(self._effects(theta[chosen], square, rng), settings),
+            values=split_chains(self._draw_effects(theta[chosen], square, rng), settings),
             diagnostics=check_weights(effective, float(k[0])),
             engine=EXACT,
             settings=settings,
@@ -313,7 +313,7 @@ class Gaussian:
             if square is None
             else square
         )
-        density = [_score_scales(self, *part)[0] for part in self._pieces(theta, square)]
+        density = [_score_scales(self, *part)[0] for part in self._split_pieces(theta, square)]
         return np.concatenate(density) + self.prior.log_density(theta)
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
@@ -360,7 +360,7 @@ class Gaussian:
             name: drawn[:, :0] if name in self.blocks else drawn for name, drawn in values.items()
         }
 
-    def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
+    def draw_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of beta, scale, effects, errors that are estimates and outcomes `y` from the
         prior."""
         scale = self.prior.draw(size, rng)
@@ -374,7 +374,7 @@ class Gaussian:
             values["error"] = self.error * np.sqrt(self.freedom / chi2)
         return values | {"y": self.replicate(values, rng)}
 
-    def rows(self, which: NDArray[np.bool_]) -> Gaussian:
+    def select_rows(self, which: NDArray[np.bool_]) -> Gaussian:
         """The same model of some of the outcomes."""
         blocks = {name: design[which] for name, design in self.blocks.items()}
         freedom = None if self.freedom is None else self.freedom[which]
@@ -439,14 +439,16 @@ class Gaussian:
         widths = [self.sd.size, *(z.shape[1] for z in self.blocks.values()), 1]
         if self.freedom is None:
             which = np.unique(np.square(self.error), return_inverse=True)[1]
-            return Products.of([both[which == j] for j in range(which.max() + 1)])
-        alike = Alike.of(both, widths)
-        return alike or Products.of(list(both[:, None]))
+            return Products.build([both[which == j] for j in range(which.max() + 1)])
+        alike = Alike.build(both, widths)
+        return alike or Products.build(list(both[:, None]))
 
-    def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
+    def _draw_effects(
+        self, theta: Array, square: Array, rng: np.random.Generator
+    ) -> dict[str, Array]:
         """Draws of everything given θ and squared errors."""
         coefficients = np.concatenate(
-            [_score_scales(self, *part, rng)[1] for part in self._pieces(theta, square)]
+            [_score_scales(self, *part, rng)[1] for part in self._split_pieces(theta, square)]
         )
         ends = np.cumsum([self.X.shape[1], *(z.shape[1] for z in self.blocks.values())])
         beta, *effects = np.split(coefficients, ends[:-1], axis=1)
@@ -457,7 +459,7 @@ class Gaussian:
         }
         return values if self.freedom is None else values | {"error": np.sqrt(square)}
 
-    def _pieces(self, theta: Array, square: Array) -> Iterator[tuple[Array, Array]]:
+    def _split_pieces(self, theta: Array, square: Array) -> Iterator[tuple[Array, Array]]:
         parts = max(1, len(theta) * (self.design.shape[1] + 1) ** 2 // NUMBERS)
         return zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True)
 
@@ -601,32 +603,32 @@ class Mixture:
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | everything), size × n."""
-        return self._by_node(values, lambda node, some: node.log_likelihood(some))
+        return self._map_nodes(values, lambda node, some: node.log_likelihood(some))
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
         """Log prior of draws up to a constant."""
         log_weight = np.log(self.weights / self.weights.sum())[values["node"].astype(np.int64)]
         return np.asarray(
-            log_weight + self._by_node(values, lambda node, some: node.log_prior(some))
+            log_weight + self._map_nodes(values, lambda node, some: node.log_prior(some))
         )
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
-        return self._by_node(values, lambda node, some: node.replicate(some, rng))
+        return self._map_nodes(values, lambda node, some: node.replicate(some, rng))
 
-    def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
+    def draw_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of node and everything else but outcomes, which `replicate` draws, from the
         prior."""
         node = rng.choice(len(self.nodes), size, p=self.weights / self.weights.sum())
-        values = self.nodes[0].from_prior(size, rng)
+        values = self.nodes[0].draw_prior(size, rng)
         del values["y"]
         return {**values, "node": node.astype(np.float64)}
 
-    def rows(self, which: NDArray[np.bool_]) -> Mixture:
+    def select_rows(self, which: NDArray[np.bool_]) -> Mixture:
         """The mixture of some of the outcomes."""
-        return replace(self, nodes=tuple(node.rows(which) for node in self.nodes))
+        return replace(self, nodes=tuple(node.select_rows(which) for node in self.nodes))
 
-    def _by_node(
+    def _map_nodes(
         self, values: Mapping[str, Array], compute: Callable[[Gaussian, dict[str, Array]], Array]
     ) -> Array:
         """What the draws of each node give, in the order of the draws."""

@@ -58,7 +58,7 @@ def estimate_descent_slope(
     free = n - np.linalg.matrix_rank(x)
     if free < LEAST or free < n - p or np.linalg.lstsq(x, y, rcond=None)[1].sum() < 1e-12 * n:
         return None
-    test = Restricted.of(y, x, k)
+    test = Restricted.build(y, x, k)
     lam, (low, high) = test.estimate() if descent is None else descent, test.interval(LEVEL)
     v = (1 - lam) * np.eye(n) + lam * k
     if np.linalg.eigvalsh(v)[0] < 1e-10:
@@ -136,7 +136,7 @@ class _Lines:
 def _fit_lines(y: Array, x: Array, k: Array) -> _Lines:
     """One line for every row of y, sets × n."""
     n, p = x.shape
-    lam = GRID[Restricted.of(y, x, k).profile().argmax(axis=-1)]
+    lam = GRID[Restricted.build(y, x, k).profile().argmax(axis=-1)]
     beta = np.empty((len(y), p))
     variance = np.empty(len(y))
     unscaled = np.empty((len(y), p, p))

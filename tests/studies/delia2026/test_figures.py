@@ -47,7 +47,7 @@ def test_a_figure_is_drawn_the_same_way_twice_and_its_caption_has_no_missing_num
 ) -> None:
     table = table_of(figure)
     assert render_figure(figure, table) == render_figure(figure, table)
-    caption = figure.caption(table)
+    caption = figure.write_caption(table)
     assert re.search(r"\d", caption)
     assert not re.search(r"\bnan\b|None\b(?! of)|inf\b|  ", caption)
 
@@ -69,7 +69,7 @@ def test_tables_without_rows_give_empty_ones_and_say_so(tmp_path: Path) -> None:
     for figure in FIGURES:
         table = figure.table(Evidence(tmp_path))
         assert table.empty
-        assert figure.caption(table) == figures.EMPTY
+        assert figure.write_caption(table) == figures.EMPTY
 
 
 def test_depth_correlation_is_the_later_note_s() -> None:
@@ -77,7 +77,7 @@ def test_depth_correlation_is_the_later_note_s() -> None:
     assert np.corrcoef(table["n_layers"].astype(float), table["gain"])[0, 1] == pytest.approx(
         -0.878, abs=5e-4
     )
-    assert "r = −0.88 [−0.98, −0.46] (95% interval;" in figures.DEPTH.caption(table)
+    assert "r = −0.88 [−0.98, −0.46] (95% interval;" in figures.DEPTH.write_caption(table)
 
 
 def test_standard_deviations_are_those_of_the_prompts() -> None:
@@ -121,7 +121,7 @@ def test_norms_of_the_published_third_are_told_from_those_of_w_v() -> None:
     }
     assert (np.abs(table.loc[["openai-community/gpt2"], "wv"] - 8.954) < 5e-4).any()
     r = estimate_correlation(np.log(table["wv"]), np.log(table["wo"]), seed=figures.SPECTRA_SEED)
-    assert f"r = {estimate_range(r)}" in figures.SPECTRA.caption(table.reset_index())
+    assert f"r = {estimate_range(r)}" in figures.SPECTRA.write_caption(table.reset_index())
 
 
 def test_names_with_markup_do_not_reach_the_file() -> None:

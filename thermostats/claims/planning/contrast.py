@@ -169,7 +169,7 @@ class Contrast:
 
 def contrast_of(question: Question, rows: pd.DataFrame) -> Contrast:
     """The effect that a question asks for, in the worlds that its claim declares, on some rows."""
-    trial = question.on_trial()[1]
+    trial = question.require_trial()[1]
     n = len(rows)
     constant = Contrast(Moved.COUNT, np.ones(n), np.ones((n, 0)), np.eye(n)[None])
     worlds = trial.worlds
@@ -199,8 +199,8 @@ def _linear(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | None:
 def _simulated(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | None:
     """Of other worlds whose effect moves the covariance alone; None where it moves the mean."""
     try:
-        first, null = simulated_moments(worlds.at(NULL), rows)
-        second, claimed = simulated_moments(worlds.at(CLAIMED), rows)
+        first, null = simulated_moments(worlds.build_world(NULL), rows)
+        second, claimed = simulated_moments(worlds.build_world(CLAIMED), rows)
     except NotLinearError:
         return None
     scale = float(np.trace(null)) / len(rows) or 1.0
@@ -228,7 +228,7 @@ def _of_shares(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | No
     outcomes = []
     for size in (CLAIMED, NULL):
         random = Random(np.random.default_rng(1), STUDIES)
-        drawn = list(worlds.at(size).draw(rows, random).values())
+        drawn = list(worlds.build_world(size).draw(rows, random).values())
         if len(drawn) != 1 or drawn[0].dtype != np.bool_:
             return None
         outcomes.append(drawn[0].mean(axis=0))
@@ -254,8 +254,8 @@ def _middle(worlds: Worlds, size: str) -> World:
     of worlds has it."""
     between = worlds.box.get("between")
     if not between:
-        return worlds.at(size)
-    return worlds.at(size, between=take_half("between", between[0], between[1]))
+        return worlds.build_world(size)
+    return worlds.build_world(size, between=take_half("between", between[0], between[1]))
 
 
 def _covariances(worlds: Worlds, rows: pd.DataFrame) -> Array:
@@ -264,11 +264,11 @@ def _covariances(worlds: Worlds, rows: pd.DataFrame) -> Array:
     if rows["model_id"].duplicated().any():
         model = rows["model_id"].to_numpy()
         same = model[:, None] == model[None, :]
-        errors = moments(worlds.at(NULL), rows)[1]
+        errors = moments(worlds.build_world(NULL), rows)[1]
         scale = float(np.trace(errors)) / len(rows)
         return np.stack([errors + scale * level * same for level in PER_MODEL])
     between = worlds.box.get("between")
     if not between:
-        return moments(worlds.at(NULL), rows)[1][None]
+        return moments(worlds.build_world(NULL), rows)[1][None]
     values = np.linspace(between[0], between[1], 5)
-    return np.stack([moments(worlds.at(NULL, between=float(b)), rows)[1] for b in values])
+    return np.stack([moments(worlds.build_world(NULL, between=float(b)), rows)[1] for b in values])

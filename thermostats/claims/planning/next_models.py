@@ -219,7 +219,7 @@ def plan_claim(
     here = evidence.named(where)
     at_hand, why = read_rows(question, here)
     empty = replace(empty, rows=len(at_hand), verdict=_verdict(question, here, at_hand))
-    if not question.on_trial()[1].larger:
+    if not question.require_trial()[1].larger:
         why = "what it asks about can be set at will while a model's outputs stay the same, so no"
         return replace(empty, why=f"{why} number of models settles it as a cause.")
     pool = leave_held_out(candidates, evidence)
@@ -311,7 +311,7 @@ def asked_question(claim: Claim, finding: str = "") -> tuple[Question, str] | No
 def read_rows(question: Question, evidence: Evidence) -> tuple[pd.DataFrame, str]:
     """Rows of a question, none where there are too few, and then why."""
     try:
-        return convert_numpy(question.on_trial()[1].of(evidence, question.over)), ""
+        return convert_numpy(question.require_trial()[1].read_rows(evidence, question.over)), ""
     except TooFew as few:
         return pd.DataFrame({"model_id": []}), str(few)
     except UsageError as error:
@@ -322,8 +322,8 @@ def _verdict(question: Question, evidence: Evidence, rows: pd.DataFrame) -> str:
     """What the rows at hand say; empty where they are too few."""
     try:
         if question.views is not None:
-            rows = question.views.of(rows)
-        result = question.on_trial()[1].test(rows)
+            rows = question.views.check_rows(rows)
+        result = question.require_trial()[1].test(rows)
     except (TooFew, UsageError, KeyError):
         return ""
     return str(weigh(question, evidence, result, rows, question.views).verdict)
@@ -352,7 +352,7 @@ def _planned(
     empty, measures, seed = rest
     every, why = read_rows(question, planned)
     facts = pool.set_index("model_id")
-    paired = question.on_trial()[1].larger == PAIR
+    paired = question.require_trial()[1].larger == PAIR
     one_each = [name for name in PAIRED if name in every] if paired else ["model_id"]
     every = every.drop_duplicates(one_each)
     held = at_hand.drop_duplicates(one_each if len(at_hand) else ["model_id"])
@@ -367,7 +367,7 @@ def _planned(
     rows = pd.concat([held, entering], ignore_index=True)
     contrast = contrast_of(question, rows)
     gigabytes = facts["download_gb"].astype(float).to_dict()
-    within = question.on_trial()[1].within
+    within = question.require_trial()[1].within
     choice = Pool(contrast, len(held), files, gigabytes, _groups(entering, within, gigabytes))
     sets = SetSearch(choice, empty.budget).best_sets(SETS)
     made = [
@@ -436,10 +436,10 @@ def _judged(
     views = question.views
     try:
         if views is not None:
-            rows = convert_numpy(views.of(rows))
+            rows = convert_numpy(views.check_rows(rows))
     except TooFew:
         return replace(made, why=f"the rows are still too few: {views.words() if views else ''}")
-    paired = question.on_trial()[1].larger == PAIR
+    paired = question.require_trial()[1].larger == PAIR
     new = np.array([bool(own & names) for own in _files(rows, facts.loc[sorted(names)], paired)])
     if not new.any():
         return replace(made, why=OTHER_PROMPTS)
@@ -457,7 +457,7 @@ def _narrower(pool: Pool, chosen_: Chosen) -> float:
 def _width(question: Question, rows: pd.DataFrame) -> float:
     """Width of the interval of the headline on the rows at hand; NaN where it has none."""
     try:
-        head = question.on_trial()[1].test(rows).headline
+        head = question.require_trial()[1].test(rows).headline
     except (TooFew, UsageError, KeyError):
         return math.nan
     if head.lower is None or head.upper is None:

@@ -50,10 +50,10 @@ def predictive(
 
     new: which rows are to come. contrast: of these rows.
     """
-    worlds = question.on_trial()[1].worlds
+    worlds = question.require_trial()[1].worlds
     if worlds is None or contrast.kind is Moved.COUNT or new.all():
         return None
-    (outcome,) = worlds.at().draw(rows, Random(np.random.default_rng(1)))
+    (outcome,) = worlds.build_world().draw(rows, Random(np.random.default_rng(1)))
     measured = rows[outcome].to_numpy(np.float64)
     draw: DrawnShares | Normal | None
     if contrast.kind is Moved.SHARE:
@@ -69,9 +69,9 @@ def _hypotheses(question: Question, rows: pd.DataFrame, contrast: Contrast) -> l
     if contrast.kind is Moved.MEAN:
         columns = np.column_stack([contrast.fixed, contrast.effect])
         return [Hypothesis(columns, covariance) for covariance in contrast.covariances]
-    worlds = question.on_trial()[1].worlds
+    worlds = question.require_trial()[1].worlds
     assert worlds is not None  # noqa: S101
-    sizes = [_covariance(worlds.at(f"{part:g}"), rows) for part in PARTS]
+    sizes = [_covariance(worlds.build_world(f"{part:g}"), rows) for part in PARTS]
     return [Hypothesis(contrast.fixed, covariance) for covariance in sizes]
 
 

@@ -108,12 +108,15 @@ def verdicts_on(
     rows: of the design, of which `new` are to come. contrast: of these rows.
     """
     limits = limits_on(question, rows, looks.share)
-    worlds = question.on_trial()[1].worlds
+    worlds = question.require_trial()[1].worlds
     assert worlds is not None  # noqa: S101
     made = {}
     least = 1.0
     ahead = predictive(question, rows, new, contrast)
-    for name, world in {"claimed": worlds.at(CLAIMED), "null": worlds.at(NULL)}.items():
+    for name, world in {
+        "claimed": worlds.build_world(CLAIMED),
+        "null": worlds.build_world(NULL),
+    }.items():
         made[name] = _attained(question, rows, world, seed)
     if ahead is not None:
         made["ahead"] = _attained(question, rows, ahead, seed)
@@ -143,7 +146,7 @@ def limits_on(question: Question, rows: pd.DataFrame, share: float) -> dict[Verd
     the nearest design's own.
     """
     known = find_nearest(question, len(rows))
-    worlds = question.on_trial()[1].worlds
+    worlds = question.require_trial()[1].worlds
     limits = dict.fromkeys(SIDES, share)
     for side in SIDES if known.tried and worlds is not None else ():
         of_box = known.side(side).rows
@@ -151,7 +154,9 @@ def limits_on(question: Question, rows: pd.DataFrame, share: float) -> dict[Verd
         column = "bound_05" if share >= ALPHA else "bound_01"
         found = [0.0] if worst.empty else []
         for row in worst.to_dict("records"):
-            world = worlds.at(**parse_point(str(row["point"]))) if worlds is not None else None
+            world = (
+                worlds.build_world(**parse_point(str(row["point"]))) if worlds is not None else None
+            )
             assert world is not None  # noqa: S101
             made = simulate_levels(
                 question, convert_numpy(rows), world, HERE.fresh, "next α*", SECONDS

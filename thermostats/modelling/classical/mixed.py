@@ -61,27 +61,27 @@ class Profile:
     reml: bool
 
     @classmethod
-    def of(cls, y: Array, X: Array, group: NDArray[Any], *, reml: bool) -> Profile:
+    def build(cls, y: Array, X: Array, group: NDArray[Any], *, reml: bool) -> Profile:
         """The profile of outcomes, columns and the groups' names."""
         return cls(
             y=y, X=X, member=(group[:, None] == np.unique(group)).astype(np.float64), reml=reml
         )
 
-    def maximum(self) -> Best:
+    def find_maximum(self) -> Best:
         """The likeliest λ of all stationary points, of 0 and of the far end."""
         nodes = np.concatenate(
             [[0.0], np.geomspace(LEAST, MOST, NODES) * self.member.shape[1] / self.y.size]
         )
-        slopes = [self.slope(ratio) for ratio in nodes]
+        slopes = [self.measure_slope(ratio) for ratio in nodes]
         minima = [
-            brentq(self.slope, a, b, xtol=1e-300, rtol=1e-15)
+            brentq(self.measure_slope, a, b, xtol=1e-300, rtol=1e-15)
             for a, b, left, right in zip(
                 nodes[:-1], nodes[1:], slopes[:-1], slopes[1:], strict=True
             )
             if left < 0 <= right
         ]
-        ratio = min([0.0, *minima, nodes[-1]], key=lambda ratio: self._at(ratio)[0])
-        deviance, beta, root, square = self._at(ratio)
+        ratio = min([0.0, *minima, nodes[-1]], key=lambda ratio: self._evaluate_ratio(ratio)[0])
+        deviance, beta, root, square = self._evaluate_ratio(ratio)
         inverse = np.linalg.inv(root)
         return Best(
             ratio=float(ratio),
@@ -92,13 +92,13 @@ class Profile:
             beyond=bool(ratio == nodes[-1]),
         )
 
-    def slope(self, ratio: float) -> float:
+    def measure_slope(self, ratio: float) -> float:
         """Derivative of −2 log L by λ.
 
         Σ_g n_g v_g − ν Σ_g (v_g Σ_{i∈g} r_i)²/S [− Σ_g |R^{-T} v_g Σ_{i∈g} X_i|²], v_g = 1/(1 + λ
         n_g), r = y − Xβ, RᵀR = A.
         """
-        _, beta, root, square = self._at(ratio)
+        _, beta, root, square = self._evaluate_ratio(ratio)
         size = self.member.sum(axis=0)
         shrunk = 1 / (1 + ratio * size)
         of_residuals = np.square(shrunk * (self.member.T @ (self.y - self.X @ beta))).sum() / square
@@ -109,7 +109,7 @@ class Profile:
             ).sum()
         return float(grown)
 
-    def _at(self, ratio: float) -> tuple[float, Array, Array, float]:
+    def _evaluate_ratio(self, ratio: float) -> tuple[float, Array, Array, float]:
         """−2 log L, β, the root R of the cross-products, and σ²."""
         size = self.member.sum(axis=0)
         away = (1 - 1 / np.sqrt(1 + ratio * size)) / size
@@ -196,8 +196,8 @@ def fit_mixed_model(
         )
     model = line.model
     degrees = _count_degrees(pd.DataFrame(model.exog, columns=model.exog_names), group)
-    profile = Profile.of(model.endog, model.exog, group, reml=reml)
-    best = profile.maximum()
+    profile = Profile.build(model.endog, model.exog, group, reml=reml)
+    best = profile.find_maximum()
 
     def wald(name: str, estimate: float, error: float) -> ClassicalEstimate:
         df = degrees[name]
