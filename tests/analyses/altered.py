@@ -167,9 +167,16 @@ class NoFit:
 def by_rules_alone(claim: str) -> ModuleType:
     """An analysis whose findings are judged by their primary rules, without a fit or a curve."""
     module = analysis(claim)
-    for name in [name for name in vars(module) if name.startswith("fit_")]:
-        setattr(module, name, lambda *_, **__: NoFit())
-    for name, nothing in {"panels_of": (), "variance_shares": None, "tables_of": {}}.items():
+    for name, function in list(vars(module).items()):
+        home = getattr(function, "__module__", "")
+        law = home.startswith("thermostats.modelling.") and ".classical" not in home
+        if name.startswith("fit_") and law:
+            setattr(module, name, lambda *_, **__: NoFit())
+    for name, nothing in {
+        "draw_panels": (),
+        "draw_variance_shares": None,
+        "collect_tables": {},
+    }.items():
         if hasattr(module, name):
             setattr(module, name, lambda *_, nothing=nothing: nothing)
     module.CLAIM.questions[:] = [

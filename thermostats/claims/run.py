@@ -183,7 +183,7 @@ def run_one(
 
 def _make_page(module: str, tables: Evidence, key: str, anew: bool) -> Run:
     store = Stored(module, key, anew=anew)
-    made = store.page(tables, importlib.import_module(module).files)
+    made = store.page(tables, importlib.import_module(module).build_files)
     unkept = store.write()
     return Run(None, files=made, selections=dict(sorted(tables.selections.items())), unkept=unkept)
 

@@ -121,7 +121,7 @@ def read_causes() -> Causes:
         for effect, reasons in file["arrows"].items()
         for cause, reason in reasons.items()
     }
-    return Causes(graph=CausalGraph.of(why), nodes=file["nodes"], why=why)
+    return Causes(graph=CausalGraph.build(why), nodes=file["nodes"], why=why)
 
 
 def list_adjustments(causes: Causes) -> pd.DataFrame:

@@ -431,7 +431,7 @@ def _build_fit(
         estimand=bounded.estimand,
         sources=bounded.sources,
         warnings=bounded.warnings,
-        reads=columns.of_new,
+        reads=columns.read_new,
     )
 
 
@@ -451,7 +451,7 @@ class CurveDesign(Design):
     degrees: Array
     """Of freedom of the errors."""
 
-    def of_new(self, rows: pd.DataFrame) -> CurveDesign:
+    def build_new(self, rows: pd.DataFrame) -> CurveDesign:
         """Other models about the same middle."""
         return _standardise_rows(self.declare, self.factor, rows, self.middle, self.labs)
 

@@ -157,7 +157,7 @@ class Formula:
     left: ModelSpec
     right: ModelSpec
 
-    def rows(self, table: pd.DataFrame) -> pd.DataFrame:
+    def build_rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """The table with the columns of the formula; without the outcome where the table has
         none."""
         if lacking := sorted(map(str, self.right.required_variables - {*table.columns, "np"})):

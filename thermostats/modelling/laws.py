@@ -180,15 +180,15 @@ class Regressors:
         """Share of every outcome's variance that is left."""
         return np.asarray(1 - np.square(self.basis).sum(axis=1))
 
-    def residuals(self, y: Array) -> Array:
+    def take_residuals(self, y: Array) -> Array:
         """Residuals of every data set, … × n."""
         return np.asarray(y - (y @ self.basis) @ self.basis.T)
 
-    def scaled(self, y: Array) -> Array:
+    def scale_residuals(self, y: Array) -> Array:
         """Residuals of one standard deviation, in units of their root mean square; where nothing is
         left 0."""
         some = self.left > TINY
-        r = self.residuals(y)
+        r = self.take_residuals(y)
         unit = np.sqrt(np.square(r).sum(axis=-1, keepdims=True) / self.freedom)
         return np.asarray(
             np.where(some, r / np.sqrt(np.where(some, self.left, 1.0)), 0.0)
@@ -241,7 +241,7 @@ def measure_group_spread(design: Regressors) -> Statistic | None:
     sizes = members.sum(axis=0)
 
     def statistic(y: Array) -> Array:
-        size = np.abs(design.scaled(y))
+        size = np.abs(design.scale_residuals(y))
         means = size @ members / sizes
         overall = (means @ sizes / sizes.sum())[..., None]
         return np.asarray(np.square(means / np.maximum(overall, 1e-300) - 1) @ sizes)
@@ -263,7 +263,7 @@ def measure_covariate_spread(design: Regressors) -> Statistic | None:
     unit = off[:, length > TINY] / length[length > TINY]
 
     def statistic(y: Array) -> Array:
-        size = stats.rankdata(np.abs(design.scaled(y))[..., some], axis=-1)
+        size = stats.rankdata(np.abs(design.scale_residuals(y))[..., some], axis=-1)
         size -= size.mean(axis=-1, keepdims=True)
         return np.asarray(
             np.abs(size @ unit).max(axis=-1) / np.maximum(np.linalg.norm(size, axis=-1), 1e-300)
@@ -274,13 +274,13 @@ def measure_covariate_spread(design: Regressors) -> Statistic | None:
 
 def measure_largest_residual(design: Regressors) -> Statistic | None:
     """Largest absolute scaled residual."""
-    return lambda y: np.abs(design.scaled(y)).max(axis=-1)
+    return lambda y: np.abs(design.scale_residuals(y)).max(axis=-1)
 
 
 def measure_skew(design: Regressors) -> Statistic | None:
     """Absolute third standardised moment of the residuals."""
     return lambda y: (
-        np.abs((design.residuals(y) ** 3).mean(axis=-1))
+        np.abs((design.take_residuals(y) ** 3).mean(axis=-1))
         / (_measure_squares(design, y) / len(design.x)) ** 1.5
     )
 
@@ -288,7 +288,7 @@ def measure_skew(design: Regressors) -> Statistic | None:
 def measure_heaps(design: Regressors) -> Statistic | None:
     """Minus the fourth standardised moment, which is least for residuals in two heaps."""
     return lambda y: (
-        -(design.residuals(y) ** 4).mean(axis=-1)
+        -(design.take_residuals(y) ** 4).mean(axis=-1)
         / (_measure_squares(design, y) / len(design.x)) ** 2
     )
 
@@ -311,7 +311,7 @@ def measure_outlying_group(design: Regressors) -> Statistic | None:
 
 
 def _measure_squares(design: Regressors, y: Array) -> Array:
-    return np.asarray(np.maximum(np.square(design.residuals(y)).sum(axis=-1), 1e-300))
+    return np.asarray(np.maximum(np.square(design.take_residuals(y)).sum(axis=-1), 1e-300))
 
 
 CLOSING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
@@ -386,7 +386,7 @@ class Design:
         """What a file must say for the law to be made again, where no call of ours says it."""
         return {}
 
-    def of_new(self, rows: pd.DataFrame) -> Design:
+    def build_new(self, rows: pd.DataFrame) -> Design:
         """Other rows in the units of these, levels that these do not have last."""
         raise NotImplementedError
 
@@ -486,7 +486,7 @@ class OwnDesign(Design):
         """The arguments of `build_own_law` but for the model and its statements."""
         return {"per_row": self.per_row, "outcome": self.outcome, "constants": dict(self.constants)}
 
-    def of_new(self, rows: pd.DataFrame) -> OwnDesign:
+    def build_new(self, rows: pd.DataFrame) -> OwnDesign:
         """Other rows; unseen values of text come after those of the fit."""
         values = np.zeros(len(rows))
         return _build_numbered_design(

@@ -139,7 +139,7 @@ def leave_folds_out(
         mean, cov, log_p = _leave_rows_out(model.y[out], precision[fold], weighted[:, out])
         log_w, k = normalise_pareto_weights(-log_p[None])
         if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
-            rest = model.rows(~out).sample(seed=seed, settings=OF_FOLD)
+            rest = model.select_rows(~out).sample(seed=seed, settings=OF_FOLD)
             refit = rest.few(size)
             refits = refits + 1
             again = _build_precision(
@@ -272,9 +272,9 @@ def leave_one_out(
         replicates = again[:, i]
         if heavy[i] and refit:
             out = np.arange(len(k)) == i
-            rest = model.rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
-            p = model.rows(out).log_likelihood(rest)[:, 0]
-            replicates = model.rows(out).replicate(rest, rng)[:, 0]
+            rest = model.select_rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
+            p = model.select_rows(out).log_likelihood(rest)[:, 0]
+            replicates = model.select_rows(out).replicate(rest, rng)[:, 0]
             weights = np.full(len(p), -math.log(len(p)))
         weight = np.exp(weights - special.logsumexp(weights))
         density[str(i)] = float(special.logsumexp(weights + p) - special.logsumexp(weights))

@@ -78,25 +78,27 @@ class Drift:
     """Sources × axes, orthonormal."""
 
     @classmethod
-    def of(cls, drift: Sources, rows: Array, mask: Any) -> Drift:
+    def build(cls, drift: Sources, rows: Array, mask: Any) -> Drift:
         """Centred over models and scaled so that the mean variance of their effects is 1."""
         of_model = rows[:, mask]
         mean = of_model.mean(axis=0)
         unit = float(np.sqrt(np.square(of_model - mean).sum(axis=1).mean()))
         return cls(drift, mask, mean, unit, _find_axes((of_model - mean) / unit))
 
-    def scaled(self, rows: Array) -> Array:
+    def scale_sources(self, rows: Array) -> Array:
         """Rows of sources, centred over the models of the fit and in units of the block."""
         return np.asarray((rows[:, self.mask] - self.mean) / self.unit)
 
-    def rows_of(self, models: Sequence[str], rows: pd.DataFrame, of: NDArray[np.int64]) -> Array:
+    def build_basis(
+        self, models: Sequence[str], rows: pd.DataFrame, of: NDArray[np.int64]
+    ) -> Array:
         """Basis of models: the axes and, where some are new, what lies besides and what is their
         own."""
         tree = self.sources.tree
         new = [name for name in models if name not in tree]
         if not new:
             held = self.sources.rows[[tree.place(name) for name in models]]
-            return np.asarray(self.scaled(held) @ self.axes)
+            return np.asarray(self.scale_sources(held) @ self.axes)
         check_columns(rows, "parent")
         parents = rows["parent"].astype(str).to_numpy()
         rows_found = []
@@ -109,7 +111,7 @@ class Drift:
             row, scale = self.sources.child(parent, measure_branch_below(tree, parent))
             rows_found.append(row)
             length[i, new.index(name)] = scale / self.unit
-        inside, besides = self.split(self.scaled(np.array(rows_found)))
+        inside, besides = self.split(self.scale_sources(np.array(rows_found)))
         return np.column_stack([inside, besides, length])
 
     def split(self, scaled: Array) -> tuple[Array, Array]:
@@ -121,9 +123,9 @@ class Drift:
         """A place that has no drift, such as the root that motion along the tree begins at."""
         return self.split(-self.mean[None] / self.unit)
 
-    def nodes(self) -> tuple[Array, Array]:
+    def project_nodes(self) -> tuple[Array, Array]:
         """Every node of the tree along the axes, and what is left of it."""
-        return self.split(self.scaled(self.sources.rows))
+        return self.split(self.scale_sources(self.sources.rows))
 
 
 def _find_axes(scaled: Array) -> Array:
@@ -175,9 +177,9 @@ class AlongTree(Gaussian):
     mean_common: float
     """Its mean over all models of the fit."""
 
-    def rows(self, which: NDArray[np.bool_]) -> AlongTree:
+    def select_rows(self, which: NDArray[np.bool_]) -> AlongTree:
         """The same model of some of the outcomes."""
-        fewer = super().rows(which)
+        fewer = super().select_rows(which)
         assert isinstance(fewer, AlongTree)  # noqa: S101
         pruning = replace(self.pruning, models=self.pruning.models[which])
         rows = self.rows_of_sources[which]
@@ -186,19 +188,21 @@ class AlongTree(Gaussian):
 
     def log_density(self, theta: Array, square: Array | None = None) -> Array:
         """log p(y | θ) + log p(θ) of every row of θ = log s."""
-        density = [self._density(part) for part in self._parts(theta)]
+        density = [self._score_density(part) for part in self._split_parts(theta)]
         return np.concatenate(density) + self.prior.log_density(theta)
 
-    def _density(self, theta: Array) -> Array:
-        k, noise, inner = self._scales(theta)
-        log_det, cross = self.pruning.many(np.column_stack([self._low, self.y]), k, noise)
-        grown, moved = self._by_low(inner, cross)
+    def _score_density(self, theta: Array) -> Array:
+        k, noise, inner = self._read_scales(theta)
+        log_det, cross = self.pruning.compute_many_products(
+            np.column_stack([self._low, self.y]), k, noise
+        )
+        grown, moved = self._solve_low_rank(inner, cross)
         quadratic = cross[:, -1, -1] - (cross[:, :-1, -1] * moved).sum(axis=1)
         return np.asarray(
             -0.5 * (self.y.size * math.log(2 * math.pi) + log_det + grown + quadratic)
         )
 
-    def _by_low(self, inner: Array, cross: Array) -> tuple[Array, Array]:
+    def _solve_low_rank(self, inner: Array, cross: Array) -> tuple[Array, Array]:
         """log|I + MG| and (I + MG)⁻¹Mg, G = U'V₀⁻¹U and g = U'V₀⁻¹ of the last column."""
         matrix = np.eye(inner.shape[1]) + inner @ cross[:, :-1, :-1]
         right = inner @ cross[:, :-1, -1:]
@@ -206,15 +210,21 @@ class AlongTree(Gaussian):
             np.linalg.solve(matrix, right)[..., 0]
         )
 
-    def _effects(self, theta: Array, square: Array, rng: np.random.Generator) -> dict[str, Array]:
+    def _draw_effects(
+        self, theta: Array, square: Array, rng: np.random.Generator
+    ) -> dict[str, Array]:
         """Draws of everything given θ."""
-        parts = [self._drawn(part, rng) for part in self._parts(theta)]
+        parts = [self._draw_tree_effects(part, rng) for part in self._split_parts(theta)]
         return {
             name: np.concatenate([part[name] for part in parts]) for name in ("beta", *self.blocks)
         } | {"scale": np.exp(theta)}
 
-    def _drawn(self, theta: Array, rng: np.random.Generator) -> dict[str, Array]:
-        (k, noise, inner), scale, size = self._scales(theta), read_scales(self, theta), len(theta)
+    def _draw_tree_effects(self, theta: Array, rng: np.random.Generator) -> dict[str, Array]:
+        (k, noise, inner), scale, size = (
+            self._read_scales(theta),
+            read_scales(self, theta),
+            len(theta),
+        )
         z = rng.standard_normal((size, self.rows_of_sources.shape[1]))
         values = {"beta": self.sd * rng.standard_normal((size, 1))}
         lacks = self.y - values["beta"] - np.sqrt(noise) * rng.standard_normal(noise.shape)
@@ -224,8 +234,10 @@ class AlongTree(Gaussian):
             values[name] = places[name] * rng.standard_normal((size, self.blocks[name].shape[1]))
             lacks -= values[name] @ self.blocks[name].T
         low = np.broadcast_to(self._low, (size, *self._low.shape))
-        _, cross = self.pruning.many(np.concatenate([low, lacks[..., None]], axis=2), k, noise)
-        moved = self._by_low(inner, cross)[1]
+        _, cross = self.pruning.compute_many_products(
+            np.concatenate([low, lacks[..., None]], axis=2), k, noise
+        )
+        moved = self._solve_low_rank(inner, cross)[1]
         solved = self.pruning.solve(lacks - moved @ self._low.T, k, noise)
         values["beta"] = values["beta"] + np.square(self.sd) * solved.sum(axis=1, keepdims=True)
         for name in self._others:
@@ -233,7 +245,7 @@ class AlongTree(Gaussian):
         z += places[self.along] * (solved @ self.rows_of_sources)
         return values | {self.along: places[self.along] * (z @ self.drift.axes)}
 
-    def _scales(self, theta: Array) -> tuple[Array, Array, Array]:
+    def _read_scales(self, theta: Array) -> tuple[Array, Array, Array]:
         """k, the variances of what is no drift, draws × n, and M."""
         scale = read_scales(self, theta)
         places = {name: np.square(scale[:, place]) for place, name in enumerate(self.blocks)}
@@ -260,7 +272,7 @@ class AlongTree(Gaussian):
             [np.ones(self.y.size), self.common, *(self.blocks[name] for name in self._others)]
         )
 
-    def _parts(self, theta: Array) -> Iterator[Array]:
+    def _split_parts(self, theta: Array) -> Iterator[Array]:
         numbers = len(theta) * self.pruning.parent.size * (self._low.shape[1] + 1)
         yield from np.array_split(theta, max(1, numbers // NUMBERS))
 
@@ -280,7 +292,7 @@ def build_along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]
         error=model.error,
         along=block,
         drift=drift,
-        pruning=Pruning.of(tree, names),
+        pruning=Pruning.build(tree, names),
         rows_of_sources=(held - drift.mean) / drift.unit,
         common=common,
         mean_common=float(drift.mean @ drift.mean),
@@ -305,16 +317,20 @@ class DescentBlock(ShareKind):
         models = list(dict.fromkeys(table["model_id"].astype(str)))
         at = _locate_models(table, models)
         drift = fit.basis if fit else self.drift_models(models)
-        return Effects(columns=drift.rows_of(models, table, at)[at], basis=drift) if drift else None
+        return (
+            Effects(columns=drift.build_basis(models, table, at)[at], basis=drift)
+            if drift
+            else None
+        )
 
     def drift_models(self, models: Sequence[str]) -> Drift | None:
         """The drift over models; None where none of its branches leads to two of them."""
         sources = self.sources
         rows = sources.rows[[sources.tree.place(name) for name in models]]
         if not self.level:
-            return Drift.of(sources, rows, (sources.rows != 0).any(axis=0))
+            return Drift.build(sources, rows, (sources.rows != 0).any(axis=0))
         mask = build_level_columns(sources.tree, rows).get(self.level)
-        return None if mask is None else Drift.of(sources, rows, mask)
+        return None if mask is None else Drift.build(sources, rows, mask)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,7 +145,7 @@ def fit_line(
             next_step=repeat_call(levels=once or LEFT_OUT),
         )
     names = Columns(call="fit_line", named={**columns, "levels": levels})
-    names = replace(names, computed=formula.rows) if formula else names
+    names = replace(names, computed=formula.build_rows) if formula else names
     units = read_unit_rows(
         table, names, [MODEL, *levels] if model == MODEL and levels else model, group
     )
@@ -179,7 +179,7 @@ def fit_line(
         estimand=outcome,
         sources=sources,
         warnings=warnings,
-        reads=units.columns.of_new,
+        reads=units.columns.read_new,
     )
 
 

@@ -84,7 +84,7 @@ class Cells:
                 "a group lies on both sides", got=crossed[0], allowed="groups on one side each"
             )
 
-    def weights(self, sides: Sides) -> Array:
+    def weigh_units(self, sides: Sides) -> Array:
         """Weights of the units in T for arrangements of sides (a row each); NaN where no cell holds
         both."""
         member = np.eye(int(self.cell.max()) + 1)[self.cell]
@@ -98,27 +98,27 @@ class Cells:
         return np.asarray(np.where(both.any(axis=1, keepdims=True), weights, np.nan))
 
     @property
-    def at_hand(self) -> Array:
+    def observed_weights(self) -> Array:
         """Weights of the arrangement at hand."""
-        return np.asarray(self.weights(self.side[None])[0])
+        return np.asarray(self.weigh_units(self.side[None])[0])
 
-    def of_groups(self, seed: int = 1) -> Array:
+    def permute_groups(self, seed: int = 1) -> Array:
         """Weights of arrangements in which whole groups change sides, as many on each as at
         hand."""
         groups = np.unique(self.group)
         first = np.unique(self.group[self.side])
-        return self._arranged([(groups, first.size)], self.group, seed)
+        return self._permute_parts([(groups, first.size)], self.group, seed)
 
-    def of_units(self, seed: int = 1) -> Array:
+    def permute_units(self, seed: int = 1) -> Array:
         """Weights of arrangements in which units change sides within their cell."""
         units = np.arange(self.cell.size)
         parts = [
             (units[at], int(self.side[at].sum()))
             for at in (self.cell == c for c in np.unique(self.cell))
         ]
-        return self._arranged(parts, units, seed)
+        return self._permute_parts(parts, units, seed)
 
-    def _arranged(
+    def _permute_parts(
         self, parts: list[tuple[NDArray[np.int64], int]], of: NDArray[np.int64], seed: int
     ) -> Array:
         """All choices of so many of every part, or `MOST` of them; `of`: what every unit is moved
@@ -138,10 +138,10 @@ class Cells:
                 moved[np.arange(MOST)[:, None], part[drawn]] = True
             sides = moved[:, of]
             sides[0] = self.side
-        weights = self.weights(sides)
+        weights = self.weigh_units(sides)
         return np.asarray(weights[np.isfinite(weights).all(axis=1)])
 
-    def by_cell(self) -> Array:
+    def weigh_cells(self) -> Array:
         """Weights of the units in the log ratio of geometric means of every cell that holds both
         sides, one a row."""
         inside = self.cell == np.unique(self.cell)[:, None]
@@ -184,7 +184,7 @@ def estimate_ratio(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
 
     Raises UsageError for fewer than two cells: nothing says how ratios differ from cell to cell.
     """
-    each = cells.by_cell() @ y
+    each = cells.weigh_cells() @ y
     if each.size < LEAST_CELLS:
         raise UsageError(
             "too few cells that hold both sides",
@@ -196,7 +196,7 @@ def estimate_ratio(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
     half = float(stats.t.ppf((1 + check_coverage(level)) / 2, each.size - 1)) * error
     groups, units = (
         run_permutations(y, cells, weights)
-        for weights in (cells.of_groups(seed), cells.of_units(seed))
+        for weights in (cells.permute_groups(seed), cells.permute_units(seed))
     )
     ratio, lower, upper = (math.exp(x) for x in (estimate, estimate - half, estimate + half))
     return RatioOfCells(
@@ -219,7 +219,7 @@ def estimate_ratio(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
 def run_permutations(y: Array, cells: Cells, weights: Array) -> Permutation:
     """p-values of T among arrangements."""
     null = weights @ y
-    at_hand = float(cells.at_hand @ y)
+    at_hand = float(cells.observed_weights @ y)
     near = TIE * float(np.abs(null).max(initial=0.0))
     return Permutation(
         arrangements=len(null),
@@ -251,7 +251,7 @@ def simulate_false_rate(
         0, unit_sd, (size, group.size)
     )
     null = np.abs(y @ weights.T)
-    at_hand = np.abs(y @ cells.at_hand)
+    at_hand = np.abs(y @ cells.observed_weights)
     p = (null >= at_hand[:, None] * (1 - TIE)).mean(axis=1)
     return float((p <= level).mean())
 
@@ -263,7 +263,7 @@ def estimate_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95, seed:
     p: the share of arrangements that lie as far to the side of the one at hand. Raises UsageError
     as `estimate_ratio`.
     """
-    each = cells.by_cell()
+    each = cells.weigh_cells()
     if len(each) < LEAST_CELLS:
         raise UsageError(
             "too few cells that hold both sides",
@@ -273,7 +273,7 @@ def estimate_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95, seed:
     ratios = outcomes @ each.T
     estimate = ratios.mean(axis=1)
     half = stats.t.ppf((1 + check_coverage(level)) / 2, len(each) - 1) * stats.sem(ratios, axis=1)
-    null = outcomes @ cells.of_groups(seed).T * np.where(estimate < 0, 1.0, -1.0)[:, None]
+    null = outcomes @ cells.permute_groups(seed).T * np.where(estimate < 0, 1.0, -1.0)[:, None]
     near = TIE * np.abs(null).max(axis=1, keepdims=True)
     p = (null <= -np.abs(estimate)[:, None] + near).mean(axis=1)
     return Many(np.exp(estimate), np.exp(estimate - half), np.exp(estimate + half), p)
@@ -368,7 +368,7 @@ def fit_matched(
             *_warn_inseparable(rows, family),
             *warn_unread_errors(table, outcome, se),
         ],
-        reads=units.columns.of_new,
+        reads=units.columns.read_new,
     )
 
 
@@ -493,7 +493,7 @@ def _match_rows(
 def _warn_inseparable(rows: pd.DataFrame, family: str | None) -> list[str]:
     """What these rows cannot tell apart."""
     single = [str(name) for name, cell in rows.groupby(CELL) if len(cell) == 2]
-    groups = build_cells(rows).of_groups()
+    groups = build_cells(rows).permute_groups()
     messages = (
         []
         if family
@@ -587,8 +587,8 @@ def _list_permutations(fit: Fit) -> pd.DataFrame:
     unit_sd = float(np.median(fit.quantities["residual_sd"]))
     rows = []
     for moved, of, weights in (
-        ("families moved whole", r.groups, cells.of_groups(fit.seed)),
-        ("models within cells", r.units, cells.of_units(fit.seed)),
+        ("families moved whole", r.groups, cells.permute_groups(fit.seed)),
+        ("models within cells", r.units, cells.permute_units(fit.seed)),
     ):
         row = {
             "moved": moved,

@@ -370,7 +370,7 @@ class MixedDesign(Design):
     before: int
     """Outcomes of the fit that these are new to."""
 
-    def of_new(self, rows: pd.DataFrame) -> MixedDesign:
+    def build_new(self, rows: pd.DataFrame) -> MixedDesign:
         """Other rows in the same units, levels that the fit has not seen last."""
         if self.mixed.rest.error in COMPUTED:
             rows = drop_computed(rows)
@@ -401,9 +401,9 @@ class MixtureDesign(Design):
         first = {each.name: getattr(designs[0], each.name) for each in fields(Design)}
         return cls(**{**first, "model": model, "designs": tuple(designs), **more})
 
-    def of_new(self, rows: pd.DataFrame) -> Self:
+    def build_new(self, rows: pd.DataFrame) -> Self:
         """Other rows by every declaration."""
-        designs = tuple(design.of_new(rows) for design in self.designs)
+        designs = tuple(design.build_new(rows) for design in self.designs)
         model = designs[0].model
         if isinstance(self.model, Mixture):
             model = replace(self.model, nodes=tuple(design.gaussian for design in designs))

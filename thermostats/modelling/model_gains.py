@@ -89,10 +89,10 @@ def read_model_gains(
     check_columns(table, "model_id", *names, *quantities, outcome)
     _names_apart([*names, *quantities])
     if preference is not None:
-        table = preference.of_sources(table, outcome)
+        table = preference.select_sources(table, outcome)
     rows, warnings = filter_gains(table, outcome)
     if preference is not None:
-        rows = preference.one_each(rows, outcome, warnings)
+        rows = preference.pick_measurements(rows, outcome, warnings)
     facts = _read_facts(rows, names, quantities, positive=positive)
     if _read_column(rows, "prompt_set", "").nunique(dropna=False) > 1:
         warnings.append(
@@ -342,14 +342,16 @@ class Preference:
         """The sources as a list."""
         return [self.source] if isinstance(self.source, str) else self.source
 
-    def of_sources(self, table: pd.DataFrame, outcome: str) -> pd.DataFrame:
+    def select_sources(self, table: pd.DataFrame, outcome: str) -> pd.DataFrame:
         """Rows of these sources; UsageError for equal rows, and where none of them has the gain."""
         check_columns(table, "source", outcome)
         table = table.reset_index(drop=True)
         check_distinct_units(table, ())
         return filter_sources(table, outcome, self.files, table[outcome].notna())
 
-    def one_each(self, rows: pd.DataFrame, outcome: str, warnings: list[str]) -> pd.DataFrame:
+    def pick_measurements(
+        self, rows: pd.DataFrame, outcome: str, warnings: list[str]
+    ) -> pd.DataFrame:
         """The measurement of every model that counts, its spread with the divisor n − 1; rows by
         prompt as they are."""
         if _read_prompts(rows).ne("").any():

@@ -288,7 +288,7 @@ class Sampled:
         """The built model with this data in it."""
         return build_structure(self.declare, self.data)
 
-    def rows(self, which: NDArray[np.bool_]) -> Sampled:
+    def select_rows(self, which: NDArray[np.bool_]) -> Sampled:
         """The same model of some of the outcomes."""
         return replace(
             self, data={k: v[which] if k in self.per_row else v for k, v in self.data.items()}
@@ -306,14 +306,14 @@ class Sampled:
         """
         self._check()
         draws = _try_sampling(self, seed, settings)
-        if not (retry and draws.beyond_limits()):
+        if not (retry and draws.list_exceeded_limits()):
             return draws
         again = _try_sampling(self, seed + 1, settings.retried())
         return replace(again, attempts=2, seconds=draws.seconds + again.seconds)
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | …), size × n."""
-        [density] = self._densities(
+        [density] = self._compute_densities(
             f"likelihood of {self.outcome}", lambda model: [model[self.outcome]], values
         )
         return density
@@ -322,10 +322,10 @@ class Sampled:
         """Log prior of the scalar variables and of `priors`, which a power scales; that of effects
         is the model."""
 
-        def of_prior(model: Any) -> list[Any]:
+        def list_prior_terms(model: Any) -> list[Any]:
             return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
 
-        densities = self._densities(f"prior of {self.priors}", of_prior, values)
+        densities = self._compute_densities(f"prior of {self.priors}", list_prior_terms, values)
         by_draw = [density.reshape(len(density), -1).sum(axis=1) for density in densities]
         return np.asarray(np.sum(by_draw, axis=0), dtype=np.float64)
 
@@ -334,7 +334,7 @@ class Sampled:
         drawn = _draw_predictive(self.structure.model, values, [self.outcome], rng)
         return np.asarray(drawn[self.outcome], dtype=np.float64)
 
-    def from_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
+    def draw_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of every variable and of the outcome from the prior."""
         pm = import_pymc()
         with ignore_messages():
@@ -396,7 +396,7 @@ class Sampled:
         check_variables(model, name_model(self.declare))
         check_outcome(model, self.outcome, self.observed, name_model(self.declare))
 
-    def _densities(
+    def _compute_densities(
         self, name: str, variables: Callable[[Any], list[Any]], values: Mapping[str, Array]
     ) -> list[Array]:
         """Log densities of some variables, element by element, each size × …"""

@@ -94,7 +94,7 @@ def fit_share(
         estimand=holds,
         sources=sources,
         warnings=[*units.warnings, *_collect_warnings(rows, group)],
-        reads=units.columns.of_new,
+        reads=units.columns.read_new,
     )
 
 
@@ -200,7 +200,7 @@ class ShareDesign(Design):
     n: NDArray[np.int64]
     """Units of every group."""
 
-    def of_new(self, rows: pd.DataFrame) -> ShareDesign:
+    def build_new(self, rows: pd.DataFrame) -> ShareDesign:
         """Groups of a fit come first, in its order."""
         return _build_extended(self.grouped, self.factor, rows, self.labels["p"])
 

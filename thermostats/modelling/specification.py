@@ -368,7 +368,7 @@ class Rearranged:
                 np.zeros(len(self.groups), dtype=np.int64), m, rng
             )
 
-    def outcomes(self, rows: pd.DataFrame) -> Array:
+    def build_outcomes(self, rows: pd.DataFrame) -> Array:
         """Outcomes of a universe's rows, m × rows.
 
         Raises UsageError where two rows that may move are of one unit.
@@ -548,7 +548,7 @@ def specification_curve(
             continue
         records.append({**at, "estimate": value, "n_rows": len(universe), **judged})
         if rearranged is not None:
-            draws.append(statistic(rearranged.outcomes(universe)))
+            draws.append(statistic(rearranged.build_outcomes(universe)))
     if not records:
         why = failed[0]["why"] if failed else "no choices"
         raise UsageError(

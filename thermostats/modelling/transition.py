@@ -463,7 +463,7 @@ def describe_terms(published: Formula | None) -> tuple[str, ...]:
 
 def _read_new_rows(columns: Columns, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict, with the logs of depth and heads."""
-    rows = columns.of_new(new)
+    rows = columns.read_new(new)
     return rows.assign(
         **{f"log_{n}": np.log(read_numbers(rows[n], n, least=1, positive=True)) for n in SHAPE}
     )

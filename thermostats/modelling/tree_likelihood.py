@@ -138,7 +138,7 @@ class Restricted:
     """Outcomes along them, … × (n − p)."""
 
     @classmethod
-    def of(cls, y: Array, x: Array, k: Array) -> Restricted:
+    def build(cls, y: Array, x: Array, k: Array) -> Restricted:
         """Of outcomes (… × n), columns and a covariance; UsageError where no contrast is left."""
         u, s, _ = np.linalg.svd(x)
         free = u[:, int((s > 1e-9 * s[0]).sum()) :]
@@ -210,7 +210,7 @@ def simulate_power_by_size(
         if n > MOST:
             break
         x = np.column_stack([np.ones(n), rng.standard_normal((n, columns - 1))])
-        test = Restricted.of(np.zeros(n), x, np.asarray(np.kron(np.eye(times), k)))
+        test = Restricted.build(np.zeros(n), x, np.asarray(np.kron(np.eye(times), k)))
         power = test.power(lam, 1, level=level, size=TRIED)
         rows.append((n, times * clades, lam, power))
         if power >= WANTED:
@@ -344,7 +344,7 @@ class Pruning:
     models: NDArray[np.int64]
 
     @classmethod
-    def of(cls, tree: Tree, names: Sequence[str]) -> Pruning:
+    def build(cls, tree: Tree, names: Sequence[str]) -> Pruning:
         """Of a tree without merges, for models by name. Raises UsageError for merges and for a
         model twice."""
         if tree.merges:
@@ -365,13 +365,13 @@ class Pruning:
         heights = tree.heights
         return cls(parent, tree.lengths / heights[at].max(), levels, at)
 
-    def products(self, w: Array, drift: float, noise: Array) -> tuple[float, Array]:
+    def compute_products(self, w: Array, drift: float, noise: Array) -> tuple[float, Array]:
         """log|V| and WᵀV⁻¹W of columns W (models × m), V = drift · K + diag(noise), K of unit
         height."""
-        log_det, cross = self.many(w, np.array([drift]), noise[None])
+        log_det, cross = self.compute_many_products(w, np.array([drift]), noise[None])
         return float(log_det[0]), cross[0]
 
-    def many(self, w: Array, drift: Array, noise: Array) -> tuple[Array, Array]:
+    def compute_many_products(self, w: Array, drift: Array, noise: Array) -> tuple[Array, Array]:
         """The same of many V: drift of size, noise size × models, W the same of all or size ×
         models × m."""
         w = np.broadcast_to(w, (drift.size, *w.shape[-2:]))
@@ -429,7 +429,7 @@ def fit_pagel_by_pruning(
     y: an outcome a model; x: columns, models × p, the intercept among them; K the covariance on a
     tree of unit height.
     """
-    pruning = Pruning.of(tree, names)
+    pruning = Pruning.build(tree, names)
     w = np.column_stack([x, y])
 
     def at(lam: float) -> Maximum:
@@ -450,7 +450,7 @@ def fit_pagel_by_pruning(
 def _fit_pruned_line(pruning: Pruning, w: Array, lam: float, method: str) -> Maximum:
     n = len(w)
     p = w.shape[1] - 1
-    log_det, cross = pruning.products(w, lam, np.full(n, 1 - lam))
+    log_det, cross = pruning.compute_products(w, lam, np.full(n, 1 - lam))
     xx = cross[:p, :p]
     xy = cross[:p, p]
     beta = np.asarray(np.linalg.solve(xx, xy), dtype=np.float64)

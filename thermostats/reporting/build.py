@@ -72,7 +72,7 @@ def add_earlier_posterior(made: Made, posteriors: Posteriors, inputs: str) -> Ma
     finding, posterior = made.finding, made.finding.posterior
     if not isinstance(posterior, Undrawn):
         return made
-    row = posteriors.of(finding.id, finding.sample.evidence, inputs)
+    row = posteriors.find_row(finding.id, finding.sample.evidence, inputs)
     if isinstance(row, str):
         return replace(made, finding=replace(finding, posterior=replace(posterior, why=row)))
     number = {
@@ -100,19 +100,19 @@ class About:
 
     def check(self) -> None:
         """Raise DataError where two findings decide one statement both ways."""
-        check_agreement(finding for entry in self._entries() for finding in entry.findings)
+        check_agreement(finding for entry in self._list_entries() for finding in entry.findings)
 
-    def files(self, name: str) -> dict[str, bytes]:
+    def build_files(self, name: str) -> dict[str, bytes]:
         """Files of one of these pages."""
         state = self.state
         if name == GROWTH:
             findings = [
                 finding
-                for entry in self._entries()
+                for entry in self._list_entries()
                 if not entry.error
                 for finding in entry.findings
             ]
-            made: dict[str, bytes] = load_named(state.account).files(
+            made: dict[str, bytes] = load_named(state.account).build_files(
                 findings, state.evidence.fork()
             )
             return made
@@ -121,36 +121,41 @@ class About:
         if name == DATA:
             return {
                 "data.md": render_data_page(state.layout, state.evidence.fork()).encode(),
-                **state.layout.copies(),
+                **state.layout.collect_copies(),
             }
         if name == INDEX:
-            pictures = index_page.render_pictures(self._entries())
+            pictures = index_page.render_pictures(self._list_entries())
             return {
                 called.INDEX: self._index_text().encode(),
-                called.TABLE: self._findings(),
+                called.TABLE: self._dump_findings(),
                 **pictures,
             }
         if name == BUNDLE:
-            return self._bundle()
+            return self._build_bundle()
         raise KeyError(name)
 
-    def snapshot(self) -> tuple[list[str], list[str]]:
+    def write_snapshot(self) -> tuple[list[str], list[str]]:
         """Write what is kept under version control; files written and removed."""
         claims = list(self.state.scripts)
         pictures = {index_page.GAIN: index_page.render_gain_picture()}
         index = index_page.index_text(
-            self._entries(), {}, "{}.md", sets=self._sets, illustrated=False
+            self._list_entries(), {}, "{}.md", sets=self._sets, illustrated=False
         )
-        return snapshot.write_snapshot(self.state.out, claims, index, self._findings(), pictures)
+        return snapshot.write_snapshot(
+            self.state.out, claims, index, self._dump_findings(), pictures
+        )
 
     def _index_text(self) -> str:
         state = self.state
-        others = (*(name for name in (GROWTH, METHODS, DATA) if name in state.about), *state.made())
+        others = (
+            *(name for name in (GROWTH, METHODS, DATA) if name in state.about),
+            *state.list_made_pages(),
+        )
         titles = {
             name: PAGES[name].title if name in PAGES else name.capitalize() for name in others
         }
         return index_page.index_text(
-            self._entries(), titles, sets=self._sets, command=state.command
+            self._list_entries(), titles, sets=self._sets, command=state.command
         )
 
     @cached_property
@@ -159,14 +164,14 @@ class About:
         rows = count_evidence(self.state.evidence.fork()).to_dict("records")
         return [{str(name): value for name, value in row.items()} for row in rows]
 
-    def _findings(self) -> bytes:
-        return store.encode_csv(index_page.build_findings_table(self._entries()), "findings")
+    def _dump_findings(self) -> bytes:
+        return store.encode_csv(index_page.build_findings_table(self._list_entries()), "findings")
 
-    def _bundle(self) -> dict[str, bytes]:
+    def _build_bundle(self) -> dict[str, bytes]:
         out = self.state.out
         sources = {
             file: out / file.replace(".html", ".md")
-            for file in self.state.bundled()
+            for file in self.state.hash_bundled()
             if file != "index.html"
         }
         pages = [Page("index.html", self._index_text())]
@@ -179,7 +184,7 @@ class About:
             )
         }
 
-    def _entries(self) -> list[Entry]:
+    def _list_entries(self) -> list[Entry]:
         entries = []
         for claim in self.state.claims:
             path = self.state.out / called.name_findings_file(claim)
@@ -267,8 +272,8 @@ def build(
     """
     made = Build(state)
     made.run(reasons, processes, anew=anew)
-    made.finish(reasons, gone)
-    written, removed = About(state, made.failed).snapshot() if snapshot else ([], [])
+    made.write_remaining(reasons, gone)
+    written, removed = About(state, made.failed).write_snapshot() if snapshot else ([], [])
     return made.written + written, made.removed + removed
 
 
@@ -301,7 +306,7 @@ class Build:
         }
         slowest_first = dict(sorted(jobs.items(), key=lambda job: -lasts[job[0]]))
         begun = f"{state.out}: building {describe_pages(jobs)}; a line as each is done"
-        keys = {name: state.now(name).digest for name in jobs}
+        keys = {name: state.build_record(name).digest for name in jobs}
         runs = (
             run_all(slowest_first, state.data, processes, keys, anew=anew, together=together)
             if jobs
@@ -327,11 +332,13 @@ class Build:
             self.failed[name], self.state.errors[name] = run, run.error
             return
         folder = self.state.folder if NAMES_FOLDER in run.selections else ""
-        now = replace(self.state.now(name), rows=hash_selections(run.selections), folder=folder)
+        now = replace(
+            self.state.build_record(name), rows=hash_selections(run.selections), folder=folder
+        )
         files = run.files
         if path := self.state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
-            script = hash_content(self.state.made_of(name))
+            script = hash_content(self.state.collect_inputs(name))
             made = [
                 add_earlier_posterior(
                     each, self.state.posteriors, hash_inputs(script, each.selections)
@@ -359,11 +366,11 @@ class Build:
         files = {
             file: (state.out / file).read_bytes()
             for file in record.files
-            if file != state.file_of(name)
+            if file != state.name_file(name)
         }
-        self._write(name, replace(record, links=state.now(name).links), files)
+        self._write(name, replace(record, links=state.build_record(name).links), files)
 
-    def finish(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
+    def write_remaining(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
         """Remove what is no more, write the pages about all claims that are stale, then the lists
         of checksums."""
         state = self.state
@@ -371,22 +378,24 @@ class Build:
         for name in gone:
             self.removed += remove_files(state.out, state.records.pop(name).files)
         for name in state.about:
-            if state.stale_because(name):
-                self._write(name, state.now(name), About(state, self.failed).files(name))
+            if state.find_stale_reason(name):
+                self._write(
+                    name, state.build_record(name), About(state, self.failed).build_files(name)
+                )
         for name in {*reasons, *state.about} & set(state.records) - set(
             state.errors
         ):  # their rows are as they were
             state.records[name] = replace(state.records[name], tables=state.tables)
         write_manifest(state.out, state.records)
-        if state.checksums_stale():
+        if state.check_checksums():
             self.written += write_files(
-                state.out, {CHECKSUMS: state.layout.checksums(state.records)}
+                state.out, {CHECKSUMS: state.layout.list_checksums(state.records)}
             )
 
     def _write(self, name: str, record: Record, files: Mapping[str, bytes]) -> None:
         """Write files of a claim or page, with the HTML of its Markdown."""
         state = self.state
-        file = state.file_of(name)
+        file = state.name_file(name)
         old = state.records.get(name)
         source = file.replace(".html", ".md")
         if source in files and file not in files:
@@ -398,7 +407,7 @@ class Build:
             files = {**files, file: made}
         self.written += write_files(state.out, files)
         self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
-        state.records[name] = record.made(record.rows, files)
+        state.records[name] = record.add_made(record.rows, files)
 
 
 CLASSICAL_LEVEL = 0.95

@@ -61,10 +61,10 @@ def describe_universes(
         "the curve; in brackets, the share of the variance between universes that each choice "
         "explains alone."
     )
-    figure = files.figure(
+    figure = files.add_figure(
         render_svg(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv"
     )
-    moves = files.table(
+    moves = files.add_table(
         curve.moves,
         "Which choice moves the estimate how much",
         f"choices{suffix}.csv",
@@ -154,7 +154,7 @@ def read_entry(content: bytes) -> Entry:
         posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
         inputs = tuple(item.pop("inputs_sha") for item in read["findings"])
         findings = tuple(read_finding(item) for item in read["findings"])
-        claim = Claim.from_columns(read["claim"])
+        claim = Claim.read_columns(read["claim"])
         return Entry(claim.id, claim, findings, inputs, "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise DataError(
@@ -416,10 +416,10 @@ def _build_part(
     data = ""
     if finding.table is not None:
         data = f"table{suffix}.csv"
-        table = files.table(finding.table, f"Numbers behind finding {number}", data)
+        table = files.add_table(finding.table, f"Numbers behind finding {number}", data)
     if made.figure:
         name = f"figure{'' if is_lead else suffix}.svg"
-        figure = files.figure(made.figure, name, finding.figure.caption or finding.plain, data)
+        figure = files.add_figure(made.figure, name, finding.figure.caption or finding.plain, data)
     published, reproduced = (
         {name: float(value) for name, value in figures.items()}
         for figures in (finding.audit.published, finding.audit.reproduced)
@@ -443,7 +443,7 @@ def _describe_levels(finding: Finding, number: int, suffix: str, files: Files) -
     shown = known[known["box"] != POWER]
     label = "The rule in its worst simulated worlds"
     excerpt = shown[list(LEVELS)].rename(columns=LEVELS)
-    table = files.table(known, label, name, excerpt=excerpt)
+    table = files.add_table(known, label, name, excerpt=excerpt)
     return {"levels": table if number == 1 else render_link(name, name)}
 
 
@@ -591,12 +591,12 @@ def _place_posterior(
     ) -> None:
         excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
         called = f"{stem}-{name or make_slug(re.split(r'[:(,]', label)[0])}.csv"
-        placed[section].append(files.table(frame, label, called, excerpt=excerpt))
+        placed[section].append(files.add_table(frame, label, called, excerpt=excerpt))
 
     for panel, svg in zip(posterior.panels, drawn, strict=True):
         section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
         placed[section].append(
-            files.figure(svg, f"{stem}-{make_slug(panel.name)}.svg", panel.caption)
+            files.add_figure(svg, f"{stem}-{make_slug(panel.name)}.svg", panel.caption)
         )
     if posterior.priors:
         add(

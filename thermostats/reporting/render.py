@@ -56,14 +56,14 @@ class Files:
     folder: str = ""
     contents: dict[str, bytes] = field(default_factory=dict)
 
-    def table(
+    def add_table(
         self, frame: pd.DataFrame, label: str, name: str, *, excerpt: pd.DataFrame | None = None
     ) -> Text:
         """A table as text; its rows in full precision go to the file `name`."""
         self.add(name, frame.to_csv(index=False, lineterminator="\n").encode())
         return render_table(frame if excerpt is None else excerpt, label, name)
 
-    def figure(self, svg: bytes, name: str, caption: str, data: str = "") -> Text:
+    def add_figure(self, svg: bytes, name: str, caption: str, data: str = "") -> Text:
         """A figure with its caption, which is its alternative text; `data`: the file of its
         numbers."""
         self.add(name, svg)
@@ -243,11 +243,11 @@ class Page:
             if t.type == "text"
         )
 
-    def path(self, href: str) -> str:
+    def resolve_path(self, href: str) -> str:
         """A link of it relative to the report."""
         return posixpath.normpath(posixpath.join(posixpath.dirname(self.name), href))
 
-    def links(self, href: str) -> dict[str, str]:
+    def resolve_links(self, href: str) -> dict[str, str]:
         """Links of the page by itself: Markdown pages become HTML, anchors the page's own."""
         if href.startswith("#"):
             return {"href": f"#{self.anchor}-{href[1:]}"}
@@ -263,7 +263,7 @@ def render_page(
 ) -> bytes:
     """A page of its own. read: content of a file of the report. scripts: names of those it inlines,
     none else run."""
-    content = Markup(render_body(page, read, page.links))  # noqa: S704
+    content = Markup(render_body(page, read, page.resolve_links))  # noqa: S704
     up = "../" if "/" in page.name else ""
     return wrap_content(content, page.anchor, page.title, scripts, up=up, name=page.name, **values)
 
@@ -406,7 +406,7 @@ class _Renderer(RendererHTML):
         ended = [self.folded.pop() for at in tuple(self.folded) if at >= level]
         if level <= 2:
             self.least = level + 1 if self.heading == DETAILS else FOLDING
-        anchor = self._unique(f"{self.page.anchor}-{make_slug(self.heading)}", "-")
+        anchor = self._make_unique(f"{self.page.anchor}-{make_slug(self.heading)}", "-")
         tokens[i].tag = tokens[i + 2].tag = f"h{level + self.level}"
         tokens[i].attrSet("id", anchor)
         if level >= self.least:
@@ -453,7 +453,9 @@ class _Renderer(RendererHTML):
         source = str(tokens[i].attrs["src"])
         label = self.renderInlineAsText(tokens[i].children, options, env)
         drawn = insert_figure(
-            self.read(self.page.path(source)), make_slug(f"{self.page.anchor}-{source}"), label
+            self.read(self.page.resolve_path(source)),
+            make_slug(f"{self.page.anchor}-{source}"),
+            label,
         )
         if self.is_claims:
             return str(drawn)
@@ -461,14 +463,16 @@ class _Renderer(RendererHTML):
             f'<div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div>'
         )
         title = formatting.take_sentences(label, 1)
-        files = self._downloads({"Figure": source, "Data": str(tokens[i].attrs.get("title", ""))})
+        files = self._render_downloads(
+            {"Figure": source, "Data": str(tokens[i].attrs.get("title", ""))}
+        )
         below = " ".join(filter(None, [set_symbols(label[len(title) :].strip()), files]))
         return (
             f"<figure><p "
             f'class="title">{set_symbols(title)}</p>{scrolls}<figcaption>{below}</figcaption></figure>'
         )
 
-    def _downloads(self, files: dict[str, str]) -> str:
+    def _render_downloads(self, files: dict[str, str]) -> str:
         """Links to files of the page; none where it is sent alone."""
         links = {words: self.links(file) for words, file in files.items() if file}
         made = (
@@ -488,7 +492,7 @@ class _Renderer(RendererHTML):
             "claims" if self.is_claims else "matrix" if self.heads[0] == "evidence" else "figures"
         )
         tokens[i].attrSet("class", f"{kind} stacked" if self.is_stacked else kind)
-        label = escape(self._label(self.heading, self.caption))
+        label = escape(self._name_part(self.heading, self.caption))
         caption = f"<caption>{set_symbols(self.caption)}</caption>\n" if self.caption else ""
         self.caption = ""
         scrolls = f'<div class="scroll" tabindex="0" role="region" aria-label="{label}">\n'
@@ -520,17 +524,17 @@ class _Renderer(RendererHTML):
         return self.renderToken(tokens, i, options, env)
 
     def code_block(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
-        label = escape(self._label(self.heading, "commands"))
+        label = escape(self._name_part(self.heading, "commands"))
         return (
             f'<pre tabindex="0" role="region" '
             f'aria-label="{label}">{escape(tokens[i].content)}</pre>\n'
         )
 
-    def _label(self, *parts: str) -> str:
+    def _name_part(self, *parts: str) -> str:
         """What a screen reader calls a part of the page."""
-        return self._unique(", ".join([self.page.anchor.upper(), *filter(None, parts)]), ", ")
+        return self._make_unique(", ".join([self.page.anchor.upper(), *filter(None, parts)]), ", ")
 
-    def _unique(self, text: str, numbered: str) -> str:
+    def _make_unique(self, text: str, numbered: str) -> str:
         self.used[text] = self.used.get(text, 0) + 1
         return text if self.used[text] == 1 else f"{text}{numbered}{self.used[text]}"
 
@@ -626,10 +630,10 @@ def _map_links(
 ) -> dict[str, str]:
     """Links among all pages in one file: other pages are anchors, small tables are carried
     along."""
-    links = page.links(href)
+    links = page.resolve_links(href)
     if href.startswith("#"):
         return links
-    target = page.path(links["href"])
+    target = page.resolve_path(links["href"])
     if target in anchors:
         return {"href": f"#{anchors[target]}"}
     if (

@@ -170,7 +170,7 @@ def report(
             command=line,
         )
         wanted = ids + (list(state.pages) if claims is None else [])
-        reasons = {name: state.stale_because(name) for name in wanted}
+        reasons = {name: state.find_stale_reason(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
         if check:
             return _build_check_run(state, reasons, gone, started)
@@ -240,7 +240,7 @@ def _write_single_files(state: State, ids: Sequence[str]) -> list[str]:
     made = {}
     for claim in set(ids) - set(state.errors):
         page = Page(
-            state.file_of(claim),
+            state.name_file(claim),
             (state.out / name_folder(claim) / INDEX).read_text(encoding="utf-8"),
         )
         made[name_single_file(state.scripts[claim])] = build_single(
@@ -270,8 +270,8 @@ def _build_check_run(
 ) -> ReportRun:
     reasons |= dict.fromkeys(gone, "its analysis no longer exists")
     if state.all_claims:
-        reasons |= {name: state.stale_because(name) for name in ABOUT} | {
-            CHECKSUMS: state.checksums_stale()
+        reasons |= {name: state.find_stale_reason(name) for name in ABOUT} | {
+            CHECKSUMS: state.check_checksums()
         }
     outcomes = tuple(
         PageOutcome(name, "stale" if why else "fresh", why) for name, why in reasons.items()
@@ -306,10 +306,10 @@ def _describe_status(why: str) -> tuple[str, str]:
 def _is_unfinished(state: State, fresh: Iterable[str]) -> bool:
     """Whether pages about all claims or checksums are stale, or files of tables are others than
     those on record."""
-    about = any(state.stale_because(name) for name in state.about)
+    about = any(state.find_stale_reason(name) for name in state.about)
     return (
         about
-        or bool(state.checksums_stale())
+        or bool(state.check_checksums())
         or any(state.records[x].tables != state.tables for x in fresh)
     )
 

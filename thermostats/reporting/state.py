@@ -103,7 +103,7 @@ class Posteriors:
     damaged: str = ""
     """Why there are none, where the table cannot be read."""
 
-    def digest(self, claim: str) -> str:
+    def hash_claim(self, claim: str) -> str:
         """SHA-256 of those of one claim."""
         return hash_value(
             [
@@ -112,7 +112,7 @@ class Posteriors:
             ]
         )
 
-    def of(self, finding: str, evidence: str, inputs: str) -> Mapping[str, str] | str:
+    def find_row(self, finding: str, evidence: str, inputs: str) -> Mapping[str, str] | str:
         """The row that stands for a finding made of such inputs (`hash_inputs`), or why none
         does."""
         row = self.rows.get((finding, evidence))
@@ -219,7 +219,7 @@ class Record:
     """SHA-256 of the data folder's path, of a page whose sentences name it; else empty."""
 
     @classmethod
-    def of(
+    def build(
         cls, made_of: bytes, links: Mapping[str, str], tables: str, posteriors: str = ""
     ) -> Record:
         """The record of a page that is made of these bytes by this package, before its rows and
@@ -231,7 +231,7 @@ class Record:
             posteriors=posteriors,
         )
 
-    def made(self, rows: str, files: Mapping[str, bytes]) -> Record:
+    def add_made(self, rows: str, files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
         return replace(
             self, rows=rows, files={name: hash_content(content) for name, content in files.items()}
@@ -360,7 +360,7 @@ class Layout:
             ]
             book = layer / "CODEBOOK.md"
             paths += [(book, "")] if book.is_file() else []
-            listed += self._listed(paths, layer, "data" if layer == self.data else "package")
+            listed += self._list_files(paths, layer, "data" if layer == self.data else "package")
         return tuple(listed)
 
     @cached_property
@@ -369,9 +369,9 @@ class Layout:
         if not self.scripts:
             return ()
         paths = [(file, "") for script in self.scripts for file in list_script_files(script)]
-        return tuple(self._listed(paths, self.scripts[0].parent, "analyses"))
+        return tuple(self._list_files(paths, self.scripts[0].parent, "analyses"))
 
-    def copies(self) -> dict[str, bytes]:
+    def collect_copies(self) -> dict[str, bytes]:
         """Files that the report takes a copy of, by name relative to it."""
         return {name: listed.content for name, listed in self.copied.items()}
 
@@ -381,7 +381,7 @@ class Layout:
         folder = f"{self.name}/"
         return {f.name.removeprefix(folder): f for f in (*self.tables, *self.analyses) if f.copied}
 
-    def href(self, listed: Listed) -> str:
+    def make_href(self, listed: Listed) -> str:
         """How a page in the report's folder refers to a file; empty where it cannot."""
         folder = f"{self.name}/"
         return (
@@ -392,7 +392,7 @@ class Layout:
             else ""
         )
 
-    def checksums(self, records: Mapping[str, Record]) -> bytes:
+    def list_checksums(self, records: Mapping[str, Record]) -> bytes:
         """Lines for `sha256sum --check` in the root: tables, analyses, pages, what the pages were
         made of."""
         out = self.name
@@ -410,7 +410,7 @@ class Layout:
         )
         return "".join(f"{digest}  {name}\n" for name, digest in sorted(lines.items())).encode()
 
-    def _listed(
+    def _list_files(
         self, paths: Iterable[tuple[Path, str]], folder: Path, called: str
     ) -> Iterable[Listed]:
         within = folder.resolve().is_relative_to(self.root)
@@ -525,7 +525,7 @@ class State:
     @cached_property
     def navigation(self) -> dict[str, str]:
         """Titles of the pages that every page leads to, by file."""
-        there = {*self.about, *(self.pages if self.all_claims else self.made())}
+        there = {*self.about, *(self.pages if self.all_claims else self.list_made_pages())}
         return build_navigation(there)
 
     @property
@@ -584,12 +584,15 @@ class State:
         """What the shipped snapshot has of posteriors that are not drawn."""
         return load_posteriors()
 
-    def made_of(self, name: str) -> bytes:
+    def collect_inputs(self, name: str) -> bytes:
         """What a claim's page, or a page about all claims, is made of, but for rows and the
         package."""
         if path := self.scripts.get(name):
             return b"\0".join(
-                [*(file.read_bytes() for file in list_script_files(path)), self._rates(name)]
+                [
+                    *(file.read_bytes() for file in list_script_files(path)),
+                    self._collect_rates(name),
+                ]
             )
         if module := self.pages.get(name):
             own = module.startswith(f"{PACKAGE}.")
@@ -598,21 +601,23 @@ class State:
                 if own
                 else Path(str(load_named(module).__file__)).read_bytes()
             )
-        return hash_value(self._shown(name)).encode()
+        return hash_value(self._collect_shown(name)).encode()
 
-    def now(self, name: str) -> Record:
+    def build_record(self, name: str) -> Record:
         """The record of a page if it were made now; without rows and files."""
-        drawn = "" if self.draw or name not in self.scripts else self.posteriors.digest(name)
-        return Record.of(self.made_of(name), self.navigation, self.tables, drawn)
+        drawn = "" if self.draw or name not in self.scripts else self.posteriors.hash_claim(name)
+        return Record.build(self.collect_inputs(name), self.navigation, self.tables, drawn)
 
-    def stale_because(self, name: str) -> str:
+    def find_stale_reason(self, name: str) -> str:
         """Why a claim's page, or a page about all claims, is stale; empty where it is fresh."""
         record = self.records.get(name)
         if record is not None and record.folder not in ("", self.folder):
             return FOLDER
-        return find_stale_cause(record, self.now(name), lambda: self._rows(name), self.out)
+        return find_stale_cause(
+            record, self.build_record(name), lambda: self._hash_rows(name), self.out
+        )
 
-    def checksums_stale(self) -> str:
+    def check_checksums(self) -> str:
         """Why the list of checksums is stale; empty where it is fresh, or where no page says how to
         verify it."""
         path = self.out / CHECKSUMS
@@ -622,11 +627,11 @@ class State:
             return NEW
         return (
             ""
-            if path.read_bytes() == self.layout.checksums(self.records)
+            if path.read_bytes() == self.layout.list_checksums(self.records)
             else "files that it lists changed"
         )
 
-    def file_of(self, name: str) -> str:
+    def name_file(self, name: str) -> str:
         """HTML file of a claim or page."""
         return (
             f"{name_folder(name)}/index.html"
@@ -634,15 +639,15 @@ class State:
             else FILES.get(name, f"{name}.html")
         )
 
-    def made(self) -> list[str]:
+    def list_made_pages(self) -> list[str]:
         """Pages that take time to make and that the report has."""
         return [name for name in self.pages if name in self.records]
 
-    def bundled(self) -> dict[str, str]:
+    def hash_bundled(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
         order = [INDEX, GROWTH, *self.claims, *self.pages, METHODS, DATA]
         files = {
-            self.file_of(name): self.records[name].files for name in order if name in self.records
+            self.name_file(name): self.records[name].files for name in order if name in self.records
         }
         return {
             file: digests.get(file, "")
@@ -650,13 +655,13 @@ class State:
             if (self.out / file).is_file()
         }
 
-    def _rates(self, claim: str) -> bytes:
+    def _collect_rates(self, claim: str) -> bytes:
         """Lines of the table of simulated worlds that are of the claim's rules."""
         path = folders.find_shipped("data") / "worlds.csv"
         lines = path.read_bytes().splitlines() if path.is_file() else []
         return b"\n".join(line for line in lines if line.startswith(f"{claim}.".encode()))
 
-    def _rows(self, name: str) -> str:
+    def _hash_rows(self, name: str) -> str:
         """SHA-256 of the rows that a claim's findings, or a page, would be made of; loads the
         tables.
 
@@ -667,14 +672,16 @@ class State:
             return ""
         from thermostats.claims.stored import Stored  # noqa: PLC0415
 
-        return Stored(self.pages.get(name, name), self.now(name).digest).rows(self.evidence)
+        return Stored(self.pages.get(name, name), self.build_record(name).digest).rows(
+            self.evidence
+        )
 
-    def _shown(self, name: str) -> object:
+    def _collect_shown(self, name: str) -> object:
         """Everything that a page about all claims shows, as far as its code does not say it."""
         if name == DATA:
             return [[file.name, file.sha] for file in (*self.layout.tables, *self.layout.analyses)]
         if name == BUNDLE:
-            return self.bundled()
+            return self.hash_bundled()
         if name == METHODS:
             return ""
         built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
@@ -689,7 +696,7 @@ class State:
             self.claims,
             findings,
             self.errors,
-            self.made(),
+            self.list_made_pages(),
             self.about,
             self.read_files,
         ]

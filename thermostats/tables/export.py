@@ -546,7 +546,9 @@ def _read_source(folder: Path) -> Source:
     try:
         store.check_licence(source.licence, path)
     except UsageError as error:
-        raise error.ending_in(f"state in {path} the licence that you give, then {again}") from None
+        raise error.replace_next_step(
+            f"state in {path} the licence that you give, then {again}"
+        ) from None
     return source
 
 

@@ -60,7 +60,7 @@ class Groups:
     sizes: NDArray[np.int64]
 
     @classmethod
-    def of(cls, number: NDArray[np.int64]) -> Groups:
+    def build(cls, number: NDArray[np.int64]) -> Groups:
         order = np.argsort(number, kind="stable")
         ordered = number[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
@@ -317,7 +317,7 @@ def _read_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
 def _combine_layers(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
     """Sum of log G, exp of its mean and largest G of each prompt that has all L - `skipped`
     layers."""
-    groups = Groups.of(rows["prompt"].to_numpy())
+    groups = Groups.build(rows["prompt"].to_numpy())
     log = groups.sum(rows["log"].to_numpy())
     largest = groups.max(rows["gain_block"].to_numpy())
     complete = groups.sizes == rows["L"].to_numpy()[groups.order][groups.starts] - skipped
@@ -341,7 +341,7 @@ def _summarise_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.Data
     by = ["run_id", "gain"]
     single = values[values["prompt_id"] != ""]
     number, named = index_rows(single, by)
-    groups = Groups.of(number)
+    groups = Groups.build(number)
     value = single["value"].to_numpy()
     log = np.log(np.where(value > 0, value, np.nan))  # a stated gain may be what no gain is
     each = pd.DataFrame(
@@ -387,7 +387,7 @@ def _summarise_transitions(transitions: pd.DataFrame) -> pd.DataFrame:
     alone = located.groupby(["run_id", "label"])["averaged"].transform("all").astype("bool")
     chosen = located[~located["averaged"] | alone]
     number, named = index_rows(chosen, ["run_id", "label"])
-    groups = Groups.of(number)
+    groups = Groups.build(number)
     layer = chosen["layer"].to_numpy()
     spread = named.assign(mean=groups.mean(layer), std=groups.std(layer)).set_index(
         ["run_id", "label"]

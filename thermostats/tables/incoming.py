@@ -377,7 +377,7 @@ class Lines(NamedTuple):
     body: bytes
     ends: NDArray[np.int64]
 
-    def of(self, first: int, beyond: int) -> bytes:
+    def pack_rows(self, first: int, beyond: int) -> bytes:
         """A file of the rows from one position to before another."""
         start, end = (int(self.ends[row - 1]) if row else 0 for row in (first, beyond))
         return self.header + self.body[start:end]

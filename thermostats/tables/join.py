@@ -210,7 +210,7 @@ def _append_call(call: JoinCall) -> Iterator[None]:
         lines = [f"{remedy.when}: {line}" for remedy in remedies if (line := call.line(remedy))]
         if not lines:
             raise
-        raise error.ending_in("\n  or ".join(lines)) from error
+        raise error.replace_next_step("\n  or ".join(lines)) from error
 
 
 def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFrame]:
@@ -536,7 +536,7 @@ def _plan_contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
         if path not in changed and path.is_file()
     }
     files = {path: number for number, path in enumerate(dict.fromkeys([*changed, *paths]))}
-    held = store.FilesOfRows.of(changed, name)
+    held = store.FilesOfRows.build(changed, name)
     of_path = np.array([files[path] for path in paths], dtype=np.int64)
     rows = pd.concat([held.rows, new]) if changed else new
     return store.encode_csv_files(
@@ -780,7 +780,7 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
             error = build_unknown_error(
                 "no own rows of this source", source, sorted(sources), where=folder
             )
-            raise error.ending_in(f"{error.next_step} {line}".strip())
+            raise error.replace_next_step(f"{error.next_step} {line}".strip())
         gone = set(runs.loc[runs["source"] == source, "run_id"])
         every = store.load("runs", folder)
         used = pd.MultiIndex.from_frame(every.loc[~every["run_id"].isin(gone), MODEL])
@@ -807,7 +807,7 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
 
 def _replace(files: dict[Path, pd.DataFrame], name: str, folder: Path) -> None:
     """Write what is left of files of a table; a file with nothing left is removed."""
-    left = store.FilesOfRows.of({path: rows for path, rows in files.items() if len(rows)}, name)
+    left = store.FilesOfRows.build({path: rows for path, rows in files.items() if len(rows)}, name)
     write_all(folder, store.encode_csv_files(left, name))
     _remove(path for path, rows in files.items() if not len(rows))
 
@@ -846,4 +846,4 @@ def record_model(run_ids: Collection[str], model_sha: str, folder: Path) -> None
             changed[folder / "measured" / "runs" / f"{run_id}.csv"] = rows.assign(
                 confirmed_sha=model_sha
             )
-        write_all(folder, store.encode_csv_files(store.FilesOfRows.of(changed, "runs"), "runs"))
+        write_all(folder, store.encode_csv_files(store.FilesOfRows.build(changed, "runs"), "runs"))

@@ -103,7 +103,7 @@ def set_facts(
         line = write_command(
             "set", *names, *(f"{name}=VALUE" for name in facts), revision=revision, data=folder
         )
-        raise error.ending_in(line) from None
+        raise error.replace_next_step(line) from None
 
 
 def read_own_models(folder: Path) -> pd.DataFrame:

@@ -283,18 +283,18 @@ class Selection:
         return find_origin(source, set(self.table("sources")["file"]))
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
-        frame = self._joined(name)
+        frame = self._join_table(name)
         if "source" in frame and "source" not in equals and name != OF_FACTS:
             frame = frame[
                 mark_set(
                     self.name or POOLED,
                     frame,
-                    set(self._table("sources")["file"]),
-                    self._table("runs"),
+                    set(self._select_table("sources")["file"]),
+                    self._select_table("runs"),
                 )
             ]
         if self.left_out and {"run_id", "source"} <= set(frame):
-            published = set(self._table("sources")["file"])
+            published = set(self._select_table("sources")["file"])
             frame = frame[find_origin(frame["source"], published) != self.left_out]
         if "modality" in frame and name != "prompts" and "modality" not in equals:
             frame = frame[frame["modality"].fillna(DECODER) == DECODER].drop(columns="modality")
@@ -309,29 +309,33 @@ class Selection:
             frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
         return frame.reset_index(drop=True).copy()  # shares no array with what is kept
 
-    def _joined(self, name: str) -> pd.DataFrame:
+    def _join_table(self, name: str) -> pd.DataFrame:
         if name not in self._loaded:
-            frame = self._features() if name == "features" else self._table(name)
+            frame = self._select_features() if name == "features" else self._select_table(name)
             if "run_id" in frame and name not in {"runs", "features"}:
-                frame = frame.merge(self._table("runs")[RUN_COLUMNS], on="run_id", how="left")
+                frame = frame.merge(
+                    self._select_table("runs")[RUN_COLUMNS], on="run_id", how="left"
+                )
             if "model_id" in frame and "revision" in frame and name not in {"models", "features"}:
                 frame = frame.merge(
-                    self._table("models")[MODEL_COLUMNS], on=["model_id", "revision"], how="left"
+                    self._select_table("models")[MODEL_COLUMNS],
+                    on=["model_id", "revision"],
+                    how="left",
                 )
             self._loaded[name] = frame
         return self._loaded[name]
 
-    def _features(self) -> pd.DataFrame:
+    def _select_features(self) -> pd.DataFrame:
         names = ("runs", "models", "layers", "summaries", "transitions", "weights")
-        return combine(**{name: self._table(name) for name in names})
+        return combine(**{name: self._select_table(name) for name in names})
 
-    def _table(self, name: str) -> pd.DataFrame:
+    def _select_table(self, name: str) -> pd.DataFrame:
         if name not in self._files:
-            frame = self._standing(name, self._read(name))
+            frame = self._drop_superseded(name, self._read(name))
             self._files[name] = frame.assign(text="") if name == "prompts" else frame
         return self._files[name]
 
-    def _standing(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    def _drop_superseded(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
         """Rows of a table without those of runs that were measured again."""
         if name != "runs" and name not in RUN_TABLES:
             return frame

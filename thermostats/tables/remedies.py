@@ -74,16 +74,16 @@ class JoinCall:
 
     def line(self, remedy: Remedy) -> str:
         """The call with a remedy, as a line to paste; empty where the remedy does not fit it."""
-        rows = self._rows(remedy)
+        rows = self._write_rows(remedy)
         if not rows:
             return ""
         if not SHELL.get():
             return self._call(rows, remedy)
         if remedy.option or remedy.data or remedy.words:
-            return self._command(remedy)
+            return self._write_command(remedy)
         return write_shell_command(self._call(rows, remedy))
 
-    def _rows(self, remedy: Remedy) -> str:
+    def _write_rows(self, remedy: Remedy) -> str:
         """The sources, with what the remedy does to the rows of a single one."""
         if remedy.before or remedy.file:
             return f"[dict({remedy.before})]" if remedy.before else remedy.file
@@ -92,12 +92,12 @@ class JoinCall:
                 _name_source(source, f"df{i or ''}") for i, source in enumerate(self.sources)
             ]
             return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
-        if len(self.sources) > 1 or self.recipe or self._content().keys() & {"wide", "norms"}:
+        if len(self.sources) > 1 or self.recipe or self._build_content().keys() & {"wide", "norms"}:
             return ""
         wanted = [
             name for _, name, _, _ in Formatter().parse(remedy.rows) if name and name != THESE
         ]
-        theirs = {name: self._theirs(name) for name in [*wanted, *remedy.these]}
+        theirs = {name: self._find_theirs(name) for name in [*wanted, *remedy.these]}
         if not all(theirs[name] for name in wanted):
             return ""
         these = [theirs[name] for name in remedy.these if theirs[name]]
@@ -105,9 +105,9 @@ class JoinCall:
             **{ours: write_value(name) for ours, name in theirs.items()},
             THESE: write_value(these),
         }
-        return self._of_source(KEYWORD.sub(r"(\1=\2)", remedy.rows.format_map(named)))
+        return self._write_source(KEYWORD.sub(r"(\1=\2)", remedy.rows.format_map(named)))
 
-    def _of_source(self, expression: str) -> str:
+    def _write_source(self, expression: str) -> str:
         """An expression of `df` for the single source, which is one, is made one or is read as
         one."""
         source = self.sources[0]
@@ -120,7 +120,7 @@ class JoinCall:
         alone = expression.startswith("df.") and len(FRAME.findall(LAMBDA.sub("", expression))) == 1
         return f"{frame}{expression[2:]}" if alone else f"{frame}.pipe(lambda df: {expression})"
 
-    def _theirs(self, ours: str) -> str:
+    def _find_theirs(self, ours: str) -> str:
         """Their name of one of our columns; empty where it is none of theirs."""
         if self.mapping is None:
             return (
@@ -128,10 +128,10 @@ class JoinCall:
                 if not isinstance(self.sources[0], pd.DataFrame) or ours in self.sources[0]
                 else ""
             )
-        columns = self._content().get("columns", {})
+        columns = self._build_content().get("columns", {})
         return next((theirs for theirs, name in columns.items() if name == ours), "")
 
-    def _content(self) -> dict[str, Any]:
+    def _build_content(self) -> dict[str, Any]:
         """The mapping as a dict of entries."""
         mapping = self.mapping
         if isinstance(mapping, (str, Path)):
@@ -147,7 +147,7 @@ class JoinCall:
     def _call(self, rows: str, remedy: Remedy) -> str:
         mapping = self.mapping
         if remedy.mapping:
-            mapping = _merge_entries(self._content(), remedy.mapping)
+            mapping = _merge_entries(self._build_content(), remedy.mapping)
         elif isinstance(mapping, Path):
             mapping = str(mapping)
         arguments: dict[str, Any] = {
@@ -169,7 +169,7 @@ class JoinCall:
             "join", Code(rows), **{name: value for name, value in arguments.items() if value}
         )
 
-    def _command(self, remedy: Remedy) -> str:
+    def _write_command(self, remedy: Remedy) -> str:
         constants = [f"{name}={value}" for name, value in (self.constants or {}).items()]
         options = {
             "map": self.mapping,

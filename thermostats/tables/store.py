@@ -535,7 +535,7 @@ def encode_csv(frame: pd.DataFrame, name: str) -> bytes:
     """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats,
     LF."""
     checked = validate(frame, name)
-    return build_csv_lines(checked[list_written(checked, name)], name).of(0, len(checked))
+    return build_csv_lines(checked[list_written(checked, name)], name).pack_rows(0, len(checked))
 
 
 class FilesOfRows(NamedTuple):
@@ -547,7 +547,7 @@ class FilesOfRows(NamedTuple):
     paths: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, files: Mapping[Path, pd.DataFrame], name: str) -> FilesOfRows:
+    def build(cls, files: Mapping[Path, pd.DataFrame], name: str) -> FilesOfRows:
         """Files whose rows are frames of their own."""
         if not files:
             return cls(pd.DataFrame(columns=list(list_dtypes(name))), np.zeros(0, dtype=np.int64))
@@ -574,7 +574,7 @@ def encode_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
     lines = build_csv_lines(checked[list_written(checked, name)], name)
     bounds = np.searchsorted(number, np.arange(len(files.paths) + 1))
     return {
-        path: lines.of(first, beyond)
+        path: lines.pack_rows(first, beyond)
         for path, first, beyond in zip(files.paths, bounds, bounds[1:], strict=False)
     }
 

@@ -86,7 +86,7 @@ class Tree:
         return "\n".join([head, *(f"  {note}" for note in self.notes)])
 
     @classmethod
-    def of(cls, edges: pd.DataFrame, *, unit: str = EQUAL, notes: Sequence[str] = ()) -> Tree:
+    def build(cls, edges: pd.DataFrame, *, unit: str = EQUAL, notes: Sequence[str] = ()) -> Tree:
         """The tree of a table: name, parent (empty: the root), length; share and kind where there
         are such columns.
 

@@ -132,7 +132,7 @@ def _build_tree(names: list[str], parents: list[int], lengths: list[float], wher
             "length": [0.0, *(length.fillna(1.0))],
         }
     )
-    return Tree.of(edges, unit="equal" if equal else AS_GIVEN)
+    return Tree.build(edges, unit="equal" if equal else AS_GIVEN)
 
 
 def _refuse_newick(what: str, text: str, place: int, where: object) -> DataError:
@@ -226,7 +226,7 @@ def build_descent_tree(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
         ["name", "parent", "kind", "share", "length"]
     ]
     edges = pd.concat([above.assign(length=unit, share=np.nan), below], ignore_index=True)
-    made = Tree.of(edges, unit=lengths, notes=notes)
+    made = Tree.build(edges, unit=lengths, notes=notes)
     _check_years(rows)
     return made
 
@@ -354,7 +354,7 @@ def neighbour_joining(distances: pd.DataFrame, *, root: str | None = None) -> Tr
     branches = _join_neighbours(names, d)
     if root is None:
         root, branches = _find_middle(branches, names)
-    return Tree.of(
+    return Tree.build(
         _build_edges(branches, root), unit="distance", notes=distances.attrs.get("notes", ())
     )
 

@@ -146,7 +146,7 @@ def summarise_superpopulation(fit: Fit) -> pd.DataFrame:
     blocks = list(design.effects)
     if min(groups.values()) < FEW_GROUPS:
         for name, factor in SCALES.items():
-            fits[name] = fit.under(
+            fits[name] = fit.refit_law(
                 replace(fit.law, of=design.mixed.scale_priors(factor).design_rows)
             )
     rows = []
@@ -224,7 +224,7 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     folds = labs if by == "heritage" else fit.rows["model_id"].astype(str)
     chosen = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
     out = [kind.block for kind in mixed.kinds if (kind.name in groups) == (by == "model")]
-    rival = fit.under(replace(fit.law, of=mixed.drop_kinds(*out).design_rows))
+    rival = fit.refit_law(replace(fit.law, of=mixed.drop_kinds(*out).design_rows))
     left, other = (
         leave_folds_out(f.model, f.draws, folds.tolist(), seed=fit.seed)
         for f in (fit, rival)
@@ -435,7 +435,7 @@ def summarise_orders(fit: Fit) -> pd.DataFrame:
     """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of
     the restriction."""
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
-    before = fit.model.from_prior(size, np.random.default_rng(fit.seed))
+    before = fit.model.draw_prior(size, np.random.default_rng(fit.seed))
     prior = compute_quantities(
         {name: values[None] for name, values in before.items()}, fit.designed(MixedDesign)
     )
@@ -582,7 +582,7 @@ def fit_heritage(
         estimand=models.estimand,
         sources=models.sources,
         warnings=(*read_remarks(before), *gone, *models.warnings, *warnings),
-        reads=request.of_new,
+        reads=request.read_new,
     )
 
 
@@ -644,7 +644,7 @@ def _check_complete(names: Columns, table: pd.DataFrame) -> None:
             where=", ".join(lacking),
             got=f"none of {list_names(set(models.astype(str)), 5)}",
             allowed="a number above 0 for every model",
-            next_step=replace(names, named={**names.named, **full}).filled_in(table, {}),
+            next_step=replace(names, named={**names.named, **full}).fill_call(table, {}),
         )
 
 
@@ -670,7 +670,7 @@ def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.
 def _suggest_dropping_labs(names: Columns, table: pd.DataFrame) -> str:
     """The call that asks nothing of labs: of geometry and scale, or without these of the mean."""
     if names.named.get("geometry") or names.named.get("scale"):
-        return replace(names, named={**names.named, "lab": None}).filled_in(table, {})
+        return replace(names, named={**names.named, "lab": None}).fill_call(table, {})
     return (
         f'thermostats.fit_line(df, "{names.named["outcome"]}", model="{names.named["model"]}", '
         f"group=None)"
@@ -706,7 +706,7 @@ def _suggest_blocks(
     if named:
         return f"thermostats.fit_heritage(df, blocks={dict(blocks)!r})"
     numbers = {name: list(blocks.get(name, ())) or None for name in ("geometry", "scale")}
-    return replace(request, named={**request.named, **numbers}).filled_in(table, {})
+    return replace(request, named={**request.named, **numbers}).fill_call(table, {})
 
 
 def _suggest_single_rows(outcome: str, table: pd.DataFrame) -> str:

@@ -51,7 +51,7 @@ class TrackRecord:
     """Probability that the interval was meant to have."""
 
     @classmethod
-    def of(cls, left_out: HeldOut, level: float) -> TrackRecord:
+    def build(cls, left_out: HeldOut, level: float) -> TrackRecord:
         """What a fit's models left out say."""
         rows = left_out.predictions
         above = rows["observed"] > 0
@@ -182,7 +182,7 @@ def predict_gain(
         table=fit.predict(new, level=level),
         gain=gain,
         records=tuple(
-            TrackRecord.of(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")
+            TrackRecord.build(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")
         ),
         labs=labs,
         level=level,

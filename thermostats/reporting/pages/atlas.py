@@ -398,7 +398,7 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     drawn = collect_rows(tables)
     made = Files()
     made.add("atlas.html", render_page(tables, drawn).encode())
-    curves_table = made.table(pd.DataFrame(list_curves(drawn)), "Curves", "atlas.csv")
+    curves_table = made.add_table(pd.DataFrame(list_curves(drawn)), "Curves", "atlas.csv")
     made.add(
         "atlas.md",
         render_text(

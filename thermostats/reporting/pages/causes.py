@@ -53,20 +53,22 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     arrows = pd.DataFrame(why, columns=["cause", "effect", "why"])
     page = render_text(
         "causes.md",
-        figure=made.figure(render_picture(), "causes.svg", CAPTION),
+        figure=made.add_figure(render_picture(), "causes.svg", CAPTION),
         n_models=len(rows),
         n_labs=rows["heritage"].nunique(),
-        sets=made.table(list_adjustments(causes), "What has to be held fixed", "adjustments.csv"),
-        apart=made.table(
+        sets=made.add_table(
+            list_adjustments(causes), "What has to be held fixed", "adjustments.csv"
+        ),
+        apart=made.add_table(
             measure_separation(causes, rows), "What the models can separate", "separation.csv"
         )
         if len(rows)
         else "",
         carriers=carriers.to_dict("records"),
-        pairs=made.table(carriers.rename(columns=PAIRS), "What goes together", "pairs.csv")
+        pairs=made.add_table(carriers.rename(columns=PAIRS), "What goes together", "pairs.csv")
         if len(rows)
         else "",
-        arrows=made.table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows),
+        arrows=made.add_table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows),
         machine=describe_machine(),
     )
     made.add("causes.md", page.encode())

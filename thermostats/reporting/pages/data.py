@@ -99,7 +99,7 @@ def _render_tables(layout: Layout, tables: Evidence) -> Text:
 def _render_files(layout: Layout) -> Text:
     rows = [
         {
-            "file": render_link(listed.name or listed.path.name, quote(layout.href(listed))),
+            "file": render_link(listed.name or listed.path.name, quote(layout.make_href(listed))),
             "size": format_size(len(listed.content)),
             "SHA-256": listed.sha,
         }

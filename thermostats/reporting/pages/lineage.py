@@ -72,16 +72,16 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     page = render_text(
         "lineage.md",
         refusal="",
-        figure=made.figure(
+        figure=made.add_figure(
             render_svg(lambda axes: draw_lineage(tree, gains, axes)), "lineage.svg", caption
         )
         if len(gains)
         else "",
-        kinds=made.table(count_kinds(tree), "Branches by kind", "branches.csv"),
+        kinds=made.add_table(count_kinds(tree), "Branches by kind", "branches.csv"),
         checks=list_checks(tree, rows),
         power=describe_power(tree, gains),
-        stated=made.table(count_stated(rows), "What is stated of these models", "stated.csv"),
-        models=made.table(rows[SHOWN], "Models and what they come from", "lineage.csv"),
+        stated=made.add_table(count_stated(rows), "What is stated of these models", "stated.csv"),
+        models=made.add_table(rows[SHOWN], "Models and what they come from", "lineage.csv"),
         machine=describe_machine(),
     )
     made.add("lineage.md", page.encode())

@@ -51,14 +51,14 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     external = tables.external_sources()
     page = render_text(
         "sources.md",
-        sets=made.table(count_evidence(tables), "Sets of evidence", "sets.csv"),
+        sets=made.add_table(count_evidence(tables), "Sets of evidence", "sets.csv"),
         apart=list_study_models(),
         coincidence=describe_coincidence(pooled, set(features["model_id"])),
-        others=made.table(
+        others=made.add_table(
             list_instruments(runs, layers), "Other people's measurements", "instruments.csv"
         ),
         left_out=external[external["left_out"] != ""].to_dict("records"),
-        gains=made.table(
+        gains=made.add_table(
             gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"
         ),
         n_models=gains["model_id"].nunique(),
@@ -68,17 +68,17 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
             f"{format_percent(x, 2)} ({gain.replace('_', ' ')})"
             for gain, x in measure_shifts(fits, pools).items()
         ],
-        spreads=made.table(
+        spreads=made.add_table(
             summarise_spreads(fits, pools),
             "Standard deviations of log gains",
             "spreads-of-sources.csv",
         ),
-        levels=made.table(
+        levels=made.add_table(
             list_levels(fits),
             "Factors of sources, prompt sets and precisions",
             "levels-of-sources.csv",
         ),
-        lines=made.table(
+        lines=made.add_table(
             lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"
         ),
         machine=describe_machine(),

@@ -84,7 +84,7 @@ class Figure:
     height: float = 2.9
     """Size in inches."""
 
-    def caption(self, table: pd.DataFrame) -> str:
+    def write_caption(self, table: pd.DataFrame) -> str:
         """What was estimated and what came out; the alt text too. For an empty table, that there is
         nothing to show."""
         return EMPTY if table.empty else CAPTIONS.line(self.id, "caption", self.numbers(table))
@@ -139,7 +139,9 @@ def combine(figures: Sequence[Figure]) -> Figure:
             (part, _select_part(rows, part)) for part in figures if (rows[PANEL] == part.id).any()
         ]
         return {
-            "panels": [(part.title, take_sentences(part.caption(table))) for part, table in panels]
+            "panels": [
+                (part.title, take_sentences(part.write_caption(table))) for part, table in panels
+            ]
         }
 
     claims = tuple(dict.fromkeys(claim for part in figures for claim in part.claims))
@@ -864,8 +866,8 @@ def _build_section(figure: Figure, tables: Evidence, page: Files) -> list[str]:
     if table.empty:
         return [*head, EMPTY]
     name = f"figures/{make_slug(figure.id)}"
-    drawn = page.figure(
-        reduce_svg(render_figure(figure, table)), f"{name}.svg", figure.caption(table)
+    drawn = page.add_figure(
+        reduce_svg(render_figure(figure, table)), f"{name}.svg", figure.write_caption(table)
     )
-    rows = page.table(table, f"Rows: {figure.title}", f"{name}.csv")
+    rows = page.add_table(table, f"Rows: {figure.title}", f"{name}.csv")
     return [*head, drawn, "#### Rows drawn", rows]

@@ -93,7 +93,7 @@ class Boundary:
     margin: float = 0.0
     beside: float = 0.0
 
-    def compared(self, rows: pd.DataFrame, signals: Array, signal: float) -> Array:
+    def compare_signals(self, rows: pd.DataFrame, signals: Array, signal: float) -> Array:
         """What is compared for every signal (one a row), of the whole variance, in the coding where
         it is least."""
         differences = []
@@ -105,7 +105,7 @@ class Boundary:
             np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0)
         )
 
-    def outcomes(
+    def draw_outcomes(
         self,
         signal: float,
         tilt: float,
@@ -116,19 +116,20 @@ class Boundary:
     ) -> Outcomes:
         """Outcomes with a signal on the boundary, and noise."""
         a, b = (
-            self._cause(rows, cause, tilt, random)[:, None] for cause in (self.first, self.second)
+            self._build_cause(rows, cause, tilt, random)[:, None]
+            for cause in (self.first, self.second)
         )
         lab = standardise_values(random.levels(rows, "heritage"))[:, None]
         errors = noise(rows)
         angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
         mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
-        compared = self.compared(rows, mixed.reshape(-1, len(rows)), signal).reshape(
+        compared = self.compare_signals(rows, mixed.reshape(-1, len(rows)), signal).reshape(
             mixed.shape[:2]
         )
         made = standardise_values(_find_zero(mixed, compared))
         return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
 
-    def _cause(
+    def _build_cause(
         self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random
     ) -> Array:
         if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
@@ -210,7 +211,7 @@ def _make_world(
         f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction "
         f"{format_declared(tilt)}"
     )
-    outcomes = partial(boundary.outcomes, signal, tilt, beside)
+    outcomes = partial(boundary.draw_outcomes, signal, tilt, beside)
     return World(f"{words}, {errors.words}", outcomes, errors, boundary.large)
 
 

@@ -501,7 +501,7 @@ class StatedShares:
     others: float
     bound: float
 
-    def fisher(self, inside: int, outside: int) -> float:
+    def run_fisher_test(self, inside: int, outside: int) -> float:
         """Fisher's two-sided p of the stated shares with so many models in EleutherAI and
         elsewhere."""
         a = round(self.focal * inside)

@@ -130,5 +130,5 @@ STUDY = Study(
     apart="The table of models and the set nursery hold the first controlled study. The third, "
     "which N01 to N05 ask, "
     f"is in tables of its own: {COMPOSITION}.",
-    read_table="thermostats.studies.nursery:shipped_table",
+    read_table="thermostats.studies.nursery:load_shipped_table",
 )

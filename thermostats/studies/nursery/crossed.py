@@ -314,7 +314,7 @@ class CrossedWorld:
         recipe, shape, size = (
             float(np.mean(np.square(part))) for part in (self.recipe, self.shape, self.size)
         )
-        architecture = float(np.mean([slope @ COVARIANCE @ slope for slope in self.betas()]))
+        architecture = float(np.mean([slope @ COVARIANCE @ slope for slope in self.build_betas()]))
         pairs = list(itertools.combinations(self.recipe, 2))
         both = float(np.mean([a * b for a, b in pairs]))
         return {
@@ -328,31 +328,33 @@ class CrossedWorld:
         """Whether each claim holds."""
         return {name: value > THRESHOLDS[name] * (1 + 1e-9) for name, value in self.values.items()}
 
-    def betas(self) -> Array:
+    def build_betas(self) -> Array:
         """Slopes on (log L/d, log ρ, log N) in every corpus, depth against density as −5 to 1."""
         direction = np.array([-5.0, 1.0])
         direction /= np.sqrt(direction @ AT_SIZE @ direction)
         size = np.array(self.size) / np.sqrt(COVARIANCE[SIZE, SIZE])
         return np.column_stack([np.outer(self.shape, direction), size])
 
-    def study(self, recipes: int, x: Array, rng: np.random.Generator) -> Array:
+    def simulate_study(self, recipes: int, x: Array, rng: np.random.Generator) -> Array:
         """Log gains (corpora, recipes, shapes)."""
-        means, errors = self.parts(recipes, x, rng)
+        means, errors = self.simulate_parts(recipes, x, rng)
         return np.asarray(means + errors[..., None] * rng.normal(size=means.shape))
 
-    def parts(self, recipes: int, x: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    def simulate_parts(
+        self, recipes: int, x: Array, rng: np.random.Generator
+    ) -> tuple[Array, Array]:
         """Log gains without what is left over (corpora, recipes, shapes), and the SD of that
         (corpora, recipes)."""
         z = encode_shapes(x)
         corpora = len(self.recipe)
 
-        def effects(*shape: int) -> Array:
+        def draw_effects(*shape: int) -> Array:
             if np.isinf(self.t):
                 return rng.normal(size=shape)
             return np.asarray(rng.standard_t(self.t, size=shape) / np.sqrt(self.t / (self.t - 2)))
 
-        common = effects(1, recipes)
-        apart = effects(corpora, recipes)
+        common = draw_effects(1, recipes)
+        apart = draw_effects(corpora, recipes)
         recipe = np.array(self.recipe)[:, None] * (
             np.sqrt(self.alike) * common + np.sqrt(1 - self.alike) * apart
         )
@@ -366,7 +368,7 @@ class CrossedWorld:
             rng.normal(scale=self.spread, size=recipes) - self.spread**2
         )
         level = rng.normal(scale=0.09, size=(corpora, 1, 1))
-        lines = (self.betas() @ z.T)[:, None] + tilt[..., None] * z[:, 0]
+        lines = (self.build_betas() @ z.T)[:, None] + tilt[..., None] * z[:, 0]
         return np.asarray(level + recipe[..., None] + lines), self.times[:, None] * errors
 
     @property
@@ -406,7 +408,7 @@ def list_worlds() -> list[CrossedWorld]:
 
 def make_even(world: CrossedWorld) -> CrossedWorld:
     """The world with recipes that do as much as architecture does."""
-    architecture = [float(np.sqrt(slope @ COVARIANCE @ slope)) for slope in world.betas()]
+    architecture = [float(np.sqrt(slope @ COVARIANCE @ slope)) for slope in world.build_betas()]
     return replace(world, recipe=tuple(architecture))
 
 
@@ -508,6 +510,6 @@ def draw_outcomes(
     corpus, (x, shape) = corpus % len(world.recipe), index_shapes(rows)
     errors = noise(rows)
     for study in range(random.studies):
-        means, sds = world.parts(int(recipe.max()) + 1, x, random.rng)
+        means, sds = world.simulate_parts(int(recipe.max()) + 1, x, random.rng)
         errors[study] = means[corpus, recipe, shape] + sds[corpus, recipe] * errors[study]
     return {"log_gain": errors}

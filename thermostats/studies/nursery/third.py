@@ -115,7 +115,7 @@ def select_ends(tables: Evidence) -> pd.DataFrame:
 
 def require_enough(tables: Evidence) -> pd.DataFrame:
     """Rows of `select_ends`. Raises TooFew for less than `HALF`."""
-    return HALF.of(select_ends(tables))
+    return HALF.check_rows(select_ends(tables))
 
 
 def read(tables: Evidence) -> pd.DataFrame:

@@ -245,7 +245,7 @@ def judge_ratios(rows: pd.DataFrame, name: str) -> Result:
     """All three, headed by one; the same without each corpus in turn."""
     y, x, corpora = build_table(select_language_models(rows))
     left = estimate_left_corpora(y, x, corpora)
-    return Result.of(
+    return Result.build(
         rows, summarise_ratios(y, x), estimate=NAMES[name], table=None, rows={LEFT: left}
     )
 
@@ -433,7 +433,7 @@ def estimate_crossed_slopes(rows: pd.DataFrame) -> Result:
     words = "95% t interval, recipes as the unit, Bonferroni over pairs of corpora"
     apart = Estimate(middle, middle - half, middle + half, words, p)
     by = summarise_corpus_slopes(rows, term)
-    return Result.of(rows, {MEAN: mean, APART: apart}, table=None, rows={"corpora": by})
+    return Result.build(rows, {MEAN: mean, APART: apart}, table=None, rows={"corpora": by})
 
 
 def estimate_other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float, float, float]]]:
@@ -513,7 +513,7 @@ def choose_strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
     f = Estimate(
         float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni"
     )
-    return Result.of(
+    return Result.build(
         rows, {STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]}
     )
 

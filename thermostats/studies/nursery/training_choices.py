@@ -150,7 +150,7 @@ def estimate_ranks(rows: pd.DataFrame) -> Result:
         KAPPA: measure_kappa(rows["early"] > 0, up, rows["recipe"]),
         RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
     }
-    return Result.of(rows, quantities)
+    return Result.build(rows, quantities)
 
 
 def estimate_corpus_ranks(rows: pd.DataFrame) -> Result:
@@ -308,8 +308,8 @@ ACROSS = build_share_worlds("flips", SHOULD, 0.0, "pair")
 
 def estimate_crossing_share(rows: pd.DataFrame) -> Result:
     """Share of pairs that cross 1 clearly."""
-    return Result.of(
-        rows, {CROSSED.name: Estimate.of(estimate_clustered_share(rows["flips"], rows["pair"]))}
+    return Result.build(
+        rows, {CROSSED.name: Estimate.build(estimate_clustered_share(rows["flips"], rows["pair"]))}
     )
 
 
@@ -337,7 +337,7 @@ def add_changes(rows: pd.DataFrame) -> pd.DataFrame:
         rows.groupby("dampens")["side"].nunique().reindex([True, False], fill_value=0).min()
         < LEAST_GROUPS
     ):
-        raise TooFew(Result.of(rows))
+        raise TooFew(Result.build(rows))
     return rows
 
 
@@ -605,7 +605,7 @@ def draw_predictions(axes: Axes, predictions: pd.DataFrame) -> None:
 
 def score_predictions(rows: pd.DataFrame) -> Result:
     """Squared error that predictions save over the mean."""
-    return Result.of(rows, {SAVED: estimate_error_saved(rows)})
+    return Result.build(rows, {SAVED: estimate_error_saved(rows)})
 
 
 def judge_predictions(predictions: pd.DataFrame) -> Result:
