@@ -50,7 +50,8 @@ ALLOWED = {
     "thermostats/claims/calibration.py:load_levels": "levels in simulated worlds, which a page's "
     "digest "
     "holds by claim",
-    "thermostats/claims/planning/candidates.py:read_candidates": "models that are not measured, for "
+    "thermostats/claims/planning/candidates.py:read_candidates": "models that are not measured, "
+    "for "
     "advice, which nobody keeps",
     "thermostats/claims/run.py:_run_analysis": "whether tables are there, for an error, which "
     "nobody "

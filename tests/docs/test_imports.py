@@ -56,7 +56,8 @@ def test_no_claim_needs_torch_to_be_read() -> None:
     code = (
         "import sys\nfrom thermostats.claims.run import claims\nfrom thermostats.tables.folders "
         "import find_shipped\n"
-        "print(len(claims(find_shipped('analyses'))), *sys.modules.keys() & {'torch', 'transformers', "
+        "print(len(claims(find_shipped('analyses'))), *sys.modules.keys() & {'torch', "
+        "'transformers', "
         "'gguf'})"
     )
     done = subprocess.run(
