@@ -56,9 +56,9 @@ def test_verdicts_follow_the_causes(
     finding: str, by: dict[str, float], verdict: str, reason: str
 ) -> None:
     c04 = untried(by_rules_alone("c04"))
-    c04.gains = lambda _: made(60, by, 0.02, seed=4)
+    c04.load_gains = lambda _: made(60, by, 0.02, seed=4)
     c04.fit_descent_shares = lambda *_: None  # models that are made up have no parents
-    c04.rivals_of_lab = lambda _: []  # nor a year or a tokenizer
+    c04.find_lab_rivals = lambda _: []  # nor a year or a tokenizer
     found = judged(c04, shipped(), f"{finding}.{GAIN}")[f"{finding}.{GAIN}"]
     assert (found.verdict, found.reason) == (verdict, reason)
     assert ("settle nothing" in found.criterion.settles) == bool(reason)
@@ -68,7 +68,7 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
     """Computed from large samples, against shares of signals without noise, averaged over draws."""
     c04 = analysis("c04")
     question = next(q for q in c04.CLAIM.questions if q.id == f"C04.geometry.{GAIN}")
-    rows = question.trial.of(shipped().named("published"), question.over)
+    rows = question.trial.read_rows(shipped().named("published"), question.over)
     for size in ("claimed", "density alone", "scale only", "strong lab, scale above geometry"):
         world = hierarchy.GEOMETRY_SHARES.build_world(size)
         drawn = world.signal(
@@ -80,7 +80,7 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
             )
             for coding in hierarchy.CODINGS
         )
-        held = levels.count_truths(question, convert_numpy(rows), question.trial.worlds.at(size))[
+        held = levels.count_truths(question, convert_numpy(rows), question.trial.worlds.build_world(size))[
             "supported"
         ]
         assert (least > 0) == (held >= levels.MOSTLY), (size, least, held)
@@ -102,10 +102,10 @@ def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
         getattr(hierarchy, name),
     )
     random = Random(np.random.default_rng(1), 5)
-    signals = boundary.outcomes(
+    signals = boundary.draw_outcomes(
         0.6, 1.0, boundary.beside, rows, lambda own: np.zeros((5, len(own))), random
     )
-    assert boundary.compared(rows, signals["outcome"], 0.6) == pytest.approx(np.zeros(5), abs=1e-3)
+    assert boundary.compare_signals(rows, signals["outcome"], 0.6) == pytest.approx(np.zeros(5), abs=1e-3)
 
 
 def test_gains_that_are_not_asked_are_universes_of_the_curve() -> None:
@@ -121,7 +121,7 @@ def test_the_figure_of_the_whole_has_every_part_of_the_claim() -> None:
     c04 = analysis("c04")
     tables = shipped().fork().named("published")
     trials = {name: c04.TRIALS[name] for name in ("architecture", "geometry", "size")}
-    parts = {name: trial.test(trial.of(tables, c04.GAIN)) for name, trial in trials.items()}
+    parts = {name: trial.test(trial.read_rows(tables, c04.GAIN)) for name, trial in trials.items()}
     table = c04.compare_halves(parts).set_index("what")
     assert list(table.index[:3]) == ["lab", "shape and size", "lab − shape and size"]
     heads = {

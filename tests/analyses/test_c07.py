@@ -50,7 +50,7 @@ def test_the_measured_trace_is_held_against_norms_and_lengths(traces: float, sai
     weights = pd.DataFrame(
         [base | {"matrix": "W_V", "head": h, "frobenius_norm": 3.0} for h in "12"]
     )
-    result = analysis("c07").traces(
+    result = analysis("c07").compare_traces(
         "made up", pd.DataFrame(heads), weights, pd.DataFrame([base | {"n_tokens": 10}])
     )
     assert verdict(analysis("c07"), "trace.measured", result) == said

@@ -108,4 +108,4 @@ def test_shapes_that_one_side_alone_has_are_left_out() -> None:
     )
     assert c21.match_shapes(moved.named("published"), c21.GAINS[0]).empty
     with pytest.raises(TooFew):
-        c21.VIEWS().of(c21.match_shapes(moved.named("published"), c21.GAINS[0]))
+        c21.VIEWS().check_rows(c21.match_shapes(moved.named("published"), c21.GAINS[0]))

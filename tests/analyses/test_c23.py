@@ -56,8 +56,8 @@ def test_scatter_leaves_it_open() -> None:
 def test_the_slope_is_that_of_least_squares_and_the_law_s_own_is_zero_beyond_it() -> None:
     c23 = analysis("c23")
     what = c23.PRODUCTS[0]
-    assert what.law(80.0) ** (80 / 78) == pytest.approx(10)
-    blocks, law = np.log(DEPTHS - 2.0), np.log(np.log(what.law(DEPTHS.astype(float))))
+    assert what.evaluate_law(80.0) ** (80 / 78) == pytest.approx(10)
+    blocks, law = np.log(DEPTHS - 2.0), np.log(np.log(what.evaluate_law(DEPTHS.astype(float))))
     rng = np.random.default_rng(4)
     rows = pd.DataFrame(
         {"model_id": range(len(DEPTHS)), "heritage": [f"lab {i % 6}" for i in range(len(DEPTHS))]}

@@ -38,7 +38,7 @@ def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
     }
     curve = replace(question.curve, rows=lambda _: rows, choices=only)
     made = build_curve(curve, question.primary, question.trial.test, evidence)
-    result = question.trial.test(question.trial.of(evidence, question.over))
+    result = question.trial.test(question.trial.read_rows(evidence, question.over))
     (row,) = made.table.to_dict("records")
     assert row["n_models"] == result.n_models
     assert row["verdict"] == question.primary.verdict(result)

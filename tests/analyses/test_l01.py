@@ -124,7 +124,7 @@ def test_pages_of_the_controlled_study_name_it_first_among_their_limits_and_are_
     )
     rule = analysis("l01").RULE
     said = {
-        name: rule.verdict(analysis("l01").compared(shipped().named(name)))
+        name: rule.verdict(analysis("l01").judge_laws(shipped().named(name)))
         for name in ("pooled", "nursery")
     }
     assert said == {"pooled": YES, "nursery": OPEN}

@@ -46,7 +46,7 @@ def tried(claim: str) -> dict[str, tuple[Any, pd.DataFrame]]:
     found = {}
     for question in asked:
         with suppress(TooFew):
-            rows = question.trial.of(shipped().named(question.scope.evidence), question.over)
+            rows = question.trial.read_rows(shipped().named(question.scope.evidence), question.over)
             found.setdefault(f"{question.key} {len(rows)}", (question, rows))
     return found
 
@@ -172,11 +172,11 @@ def test_many_studies_at_once_have_the_levels_that_they_have_one_by_one(claim: s
     """But for what is drawn at random, permutations and resamples: within four Monte-Carlo errors
     of 999 of them."""
     for name, (question, rows) in tried(claim).items():
-        rule, trial = question.on_trial()
+        rule, trial = question.require_trial()
         if trial.many_studies is None:
             continue
         own, worlds = convert_numpy(rows), trial.worlds
-        for world in (worlds.at(NULL), worlds.at(CLAIMED)):
+        for world in (worlds.build_world(NULL), worlds.build_world(CLAIMED)):
             outcomes = world.draw(own, levels.build_random(question, own, 4, "at once"))
             at_once = levels._measure_all(rule, trial, own, outcomes)
             single = [

@@ -9,7 +9,7 @@ import pytest
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.causal_graph import CausalGraph
 
-PEARL = CausalGraph.of(
+PEARL = CausalGraph.build(
     [
         ("1", "3"),
         ("1", "4"),

@@ -89,7 +89,7 @@ def test_weights_are_the_best_of_a_grid() -> None:
         (lambda f: ({"a": f["mean"], "b": "other"},), "not a fit: got b: 'other'"),
         (lambda f: (f["mean"].rows,), "nothing to compare.*a dict of fits, or the folders"),
         (
-            lambda f: ({"a": f["mean"], "b": f["mean"].without(f["mean"].rows["x"] > 1)},),
+            lambda f: ({"a": f["mean"], "b": f["mean"].exclude_rows(f["mean"].rows["x"] > 1)},),
             "same outcomes",
         ),
     ],

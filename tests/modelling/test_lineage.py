@@ -113,7 +113,7 @@ def test_draws_of_nodes_are_those_of_a_dense_normal_model() -> None:
     fit = thermostats.fit_lineage(rows, tree, blocks={}, seed=2)
     kept, values = fit.design.lineage.tree, fit.draws.few(4000)
     drift = fit.design.effects["u_descent"].basis
-    scaled = drift.scaled(drift.sources.rows)
+    scaled = drift.scale_sources(drift.sources.rows)
     every = scaled @ scaled.T
     at = [kept.place(name) for name in rows["model_id"]]
     expected = []

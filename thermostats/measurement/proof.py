@@ -124,7 +124,7 @@ def check_conformance(decoder: Decoder, *, layers: Collection[int] | None = None
             continue
         parts = split_heads(decoder, layer)
         moved = np.concatenate(
-            [parts.head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))]
+            [parts.get_head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))]
         )
         heads = seen["changed heads"], -seen["heads"]
         terms = _scale_heads(heads, moved, parts.d_head) if decoder.entry.sinks else heads

@@ -196,7 +196,9 @@ def read_labels(
             where=name,
             got=f"{int(missing.sum())} of {len(column)}",
             allowed="a label for every row",
-            next_step=_suggest_dropping_rows(name),
+            next_step=_suggest_dropping_rows(name)
+            if isinstance(values, pd.Series)
+            else "leave out what has no label",
         )
     check_spelling({name: (values, held)})
     return np.asarray(column.tolist())
