@@ -48,7 +48,7 @@ MEASURED = ("layers", "outputs", "weights", "attention", "transitions")
 def test_the_committed_rows_of_a_trained_model_are_what_it_gives(name: str, how: str) -> None:
     _, folder, changed, changes = next(each for each in gauge_table.trained() if each[0] == name)
     chosen = tuple(change for change in changes if how in change[1])
-    rows = gauge_table.rows_of(*gauge_table.opened(folder, **changed), chosen)
+    rows = gauge_table.rows_of(*gauge_table.open_model(folder, **changed), chosen)
     both = read_table()[read_table()["model"] == name].merge(
         rows, on=["change", "how", "table", "quantity"], suffixes=("", "_now")
     )
