@@ -24,6 +24,7 @@ import tiny  # noqa: E402
 import wide  # noqa: E402
 
 from thermostats.measurement import gauge  # noqa: E402
+from thermostats.measurement.actions import change_model, parse_actions  # noqa: E402
 from thermostats.measurement.forward import Decoder  # noqa: E402
 from thermostats.measurement.gauge import ModelWeights, extract_weights, replace_weights  # noqa: E402
 from thermostats.measurement.gauge_moves import build_tables, measure_moves, open_model  # noqa: E402
@@ -88,6 +89,9 @@ def ones(depth: int) -> tuple[Change, ...]:
     return tuple(("ones", how, partial(_ones, at=at)) for how, at in places.items())
 
 
+HALVES = ("W_O * 2", "W_V * 2")
+"""Two interventions with equal outputs, by `do`: what is measured before, and what after."""
+HALVES_WORDS = "W_V × 2 in every block, b_V with it, instead of W_O × 2"
 READERS: Change = ("readers", "u(1/γ)ᵀ added to every W_V, normal u", gauge.shift_readers)
 POST: Change = ("post-norm", "γ and β × 4 at the end of every second block", gauge.scale_post_norms)
 
@@ -122,6 +126,16 @@ def rows_of(places: Decoder, prompts: list[Any], changes: tuple[Change, ...]) ->
     return pd.concat(frames, ignore_index=True)
 
 
+def compare_halves(places: Decoder, prompts: list[Any]) -> pd.DataFrame:
+    """Rows of the file for one model: W_O × 2 before and W_V × 2 after, each done to the model."""
+    tables = []
+    with wide.float64():
+        for text in HALVES:
+            actions = parse_actions(text, len(places.blocks))
+            tables.append(build_tables(change_model(places, actions), prompts))
+        return measure_moves("heads", *tables).assign(how=HALVES_WORDS)
+
+
 def of_classes() -> pd.DataFrame:
     """The largest move of every quantity over tiny models of the classes that allow a change."""
     frames = []
@@ -146,10 +160,12 @@ def of_classes() -> pd.DataFrame:
 
 def main() -> None:
     """Write the file."""
-    frames = [
-        rows_of(*open_model(path, **changed), changes).assign(model=name)
-        for name, path, changed, changes in trained()
-    ]
+    frames = []
+    for name, path, changed, changes in trained():
+        opened = open_model(path, **changed)
+        frames.append(rows_of(*opened, changes).assign(model=name))
+        if not changed and path != STORIES:
+            frames.append(compare_halves(*opened).assign(model=name))
     rows = pd.concat([*frames, of_classes()], ignore_index=True)
     others = rows["table"].eq("features") & rows["quantity"].str.endswith(OTHER_STATISTICS)
     noise = others | rows["quantity"].str.contains(NOISE)

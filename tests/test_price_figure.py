@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
-from thermostats.plots.price_curves import FREE, draw_prices
+from thermostats.plots.price_curves import FREE, ROOM, draw_price_scale, draw_prices
 
 
 def rows(model: str, before: float) -> list[dict[str, object]]:
@@ -68,6 +69,24 @@ def test_of_several_the_distance_towards_one_is_drawn(tmp_path) -> None:
     steered = sorted(x for x, _ in points(axes, "o"))
     assert steered[0] == pytest.approx(-0.4)
     assert steered[-1] == pytest.approx(0.4)
+
+
+def test_a_scale_is_as_wide_as_training_moved_the_gain_and_names_its_levels() -> None:
+    axes = Figure().subplots()
+    draw_price_scale(pd.DataFrame([*rows("m", 1.2), *rows("n", 0.8)]), axes)
+    assert axes.get_xlim() == pytest.approx((-0.4 * ROOM, 0.4 * ROOM))
+    levels = {text.get_text(): text.xy[1] for text in axes.texts}
+    assert levels["exactly free: 0"] == FREE
+    assert levels["exactly free: 0"] < levels["nearly free"] < levels["dear"]
+    sides = {line.get_label() for line in axes.get_lines()}
+    assert not sides & {"gain above 1 before", "gain below 1 before"}  # two curves have names
+
+
+def test_many_curves_are_coloured_by_the_side_they_were_on() -> None:
+    models = [row for place in range(5) for row in rows(f"m{place}", 1.2 if place else 0.8)]
+    axes = draw_prices(pd.DataFrame(models))
+    colors = {line.get_label(): line.get_color() for line in axes.get_lines()}
+    assert colors["gain above 1 before"] != colors["gain below 1 before"]
 
 
 def test_rows_of_no_gain_or_of_several_are_refused() -> None:

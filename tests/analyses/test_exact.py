@@ -50,6 +50,29 @@ def test_a_claim_begins_with_a_change_that_moves_what_it_is_about_and_leaves_the
     assert {quantity: rows[quantity]["moved"] for quantity in LEFT} == dict.fromkeys(LEFT, 0)
 
 
+HALVES = "W_V × 2 in every block, b_V with it, instead of W_O × 2"
+
+
+@pytest.mark.parametrize("model", ["r03-1", "r07-5", "r15-2"])
+def test_both_halves_of_the_ratio_do_one_thing_at_ratios_apart_by_the_square(model: str) -> None:
+    rows = read_effects(model, HALVES)
+    left = ("penultimate_gain", "entropy", "top_probability")
+    assert {quantity: rows[quantity]["moved"] for quantity in left} == dict.fromkeys(left, 0)
+    ratio = rows["wv_wo_ratio"]
+    assert ratio["after"] / ratio["before"] == pytest.approx(4, rel=1e-5)
+    unchanged = read_effects(model, HEADS)
+    for quantity in left:
+        assert rows[quantity]["before"] != pytest.approx(unchanged[quantity]["before"], rel=1e-4)
+
+
+def test_c05_shows_both_halves() -> None:
+    exact = analysis("c05").CLAIM.stated().exact
+    ratio = read_effects("r03-1", HALVES)["wv_wo_ratio"]
+    for value in (ratio["before"], ratio["after"]):
+        assert format_number(value) in exact
+    assert "equal outputs" in exact
+
+
 def test_other_claims_say_nothing_exact_and_unknown_changes_are_refused() -> None:
     assert analysis("c01").CLAIM.exact == ""
     with pytest.raises(UsageError, match="no such change"):

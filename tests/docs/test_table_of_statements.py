@@ -23,6 +23,13 @@ SAME = 7
 """Words in a row that would be a quotation."""
 
 
+def has_section(claim: str, finding: str) -> bool:
+    """Whether a claim's words have a section of findings of this name; true where none is named."""
+    script = list_scripts(find_shipped("analyses"))[claim]
+    words = script.with_suffix(".md").read_text("utf-8")
+    return not finding or f"\n## {finding}\n" in words
+
+
 def test_every_place_that_is_named_exists() -> None:
     claims, rows = (
         set(list_scripts(find_shipped("analyses"))),
@@ -36,11 +43,11 @@ def test_every_place_that_is_named_exists() -> None:
         elif kind == "not asked":
             there = bool(name)
         else:
-            there = (
-                place in claims
-                if re.fullmatch(r"[A-Z]\d\d", place)
-                else (ROOT / place.strip("`")).is_file()
-            )
+            claim, _, finding = place.partition(".")
+            if re.fullmatch(r"[A-Z]\d\d", claim):
+                there = claim in claims and has_section(claim, finding)
+            else:
+                there = (ROOT / place.strip("`")).is_file()
         missing += [] if there else [(number, place)]
     assert missing == []
 

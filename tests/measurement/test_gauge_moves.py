@@ -60,6 +60,17 @@ def test_the_committed_rows_of_a_trained_model_are_what_it_gives(name: str, how:
     np.testing.assert_allclose(both["moved"], moved, rtol=1e-4)
 
 
+def test_the_committed_rows_of_both_halves_are_what_do_gives() -> None:
+    _, folder, changed, _ = next(each for each in gauge_table.trained() if each[0] == "r03-1")
+    rows = gauge_table.compare_halves(*gauge_table.open_model(folder, **changed))
+    both = read_table()[read_table()["model"] == "r03-1"].merge(
+        rows, on=["change", "how", "table", "quantity"], suffixes=("", "_now")
+    )
+    assert len(both) > 60
+    for label in ("before", "after"):
+        np.testing.assert_allclose(both[label], both[f"{label}_now"], rtol=1e-5)
+
+
 def test_columns_of_the_function_are_never_moved_and_the_others_are() -> None:
     rows = read_table().assign(column=lambda frame: frame["quantity"].str.partition(" of ")[0])
     farthest = rows.groupby(["table", "column"])["moved"].max()

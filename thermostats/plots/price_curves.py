@@ -32,6 +32,12 @@ MOST_NAMED = 4
 """Curves that have names; of more none is named."""
 OTHERS = {"tune": ("x", "ordinary tuning"), "do": ("+", "changed without training")}
 """Mark and name of changes that were aimed at no gain."""
+SIDES = {True: ("C0", "gain above 1 before"), False: ("C1", "gain below 1 before")}
+"""Colour and name of curves that are too many to be named, by the side they were on."""
+LEVELS = {"steer": "nearly free", "tune": "dear"}
+"""What the median price of an operation is called."""
+ROOM = 1.12
+"""Width of the frame of a scale over the farthest that training moved the gain."""
 
 
 def draw_prices(
@@ -79,9 +85,10 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone
     groups = list(steered.groupby(["model_id", "seed"], sort=False))
     named = len(groups) <= MOST_NAMED
     for number, ((model, seed), group) in enumerate(groups):
-        color = f"C{number}" if named else "C0"
-        label = _name_curve(str(model), int(seed), groups) if named else "_"
         ordered = group.sort_values("gain_after")
+        grew = bool(ordered["gain_before"].iloc[0] > 1)
+        color = f"C{number}" if named else SIDES[grew][0]
+        label = _name_curve(str(model), int(seed), groups) if named else "_"
         x = _place_points(ordered, alone=alone)
         y = _clip_prices(ordered)
         alpha = 1.0 if named else 0.35
@@ -105,6 +112,10 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone
         axes.plot(
             [at] * len(floor), _clip_prices(floor), "_", color=color, ms=9, alpha=alpha, label="_"
         )
+    if not named:
+        for grew in sorted(set(steered["gain_before"] > 1), reverse=True):
+            color, label = SIDES[bool(grew)]
+            axes.plot([], [], color=color, linewidth=0.9, label=label)
     axes.plot([], [], "o", color=MUTED, ms=3.5, label="1 crossed")
     axes.plot([], [], "o", color=MUTED, mfc="white", ms=3.5, label="not crossed")
     axes.plot([], [], "_", color=MUTED, ms=9, label="floor")
@@ -125,6 +136,45 @@ def _draw_others(axes: Axes, rows: pd.DataFrame, *, alone: bool) -> None:
                 label=label,
                 linestyle="none",
             )
+
+
+def draw_price_scale(rows: pd.DataFrame, axes: Axes) -> Axes:
+    """Draw prices of several models as `draw_prices` does, in a frame as wide as training moved the
+    gain.
+
+    Rows of operation `do` whose price is 0 are exact: each model's are joined by a line, since a
+    smaller change of the same kind comes to any gain between them, and run out of the frame.
+    """
+    draw_prices(rows, axes=axes)
+    trained = rows[rows["operation"].isin(["steer", "tune"])]
+    farthest = float(np.abs(_place_points(trained, alone=False)).max())
+    exact = rows[(rows["operation"] == "do") & (rows["kl"] == 0)]
+    for _, group in exact.groupby("model_id"):
+        x = np.sort(np.append(_place_points(group, alone=False), 0.0))
+        axes.plot(x, np.full(len(x), FREE), color=MUTED, linewidth=0.9, zorder=1)
+    axes.set_xlim(-ROOM * farthest, ROOM * farthest)
+    draw_reference(axes, 0.0, vertical=True)
+    _name_level(axes, FREE, "exactly free: 0")
+    for operation, text in LEVELS.items():
+        part = rows[rows["operation"] == operation]
+        if len(part):
+            _name_level(axes, float(part["kl"].median()), text)
+    return axes
+
+
+def _name_level(axes: Axes, price: float, text: str) -> None:
+    """Name a price at the right edge of the frame."""
+    axes.annotate(
+        text,
+        (1, price),
+        xycoords=("axes fraction", "data"),
+        xytext=(-3, 3),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=7.5,
+        color=MUTED,
+    )
 
 
 def _name_curve(model: str, seed: int, groups: Sequence[object]) -> str:

@@ -1,0 +1,264 @@
+"""The page of what can be changed in a trained model, and at what price: rows of `interventions`
+and exact changes on one scale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from scipy import stats
+
+from thermostats.claims.evidence import INTERVENED, Evidence
+from thermostats.formatting import format_number, format_percent
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.price_curves import (
+    LEVEL,
+    SAME,
+    STEPS,
+    estimate_stiffness,
+    list_crossings,
+)
+from thermostats.plots.price_curves import draw_price_scale
+from thermostats.plots.svg import render_svg
+from thermostats.reporting.render import Files, render_text
+from thermostats.reporting.state import describe_machine
+from thermostats.tables.invariants import find_moves, read_effects
+
+GAIN = "penultimate_gain"
+ONES = "ones"
+"""Exact changes that are drawn: a constant in the stream, which LayerNorms do not read."""
+ENTROPY = "entropy"
+BESIDES = {"last_gain": "last gain", "total_amplification": "total gain"}
+"""What may move when the gain is moved, in words."""
+WORDS = {"down": "below 1", "up": "above 1"}
+SIDES = {True: "grew", False: "dampened"}
+LEAST_FAMILIES = 4
+"""Families with several models from which on their share of the variance of stiffness is
+estimated."""
+STATES = ("gains_before", "gains_after")
+
+
+def build_files(tables: Evidence) -> dict[str, bytes]:
+    """`interventions.md`, its figure, and its tables as CSV; without rows the page says so."""
+    rows = tables.named(INTERVENED).table("interventions")
+    crossings = list_crossings(rows)
+    made = Files()
+    if not (crossings["gain"] == GAIN).any():
+        page = render_text("interventions.md", figure="", machine=describe_machine())
+        made.add("interventions.md", page.encode())
+        return made.contents
+    exact = list_exact_changes()
+    scale = compare_scale(rows, exact)
+    summary = summarise_crossings(crossings)
+    stiffness = estimate_stiffness(rows, GAIN)
+    picture = render_svg(lambda axes: draw_picture(rows, exact, axes))
+    page = render_text(
+        "interventions.md",
+        figure=made.add_figure(picture, "interventions.svg", write_caption(rows, exact)),
+        scale=made.add_table(scale, "Prices in nats a token", "scale.csv"),
+        crossings=made.add_table(summary, "Crossings with their mirrors", "crossings.csv"),
+        stiffness=made.add_table(
+            summarise_stiffness(stiffness), "Stiffness by side of 1", "stiffness.csv"
+        ),
+        machine=describe_machine(),
+        inherited=describe_inherited(stiffness, tables.named(INTERVENED).table("models")),
+        **collect_words(rows, crossings, exact),
+    )
+    made.add("interventions.md", page.encode())
+    return made.contents
+
+
+def list_exact_changes() -> pd.DataFrame:
+    """Changes of trained models that leave every output as it is and move the gain, as rows of
+    `interventions`: price 0, where no entropy of a prediction moved."""
+    moves = find_moves(GAIN)
+    moves = moves[moves["change"] == ONES]
+    entropies = [
+        read_effects(model, how)[ENTROPY]["moved"]
+        for model, how in zip(moves["model"], moves["how"], strict=True)
+    ]
+    moves = moves[[moved == 0 for moved in entropies]]
+    return pd.DataFrame(
+        {
+            "model_id": moves["model"],
+            "operation": "do",
+            "what": moves["how"],
+            "gain": GAIN,
+            "gain_before": moves["before"],
+            "gain_after": moves["after"],
+            "kl": 0.0,
+        }
+    ).reset_index(drop=True)
+
+
+def draw_picture(rows: pd.DataFrame, exact: pd.DataFrame, axes: Axes) -> Axes:
+    """Prices of the gain against the distance it was moved, with exact changes at the foot."""
+    kept = (rows["gain"] == GAIN) | (rows["operation"] == "floor")
+    return draw_price_scale(pd.concat([rows[kept], exact], ignore_index=True), axes)
+
+
+def write_caption(rows: pd.DataFrame, exact: pd.DataFrame) -> str:
+    """What is drawn, and what came out."""
+    steered = _select(rows, "steer")
+    tuned = _select(rows, "tune")
+    words = (
+        f"What it costs to move the penultimate gain of {steered['model_id'].nunique()} small "
+        f"models, and how far it is moved. A curve is one model under one seed of the steering; "
+        f"distances are positive towards 1 and beyond it, and negative away from it, where the "
+        f"mirrors are. Filled points have crossed 1. A dash is the same number of steps without "
+        f"a target. Steering costs at most {format_number(steered['kl'].max())} nats a token"
+    )
+    if len(tuned):
+        words += (
+            f"; crosses are ordinary tuning of the same models, at "
+            f"{format_number(tuned['kl'].min())} to {format_number(tuned['kl'].max())}"
+        )
+    logs = np.log(exact["gain_after"] / exact["gain_before"]).abs()
+    return (
+        f"{words}. Pluses at the foot are exact changes of LayerNorm models, which cost nothing; "
+        f"those that reach beyond the frame go as far as {format_number(logs.max())}."
+    )
+
+
+def _select(rows: pd.DataFrame, operation: str) -> pd.DataFrame:
+    """Rows of one operation on the gain."""
+    return rows[(rows["operation"] == operation) & (rows["gain"] == GAIN)]
+
+
+def _measure_distance(rows: pd.DataFrame) -> pd.Series[float]:
+    """How far the gain was moved: |log(after / before)|."""
+    distance: pd.Series[float] = np.log(rows["gain_after"] / rows["gain_before"]).abs()
+    return distance
+
+
+def compare_scale(rows: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
+    """Every kind of change by its price: columns change, models, rows, distance, cheapest, median,
+    dearest."""
+    steered = _select(rows, "steer")
+    asked = np.log(steered["target"] / steered["gain_start"]).abs()
+    kinds = {
+        "exact, a constant in the stream (LayerNorm)": exact,
+        "the same steps without a target": rows[rows["operation"] == "floor"],
+    }
+    for step in STEPS:
+        kinds[f"steered by {step:g} in log, either way"] = steered[(asked / step - 1).abs() < SAME]
+    tuned = _select(rows, "tune")
+    kinds |= {f"ordinary tuning: {what}": group for what, group in tuned.groupby("what")}
+    made = [{"change": what, **_describe_prices(group)} for what, group in kinds.items()]
+    return pd.DataFrame([row for row in made if row["rows"]])
+
+
+def _describe_prices(rows: pd.DataFrame) -> dict[str, Any]:
+    prices = rows["kl"]
+    has_gain = rows["gain"].eq(GAIN).all()
+    return {
+        "models": rows["model_id"].nunique(),
+        "rows": len(rows),
+        "distance": float(_measure_distance(rows).median()) if has_gain else np.nan,
+        "cheapest": float(prices.min()),
+        "median": float(prices.median()),
+        "dearest": float(prices.max()),
+    }
+
+
+def summarise_crossings(crossings: pd.DataFrame) -> pd.DataFrame:
+    """Crossings by gain and direction: medians of prices, of their mirrors, floors and ratios."""
+    made = []
+    for (gain, direction), group in crossings.groupby(["gain", "direction"], sort=False):
+        made.append(
+            {
+                "gain": str(gain).replace("_", " "),
+                "taken": WORDS[str(direction)],
+                "models": group["model_id"].nunique(),
+                "price": float(group["kl"].median()),
+                "mirror": float(group["kl_mirror"].median()),
+                "floor": float(group["kl_floor"].median()),
+                "price / mirror": float(group["ratio"].median()),
+                "smallest": float(group["ratio"].min()),
+                "largest": float(group["ratio"].max()),
+                "least share of texts across": float(group["beyond"].min()),
+            }
+        )
+    return pd.DataFrame(made).sort_values(["gain", "taken"], kind="stable", ignore_index=True)
+
+
+def summarise_stiffness(stiffness: pd.DataFrame) -> pd.DataFrame:
+    """Stiffness of models that grew and of those that dampened before."""
+    made = []
+    for grew, group in stiffness.groupby(stiffness["gain_before"] > 1, sort=False):
+        values = group["stiffness"]
+        made.append(
+            {
+                "before": SIDES[bool(grew)],
+                "models": group["model_id"].nunique(),
+                "smallest": float(values.min()),
+                "median": float(values.median()),
+                "largest": float(values.max()),
+            }
+        )
+    return pd.DataFrame(made)
+
+
+def collect_words(
+    rows: pd.DataFrame, crossings: pd.DataFrame, exact: pd.DataFrame
+) -> Mapping[str, Any]:
+    """Numbers of the page's sentences."""
+    own = crossings[crossings["gain"] == GAIN]
+    tuned = _select(rows, "tune")
+    crossed = np.log(tuned["gain_before"]) * np.log(tuned["gain_after"]) < 0
+    return {
+        "n_rows": len(rows),
+        "n_models": rows["model_id"].nunique(),
+        "n_crossed": own["model_id"].nunique(),
+        "targets": 2 * len(STEPS),
+        "crossing": float(own["kl"].median()),
+        "floor": float(own["kl_floor"].median()),
+        "ratio": float(own["ratio"].median()),
+        "tuned": len(tuned),
+        "tuned_across": int(crossed.sum()),
+        "tuning": float(tuned["kl"].median()) if len(tuned) else None,
+        "exact": exact.to_dict("records"),
+        "besides": measure_besides(rows),
+    }
+
+
+def measure_besides(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    """How far other gains move with the one that is steered: slopes of their log distances on its
+    own, through 0."""
+    steered = _select(rows, "steer")
+    before, after = (pd.DataFrame(steered[name].map(json.loads).tolist()) for name in STATES)
+    logs = np.log(after / before)
+    own = logs[GAIN]
+    return [
+        {"words": words, "share": float((logs[name] * own).sum() / (own**2).sum())}
+        for name, words in BESIDES.items()
+        if name in logs
+    ]
+
+
+def describe_inherited(stiffness: pd.DataFrame, models: pd.DataFrame) -> str:
+    """Share of the variance of log stiffness that goes with the family; empty where few families
+    have several models."""
+    names = models.drop_duplicates("model_id").set_index("model_id")["family"]
+    rows = stiffness.drop_duplicates("model_id")
+    rows = rows.assign(lineage=rows["model_id"].map(names))
+    repeated = (rows["lineage"].value_counts() > 1).sum()
+    if repeated < LEAST_FAMILIES or (rows["stiffness"] <= 0).any():
+        return ""
+    width = 2 * stats.norm.ppf((1 + LEVEL) / 2)
+    rows = rows.assign(se=(rows["upper"] - rows["lower"]) / width)
+    fit = fit_heritage(rows, outcome="stiffness", lab="lineage", se="se")
+    share = fit.summary().loc["share_heritage"]
+    return (
+        f"Of the variance of log stiffness over {len(rows)} models, "
+        f"{format_percent(share['median'])} goes with the family "
+        f"({format_percent(share['lower'])} to {format_percent(share['upper'])}, "
+        f"{fit.summary().attrs['level']:.0%} interval, heritage model of "
+        f"{rows['lineage'].nunique()} families, {repeated} of which have several models). In the "
+        f"models that ship a family is one recipe on one corpus, and models of a family differ by "
+        f"their seed alone."
+    )
