@@ -298,7 +298,7 @@ def require_own_runs(data: str | Path | None = None) -> pd.DataFrame:
 
 
 OWN_RUNS = "own runs"
-"""Under which the ids of the user's own runs are kept beside the tables."""
+"""Under which the ids of the user's own runs are kept among the tables."""
 OF_FACTS = "lineage"
 """Table whose source is who states a fact of a model, whichever set that is measured in."""
 
