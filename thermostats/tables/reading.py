@@ -22,11 +22,15 @@ from thermostats.tables import features as feature_table
 from thermostats.tables import store
 from thermostats.tables.choices import (
     DECODER,
+    FIRST_MODEL,
+    MAIN,
+    OWN_ROWS,
     POOLED,
     check_set,
     check_table,
     find_origin,
     mark_set,
+    split_revision,
 )
 from thermostats.tables.features import LAST, combine
 from thermostats.tables.runs import mark_superseded
@@ -38,8 +42,6 @@ MOST_NAMED = 30
 """Names that the error for another one lists."""
 OF_RUN = ("model_id", "revision", "source", "dtype", "prompt_set", "instrument", "licence")
 """What `load(models=True)` says of each row's run."""
-MAIN = "main"
-"""Revision that stands for the last checkpoint wherever it is there."""
 
 
 def load(
@@ -136,11 +138,11 @@ def features(
     every: a row for each revision, prompt set and precision, the controlled study's too.
 
     lab (or heritage, as its column is called), family, model, source: one or several, whatever the
-    case; of a source the beginning is enough, of a model the name without its owner. evidence: a
-    set of measurements of decoders, one of `published`, `external`, `measured`, `pooled` and
-    `nursery`. position: token position of the gains, one of those in the table layers. comparable:
-    without models that norm after the residual sum, whose gains are near 1 by construction.
-    `model_rows` gives one row a model.
+    case; of a source the beginning is enough, of a model the name without its owner, and behind an
+    @ a revision. evidence: a set of measurements of decoders, one of `published`, `external`,
+    `measured`, `pooled` and `nursery`. position: token position of the gains, one of those in the
+    table layers. comparable: without models that norm after the residual sum, whose gains are near
+    1 by construction. `model_rows` gives one row a model.
 
     Raises UsageError for a lab, family, model, source, set of evidence or position that the tables
     do not have, DataError where a table is damaged or refers to a run or model that is not
@@ -160,11 +162,16 @@ def features(
             mark_set(evidence, rows, published, store.load("runs", data))
             & (rows["modality"] == DECODER)
         ]
+        if evidence == OWN_ROWS:
+            rows = rows[rows["run_id"].isin(require_own_runs(data)["run_id"])]
     of = (lab if heritage is None else heritage, family, model, source)
     wanted = {name: make_list(value, name) for name, value in zip(FILTERS, of, strict=True)}
     for name, values in wanted.items():
         if values is not None:
-            rows = rows[_match_rows(rows[FILTERS[name]], values, name)]
+            is_model = name == "model"
+            column = rows[FILTERS[name]]
+            match = _match_models(rows, values) if is_model else _match_rows(column, values, name)
+            rows = rows[match]
     if comparable:
         rows = rows[rows["comparable"]]
     if not every:
@@ -216,6 +223,32 @@ def _match_rows(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.
     return fits
 
 
+def _match_models(rows: pd.DataFrame, wanted: Sequence[str]) -> pd.Series[bool]:
+    """Rows of models by name, with or without its owner; behind an @ a revision.
+
+    Raises UsageError for a model, or a revision of it, that no row has.
+    """
+    fits = pd.Series(False, index=rows.index)
+    known = set(rows["model_id"].str.casefold())
+    for text in wanted:
+        name, revision = (text, None) if text.casefold() in known else split_revision(text)
+        match = _match_rows(rows["model_id"], [name], "model")
+        if revision is not None:
+            of_model = rows.loc[match, "revision"]
+            match &= rows["revision"].eq(revision)
+            if not match.any():
+                there = sorted(set(of_model))
+                near = find_nearest(revision, there) or there[-1]
+                raise UsageError(
+                    "no rows of this revision",
+                    got=text,
+                    allowed=join_some(there, revision),
+                    next_step=f'thermostats.features(model="{name}@{near}")',
+                )
+        fits |= match
+    return fits
+
+
 def keep_last_revision(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Rows of the last revision of each group of rows: `main`, else the highest number."""
     number = rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")
@@ -246,6 +279,26 @@ def _pick_runs(rows: pd.DataFrame) -> pd.DataFrame:
 
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
 MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality", "quantised"]
+
+
+def require_own_runs(data: str | Path | None = None) -> pd.DataFrame:
+    """Ids of the user's own runs; raises UsageError with the lines that bring some in where there
+    are none."""
+    folder = store.find_data_folder(data)
+    runs = store.read_own_runs(folder)
+    if runs.empty:
+        raise UsageError(
+            "there are no rows of your own here",
+            where=folder,
+            got=f"evidence {OWN_ROWS}",
+            allowed="a data folder that rows were measured or joined into",
+            next_step=write_command("measure", FIRST_MODEL, data="mine"),
+        )
+    return runs
+
+
+OWN_RUNS = "own runs"
+"""Under which the ids of the user's own runs are kept among the tables."""
 OF_FACTS = "lineage"
 """Table whose source is who states a fact of a model, whichever set that is measured in."""
 
@@ -274,9 +327,19 @@ class Selection:
         model and source (`tables/features.py`). Models that are no decoders are handed out, with
         the column `modality`, where they are asked for by it alone. In the controlled study a
         recipe stands in the place of the lab (`heritage`). Without `source` only rows of the named
-        set are handed out.
+        set are handed out; of a user's own rows with `source` too.
         """
         return self._select(name, equals)
+
+    def has_own_runs(self) -> bool:
+        """Whether the user's folder has measurements besides those of the package."""
+        return not self._load_own_runs().empty
+
+    def _load_own_runs(self) -> pd.DataFrame:
+        """Ids of the runs in the user's own folder, read once."""
+        if OWN_RUNS not in self._files:
+            self._files[OWN_RUNS] = store.read_own_runs(self._folder)
+        return self._files[OWN_RUNS]
 
     def origin(self, source: pd.Series[str]) -> pd.Series[str]:
         """Who measured, by source; see `tables.choices.origin`."""
@@ -284,7 +347,8 @@ class Selection:
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._join_table(name)
-        if "source" in frame and "source" not in equals and name != OF_FACTS:
+        is_own = self.name == OWN_ROWS
+        if "source" in frame and (is_own or "source" not in equals) and name != OF_FACTS:
             frame = frame[
                 mark_set(
                     self.name or POOLED,
@@ -293,6 +357,8 @@ class Selection:
                     self._select_table("runs"),
                 )
             ]
+        if is_own and "run_id" in frame:
+            frame = frame[frame["run_id"].isin(self._load_own_runs()["run_id"])]
         if self.left_out and {"run_id", "source"} <= set(frame):
             published = set(self._select_table("sources")["file"])
             frame = frame[find_origin(frame["source"], published) != self.left_out]
@@ -345,6 +411,15 @@ class Selection:
 
     def _read(self, name: str) -> pd.DataFrame:
         return store.load(name, self._folder)
+
+
+def select_set(evidence: str, data: str | Path | None = None) -> Selection:
+    """The tables of a folder under a set of evidence; raises UsageError where there is no such set,
+    and for own rows where there are none."""
+    check_set(evidence)
+    if evidence == OWN_ROWS:
+        require_own_runs(data)
+    return Selection(data, evidence)
 
 
 QUANTITIES = {
