@@ -19,7 +19,7 @@ import pandas as pd
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.tables.folders import shipped_models
+from thermostats.tables.folders import list_shipped_models
 
 # %% [markdown]
 # ## Tables
@@ -136,7 +136,7 @@ print(Path("nothing").exists())
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-folder = next(folder for folder in shipped_models() if folder.name == "r07-5")
+folder = next(folder for folder in list_shipped_models() if folder.name == "r07-5")
 from_disk = thermostats.measure(
     str(folder), what="gains", data="mine", prompts=["one day", "two cats sat"]
 )

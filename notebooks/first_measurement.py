@@ -22,10 +22,10 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 
 import thermostats
-from thermostats.tables.folders import shipped_models
+from thermostats.tables.folders import list_shipped_models
 
 MODEL = os.environ.get("MODEL") or next(
-    str(folder) for folder in shipped_models() if folder.name == "r07-5"
+    str(folder) for folder in list_shipped_models() if folder.name == "r07-5"
 )
 
 # %% [markdown]

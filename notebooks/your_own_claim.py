@@ -19,11 +19,11 @@ import matplotlib.pyplot as plt
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED, Evidence
-from thermostats.claims.finding import text_of
+from thermostats.claims.finding import format_finding
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import Above
-from thermostats.modelling.classical.counts import proportion
-from thermostats.plots.general import forest
+from thermostats.modelling.classical.counts import estimate_proportion
+from thermostats.plots.general import draw_forest
 
 # %% [markdown]
 # ## The words
@@ -81,7 +81,7 @@ def share(evidence):
     rows = rows[rows["comparable"]].dropna(subset=[GAIN])
     rows = rows.sort_values("n_prompts", kind="stable").drop_duplicates("model_id", keep="last")
     above = int((rows[GAIN] > 1).sum())
-    found = proportion(above, len(rows), against=0.8)
+    found = estimate_proportion(above, len(rows), against=0.8)
     interval = f"95% {found.interval}"
     estimate = Estimate(found.estimate, found.lower, found.upper, interval, found.p_value)
     return Result.build(
@@ -90,12 +90,12 @@ def share(evidence):
 
 
 [finding] = CLAIM.judge(Evidence())
-print(text_of(finding))
+print(format_finding(finding))
 
 # %%
 figure, axes = plt.subplots(figsize=(6, 4.5))
 shown = finding.table.assign(lower=finding.table[GAIN], upper=finding.table[GAIN]).sort_values(GAIN)
-forest(shown, axes, label="model_id", estimate=GAIN, heritage="heritage", null=1.0)
+draw_forest(shown, axes, label="model_id", estimate=GAIN, heritage="heritage", null=1.0)
 _ = axes.set_xlabel("mean gain a block")
 
 # %% [markdown]

@@ -385,8 +385,8 @@ def read_own_table() -> pd.DataFrame:
     """The table as it is on the disk; empty where there is none."""
     if not TABLE.is_file():
         return bounds.build_empty_table()
-    bounds.read_table.cache_clear()
-    return bounds.read_table()
+    bounds.load_bounds.cache_clear()
+    return bounds.load_bounds()
 
 
 def write_table(table: pd.DataFrame) -> None:

@@ -99,7 +99,7 @@ def todo(claims: list[str], chosen: list[str], anew: bool = False) -> Iterator[t
 def current(claims: list[str]) -> pd.DataFrame:
     """The table as it is on the disk, without rows of rules of these claims that no longer
     stand."""
-    table = calibration.read_table.__wrapped__()
+    table = calibration.load_levels.__wrapped__()
     stands = {
         (*design, question.digest()) for c in claims for design, (question, _) in designs(c).items()
     }

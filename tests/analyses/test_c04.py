@@ -80,9 +80,9 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
             )
             for coding in hierarchy.CODINGS
         )
-        held = levels.count_truths(question, convert_numpy(rows), question.trial.worlds.build_world(size))[
-            "supported"
-        ]
+        held = levels.count_truths(
+            question, convert_numpy(rows), question.trial.worlds.build_world(size)
+        )["supported"]
         assert (least > 0) == (held >= levels.MOSTLY), (size, least, held)
 
 
@@ -105,7 +105,9 @@ def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     signals = boundary.draw_outcomes(
         0.6, 1.0, boundary.beside, rows, lambda own: np.zeros((5, len(own))), random
     )
-    assert boundary.compare_signals(rows, signals["outcome"], 0.6) == pytest.approx(np.zeros(5), abs=1e-3)
+    assert boundary.compare_signals(rows, signals["outcome"], 0.6) == pytest.approx(
+        np.zeros(5), abs=1e-3
+    )
 
 
 def test_gains_that_are_not_asked_are_universes_of_the_curve() -> None:

@@ -34,9 +34,9 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     written = rows.assign(**whole, lower=lower)[list(bounds.COLUMNS)]
     written.to_csv(tmp_path / BOUNDS, index=False)
     monkeypatch.setattr(bounds, "find_shipped", lambda _: tmp_path)
-    bounds.read_table.cache_clear()
+    bounds.load_bounds.cache_clear()
     yield
-    bounds.read_table.cache_clear()
+    bounds.load_bounds.cache_clear()
 
 
 def test_without_an_outcome_all_is_as_it_is_declared_today() -> None:

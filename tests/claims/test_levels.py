@@ -412,7 +412,7 @@ def weighed(
 ):
     asked = question(LINE, rule)
     known = table_of(**limits).assign(digest=asked.digest())
-    monkeypatch.setattr(calibration, "read_table", lambda: known)
+    monkeypatch.setattr(calibration, "load_levels", lambda: known)
     return weigh(asked, shipped_tables(), result, study())
 
 
@@ -452,7 +452,7 @@ def test_too_little_data_is_a_matter_of_power(monkeypatch: pytest.MonkeyPatch) -
             "groups_wanted": 15,
         }
         known = pd.concat([known, pd.DataFrame([row])], ignore_index=True)
-        monkeypatch.setattr(calibration, "read_table", lambda known=known: known)
+        monkeypatch.setattr(calibration, "load_levels", lambda known=known: known)
         found = answer_question(WORDS, question(LINE), shipped_tables(), of(0.3, p=0.2), study())
         assert (found.verdict, found.reason) == (OPEN, reason)
         said = f"A study of this size finds an effect of the declared size in {power:.0%} of cases."
@@ -525,7 +525,7 @@ def test_a_verdict_that_one_unit_carries_hangs_on_it(
     rows.loc[0, ["x", "y"]] += outlier
     asked = question(None, unit="model_id")
     monkeypatch.setattr(
-        calibration, "read_table", lambda: table_of(supported=(0.05, 0.05)).iloc[:0]
+        calibration, "load_levels", lambda: table_of(supported=(0.05, 0.05)).iloc[:0]
     )
     found = weigh(asked, shipped_tables(), of_line(rows), rows)
     assert found.reason == (Reason.ONE_UNIT if unit else Reason.NONE)
@@ -573,7 +573,7 @@ def test_what_was_simulated_of_another_rule_counts_for_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked, known = question(LINE), table_of(supported=(0.01, 0.01))
-    monkeypatch.setattr(calibration, "read_table", lambda: known)
+    monkeypatch.setattr(calibration, "load_levels", lambda: known)
     assert (
         len(calibration.select_design(asked, 20)) == 2
         and calibration.select_design(asked, 21).empty
@@ -589,7 +589,7 @@ def test_what_was_simulated_of_another_rule_counts_for_nothing(
 
 
 def test_limits_of_the_nearest_design_are_provisional(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "read_table", lambda: table_of(supported=(0.01, 0.01)))
+    monkeypatch.setattr(calibration, "load_levels", lambda: table_of(supported=(0.01, 0.01)))
     here, there = (
         calibration.find_nearest(question(LINE), 20),
         calibration.find_nearest(question(LINE), 33),
@@ -603,7 +603,7 @@ def test_limits_of_the_nearest_design_are_provisional(monkeypatch: pytest.Monkey
 
 
 def test_rows_of_ones_own_are_simulated_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibration, "read_table", lambda: table_of(supported=(0.01, 0.01)))
+    monkeypatch.setattr(calibration, "load_levels", lambda: table_of(supported=(0.01, 0.01)))
     asked = question(LINE, n=12)
     assert choose_calibration(asked, study(12)).provisional
     monkeypatch.setenv(CALIBRATE_VARIABLE, "1")
@@ -611,7 +611,7 @@ def test_rows_of_ones_own_are_simulated_on_request(monkeypatch: pytest.MonkeyPat
     assert known.provisional == "" and set(known.rows["box"]) == {"plausible", "hostile"}
     assert known.side(SUPPORTED).limit() != 0.01
     monkeypatch.setattr(
-        calibration, "read_table", lambda: table_of(supported=(0.01, 0.01)).iloc[:0]
+        calibration, "load_levels", lambda: table_of(supported=(0.01, 0.01)).iloc[:0]
     )
     alone = calibration.calibrate_rows(asked, study(12))
     assert alone.tried and alone.side(SUPPORTED).limit() > 0

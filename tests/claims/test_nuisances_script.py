@@ -48,7 +48,7 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     outcomes = {"one": make_outcome(make_rows()), "few": make_outcome(few)}
     monkeypatch.setattr(script, "OUTCOMES", outcomes)
     yield tmp_path
-    bounds.read_table.cache_clear()
+    bounds.load_bounds.cache_clear()
 
 
 def test_lines_are_made_once(
@@ -57,7 +57,7 @@ def test_lines_are_made_once(
     script.main([])
     written = (folder / BOUNDS).read_bytes()
     assert "few" in capsys.readouterr().out
-    bounds.read_table.cache_clear()
+    bounds.load_bounds.cache_clear()
     found = bounds.read_bounds("one", column="n_layers", group="heritage")
     assert set(found.rows) == {"ar", "ratio", "share", "skew", "tails", "spread"}
     assert set(found.rows.values()) == {ROWS}
@@ -91,8 +91,8 @@ def test_an_outcome_that_is_none_is_refused(folder: Path) -> None:
 
 
 def test_the_shipped_table_has_every_outcome_and_each_bound_once() -> None:
-    bounds.read_table.cache_clear()
-    table = bounds.read_table()
+    bounds.load_bounds.cache_clear()
+    table = bounds.load_bounds()
     assert SHIPPED.is_file() and set(table["outcome"]) == set(script.OUTCOMES)
     assert not table.duplicated(list(bounds.KEY)).any()
     assert table["upper"].notna().all() and (table["rows"] > nuisances.LEAST_FREE).all()
@@ -108,8 +108,8 @@ def test_the_shipped_table_has_every_outcome_and_each_bound_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["penultimate_gain", "third_wv"])
 def test_the_shipped_table_is_what_the_script_makes(name: str) -> None:
-    bounds.read_table.cache_clear()
-    shipped = bounds.read_table()
+    bounds.load_bounds.cache_clear()
+    shipped = bounds.load_bounds()
     rows = script.OUTCOMES[name].rows(Evidence())
     made, left_out = script.estimate_outcome(name, rows, bounds.build_empty_table())
     assert not left_out

@@ -17,7 +17,16 @@ from thermostats.claims.evidence import Evidence
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("analyses", "thermostats/claims", "thermostats/studies", "thermostats/reporting")
 """Whose findings and pages are kept."""
-OPENING = {"open", "read_bytes", "read_text", "iterdir", "glob", "rglob", "is_dir", "shipped_table"}
+OPENING = {
+    "open",
+    "read_bytes",
+    "read_text",
+    "iterdir",
+    "glob",
+    "rglob",
+    "is_dir",
+    "load_shipped_table",
+}
 OPENING |= {
     "read_csv",
     "read_excel",
@@ -38,22 +47,28 @@ REPORT = (
 ALLOWED = {
     "thermostats/claims/evidence.py": "the one way to rows",
     "thermostats/claims/bounds.py": "bounds of nuisances that ship, which `hash_package` holds",
-    "thermostats/claims/calibration.py:table": "levels in simulated worlds, which a page's digest "
+    "thermostats/claims/calibration.py:load_levels": "levels in simulated worlds, which a page's "
+    "digest "
     "holds by claim",
-    "thermostats/claims/run.py:_analysis": "whether tables are there, for an error, which nobody "
+    "thermostats/claims/planning/candidates.py:read_candidates": "models that are not measured, "
+    "for "
+    "advice, which nobody keeps",
+    "thermostats/claims/run.py:_run_analysis": "whether tables are there, for an error, which "
+    "nobody "
     "keeps",
-    "thermostats/claims/shared.py:declared": "causes that the package declares",
+    "thermostats/claims/shared.py:read_causes": "causes that the package declares",
     "thermostats/claims/stored.py": "what was kept before",
-    "thermostats/claims/study.py:by_law": "scripts, which a page's digest holds",
-    "thermostats/claims/study.py:scripts": "which scripts there are",
-    "thermostats/claims/study.py:studies": "installed studies, which are no files of rows",
+    "thermostats/claims/study.py:group_claims": "scripts, which a page's digest holds",
+    "thermostats/claims/study.py:list_scripts": "which scripts there are",
+    "thermostats/claims/study.py:load_studies": "installed studies, which are no files of rows",
     "thermostats/claims/template.py:read": "words, which a page's digest holds",
     "thermostats/studies/delia2026/growth.py:": "sentences of the package",
-    "thermostats/studies/nursery/__init__.py:shipped_table": "tables of the study, which "
+    "thermostats/studies/nursery/__init__.py:load_shipped_table": "tables of the study, which "
     "`Evidence` alone asks for",
-    "thermostats/studies/nursery/__init__.py:of_third": "sentences of the package, which a page's "
+    "thermostats/studies/nursery/__init__.py:count_third_study": "sentences of the package, which "
+    "a page's "
     "digest holds",
-    "thermostats/reporting/pages/index.py:gain_picture": REPORT,
+    "thermostats/reporting/pages/index.py:render_gain_picture": REPORT,
     **{
         f"thermostats/reporting/{name}.py": REPORT
         for name in ("build", "render", "report", "snapshot", "state")
@@ -140,7 +155,7 @@ class Ways(ast.NodeVisitor):
         name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
         if name in OPENING:
             self.add(node, name)
-        if name == "shipped":
+        if name == "find_shipped":
             self.shipped.add(self.function)
         if name == EITHER and not given_evidence(node):
             self.add(node, f"{name} of a folder")
@@ -178,11 +193,13 @@ def test_rows_are_read_in_one_way() -> None:
 
 
 OF_THE_PACKAGE = {
-    "thermostats/tables/export.py:_tables": "a contribution, which nobody keeps",
+    "thermostats/tables/export.py:_collect_tables": "a contribution, which nobody keeps",
     "thermostats/tables/folders.py": "what the folder of the package is",
-    "thermostats/tables/invariants.py:table": "words are made of it, and `hash_package` holds it",
-    "thermostats/tables/model_rows.py:own_ids": "whether a folder is the package's",
-    "thermostats/tables/plausible.py:_shipped": "questions about joined rows, before they are rows",
+    "thermostats/tables/invariants.py:read_table": "words are made of it, and `hash_package` holds "
+    "it",
+    "thermostats/tables/model_rows.py:list_own_ids": "whether a folder is the package's",
+    "thermostats/tables/plausible.py:_load_shipped": "questions about joined rows, before they are "
+    "rows",
     "thermostats/tables/register.py:load_proofs": "what measuring says of a class, and a list",
 }
 """What finds a file that ships by itself, without being told of a folder."""
@@ -209,16 +226,17 @@ def test_functions_of_tables_and_fits_are_told_where_rows_are() -> None:
         "def read(evidence):\n    return evidence._folder",
         "from thermostats.tables.store import load",
         "from thermostats.tables import store\nrows = store.load('models')",
-        "from thermostats.tables.model_rows import own_models",
+        "from thermostats.tables.model_rows import read_own_models",
         "from thermostats.tables.reading import Selection",
-        "from thermostats.tables.export import sources",
+        "from thermostats.tables.export import list_sources",
         "from thermostats.tables.model_rows import model_rows\nrows = model_rows('pooled', "
         "data='mine')",
         "from thermostats.tables.model_rows import model_rows\nrows = model_rows()",
         "from thermostats.tables.model_rows import model_rows\nrows = model_rows(POOLED)",
         "import thermostats\nrows = thermostats.features()",
         "import thermostats.tables.store",
-        "from thermostats.studies.nursery import shipped_table\nrows = shipped_table('design')",
+        "from thermostats.studies.nursery import load_shipped_table\nrows = "
+        "load_shipped_table('design')",
         "import numpy as np\nrows = np.load('rows.npy')",
     ],
 )

@@ -31,7 +31,7 @@ def other(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_the_packages_studies_are_found_by_listing_them() -> None:
     assert {"delia2026", "nursery"} <= set(load_studies())
     for study in load_studies().values():
-        assert all(callable(load_named(page).files) for page in study.pages.values())
+        assert all(callable(load_named(page).build_files) for page in study.pages.values())
 
 
 def test_a_study_of_another_distribution_is_found_by_its_entry_point(other: None) -> None:

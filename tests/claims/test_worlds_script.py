@@ -27,9 +27,9 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setattr(calibration, "find_shipped", lambda _: tmp_path)
     monkeypatch.setattr(worlds, "TABLE", tmp_path / "worlds.csv")
     monkeypatch.setattr(worlds, "ProcessPoolExecutor", lambda *_: ThreadPoolExecutor(1))
-    calibration.read_table.cache_clear()
+    calibration.load_levels.cache_clear()
     yield tmp_path
-    calibration.read_table.cache_clear()
+    calibration.load_levels.cache_clear()
 
 
 def row(rule: str, n: int, digest: str) -> dict[str, Any]:
@@ -46,8 +46,8 @@ def row(rule: str, n: int, digest: str) -> dict[str, Any]:
 
 
 def table() -> pd.DataFrame:
-    calibration.read_table.cache_clear()
-    return calibration.read_table()
+    calibration.load_levels.cache_clear()
+    return calibration.load_levels()
 
 
 def test_rules_that_are_through_stay_and_are_not_done_again(

@@ -75,7 +75,7 @@ def test_what_is_no_graph_of_causes_is_refused() -> None:
         PEARL.is_separated("x", "z")
 
 
-M = CausalGraph.of([("a", "x"), ("a", "m"), ("b", "m"), ("b", "y"), ("x", "y")])
+M = CausalGraph.build([("a", "x"), ("a", "m"), ("b", "m"), ("b", "y"), ("x", "y")])
 
 
 def test_what_is_held_fixed_needlessly_opens_a_path() -> None:

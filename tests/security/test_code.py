@@ -89,7 +89,9 @@ def forbidden(path: Path, name: str, call: ast.Call) -> bool:
     if name.endswith(("AutoModelForCausalLM.from_pretrained", "AutoTokenizer.from_pretrained")):
         return argument(call, "trust_remote_code") not in ("trust_remote_code", "False", "")
     if name.endswith("Environment") and "jinja2" in name and path.parent.name == "reporting":
-        return argument(call, "autoescape") != "True" and argument(call, "finalize") != "_escaped"
+        return (
+            argument(call, "autoescape") != "True" and argument(call, "finalize") != "_escape_value"
+        )
     first = call.args[0] if call.args else None
     return name.startswith("subprocess.") and isinstance(first, ast.Constant | ast.JoinedStr)
 
@@ -119,7 +121,7 @@ def test_no_module_runs_what_it_reads() -> None:
         ("np.load(path)", False),
         ("AutoTokenizer.from_pretrained(name, trust_remote_code=True)", True),
         ("jinja2.Environment()", True),
-        ("jinja2.Environment(finalize=_escaped)", False),
+        ("jinja2.Environment(finalize=_escape_value)", False),
     ],
 )
 def test_the_lint_tells_calls_apart(tmp_path: Path, line: str, refused: bool) -> None:

@@ -80,7 +80,7 @@ def read_bounds(outcome: str = "", column: str = "", group: str = "") -> Nuisanc
     """
     if not outcome:
         return NuisanceBounds()
-    table = read_table()
+    table = load_bounds()
     own = table[table["outcome"] == outcome]
     if own.empty:
         step = suggest_nearest(outcome, table["outcome"], "leave the outcome out: all is declared")
@@ -111,7 +111,7 @@ def find_keys(column: str, group: str) -> list[tuple[str, str, str]]:
 
 
 @cache
-def read_table() -> pd.DataFrame:
+def load_bounds() -> pd.DataFrame:
     """The shipped table, one line a bound."""
     texts = [name for name, kind in COLUMNS.items() if kind is str]
     table = pd.read_csv(find_shipped("data") / BOUNDS, dtype=COLUMNS, keep_default_na=True)

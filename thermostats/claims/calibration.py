@@ -181,7 +181,7 @@ class Calibration:
 
 
 @cache
-def read_table() -> pd.DataFrame:
+def load_levels() -> pd.DataFrame:
     """The committed levels of every rule, design and world."""
     path = find_shipped("data") / "worlds.csv"
     if not path.is_file():
@@ -191,7 +191,7 @@ def read_table() -> pd.DataFrame:
 
 def select_design(question: Question, n: int) -> pd.DataFrame:
     """Rows of the table of this version of a rule on a design of so many rows; may be empty."""
-    every = read_table()
+    every = load_levels()
     if question.trial is None or question.trial.worlds is None or every.empty:
         return every.iloc[:0]
     mine = (
@@ -209,7 +209,7 @@ def find_nearest_size(sizes: Sequence[int], n: int) -> int:
 
 def find_nearest(question: Question, n: int) -> Calibration:
     """What is known of a rule on the design nearest in size to n rows that it was tried on."""
-    sizes = read_table().loc[lambda frame: frame["rule"] == question.key, "n_models"].unique()
+    sizes = load_levels().loc[lambda frame: frame["rule"] == question.key, "n_models"].unique()
     by_size = {int(size): select_design(question, int(size)) for size in sizes}
     known = [size for size, rows in by_size.items() if len(rows)]
     if not known:

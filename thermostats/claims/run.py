@@ -70,7 +70,7 @@ class Run:
         return tuple(each.finding for each in self.made)
 
 
-def load_claims(analyses: str | Path) -> list[Claim]:
+def claims(analyses: str | Path) -> list[Claim]:
     """The claims that a folder of analyses puts to the test, in order; nothing is run."""
     return [load_claim(path).stated() for path in list_scripts(analyses).values()]
 

@@ -354,7 +354,7 @@ def measure(
     models_asked = [*(models or ()), *(files or ())]
     chosen = parse_settings(set_ or ())
     outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
-    rows = [outcome.row() for outcome in outcomes]
+    rows = [outcome.build_row() for outcome in outcomes]
     listed = (
         rows
         if as_json
