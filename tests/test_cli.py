@@ -169,7 +169,7 @@ def test_a_report_with_own_rows_says_where_their_answers_are(tmp_path: Path) -> 
     assert "Your models" not in thermostats(*asked, cwd=tmp_path).stderr
     join(table("runs", run("own/one", prompt_set="", prompt_sha="")), data=tmp_path / "mine")
     first, second, *_ = thermostats(*asked, cwd=tmp_path).stderr.splitlines()
-    assert first == "Your models are asked too: thermostats findings --evidence measured --out none"
+    assert first == "Your models are asked too: thermostats findings --evidence own --out none"
     assert second == "What they lack: thermostats needs C20 --data mine"
     assert "Your models" not in thermostats(*asked, "--json", cwd=tmp_path).stderr
     assert "Your models" not in thermostats(*asked[:-2], cwd=tmp_path).stderr

@@ -28,14 +28,24 @@ from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import thermostats
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS, Evidence
+from thermostats.claims.evidence import (
+    EXTERNAL,
+    MEASURED,
+    OWN_ROWS,
+    POOLED,
+    PUBLISHED,
+    SETS,
+    Evidence,
+)
 from thermostats.claims.finding import Finding, check_agreement, format_finding, wrap_text
 from thermostats.claims.judge import (
     answer_question,
     combine_parts,
     decide_by_rule,
     decide_parts,
+    pick_own_verdict,
     pick_verdicts,
+    repeat_parts,
     repeat_question,
     report_unmeasured,
 )
@@ -61,10 +71,12 @@ from thermostats.claims.result import (
 )
 from thermostats.claims.rule import AtLeast, Posterior, Rule, find_missing_level
 from thermostats.claims.template import Template
-from thermostats.errors import DataError, ThermostatsError
+from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.formatting import estimate_range
 from thermostats.settings import DRAW_VARIABLE, set_variables
+from thermostats.tables.choices import CALLED
 from thermostats.tables.folders import find_shipped
+from thermostats.tables.reading import require_own_runs
 from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import handle_closed_output, is_progress_seen, print_json, refuse
 
@@ -357,7 +369,7 @@ class Claim(ByColumn):
 
     def judge(self, evidence: Evidence, keep: Keep = _make_finding) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets that
-        have rows for it.
+        have rows for it, and last to the user's rows alone, where there are any.
 
         keep: a function of a finding's id, its evidence, what makes it and the findings that it
         rests on; it may return a stored finding. Raises DataError if words, rule and result do not
@@ -379,8 +391,42 @@ class Claim(ByColumn):
             for name in question.views.sets if question.views else ():
                 view = keep(question.id, evidence.named(name), make, (first,))
                 findings += [view] * view.has_rows
+        findings += self._judge_own_rows(self.questions, evidence, answers, keep)
         check_agreement(findings)
         return findings
+
+    def _judge_own_rows(
+        self,
+        questions: Sequence[Question],
+        evidence: Evidence,
+        answers: Mapping[str, Finding],
+        keep: Keep = _make_finding,
+    ) -> list[Finding]:
+        """Those of some questions that can be put to the user's rows alone, in the order of the
+        file; none where there are no such rows.
+
+        answers: findings on the first sets, as far as they are known.
+        """
+        if not evidence.has_own_runs():
+            return []
+        own = evidence.named(OWN_ROWS)
+        measures = self.basis.measures
+        views: dict[str, Finding] = {}
+        for question in questions:
+            if question.takes_own_rows:
+                first = answers.get(question.id)
+                asked = question.ask_own_rows()
+                make = partial(repeat_question, asked, first=first, measures=measures)
+                view = keep(question.id, own, make, (first,) if first else ())
+                views |= {question.id: view} if view.has_rows else {}
+        for question in questions:
+            parts = [views[name] for name in question.parts if name in views]
+            if parts and len(parts) == len(question.parts):
+                first = answers.get(question.id)
+                estimand = first.estimand if first else question.name
+                make = partial(repeat_parts, question.id, estimand, parts)
+                views[question.id] = keep(question.id, own, make, parts)
+        return [views[question.id] for question in questions if question.id in views]
 
     def _answer_question(
         self, question: Question, before: Mapping[str, Finding], evidence: Evidence
@@ -454,6 +500,20 @@ class Claim(ByColumn):
                 view = repeat_question(question, evidence.named(name), answers[question.id])
                 if view.has_rows:
                     yield view
+        asked_first = [q for q in self.questions if q.id in (leading.id, *leading.parts)]
+        yield from self._judge_own_rows(asked_first, evidence, answers)
+
+    def decide_set(self, evidence: Evidence, name: str) -> Iterator[Finding]:
+        """Every finding on one set of evidence by its rule alone; `name`: one of `SETS`."""
+        for question in self.questions:
+            if question.scope.evidence == name:
+                yield self._decide_question(question, {}, evidence.named(name))
+            elif question.views and name in question.views.sets:
+                view = repeat_question(question, evidence.named(name))
+                if view.has_rows:
+                    yield view
+        if name == OWN_ROWS:
+            yield from self._judge_own_rows(self.questions, evidence, {})
 
     def _decide_question(
         self, question: Question, before: Mapping[str, Finding], evidence: Evidence
@@ -530,6 +590,11 @@ def _parse_options(claim: Claim) -> Namespace:
     parser.add_argument(
         "--data", type=Path, help="folder of your own rows, read together with the package's tables"
     )
+    parser.add_argument(
+        "--evidence",
+        choices=list(SETS),
+        help="the findings on this set of evidence alone; own: on your own rows",
+    )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--details",
@@ -554,13 +619,40 @@ def _answer(claim: Claim, options: Namespace) -> None:
         print(made)
         sys.exit(not made.ok)
     evidence = Evidence(options.data)
-    if options.json:
+    if options.evidence:
+        _print_set(claim, evidence, options)
+    elif options.json:
         print_json(dump_findings(claim, list(claim.decided(evidence))))
     elif options.details or options.draw:
         with set_variables({DRAW_VARIABLE: "1"}) if options.draw else nullcontext():
             _print_details(claim, evidence)
     else:
         _print_screen(claim, evidence, options.data)
+
+
+def _print_set(claim: Claim, evidence: Evidence, options: Namespace) -> None:
+    """A line a finding on one set of evidence; raises UsageError with an option that it has no
+    place for, and where own rows are wanted and there are none."""
+    if options.details or options.draw:
+        raise UsageError(
+            "details are of every set of evidence",
+            got=f"--evidence {options.evidence}",
+            next_step="leave out --evidence",
+        )
+    if options.evidence == OWN_ROWS:
+        require_own_runs(options.data)
+    findings = claim.decide_set(evidence, options.evidence)
+    if options.json:
+        print_json(dump_findings(claim, list(findings)))
+        return
+    width = max(map(len, [HEADS[0], *(_name(question.id) for question in claim.questions)]))
+    print("\n" + _format_line(HEADS, width), flush=True)
+    printed = 0
+    for finding in _report_progress(findings, len(claim.questions)):
+        print(_format_line(_format_cells(finding), width), flush=True)
+        printed += 1
+    if not printed:
+        print(f"  {claim.id} asks nothing of {CALLED[options.evidence]}.")
 
 
 def _print_details(claim: Claim, evidence: Evidence) -> None:
@@ -607,6 +699,7 @@ def format_verdict(findings: Sequence[Finding]) -> list[str]:
     files, and on all."""
     own, every = pick_verdicts(findings)
     sets = {"on the study’s own files": own, "on all evidence": every}
+    sets["on your own rows"] = pick_own_verdict(findings)
     said = [f"{where}: {finding.stands}" for where, finding in sets.items() if finding] or [
         findings[0].stands
     ]
@@ -632,7 +725,7 @@ def dump_findings(claim: Claim, findings: Sequence[Finding]) -> dict[str, Any]:
         "claim": claim.id,
         "title": claim.title,
         "said": claim.statement,
-        "verdict": first[0].stands,
+        "verdict": first[0].stands if first else "",
         "findings": rows,
     }
 

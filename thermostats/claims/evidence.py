@@ -17,7 +17,7 @@ import pandas as pd
 from thermostats.claims.study import load_named, load_studies
 from thermostats.formatting import format_count, join_words
 from thermostats.tables import export
-from thermostats.tables.choices import MEASURED, MEASUREMENTS, POOLED, PUBLISHED, SETS
+from thermostats.tables.choices import MEASURED, MEASUREMENTS, OWN_ROWS, POOLED, PUBLISHED, SETS
 from thermostats.tables.folders import find_shipped
 from thermostats.tables.model_rows import read_own_models
 from thermostats.tables.reading import Selection
@@ -27,6 +27,7 @@ __all__ = [
     "EXTERNAL",
     "INTERVENED",
     "MEASURED",
+    "OWN_ROWS",
     "POOLED",
     "PUBLISHED",
     "ROWS",
@@ -46,7 +47,7 @@ ROWS: Mapping[str, frozenset[str]] = {
 }
 """What a claim may say of whose rows it reads, `Rows:` of its words, with the sets of evidence that
 its findings and views may then have. A user's rows are measured ones."""
-VIEWS = tuple(name for name in MEASUREMENTS if name != PUBLISHED)
+VIEWS = (*(name for name in MEASUREMENTS if name != PUBLISHED), OWN_ROWS)
 """Sets that a question about published models is put to as well."""
 TIMINGS = ("sheaf-exponents", "sheaf-dense")
 """Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to

@@ -70,7 +70,7 @@ from thermostats.formatting import (
 from thermostats.modelling.draws import PASSED
 from thermostats.next_steps import write_command
 from thermostats.settings import is_calibrating, is_drawing
-from thermostats.tables.choices import POOLED, PUBLISHED
+from thermostats.tables.choices import OWN_ROWS, POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY
 
 EXACT = (
@@ -167,6 +167,8 @@ def repeat_question(
         rows = needs.check_rows(rows)
         there = Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         result = trial.test(rows)
+        if evidence.name == OWN_ROWS:
+            _require_rows(question, result)
     except TooFew as few:
         calibration = find_nearest(question, needs.models)
         without = find_lacking(evidence, needs.reads or [READS[kind] for kind in measures])
@@ -194,6 +196,13 @@ def repeat_question(
         notes=(*missing(), *(describe_noise(question, used, evidence) if needs.groups > 1 else ())),
     )
     return _update_finding(made, result, **_describe_weighed(question, weighed))
+
+
+def _require_rows(question: Question, result: Result) -> None:
+    """Raise TooFew where a result has fewer rows than the question needs on its first set."""
+    least = question.scope.needs
+    if least is not None and least.rows and least.verdict(result) == UNMEASURED:
+        raise TooFew(result)
 
 
 def weigh(
@@ -381,6 +390,22 @@ def decide_parts(id_: str, estimand: str, parts: Sequence[Finding]) -> Finding:
     made = Finding(id_, estimand, weighed.verdict, "", weighed.reason, sample=sample)
     return replace(
         made, strength=weighed.strength, criterion=Criterion(parts=tuple(part.id for part in parts))
+    )
+
+
+def repeat_parts(id_: str, estimand: str, parts: Sequence[Finding], evidence: Evidence) -> Finding:
+    """The verdict over findings on another set of evidence, that of the parts."""
+    made = decide_parts(id_, estimand, parts)
+    sample = replace(
+        made.sample, evidence=evidence.name, view_of=parts[0].sample.view_of or evidence.name
+    )
+    return replace(made, plain=f"The same question for {SETS[evidence.name]}.", sample=sample)
+
+
+def pick_own_verdict(findings: Sequence[Finding]) -> Finding | None:
+    """A claim's first question on the user's rows alone; None where it is not put to them."""
+    return next(
+        (f for f in findings if f.id == findings[0].id and f.sample.evidence == OWN_ROWS), None
     )
 
 

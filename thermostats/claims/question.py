@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.extensions import ExtensionDtype
 
-from thermostats.claims.evidence import MEASURED, POOLED, SETS, Evidence
+from thermostats.claims.evidence import MEASURED, OWN_ROWS, POOLED, SETS, Evidence
 from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule
 from thermostats.claims.worlds import Worlds
@@ -340,6 +340,20 @@ class Question:
             return ""
         sets = {self.scope.evidence, *(self.views.sets if self.views else ())}
         return next((name for name in (POOLED, MEASURED) if name in sets), "")
+
+    @property
+    def takes_own_rows(self) -> bool:
+        """Whether it can be put to a user's rows alone: it has a trial, and a set that those rows
+        enter is among its own."""
+        sets = {self.scope.evidence, *(self.views.sets if self.views else ())}
+        if self.trial is None or OWN_ROWS in sets:
+            return False
+        return bool(sets & {MEASURED, POOLED})
+
+    def ask_own_rows(self) -> Question:
+        """The same with what own rows must have: that of its other sets, else that of its first."""
+        needs = self.scope.needs or AtLeast()
+        return replace(self, views=self.views or Views(needs.models, needs.groups))
 
     def require_trial(self) -> tuple[Rule, Trial]:
         """The rule that decides, and what it is tried on; raises DataError where it has neither."""

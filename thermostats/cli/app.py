@@ -78,7 +78,7 @@ AFTER_JOIN = {
 FACTS_ALONE = "thermostats ls columns layers"
 """What says how gains of models are joined, where only models or prompts were."""
 WHOSE_ROWS = """\
-Your models are asked too: thermostats findings --evidence measured --out {out}
+Your models are asked too: thermostats findings --evidence own --out {out}
 What they lack: thermostats needs {claim} --data {data}"""
 
 
@@ -710,7 +710,7 @@ def findings(
 
     Estimates are given with their intervals, rounded as on the pages; `--json` has every digit.
 
-    Example: `thermostats findings C04` or `thermostats findings --evidence measured --json`
+    Example: `thermostats findings C04` or `thermostats findings --evidence own --json`
     """
     check_written(out, claims)
     from thermostats.cli import listing  # noqa: PLC0415

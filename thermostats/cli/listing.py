@@ -16,10 +16,10 @@ from thermostats.claims.result import UNMEASURED
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.errors import DataError, UsageError, build_unknown_error
 from thermostats.formatting import format_estimate
-from thermostats.reporting.pages import find_findings_file
+from thermostats.reporting.pages import find_findings_file, refuse_own_findings
 from thermostats.tables import runs as spec_states
 from thermostats.tables import store
-from thermostats.tables.choices import ALL, check_set, is_asked
+from thermostats.tables.choices import ALL, OWN_ROWS, check_set, is_asked
 from thermostats.tables.column_map import describe_requirement
 from thermostats.tables.features import FEATURES
 from thermostats.tables.folders import find_data_folder, find_shipped, list_layers, list_own_files
@@ -104,11 +104,14 @@ def list_findings(
     first = {row["finding"] for row in listed if row["headline"]}
     there = {row["claim"]: path for row in listed}
     wanted = choose_claims(claims or None, there)
+    others = [row for row in listed if row["evidence"] == OWN_ROWS]
     listed = [
         row
         for row in listed
         if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])
     ]
+    if evidence == OWN_ROWS and not listed:
+        refuse_own_findings(out, claims, some=bool(others))
     return sorted(listed, key=lambda row: (row["claim"], row["finding"] not in first))
 
 

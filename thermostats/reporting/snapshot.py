@@ -27,10 +27,11 @@ from thermostats.reporting.pages import (
     check_written,
     find_findings_file,
     name_folder,
+    refuse_own_findings,
 )
 from thermostats.reporting.state import describe_machine, remove_files, versions, write_files
 from thermostats.tables import store
-from thermostats.tables.choices import ALL, check_set, is_asked
+from thermostats.tables.choices import ALL, OWN_ROWS, check_set, is_asked
 from thermostats.tables.schemas import NURSERY, OURS
 
 ERRORS = 4.0
@@ -163,8 +164,9 @@ def findings(
     table `findings`.
 
     claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that
-    questions were put to (`published`, `external`, `measured`, `pooled`, `nursery`); None: of each
-    question the set it was first asked of, `all`: every set. out: folder the report was written to.
+    questions were put to (`published`, `external`, `measured`, `pooled`, `own`, `nursery`); None:
+    of each question the set it was first asked of, `all`: every set. out: folder the report was
+    written to.
 
     Raises UsageError where no report is there, it has no such claim or there is no such set,
     DataError where its table is damaged.
@@ -175,9 +177,12 @@ def findings(
     check_set(evidence, ALL)
     table = read_findings(find_findings_file(folder))
     of = choose_claims(wanted, dict.fromkeys(sorted(set(table["claim"])), folder))
+    there = (table["evidence"] == OWN_ROWS).any()
     table = table[table["claim"].isin(of)]
     pairs = zip(table["evidence"], table["view_of"], strict=True)
     table = table[[is_asked(evidence, name, first) for name, first in pairs]]
+    if evidence == OWN_ROWS and table.empty:
+        refuse_own_findings(folder, wanted or [], some=bool(there))
     return table.sort_values(
         ["claim", "headline"], ascending=[True, False], kind="stable", ignore_index=True
     )

@@ -57,23 +57,27 @@ def check_export(
 PUBLISHED = "published"
 MEASURED = "measured"
 POOLED = "pooled"
+OWN_ROWS = "own"
 SETS = {
     PUBLISHED: "what a study's own files say",
     EXTERNAL: "other people's measurements, each with its source and licence",
     MEASURED: "every model measured here or joined by the user",
     POOLED: "published, external and measured together, all measurements of a model in one "
     "estimate",
+    OWN_ROWS: "the user's own rows alone, without those that ship",
     NURSERY: "the controlled study",
     INTERVENED: "trained models that something was done to, and what it cost",
 }
 """Sets of evidence and what is in each."""
-MEASUREMENTS = tuple(name for name in SETS if name != INTERVENED)
-"""Those of models as they are: a question about one of them may be put to all others."""
+MEASUREMENTS = tuple(name for name in SETS if name not in (OWN_ROWS, INTERVENED))
+"""Those of models as they are: a question about one of them may be put to all others. Own rows are
+asked wherever there are some."""
 CALLED = {
     PUBLISHED: "the study’s own files",
     EXTERNAL: "others’ measurements",
     MEASURED: "models measured here or joined",
     POOLED: "all evidence",
+    OWN_ROWS: "your own rows",
     NURSERY: "the controlled study",
     INTERVENED: "interventions on trained models",
 }
@@ -81,6 +85,8 @@ CALLED = {
 DECODER = "decoder"
 """What sets are of, where no other modality is asked for: the studies' statements are about
 decoders."""
+FIRST_MODEL = "EleutherAI/pythia-160m"
+"""A small model that anybody may measure first."""
 ALL = "all"
 """Findings on every set."""
 
@@ -116,7 +122,8 @@ def mark_set(
 
     published: sources that are files of a study. runs: all runs, which say which sources are other
     people's, and which changed a model: rows of these are of one set alone, and so are models
-    of which there are no others.
+    of which there are no others. Whose rows they are only their folder says (`Selection`): here the
+    user's own are those of all measurements.
     """
     source = rows["source"]
     acted = of_interventions(runs)
@@ -131,7 +138,7 @@ def mark_set(
     if name == NURSERY:
         return here & (source == NURSERY)
     here &= source != NURSERY
-    if name == POOLED or "run_id" not in rows:
+    if name in (POOLED, OWN_ROWS) or "run_id" not in rows:
         return here
     theirs = source.isin(published)
     others = source.isin(runs.loc[runs["measure_version"] == EXTERNAL, "source"])

@@ -15,7 +15,7 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError, build_unknown_error, suggest_nearest
 from thermostats.next_steps import write_command
 from thermostats.tables import features, store
-from thermostats.tables.choices import MEASUREMENTS, POOLED, SETS, check_set, find_origin, mark_set
+from thermostats.tables.choices import MEASUREMENTS, POOLED, SETS, find_origin, mark_set
 from thermostats.tables.folders import (
     find_data_folder,
     find_own_folder,
@@ -25,7 +25,7 @@ from thermostats.tables.folders import (
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
 from thermostats.tables.labels import strip_lab
-from thermostats.tables.reading import Selection, keep_last_revision
+from thermostats.tables.reading import Selection, keep_last_revision, select_set
 from thermostats.tables.schemas import GAINS, READ_GAINS, list_dtypes
 
 SHAPE = (
@@ -311,8 +311,7 @@ def model_rows(
     if gain not in (named := GAINS | READ_GAINS):
         raise build_unknown_error("no such gain", gain, named)
     if isinstance(evidence, str):
-        check_set(evidence)
-        evidence = Selection(data, evidence)
+        evidence = select_set(evidence, data)
     every = evidence.table("features")
     every = _keep_last_revision(every[every["n_layers"] > SHALLOW], gain)
     base_has_gain = every["parent"].isin(every.loc[every[gain] > 0, "model_id"])
@@ -460,8 +459,7 @@ def prompt_rows(
     if gain not in GAINS:
         raise build_unknown_error("no such gain", gain, GAINS)
     if isinstance(evidence, str):
-        check_set(evidence)
-        evidence = Selection(data, evidence)
+        evidence = select_set(evidence, data)
     rows = choose_prompt_set(add_category(evidence, read_prompt_gains(evidence, gain)))
     models = evidence.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     entropies = evidence.table("outputs")[["run_id", "prompt_id", "entropy"]]

@@ -22,6 +22,8 @@ from thermostats.tables import features as feature_table
 from thermostats.tables import store
 from thermostats.tables.choices import (
     DECODER,
+    FIRST_MODEL,
+    OWN_ROWS,
     POOLED,
     check_set,
     check_table,
@@ -160,6 +162,8 @@ def features(
             mark_set(evidence, rows, published, store.load("runs", data))
             & (rows["modality"] == DECODER)
         ]
+        if evidence == OWN_ROWS:
+            rows = rows[rows["run_id"].isin(require_own_runs(data)["run_id"])]
     of = (lab if heritage is None else heritage, family, model, source)
     wanted = {name: make_list(value, name) for name, value in zip(FILTERS, of, strict=True)}
     for name, values in wanted.items():
@@ -246,6 +250,26 @@ def _pick_runs(rows: pd.DataFrame) -> pd.DataFrame:
 
 RUN_COLUMNS = ["run_id", "model_id", "revision", "prompt_set", "source"]
 MODEL_COLUMNS = ["model_id", "revision", "heritage", "family", "modality", "quantised"]
+
+
+def require_own_runs(data: str | Path | None = None) -> pd.DataFrame:
+    """Ids of the user's own runs; raises UsageError with the lines that bring some in where there
+    are none."""
+    folder = store.find_data_folder(data)
+    runs = store.read_own_runs(folder)
+    if runs.empty:
+        raise UsageError(
+            "there are no rows of your own here",
+            where=folder,
+            got=f"evidence {OWN_ROWS}",
+            allowed="a data folder that rows were measured or joined into",
+            next_step=write_command("measure", FIRST_MODEL, data="mine"),
+        )
+    return runs
+
+
+OWN_RUNS = "own runs"
+"""Under which the ids of the user's own runs are kept among the tables."""
 OF_FACTS = "lineage"
 """Table whose source is who states a fact of a model, whichever set that is measured in."""
 
@@ -274,9 +298,19 @@ class Selection:
         model and source (`tables/features.py`). Models that are no decoders are handed out, with
         the column `modality`, where they are asked for by it alone. In the controlled study a
         recipe stands in the place of the lab (`heritage`). Without `source` only rows of the named
-        set are handed out.
+        set are handed out; of a user's own rows with `source` too.
         """
         return self._select(name, equals)
+
+    def has_own_runs(self) -> bool:
+        """Whether the user's folder has measurements besides those of the package."""
+        return not self._load_own_runs().empty
+
+    def _load_own_runs(self) -> pd.DataFrame:
+        """Ids of the runs in the user's own folder, read once."""
+        if OWN_RUNS not in self._files:
+            self._files[OWN_RUNS] = store.read_own_runs(self._folder)
+        return self._files[OWN_RUNS]
 
     def origin(self, source: pd.Series[str]) -> pd.Series[str]:
         """Who measured, by source; see `tables.choices.origin`."""
@@ -284,7 +318,8 @@ class Selection:
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._join_table(name)
-        if "source" in frame and "source" not in equals and name != OF_FACTS:
+        is_own = self.name == OWN_ROWS
+        if "source" in frame and (is_own or "source" not in equals) and name != OF_FACTS:
             frame = frame[
                 mark_set(
                     self.name or POOLED,
@@ -293,6 +328,8 @@ class Selection:
                     self._select_table("runs"),
                 )
             ]
+        if is_own and "run_id" in frame:
+            frame = frame[frame["run_id"].isin(self._load_own_runs()["run_id"])]
         if self.left_out and {"run_id", "source"} <= set(frame):
             published = set(self._select_table("sources")["file"])
             frame = frame[find_origin(frame["source"], published) != self.left_out]
@@ -345,6 +382,15 @@ class Selection:
 
     def _read(self, name: str) -> pd.DataFrame:
         return store.load(name, self._folder)
+
+
+def select_set(evidence: str, data: str | Path | None = None) -> Selection:
+    """The tables of a folder under a set of evidence; raises UsageError where there is no such set,
+    and for own rows where there are none."""
+    check_set(evidence)
+    if evidence == OWN_ROWS:
+        require_own_runs(data)
+    return Selection(data, evidence)
 
 
 QUANTITIES = {

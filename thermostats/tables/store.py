@@ -39,6 +39,7 @@ from thermostats.tables.folders import (
     ARCHIVE,
     TABLE,
     check_cells,
+    has_own_runs,
     list_layers,
     list_own_files,
     read_bytes,
@@ -466,6 +467,14 @@ def read_typed(path: Path, name: str) -> pd.DataFrame:
     Raises DataError where it is damaged, naming the first cell that is not of its column's type.
     """
     return _convert_frame(read(path, name), name)
+
+
+def read_own_runs(folder: Path) -> pd.DataFrame:
+    """Ids of the runs in a user's own folder, in the column `run_id`; none where the folder stands
+    for itself, as the package's does."""
+    paths = list_own_files("runs", folder) if has_own_runs(folder) else []
+    ids = [read_typed(path, "runs")[["run_id"]] for path in paths]
+    return pd.concat(ids) if ids else pd.DataFrame({"run_id": []}, dtype="str")
 
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:

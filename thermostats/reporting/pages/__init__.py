@@ -13,9 +13,13 @@ when all else is there, by `reporting/build.py`, which has a line for each.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from thermostats.errors import UsageError
+from thermostats.formatting import join_words
 from thermostats.next_steps import write_command
+from thermostats.tables.choices import FIRST_MODEL, OWN_ROWS
+from thermostats.tables.folders import has_own_runs
 
 
 @dataclass(frozen=True)
@@ -87,3 +91,25 @@ def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
         raise UsageError(
             "no report yet", where=out, next_step=f"name another with --out, or make it: {line}"
         )
+
+
+OWN_FOLDER = "mine"
+"""What pages and messages call a data folder of one's own."""
+
+
+def refuse_own_findings(out: Path, claims: Sequence[str], *, some: bool) -> NoReturn:
+    """Raise UsageError: own rows are asked for, and a report has no finding on them.
+
+    claims: those that were asked for. some: whether the report has such findings of other claims.
+    """
+    data = None if has_own_runs() else OWN_FOLDER
+    place = out if out != Path("reports") else None
+    what = "this report has no findings on your own rows"
+    if some:
+        what = f"{join_words(claims)}: nothing was found on your own rows"
+        step = write_command("needs", claims[0], data=data)
+    elif data is None or (Path(data).is_dir() and has_own_runs(data)):
+        step = write_command("report", *(claims or ["--all"]), data=data, out=place)
+    else:
+        step = write_command("measure", FIRST_MODEL, data=data)
+    raise UsageError(what, where=out, got=f"evidence {OWN_ROWS}", next_step=step)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED, SETS
+from thermostats.claims.evidence import EXTERNAL, MEASURED, OWN_ROWS, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
-from thermostats.claims.judge import pick_verdicts
+from thermostats.claims.judge import pick_own_verdict, pick_verdicts
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.study import is_own, list_study_models, load_studies
@@ -51,6 +51,7 @@ SHAPES = {
     MEASURED: "M-2,-2H2V2H-2Z",
     EXTERNAL: "M-2.2,-1H-1V-2.2H1V-1H2.2V1H1V2.2H-1V1H-2.2Z",
     POOLED: "M0,-2.8L2.8,0L0,2.8L-2.8,0Z",
+    OWN_ROWS: "M-2.6,-2H2.6L0,2.6Z",
     NURSERY: "M0,-2.6L2.6,2H-2.6Z",
 }
 
@@ -197,6 +198,7 @@ def index_text(
         most_false=ALPHA,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=matrix,
+        yours=any(row["yours"] for row in rows.values()),
         moved=_list_moved(entries, page_of),
         illustrated=illustrated,
         sets=[f"{SETS[name]} ({name})" for name in SETS if name in MEASUREMENTS or name in matrix],
@@ -370,21 +372,22 @@ def _list_findings(entry: Entry) -> Sequence[Finding]:
 
 
 def _compare_verdicts(entry: Entry) -> dict[str, str]:
-    """The verdicts of a claim's first question on the study's own files and on all evidence, each
-    on one line.
+    """The verdicts of a claim's first question on the study's own files, on all evidence and on
+    the user's rows, each on one line.
 
     A verdict on neither, such as one on mathematics, stands in both.
     """
     findings = _list_findings(entry)
     if not findings:
         word = FAILED if entry.error else MISSING
-        return dict.fromkeys(("own", "every"), f"{SIGNS[word]} {word}")
+        return {**dict.fromkeys(("own", "every"), f"{SIGNS[word]} {word}"), "yours": ""}
     own, every = pick_verdicts(findings)
     if own is None and every is None:
         own = every = findings[0]
+    by_column = {"own": own, "every": every, "yours": pick_own_verdict(findings)}
     return {
         name: f"{SIGNS[finding.verdict]} {finding.stands}" if finding else ""
-        for name, finding in (("own", own), ("every", every))
+        for name, finding in by_column.items()
     }
 
 
