@@ -266,3 +266,5 @@ def test_an_installed_package_has_no_trained_models_and_says_so(
     assert isinstance(
         done.exception, DataError
     ) and "in the repository, not in the installed package" in str(done.exception)
+    done = CliRunner().invoke(app, ["ls", "runs", "--paths"])
+    assert str(done.exception).endswith("Next: thermostats ls models")

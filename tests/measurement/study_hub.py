@@ -111,6 +111,7 @@ class Hub(BaseHTTPRequestHandler):
         self.send_response(status)
         digest = hashlib.sha256(content).hexdigest()
         headers = {"ETag": f'"{digest}"', "Content-Length": str(len(content))}
+        headers |= {"Retry-After": "40"} if status == 429 else {}
         headers |= {"X-Repo-Commit": self.commit} if status == 200 else {}
         for name, value in (headers | ({"X-Error-Code": code} if code else {})).items():
             self.send_header(name, value)

@@ -28,6 +28,7 @@ FAULTS = {
     "gated/model": study_hub.GATED,
     "forbidden/model": study_hub.FORBIDDEN,
     "expired/model": study_hub.EXPIRED,
+    "busy/model": study_hub.BUSY,
     "broken/model": study_hub.BROKEN,
     "hangs/model": study_hub.HANGS,
     "drops/model": study_hub.DROPS,
@@ -39,6 +40,7 @@ EXPECTED = {
     "https://huggingface.co/gated/model.*hf auth login",
     "forbidden/model": "refuses access.*403",
     "expired/model": "refuses access.*401.*hf auth login",
+    "busy/model": "asks to wait.*429.*wait 40 seconds.*hf auth login",
     "broken/model": "hub cannot be reached.*500",
     "hangs/model": "hub cannot be reached.*[Tt]ime",
     "drops/model": "hub cannot be reached.*disconnected",
@@ -48,12 +50,12 @@ EXPECTED = {
 ASK = """
 import json, sys
 from thermostats.errors import ThermostatsError
-from thermostats.measurement.hub import model_folder
+from thermostats.measurement.hub import fetch_model_folder
 answers = {}
 for name in sys.argv[1:]:
     model, _, revision = name.partition(":")
     try:
-        found = model_folder(model, revision=revision or "main")
+        found = fetch_model_folder(model, revision=revision or "main")
         answers[name] = [found.commit, sorted(path.name for path in found.path.iterdir())]
     except ThermostatsError as error:
         answers[name] = str(error)

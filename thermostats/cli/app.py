@@ -557,7 +557,7 @@ def _check_listing(what: str, table: str | None, *, by_lab: bool, paths: bool) -
         raise UsageError(
             "only models have folders",
             got=f"{what} --paths",
-            next_step="thermostats ls models --paths",
+            next_step=f"thermostats ls models{' --paths' * bool(folders.list_shipped_models())}",
         )
 
 

@@ -33,9 +33,11 @@ from huggingface_hub.utils._paths import filter_repo_objects
 from huggingface_hub.utils.tqdm import tqdm
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
+from thermostats.formatting import format_count
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.gguf_files import prepare_gguf_folder, record
 from thermostats.measurement.gguf_parts import is_gguf, list_parts, name_gguf_model
+from thermostats.tables.choices import MAIN
 from thermostats.tables.folders import list_shipped_models
 
 COMPANIONS = ["*.json", "*.model", "*.txt", "*.tiktoken", "*.jinja"]
@@ -64,13 +66,13 @@ REFUSALS: dict[type[HfHubHTTPError], tuple[str, str]] = {
 """What is wrong and what to do next; a gated repository is one that is not found, too, and stands
 first."""
 
+BUSY = 429
+"""Status of a hub that is asked too often."""
 ASKED_AT_ONCE = 16
 """Models that the hub is asked about at a time."""
 AFRESH = 3
 """How often files of a model may begin afresh, from a server that breaks off and does not
 resume."""
-MAIN = "main"
-"""Revision where none is named."""
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,14 @@ def _handle_hub_errors(model: str, revision: str) -> Iterator[None]:
             raise ThermostatsError(
                 what, where=where, got=f"status {status}", next_step=step
             ) from error
+        if status == BUSY:
+            raise TransientError(
+                "the hub asks to wait: too many requests came from here",
+                where=where,
+                got=f"status {status}",
+                next_step=f"wait {_read_pause(error)}, then repeat the command; who is logged in "
+                "by `hf auth login` may ask more often",
+            ) from error
         step = (
             f"check the network, HF_HUB_OFFLINE and free disk space, or name a local "
             f"folder{_suggest_shipped()}"
@@ -330,6 +340,17 @@ def _read_status(error: BaseException | None) -> int | None:
             return int(error.response.status_code)
         error = error.__cause__
     return None
+
+
+def _read_pause(error: BaseException | None) -> str:
+    """How long a server that is asked too often wants to be left alone, in words."""
+    while error is not None:
+        if isinstance(error, HfHubHTTPError):
+            stated = error.response.headers.get("Retry-After", "")
+            if stated.isascii() and stated.isdecimal():
+                return format_count(int(stated), "second")
+        error = error.__cause__
+    return "five minutes"
 
 
 def _describe_cause(error: BaseException) -> str:

@@ -65,6 +65,7 @@ from thermostats.measurement.spec import AGAIN, PRECISIONS, Cost, Outcome
 from thermostats.measurement.spectra import hash_model
 from thermostats.next_steps import write_command, write_value
 from thermostats.tables import store
+from thermostats.tables.choices import MAIN, split_revision
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.labels import find_misspelt
 from thermostats.tables.model_rows import FACTS, check_lab
@@ -188,16 +189,17 @@ def read_config_facts(model: str | Path) -> dict[str, int]:
     """n_layers, n_heads, d_head and n_params (tied weights once) by a configuration alone; no
     weights are read.
 
-    model: a config.json or other file of its kind, a model's folder, or a hub id. Counting needs
-    torch, which builds the model without memory.
+    model: a config.json or other file of its kind, a model's folder, or a hub id, behind an @
+    a revision. Counting needs torch, which builds the model without memory.
 
     Raises UsageError for what is no model, for a class that is not described, that norms the stream
     itself or that does not attend to text; DataError for a configuration that is damaged.
     """
     path = Path(model).expanduser()
     if not path.is_file() or is_gguf(path):
-        find_local_folder(str(model))
-        return _read_facts(fetch_config_folder(str(model)))
+        name, revision = split_revision(str(model))
+        find_local_folder(name)
+        return _read_facts(fetch_config_folder(name, revision=revision or MAIN))
     with tempfile.TemporaryDirectory() as folder:
         shutil.copyfile(path, Path(folder) / "config.json")
         return _read_facts(Path(folder))

@@ -39,6 +39,7 @@ from thermostats.errors import (
     suggest_nearest,
 )
 from thermostats.measurement.gguf_parts import is_gguf
+from thermostats.tables.choices import MAIN, split_revision
 from thermostats.tables.folders import (
     PROMPTS,
     find_shipped,
@@ -578,6 +579,10 @@ def _resolve_paths(spec: RunSpec) -> RunSpec:
     try:
         if model.is_dir() or is_gguf(model):
             spec = replace(spec, model=str(model.resolve()))
+        else:
+            named_besides = None if spec.revision == MAIN else spec.revision
+            name, revision = split_revision(spec.model, named_besides)
+            spec = replace(spec, model=name, revision=revision or MAIN)
         named = is_shipped_set(spec.prompts) or not prompts.exists()
         return spec if named else replace(spec, prompts=str(prompts.resolve()))
     except (OSError, ValueError) as error:

@@ -54,6 +54,37 @@ def check_export(
         )
 
 
+MAIN = "main"
+"""Revision where none is named, which stands for the last checkpoint wherever it is there."""
+
+
+def split_revision(model: str, revision: str | None = None) -> tuple[str, str | None]:
+    """A model and its revision, which may stand behind the name: `owner/name@step1000`.
+
+    revision: as it was named besides; None: it was not. A path that exists is a name as it is.
+    Raises UsageError where two revisions are named.
+    """
+    name, _, behind = model.rpartition("@")
+    if not name or not behind or _is_path(model):
+        return model, revision
+    if revision not in (None, behind):
+        raise UsageError(
+            "two revisions of one model",
+            got=f"{model} and revision {revision}",
+            allowed="one of them",
+            next_step=f"name {name}, or leave the revision out",
+        )
+    return name, behind
+
+
+def _is_path(model: str) -> bool:
+    """Whether there is such a file or folder; a text that can be none is none."""
+    try:
+        return Path(model).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
 PUBLISHED = "published"
 MEASURED = "measured"
 POOLED = "pooled"

@@ -15,7 +15,14 @@ import pandas as pd
 from thermostats.errors import DataError, UsageError, build_unknown_error, suggest_nearest
 from thermostats.next_steps import write_command
 from thermostats.tables import features, store
-from thermostats.tables.choices import MEASUREMENTS, POOLED, SETS, find_origin, mark_set
+from thermostats.tables.choices import (
+    MEASUREMENTS,
+    POOLED,
+    SETS,
+    find_origin,
+    mark_set,
+    split_revision,
+)
 from thermostats.tables.folders import (
     find_data_folder,
     find_own_folder,
@@ -79,11 +86,17 @@ def set_facts(
     folder = find_data_folder(find_own_folder(data))
     rows = read_own_models(folder)
     names = [models] if isinstance(models, str) else list(models)
-    chosen = rows[
-        rows["model_id"].isin(names) & (rows["revision"].eq(revision) if revision else True)
+    known = set(rows["model_id"])
+    wanted = [
+        (name, revision) if name in known else split_revision(name, revision) for name in names
     ]
-    for model in sorted(set(names) - set(chosen["model_id"])):
-        named = model if revision is None else f"{model}@{revision}"
+    is_of = {
+        (name, asked): rows["model_id"].eq(name) & (rows["revision"].eq(asked) if asked else True)
+        for name, asked in wanted
+    }
+    chosen = rows[np.logical_or.reduce([*is_of.values()])]
+    for model, asked in sorted(pair for pair, rows_of_it in is_of.items() if not rows_of_it.any()):
+        named = model if asked is None else f"{model}@{asked}"
         step = suggest_nearest(
             model, rows["model_id"], write_command("ls", "models", own=True, data=folder)
         )

@@ -23,12 +23,14 @@ from thermostats.tables import store
 from thermostats.tables.choices import (
     DECODER,
     FIRST_MODEL,
+    MAIN,
     OWN_ROWS,
     POOLED,
     check_set,
     check_table,
     find_origin,
     mark_set,
+    split_revision,
 )
 from thermostats.tables.features import LAST, combine
 from thermostats.tables.runs import mark_superseded
@@ -40,8 +42,6 @@ MOST_NAMED = 30
 """Names that the error for another one lists."""
 OF_RUN = ("model_id", "revision", "source", "dtype", "prompt_set", "instrument", "licence")
 """What `load(models=True)` says of each row's run."""
-MAIN = "main"
-"""Revision that stands for the last checkpoint wherever it is there."""
 
 
 def load(
@@ -138,11 +138,11 @@ def features(
     every: a row for each revision, prompt set and precision, the controlled study's too.
 
     lab (or heritage, as its column is called), family, model, source: one or several, whatever the
-    case; of a source the beginning is enough, of a model the name without its owner. evidence: a
-    set of measurements of decoders, one of `published`, `external`, `measured`, `pooled` and
-    `nursery`. position: token position of the gains, one of those in the table layers. comparable:
-    without models that norm after the residual sum, whose gains are near 1 by construction.
-    `model_rows` gives one row a model.
+    case; of a source the beginning is enough, of a model the name without its owner, and behind an
+    @ a revision. evidence: a set of measurements of decoders, one of `published`, `external`,
+    `measured`, `pooled` and `nursery`. position: token position of the gains, one of those in the
+    table layers. comparable: without models that norm after the residual sum, whose gains are near
+    1 by construction. `model_rows` gives one row a model.
 
     Raises UsageError for a lab, family, model, source, set of evidence or position that the tables
     do not have, DataError where a table is damaged or refers to a run or model that is not
@@ -168,7 +168,10 @@ def features(
     wanted = {name: make_list(value, name) for name, value in zip(FILTERS, of, strict=True)}
     for name, values in wanted.items():
         if values is not None:
-            rows = rows[_match_rows(rows[FILTERS[name]], values, name)]
+            is_model = name == "model"
+            column = rows[FILTERS[name]]
+            match = _match_models(rows, values) if is_model else _match_rows(column, values, name)
+            rows = rows[match]
     if comparable:
         rows = rows[rows["comparable"]]
     if not every:
@@ -217,6 +220,32 @@ def _match_rows(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.
             near = suggest_nearest(text, there, "thermostats ls models")
             raise UsageError(f"no rows of this {name}", got=repr(text), next_step=near)
         fits |= equal
+    return fits
+
+
+def _match_models(rows: pd.DataFrame, wanted: Sequence[str]) -> pd.Series[bool]:
+    """Rows of models by name, with or without its owner; behind an @ a revision.
+
+    Raises UsageError for a model, or a revision of it, that no row has.
+    """
+    fits = pd.Series(False, index=rows.index)
+    known = set(rows["model_id"].str.casefold())
+    for text in wanted:
+        name, revision = (text, None) if text.casefold() in known else split_revision(text)
+        match = _match_rows(rows["model_id"], [name], "model")
+        if revision is not None:
+            of_model = rows.loc[match, "revision"]
+            match &= rows["revision"].eq(revision)
+            if not match.any():
+                there = sorted(set(of_model))
+                near = find_nearest(revision, there) or there[-1]
+                raise UsageError(
+                    "no rows of this revision",
+                    got=text,
+                    allowed=join_some(there, revision),
+                    next_step=f'thermostats.features(model="{name}@{near}")',
+                )
+        fits |= match
     return fits
 
 
