@@ -46,11 +46,11 @@ def print_rows(
     as_json: bool = False,
     *,
     spare: Sequence[str] = (),
-    digits: int | None = None,
+    digits: int = DIGITS,
 ) -> None:
     """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe.
 
-    Numbers are exact in JSON and, without `digits`, in a pipe; they have four digits on a terminal.
+    Numbers have so many digits, in JSON all.
     There prose is wrapped, names and numbers are whole; of columns that do not fit the `spare` ones
     are left out first, then those on the right, and standard error says which.
     """
@@ -58,7 +58,7 @@ def print_rows(
         print_json(rows)
     elif sys.stdout.isatty():
         _print_table(
-            [{label: _format_cell(row[label], digits=DIGITS) for label in columns} for row in rows],
+            [{label: _format_cell(row[label], digits) for label in columns} for row in rows],
             columns,
             spare,
         )
@@ -164,11 +164,11 @@ def handle_closed_output() -> Iterator[None]:
         sys.exit(1)
 
 
-def _format_cell(value: object, digits: int | None = None) -> str:
-    """A value as text; a number exactly, or to so many digits."""
+def _format_cell(value: object, digits: int) -> str:
+    """A value as text; a number to so many digits, a whole one exactly."""
     text = "" if value is None else str(value)
     if isinstance(value, float):
-        text = repr(float(value)) if digits is None else f"{value:.{digits}g}"
+        text = f"{value:.{digits}g}"
     return (
         text.encode("unicode_escape").decode()
         if any(ord(character) < 32 for character in text)

@@ -14,7 +14,7 @@ from thermostats.errors import build_install_error
 from thermostats.measurement.spec import PRECISIONS, parse_settings
 from thermostats.measurement.steering_spec import BLOCK, SETTINGS, SHORT
 from thermostats.next_steps import write_command
-from thermostats.terminal import DIGITS, is_watched, print_json, print_next_step, print_rows
+from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +157,7 @@ def steer(
         print_json(_list_records(rows))
         return
     listed = [_describe_point(row) for row in _list_records(rows)]
-    print_rows(listed, list(listed[0]), digits=DIGITS, spare=("size", "ce_rise"))
+    print_rows(listed, list(listed[0]), spare=("size", "ce_rise"))
     print(*_write_sentences(_list_records(rows)), sep="\n")
     _say_where(model, save, data)
 
@@ -218,10 +218,10 @@ def do(
         print_json(records)
         return
     columns = ("what", "kl", "kl_lower", "kl_upper", "ce_before", "ce_after", "beyond", "size")
-    print_rows([{name: row[name] for name in columns} for row in records], columns, digits=DIGITS)
+    print_rows([{name: row[name] for name in columns} for row in records], columns)
     moved = [each for row in records for each in _list_moved(row)]
     if moved:
-        print_rows(moved, ["what", "quantity", "before", "after", "ratio"], digits=DIGITS)
+        print_rows(moved, ["what", "quantity", "before", "after", "ratio"])
     else:
         print("No gain moved.")
     _say_where(model, save, data)

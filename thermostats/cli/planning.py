@@ -17,7 +17,7 @@ from thermostats.cli.options import Analyses, Data, Json
 from thermostats.errors import UsageError
 from thermostats.next_steps import write_command
 from thermostats.tables import folders
-from thermostats.terminal import DIGITS, is_watched, print_json, print_next_step, print_rows
+from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
 app = typer.Typer()
 OPTIONS = {
@@ -277,7 +277,7 @@ def power(
 
     path = check_figure_file(figure)
     table = planned(claim, **named, finding=finding, most=studies, data=data, analyses=analyses)
-    print_rows(table.to_dict("records"), list(table), as_json, digits=DIGITS)
+    print_rows(table.to_dict("records"), list(table), as_json)
     if path is not None:
         draw_power(table, path)
     if not as_json:

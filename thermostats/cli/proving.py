@@ -18,7 +18,7 @@ from thermostats.measurement.spec import (
 )
 from thermostats.next_steps import write_command
 from thermostats.tables.folders import find_lookup_folder
-from thermostats.terminal import DIGITS, print_json, print_next_step, print_rows
+from thermostats.terminal import print_json, print_next_step, print_rows
 
 app = typer.Typer()
 SETTABLE = ("device", "trust_remote_code")
@@ -103,9 +103,7 @@ def prove(
     if as_json:
         print_json(proof.to_json())
     else:
-        print_rows(
-            proving.list_rows(proof), COLUMNS if proof.tool is None else TOOL_COLUMNS, digits=DIGITS
-        )
+        print_rows(proving.list_rows(proof), COLUMNS if proof.tool is None else TOOL_COLUMNS)
         print()
         print(proof.badge)
     if not proof.passed:

@@ -28,7 +28,7 @@ from thermostats.tables import folders
 from thermostats.tables.choices import check_export
 from thermostats.tables.folders import write_all
 from thermostats.tables.schemas import TABLES
-from thermostats.terminal import DIGITS, is_watched, print_json, print_next_step, print_rows
+from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -369,11 +369,9 @@ def compare(
     for note in comparison.notes:
         print(note)
     if changed:
-        print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"], digits=DIGITS)
+        print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"])
     if gains:
-        print_rows(
-            gains, ["gain", "source", "prompt_set", "first", "second", "ratio"], digits=DIGITS
-        )
+        print_rows(gains, ["gain", "source", "prompt_set", "first", "second", "ratio"])
     else:
         step = write_command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
@@ -384,7 +382,7 @@ def compare(
             f"{level:.0%} intervals:"
         )
         columns = ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"]
-        print_rows(by_block, columns, digits=DIGITS)
+        print_rows(by_block, columns)
     elif why and gains:
         print(why)
 

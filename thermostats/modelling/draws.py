@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import ThermostatsError, UsageError
+from thermostats.formatting import format_count
 from thermostats.settings import check_coverage, options
 
 Array = NDArray[np.float64]
@@ -107,6 +108,12 @@ class Draws:
     def __post_init__(self) -> None:
         """Keep the arrays so that nobody who gets them can write into them."""
         object.__setattr__(self, "values", read_only(self.values))
+
+    def __repr__(self) -> str:
+        """Engine and number of draws, then a line a quantity; the arrays are in `values`."""
+        effective = f", {self.effective:,.0f} effective" * math.isfinite(self.effective)
+        head = f"{format_count(self.size, 'draw')} ({self.engine}{effective})"
+        return f"{head}\n{NamedDraws(self.values)!r}"
 
     @property
     def exact(self) -> bool:

@@ -115,6 +115,10 @@ class Prediction:
         """That of predictions of this kind."""
         return self.records[0 if self.lab_at_hand else 1]
 
+    def __repr__(self) -> str:
+        """What a person reads; the numbers are in `table` and `records`."""
+        return "\n".join(self.sentences())
+
     def sentences(self) -> list[str]:
         """What is predicted, and how far it can be relied on, in plain words."""
         row = self.table.iloc[0]
