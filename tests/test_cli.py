@@ -181,9 +181,9 @@ def test_a_report_with_own_rows_says_where_their_answers_are(tmp_path: Path) -> 
 
 def test_interrupting_twice_ends_without_a_traceback(tmp_path: Path) -> None:
     code = (
-        "import os, signal; from thermostats.cli.options import interrupted\n"
+        "import os, signal; from thermostats.cli.options import handle_interrupt\n"
         "def stop(*_): os.kill(os.getpid(), signal.SIGINT)\n"
-        "signal.signal(signal.SIGINT, interrupted)\n"
+        "signal.signal(signal.SIGINT, handle_interrupt)\n"
         "try:\n stop()\nexcept KeyboardInterrupt:\n stop()\nprint('still here')"
     )
     done = thermostats(code=code, cwd=tmp_path)

@@ -46,7 +46,7 @@ def analyse(tables):
 if __name__ == "__main__":
     CLAIM.main()
 '''  # noqa: E501
-DRAW = 'lambda axes: plots.scatter_labelled(rows, axes, x="layer", y="gain_block")'
+DRAW = 'lambda axes: plots.draw_scatter(rows, axes, x="layer", y="gain_block")'
 
 
 def write_analysis(
