@@ -41,6 +41,12 @@ from thermostats.modelling.draws import (
     summarise_quantities,
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
+from thermostats.modelling.group_effects import (
+    Contrast,
+    GroupEffects,
+    contrast_groups,
+    measure_group_effects,
+)
 from thermostats.modelling.labelled import convert_new_labels
 from thermostats.modelling.laws import (
     OWN,
@@ -389,6 +395,23 @@ class Fit:
     @cached_property
     def _tables(self) -> dict[str, pd.DataFrame]:
         return {}
+
+    def effects(self, group: str = "lab") -> GroupEffects:
+        """What every group adds to its outcomes, partially pooled: draws, and a table at a prompt.
+
+        `group`: lab, family, or the column of other groups; on the scale of the law, of gains the
+        log. Raises UsageError for a fit without such groups.
+        """
+        return measure_group_effects(self, group)
+
+    def contrast(self, first: str, second: str, *, group: str = "") -> Contrast:
+        """The effect of one group minus that of another, from the draws: estimate, interval and
+        P > 0.
+
+        `group`: as in `effects`; by default the fit's first, labs where it has any. Raises
+        UsageError for a group that is not there or is of one model, and for a fit without groups.
+        """
+        return contrast_groups(self, first, second, group)
 
     def __repr__(self) -> str:
         return "\n".join(display.format_lines(self))
