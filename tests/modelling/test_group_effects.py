@@ -37,7 +37,9 @@ def test_effects_of_labs_are_those_of_their_table(fitted: Fit) -> None:
 
 def test_a_contrast_is_the_difference_of_two_effects(fitted: Fit) -> None:
     effects = fitted.effects()
-    first, second = [name for name, n in zip(effects.names, effects.counts) if n > 1][:2]
+    first, second = [name for name, n in zip(effects.names, effects.counts, strict=True) if n > 1][
+        :2
+    ]
     contrast = fitted.contrast(first, second)
     one, other = (effects.draws[..., effects.names.index(name)] for name in (first, second))
     assert contrast.draws == pytest.approx(one - other)
@@ -52,14 +54,16 @@ def test_a_contrast_is_the_difference_of_two_effects(fitted: Fit) -> None:
 def test_families_and_labs_by_any_of_their_names() -> None:
     table = rows(14, 3)
     names = sorted(table["model_id"].unique())
-    families = {name: "pq"[place % 2] for place, name in enumerate(names)}
-    table = table.assign(family=table["model_id"].map(families))
+    letters = {name: "pq"[place % 2] for place, name in enumerate(names)}
+    table = table.assign(family=table["model_id"].map(letters))
     fit = thermostats.fit_heritage(table, estimand="last_gain", seed=3)
     families = fit.effects("family")
     assert list(families.names) == sorted(families.names)
     assert all(" / " in name for name in families.names)
     assert fit.effects("heritage").names == fit.effects("lab").names
-    first, second = [n for n, count in zip(families.names, families.counts) if count > 1][:2]
+    first, second = [
+        n for n, count in zip(families.names, families.counts, strict=True) if count > 1
+    ][:2]
     contrast = fit.contrast(first, second, group="family")
     draws = families.draws
     places = [families.names.index(name) for name in (first, second)]
@@ -102,7 +106,7 @@ def test_a_contrast_that_says_nothing_is_refused(
     fitted: Fit, first: str, second: str, words: str
 ) -> None:
     effects = fitted.effects()
-    several = [name for name, n in zip(effects.names, effects.counts) if n > 1]
+    several = [name for name, n in zip(effects.names, effects.counts, strict=True) if n > 1]
     first, second = first.format(*several), second.format(*several)
     with pytest.raises(UsageError, match=words) as caught:
         fitted.contrast(first, second)
