@@ -140,6 +140,12 @@ class Fit:
         return NamedDraws(read_only(quantities))
 
     @property
+    def priors(self) -> pd.DataFrame:
+        """What everything is drawn from, by symbol: prior and reason, in words."""
+        rows = list(self.law.priors)
+        return pd.DataFrame(rows, columns=["symbol", "prior", "reason"]).set_index("symbol")
+
+    @property
     def reported(self) -> dict[str, Array]:
         """The quantities that the summary shows."""
         names = self.law.reported or tuple(self.quantities)
@@ -202,8 +208,8 @@ class Fit:
     def summary(self, *, level: float | None = None) -> pd.DataFrame:
         """By quantity: mean, sd, median, and the ends lower and upper of its equal-tailed interval.
 
-        What is the same of every quantity is in `attrs`: law, estimand, sources, kind and level of
-        the intervals.
+        What is the same of every quantity is in `attrs`: law, estimand, sources, priors, kind and
+        level of the intervals.
         """
         level = self.level if level is None else check_coverage(level, "fit.summary(level={})")
         table = summarise_quantities(self.reported, level=level, exact=self.reported).set_index(
@@ -215,7 +221,8 @@ class Fit:
             "estimand": self.estimand,
             "sources": list(self.sources),
         }
-        result.attrs |= {"kind": KIND, "level": level}
+        priors = [list(prior) for prior in self.law.priors]
+        result.attrs |= {"kind": KIND, "level": level, "priors": priors}
         return result
 
     def convergence(self) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from thermostats.modelling.draws import SEED, Array, Settings, summarise_quantit
 from thermostats.modelling.fit import Fit, Law, build_fit
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage import variance_shares
+from thermostats.modelling.heritage.given_priors import describe_given, give_priors, vary_given
 from thermostats.modelling.heritage.law import (
     FAMILY,
     LAB,
@@ -495,6 +497,7 @@ def fit_heritage(
     concentration: float = 1.0,
     residuals: str = NORMAL,
     lab_df: float = 0.0,
+    priors: Mapping[str, Any] | None = None,
     settings: Settings = CAREFUL,
 ) -> Fit:
     """ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a): heritage,
@@ -513,6 +516,12 @@ def fit_heritage(
     about, name to columns, of names (groups, the first of which stand for labs) or of numbers as
     they are. `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t
     lab effects. Normal ones are drawn exactly, others by PyMC, which takes a minute.
+
+    `priors`: in the place of ours, frozen distributions of `scipy.stats` or numbers; `fit.priors`
+    prints all. `intercept`: norm(mean, sd), or the sd of one about 0, of α. `total_sd`: halfnorm,
+    halfcauchy, expon, gamma or lognorm, or the scale of a half-normal, of τ. `shares`: the
+    concentration a of all, or {block: a_b}, `family` and `model` among them. The model's own SD is
+    τ times the root of its share. `fit.sensitivity()` halves and doubles what was given.
 
     Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ);
     population_mean_log_gain (of models that there could be: those at hand are a sample) and, not
@@ -574,8 +583,9 @@ def fit_heritage(
         rows, heritage, _suggest_dropping_labs(request, before), _look(request)
     )
     read_numbers(rows["log_gain"], f"log {estimand}", varied=True)
+    heritage = give_priors(heritage, priors)
     return build_fit(
-        build_heritage_law(heritage, rows, stated=se is not None),
+        build_heritage_law(heritage, rows, stated=se is not None, given=tuple(priors or ())),
         rows,
         seed=seed,
         settings=settings,
@@ -716,9 +726,11 @@ def _suggest_single_rows(outcome: str, table: pd.DataFrame) -> str:
     return ""
 
 
-def build_heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
+def build_heritage_law(
+    heritage: Mixed, rows: pd.DataFrame, *, stated: bool, given: Sequence[str] = ()
+) -> Law:
     """The law of these blocks; of the rows, what its alternatives can leave out; `stated`: errors
-    are the table's."""
+    are the table's; `given`: of what a call gives priors."""
     names = [kind.name for kind in heritage.kinds]
     groups = list_groups(heritage)
     parts = (*names, OWN)
@@ -737,7 +749,7 @@ def build_heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> 
         ),
         statements={order: partial(mark_ordered, order) for order in list_questions(names)},
         statistics=build_statistics,
-        equations=describe_blocks(heritage, stated=stated),
+        equations=(*describe_blocks(heritage, stated=stated), *describe_given(heritage, given)),
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
         tables={
             "orders": summarise_orders,
@@ -760,7 +772,8 @@ def build_heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> 
         },
         units=(*(groups[name_lab(heritage)].columns if groups else ()), "model_id"),
     )
-    return state_law(law, heritage, vary_heritage(heritage, rows))
+    others = {**vary_given(heritage, given), **vary_heritage(heritage, rows)}
+    return state_law(law, heritage, others)
 
 
 def _declare_heritage(
