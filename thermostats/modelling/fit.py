@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import SHOWN_OF, DataError, UsageError, build_unknown_error
 from thermostats.modelling import checks, display
+from thermostats.modelling.arviz_groups import build_groups
 from thermostats.modelling.checks import Gate
 from thermostats.modelling.columns import check_columns, read_frame
 from thermostats.modelling.draws import (
@@ -33,7 +34,6 @@ from thermostats.modelling.draws import (
     Settings,
     Statement,
     Statements,
-    build_arviz,
     evaluate_statement,
     measure_convergence,
     name_elements,
@@ -68,18 +68,12 @@ from thermostats.next_steps import call as line
 from thermostats.settings import check_coverage, options, set_level
 
 __all__ = ["Design", "Fit", "Law", "Prior", "build_fit", "build_own_law", "fit"]
-ROUNDING = 1e-12
 SUMMARY = ("mean", "sd", "median", "lower", "upper")
 """Columns of a summary."""
 REFIT_EXACT, REFIT_SAMPLED = 250, 1000
 """Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are
 right to ±0.013."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
-
-
-def _is_varied(values: Array) -> bool:
-    """Whether draws differ by more than rounding."""
-    return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
 
 
 def keep_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -472,28 +466,12 @@ class Fit:
 
         Quantities that the rows leave no doubt of, such as the mean of outcomes that are exact, are
         not among them: no density can be drawn of them. Groups: posterior, prior,
-        posterior_predictive, prior_predictive, log_likelihood, observed_data (outcomes `y`).
+        posterior_predictive, prior_predictive, log_likelihood, log_prior, observed_data (outcomes
+        `y`) and constant_data (columns that the law reads, `lab_index`, `y_se`). Effects of labs
+        are `lab_effect`, of the dimension `lab`, whose coordinates are their names; so of other
+        groups. Exact draws have no chains: nothing is there for `plot_energy`.
         """
-        rng = np.random.default_rng(self.seed)
-        few = self.draws.few(self.draws.size)
-        before = self.model.from_prior(checks.OF_PRIOR, rng)
-        prior = self.law.quantities({name: v[None] for name, v in before.items()}, self.design)
-        chains = next(iter(self.draws.values.values())).shape[:2]
-        varied = {name: values for name, values in self.reported.items() if _is_varied(values)}
-        groups = {
-            "posterior": varied,
-            "prior": {name: prior[name] for name in varied},
-            "posterior_predictive": {"y": self.model.replicate(few, rng).reshape(*chains, -1)},
-            "prior_predictive": {"y": self.model.replicate(before, rng)[None]},
-            "log_likelihood": {"y": self.model.log_likelihood(few).reshape(*chains, -1)},
-            "observed_data": {"y": self.model.observed},
-        }
-        labels = {n: list(v) for n, v in self.design.labels.items() if n in varied}
-        dims = {name: [f"{name}_of"] for name in labels} | {"y": ["outcome"]}
-        names = _names_of_outcomes(self)
-        return build_arviz(
-            groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)}
-        )
+        return build_groups(self, list(_names_of_outcomes(self)))
 
     def save(self, path: str | Path) -> Path:
         """Write draws, rows and words to a netCDF file; `thermostats.load_fit` reads it.

@@ -7,6 +7,7 @@ log. Where labs and shape go together, effects are the labs' beyond shape.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -121,11 +122,10 @@ def measure_group_effects(fit: Fit, group: str) -> GroupEffects:
     kind = kinds[chosen]
     design = fit.designed(MixedDesign)
     effects = design.effects[kind.block]
-    draws = fit.draws[kind.block][..., : effects.columns.shape[1]] @ _find_level_columns(effects).T
     return GroupEffects(
         group=chosen,
         names=effects.names,
-        draws=draws,
+        draws=compute_effects(fit.draws.values, design, kind),
         counts=_count_models(design, effects),
         scale=design.scale.word,
         level=fit.level,
@@ -179,11 +179,12 @@ def _list_names(fit: Fit, kinds: dict[str, Kind]) -> dict[str, str]:
     return names
 
 
-def _find_level_columns(effects: Effects) -> Array:
-    """What the draws of a group's outcomes are multiplied by: those of its first outcome, groups ×
-    effects."""
+def compute_effects(values: Mapping[str, Array], design: MixedDesign, kind: Kind) -> Array:
+    """Draws of the effect of every group, … × group: what its first outcome has of them."""
+    effects = design.effects[kind.block]
     first = [int(np.flatnonzero(effects.codes == code)[0]) for code in range(len(effects.names))]
-    return effects.columns[first]
+    columns = effects.columns[first]
+    return np.asarray(values[kind.block][..., : columns.shape[1]] @ columns.T)
 
 
 def _count_models(design: MixedDesign, effects: Effects) -> tuple[int, ...]:
