@@ -9,7 +9,8 @@ from test_group_effects import fitted  # noqa: F401 - a fixture
 from test_heritage import rows
 
 import thermostats
-from thermostats.modelling.draws import is_first_generation
+from thermostats.modelling.arviz_groups import describe_untrusted
+from thermostats.modelling.draws import is_first_generation, normalise_pareto_weights
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.mixed_model import MixedDesign
 
@@ -68,3 +69,18 @@ def test_calls_of_arviz_run(data: object) -> None:
     arviz.plot_forest(data, var_names=["lab_effect"])
     arviz.summary(data, var_names=["lab_effect", "sd_heritage"])
     plt.close("all")
+
+
+def test_outcomes_that_weights_do_not_predict_are_named(fitted: Fit, data: dict) -> None:  # noqa: F811
+    words = data["log_likelihood"].attrs["pareto_k"]
+    assert "energy" in data["posterior"].attrs["energy"]
+    likelihood = data["log_likelihood"]["y"].values
+    names = data["observed_data"]["outcome"].values
+    _, k = normalise_pareto_weights(-likelihood.reshape(-1, len(names)).T)
+    beyond = names[k > 0.7]
+    assert len(beyond) > 0
+    assert words.startswith(f"{len(beyond)} of {len(names)} outcomes have k above 0.7 ({beyond[0]}")
+    assert words.endswith("fit.loo() does")
+    assert fitted.loo().untrusted == 0
+    calm = np.random.default_rng(1).normal(0.0, 0.1, (4, 500, 3))
+    assert describe_untrusted(calm, "abc") == "none of 3 outcomes has k above 0.7"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from thermostats.modelling import checks
-from thermostats.modelling.draws import LOG_PRIOR, Array, build_arviz
+from thermostats.modelling.columns import list_names
+from thermostats.modelling.draws import (
+    LOG_PRIOR,
+    PARETO_LIMIT,
+    Array,
+    build_arviz,
+    normalise_pareto_weights,
+)
 from thermostats.modelling.group_effects import compute_effects, list_group_kinds
 from thermostats.modelling.mixed_model import MixedDesign
 
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-12
 OUTCOME = "outcome"
 """The dimension of outcomes."""
+NO_ENERGY = "these draws are independent, of no chain that would have an energy"
 ERROR = "y_se"
 """Known standard errors of outcomes, among the constants."""
 
@@ -57,7 +65,25 @@ def build_groups(fit: Fit, outcomes: list[Any]) -> Any:
     if constants:
         groups["constant_data"] = constants
         dims |= {name: [OUTCOME] for name in constants}
-    return build_arviz(groups, dims, coords)
+    data = build_arviz(groups, dims, coords)
+    data["posterior"].attrs |= {"energy": NO_ENERGY} if fit.draws.exact else {}
+    words = describe_untrusted(groups["log_likelihood"]["y"], outcomes)
+    data["log_likelihood"].attrs |= {"pareto_k": words}
+    return data
+
+
+def describe_untrusted(log_likelihood: Array, outcomes: Sequence[Any]) -> str:
+    """Outcomes that these draws, weighted, do not predict from the others, chain × draw × outcome:
+    in words, with what does."""
+    flat = log_likelihood.reshape(-1, log_likelihood.shape[-1])
+    _, k = normalise_pareto_weights(-flat.T)
+    beyond = [str(name) for name, each in zip(outcomes, k, strict=True) if not each <= PARETO_LIMIT]
+    if not beyond:
+        return f"none of {len(k)} outcomes has k above {PARETO_LIMIT}"
+    return (
+        f"{len(beyond)} of {len(k)} outcomes have k above {PARETO_LIMIT} ({list_names(beyond)}): "
+        f"weights of these draws do not predict them; fit.loo() does"
+    )
 
 
 def is_varied(values: Array) -> bool:

@@ -469,7 +469,9 @@ class Fit:
         posterior_predictive, prior_predictive, log_likelihood, log_prior, observed_data (outcomes
         `y`) and constant_data (columns that the law reads, `lab_index`, `y_se`). Effects of labs
         are `lab_effect`, of the dimension `lab`, whose coordinates are their names; so of other
-        groups. Exact draws have no chains: nothing is there for `plot_energy`.
+        groups. Attributes say in words of which outcomes the weights of `az.loo` cannot be trusted
+        (`log_likelihood.attrs["pareto_k"]`; `fit.loo()` predicts these too), and that exact draws
+        have no energy.
         """
         return build_groups(self, list(_names_of_outcomes(self)))
 
