@@ -37,6 +37,7 @@ from thermostats.modelling.heritage.law import (
     OWN,
     POPULATION_MEAN,
     RESIDUALS,
+    TOGETHER,
     TOTAL_SD,
     GroupBlock,
     build_lab_means,
@@ -52,6 +53,7 @@ from thermostats.modelling.heritage.law import (
     is_exact,
     is_logged,
     list_groups,
+    list_numbers,
     list_orders,
     list_questions,
     list_shares,
@@ -60,6 +62,7 @@ from thermostats.modelling.heritage.law import (
     name_groups,
     name_lab,
     read_logs,
+    standardise,
     vary_heritage,
 )
 from thermostats.modelling.laws import record_call
@@ -337,6 +340,39 @@ def warn_undetermined(
     return warnings
 
 
+TOGETHER_FROM = 0.9
+"""Share of a size's variance that geometry gives, from which the two are hardly told apart."""
+
+
+def warn_determined(rows: pd.DataFrame, heritage: Mixed) -> list[str]:
+    """That geometry gives the size, in words, with R² of the column of scale of which it is
+    largest."""
+    kinds = list_numbers(heritage)
+    if not {"geometry", "scale"} <= set(kinds):
+        return []
+    geometry, scale = kinds["geometry"].covariates, kinds["scale"].covariates
+    logs = is_logged(heritage)
+    x = standardise(read_logs(rows, geometry, logs=logs))
+    y = standardise(read_logs(rows, scale, logs=logs))
+    left = y - x @ np.linalg.lstsq(x, y)[0]
+    varied = np.square(y).sum(axis=0) > 0
+    if not varied.any():
+        return []
+    unexplained = np.square(left).sum(axis=0) / np.maximum(np.square(y).sum(axis=0), 1e-300)
+    share = 1 - np.where(varied, unexplained, 1.0)
+    most = int(share.argmax())
+    if share[most] < TOGETHER_FROM:
+        return []
+    unexplained_most = 1 - float(share[most])
+    decimals = max(2, math.ceil(-math.log10(max(unexplained_most, 1e-9))))
+    asked, *_ = list_questions([kind.name for kind in heritage.kinds])
+    rest = f"; {asked} asks of both together" * (TOGETHER in asked)
+    return [
+        f"{', '.join(geometry)} give {scale[most]} to R² = {share[most]:.{decimals}f}: whether "
+        f"geometry lies above scale hangs on which column is called which{rest}"
+    ]
+
+
 def describe_rows(rows: pd.DataFrame) -> str:
     """The geometric mean of the gains with its t interval, models as units, and their range; one
     gain as it is."""
@@ -591,7 +627,13 @@ def fit_heritage(
         settings=settings,
         estimand=models.estimand,
         sources=models.sources,
-        warnings=(*read_remarks(before), *gone, *models.warnings, *warnings),
+        warnings=(
+            *warn_determined(rows, heritage),
+            *read_remarks(before),
+            *gone,
+            *models.warnings,
+            *warnings,
+        ),
         reads=request.of_new,
     )
 
@@ -649,12 +691,15 @@ def _check_complete(names: Columns, table: pd.DataFrame) -> None:
         c for name, present in full.items() for c in names.named[name] or () if c not in present
     ]:
         models = rows.loc[rows[lacking].isna().any(axis=1), "model_id"]
+        others = repeat_call(Code(f"df.dropna(subset={write_value(lacking)})"))
+        several = len(rows) > len(models) and not {"run_id", "penultimate_gain"} <= set(table)
+        without = replace(names, named={**names.named, **full}).filled_in(table, {})
         raise UsageError(
             "missing geometry",
             where=", ".join(lacking),
             got=f"none of {list_names(set(models.astype(str)), 5)}",
             allowed="a number above 0 for every model",
-            next_step=replace(names, named={**names.named, **full}).filled_in(table, {}),
+            next_step=others if several and others else without,
         )
 
 
