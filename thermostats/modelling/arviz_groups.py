@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -91,7 +91,7 @@ def is_varied(values: Array) -> bool:
     return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
 
 
-def list_constants(fit: Fit, taken: set[str]) -> Mapping[str, Array]:
+def list_constants(fit: Fit, taken: set[str]) -> dict[str, Array]:
     """What the law reads of every outcome: numbers as the rows have them, the place of its group
     among the coordinates, and its known standard error."""
     design = fit.design
