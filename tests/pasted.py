@@ -39,7 +39,7 @@ ANYONE = re.compile(r"df\d*|fit(_\w+)?|[A-Z][A-Z_]{2,}")
 """Names in lines that need no more words: tables, fits, and what only the user knows."""
 TEXT, NUMBER = re.compile(r'"[^"]*"|\'[^\']*\''), re.compile(r"\d+")
 NOT_RUN = ("measure", "report", "export", "forget", "power")
-NAMES = {"thermostats", "pd", "np", "transformers", *dir(builtins)}
+NAMES = {"thermostats", "pd", "np", "scipy", "transformers", *dir(builtins)}
 
 
 class ReachedSamplerError(Exception):
@@ -333,7 +333,7 @@ def ran(line: str, refusal: Refusal) -> Any:
     from thermostats.modelling.fit import Fit
 
     names = {"thermostats": Package(), "pd": pd, "np": np, **apart(), **refusal.names}
-    names |= {name: sys.modules[name] for name in ("transformers",) if name in sys.modules}
+    names |= {name: sys.modules[name] for name in ("scipy", "transformers") if name in sys.modules}
     stopped = mock.patch.object(Fit, "draws", mock.PropertyMock(side_effect=ReachedSamplerError))
     with nullcontext() if line.startswith("fit.") else stopped, chdir(refusal.folder):
         return eval(line, names)  # noqa: S307

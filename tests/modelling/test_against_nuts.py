@@ -131,7 +131,7 @@ def gaussian(data: Mapping[str, Any]) -> None:
     beta = pm.Normal("beta", 0.0, data["sd"], shape=COLUMNS)
     if data["shares"]:
         tau = pm.HalfNormal("tau", data["total"])
-        share = pm.Dirichlet("share", np.full(data["number"], data["concentration"]))
+        share = pm.Dirichlet("share", data["concentration"])
         scale = pm.Deterministic("scale", tau * pm.math.sqrt(share))
     else:
         scale = pm.HalfNormal("scale", data["scales"], shape=BLOCKS)
@@ -168,8 +168,8 @@ def written_out(model: Gaussian, levels: int) -> Sampled:
     }
     data["freedom"] = np.ones(n) if model.freedom is None else np.minimum(model.freedom, 1e6)
     if isinstance(model.prior, Shares):
-        data |= {"shares": True, "total": model.prior.total, "number": number}
-        data["concentration"] = model.prior.concentration
+        data |= {"shares": True, "total": model.prior.total.scale}
+        data["concentration"] = np.array(model.prior.concentrations)
     else:
         assert isinstance(model.prior, HalfNormals)
         scales = np.ones(BLOCKS)

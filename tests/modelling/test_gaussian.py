@@ -18,6 +18,7 @@ from thermostats.modelling.draws import Settings
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Scales, Shares
 from thermostats.modelling.leave_out import leave_folds_out, leave_mixture_folds_out
+from thermostats.modelling.positive import PositivePrior
 
 REFERENCE = json.loads((Path(__file__).parent / "reference.json").read_text())
 YIELDS = [1545, 1440, 1440, 1520, 1580, 1540, 1555, 1490, 1560, 1495, 1595, 1550, 1605, 1510, 1560]
@@ -51,6 +52,11 @@ def small(seed: int, n: int = 12, prior: Scales | None = None) -> Gaussian:
         prior=prior or HalfNormals((1.0, 1.0)),
         error=error,
     )
+
+
+def share(total: float, concentration: float = 1.0) -> Shares:
+    """Two shares of equal concentrations."""
+    return Shares(total=PositivePrior(scale=total), concentrations=(concentration,) * 2)
 
 
 def covariance(model: Gaussian, scale: np.ndarray) -> np.ndarray:
@@ -115,7 +121,7 @@ def test_density_of_outcomes_is_that_of_their_covariance() -> None:
         assert model.log_density(row[None])[0] == pytest.approx(normal + prior, abs=1e-9)
 
 
-@pytest.mark.parametrize("prior", [HalfNormals((0.5, 0.2)), Shares(0.5, 2), Shares(0.3, 2, 0.5)])
+@pytest.mark.parametrize("prior", [HalfNormals((0.5, 0.2)), share(0.5), share(0.3, 0.5)])
 def test_priors_integrate_to_one_and_are_what_they_draw(prior: Scales) -> None:
     axis = np.linspace(-14, 3, 700)
     theta = np.array(np.meshgrid(axis, axis, indexing="ij")).reshape(2, -1).T
@@ -295,7 +301,7 @@ def vars_of(model: Gaussian) -> dict[str, object]:
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("prior", [HalfNormals((0.5, 0.5)), Shares(0.7, 2)])
+@pytest.mark.parametrize("prior", [HalfNormals((0.5, 0.5)), share(0.7)])
 def test_posteriors_are_calibrated(prior: Scales) -> None:
     """Ranks of truths drawn from the prior are uniform (Talts et al. 2018, arXiv:1804.06788)."""
     blank, rng, ranks = small(1, prior=prior), np.random.default_rng(7), []

@@ -389,6 +389,6 @@ def test_rows_too_few_for_shares_say_what_they_do_say() -> None:
 
 def test_other_concentrations_are_other_priors(fitted: Fit) -> None:
     other = fit_heritage(rows(), estimand="last_gain", seed=3, concentration=4.0)
-    assert other.model.prior == replace(fitted.model.prior, concentration=4.0)
+    assert other.model.prior == replace(fitted.model.prior, concentrations=(4.0,) * 4)
     spread = [fit.quantities["share_heritage"].std() for fit in (other, fitted)]
     assert spread[0] < spread[1]

@@ -3,6 +3,7 @@ published rows."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -216,3 +217,42 @@ def test_a_column_in_two_blocks_is_refused_with_a_call_that_works() -> None:
     ):
         with pytest.raises(UsageError, match=words):
             fit_heritage(table, blocks=blocks, seed=1)
+
+
+def test_geometry_that_gives_the_size_is_the_first_warning() -> None:
+    table = facts()
+    apart = table.assign(n_params=np.exp(np.random.default_rng(2).normal(20, 1, len(table))))
+    assert not warned(apart, "to R² =")
+    given = table.assign(n_params=12 * table["n_layers"] * table["d_head"] ** 2.0)
+    first, *_ = fitted(given).warnings
+    assert first.startswith("n_layers, n_heads, d_head give n_params to R² = 1.00")
+    assert "which column is called which; heritage > geometry and scale asks" in first
+    noise = np.exp(np.random.default_rng(3).normal(0, 0.02, len(table)))
+    close = fitted(given.assign(n_params=given["n_params"] * noise)).warnings[0]
+    x = np.log(given[["n_layers", "n_heads", "d_head"]].to_numpy(float))
+    y = np.log((given["n_params"] * noise).to_numpy(float))
+    design = np.column_stack([np.ones(len(y)), x])
+    left = y - design @ np.linalg.lstsq(design, y)[0]
+    share = 1 - left.var() / y.var()
+    shown = re.search(r"R² = ([0-9.]+):", close)
+    assert shown and 0.9 < share < 1
+    assert float(shown[1]) == pytest.approx(share, abs=0.5 * 10.0 ** -(len(shown[1]) - 2))
+    varied = given.assign(gain=np.linspace(1.0, 1.4, len(given)))
+    alone = fit_heritage(varied, estimand="last_gain", lab=None)
+    assert alone.warnings[0].endswith("which column is called which")
+
+
+def test_few_labs_are_said_to_be_no_sample_of_labs() -> None:
+    for labs, said in ((2, True), (3, True), (4, False)):
+        lines = repr(fitted(facts(12, labs))).splitlines()
+        assert len(lines) <= 10
+        assert lines[1].startswith(f"{labs} labs: what labs differ by") == said
+    assert "2 labs: what labs differ by" in fitted(facts(12, 2))._repr_html_()
+
+
+def test_the_line_for_missing_geometry_drops_models_not_the_block() -> None:
+    table = facts()
+    table = table.assign(n_params=table["n_params"].where(table.index > 0))
+    with pytest.raises(UsageError, match="missing geometry") as caught:
+        fit_heritage(table, estimand="last_gain")
+    assert 'df.dropna(subset=["n_params"])' in str(caught.value)

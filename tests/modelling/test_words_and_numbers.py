@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from bad_inputs import CASES, averages, gains, measured, truths
+from scipy import stats
 from test_lineage import made
 
 import thermostats
@@ -58,6 +59,11 @@ def fit_tree(process: str, *, instruments: tuple[str, ...] = ("one",), **changed
     return thermostats.fit_lineage(repeated, tree, process=process, seed=1, **changed)
 
 
+GIVEN = {
+    "intercept": stats.norm(0.2, 0.7),
+    "total_sd": stats.lognorm(0.6, scale=0.3),
+    "shares": {"heritage": 2.0, "scale": 0.5, "family": 3.0, "model": 1.5},
+}
 BLOCKS = {"heritage": ["heritage"], "corpus": ["corpus"], "scale": ["n_params"]}
 FITS: Mapping[str, Callable[[], Fit]] = {
     **{name: partial(case.fit, case.good(12, 4)) for name, case in CASES.items()},
@@ -70,6 +76,8 @@ FITS: Mapping[str, Callable[[], Fit]] = {
     "heritage, other labs": partial(fit_blocks, blocks=BLOCKS, lab_df=4.0),
     "heritage, long tails": partial(fit_blocks, residuals="student"),
     "heritage, skew": partial(fit_blocks, residuals="skew"),
+    "heritage, given": partial(fit_blocks, priors=GIVEN),
+    "heritage, given in PyMC": partial(fit_blocks, priors=GIVEN, lab_df=4.0),
     "lineage": partial(fit_tree, "brownian"),
     "lineage, a pull": partial(fit_tree, "free"),
     "lineage, levels": partial(fit_tree, "levels"),
@@ -119,6 +127,8 @@ PARTS: Mapping[str, Mapping[str, str]] = {
     "heritage, other labs": IN_PYMC | {"z_corpus": "u_corpus", "u_corpus": ": share_corpus"},
     "heritage, long tails": IN_PYMC,
     "heritage, skew": IN_PYMC,
+    "heritage, given": FAMILIES,
+    "heritage, given in PyMC": IN_PYMC,
     "lineage": LINEAGE | DESCENT,
     "lineage, a pull": LINEAGE | DESCENT | {"α": "α", "η": "η"},
     "lineage, levels": LINEAGE | LEVELS,
@@ -179,15 +189,20 @@ def read_priors(fit: Fit, law: Law) -> dict[str, Prior]:
 
 def read_exact(model: Gaussian) -> dict[str, Prior]:
     """Of coefficients, blocks and the rest; or of the whole variance, its shares and errors."""
-    priors: dict[str, Prior] = {f"beta {k}": ("N", (0.0, sd)) for k, sd in enumerate(model.sd)}
+    priors: dict[str, Prior] = {
+        f"beta {k}": ("N", numbers)
+        for k, numbers in enumerate(zip(model.prior_mean, model.sd, strict=True))
+    }
     if isinstance(model.prior, HalfNormals):
         scales = zip((*model.blocks, "rest"), model.prior.scales, strict=True)
         return priors | {part: ("half-normal", (scale,)) for part, scale in scales}
     assert isinstance(model.prior, Shares)
-    assert model.prior.number == len(model.blocks) + 1
+    assert len(model.prior.concentrations) == len(model.blocks) + 1
     priors |= dict.fromkeys(model.blocks, EFFECT)
-    priors["total"] = ("half-normal", (model.prior.total,))
-    priors["shares"] = ("Dirichlet", (model.prior.concentration,) * model.prior.number)
+    total = model.prior.total
+    assert total.family in {"half-normal", "log-normal"}
+    priors["total"] = (total.family, (total.scale, *total.shapes))
+    priors["shares"] = ("Dirichlet", model.prior.concentrations)
     priors["errors"] = ESTIMATED if model.freedom is not None else KNOWN
     return priors
 
@@ -209,27 +224,26 @@ def read_declared(model: Sampled) -> dict[str, Prior]:
             continue
         operation = variable.owner.op
         arrays = graph.clone_replace(operation.dist_params(variable.owner), nothing)
-        numbers = [np.unique(array.eval(mode=choose_mode())) for array in arrays]
+        values = [array.eval(mode=choose_mode()) for array in arrays]
+        if operation.name == "dirichlet":
+            priors[variable.name] = "Dirichlet", tuple(values[0].tolist())
+            continue
+        numbers = [np.unique(value) for value in values]
         assert all(len(each) == 1 for each in numbers)
-        size = int(np.prod(variable.type.shape))
-        priors[variable.name] = name_distribution(
-            operation.name, np.concatenate(numbers).tolist(), size
-        )
+        priors[variable.name] = name_distribution(operation.name, np.concatenate(numbers).tolist())
     if "freedom" in model.data:
         estimated = (model.data["freedom"] < NEAR_INFINITE).any()
         priors["errors"] = ESTIMATED if estimated else KNOWN
     return priors
 
 
-def name_distribution(operation: str, numbers: Sequence[float], size: int) -> Prior:
+def name_distribution(operation: str, numbers: Sequence[float]) -> Prior:
     """A distribution of PyMC in the numbers that laws state."""
     if operation == "t":
         df, mean, scale = numbers
         assert mean == 0
         assert scale**2 == pytest.approx((df - 2) / df)
         return "t", (df,)
-    if operation == "dirichlet":
-        return "Dirichlet", (numbers[0],) * size
     first, second = numbers
     return {
         "normal": ("N", (first, second)),

@@ -16,6 +16,8 @@ from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number
 from thermostats.modelling import checks
 from thermostats.modelling.draws import Array, find_equal_tailed, list_versions, name_elements
+from thermostats.modelling.group_effects import LAB, list_group_kinds
+from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.plots.general import draw_forest
 from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
 
@@ -26,16 +28,19 @@ MOST_LINES, WIDTH = 10, 100
 """Lines of a fit at a prompt, and characters of a line."""
 FIRST = 4
 """Quantities, and probabilities, that are among them."""
+FEW_LABS = 3
+"""So many say nothing of the spread of labs that there could be."""
 MOST_ROWS = 20
 """Most quantities in a notebook's table or in a figure."""
 
 
 def format_lines(fit: Fit) -> list[str]:
     """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
+    few = say_few_labs(fit)
     rows = [
         f"  {quantity}: {format_number(row['median'])} [{format_number(row['lower'])}, "
         f"{format_number(row['upper'])}]"
-        for quantity, row in fit.summary().head(FIRST).iterrows()
+        for quantity, row in fit.summary().head(FIRST - len(few)).iterrows()
     ]
     chances = [
         f"P({name}) = {format_number(value)}" for name, value in list(fit.probabilities.items())[:2]
@@ -50,8 +55,21 @@ def format_lines(fit: Fit) -> list[str]:
         if fit.warnings
         else []
     )
-    every = [format_headline(fit), *rows, ends, *chances, *warned, more][:MOST_LINES]
+    every = [format_headline(fit), *few, *rows, ends, *chances, *warned, more][:MOST_LINES]
     return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
+
+
+def say_few_labs(fit: Fit) -> list[str]:
+    """That the spread of two or three labs is no spread of labs that there could be."""
+    kind = list_group_kinds(fit).get(LAB)
+    if kind is None:
+        return []
+    number = len(fit.designed(MixedDesign).effects[kind.block].names)
+    if number > FEW_LABS:
+        return []
+    return [
+        f"{format_count(number, 'lab')}: what labs differ by is said of these alone, of no others"
+    ]
 
 
 def format_headline(fit: Fit) -> str:
@@ -73,7 +91,12 @@ def render_html(fit: Fit) -> str:
         for name, value in list(fit.probabilities.items())[:FIRST]
     ]
     left = len(table) - MOST_ROWS
-    remarks = [*chances, *fit.warnings, *([f"{left} rows more"] if left > 0 else [])]
+    remarks = [
+        *say_few_labs(fit),
+        *chances,
+        *fit.warnings,
+        *([f"{left} rows more"] if left > 0 else []),
+    ]
     items = "".join(f"<li>{escape(line)}</li>" for line in remarks)
     body = (
         table.head(MOST_ROWS).rename_axis(None).to_html(border=0, float_format=lambda x: f"{x:.4g}")

@@ -382,6 +382,10 @@ def resample_systematically(
     return rng.permutation(np.minimum(places, weight.size - 1))
 
 
+LOG_PRIOR = "log_prior"
+"""A group that `from_dict` does not know before ArviZ 1.0."""
+
+
 def build_arviz(
     groups: Mapping[str, Mapping[str, Array]],
     dims: Mapping[str, Sequence[str]],
@@ -392,11 +396,12 @@ def build_arviz(
     arviz = _import_arviz()
     names = {"dims": dict(dims), "coords": dict(coords)}
     tables = {name: dict(group) for name, group in groups.items()}
-    return (
-        arviz.from_dict(**tables, **names)
-        if is_first_generation()
-        else arviz.from_dict(tables, **names)
-    )
+    if not is_first_generation():
+        return arviz.from_dict(tables, **names)
+    further = {name: tables.pop(name) for name in (LOG_PRIOR,) if name in tables}
+    data = arviz.from_dict(**tables, **names)
+    data.add_groups(further)
+    return data
 
 
 @cache

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import SHOWN_OF, DataError, UsageError, build_unknown_error
 from thermostats.modelling import checks, display
+from thermostats.modelling.arviz_groups import build_groups
 from thermostats.modelling.checks import Gate
 from thermostats.modelling.columns import check_columns, read_frame
 from thermostats.modelling.draws import (
@@ -33,7 +34,6 @@ from thermostats.modelling.draws import (
     Settings,
     Statement,
     Statements,
-    build_arviz,
     evaluate_statement,
     measure_convergence,
     name_elements,
@@ -41,6 +41,12 @@ from thermostats.modelling.draws import (
     summarise_quantities,
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
+from thermostats.modelling.group_effects import (
+    Contrast,
+    GroupEffects,
+    contrast_groups,
+    measure_group_effects,
+)
 from thermostats.modelling.labelled import convert_new_labels
 from thermostats.modelling.laws import (
     OWN,
@@ -62,18 +68,12 @@ from thermostats.next_steps import call as line
 from thermostats.settings import check_coverage, options, set_level
 
 __all__ = ["Design", "Fit", "Law", "Prior", "build_fit", "build_own_law", "fit"]
-ROUNDING = 1e-12
 SUMMARY = ("mean", "sd", "median", "lower", "upper")
 """Columns of a summary."""
 REFIT_EXACT, REFIT_SAMPLED = 250, 1000
 """Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are
 right to ±0.013."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
-
-
-def _is_varied(values: Array) -> bool:
-    """Whether draws differ by more than rounding."""
-    return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
 
 
 def keep_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -132,6 +132,12 @@ class Fit:
         """What is reported, and what statements may read: draws by name, chain × draw × …"""
         quantities = self.law.quantities(self.draws.values, self.design)
         return NamedDraws(read_only(quantities))
+
+    @property
+    def priors(self) -> pd.DataFrame:
+        """What everything is drawn from, by symbol: prior and reason, in words."""
+        rows = list(self.law.priors)
+        return pd.DataFrame(rows, columns=["symbol", "prior", "reason"]).set_index("symbol")
 
     @property
     def reported(self) -> dict[str, Array]:
@@ -196,8 +202,8 @@ class Fit:
     def summary(self, *, level: float | None = None) -> pd.DataFrame:
         """By quantity: mean, sd, median, and the ends lower and upper of its equal-tailed interval.
 
-        What is the same of every quantity is in `attrs`: law, estimand, sources, kind and level of
-        the intervals.
+        What is the same of every quantity is in `attrs`: law, estimand, sources, priors, kind and
+        level of the intervals.
         """
         level = self.level if level is None else check_coverage(level, "fit.summary(level={})")
         table = summarise_quantities(self.reported, level=level, exact=self.reported).set_index(
@@ -209,7 +215,8 @@ class Fit:
             "estimand": self.estimand,
             "sources": list(self.sources),
         }
-        result.attrs |= {"kind": KIND, "level": level}
+        priors = [list(prior) for prior in self.law.priors]
+        result.attrs |= {"kind": KIND, "level": level, "priors": priors}
         return result
 
     def convergence(self) -> pd.DataFrame:
@@ -390,6 +397,23 @@ class Fit:
     def _tables(self) -> dict[str, pd.DataFrame]:
         return {}
 
+    def effects(self, group: str = "lab") -> GroupEffects:
+        """What every group adds to its outcomes, partially pooled: draws, and a table at a prompt.
+
+        `group`: lab, family, or the column of other groups; on the scale of the law, of gains the
+        log. Raises UsageError for a fit without such groups.
+        """
+        return measure_group_effects(self, group)
+
+    def contrast(self, first: str, second: str, *, group: str = "") -> Contrast:
+        """The effect of one group minus that of another, from the draws: estimate, interval and
+        P > 0.
+
+        `group`: as in `effects`; by default the fit's first, labs where it has any. Raises
+        UsageError for a group that is not there or is of one model, and for a fit without groups.
+        """
+        return contrast_groups(self, first, second, group)
+
     def __repr__(self) -> str:
         return "\n".join(display.format_lines(self))
 
@@ -442,28 +466,14 @@ class Fit:
 
         Quantities that the rows leave no doubt of, such as the mean of outcomes that are exact, are
         not among them: no density can be drawn of them. Groups: posterior, prior,
-        posterior_predictive, prior_predictive, log_likelihood, observed_data (outcomes `y`).
+        posterior_predictive, prior_predictive, log_likelihood, log_prior, observed_data (outcomes
+        `y`) and constant_data (columns that the law reads, `lab_index`, `y_se`). Effects of labs
+        are `lab_effect`, of the dimension `lab`, whose coordinates are their names; so of other
+        groups. Attributes say in words of which outcomes the weights of `az.loo` cannot be trusted
+        (`log_likelihood.attrs["pareto_k"]`; `fit.loo()` predicts these too), and that exact draws
+        have no energy.
         """
-        rng = np.random.default_rng(self.seed)
-        few = self.draws.few(self.draws.size)
-        before = self.model.draw_prior(checks.OF_PRIOR, rng)
-        prior = self.law.quantities({name: v[None] for name, v in before.items()}, self.design)
-        chains = next(iter(self.draws.values.values())).shape[:2]
-        varied = {name: values for name, values in self.reported.items() if _is_varied(values)}
-        groups = {
-            "posterior": varied,
-            "prior": {name: prior[name] for name in varied},
-            "posterior_predictive": {"y": self.model.replicate(few, rng).reshape(*chains, -1)},
-            "prior_predictive": {"y": self.model.replicate(before, rng)[None]},
-            "log_likelihood": {"y": self.model.log_likelihood(few).reshape(*chains, -1)},
-            "observed_data": {"y": self.model.observed},
-        }
-        labels = {n: list(v) for n, v in self.design.labels.items() if n in varied}
-        dims = {name: [f"{name}_of"] for name in labels} | {"y": ["outcome"]}
-        names = _names_of_outcomes(self)
-        return build_arviz(
-            groups, dims, {f"{n}_of": v for n, v in labels.items()} | {"outcome": list(names)}
-        )
+        return build_groups(self, list(_names_of_outcomes(self)))
 
     def save(self, path: str | Path) -> Path:
         """Write draws, rows and words to a netCDF file; `thermostats.load_fit` reads it.

@@ -35,9 +35,7 @@ from thermostats.modelling.draws import (
     split_chains,
 )
 from thermostats.modelling.importance import draw_candidates
-
-LARGEST = 300.0
-"""Log of the largest scale whose square double precision holds; a larger one has that density."""
+from thermostats.modelling.positive import LARGEST, PositivePrior
 
 
 class Scales(Protocol):
@@ -84,41 +82,35 @@ class HalfNormals:
 
 @dataclass(frozen=True)
 class Shares:
-    """s_k² = τ²φ_k, τ half-normal(`total`), φ ~ Dirichlet(a, …, a) over `number` scales: no kind
-    has a head start."""
+    """s_k² = τ²φ_k, τ of its own prior, φ ~ Dirichlet(a_1, …, a_K+1), one a scale: with equal ones
+    no kind has a head start."""
 
-    total: float
-    number: int
-    concentration: float = 1.0
+    total: PositivePrior
+    """Of τ."""
+    concentrations: tuple[float, ...]
 
     @property
     def largest(self) -> float:
-        return self.total
+        return self.total.scale
 
     def log_density(self, theta: Array) -> Array:
         log_total = special.logsumexp(2 * theta, axis=1)
         log_phi = 2 * theta - log_total[:, None]
-        constant = (
-            0.5 * math.log(2 / math.pi) - math.log(self.total) + (self.number - 1) * math.log(2)
-        )
-        constant += special.gammaln(
-            self.number * self.concentration
-        ) - self.number * special.gammaln(self.concentration)
+        constant = self.total.log_constant + (len(self.concentrations) - 1) * math.log(2)
+        constant += special.gammaln(sum(self.concentrations))
+        constant -= special.gammaln(self.concentrations).sum()
         return np.asarray(self.log_prior(theta) + log_total / 2 + log_phi.sum(axis=1) + constant)
 
     def log_prior(self, theta: Array) -> Array:
         log_total = special.logsumexp(2 * theta, axis=1)
         log_phi = 2 * theta - log_total[:, None]
         return np.asarray(
-            -0.5 * np.exp(np.minimum(log_total, 2 * LARGEST)) / self.total**2
-            + (self.concentration - 1) * log_phi.sum(axis=1)
+            self.total.log_kernel(log_total) + log_phi @ (np.array(self.concentrations) - 1)
         )
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
-        total = np.abs(rng.normal(0.0, self.total, (size, 1)))
-        return np.asarray(
-            total * np.sqrt(rng.dirichlet(np.full(self.number, self.concentration), size))
-        )
+        total = self.total.draw((size, 1), rng)
+        return np.asarray(total * np.sqrt(rng.dirichlet(self.concentrations, size)))
 
 
 LEAST_COLUMNS, MOST_DISTINCT = 8, 0.5
@@ -225,7 +217,7 @@ class Gaussian:
     X: Array
     """n × p."""
     sd: Array
-    """Standard deviations of the normal priors of β, about 0."""
+    """Standard deviations of the normal priors of β."""
     blocks: Mapping[str, Array]
     """Design of every kind of effect, n × levels."""
     prior: Scales
@@ -235,6 +227,8 @@ class Gaussian:
     freedom: Array | None = None
     """Their degrees of freedom, where they are estimates: error² ~ the one given times ν/χ²(ν);
     else they are exact."""
+    place: Array | None = None
+    """Means of the normal priors of β; None: all 0."""
 
     LEAVES_OUT: ClassVar = True
     """Whether outcomes are predicted from all others."""
@@ -319,7 +313,7 @@ class Gaussian:
     def log_prior(self, values: Mapping[str, Array]) -> Array:
         """Log prior of draws (size × …) up to a constant: of the scales and of β; that of effects
         is the model."""
-        fixed = -0.5 * np.square(values["beta"] / self.sd).sum(axis=1)
+        fixed = -0.5 * np.square((values["beta"] - self.prior_mean) / self.sd).sum(axis=1)
         return np.asarray(self.prior.log_prior(np.log(values["scale"])) + fixed)
 
     def expected(self, values: Mapping[str, Array]) -> Array:
@@ -368,7 +362,8 @@ class Gaussian:
             name: scale[:, [k]] * rng.standard_normal((size, design.shape[1]))
             for k, (name, design) in enumerate(self.blocks.items())
         }
-        values = {"beta": rng.normal(0.0, self.sd, (size, self.sd.size)), "scale": scale, **effects}
+        beta = rng.normal(self.prior_mean, self.sd, (size, self.sd.size))
+        values = {"beta": beta, "scale": scale, **effects}
         if self.freedom is not None:
             chi2 = rng.chisquare(self.freedom, (size, self.error.size))
             values["error"] = self.error * np.sqrt(self.freedom / chi2)
@@ -410,11 +405,16 @@ class Gaussian:
         return max(float(self.y.std()), 1e-3 * self.prior.largest)
 
     @cached_property
+    def prior_mean(self) -> Array:
+        """Means of the priors of β."""
+        return np.zeros(self.sd.size) if self.place is None else self.place
+
+    @cached_property
     def centre(self) -> Array:
         """β near its posterior mean: sums of squares are those about Xβ, which a mean far beyond
         the spread needs."""
         columns = np.concatenate([self.X * self.sd / self.unit, np.eye(self.sd.size)])
-        outcomes = np.concatenate([self.y / self.unit, np.zeros(self.sd.size)])
+        outcomes = np.concatenate([self.y / self.unit, self.prior_mean / self.sd])
         return np.asarray(self.sd * np.linalg.lstsq(columns, outcomes)[0])
 
     @cached_property
@@ -482,7 +482,8 @@ def _score_scales(
     effects; without, nothing.
 
     With d the prior standard deviations of the coefficients, W = (X Z) diag(d), D the variances of
-    the residuals, β₀ the centre, r = y − Xβ₀, m = −β₀/d (of effects 0), A = I + WᵀD⁻¹W = LLᵀ and b
+    the residuals, β₀ the centre, r = y − Xβ₀, m = (μ − β₀)/d with the priors' means μ (of
+    effects 0), A = I + WᵀD⁻¹W = LLᵀ and b
     = WᵀD⁻¹r + m: log p(y | θ) = −½ (n log 2π + log|D| + log|A| + rᵀD⁻¹r + |m|² − |L⁻¹b|²).
     """
     factor, noise, d = build_factor(model, theta, square)
@@ -526,7 +527,8 @@ def build_factor(model: Gaussian, theta: Array, square: Array) -> tuple[Array, A
     bordered = np.column_stack([d, np.ones(len(d))])
     inner = model.products.weighted(1 / noise) * bordered[:, :, None] * bordered[:, None, :]
     inner[:, np.arange(q + 1), np.arange(q + 1)] += 1
-    off = np.append(-model.centre / model.sd, np.zeros(q - model.sd.size))
+    away = (model.prior_mean - model.centre) / model.sd
+    off = np.append(away, np.zeros(q - model.sd.size))
     inner[:, q, :q] += off
     inner[:, :q, q] += off
     inner[:, q, q] += off @ off

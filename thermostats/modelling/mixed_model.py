@@ -9,7 +9,7 @@ priors in words are made from these, so no page can state another model than was
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol, Self
 
@@ -22,11 +22,14 @@ from thermostats.modelling.draws import Array
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Shares
 from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors
 from thermostats.modelling.populations import build_contrasts, index_levels
+from thermostats.modelling.positive import PositivePrior
 from thermostats.modelling.sampling import Sampled
 
 Model = Gaussian | Mixture | Sampled
 SHARED = "f_b = τ √φ_b X_b u_b, scaled so that E Σ_i f_b,i²/M = τ² φ_b"
 """Of effects that have a share of the whole variance."""
+LEFT = ""
+"""What is left, among the concentrations of shares."""
 LEVEL = "level"
 """Name among the draws of the levels that residuals of a line are looked at against, mostly those
 of labs."""
@@ -34,11 +37,12 @@ of labs."""
 
 @dataclass(frozen=True, kw_only=True)
 class Fixed:
-    """A coefficient with its normal prior about 0."""
+    """A coefficient with its normal prior."""
 
     column: str = ""
     """Empty: the intercept."""
     sd: float
+    mean: float = 0.0
     symbol: str
     why: str
     term: str = ""
@@ -166,26 +170,35 @@ class Rest:
 class SharedVariance:
     """τ² in shares φ, one of every kind and one of what is left: no kind has a head start."""
 
-    scale: float
-    """Of the half-normal prior of τ."""
+    total: PositivePrior
+    """Of τ."""
     concentration: float = 1.0
-    """Of the Dirichlet prior of φ."""
+    """Of the Dirichlet prior of φ, of every kind."""
+    given: Mapping[str, float] = field(default_factory=dict)
+    """Those of some kinds, by block, and under `LEFT` that of what is left."""
+    whys: tuple[str, str] = (
+        "models that differ by that many e-folds are no surprise",
+        "no block has a head start",
+    )
+    """Of τ and φ."""
 
-    def share(self, number: int) -> Shares:
-        """The prior of so many scales."""
-        return Shares(total=self.scale, number=number, concentration=self.concentration)
+    def list_concentrations(self, blocks: Iterable[str]) -> tuple[float, ...]:
+        """Of these blocks and of what is left."""
+        return tuple(self.given.get(name, self.concentration) for name in (*blocks, LEFT))
 
-    def state_priors(self, number: int) -> list[Prior]:
+    def share(self, blocks: Iterable[str]) -> Shares:
+        """The prior of the scales of these blocks and of what is left."""
+        return Shares(total=self.total, concentrations=self.list_concentrations(blocks))
+
+    def state_priors(self, blocks: Iterable[str]) -> list[Prior]:
         """The same in words."""
-        shares = ", ".join([f"{self.concentration:g}"] * number)
-        return [
-            (
-                "τ",
-                f"half-normal({self.scale:.3g})",
-                "models that differ by that many e-folds are no surprise",
-            ),
-            ("φ", f"Dirichlet({shares})", "no block has a head start"),
-        ]
+        shares = ", ".join(f"{each:g}" for each in self.list_concentrations(blocks))
+        return [("τ", self.total.words, self.whys[0]), ("φ", f"Dirichlet({shares})", self.whys[1])]
+
+    def rescale_shares(self, factor: float) -> SharedVariance:
+        """All concentrations times a factor."""
+        given = {name: factor * each for name, each in self.given.items()}
+        return replace(self, concentration=factor * self.concentration, given=given)
 
 
 def keep_rows(rows: pd.DataFrame, _: pd.DataFrame | None) -> pd.DataFrame:
@@ -286,7 +299,8 @@ class Mixed:
             X=np.column_stack([read_column(table, each, units) for each in self.fixed]),
             sd=np.array([each.sd for each in self.fixed]),
             blocks={name: each.columns for name, each in effects.items()},
-            prior=self.variance.share(len(effects) + 1) if self.variance else prior,
+            prior=self.variance.share(effects) if self.variance else prior,
+            place=np.array([each.mean for each in self.fixed]),
             error=read_numbers(table, self.rest.error),
             freedom=freedom if np.isfinite(freedom).any() else None,
         )
@@ -295,9 +309,9 @@ class Mixed:
         """All prior scales times a factor."""
         fixed = tuple(replace(each, sd=factor * each.sd) for each in self.fixed)
         kinds = tuple(replace(each, scale=factor * each.scale) for each in self.kinds)
-        variance = (
-            replace(self.variance, scale=factor * self.variance.scale) if self.variance else None
-        )
+        variance = self.variance
+        if variance:
+            variance = replace(variance, total=variance.total.rescale(factor))
         rest = replace(self.rest, scale=factor * self.rest.scale)
         return replace(self, fixed=fixed, kinds=kinds, rest=rest, variance=variance)
 
@@ -340,9 +354,9 @@ class Mixed:
     def priors(self) -> tuple[Prior, ...]:
         """Of every coefficient and spread, as drawn, with its reason; those that are alike in one
         line."""
-        lines = [(each.symbol, f"N(0, {each.sd:.3g}²)", each.why) for each in self.fixed]
+        lines = [(x.symbol, f"N({x.mean:.3g}, {x.sd:.3g}²)", x.why) for x in self.fixed]
         if self.variance:
-            lines += self.variance.state_priors(len(self.kinds) + 1)
+            lines += self.variance.state_priors(kind.block for kind in self.kinds)
         lines += [(each.symbol, each.prior, each.why) for each in self.kinds if each.symbol]
         if not self.variance:
             lines.append((self.rest.symbol, f"half-normal({self.rest.scale:.3g})", self.rest.why))

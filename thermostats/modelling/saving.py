@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import xarray
+from scipy import stats
 
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.draws import Settings
@@ -32,6 +33,7 @@ OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
 TABLE = "a table as Parquet"
 SETTINGS = "settings of the sampler"
 TREE = "a tree"
+DISTRIBUTION = "a distribution of scipy.stats"
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
 
 
@@ -99,7 +101,20 @@ def _pack_value(value: Any) -> Any:
         return {TABLE: base64.b64encode(buffer.getvalue()).decode()}
     if isinstance(value, Tree):
         return {TREE: {each.name: getattr(value, each.name) for each in fields(value) if each.repr}}
-    return {SETTINGS: asdict(value)} if isinstance(value, Settings) else value
+    if isinstance(value, Settings):
+        return {SETTINGS: asdict(value)}
+    if isinstance(value, Mapping):
+        return {name: _pack_value(each) for name, each in value.items()}
+    return _pack_distribution(value)
+
+
+def _pack_distribution(value: Any) -> Any:
+    """A frozen distribution by its name and numbers; all else as it is."""
+    if hasattr(value, "dist") and hasattr(value, "kwds"):
+        return {DISTRIBUTION: [value.dist.name, list(value.args), dict(value.kwds)]}
+    if isinstance(value, type(stats.dirichlet([1.0, 1.0]))):
+        return {DISTRIBUTION: ["dirichlet", [value.alpha], {}]}
+    return value
 
 
 def _convert_storable(table: pd.DataFrame) -> pd.DataFrame:
@@ -124,9 +139,14 @@ def _unpack_value(value: Any) -> Any:
         return pd.read_parquet(io.BytesIO(base64.b64decode(value[TABLE])))
     if isinstance(value, Mapping) and TREE in value:
         return _rebuild_tree(value[TREE])
-    return (
-        Settings(**value[SETTINGS]) if isinstance(value, Mapping) and SETTINGS in value else value
-    )
+    if isinstance(value, Mapping) and SETTINGS in value:
+        return Settings(**value[SETTINGS])
+    if isinstance(value, Mapping) and DISTRIBUTION in value:
+        name, shapes, named = value[DISTRIBUTION]
+        return getattr(stats, name)(*shapes, **named)
+    if isinstance(value, Mapping):
+        return {name: _unpack_value(each) for name, each in value.items()}
+    return value
 
 
 def _rebuild_tree(record: Mapping[str, Any]) -> Tree:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +27,7 @@ from thermostats.modelling.draws import SEED, Array, Settings, summarise_quantit
 from thermostats.modelling.fit import Fit, Law, build_fit
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage import variance_shares
+from thermostats.modelling.heritage.given_priors import describe_given, give_priors, vary_given
 from thermostats.modelling.heritage.law import (
     FAMILY,
     LAB,
@@ -35,6 +37,7 @@ from thermostats.modelling.heritage.law import (
     OWN,
     POPULATION_MEAN,
     RESIDUALS,
+    TOGETHER,
     TOTAL_SD,
     GroupBlock,
     build_lab_means,
@@ -50,6 +53,7 @@ from thermostats.modelling.heritage.law import (
     is_exact,
     is_logged,
     list_groups,
+    list_numbers,
     list_orders,
     list_questions,
     list_shares,
@@ -58,6 +62,7 @@ from thermostats.modelling.heritage.law import (
     name_groups,
     name_lab,
     read_logs,
+    standardise,
     vary_heritage,
 )
 from thermostats.modelling.laws import record_call
@@ -335,6 +340,39 @@ def warn_undetermined(
     return warnings
 
 
+TOGETHER_FROM = 0.9
+"""Share of a size's variance that geometry gives, from which the two are hardly told apart."""
+
+
+def warn_determined(rows: pd.DataFrame, heritage: Mixed) -> list[str]:
+    """That geometry gives the size, in words, with R² of the column of scale of which it is
+    largest."""
+    kinds = list_numbers(heritage)
+    if not {"geometry", "scale"} <= set(kinds):
+        return []
+    geometry, scale = kinds["geometry"].covariates, kinds["scale"].covariates
+    logs = is_logged(heritage)
+    x = standardise(read_logs(rows, geometry, logs=logs))
+    y = standardise(read_logs(rows, scale, logs=logs))
+    left = y - x @ np.linalg.lstsq(x, y)[0]
+    varied = np.square(y).sum(axis=0) > 0
+    if not varied.any():
+        return []
+    unexplained = np.square(left).sum(axis=0) / np.maximum(np.square(y).sum(axis=0), 1e-300)
+    share = 1 - np.where(varied, unexplained, 1.0)
+    most = int(share.argmax())
+    if share[most] < TOGETHER_FROM:
+        return []
+    unexplained_most = 1 - float(share[most])
+    decimals = max(2, math.ceil(-math.log10(max(unexplained_most, 1e-9))))
+    asked, *_ = list_questions([kind.name for kind in heritage.kinds])
+    rest = f"; {asked} asks of both together" * (TOGETHER in asked)
+    return [
+        f"{', '.join(geometry)} give {scale[most]} to R² = {share[most]:.{decimals}f}: whether "
+        f"geometry lies above scale hangs on which column is called which{rest}"
+    ]
+
+
 def describe_rows(rows: pd.DataFrame) -> str:
     """The geometric mean of the gains with its t interval, models as units, and their range; one
     gain as it is."""
@@ -495,6 +533,7 @@ def fit_heritage(
     concentration: float = 1.0,
     residuals: str = NORMAL,
     lab_df: float = 0.0,
+    priors: Mapping[str, Any] | None = None,
     settings: Settings = CAREFUL,
 ) -> Fit:
     """ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a): heritage,
@@ -513,6 +552,12 @@ def fit_heritage(
     about, name to columns, of names (groups, the first of which stand for labs) or of numbers as
     they are. `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t
     lab effects. Normal ones are drawn exactly, others by PyMC, which takes a minute.
+
+    `priors`: in the place of ours, frozen distributions of `scipy.stats` or numbers; `fit.priors`
+    prints all. `intercept`: norm(mean, sd), or the sd of one about 0, of α. `total_sd`: halfnorm,
+    halfcauchy, expon, gamma or lognorm, or the scale of a half-normal, of τ. `shares`: the
+    concentration a of all, or {block: a_b}, `family` and `model` among them. The model's own SD is
+    τ times the root of its share. `fit.sensitivity()` halves and doubles what was given.
 
     Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ);
     population_mean_log_gain (of models that there could be: those at hand are a sample) and, not
@@ -574,14 +619,21 @@ def fit_heritage(
         rows, heritage, _suggest_dropping_labs(request, before), _look(request)
     )
     read_numbers(rows["log_gain"], f"log {estimand}", varied=True)
+    heritage = give_priors(heritage, priors)
     return build_fit(
-        build_heritage_law(heritage, rows, stated=se is not None),
+        build_heritage_law(heritage, rows, stated=se is not None, given=tuple(priors or ())),
         rows,
         seed=seed,
         settings=settings,
         estimand=models.estimand,
         sources=models.sources,
-        warnings=(*read_remarks(before), *gone, *models.warnings, *warnings),
+        warnings=(
+            *warn_determined(rows, heritage),
+            *read_remarks(before),
+            *gone,
+            *models.warnings,
+            *warnings,
+        ),
         reads=request.read_new,
     )
 
@@ -639,12 +691,15 @@ def _check_complete(names: Columns, table: pd.DataFrame) -> None:
         c for name, present in full.items() for c in names.named[name] or () if c not in present
     ]:
         models = rows.loc[rows[lacking].isna().any(axis=1), "model_id"]
+        others = repeat_call(Code(f"df.dropna(subset={write_value(lacking)})"))
+        several = len(rows) > len(models) and not {"run_id", "penultimate_gain"} <= set(table)
+        without = replace(names, named={**names.named, **full}).fill_call(table, {})
         raise UsageError(
             "missing geometry",
             where=", ".join(lacking),
             got=f"none of {list_names(set(models.astype(str)), 5)}",
             allowed="a number above 0 for every model",
-            next_step=replace(names, named={**names.named, **full}).fill_call(table, {}),
+            next_step=others if several and others else without,
         )
 
 
@@ -716,9 +771,11 @@ def _suggest_single_rows(outcome: str, table: pd.DataFrame) -> str:
     return ""
 
 
-def build_heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> Law:
+def build_heritage_law(
+    heritage: Mixed, rows: pd.DataFrame, *, stated: bool, given: Sequence[str] = ()
+) -> Law:
     """The law of these blocks; of the rows, what its alternatives can leave out; `stated`: errors
-    are the table's."""
+    are the table's; `given`: of what a call gives priors."""
     names = [kind.name for kind in heritage.kinds]
     groups = list_groups(heritage)
     parts = (*names, OWN)
@@ -737,7 +794,7 @@ def build_heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> 
         ),
         statements={order: partial(mark_ordered, order) for order in list_questions(names)},
         statistics=build_statistics,
-        equations=describe_blocks(heritage, stated=stated),
+        equations=(*describe_blocks(heritage, stated=stated), *describe_given(heritage, given)),
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
         tables={
             "orders": summarise_orders,
@@ -760,7 +817,8 @@ def build_heritage_law(heritage: Mixed, rows: pd.DataFrame, *, stated: bool) -> 
         },
         units=(*(groups[name_lab(heritage)].columns if groups else ()), "model_id"),
     )
-    return state_law(law, heritage, vary_heritage(heritage, rows))
+    others = {**vary_given(heritage, given), **vary_heritage(heritage, rows)}
+    return state_law(law, heritage, others)
 
 
 def _declare_heritage(

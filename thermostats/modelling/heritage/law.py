@@ -38,6 +38,7 @@ from thermostats.modelling.mixed_model import (
     SharedVariance,
 )
 from thermostats.modelling.model_gains import GEOMETRY, SCALE
+from thermostats.modelling.positive import PositivePrior
 from thermostats.modelling.sampling import Sampled, pad_levels
 
 Integers = NDArray[np.int64]
@@ -328,7 +329,7 @@ def declare_shares(
         fixed=(Fixed(sd=2 * total_sd, symbol=symbol, why=why),),
         kinds=tuple(kinds),
         rest=Rest(effect=rest, error="error", freedom="freedom"),
-        variance=SharedVariance(scale=total_sd, concentration=concentration),
+        variance=SharedVariance(total=PositivePrior(scale=total_sd), concentration=concentration),
         scale=LOG,
         tabulate=name_models,
     )
@@ -444,16 +445,20 @@ def vary_heritage(mixed: Mixed, rows: pd.DataFrame) -> dict[str, Mixed]:
     return others
 
 
+HALF_AND_TWICE = {"half": 0.5, "twice": 2.0}
+"""Of what other priors state: factors."""
+
+
 def vary_concentration(mixed: Mixed) -> dict[str, Mixed]:
     """Half and twice the concentration of the shares."""
     assert mixed.variance is not None  # noqa: S101 - of shares
-    values = [factor * mixed.variance.concentration for factor in (0.5, 2.0)]
-    return {
-        f"concentration {value:g}": replace(
-            mixed, variance=replace(mixed.variance, concentration=value)
-        )
-        for value in values
-    }
+    others = {}
+    for words, factor in HALF_AND_TWICE.items():
+        variance = mixed.variance.rescale_shares(factor)
+        even = f"concentration {variance.concentration:g}"
+        name = f"{words} the concentrations given" if variance.given else even
+        others[name] = replace(mixed, variance=variance)
+    return others
 
 
 def keep_several(
@@ -483,6 +488,7 @@ def declare_sampled(design: MixedDesign) -> Sampled:
         arrays[f"X_{name}"][:, : basis.shape[1]] = basis
     lab = name_lab(design.mixed)
     assert variance is not None  # noqa: S101 - of shares
+    alpha = design.mixed.fixed[0]
     data: dict[str, Any] = {
         **arrays,
         "blocks": tuple(bases),
@@ -490,8 +496,10 @@ def declare_sampled(design: MixedDesign) -> Sampled:
         "lab_df": groups[lab].df if lab else 0.0,
         "residuals": design.mixed.rest.shape,
         "n_models": size,
-        "total_sd": np.asarray(variance.scale),
-        "concentration": np.asarray(variance.concentration),
+        "intercept": np.array([alpha.mean, alpha.sd]),
+        "total": variance.total,
+        "total_scale": np.asarray(variance.total.scale),
+        "concentration": np.array(variance.list_concentrations(design.effects)),
         "freedom": every,
         "model": design.before + np.arange(n),
         "error_observed": gaussian.error,
@@ -512,8 +520,8 @@ def declare_heritage_model(data: Mapping[str, Any]) -> None:
     """The model; `model` numbers the model of every row."""
     import pymc as pm  # noqa: PLC0415
 
-    beta = pm.Normal("beta", 0.0, 2 * data["total_sd"], shape=1)
-    tau = pm.HalfNormal("tau", data["total_sd"])
+    beta = pm.Normal("beta", data["intercept"][0], data["intercept"][1], shape=1)
+    tau = data["total"].declare(pm, "tau", data["total_scale"])
     share = pm.Dirichlet("share", data["concentration"] * np.ones(len(data["blocks"]) + 1))
     scale = pm.Deterministic("scale", tau * pm.math.sqrt(share))
     mean = beta[0]
