@@ -12,7 +12,7 @@ from test_heritage import rows
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.fit import Fit
-from thermostats.modelling.group_effects import Contrast, GroupEffects
+from thermostats.modelling.group_effects import GroupContrast, GroupEffects
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_a_contrast_that_says_nothing_is_refused(
     with pytest.raises(UsageError, match=words) as caught:
         fitted.contrast(first, second)
     contrast = run_step(caught.value, fitted, rows())
-    assert isinstance(contrast, Contrast)
+    assert isinstance(contrast, GroupContrast)
     kept = {first, second} & set(several)
     assert kept <= {contrast.first, contrast.second}
 

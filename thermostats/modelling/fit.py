@@ -42,7 +42,7 @@ from thermostats.modelling.draws import (
 )
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.group_effects import (
-    Contrast,
+    GroupContrast,
     GroupEffects,
     contrast_groups,
     measure_group_effects,
@@ -405,7 +405,7 @@ class Fit:
         """
         return measure_group_effects(self, group)
 
-    def contrast(self, first: str, second: str, *, group: str = "") -> Contrast:
+    def contrast(self, first: str, second: str, *, group: str = "") -> GroupContrast:
         """The effect of one group minus that of another, from the draws: estimate, interval and
         P > 0.
 

@@ -66,7 +66,7 @@ class GroupEffects:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Contrast:
+class GroupContrast:
     """The effect of one group minus that of another."""
 
     first: str
@@ -132,13 +132,13 @@ def measure_group_effects(fit: Fit, group: str) -> GroupEffects:
     )
 
 
-def contrast_groups(fit: Fit, first: str, second: str, group: str) -> Contrast:
+def contrast_groups(fit: Fit, first: str, second: str, group: str) -> GroupContrast:
     """One effect minus another; UsageError for a group that is not there, or is of one model."""
     kinds = list_group_kinds(fit)
     effects = measure_group_effects(fit, group or next(iter(kinds), LAB))
     _check_contrast(effects, first, second, named=bool(group))
     one, other = (effects.names.index(name) for name in (first, second))
-    return Contrast(
+    return GroupContrast(
         first=first,
         second=second,
         draws=effects.draws[..., one] - effects.draws[..., other],

@@ -174,7 +174,7 @@ class SharedVariance:
     """Of τ."""
     concentration: float = 1.0
     """Of the Dirichlet prior of φ, of every kind."""
-    given: Mapping[str, float] = field(default_factory=dict)
+    concentrations: Mapping[str, float] = field(default_factory=dict)
     """Those of some kinds, by block, and under `LEFT` that of what is left."""
     whys: tuple[str, str] = (
         "models that differ by that many e-folds are no surprise",
@@ -184,7 +184,7 @@ class SharedVariance:
 
     def list_concentrations(self, blocks: Iterable[str]) -> tuple[float, ...]:
         """Of these blocks and of what is left."""
-        return tuple(self.given.get(name, self.concentration) for name in (*blocks, LEFT))
+        return tuple(self.concentrations.get(name, self.concentration) for name in (*blocks, LEFT))
 
     def share(self, blocks: Iterable[str]) -> Shares:
         """The prior of the scales of these blocks and of what is left."""
@@ -197,8 +197,8 @@ class SharedVariance:
 
     def rescale_shares(self, factor: float) -> SharedVariance:
         """All concentrations times a factor."""
-        given = {name: factor * each for name, each in self.given.items()}
-        return replace(self, concentration=factor * self.concentration, given=given)
+        several = {name: factor * each for name, each in self.concentrations.items()}
+        return replace(self, concentration=factor * self.concentration, concentrations=several)
 
 
 def keep_rows(rows: pd.DataFrame, _: pd.DataFrame | None) -> pd.DataFrame:

@@ -621,7 +621,7 @@ def fit_heritage(
     read_numbers(rows["log_gain"], f"log {estimand}", varied=True)
     heritage = give_priors(heritage, priors)
     return build_fit(
-        build_heritage_law(heritage, rows, stated=se is not None, given=tuple(priors or ())),
+        build_heritage_law(heritage, rows, stated=se is not None, priors=tuple(priors or ())),
         rows,
         seed=seed,
         settings=settings,
@@ -772,10 +772,10 @@ def _suggest_single_rows(outcome: str, table: pd.DataFrame) -> str:
 
 
 def build_heritage_law(
-    heritage: Mixed, rows: pd.DataFrame, *, stated: bool, given: Sequence[str] = ()
+    heritage: Mixed, rows: pd.DataFrame, *, stated: bool, priors: Sequence[str] = ()
 ) -> Law:
     """The law of these blocks; of the rows, what its alternatives can leave out; `stated`: errors
-    are the table's; `given`: of what a call gives priors."""
+    are the table's; `priors`: of what a call gives them."""
     names = [kind.name for kind in heritage.kinds]
     groups = list_groups(heritage)
     parts = (*names, OWN)
@@ -794,7 +794,7 @@ def build_heritage_law(
         ),
         statements={order: partial(mark_ordered, order) for order in list_questions(names)},
         statistics=build_statistics,
-        equations=(*describe_blocks(heritage, stated=stated), *describe_given(heritage, given)),
+        equations=(*describe_blocks(heritage, stated=stated), *describe_given(heritage, priors)),
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
         tables={
             "orders": summarise_orders,
@@ -817,7 +817,7 @@ def build_heritage_law(
         },
         units=(*(groups[name_lab(heritage)].columns if groups else ()), "model_id"),
     )
-    others = {**vary_given(heritage, given), **vary_heritage(heritage, rows)}
+    others = {**vary_given(heritage, priors), **vary_heritage(heritage, rows)}
     return state_law(law, heritage, others)
 
 

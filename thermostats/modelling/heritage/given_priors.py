@@ -49,24 +49,24 @@ def give_priors(mixed: Mixed, priors: Mapping[str, Any] | None) -> Mixed:
     return mixed
 
 
-def vary_given(mixed: Mixed, given: Iterable[str]) -> dict[str, Mixed]:
+def vary_given(mixed: Mixed, named: Iterable[str]) -> dict[str, Mixed]:
     """Half and twice the scales of the priors that were given; shares have their own."""
     others = {}
     for words, factor in HALF_AND_TWICE.items():
         scaled = mixed.scale_priors(factor)
-        if INTERCEPT in given:
+        if INTERCEPT in named:
             others[f"{words} the scale given of {INTERCEPT}"] = replace(mixed, fixed=scaled.fixed)
-        if TOTAL_SD in given:
+        if TOTAL_SD in named:
             others[f"{words} the scale given of {TOTAL_SD}"] = replace(
                 mixed, variance=scaled.variance
             )
     return others
 
 
-def describe_given(mixed: Mixed, given: Iterable[str]) -> tuple[str, ...]:
+def describe_given(mixed: Mixed, named: Iterable[str]) -> tuple[str, ...]:
     """The priors that were given, as a line of the equations."""
     lines = [f"{symbol} ~ {words}" for symbol, words, why in mixed.priors if why == WHY]
-    return (f"priors given: {',  '.join(lines)}",) if list(given) else ()
+    return (f"priors given: {',  '.join(lines)}",) if list(named) else ()
 
 
 def _give_intercept(mixed: Mixed, value: Any, priors: Any) -> Mixed:
@@ -153,9 +153,9 @@ def _give_shares(mixed: Mixed, value: Any, priors: Any) -> Mixed:
     assert mixed.variance is not None  # noqa: S101 - of shares
     given = {blocks[name]: float(each) for name, each in named.items()}
     even = set(given) == set(blocks.values()) and len(set(given.values())) == 1
-    variance = replace(mixed.variance, given=given, whys=(mixed.variance.whys[0], WHY))
+    variance = replace(mixed.variance, concentrations=given, whys=(mixed.variance.whys[0], WHY))
     if even:
-        variance = replace(variance, given={}, concentration=next(iter(given.values())))
+        variance = replace(variance, concentrations={}, concentration=next(iter(given.values())))
     return replace(mixed, variance=variance)
 
 

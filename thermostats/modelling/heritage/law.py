@@ -456,7 +456,7 @@ def vary_concentration(mixed: Mixed) -> dict[str, Mixed]:
     for words, factor in HALF_AND_TWICE.items():
         variance = mixed.variance.rescale_shares(factor)
         even = f"concentration {variance.concentration:g}"
-        name = f"{words} the concentrations given" if variance.given else even
+        name = f"{words} the concentrations given" if variance.concentrations else even
         others[name] = replace(mixed, variance=variance)
     return others
 
