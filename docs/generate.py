@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import thermostats
-from thermostats.claims.calibration import read_table
+from thermostats.claims.calibration import load_levels
 from thermostats.claims.levels import TIPPING
 from thermostats.claims.study import list_scripts
 from thermostats.formatting import format_number
@@ -131,7 +131,7 @@ def worlds() -> str:
         "power",
         "for a power of 0.8",
     )
-    for (rule, n), rows in read_table().groupby(["rule", "n_models"]):
+    for (rule, n), rows in load_levels().groupby(["rule", "n_models"]):
         tipping = int((rows["box"] == TIPPING).sum())
         lines += ["", f"## {rule}, {n} rows" + f" ({tipping} tipping points)" * bool(tipping), ""]
         lines += [f"| {' | '.join(heads)} |", "|---|---|---" + 7 * "|---:" + "|"]

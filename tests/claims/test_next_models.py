@@ -13,7 +13,7 @@ from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.noise import Random
 from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
 from thermostats.claims.planning.contrast import (
-    Contrast,
+    DesignContrast,
     Moved,
     NotLinearError,
     contrast_of,
@@ -159,7 +159,7 @@ def test_candidates_that_tell_something_only_together_are_found() -> None:
     effect = np.array([0.0, 1.0, 0.0, 0.0])
     group = np.array([0, 0, 1, 2])
     covariance = np.eye(4) + 100 * (group[:, None] == group[None, :])
-    contrast = Contrast(Moved.MEAN, effect, np.ones((4, 1)), covariance[None])
+    contrast = DesignContrast(Moved.MEAN, effect, np.ones((4, 1)), covariance[None])
     sizes = {str(place): 1.0 for place in range(4)}
     files = tuple(frozenset({str(place)}) for place in range(4))
     of = Pool(contrast, 0, files, sizes, (frozenset({0, 1}),))

@@ -238,7 +238,7 @@ def ask(name: str, tables: Evidence) -> Compared:
     before = findings.rows(evidence)
     try:
         if name in PAGES:
-            findings.page(evidence, importlib.import_module(PAGES[name]).files)
+            findings.page(evidence, importlib.import_module(PAGES[name]).build_files)
         elif name == READERS:
             Readers(READERS, *[""] * 4).judge(evidence, findings)
         else:

@@ -31,7 +31,7 @@ class Rows:
 
     frame: pd.DataFrame
 
-    def without(self, source: str) -> Rows:
+    def exclude_source(self, source: str) -> Rows:
         return Rows(self.frame[self.frame["source"] != source])
 
     def sources(self, models: set[str]) -> list[str]:

@@ -148,7 +148,7 @@ def test_a_changed_schema_has_another_number() -> None:
     they are.
 
     `findings` is in a report and in no store, and `candidates` ships alone: a change of one of them
-    leaves `SCHEMA` as it is.
+    leaves `SCHEMA` as it is, and so does a table that folders of before lack, as `interventions`.
     """
     columns = {
         name: [
@@ -162,4 +162,4 @@ def test_a_changed_schema_has_another_number() -> None:
         for name, schema in TABLES.items()
     }
     found = hashlib.sha256(json.dumps(columns).encode()).hexdigest()[:16]
-    assert (SCHEMA, found) == (1, "a81cb2ae15eccf1c")
+    assert (SCHEMA, found) == (1, "7ae83c330d3363c0")

@@ -59,6 +59,7 @@ SLOW = [
     "needs C05 --data DATA",
     "predict --layers 24 --heads 16 --head-width 64 --params 4e8 --lab EleutherAI --data DATA",
     "power C05 --models 20 --labs 5 --studies 20 --data DATA",
+    "next C01 --models 2 --data DATA",
     "new heritage --folder OUT --data DATA",
     "report C06 --data DATA --out OUT",
     "report C02 --data DATA --out OUT",
@@ -67,6 +68,8 @@ WRITERS = [
     "join ROWS --data DATA",
     "join ROWS --dry-run --data DATA",
     "measure BASE TUNED --prompts PROMPTS --what gains --data DATA",
+    "steer BASE --gain last --to 1.1 --steps 2 --prompts SIX --data DATA",
+    "do BASE W_V*2 --prompts PROMPTS --data DATA",
     "measure BASE TUNED --prompts PROMPTS --what gains --dry-run --data DATA",
 ]
 OTHERS = [
@@ -91,7 +94,9 @@ def save_pair(folder: Path) -> None:
     name = "transformer.h.1.mlp.c_fc.weight"
     tensors[name] = tensors[name] + np.float32(0.1)
     save_file(tensors, tuned / "model.safetensors", metadata={"format": "pt"})
-    small.save_prompts(folder)
+    three = small.save_prompts(folder).read_text().splitlines()
+    turned = [" ".join(reversed(line.split())) for line in three]
+    (folder / "six.txt").write_text("\n".join([*three, *turned]) + "\n")
     gains = [
         {
             "model_id": "EleutherAI/pythia-70m",
@@ -132,6 +137,7 @@ def typed(line: str, state: str) -> list[str]:
     source, model, lab = OWN.get(state, OWN["measured"])
     stands_for = {"DATA": state, "OUT": "out", "SOURCE": source, "MODEL": model, "LAB": lab}
     stands_for |= {"BASE": "base", "TUNED": "tuned", "PROMPTS": "three.txt", "ROWS": "rows.csv"}
+    stands_for["SIX"] = "six.txt"
     return [stands_for.get(word, word) for word in line.split()]
 
 
@@ -297,6 +303,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "load": lambda data: thermostats.load("models", data),
     "models": thermostats.models,
     "model_rows": lambda data: thermostats.model_rows(data=data),
+    "next_models": lambda data: thermostats.next_models("C01", models=2, data=data),
     "paired": lambda data: thermostats.paired("base", "tuned", data=data),
     "power": lambda data: thermostats.power("C05", models=[20], labs=[5], data=data),
     "predict_gain": lambda data: thermostats.predict_gain(SHAPE, lab="EleutherAI", data=data),
@@ -316,7 +323,7 @@ def test_every_public_function_that_takes_a_data_folder_is_called() -> None:
         for name, each in public.items()
         if inspect.isfunction(each) and "data" in inspect.signature(each).parameters
     }
-    assert taking == {*CALLS, "join", "measure"}
+    assert taking == {*CALLS, "do", "join", "measure", "steer"}
 
 
 @pytest.mark.parametrize("state", NEW)

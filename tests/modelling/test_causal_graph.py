@@ -27,8 +27,11 @@ PEARL = CausalGraph.build(
 
 
 def test_a_chain_a_fork_and_a_collider() -> None:
-    chain, fork = CausalGraph.of([("x", "z"), ("z", "y")]), CausalGraph.of([("z", "x"), ("z", "y")])
-    collider = CausalGraph.of([("x", "z"), ("y", "z"), ("z", "below")])
+    chain, fork = (
+        CausalGraph.build([("x", "z"), ("z", "y")]),
+        CausalGraph.build([("z", "x"), ("z", "y")]),
+    )
+    collider = CausalGraph.build([("x", "z"), ("y", "z"), ("z", "below")])
     assert not chain.is_separated("x", "y") and chain.is_separated("x", "y", ["z"])
     assert not fork.is_separated("x", "y") and fork.is_separated("x", "y", ["z"])
     assert collider.is_separated("x", "y")
@@ -58,7 +61,7 @@ def test_random_graphs_against_networkx() -> None:
         arrows = [
             (str(i), str(j)) for i in range(n) for j in range(i + 1, n) if rng.random() < 0.35
         ]
-        graph, theirs = CausalGraph.of(arrows), networkx.DiGraph(arrows)
+        graph, theirs = CausalGraph.build(arrows), networkx.DiGraph(arrows)
         if len(names := list(graph.causes)) < 4:
             continue
         x, y, *rest = rng.permutation(names)
@@ -70,7 +73,7 @@ def test_random_graphs_against_networkx() -> None:
 
 def test_what_is_no_graph_of_causes_is_refused() -> None:
     with pytest.raises(DataError, match="a cause is its own effect: got a, b"):
-        CausalGraph.of([("a", "b"), ("b", "a")])
+        CausalGraph.build([("a", "b"), ("b", "a")])
     with pytest.raises(UsageError, match="no such node: got 'z'"):
         PEARL.is_separated("x", "z")
 
@@ -89,7 +92,7 @@ def test_what_is_held_fixed_needlessly_opens_a_path() -> None:
 
 
 def test_an_unmeasured_common_cause_cannot_be_held_fixed_and_an_effect_must_not_be() -> None:
-    graph = CausalGraph.of([("u", "x"), ("u", "y"), ("x", "between"), ("between", "y")])
+    graph = CausalGraph.build([("u", "x"), ("u", "y"), ("x", "between"), ("between", "y")])
     assert graph.find_back_door("x", "y", measured=["between"]) == []
     assert graph.find_back_door("x", "y") == [frozenset({"u"})]
     assert graph.find_effects("x") == {"between", "y"} and graph.find_ancestors(["between"]) == {

@@ -52,7 +52,7 @@ def test_priors_given_are_printed_everywhere(tmp_path: Path) -> None:
     assert again.priors.equals(fit.priors)
     assert again.law.equations == fit.law.equations
     assert again.probabilities == fit.probabilities
-    assert again.without(np.arange(len(again.rows)) == 0).priors.equals(fit.priors)
+    assert again.exclude_rows(np.arange(len(again.rows)) == 0).priors.equals(fit.priors)
 
 
 def test_a_dirichlet_is_saved_too(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_prior_about_another_mean_is_that_of_outcomes_moved_by_it() -> None:
     close = 1e-4  # the modes that proposals are laid about end at other last digits
     assert other["beta"] - mean == pytest.approx(one["beta"], abs=close)
     assert moved.log_prior(other.few(50)) == pytest.approx(model.log_prior(one.few(50)), abs=close)
-    drawn = moved.from_prior(4000, np.random.default_rng(1))["beta"]
+    drawn = moved.draw_prior(4000, np.random.default_rng(1))["beta"]
     assert np.abs((drawn.mean(axis=0) - mean) / model.sd).max() < 5 / 4000**0.5
 
 

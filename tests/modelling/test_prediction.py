@@ -161,7 +161,6 @@ def test_a_real_model_has_the_number_of_weights_that_it_has(tmp_path: Path) -> N
         ('{"model_type": "no_such_class"}', UnknownArchitectureError, "unknown architecture"),
         ('{"model_type": "rwkv"}', UnsupportedArchitectureError, "not measured"),
         ('{"model_type": "bert"}', UsageError, "not compared with those of others"),
-        ('{"model_type": "gpt2", "n_layer": 2}', DataError, "does not state d_model"),
         ("[1]", DataError, "not an object"),
     ],
 )

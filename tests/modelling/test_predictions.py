@@ -307,7 +307,9 @@ def test_a_summary_is_indexed_by_quantity_and_holds_what_differs(line: Fit) -> N
         "upper",
     ]
     expected = {"law": "line", "estimand": "y", "sources": [], "kind": "ETI", "level": 0.9}
-    assert table.attrs == expected and line.convergence().empty
+    held = dict(table.attrs)
+    assert [name for name, *_ in held.pop("priors")] == list(line.priors.iloc[:, 0])
+    assert held == expected and line.convergence().empty
     slope = line.quantities["slope on x"].ravel()
     assert table.loc["slope on x"].tolist() == pytest.approx(
         [slope.mean(), slope.std(ddof=1), np.median(slope), *np.quantile(slope, [0.05, 0.95])]

@@ -455,9 +455,9 @@ PARENT = """
 import os, sys, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from thermostats.claims.run import _die_quietly
+from thermostats.claims.run import _ignore_interrupts
 if __name__ == "__main__":
-    with ProcessPoolExecutor(2, get_context("spawn"), _die_quietly) as pool:
+    with ProcessPoolExecutor(2, get_context("spawn"), _ignore_interrupts) as pool:
         pids = {pool.submit(os.getpid).result() for _ in range(2)} | set(pool._processes)
         for _ in range(2):
             pool.submit(time.sleep, 600)

@@ -20,7 +20,7 @@ def test_a_claim_is_stale_where_its_rules_are_tried_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "c01.py").write_text("")
-    monkeypatch.setattr(state.folders, "shipped", lambda name: tmp_path / name)
+    monkeypatch.setattr(state.folders, "find_shipped", lambda name: tmp_path / name)
     monkeypatch.setattr(state, "hash_package", lambda: "")
     (tmp_path / "data").mkdir()
 

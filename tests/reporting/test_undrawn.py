@@ -27,10 +27,11 @@ from thermostats.tables.folders import find_shipped
 
 Build = Callable[..., ReportRun]
 LATER = FITTED.replace(
-    "posterior=posterior,", "posterior=posterior if drawing() else LATER,"
+    "posterior=posterior,", "posterior=posterior if is_drawing() else LATER,"
 ).replace(
     "class Made(Claim)",
-    "from thermostats.claims.finding import Undrawn\nfrom thermostats.settings import drawing\n\n"
+    "from thermostats.claims.finding import Undrawn\n"
+    "from thermostats.settings import is_drawing\n\n"
     'LATER = Undrawn(model="Log gain on depth.", rule="r", statement="P(β < 0)")\n\n\nclass '
     "Made(Claim)",
 )

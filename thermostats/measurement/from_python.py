@@ -65,18 +65,23 @@ Passed = dict[str, NDArray[np.float64]]
 """Name of a place → what left it."""
 
 
-def check_same(model: Any, tokenizer: Any, planned: MeasurementPlan) -> None:
+def check_same(
+    model: Any, tokenizer: Any, planned: MeasurementPlan, *, reads_prompts: bool = True
+) -> None:
     """Raise UsageError where a model in memory and its written weights, loaded again, give
     different numbers, or where its tokenizer reads a prompt as other tokens.
 
     Compared are what each block leaves and the logits, of the longest and the shortest prompt of
-    the run or a small image, at the model's own precision.
+    the run or a small image, at the model's own precision; of three tokens without `reads_prompts`,
+    where texts are the model's own.
     """
     folder = planned.folder
     spec = planned.spec
     entry = lookup(read_config(folder.path, folder.reads))
     before = find_places(model, entry)
-    prompts = _ends(tokenizer, planned) if entry.reads == "text" else [()]
+    prompts: list[tuple[int, ...]] = [()]
+    if entry.reads == "text":
+        prompts = _ends(tokenizer, planned) if reads_prompts else [TOKENS]
     first = [_run_pass(before, tokens) for tokens in prompts]
     options: dict[str, Any] = {
         "device_map": spec.device_map,

@@ -378,7 +378,7 @@ def check_heads(held: Held) -> Iterator[Deviation]:
         yield held.judge([z], expected)
         return
     each = np.split(z, len(parts.kv_head), axis=-1)
-    terms = [x @ parts.head(h)[1].T for h, x in enumerate(each)]
+    terms = [x @ parts.get_head(h)[1].T for h, x in enumerate(each)]
     bias = getattr(find_submodule(held.block, entry.output, entry), "bias", None)
     if isinstance(bias, Tensor):
         terms.append(np.broadcast_to(detach_vectors(bias), terms[0].shape))

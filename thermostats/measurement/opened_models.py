@@ -183,7 +183,12 @@ def open_model(request: ModelRequest, *, reads_texts: bool) -> Iterator[OpenedMo
         loaded = load(planned.folder, dtype=request.dtype, device=request.device, tokenizer=needed)
         _check_decoder(loaded.decoder)
         if not isinstance(request.model, (str, Path)):
-            check_same(unpack_model(request.model), request.tokenizer, planned)
+            check_same(
+                unpack_model(request.model),
+                request.tokenizer,
+                planned,
+                reads_prompts=request.prompts is not None,
+            )
         check_proof(loaded.decoder, needed=("stream",))
         yield OpenedModel(request, planned, loaded)
 

@@ -400,7 +400,8 @@ def build_arviz(
         return arviz.from_dict(tables, **names)
     further = {name: tables.pop(name) for name in (LOG_PRIOR,) if name in tables}
     data = arviz.from_dict(**tables, **names)
-    data.add_groups(further)
+    if further:
+        data.add_groups(further)
     return data
 
 

@@ -195,8 +195,8 @@ def _count_models(design: MixedDesign, effects: Effects) -> tuple[int, ...]:
 
 
 def _check_contrast(effects: GroupEffects, first: Any, second: Any, *, named: bool) -> None:
-    """Refuse names that are none, twice the same, or of groups whose effect is not told from their
-    only model's."""
+    """Refuse names that are none, twice the same, or of groups whose effect cannot be distinguished
+    from their only model's."""
     pairs = zip(effects.names, effects.counts, strict=True)
     known = [name for name, count in pairs if count >= SEVERAL]
     step = _suggest_contrast(effects, known, first, second, named=named)
@@ -210,7 +210,7 @@ def _check_contrast(effects: GroupEffects, first: Any, second: Any, *, named: bo
             )
         if name not in known:
             raise UsageError(
-                f"a {effects.group} of one model: its effect cannot be told from its model's",
+                f"a {effects.group} of one model: its effect cannot be separated from its model's",
                 got=name,
                 allowed=f"of {SEVERAL} models or more: {', '.join(known) or 'none here'}",
                 next_step=step,

@@ -116,8 +116,8 @@ CALLED = {
 DECODER = "decoder"
 """What sets are of, where no other modality is asked for: the studies' statements are about
 decoders."""
-FIRST_MODEL = "EleutherAI/pythia-160m"
-"""A small model that anybody may measure first."""
+FIRST_MODEL = "MODEL"
+"""Stands in a suggested line for the model of whoever reads it."""
 ALL = "all"
 """Findings on every set."""
 

@@ -123,7 +123,7 @@ def _outcome(world: World, rows: pd.DataFrame, random: Random) -> Array:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class DesignContrast:
     """An effect θ in the outcomes of n rows: y ~ N(Fβ + xθ, Σ), or with Σ(θ)."""
 
     kind: Moved
@@ -136,7 +136,7 @@ class Contrast:
     slope: Array | None = None
     """Σ(claimed) − Σ(null), where the effect moves it."""
 
-    def part(self, places: NDArray[np.int64]) -> Contrast:
+    def part(self, places: NDArray[np.int64]) -> DesignContrast:
         """The same of some rows."""
         return replace(
             self,
@@ -167,11 +167,11 @@ class Contrast:
         return float(max(squares - float(np.trace(moved)) ** 2 / left, 0.0) / 2)
 
 
-def contrast_of(question: Question, rows: pd.DataFrame) -> Contrast:
+def contrast_of(question: Question, rows: pd.DataFrame) -> DesignContrast:
     """The effect that a question asks for, in the worlds that its claim declares, on some rows."""
     trial = question.require_trial()[1]
     n = len(rows)
-    constant = Contrast(Moved.COUNT, np.ones(n), np.ones((n, 0)), np.eye(n)[None])
+    constant = DesignContrast(Moved.COUNT, np.ones(n), np.ones((n, 0)), np.eye(n)[None])
     worlds = trial.worlds
     if worlds is None or n == 0:
         return constant
@@ -181,7 +181,7 @@ def contrast_of(question: Question, rows: pd.DataFrame) -> Contrast:
     return made if made.precision() > TINY else constant
 
 
-def _linear(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | None:
+def _linear(worlds: Worlds, rows: pd.DataFrame, free: Array) -> DesignContrast | None:
     """Of worlds that are linear in normal numbers; None of others."""
     try:
         first, null = moments(_middle(worlds, NULL), rows)
@@ -196,7 +196,7 @@ def _linear(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | None:
     return _of_spread(null / scale, claimed / scale, free)
 
 
-def _simulated(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | None:
+def _simulated(worlds: Worlds, rows: pd.DataFrame, free: Array) -> DesignContrast | None:
     """Of other worlds whose effect moves the covariance alone; None where it moves the mean."""
     try:
         first, null = simulated_moments(worlds.build_world(NULL), rows)
@@ -209,21 +209,21 @@ def _simulated(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | No
     return _of_spread(null / scale, claimed / scale, free)
 
 
-def _of_spread(null: Array, claimed: Array, free: Array) -> Contrast:
+def _of_spread(null: Array, claimed: Array, free: Array) -> DesignContrast:
     """A contrast of covariances, at the middle of both."""
     n = len(null)
     middle = (null + claimed) / 2 + free
-    return Contrast(Moved.SPREAD, np.zeros(n), np.ones((n, 1)), middle[None], claimed - null)
+    return DesignContrast(Moved.SPREAD, np.zeros(n), np.ones((n, 1)), middle[None], claimed - null)
 
 
-def _of_mean(kind: Moved, effect: Array, covariances: Array) -> Contrast:
+def _of_mean(kind: Moved, effect: Array, covariances: Array) -> DesignContrast:
     """A contrast of means; a level of all is taken out unless the effect is one itself."""
     level = np.ptp(effect) > TINY
     fixed = np.ones((len(effect), int(level)))
-    return Contrast(kind, effect, fixed, covariances)
+    return DesignContrast(kind, effect, fixed, covariances)
 
 
-def _of_shares(worlds: Worlds, rows: pd.DataFrame, free: Array) -> Contrast | None:
+def _of_shares(worlds: Worlds, rows: pd.DataFrame, free: Array) -> DesignContrast | None:
     """A contrast of shares of truth values; None of other outcomes."""
     outcomes = []
     for size in (CLAIMED, NULL):

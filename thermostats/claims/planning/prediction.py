@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from thermostats.claims.noise import Errors, Noise, Random
 from thermostats.claims.planning.contrast import (
     Array,
-    Contrast,
+    DesignContrast,
     Moved,
     NotLinearError,
     moments,
@@ -43,7 +43,7 @@ class Hypothesis:
 
 
 def predictive(
-    question: Question, rows: pd.DataFrame, new: NDArray[np.bool_], contrast: Contrast
+    question: Question, rows: pd.DataFrame, new: NDArray[np.bool_], contrast: DesignContrast
 ) -> World | None:
     """The world in which rows at hand stay as measured and new ones are drawn; None where the rows
     at hand do not say how large the effect is, or outcomes are of another kind.
@@ -65,7 +65,9 @@ def predictive(
     return World("the rows at hand, and models drawn given them", draw, Errors())
 
 
-def _hypotheses(question: Question, rows: pd.DataFrame, contrast: Contrast) -> list[Hypothesis]:
+def _hypotheses(
+    question: Question, rows: pd.DataFrame, contrast: DesignContrast
+) -> list[Hypothesis]:
     if contrast.kind is Moved.MEAN:
         columns = np.column_stack([contrast.fixed, contrast.effect])
         return [Hypothesis(columns, covariance) for covariance in contrast.covariances]

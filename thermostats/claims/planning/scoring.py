@@ -20,7 +20,7 @@ from thermostats.claims.levels import (
     parse_point,
     simulate_levels,
 )
-from thermostats.claims.planning.contrast import Contrast
+from thermostats.claims.planning.contrast import DesignContrast
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Verdict
@@ -99,7 +99,7 @@ def verdicts_on(
     question: Question,
     rows: pd.DataFrame,
     new: NDArray[np.bool_],
-    contrast: Contrast,
+    contrast: DesignContrast,
     looks: Looks,
     seed: int = 1,
 ) -> Verdicts:

@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from thermostats.claims.planning.contrast import Contrast
+from thermostats.claims.planning.contrast import DesignContrast
 
 Chosen = frozenset[int]
 NONE: Chosen = frozenset()
@@ -33,7 +33,7 @@ class Budget:
 class Pool:
     """Candidates, the rows that each would add, and what has to be downloaded for it."""
 
-    contrast: Contrast
+    contrast: DesignContrast
     """Of the rows at hand, which come first, and of those that candidates add."""
     at_hand: int
     files: tuple[frozenset[str], ...]

@@ -146,7 +146,7 @@ def choose_contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
 def find_missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
     """Models of the table `models` without data by layer, by quantity; what is drawn instead of it
     is not it."""
-    models = sorted(set(_read(tables, "models")["model_id"]))
+    models = sorted(set(tables.table("models")["model_id"]))
     drawn = drawn[~drawn["definition"].isin(list(list_substitutes()))]
     return {
         quantity: [
