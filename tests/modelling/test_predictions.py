@@ -308,7 +308,7 @@ def test_a_summary_is_indexed_by_quantity_and_holds_what_differs(line: Fit) -> N
     ]
     expected = {"law": "line", "estimand": "y", "sources": [], "kind": "ETI", "level": 0.9}
     held = dict(table.attrs)
-    assert [name for name, *_ in held.pop("priors")] == list(line.priors.iloc[:, 0])
+    assert [name for name, *_ in held.pop("priors")] == list(line.priors.index)
     assert held == expected and line.convergence().empty
     slope = line.quantities["slope on x"].ravel()
     assert table.loc["slope on x"].tolist() == pytest.approx(

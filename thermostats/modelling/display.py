@@ -68,7 +68,7 @@ def say_few_labs(fit: Fit) -> list[str]:
     if number > FEW_LABS:
         return []
     return [
-        f"{format_count(number, 'lab')}: what labs differ by is said of these alone, of no others"
+        f"{format_count(number, 'lab')}: what labs differ by holds for these alone, for no others"
     ]
 
 

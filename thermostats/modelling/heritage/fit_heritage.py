@@ -341,7 +341,7 @@ def warn_undetermined(
 
 
 TOGETHER_FROM = 0.9
-"""Share of a size's variance that geometry gives, from which the two are hardly told apart."""
+"""Share of a size's variance that geometry gives, from which the two can hardly be separated."""
 
 
 def warn_determined(rows: pd.DataFrame, heritage: Mixed) -> list[str]:
