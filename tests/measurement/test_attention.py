@@ -130,8 +130,8 @@ def test_rows_are_those_of_a_plain_loop_and_padding_changes_nothing(name: str) -
 def test_rows_are_those_of_the_dense_operator_of_the_weights_that_the_model_returns(
     name: str,
 ) -> None:
-    """The operator itself, n·d squared, of `output_attentions` and of the W_V that `conformance`
-    proves."""
+    """The operator itself, n·d squared, of `output_attentions` and of the W_V that
+    `check_conformance` proves."""
     decoder, prompt = tiny.opened(name, "eager"), tiny.inputs(tiny.opened(name, "eager"), 4)[0]
     table = (
         attention.measure_attention(decoder, [prompt])

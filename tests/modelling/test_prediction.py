@@ -144,6 +144,15 @@ def test_no_weights_are_needed(tmp_path: Path) -> None:
     assert read_config_facts(tmp_path) == facts
 
 
+def test_what_a_configuration_leaves_out_is_what_transformers_fills_in(tmp_path: Path) -> None:
+    """GPT-2's own width and heads, of which the file says nothing: 768 in 12 heads."""
+    path = tmp_path / "config.json"
+    path.write_text('{"model_type": "gpt2", "n_layer": 2}', encoding="utf-8")
+    facts = read_config_facts(path)
+    weights = 50_257 * 768 + 1_024 * 768 + 2 * (12 * 768**2 + 13 * 768) + 2 * 768
+    assert facts == {"n_layers": 2, "n_heads": 12, "d_head": 64, "n_params": weights}
+
+
 @pytest.mark.skipif(not STORIES.is_dir(), reason="no ../shared/models")
 def test_a_real_model_has_the_number_of_weights_that_it_has(tmp_path: Path) -> None:
     shutil.copy(STORIES / "config.json", tmp_path)

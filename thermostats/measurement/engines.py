@@ -161,7 +161,7 @@ class Local(Inline):
             )
             self.jobs.remove(job)
             worker.job = job
-            with suppress(OSError):  # it died while it was idle: `_heard` says so
+            with suppress(OSError):  # it died while it was idle: `_read_outcome` says so
                 worker.connection.send((job.spec, job.attempt))
 
     def _start_worker(self) -> Worker:

@@ -3,7 +3,7 @@ exactly equal shape.
 
 Cells are models of one shape, of which some are of the focal lab and some are not, so that no
 coding of the shape is needed. The exact engine draws δ; next to it are the ratio of geometric means
-within cells and its exact permutation, families moved whole (`classical.within_cells`).
+within cells and its exact permutation, families moved whole.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def build_share_estimator(
     first: str, second: str, blocks: Mapping[str, Sequence[str]]
 ) -> Estimator:
     """Difference between the corrected shares of two blocks:
-    `heritage.variance_shares.share_difference`."""
+    `heritage.variance_shares.build_share_difference`."""
     return lambda rows: build_share_difference(rows, OUTCOME, blocks, first, second)
 
 

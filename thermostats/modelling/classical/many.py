@@ -127,8 +127,8 @@ def standardise_resampled(values: Array, times: Array, *, ranked: bool) -> Array
 
 
 def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int) -> Many:
-    """Mean over models of rank correlations over prompts, as `association.within_correlation` has
-    it of one study.
+    """Mean over models of rank correlations over prompts, as
+    `association.estimate_within_correlation` has it of one study.
 
     x: prompt × model; outcomes: study × prompt × model, of which no two of a model in one study are
     equal. With w_i how often prompt i is drawn and r its rank by x, the product with the ranks of y
@@ -307,8 +307,8 @@ def transform_logs(logs: Many) -> Many:
 
 
 def bootstrap_means(outcomes: Array, seed: int) -> Many:
-    """Mean of every study with its BCa interval, as `association.bca` has it; all studies are
-    resampled alike.
+    """Mean of every study with its BCa interval, as `association.bootstrap_bca` has it; all studies
+    are resampled alike.
 
     There is no p. The interval of values that are all alike is their mean.
     """

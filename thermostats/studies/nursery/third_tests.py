@@ -659,7 +659,7 @@ def estimate_settled_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> di
 
 
 def _measure_cell_correlations(rows: pd.DataFrame, end: Array) -> Many:
-    """`training_choices.within_cells` of every row of `end`."""
+    """`training_choices.measure_cell_correlation` of every row of `end`."""
     (cell, cells), (group, groups) = (pd.factorize(rows[name]) for name in ("cell", "recipe"))
     if len(groups) < LEAST_GROUPS:
         raise UsageError(
@@ -707,7 +707,7 @@ def estimate_mediation_many(
 
 
 def _weigh_outcomes(rows: pd.DataFrame) -> Array:
-    """Weights of log gains in the effect c − c' of `third.mediated`."""
+    """Weights of log gains in the effect c − c' of `third.estimate_mediation`."""
     controls = np.column_stack([pd.get_dummies(rows["optimiser"]), rows["synthetic"]]).astype(
         np.float64
     )
