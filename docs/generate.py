@@ -305,7 +305,6 @@ def verdicts(reports: Path) -> str:
         "what came out",
         "on the study’s own files",
         "on all evidence",
-        "models / labs or recipes",
     )
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for claim in IN_README:
