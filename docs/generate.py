@@ -327,9 +327,9 @@ def describe_best_guess() -> str:
     others = [name for name in names if name != best]
     misses = [f"{names[name]} misses it by {missed[name]:.2f}" for name in [best, *others]]
     return (
-        "`thermostats predict` says what gain to expect of a model that nobody measured. With each of "
-        f"{missed['n']} models of {missed['families']} families left out in turn, its log penultimate "
-        f"gain is guessed: {', '.join(misses)} (root mean squared)."
+        "`thermostats predict` says what gain to expect of a model that nobody measured. With each "
+        f"of {missed['n']} models of {missed['families']} families left out in turn, its log "
+        f"penultimate gain is guessed: {', '.join(misses)} (root mean squared)."
     )
 
 
