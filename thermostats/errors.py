@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import sysconfig
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -137,9 +138,19 @@ def build_unforeseen_error(error: Exception, called: str, next_step: str) -> Unf
     )
 
 
+def _is_of_user(kind: type[BaseException]) -> bool:
+    """Whether a kind of error is defined outside the package, its libraries and Python."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is not None and not any(
+        Path(file).is_relative_to(place) for place in (*HOMES, *LIBRARIES)
+    )
+
+
 def find_failure(error: BaseException) -> tuple[str, int, str] | None:
     """File and line of the package where an error arose, and the library that raised it, empty for
     the package; None where code of the user's did, or the package was not on the way."""
+    if _is_of_user(type(error)):
+        return None
     ours, outside = None, ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)

@@ -4,6 +4,9 @@ next: no message and no warning of a library reaches its user bare."""
 from __future__ import annotations
 
 import inspect
+import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,6 +27,7 @@ from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.specification import build_correlation
 from thermostats.next_steps import wrap_function
+from thermostats.tables import tree_of_models
 
 Table = pd.DataFrame
 GAINS = pd.DataFrame(
@@ -174,3 +178,58 @@ def test_every_public_function_of_a_table_is_asked() -> None:
         and "pd.DataFrame" in str(next(iter(inspect.signature(function).parameters.values())))
     }
     assert tables - named == {"fit"}  # a model of the user's own, in test_own_model
+
+
+def invert_nothing(_table: Table) -> Any:
+    return np.linalg.inv(np.zeros((2, 2)))
+
+
+def test_an_unforeseen_error_says_where_and_keeps_its_cause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A check that is taken away lets numpy's own error through to the border."""
+    monkeypatch.setattr(tree_of_models, "_check_distances", lambda d: (list(d), d.to_numpy()))
+    wrong = DISTANCES.astype(object)
+    wrong.iloc[0, 1] = wrong.iloc[1, 0] = "much"
+    with pytest.raises(UnforeseenError) as raised:
+        thermostats.neighbour_joining(wrong)
+    error = raised.value
+    assert isinstance(error.__cause__, TypeError) and error.__cause__.__traceback__ is not None
+    assert error.where.startswith("thermostats/tables/tree_of_models.py:")
+    assert error.got.startswith("TypeError: ") and error.allowed
+    assert error.next_step == "help(thermostats.neighbour_joining)"
+
+
+def test_what_a_function_of_the_users_raises_stays_as_it_is() -> None:
+    choices = {"gain": {"own": invert_nothing}}
+    with pytest.raises(np.linalg.LinAlgError):
+        thermostats.specification_curve(
+            GAINS.assign(outcome=1.0), choices, build_correlation("n_layers")
+        )
+
+
+COMMAND = """
+import sys
+from thermostats.cli import app, options
+from thermostats.tables import store, tree
+store.check = lambda *_: tree._build_tree(None, "equal", ())
+sys.argv = ["thermostats", "check"]
+app.main()
+"""
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_command_that_fails_says_so_in_a_sentence(whole: bool) -> None:
+    environment = {**os.environ, **({"THERMOSTATS_TRACEBACK": "1"} if whole else {})}
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert ("Traceback" in done.stderr) == whole
+    if not whole:
+        assert done.stderr.startswith("thermostats: the command failed where no check had foreseen")
+        assert "Next: THERMOSTATS_TRACEBACK=1 thermostats check shows" in done.stderr
