@@ -91,7 +91,8 @@ def test_what_a_tree_hands_out_is_the_callers_own() -> None:
         array[...] = 99.0
     with pytest.raises(ValueError, match="read-only"):
         tree.lengths[...] = 99.0
-    tree.edges().iloc[:, -1] = 99.0
+    edges = tree.edges()
+    edges.iloc[:, -1] = 99.0
     np.testing.assert_array_equal(tree.covariance(), wanted["covariance"])
     np.testing.assert_array_equal(tree.heights, wanted["heights"])
     assert not (tree.edges() == 99.0).any(axis=None)
