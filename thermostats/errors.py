@@ -120,7 +120,7 @@ MAY_LEAVE = (ThermostatsError, OSError, MemoryError, ImportError, Warning)
 
 
 def build_unforeseen_error(error: Exception, called: str, next_step: str) -> UnforeseenError | None:
-    """What is said of an error that would leave the package bare; None of one that may.
+    """The refusal in the place of an error that would leave the package bare; None of one that may.
 
     called: what was called. May leave: errors of the package, of the system (OSError), of memory,
     of a missing package, of warnings that were made errors, and of functions of the user's.
