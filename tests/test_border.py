@@ -17,6 +17,7 @@ INSTRUMENT = sorted(
 )
 REGISTRY = {"measurement/architectures.py", "measurement/model_row.py", "measurement/gguf_files.py"}
 REGISTRY |= {"measurement/same_function.py", "tables/identities.py"}
+REGISTRY |= {"measurement/gguf_defaults.py", "measurement/gguf_tokenizers.py"}
 """Where architectures are told apart by the names that transformers gives them."""
 EXAMPLES = {
     "cli/app.py",

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
+import sysconfig
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
@@ -16,6 +19,13 @@ SHOWN = 10
 """Wrong rows that a message lists."""
 MOST_NAMED, NEAREST = 30, 5
 """Names that a message lists, and of more the nearest that it does."""
+HOMES = (Path(__file__).parent, Path(__file__).parents[1] / "analyses")
+"""Where code of the package lies; analyses only in a checkout."""
+LIBRARIES = tuple(
+    Path(place)
+    for name, place in sysconfig.get_paths().items()
+    if name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
 SHOWN_OF = 60
 """Characters of a wrong value that a message shows."""
 
@@ -78,6 +88,8 @@ class ThermostatsError(Exception):
             allowed=self.allowed,
             next_step=next_step,
             rows=self.rows,
+            remedy=self.remedy,
+            options=self.options,
         )
 
 
@@ -94,6 +106,62 @@ class DataError(ThermostatsError):
 class TransientError(ThermostatsError):
     """The machine or the network was at fault, not what was asked for: the same may succeed when
     tried again."""
+
+
+class UnforeseenError(ThermostatsError):
+    """What a library raised out of the package, and no check had refused before.
+
+    `__cause__` is what was raised, with the whole way to it.
+    """
+
+
+MAY_LEAVE = (ThermostatsError, OSError, MemoryError, ImportError, Warning)
+"""What leaves the package as it is: errors that say what they are of."""
+
+
+def build_unforeseen_error(error: Exception, called: str, next_step: str) -> UnforeseenError | None:
+    """The refusal in the place of an error that would leave the package bare; None of one that may.
+
+    called: what was called. May leave: errors of the package, of the system (OSError), of memory,
+    of a missing package, of warnings that were made errors, and of functions of the user's.
+    """
+    place = None if isinstance(error, MAY_LEAVE) else find_failure(error)
+    if place is None:
+        return None
+    file, line, library = place
+    return UnforeseenError(
+        f"{called} failed where no check had foreseen it",
+        where=f"{file}:{line}" + f", in {library}" * bool(library),
+        got=f"{type(error).__name__}: {take_first_line(error)}",
+        allowed="arguments and rows as its help describes them",
+        next_step=next_step,
+    )
+
+
+def _is_of_user(kind: type[BaseException]) -> bool:
+    """Whether a kind of error is defined outside the package, its libraries and Python."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    return file is not None and not any(
+        Path(file).is_relative_to(place) for place in (*HOMES, *LIBRARIES)
+    )
+
+
+def find_failure(error: BaseException) -> tuple[str, int, str] | None:
+    """File and line of the package where an error arose, and the library that raised it, empty for
+    the package; None where code of the user's did, or the package was not on the way."""
+    if _is_of_user(type(error)):
+        return None
+    ours, outside = None, ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        path = Path(frame.f_code.co_filename)
+        home = next((each for each in HOMES if path.is_relative_to(each)), None)
+        if home is not None:
+            ours, outside = (str(path.relative_to(home.parent)), line), ""
+        elif any(path.is_relative_to(each) for each in LIBRARIES) or not path.is_absolute():
+            outside = outside or str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        else:
+            ours = None
+    return None if ours is None else (*ours, outside)
 
 
 def escape_hidden(text: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import thermostats
-from thermostats.errors import UsageError, find_nearest
+from thermostats.errors import ThermostatsError, UsageError, build_unforeseen_error, find_nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -125,11 +125,12 @@ def get_argument(name: str) -> Any:
 
 def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Callable[P, T]:
     """A function whose call with arguments that it has not, or without one that it needs, is a
-    UsageError in words.
+    UsageError in words, and that no message of a library leaves bare (`build_unforeseen_error`).
 
     of: what a method is of, in lines. name: what it is called by, where that is not its own name.
     """
     signature = inspect.signature(function)
+    public = f"{of or PROGRAM}.{name or function.__name__}"
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -139,7 +140,17 @@ def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Cal
             raise build_misuse_error(
                 name or function.__name__, signature, args, kwargs, error, of
             ) from None
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except ThermostatsError as error:
+            if error.next_step:
+                raise
+            raise error.replace_next_step(f"help({public})") from error
+        except Exception as error:
+            unforeseen = build_unforeseen_error(error, public, f"help({public})")
+            if unforeseen is None:
+                raise
+            raise unforeseen from error
 
     return called
 

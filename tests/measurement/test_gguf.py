@@ -3,6 +3,7 @@ named."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -25,10 +26,10 @@ from thermostats.measurement.execute import run_specs
 from thermostats.measurement.gguf_files import (
     Converted,
     check_metadata,
-    check_tokenizer,
     prepare_gguf_folder,
     record,
 )
+from thermostats.measurement.gguf_tokenizers import check_tokenizer
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.spec import collect_specs
 from thermostats.measurement.spectra import measure_weights
@@ -386,6 +387,49 @@ def test_keys_that_change_no_number_leave_the_model_as_it_is(tmp_path: Path, cac
     assert all(np.array_equal(plain[name], other[name]) for name in plain)
 
 
+def keys_and_class(
+    architecture: str, kind: str, stating: dict[str, object], **own: object
+) -> tuple[dict[str, object], Converted]:
+    """A file with what llama.cpp needs of an architecture, and what transformers makes of it."""
+    config = getattr(transformers, f"{kind}Config")(**own).to_dict()
+    made = Converted(lookup(config), config)
+
+    def read(*names: str) -> object:
+        return next((config[name] for name in names if name in config), None)
+
+    usual = {
+        "block_count": read("num_hidden_layers", "num_layers", "n_layer"),
+        "embedding_length": read("hidden_size", "d_model", "n_embd"),
+        "attention.head_count": read("num_attention_heads", "num_heads", "n_head"),
+        "attention.layer_norm_rms_epsilon": read("rms_norm_eps"),
+    }
+    stated = {key: value for key, value in (usual | stating).items() if value is not None}
+    whole = {f"{architecture}.{key}": value for key, value in stated.items()}
+    return {"general.architecture": architecture, **whole}, made
+
+
+GEMMA2_27B = {
+    "hidden_size": 4608,
+    "num_hidden_layers": 46,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 16,
+    "head_dim": 128,
+}
+OF_GEMMA2 = {"attention.head_count_kv": 16, "attention.key_length": 128}
+OF_GEMMA2 |= {"attention.value_length": 128}
+HEADS = {"attention.head_count_kv": 4, "attention.key_length": 256, "attention.value_length": 256}
+PLAIN = {"attention.layer_norm_epsilon": 1e-5, "attention.layer_norm_rms_epsilon": None}
+USUAL = {
+    "gemma2": HEADS,
+    "gemma3": HEADS | {"attention.sliding_window": 4096, "rope.freq_base": 1e6},
+    "stablelm": PLAIN | {"rope.dimension_count": 20},
+    "bloom": PLAIN | {"attention.head_count": 8},
+    "qwen3moe": {"attention.head_count_kv": 4, "expert_used_count": 8},
+    "lfm2": {"attention.layer_norm_rms_epsilon": 1e-5, "rope.freq_base": 1e6},
+}
+"""What a file states that describes the class as it is by default."""
+
+
 @pytest.mark.parametrize(
     ("architecture", "kind", "right", "wrong"),
     [
@@ -413,16 +457,12 @@ def test_a_key_that_transformers_does_not_read_may_say_what_its_class_does(
 ) -> None:
     """Defaults of the classes as their documentation states them: Gemma 2 caps at 50 and 30,
     StableLM rotates a quarter of 80."""
-    config = getattr(transformers, f"{kind}Config")().to_dict()
-    made = Converted(lookup(config), config)
-    stated = {f"{architecture}.{key}": value for key, value in right.items()}
-    check_metadata({"general.architecture": architecture, **stated}, made, Path("m.gguf"))
+    stated, made = keys_and_class(architecture, kind, USUAL[architecture] | right)
+    check_metadata(stated, made, Path("m.gguf"))
     other = {f"{architecture}.{key}": value for key, value in wrong.items()}
     if other:
         with pytest.raises(UsageError, match=re.escape(next(iter(other)))):
-            check_metadata(
-                {"general.architecture": architecture, **stated, **other}, made, Path("m.gguf")
-            )
+            check_metadata({**stated, **other}, made, Path("m.gguf"))
 
 
 def test_a_tokenizer_that_is_read_as_another_one_is_refused(tmp_path: Path, cache: Path) -> None:
@@ -451,11 +491,50 @@ def test_a_special_token_outside_the_vocabulary_ends_in_words(tmp_path: Path, ca
 
 
 SPLITS = {
-    **dict.fromkeys(("llama-bpe", "tekken", "falcon3", "lfm2", "pixtral"), True),
-    **dict.fromkeys(("gpt-2", "qwen2", "smollm", "default"), False),
+    **dict.fromkeys(("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral"), True),
+    **dict.fromkeys(("midm-2.0", "lfm2", "jina-v5-nano", "tekken"), True),
+    **dict.fromkeys(("gpt-2", "qwen2", "smollm", "default", "dbrx", "gpt-4o", "phi-2"), False),
+    **dict.fromkeys(("smaug-bpe", "deepseek-r1-qwen", "qwen35", "minimax-m2"), False),
 }
 """Splits of GPT-2's kind, and whether llama.cpp begins their texts with the first token where a
 file does not say it."""
+
+
+class Tokenizer:
+    """Puts tokens before and behind a text."""
+
+    bos_token_id, eos_token_id, all_special_tokens = 1, 2, ()
+
+    def __init__(self, first: list[int], last: list[int] = [], words: str = "▁a") -> None:  # noqa: B006
+        self.first, self.last, self.words = first, last, words
+        self.merges: list[list[str]] = []
+
+    def __call__(self, text: str, *, add_special_tokens: bool = True) -> dict[str, list[int]]:
+        bare = [5 + len(text)]
+        return {"input_ids": self.first + bare + self.last if add_special_tokens else bare}
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [self.words] * len(ids)
+
+    def convert_tokens_to_string(self, words: list[str]) -> str:
+        return "".join(words)
+
+    @property
+    def backend_tokenizer(self) -> Tokenizer:
+        return self
+
+    def to_str(self) -> str:
+        return json.dumps({"model": {"merges": self.merges}})
+
+
+def said_of(stated: dict[str, object], tokenizer: Tokenizer) -> str:
+    """What is said of a tokenizer; nothing where it is taken."""
+    stated = {f"tokenizer.ggml.{key}": value for key, value in stated.items()}
+    try:
+        check_tokenizer(stated, tokenizer, Path("m.gguf"))
+    except DataError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -463,24 +542,109 @@ file does not say it."""
 def test_a_first_token_that_a_file_does_not_state_is_that_of_llama_cpp(
     split: str, begins: bool
 ) -> None:
-    class Tokenizer:
-        bos_token_id = 1
+    tokenizer = Tokenizer([1] if begins else [])
+    stated = {"model": "gpt2", "pre": split, "bos_token_id": 1}
+    assert ("add_bos_token" in said_of(stated, tokenizer)) == (begins != SPLITS[split])
+    assert "add_bos_token" not in said_of({**stated, "add_bos_token": begins}, tokenizer)
 
-        def __call__(self, text: str, *, add_special_tokens: bool) -> dict[str, list[int]]:
-            return {"input_ids": [1, 5] if begins and add_special_tokens else [5]}
 
-        def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
-            return ["a"] * len(ids)
+def test_every_split_that_transformers_knows_is_in_the_table() -> None:
+    """One that it learns is looked up in llama.cpp before it is read here."""
+    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_PRE_TOKENIZER_SPLITS
 
-    stated = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": split}
-    try:
-        check_tokenizer(stated, Tokenizer(), Path("m.gguf"))
-        refused = ""
-    except DataError as error:
-        refused = str(error)
-    assert ("add_bos_token" in refused) == (begins != SPLITS[split])
-    said = {**stated, "tokenizer.ggml.add_bos_token": begins}
-    try:
-        check_tokenizer(said, Tokenizer(), Path("m.gguf"))
-    except DataError as error:
-        assert "add_bos_token" not in str(error)
+    unread = {"kormo", "f2llmv2", "megrez", "llama4", "kanana2", "talkie"}  # of Qwen's and GPT-4o's
+    assert set(GGUF_PRE_TOKENIZER_SPLITS) <= SPLITS.keys() | unread
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "last", "words", "key"),
+    [
+        ("llama", [1], [], "▁a", ""),
+        ("llama", [], [], "▁a", "add_bos_token"),
+        ("llama", [1], [2], "▁a", "add_eos_token"),
+        ("llama", [1], [], "a", "add_space_prefix"),
+        ("t5", [], [2], "a", "eos_token_id, which stands for 1"),
+        ("t5", [], [], "a", "add_eos_token"),
+        ("t5", [1], [2], "a", "add_bos_token"),
+        ("t5", [], [2], "▁a", "add_space_prefix"),
+        ("gemma4", [], [], "a", "add_bos_token"),
+    ],
+)
+def test_what_stands_around_a_text_is_that_of_the_kind_of_tokenizer(
+    kind: str, first: list[int], last: list[int], words: str, key: str
+) -> None:
+    said = said_of({"model": kind}, Tokenizer(first, last, words))
+    assert (key in said) and bool(said) == bool(key), said
+    if kind == "gemma4":  # llama.cpp puts the first token in front whatever the file says
+        assert said_of({"model": kind, "add_bos_token": False}, Tokenizer([], [], "a"))
+        assert not said_of({"model": kind, "add_bos_token": False}, Tokenizer([1], [], "a"))
+
+
+@pytest.mark.parametrize("split", [{}, {"pre": "default"}])
+@pytest.mark.parametrize(
+    ("merge", "taken"), [("ab", True), ("Ġa", True), ("12", False), ("Ġ(", False), ("_a", False)]
+)
+def test_a_file_that_names_no_split_is_split_as_llama_cpp_does_by_default(
+    split: dict[str, object], merge: str, taken: bool
+) -> None:
+    """Its default cuts numbers after three digits and punctuation from spaces, GPT-2's does not."""
+    tokenizer = Tokenizer([])
+    tokenizer.merges = [list(merge.replace("Ġ", " "))]
+    said = said_of({"model": "gpt2", "add_bos_token": False, **split}, tokenizer)
+    assert ("tokenizer.ggml.pre" in said) != taken
+
+
+@pytest.mark.parametrize(
+    ("architecture", "kind", "own", "stating", "key"),
+    [
+        ("llama", "Llama", {}, {}, ""),
+        ("llama", "Llama", {"num_key_value_heads": 8}, {}, "attention.head_count_kv"),
+        ("llama", "Llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, {},
+         "rope.freq_base"),
+        ("llama", "Llama", {"head_dim": 64}, {}, "attention.key_length"),
+        ("llama", "Llama", {}, {"attention.layer_norm_rms_epsilon": None}, "attention.layer_norm"),
+        ("llama", "Llama", {}, {"attention.head_count": None, "attention.head_count_kv": 32},
+         "attention.head_count,"),
+        ("llama", "Mistral", {}, {"attention.head_count_kv": 8}, "attention.sliding_window"),
+        ("gemma2", "Gemma2", GEMMA2_27B, OF_GEMMA2, "attention.scale"),
+        ("gemma2", "Gemma2", GEMMA2_27B | {"query_pre_attn_scalar": 144}, OF_GEMMA2, ""),
+        ("gemma2", "Gemma2", {}, HEADS, ""),
+        ("gemma2", "Gemma2", {"attn_logit_softcapping": 20.0}, HEADS, "attn_logit_softcapping"),
+        ("gemma2", "Gemma2", {"final_logit_softcapping": None}, HEADS, ""),
+        ("gemma2", "Gemma2", {"sliding_window": 512}, HEADS, "attention.sliding_window"),
+        ("gemma3", "Gemma3Text", {}, HEADS | {"rope.freq_base": 1e6}, "attention.sliding_window"),
+        ("gemma3", "Gemma3Text", {}, HEADS | {"attention.sliding_window": 4096}, "rope.freq_base"),
+        ("gemma3", "Gemma3Text", {},
+         HEADS | {"rope.freq_base": 1e6, "attention.sliding_window": 4096}, ""),
+        ("stablelm", "StableLm", {}, PLAIN, "rope.dimension_count"),
+        ("stablelm", "StableLm", {}, PLAIN | {"rope.dimension_count": 20}, ""),
+        ("falcon", "Falcon", {"hidden_size": 4096, "num_attention_heads": 64}, PLAIN,
+         "attention.head_count_kv"),
+        ("falcon", "Falcon", {"hidden_size": 4096, "num_attention_heads": 64},
+         PLAIN | {"attention.head_count_kv": 1}, ""),
+        ("qwen3moe", "Qwen3Moe", {"norm_topk_prob": True, "head_dim": 64},
+         {"attention.head_count_kv": 4, "expert_used_count": 8}, ""),
+        ("qwen3moe", "Qwen3Moe", {"norm_topk_prob": False, "head_dim": 64},
+         {"attention.head_count_kv": 4, "expert_used_count": 8}, "expert_weights_norm"),
+        ("qwen3moe", "Qwen3Moe", {"norm_topk_prob": True, "head_dim": 64},
+         {"attention.head_count_kv": 4}, "expert_used_count"),
+        ("qwen2moe", "Qwen2Moe", {"norm_topk_prob": True}, {"expert_used_count": 4},
+         "expert_weights_norm"),
+        ("bloom", "Bloom", {"n_head": 8}, PLAIN | {"attention.head_count": 8}, ""),
+        ("gpt2", "GPT2", {}, PLAIN, ""),
+        ("mamba", "Mamba", {}, {"attention.layer_norm_rms_epsilon": 1e-5}, ""),
+        ("t5", "T5", {}, {"attention.layer_norm_rms_epsilon": 1e-6}, ""),
+        ("t5", "T5", {"d_kv": 32}, {"attention.layer_norm_rms_epsilon": 1e-6},
+         "attention.key_length"),
+    ],
+)  # fmt: skip
+def test_what_an_architecture_leaves_out_is_what_llama_cpp_takes_it_for(
+    architecture: str, kind: str, own: dict[str, object], stating: dict[str, object], key: str
+) -> None:
+    """Values by llama.cpp's sources, written down by hand. Gemma 2 of 27B scales scores by 144."""
+    stated, made = keys_and_class(architecture, kind, stating, **own)
+    if not key:
+        check_metadata(stated, made, Path("m.gguf"))
+        return
+    with pytest.raises(UsageError, match=re.escape(f"no {architecture}.{key}")):
+        check_metadata(stated, made, Path("m.gguf"))

@@ -60,6 +60,11 @@ def test_predictions_have_the_index_of_their_rows(name: str) -> None:
     pd.testing.assert_frame_equal(predicted.reset_index(drop=True), plain)
     twice = fit.predict(some.set_axis([0, 0, 1]))
     assert list(twice.index) == [0, 0, 1]
+    for index in (
+        pd.MultiIndex.from_tuples([("a", 2), ("a", 1), ("b", 2)], names=["run", "seed"]),
+        pd.date_range("2024-01-03", periods=3, tz="UTC"),
+    ):
+        assert fit.predict(some.set_axis(index)).index.equals(index)
 
 
 @pytest.mark.parametrize("name", PREDICTING)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from thermostats.errors import ThermostatsError, UsageError, suggest_nearest
+from thermostats.errors import ThermostatsError, UsageError, build_unforeseen_error, suggest_nearest
 from thermostats.next_steps import write_command
 from thermostats.tables import folders
 from thermostats.terminal import handle_closed_output, refuse
@@ -57,6 +57,8 @@ def check_file(path: Path, otherwise: str = "check the path") -> None:
     )
 
 
+TRACEBACK_VARIABLE = "THERMOSTATS_TRACEBACK"
+"""Set to see what a command failed with as Python shows it."""
 WRONG_USE: type[Exception] = typer.BadParameter.__mro__[2]
 """What Typer raises for arguments that it cannot take: ClickException, of click or of Typer's own
 copy."""
@@ -84,6 +86,14 @@ def run(app: typer.Typer) -> NoReturn:
             )
             refuse(refused, as_json=as_json)
             sys.exit(refused.exit_code)
+        except Exception as error:
+            again = f"{TRACEBACK_VARIABLE}=1 {write_command(*sys.argv[1:])}"
+            step = f"{again} shows the whole way to it, for a report"
+            unforeseen = build_unforeseen_error(error, "the command", step)
+            if unforeseen is None or os.environ.get(TRACEBACK_VARIABLE):
+                raise
+            refuse(unforeseen, as_json=as_json)
+            sys.exit(unforeseen.exit_code)
     sys.exit(stopped if isinstance(stopped, int) else 0)
 
 

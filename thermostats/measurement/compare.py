@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import SHOWN_OF, DataError, UsageError, join_some
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.gguf_files import prepare_gguf_folder
 from thermostats.measurement.gguf_parts import SUFFIX
@@ -28,6 +28,7 @@ from thermostats.measurement.same_function import measure_function_distance
 from thermostats.measurement.spectra import find_named, hash_model
 from thermostats.next_steps import write_command
 from thermostats.tables import reading, store
+from thermostats.tables.frames import check_frame
 from thermostats.tables.schemas import GAINS
 from thermostats.tables.tree import Array
 
@@ -266,6 +267,9 @@ def _compare_gains(first: Path, second: Path, data: str | Path | None) -> pd.Dat
 
 MATRICES = ("W_V", "W_O")
 MEASURES = ("spectral_norm", "frobenius_norm")
+LARGEST_NORM = 1e100
+"""Largest norm of a matrix, and one over it the smallest of which a direction is read: their
+squares are within double precision."""
 DEPTHS, RANKS = 16, 8
 """Places in depth and among the heads of a block, the largest first, at which spectra are read."""
 
@@ -343,6 +347,18 @@ def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
 
     Raises UsageError for models without such rows, or with two for one head.
     """
+    needed = ("model_id", "layer", "matrix", "head", *MEASURES)
+    if absent := [name for name in needed if name not in check_frame(weights)]:
+        raise UsageError(
+            "no such column",
+            got=", ".join(absent),
+            allowed=join_some(weights.columns, absent[0]),
+            next_step='thermostats.load("weights") has such rows',
+        )
+    weights = weights.assign(**{name: _read_norms(weights[name]) for name in MEASURES})
+    if weights.empty:
+        step = 'thermostats.load("weights") has such rows'
+        raise UsageError("an empty table", got="0 rows", next_step=step)
     heads = weights[weights["matrix"].isin(MATRICES) & (weights["head"].astype(str) != "")]
     if heads.duplicated(["model_id", "layer", "matrix", "head"]).any():
         twice = heads.loc[
@@ -356,6 +372,22 @@ def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
     angles = np.arccos(np.clip(cosines, -1.0, 1.0))
     np.fill_diagonal(angles, 0.0)
     return pd.DataFrame(angles, index=names, columns=names)
+
+
+def _read_norms(values: pd.Series) -> pd.Series:
+    """Norms as numbers, of which some may be missing; UsageError for what is no norm."""
+    norms = pd.to_numeric(values, errors="coerce").astype("float64")
+    wrong = values.notna() & ~norms.between(0.0, LARGEST_NORM)
+    wrong |= pd.api.types.is_datetime64_any_dtype(values.dtype) & values.notna()
+    if wrong.any():
+        raise UsageError(
+            "these are no norms",
+            where=values.name,
+            got=repr(values[wrong].iloc[0])[:SHOWN_OF],
+            allowed=f"numbers from 0 to {LARGEST_NORM:g}",
+            next_step='thermostats.load("weights") has such rows',
+        )
+    return norms
 
 
 def _stack_spectra(name: str, heads: pd.DataFrame) -> Array:
@@ -375,7 +407,16 @@ def _stack_spectra(name: str, heads: pd.DataFrame) -> Array:
             grid = np.apply_along_axis(
                 _resample_values, 0, np.array(by_layer, dtype=np.float64), DEPTHS
             ).ravel()
-            spectra.append(grid / np.linalg.norm(grid))
+            length = np.linalg.norm(grid)
+            if length < 1 / LARGEST_NORM:
+                raise UsageError(
+                    "the norms of a model are all 0",
+                    where=f"{name}, {matrix}",
+                    got=f"a largest {measure} of {grid.max(initial=0.0):g}",
+                    allowed="norms above 0",
+                    next_step="leave the model out",
+                )
+            spectra.append(grid / length)
     return np.array(spectra)
 
 

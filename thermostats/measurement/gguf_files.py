@@ -37,7 +37,9 @@ from thermostats.measurement.checkpoint import (
     list_ropes,
     read_geometry,
 )
+from thermostats.measurement.gguf_defaults import LEFT_OUT, NEEDED
 from thermostats.measurement.gguf_parts import SUFFIX, list_parts, name_gguf_model
+from thermostats.measurement.gguf_tokenizers import check_tokenizer
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.model_class import Architecture, Config
 from thermostats.tables.folders import hold_folder
@@ -52,14 +54,6 @@ HARMLESS = (
 """Keys of an architecture that need not be read: widths, which the shapes of the tensors state once
 more and are held against; how far a model was trained; how its output begins; what follows the last
 block."""
-FIRST_TOKEN = {
-    *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
-    "tekken",
-}
-"""Splits whose texts llama.cpp begins with the first token where a file does not say it (`src/
-llama-vocab.cpp`); of all other splits of GPT-2's kind it does not."""
-BEGUN = {"llama": True, "bert": True, "gpt2": False, "t5": False, "rwkv": False}
-"""Kinds of tokenizers → whether llama.cpp puts the first token in front by default."""
 ROUNDED = 1e-6
 """Largest relative difference of a number that GGUF stores in 32 bits."""
 AHEAD = "nextn_predict_layers"
@@ -69,11 +63,6 @@ DATA_LAYOUT = "Meta AI original pth"
 """Order of query and key rows that the loader undoes."""
 GATES = {1: "softmax", 2: "sigmoid"}
 """How GGUF numbers what makes weights of a router's scores."""
-SPLIT_LIKE_GPT2 = ("gpt-2", "phi-2", "mpt", "jina-es", "jina-de", "gigachat")
-"""Names of splits of a text before its merges that are GPT-2's, which transformers takes where it
-knows no other."""
-SPACE = "▁"
-"""How a vocabulary of sentencepiece writes a space."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +169,13 @@ HELD: dict[str, Callable[[Converted], Any]] = {
 
 
 def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> None:
-    """Raise UsageError by name for keys of the architecture that transformers did not read.
+    """Raise UsageError by name for keys of the architecture that transformers did not read, or
+    takes for something else than llama.cpp where the file leaves them out.
 
     stated: what the file holds, by the key's whole name.
     """
-    start = f"{stated.get('general.architecture')}."
+    architecture = str(stated.get("general.architecture"))
+    start = f"{architecture}."
     keys = {
         name.removeprefix(start): value for name, value in stated.items() if name.startswith(start)
     }
@@ -196,6 +187,7 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
         for key, value in keys.items()
         if key not in HARMLESS and not (key in HELD and match_value(value, HELD[key](made)))
     ]
+    passed_over += [f"no {start}{words}" for words in _list_left_out(architecture, keys, made)]
     if passed_over:
         raise UsageError(
             "transformers would compute another model than the file describes: it does not read "
@@ -204,6 +196,31 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
             got="; ".join(passed_over),
             next_step="measure the model in safetensors instead, whose config.json states them",
         )
+
+
+def _list_left_out(architecture: str, keys: Mapping[str, Any], made: Converted) -> list[str]:
+    """Keys that a file lacks and transformers fills in otherwise than llama.cpp, with its value."""
+    has_rope = made.find_rope("rope_theta") is not None
+    found = []
+    for key, find_default in LEFT_OUT.items():
+        if key in keys or (key.startswith("rope.") and not has_rope):
+            continue
+        meant = find_default(architecture, keys)
+        if meant is None:
+            continue
+        here = HELD[key](made)
+        if here not in (None, []) and not match_value(meant, here):
+            found.append(f"{key}, which stands for {meant} and not for {here}")
+    has = {
+        "*": True,
+        "attention": bool(read_geometry(made.entry, made.config).n_heads),
+        "experts": bool(made.find_first("num_experts_per_tok")),
+        "scores": made.find_first("scoring_func") is not None,
+    }
+    for names, kind in NEEDED.items():
+        if has[kind] and not any(name in keys for name in names):
+            found.append(f"{names[0]}, which llama.cpp needs")
+    return found
 
 
 def match_value(value: Any, made: Any) -> bool:
@@ -216,44 +233,6 @@ def match_value(value: Any, made: Any) -> bool:
     if isinstance(value, (int, float)) and isinstance(made, (int, float)):
         return math.isclose(value, made, rel_tol=ROUNDED)
     return bool(value == made)
-
-
-def _llama_cpp_default(key: str, stated: Mapping[str, Any], here: Any) -> Any:
-    """What llama.cpp takes a key of the tokenizer for that a file leaves out; `here` where it has
-    no default."""
-    kind = str(stated.get("tokenizer.ggml.model"))
-    if key.endswith("add_space_prefix"):
-        return True
-    begun = BEGUN.get(kind, here)
-    return True if kind == "gpt2" and stated.get("tokenizer.ggml.pre") in FIRST_TOKEN else begun
-
-
-def check_tokenizer(stated: Mapping[str, Any], tokenizer: Any, file: Path) -> None:
-    """Raise DataError where a tokenizer splits a text otherwise, or puts another token first, than
-    its file says."""
-    from transformers.integrations import gguf as reading  # noqa: PLC0415
-
-    splits: Any = getattr(reading, "gguf_tokenizer_mapping", None)
-    names = (*SPLIT_LIKE_GPT2, *getattr(splits, "GGUF_PRE_TOKENIZER_SPLITS", ()))
-    split = stated.get("tokenizer.ggml.pre", SPLIT_LIKE_GPT2[0])
-    ids, bare = (
-        tokenizer("a", add_special_tokens=special)["input_ids"] for special in (True, False)
-    )
-    words = tokenizer.convert_ids_to_tokens(bare)
-    does = {"tokenizer.ggml.add_bos_token": bool(ids) and ids[0] == tokenizer.bos_token_id}
-    if stated.get("tokenizer.ggml.model") == "llama":
-        does["tokenizer.ggml.add_space_prefix"] = bool(words) and str(words[0]).startswith(SPACE)
-    wrong = [
-        f"{key} = {stated[key]}" if key in stated else f"no {key}, which stands for {meant}"
-        for key, here in does.items()
-        if (meant := stated.get(key, _llama_cpp_default(key, stated, here))) != here
-    ]
-    if stated.get("tokenizer.ggml.model") == "gpt2" and split not in names:
-        wrong.append(f"tokenizer.ggml.pre = {split}")
-    if wrong:
-        what = "transformers would read a text as other tokens than the file's tokenizer"
-        step = "measure the model in safetensors with its tokenizer.json instead"
-        raise DataError(what, where=file, got="; ".join(wrong), next_step=step)
 
 
 RECORD = "gguf.json"

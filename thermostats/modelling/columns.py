@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from thermostats.errors import UsageError, join_some
 from thermostats.next_steps import LEFT_OUT, Code, call, get_argument, repeat_call, write_value
+from thermostats.tables.frames import check_frame
 from thermostats.tables.labels import check_spelling, convert_labels, list_column_names
 
 Array = NDArray[np.float64]
@@ -189,29 +190,38 @@ def read_labels(
     (`tables/labels.py`).
     """
     column = convert_labels(pd.Series(list(values), dtype=object))
-    missing = column.isna() | (column == "")
-    if len(column) == 0 or missing.any():
+    if len(column) == 0:
+        raise UsageError("no row is left", where=name, got="0 rows", allowed="at least one row")
+    empty = column == ""
+    missing = column.isna() | empty
+    if missing.any():
+        step = "leave out what has no label"
+        if missing.all():
+            step = f"df.assign(**{{{write_value(name)}: LABELS}}), a label for every row"
+        elif isinstance(values, pd.Series):
+            step = _suggest_dropping_rows(name, empty=bool(empty.any()))
         raise UsageError(
             "labels are missing",
             where=name,
             got=f"{int(missing.sum())} of {len(column)}",
             allowed="a label for every row",
-            next_step=_suggest_dropping_rows(name)
-            if isinstance(values, pd.Series)
-            else "leave out what has no label",
+            next_step=step,
         )
     check_spelling({name: (values, held)})
     return np.asarray(column.tolist())
 
 
-def _suggest_dropping_rows(name: str) -> str:
+def _suggest_dropping_rows(name: str, *, empty: bool) -> str:
     """The call that is being made without the rows that lack a label, under the user's name of
-    their column."""
+    their column. empty: some labels are texts without a character."""
     theirs = next(
         (column for role in ROLES.get(name, ()) if isinstance(column := get_argument(role), str)),
         name,
     )
     rows = f"df.dropna(subset=[{write_value(theirs)}])"
+    if empty:
+        column = f"df[{write_value(theirs)}]"
+        rows = f'df[{column}.fillna("").astype(str).str.strip() != ""]'
     return repeat_call(Code(rows)) or f"df = {rows}"
 
 
@@ -534,7 +544,8 @@ def guess_columns(
     """The column or columns that an argument most likely means, of those not taken; None where none
     is likely."""
     used = {column for value in taken for column in _list_columns(value)}
-    folded = {str(column).casefold(): str(column) for column in table if column not in used}
+    names = [column for column in table if isinstance(column, str)]
+    folded = {column.casefold(): column for column in names if column not in used}
     fitting = [
         low for low, column in folded.items() if _has_numbers(table[column]) != (name in TEXT)
     ]
@@ -551,12 +562,13 @@ def guess_columns(
 
 
 def read_frame(table: Any) -> pd.DataFrame:
-    """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; UsageError for
-    what is no table."""
+    """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; categories that
+    are numbers are numbers. UsageError for what is no table, and for columns that a name does not
+    tell apart."""
     if isinstance(table, pd.DataFrame):
-        return table.copy()
+        return _convert_categories(check_frame(table.copy()))
     if hasattr(table, "to_pandas"):
-        return pd.DataFrame(table.to_pandas())
+        return _convert_categories(check_frame(pd.DataFrame(table.to_pandas())))
     if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
         step = f"pd.read_csv({write_value(table)})" if isinstance(table, str) else ""
         raise UsageError(
@@ -567,6 +579,17 @@ def read_frame(table: Any) -> pd.DataFrame:
     ):
         return pd.DataFrame([table])
     return pd.DataFrame(table)
+
+
+def _convert_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with numbers where categories of a column are numbers."""
+    for name, column in frame.items():
+        if not isinstance(column.dtype, pd.CategoricalDtype):
+            continue
+        kind = column.cat.categories.dtype
+        if pd.api.types.is_numeric_dtype(kind):
+            frame[name] = column.astype("float64" if column.isna().any() else kind)
+    return frame
 
 
 COMPUTED = ("log_gain", "error", "freedom")
@@ -602,7 +625,7 @@ def check_distinct_units(rows: pd.DataFrame, unit: Sequence[str], step: str = ""
     if not twice.any():
         return
     once = f"df.drop_duplicates({write_value(by) if by else ''})"
-    units = rows.loc[twice, by].astype(str).agg(", ".join, axis=1) if by else ()
+    units = [", ".join(map(str, unit)) for unit in rows.loc[twice, by].to_numpy()] if by else ()
     raise UsageError(
         "a model stands in several rows" if len(by) == 1 else "rows are repeated",
         where=", ".join(by),
@@ -664,7 +687,17 @@ def keep_comparable(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.Data
     warning about them."""
     if "comparable" not in rows:
         return rows, []
-    pinned = ~rows["comparable"].astype("boolean").fillna(value=True).astype(bool)
+    try:
+        known = rows["comparable"].astype("boolean")
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            "neither true nor false",
+            where="comparable",
+            got=list_names(map(str, rows["comparable"].dropna().unique()), 5),
+            allowed="true, false or missing",
+            next_step='df.drop(columns="comparable") takes every row as comparable',
+        ) from error
+    pinned = ~known.fillna(value=True).astype(bool)
     if not pinned.any():
         return rows, []
     names = (

@@ -457,6 +457,7 @@ def read_spectral_rows(
     names = read_labels(ratios["model_id"], "model_id")
     ratio = pd.Series(read_numbers(ratios["ratio"], "ratio", positive=True), index=names)
     logs = np.log(ratio).groupby(level=0).mean()
+    check_columns(table, "model_id")
     models = _read_models(
         table[table["model_id"].isin(list(logs.index))], estimand, LEAST, **chosen
     )

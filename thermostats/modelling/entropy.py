@@ -219,7 +219,7 @@ def _keep_usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     )
     some = rows[stated]
     if len(some):
-        read_numbers(some["entropy"], "entropy")
+        some = some.assign(entropy=read_numbers(some["entropy"], "entropy"))
     by = some.groupby("model_id")[["value", *(["entropy"] if len(some) else [])]]
     flat = (by.transform("nunique") < 2).any(axis=1) | (by.transform("size") < LEAST)
     usable = some[~flat].reset_index(drop=True)

@@ -15,6 +15,7 @@ import pandas as pd
 from thermostats.errors import UsageError, join_some, take_first_line
 from thermostats.modelling.columns import guess_columns
 from thermostats.next_steps import Code, repeat_call
+from thermostats.tables.frames import check_single_values
 from thermostats.tables.labels import (
     check_spelling,
     convert_label,
@@ -81,6 +82,7 @@ def find_label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> lis
     in formulas."""
     named = [name for role in ROLES for name in _iterate_texts(arguments.get(role))]
     either = [name for role in EITHER for name in _iterate_texts(arguments.get(role))]
+    check_single_values(frame, *named, *either, *OURS)
     formulas = [
         text
         for value in arguments.values()

@@ -171,6 +171,7 @@ def add_moderated_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFra
             f"others"
         )
     n = n.where(sd.notna(), 1)
+    read_numbers(n, "n_prompts", least=1)
     sd = sd.fillna(0.0)
     error, freedom = estimate_moderated_errors(sd.to_numpy(), n.to_numpy(np.float64))
     logs = means["log_gain"].where(~means[OF_MEAN], means["log_gain"] - np.square(sd) / 2)

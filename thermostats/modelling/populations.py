@@ -43,7 +43,7 @@ def read_cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]
     ):
         read_labels(table[name], name)
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
-    read_numbers(rows["value"], "value", positive=True, varied=True)
+    rows["value"] = read_numbers(rows["value"], "value", positive=True, varied=True)
     check_repeated_prompts(rows)
     if (rows.groupby("prompt_id")["category"].nunique() > 1).any():
         raise UsageError(

@@ -15,11 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, take_first_line
 from thermostats.formatting import format_count, format_number, join_words
 from thermostats.modelling.heritage.variance_shares import build_share_difference
 from thermostats.plots.general import set_house_style
 from thermostats.plots.posterior import draw_specification
+from thermostats.tables.frames import check_frame
 
 Option = str | Mapping[str, str] | Callable[[pd.DataFrame], pd.DataFrame] | tuple[Any, ...]
 """Text: a condition on the loaded rows that stay, empty for all. A mapping: columns that are set,
@@ -82,7 +83,17 @@ def _apply_part(rows: pd.DataFrame, part: _Part) -> pd.DataFrame:
         raise UsageError(
             "universes without an outcome", got=got, allowed=f"an option sets {OUTCOME!r}"
         )
-    stays = part.stays & np.isfinite(np.asarray(outcome, dtype=np.float64))
+    try:
+        numbers = np.asarray(outcome, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            "the outcome of a universe is no number",
+            where=OUTCOME,
+            got=take_first_line(error),
+            allowed="numbers, of which some may be missing",
+            next_step="an option that makes numbers of it, or rows whose column holds numbers",
+        ) from error
+    stays = part.stays & np.isfinite(numbers)
     values_of = {
         name: values[stays] if np.ndim(values) else values for name, values in part.columns.items()
     }
@@ -243,10 +254,17 @@ def _subtract_group_means(values: Array, codes: npt.NDArray[np.int64]) -> Array:
     return np.asarray(values - (values @ mean)[..., codes])
 
 
+LARGEST = 1e100
+"""Outcomes beyond it, or as small, are divided by the largest: their squares are no numbers."""
+
+
 def _normalise_rows(values: Array) -> Array:
     centred = values - values.mean(axis=-1, keepdims=True)
+    largest = np.abs(centred).max(axis=-1, keepdims=True, initial=0.0)
     with np.errstate(invalid="ignore"):
-        return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
+        inside = (largest > 1 / LARGEST) & (largest < LARGEST)
+        scaled = centred / np.where(inside, 1.0, largest)
+        return np.asarray(scaled / np.sqrt(np.square(scaled).sum(axis=-1, keepdims=True)))
 
 
 Places = npt.NDArray[np.int64]
@@ -530,6 +548,7 @@ def specification_curve(
     + 1)/(resamples + 1), the same rearrangement of models in every universe. Raises UsageError as
     `build_universes` does, and where no universe has an estimate.
     """
+    rows = check_frame(rows)
     rearranged = Rearranged(rows, null, resamples, seed) if null is not None else None
     names = list(choices)
     records = []

@@ -493,7 +493,7 @@ def _read_rows(
     if source is not None:
         chosen = table[table["source"].isin([source] if isinstance(source, str) else list(source))]
     rows = chosen[chosen[column].notna()]
-    if not pd.api.types.is_numeric_dtype(rows[column]):
+    if len(rows):
         rows = rows.assign(**{column: read_numbers(rows[column], column, least=1)})
     warnings = warn_missing_models(chosen["model_id"], rows["model_id"], "no L* of this definition")
     check_distinct_units(rows, ())
@@ -507,6 +507,10 @@ def _read_rows(
         )
     if twice := models.size().loc[lambda n: n > 1].index.tolist():
         warnings.append("several rows, so their mean is used: " + list_names(twice))
+    for name in SHAPE:
+        if len(rows):
+            rows = rows.assign(**{name: read_numbers(rows[name], name, least=1, positive=True)})
+    facts = rows.groupby("model_id")[["heritage", *SHAPE]]
     networks = facts.first().assign(L_star=models[column].mean().astype("float64")).reset_index()
     if len(networks):
         read_labels(networks["heritage"], "heritage")

@@ -31,6 +31,7 @@ from thermostats.errors import UsageError
 from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, strip_owner
 from thermostats.plots.point_names import name_ends, place_labels
 from thermostats.tables.features import LAST
+from thermostats.tables.frames import check_frame, read_known_numbers
 from thermostats.tables.reading import find_shared_runs, read_values
 
 
@@ -709,11 +710,22 @@ def _draw_differences(table: pd.DataFrame, axes: Axes) -> None:
             what, where="models", got=f"columns {', '.join(map(str, table))[:60]}", next_step=step
         )
     about = table.attrs
+    numbers = ("layer", "difference", "lower", "upper", "n_prompts")
+    check_frame(table)
+    table = table.assign(**{name: read_known_numbers(table, name) for name in numbers})
+    whole = table.dropna(subset=list(numbers))
+    if whole.empty:
+        raise UsageError(
+            "no difference to draw",
+            where="models",
+            got="0 rows with a difference, its interval and a number of prompts",
+            next_step="thermostats.profile(thermostats.paired(FIRST, SECOND))",
+        )
     first, second = (strip_owner(str(about[side])) for side in ("first", "second"))
     axes.fill_between(
         table["layer"], table["lower"], table["upper"], alpha=0.2, linewidth=0, zorder=1
     )
-    n = int(table["n_prompts"].min())
+    n = int(whole["n_prompts"].min())
     axes.plot(
         table["layer"],
         table["difference"],

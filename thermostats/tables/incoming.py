@@ -30,6 +30,7 @@ from thermostats.errors import (
 )
 from thermostats.next_steps import write_value
 from thermostats.tables.folders import CELLS, ROWS, TooManyError, check_cells, read_bytes
+from thermostats.tables.frames import check_levels
 from thermostats.tables.remedies import Remedy
 from thermostats.tables.schemas import FLAG, FLOAT, TEXT, list_dtypes
 
@@ -176,6 +177,7 @@ def _read_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.Data
         if isinstance(source, pa.Table):
             return _check_frame(_convert_arrow(source), where)
         frame = source if isinstance(source, pd.DataFrame) else pd.DataFrame(dict(source))
+        check_levels(frame)
         return _drop_empty_rows(_check_frame(_index_rows(frame), where))
     except (ValueError, TypeError, pa.ArrowException) as error:
         raise UsageError("these columns make no rows", where=where, got=str(error)[:100]) from error

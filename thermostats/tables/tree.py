@@ -70,8 +70,11 @@ class Tree:
     _place: Mapping[str, int] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        """Keep the place of every name."""
+        """Keep the place of every name, and lengths that nobody can write into."""
         object.__setattr__(self, "_place", {name: i for i, name in enumerate(self.names)})
+        lengths = np.array(self.lengths, dtype=np.float64)
+        lengths.setflags(write=False)
+        object.__setattr__(self, "lengths", lengths)
 
     def __len__(self) -> int:
         """Number of nodes."""

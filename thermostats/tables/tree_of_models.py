@@ -16,8 +16,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, build_unknown_error, join_some
+from thermostats.errors import (
+    DataError,
+    UsageError,
+    build_unknown_error,
+    join_some,
+    take_first_line,
+)
 from thermostats.tables import store
+from thermostats.tables.frames import check_frame, check_single_values, read_known_numbers
 from thermostats.tables.store import check_lineage, join_lineage
 from thermostats.tables.tree import EQUAL, Array, Tree
 
@@ -241,11 +248,12 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
         )
     texts = ("parent", "kind", "heritage", "family")
     numbers = ("share", "year")
+    check_single_values(check_frame(table), "model_id", *texts)
     rows = table.drop_duplicates(
         ["model_id", *(["parent"] if "parent" in table else [])]
     ).reset_index(drop=True)
     rows = rows.assign(**{x: rows[x].fillna("").astype(str) if x in rows else "" for x in texts})
-    rows = rows.assign(**{x: pd.to_numeric(rows[x]) if x in rows else np.nan for x in numbers})
+    rows = rows.assign(**{x: read_known_numbers(rows, x) if x in rows else np.nan for x in numbers})
     lacking = set(rows["parent"]) - set(rows["model_id"]) - {""}
     if lacking:
         held = read_descent(data)
@@ -378,7 +386,15 @@ def compare_groups(declared: Tree, joined: Tree, models: Collection[str]) -> pd.
 
 def _check_distances(distances: pd.DataFrame) -> tuple[list[str], Array]:
     names = [str(name) for name in distances.columns]
-    d = distances.to_numpy(dtype=np.float64)
+    try:
+        d = check_frame(distances).to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            "these are no distances",
+            got=take_first_line(error),
+            allowed="a number for every two models",
+            next_step="thermostats.weight_distances(MODELS) makes such a table",
+        ) from error
     if [str(name) for name in distances.index] != names or len(set(names)) < len(names):
         raise UsageError(
             "rows and columns of distances differ",

@@ -1,0 +1,82 @@
+"""What a user's frame must be before anything of it is read: columns that names tell apart, cells
+that hold one value."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import pandas as pd
+
+from thermostats.errors import SHOWN_OF, UsageError, join_some
+from thermostats.next_steps import write_value
+
+
+def check_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame; UsageError where two columns have one name, names have levels, or numbers are
+    complex."""
+    check_levels(frame)
+    twice = frame.columns[frame.columns.duplicated()].unique()
+    if len(twice):
+        raise UsageError(
+            "two columns have one name",
+            got=join_some(twice),
+            allowed="one name a column",
+            next_step="df.loc[:, ~df.columns.duplicated()] keeps the first of each",
+        )
+    if wrong := [name for name in frame if frame[name].dtype.kind == "c"]:
+        raise UsageError(
+            "a column is not numeric",
+            where=wrong[0],
+            got="complex numbers",
+            allowed="finite numbers",
+            next_step=f"df.drop(columns={write_value(wrong)}) where nothing needs them",
+        )
+    return frame
+
+
+def check_levels(frame: pd.DataFrame) -> None:
+    """UsageError where names of columns have levels."""
+    if frame.columns.nlevels > 1:
+        raise UsageError(
+            "names of columns have levels",
+            got=join_some(frame.columns),
+            allowed="one name a column",
+            next_step='df.set_axis(["_".join(map(str, name)) for name in df.columns], axis=1)',
+        )
+
+
+def check_single_values(frame: pd.DataFrame, *names: str) -> None:
+    """UsageError where one of these columns holds lists or other things that are no single
+    value."""
+    for name in names:
+        if name not in frame or frame[name].dtype != object:
+            continue
+        wrong = [value for value in frame[name] if not isinstance(value, Hashable)]
+        if wrong:
+            raise UsageError(
+                "a cell holds several values",
+                where=name,
+                got=repr(wrong[0])[:SHOWN_OF],
+                allowed="one text, number or truth a cell",
+                next_step=f"df.explode({write_value(name)}) makes a row of each",
+            )
+
+
+def read_known_numbers(frame: pd.DataFrame, name: str) -> pd.Series:
+    """A column as numbers, missing where they are not known; UsageError for what is no finite
+    number."""
+    column = frame[name]
+    numbers = pd.to_numeric(column, errors="coerce").astype("float64")
+    known = column.notna()
+    is_date = pd.api.types.is_datetime64_any_dtype(column.dtype)
+    wrong = known & (~np.isfinite(numbers) | is_date)
+    if wrong.any():
+        raise UsageError(
+            "a column is not numeric",
+            where=name,
+            got=repr(column[wrong].iloc[0])[:SHOWN_OF],
+            allowed="finite numbers, of which some may be missing",
+            next_step=f"df.drop(columns={write_value(name)}) where it is not known",
+        )
+    return numbers
