@@ -1,7 +1,8 @@
 """Pages of the report, a module each, and the list of those about all claims: what is not in it no
 page leads to.
 
-A page is a line of `PAGES` and a module of its name with a function `build_files(tables)`, which returns
+A page is a line of `PAGES` and a module of its name with a function `build_files(tables)`, which
+returns
 files by name, `NAME.md` among them; its template is `templates/NAME.md`. It is made in a process of
 its own, and again where rows changed. A study brings pages of its own alike (`Study.pages`); they
 come before these, and the index leads to them.
