@@ -19,8 +19,9 @@ def read_lock(python: str) -> dict[str, str]:
     head, *lines = (ROOT / "constraints" / f"python{python}.txt").read_text().splitlines()
     assert head.startswith("# ") and python in head
     assert [line for line in lines if not LINE.fullmatch(line)] == []
-    assert lines == sorted(lines)
-    return dict(line.split("==") for line in lines)
+    versions = dict(line.split("==") for line in lines)
+    assert list(versions) == sorted(versions)
+    return versions
 
 
 @pytest.mark.parametrize("python", PYTHONS)
