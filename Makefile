@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# The versions that were tested, by the interpreter's; `LOCK=` takes the newest.
+LOCK = -c constraints/python$$($(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])').txt
+LOCKED = pyproject.toml constraints.txt $(wildcard constraints/*.txt)
 # Modules and tests are compiled once, also where the environment would have every process do it anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: report snapshot golden worlds proofs test lint unit test-slow test-long coverage docs clean
+.PHONY: report snapshot golden worlds proofs test lint unit test-slow test-long test-newest lock coverage docs clean
 
 report: $(VENV)/.report
 	$(BIN)/thermostats report --all
@@ -48,6 +51,14 @@ test-slow: $(VENV)/.test
 test-long: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m long
 
+# The tests with the newest versions of what is installed, in an environment of their own; then
+# `make lock VENV=build/newest` writes these down as the ones that are tested.
+test-newest:
+	$(MAKE) --no-print-directory VENV=build/newest LOCK= test
+
+lock:
+	$(BIN)/python scripts/lock.py
+
 # Lines of thermostats/ that the tests run, the slow ones left out; fails below what pyproject.toml asks for.
 coverage: $(VENV)/.test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal -m "not slow" --cov --cov-report=term
@@ -57,22 +68,22 @@ docs: $(VENV)/.test
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# Installed once, and again when pyproject.toml changes.
+# Installed once, and again when pyproject.toml or a lock changes.
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(f"Python 3.11 to 3.13 is needed, {sys.executable} is %d.%d; try make PYTHON=python3.11" % v if not (3, 11) <= v <= (3, 13) else 0)'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.report: pyproject.toml | $(VENV)/bin/python
-	$(PIP) --editable .
+$(VENV)/.report: $(LOCKED) | $(VENV)/bin/python
+	$(PIP) $(LOCK) --editable .
 	touch $@
 
 # torch comes first and exactly (constraints.txt), so that no other build of it is pulled; without a build for this
 # interpreter the tests that need it are skipped.
-$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.test: $(LOCKED) | $(VENV)/bin/python
 	if $(BIN)/python -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then \
-	  $(PIP) -c constraints.txt torch && $(PIP) -c constraints.txt --editable '.[dev,measure]'; \
+	  $(PIP) $(LOCK) -c constraints.txt torch && $(PIP) $(LOCK) -c constraints.txt --editable '.[dev,measure]'; \
 	else \
-	  $(PIP) --editable '.[dev]'; \
+	  $(PIP) $(LOCK) --editable '.[dev]'; \
 	fi
 	touch $@ $(VENV)/.report
 

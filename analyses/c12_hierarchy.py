@@ -1,6 +1,7 @@
 """C12: the unified hierarchy Pythia 0.80 < Mistral 1.11 < LLaMA 1.48 < Gemma 2.31."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -13,16 +14,22 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Inference,
-    OneByOne,
     Result,
+    Test,
     Trial,
     Views,
 )
 from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import build_level_worlds
-from thermostats.errors import UsageError
 from thermostats.formatting import strip_owner
-from thermostats.modelling.classical.many import estimate_means, transform_logs, wrap_counts
+from thermostats.modelling.classical.many import (
+    Many,
+    estimate_means,
+    take_group_means,
+    transform_logs,
+    wrap_counts,
+)
+from thermostats.modelling.columns import Array
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.specification import build_smallest_step, permute_between_labs
@@ -53,74 +60,77 @@ WORLDS = build_level_worlds("log_gain", LEVELS, NULL, unit="place", column="plac
 CLAIM = Claim.read(__file__)
 
 
-def estimate_steps(rows: pd.DataFrame) -> Result:
-    """Every step; it is headed by the one of the lowest limit, and by the largest p."""
-    order = hierarchy.measure_steps(rows)
-    worst = order.loc[order["ratio_lower"].idxmin()]
-    bases = rows[~rows["tuned"]].drop_duplicates("model_id")
-    kind = f"paired t interval of the log ratio, {100 * (1 - 0.05 / len(order)):.1f}%"
-    ratio, lower, upper = (float(worst[name]) for name in ("ratio", "ratio_lower", "ratio_upper"))
-    estimate = Estimate(ratio, lower, upper, kind, float(order["p"].max()), "one-sided p-value")
-    return Result(
-        quantities={
-            RATIO.name: estimate,
-            BASES.name: Estimate(int(bases.groupby("place").size().min())),
-            REVERSED: Estimate(hierarchy.count_replicated(order, rows)),
-        },
-        rows={"steps": order},
-        table=order,
-        n_models=rows["model_id"].nunique(),
-        n_groups=rows["heritage"].nunique(),
-    )
+def estimate_steps(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Every step from a model to one of the next place, over the prompts of both and over their
+    categories; clear reversals that share no model, and base models.
 
-
-def estimate_steps_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Every step of models that met the same prompts, over prompts and over categories, of many
-    studies."""
+    `ratio` has t intervals over prompts, Bonferroni over pairs, as one pair is enough against an
+    order; that over categories has 95%, as an order needs every pair. p is one-sided, for "the
+    higher one is not higher".
+    """
     pairs = hierarchy.list_neighbours(rows)
     places = rows.assign(at=np.arange(len(rows))).pivot(
         index=["prompt_id", "category"], columns="model_id", values="at"
     )
-    if places.isna().any(axis=None):
-        raise UsageError("models of different prompts")
-    gains = outcomes["log_gain"][:, places.to_numpy(np.int64)]
-    names, (codes, categories) = (
-        list(places.columns),
-        pd.factorize(places.index.get_level_values("category")),
-    )
-    by_category = (codes[:, None] == np.arange(len(categories))) / np.bincount(codes)
+    categories = places.index.get_level_values("category")
     steps = []
     for low, high in pairs:
-        apart = gains[..., names.index(high)] - gains[..., names.index(low)]
-        over = {
-            RATIO.name: (apart, 0.05 / len(pairs)),
-            hierarchy.OVER_CATEGORIES: (apart @ by_category, 0.05),
-        }
+        both = places[[low, high]].notna().all(axis=1)
+        first, second = (
+            outcomes["log_gain"][:, places.loc[both, model].to_numpy(np.int64)]
+            for model in (low, high)
+        )
+        apart = second - first
+        over_prompts = estimate_means(apart, level=1 - 0.05 / len(pairs))
+        over_categories = estimate_means(take_group_means(apart, categories[both]))
+        half = over_prompts.p / 2
+        not_higher = np.where(over_prompts.estimate > 0, half, 1 - half)
         steps.append(
             {
-                name: transform_logs(estimate_means(logs, level=1 - alpha))
-                for name, (logs, alpha) in over.items()
+                "n_prompts": wrap_counts(np.full(len(apart), apart.shape[1])),
+                RATIO.name: replace(transform_logs(over_prompts), p=not_higher),
+                hierarchy.OVER_CATEGORIES: replace(
+                    transform_logs(over_categories), p=np.full(len(apart), np.nan)
+                ),
+                "prompts_in_order": wrap_counts((apart > 0).sum(axis=1)),
             }
         )
-    return {"steps": steps}
-
-
-def estimate_member_steps_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with reversals that share no model, and base models."""
-    found = estimate_steps_many(rows, outcomes)
-    pairs = pd.DataFrame(hierarchy.list_neighbours(rows), columns=["lower", "higher"])
-    upper = np.stack([step[RATIO.name].upper for step in found["steps"]], axis=1)
-    reversed_ = [
-        hierarchy.count_replicated(pairs.assign(ratio_upper=of_study), rows) for of_study in upper
-    ]
-    bases = (
-        rows[~rows["tuned"].astype(bool)].drop_duplicates("model_id").groupby("place").size().min()
-    )
+    bases = rows[~rows["tuned"].astype(bool)].drop_duplicates("model_id").groupby("place").size()
     return {
-        **found,
-        REVERSED: wrap_counts(np.array(reversed_)),
-        BASES.name: wrap_counts(np.full(len(upper), bases)),
+        BASES.name: wrap_counts(np.full(len(outcomes["log_gain"]), bases.min())),
+        REVERSED: wrap_counts(count_reversals(rows, steps)),
+        "steps": steps,
     }
+
+
+def count_reversals(rows: pd.DataFrame, steps: Sequence[Mapping[str, Many]]) -> Array:
+    """Clear reversals of every study that share no model."""
+    pairs = pd.DataFrame(hierarchy.list_neighbours(rows), columns=["lower", "higher"])
+    upper = np.stack([step[RATIO.name].upper for step in steps], axis=1)
+    return np.array(
+        [hierarchy.count_replicated(pairs.assign(ratio_upper=study), rows) for study in upper]
+    )
+
+
+def describe_steps(rows: pd.DataFrame, result: Result) -> Result:
+    """The steps by their models, headed by the one of the lowest limit, and by the largest p."""
+    pairs = pd.DataFrame(hierarchy.list_neighbours(rows), columns=["lower", "higher"])
+    counts = {"n_prompts": int, "prompts_in_order": int}
+    order = pairs.join(result.rows["steps"].astype(counts))
+    worst = order.loc[order["ratio_lower"].idxmin()]
+    kind = f"paired t interval of the log ratio, {100 * (1 - 0.05 / len(order)):.1f}%"
+    ratio, lower, upper = (float(worst[name]) for name in ("ratio", "ratio_lower", "ratio_upper"))
+    headed = Estimate(ratio, lower, upper, kind, float(order["p"].max()), "one-sided p-value")
+    return replace(
+        result,
+        quantities={RATIO.name: headed, **result.quantities},
+        rows={"steps": order},
+        table=order,
+        n_models=rows["model_id"].nunique(),
+    )
+
+
+STEPS = Test(estimate_steps, ("log_gain",), describe=describe_steps)
 
 
 @CLAIM.shared
@@ -176,21 +186,20 @@ def fit_joint_order(
 
 
 VIEWS = Views(models=4, groups=4)
-TRIED = partial(Trial, unit="category", worlds=WORLDS)
-FOUR = partial(TRIED, test=OneByOne(estimate_steps, estimate_steps_many))
+TRIED = partial(Trial, test=STEPS, unit="category", worlds=WORLDS)
 
 
 @CLAIM.finding(
     "families",
     primary=Always(REVERSED, RISES & (BASES >= LEAST_BASES)),
     robustness=OF_FAMILIES,
-    trial=TRIED(select_members, OneByOne(estimate_steps, estimate_member_steps_many)),
+    trial=TRIED(select_members),
     views=VIEWS,
 )
 def judge_families(evidence: Evidence) -> Result:
     """Every measured model of the families, tuned ones too."""
     shown = select_members(evidence)
-    found = estimate_steps(shown)
+    found = STEPS(shown)
     tuned = shown.loc[shown["tuned"], "model_id"]
     order = found.rows["steps"]
     untuned = order[~order["lower"].isin(tuned) & ~order["higher"].isin(tuned)]
@@ -215,7 +224,7 @@ def judge_families(evidence: Evidence) -> Result:
 
 def judge_four_models(rows: pd.DataFrame, name: str) -> Result:
     """Order of the four models under one named gain."""
-    found = estimate_steps(rows)
+    found = STEPS(rows)
     table = build_prompt_matrix(rows)[list(ORDER)]
     order = found.rows["steps"]
     means = table.mean().sort_values(kind="stable")
@@ -237,7 +246,7 @@ def judge_four_models(rows: pd.DataFrame, name: str) -> Result:
     "models.last_gain",
     primary=Decide(RISES, FALLS),
     robustness=OF_MODELS,
-    trial=FOUR(select_last_gains),
+    trial=TRIED(select_last_gains),
     views=VIEWS,
 )
 def judge_last_gain(evidence: Evidence) -> Result:
@@ -260,7 +269,7 @@ def judge_last_gain(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "models.total_amplification",
     primary=Decide(RISES, FALLS),
-    trial=FOUR(select_total_gains),
+    trial=TRIED(select_total_gains),
     views=VIEWS,
 )
 def judge_total_amplification(evidence: Evidence) -> Result:
@@ -280,7 +289,7 @@ def collect_universe_rows(evidence: Evidence) -> pd.DataFrame:
 
 def estimate_least_step(rows: pd.DataFrame) -> Result:
     """Every step, headed by the log of the smallest ratio."""
-    result = estimate_steps(rows)
+    result = STEPS(rows)
     least = Estimate(float(np.log(result.rows["steps"]["ratio"].min())))
     return result.adding(quantities={"log of the smallest ratio": least, **result.quantities})
 

@@ -1,6 +1,7 @@
 """C13: the final norm makes an artifact, and leaving it out raises accuracy from 43.75% to 100%."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,10 +14,8 @@ from thermostats.claims.claim import (
     PUBLISHED,
     Audit,
     Claim,
-    Estimate,
     Evidence,
     Inference,
-    OneByOne,
     Result,
     Test,
     Trial,
@@ -25,8 +24,9 @@ from thermostats.claims.claim import (
 from thermostats.claims.common_tests import EXACT_95, count_rows
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import build_share_worlds
-from thermostats.modelling.classical.counts import estimate_proportion, measure_accuracy
-from thermostats.modelling.classical.many import Many
+from thermostats.errors import UsageError
+from thermostats.modelling.classical.counts import measure_accuracy
+from thermostats.modelling.classical.many import Many, estimate_shares, wrap_counts
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, draw_reference, draw_scatter, log_axis
 from thermostats.studies.delia2026 import stated_facts as audit
@@ -91,24 +91,28 @@ def select_hunt(evidence: Evidence) -> pd.DataFrame:
     return rows[rows["source"] == HUNT].reset_index(drop=True)
 
 
-def run_mcnemar(table: pd.DataFrame) -> Result:
+def run_mcnemar(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Accuracy of the rule without the norm, McNemar's exact test against with it."""
-    gained = int((table["right_without"] & ~table["right_with"]).sum())
-    lost = int((~table["right_without"] & table["right_with"]).sum())
-    p = (
-        float(stats.binomtest(gained, gained + lost, 0.5, alternative="greater").pvalue)
-        if gained + lost
-        else 1.0
-    )
-    without = estimate_proportion(int(table["right_without"].sum()), len(table))
-    return Result.build(
-        table,
-        {
-            ACCURACY: Estimate.build(without, INTERVAL, p, "one-sided p-value"),
-            "models put right": Estimate(gained),
-            "models put wrong": Estimate(lost),
-        },
-    )
+    if table.empty:
+        raise UsageError("no rows")
+    right = outcomes["right_without"].astype(bool)
+    before = table["right_with"].to_numpy(bool)
+    gained = (right & ~before).sum(axis=1)
+    lost = (~right & before).sum(axis=1)
+    p = stats.binom.sf(gained - 1, gained + lost, 0.5)
+    return {
+        ACCURACY: replace(estimate_shares(right), p=p),
+        GAINED.name: wrap_counts(gained),
+        LOST.name: wrap_counts(lost),
+    }
+
+
+def show_models(table: pd.DataFrame, result: Result) -> Result:
+    """With its models."""
+    return result.adding(table=table)
+
+
+MCNEMAR = Test(run_mcnemar, ("right_without",), INTERVAL, "one-sided p-value", show_models)
 
 
 def judge_accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
@@ -132,7 +136,7 @@ def judge_accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
             ylabel="gain without the final norm",
         )
 
-    return run_mcnemar(table).adding(
+    return MCNEMAR(table).adding(
         draw=draw,
         inference=Inference(later=fitted if len(differ) else None, tables=("groups",)),
         audit=figures or Audit(),
@@ -147,7 +151,7 @@ def judge_accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
 
 WORLDS = build_share_worlds("right_without", WITHOUT, WITH)
-RIGHT = partial(Trial, test=OneByOne(run_mcnemar), worlds=WORLDS)
+RIGHT = partial(Trial, test=MCNEMAR, worlds=WORLDS)
 
 
 @CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(select_hunt))

@@ -1,6 +1,7 @@
 """C14: the signature is robust to the input, over 25 prompts per model."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,8 +15,8 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Inference,
-    OneByOne,
     Result,
+    Test,
     Trial,
     Views,
 )
@@ -25,8 +26,18 @@ from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, De
 from thermostats.claims.worlds import build_part_worlds, build_share_worlds
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import bootstrap_bca
-from thermostats.modelling.classical.many import Many, bootstrap_means, take_group_means
-from thermostats.modelling.classical.mixed import estimate_row_shares, estimate_variance_components
+from thermostats.modelling.classical.many import (
+    Many,
+    bootstrap_means,
+    take_group_means,
+    wrap_counts,
+)
+from thermostats.modelling.classical.mixed import (
+    VarianceComponents,
+    estimate_row_shares,
+    estimate_variance_components,
+    read_crossed_table,
+)
 from thermostats.modelling.ranking import PARTS_OF_MEANS as OF_VARIANCE
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
@@ -102,9 +113,18 @@ def find_model_share(side: float) -> float:
     return float(np.sin(np.pi * (side - HALF)) ** 2)
 
 
-def estimate_sides(rows: pd.DataFrame) -> Result:
+def estimate_sides(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Mean over models of the share of prompts whose gain is on the side of 1 where the model's
     mean is."""
+    gains = np.exp(outcomes["log_gain"])
+    models = pd.factorize(rows["model_id"])[0]
+    agrees = (gains < 1) == (take_group_means(gains, rows["model_id"]) < 1)[:, models]
+    return {SHARE: bootstrap_means(take_group_means(agrees, rows["model_id"]), SEED)}
+
+
+def describe_sides(rows: pd.DataFrame, result: Result) -> Result:
+    """With the shares model by model, which prompts agree, and an interval by more resamples than
+    many studies can have."""
     rows = rows.assign(value=np.exp(rows["log_gain"]))
     mean = rows.groupby("model_id")["value"].transform("mean")
     agree = rows.assign(agrees=(rows["value"] < 1) == (mean < 1))
@@ -117,16 +137,23 @@ def estimate_sides(rows: pd.DataFrame) -> Result:
     )
     table = table.sort_values("share_on_own_side", ignore_index=True)
     shares = table["share_on_own_side"].to_numpy(np.float64)
-    average = float(shares.mean())
-    lower = average
-    upper = average
+    estimate = result.headline
     kind = "no interval: every model alike"
     if np.ptp(shares) > 0:
         lower, upper, kind = bootstrap_bca(shares, np.mean, level=LEVEL, seed=SEED)
-    found = {SHARE: Estimate(average, lower, upper, f"{kind}, over models, {100 * LEVEL:.0f}%")}
-    return Result.build(
-        table, found, rows={"prompts": agree}, words={"least": table.iloc[0], "shares": shares}
+        estimate = replace(estimate, lower=lower, upper=upper)
+    named = replace(estimate, interval=f"{kind}, over models, {100 * LEVEL:.0f}%")
+    return replace(
+        result,
+        quantities={SHARE: named},
+        n_models=len(table),
+        rows={"prompts": agree},
+        table=table,
+        words={"least": table.iloc[0], "shares": shares},
     )
+
+
+OWN_SIDES = Test(estimate_sides, ("log_gain",), describe=describe_sides)
 
 
 def count_sides(rows: pd.DataFrame) -> pd.DataFrame:
@@ -146,8 +173,8 @@ CROSSED = count_share(CROSSING, "crosses", true=CROSSES)
 def judge_own_side(
     rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None = None
 ) -> Result:
-    """`estimate_sides` with its fit."""
-    found = estimate_sides(rows)
+    """`OWN_SIDES` with its fit."""
+    found = OWN_SIDES(rows)
     sources = sorted(set(rows["source"]))
     always = int((found.words["shares"] == 1).sum())
     return found.adding(
@@ -182,10 +209,32 @@ def fit_model_shares(rows: pd.DataFrame) -> Inference:
     return Inference(fit, tables=("shares", "ranks"), statements=statements)
 
 
-def decompose_variance(rows: pd.DataFrame) -> Result:
-    """How much of the variance of log gain lies between models, between prompts, and in their
-    interplay."""
-    found = estimate_variance_components(rows, "log_gain", "model_id", "prompt_id", seed=SEED)
+def decompose_variance(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """How much of the variance of log gain lies between models.
+
+    Raises UsageError where a model of several studies lacks a prompt; of one study the share is
+    then by REML, without interval.
+    """
+    cells = read_crossed_table(rows, "log_gain", "model_id", "prompt_id")
+    places = cells.assign(place=np.arange(len(cells))).pivot(
+        index="row", columns="column", values="place"
+    )
+    gains = outcomes["log_gain"]
+    if not places.isna().any(axis=None):
+        return {BETWEEN: estimate_row_shares(gains[:, places.to_numpy(np.int64)], seed=SEED)}
+    if len(gains) > 1:
+        raise UsageError("models of different prompts")
+    return {BETWEEN: wrap_counts(np.array([estimate_parts(rows).shares["model_id"]]))}
+
+
+def estimate_parts(rows: pd.DataFrame) -> VarianceComponents:
+    """Variances between models, between prompts, and in their interplay."""
+    return estimate_variance_components(rows, "log_gain", "model_id", "prompt_id", seed=SEED)
+
+
+def describe_parts(rows: pd.DataFrame, result: Result) -> Result:
+    """With all parts and their intervals."""
+    found = estimate_parts(rows)
     named = {
         "share_of_variance": found.shares,
         "lower": found.shares_lower,
@@ -193,46 +242,27 @@ def decompose_variance(rows: pd.DataFrame) -> Result:
         "sd_of_log_gain": found.sd,
     }
     columns = {name: list(values.values()) for name, values in named.items()}
-    ends = found.shares_lower["model_id"], found.shares_upper["model_id"]
-    return Result(
-        quantities={BETWEEN: Estimate(found.shares["model_id"], *ends, f"{found.interval}, 95%")},
+    return replace(
+        result.name_intervals({BETWEEN: f"{found.interval}, 95%"}),
         n_models=found.n_rows,
-        n_groups=rows["heritage"].nunique(),
         table=pd.DataFrame({"component": ["model", "prompt", "residual"], **columns}),
         words={"shares": found.shares},
     )
 
 
+PARTED = Test(decompose_variance, ("log_gain",), describe=describe_parts)
+
+
 def judge_variance_parts(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
-    """`decompose_variance` with its fit."""
-    return decompose_variance(rows).adding(words=which, inference=fit_model_shares(rows))
-
-
-def estimate_sides_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`estimate_sides` of many studies."""
-    gains = np.exp(outcomes["log_gain"])
-    models = pd.factorize(rows["model_id"])[0]
-    agrees = (gains < 1) == (take_group_means(gains, rows["model_id"]) < 1)[:, models]
-    return {SHARE: bootstrap_means(take_group_means(agrees, rows["model_id"]), SEED)}
-
-
-def decompose_variance_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`decompose_variance` of many studies; raises UsageError where a model lacks a prompt."""
-    places = rows.assign(place=np.arange(len(rows))).pivot(
-        index="model_id", columns="prompt_id", values="place"
-    )
-    if places.isna().any(axis=None):
-        raise UsageError("models of different prompts")
-    return {
-        BETWEEN: estimate_row_shares(outcomes["log_gain"][:, places.to_numpy(np.int64)], seed=SEED)
-    }
+    """`PARTED` with its fit."""
+    return PARTED(rows).adding(words=which, inference=fit_model_shares(rows))
 
 
 SIDES = build_part_worlds("log_gain", find_model_share(NEARLY_ALL), find_model_share(ROBUST))
 PARTS = build_part_worlds("log_gain", MOSTLY, HALF)
 EVERY = build_share_worlds("crosses", 0.0, NONE)
-OF_SIDES = partial(Trial, test=OneByOne(estimate_sides, estimate_sides_many), worlds=SIDES)
-OF_PARTS = partial(Trial, test=OneByOne(decompose_variance, decompose_variance_many), worlds=PARTS)
+OF_SIDES = partial(Trial, test=OWN_SIDES, worlds=SIDES)
+OF_PARTS = partial(Trial, test=PARTED, worlds=PARTS)
 FAMILY = OF_SIDES(select_family, unit="model_id")
 SIDED = OF_SIDES(load_published)
 SIDED_HERE = OF_SIDES(load_measured)

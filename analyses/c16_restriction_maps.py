@@ -12,13 +12,12 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Inference,
-    OneByOne,
     Result,
     Trial,
 )
+from thermostats.claims.common_tests import count_share
 from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
 from thermostats.claims.worlds import build_share_worlds
-from thermostats.modelling.classical.counts import estimate_proportion
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026 import curves as claim_figures
@@ -42,12 +41,8 @@ ABSOLUTE = Case("absolute", "operator norm", "operator_norm")
 TRAINED = [replace(one, id=f"trained_{one.id}") for one in (RELATIVE, ABSOLUTE)]
 
 
-def estimate_share(table: pd.DataFrame) -> Result:
-    """The share of models that show the pattern."""
-    shown = int(table["shows_it"].sum())
-    share = estimate_proportion(shown, len(table))
-    known = Estimate.build(share, f"{share.interval}, 95%", share.p_value)
-    return Result.build(table, {SHARE.name: known, SHOWN.name: Estimate(shown)})
+SHARED = count_share(SHARE.name, "shows_it", true=SHOWN.name, p_kind="p-value")
+"""The share of models that show the pattern."""
 
 
 def load_study_model(evidence: Evidence, measure: Case) -> pd.DataFrame:
@@ -69,7 +64,7 @@ def load_trained(evidence: Evidence, measure: Case) -> pd.DataFrame:
 
 
 STUDY, TRIED = (
-    Trial(rows, OneByOne(estimate_share), unit, build_share_worlds("shows_it", share, HALF))
+    Trial(rows, SHARED, unit, build_share_worlds("shows_it", share, HALF))
     for rows, unit, share in (
         (load_study_model, "", EVERY_MODEL),
         (load_trained, "heritage", MOSTLY),
@@ -92,7 +87,7 @@ def judge_contraction(evidence: Evidence, measure: Case) -> Result:
     judged = pd.DataFrame(
         {"model_id": [] if sliced and measure == ABSOLUTE else [model["model_id"]]}
     )
-    found = estimate_share(load_study_model(evidence, measure)).quantities
+    found = SHARED(load_study_model(evidence, measure)).quantities
     labels = {
         "y": measure.column,
         "model": model["model_id"],
@@ -135,12 +130,13 @@ def judge_trained(evidence: Evidence, measure: Case) -> Result:
     """Models trained here, with the right W_V; models measured here that others trained are
     shown."""
     table = load_trained(evidence, measure)
-    found = estimate_share(table)
+    found = SHARED(table)
     every = evidence.named(POOLED)
     others = maps.summarise_layers(every.table("attention", variant="exact"))
     middle = maps.summarise_models(table)
     xlabel = f"{measure.words}, mean over edges: median and 90% of models"
     return found.adding(
+        table=table,
         draw=prepare_drawing(draw_forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
         inference=Inference(
             later=partial(fit_share, table, "shows_it", sources=[NURSERY], seed=SEED),

@@ -1,7 +1,7 @@
 """C18: entropy moves with gain; clichés have lower entropy than novel prompts."""
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from thermostats.claims.claim import (
     Evidence,
     Finding,
     Inference,
-    OneByOne,
     Result,
+    Test,
     Trial,
     Views,
 )
@@ -23,6 +23,7 @@ from thermostats.claims.noise import ALIKE
 from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
 from thermostats.claims.worlds import build_slope_worlds
 from thermostats.modelling.classical.association import (
+    correlate_each_model,
     estimate_welch_difference,
     estimate_within_correlation,
 )
@@ -108,39 +109,37 @@ def select_measured(evidence: Evidence) -> pd.DataFrame:
     return own.assign(log_gain=np.log(own["value"]))
 
 
-def estimate_correlation(rows: pd.DataFrame, resamples: int = RESAMPLES) -> Result:
+def estimate_correlation(
+    rows: pd.DataFrame, outcomes: Mapping[str, Any], resamples: int = FEWEST
+) -> dict[str, Any]:
     """Mean Spearman correlation over prompts inside models, of prompts that all models have."""
-    x = by_prompt.build_prompt_matrix(rows, "entropy").dropna()
-    y = by_prompt.build_prompt_matrix(rows, "log_gain").dropna()
-    found = estimate_within_correlation(x, y, seed=SEED, resamples=resamples)
-    rho = Estimate.build(found, f"{found.interval}, 95%", found.p_value)
-    words = {"n": found.n, "by_model": found.by_model}
-    return Result(
-        quantities={RHO.name: rho},
-        n_models=x.shape[1],
-        n_groups=rows["heritage"].nunique(),
-        words=words,
-    )
-
-
-def estimate_correlation_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`estimate_correlation` of many studies."""
     place = (
         by_prompt.build_prompt_matrix(rows.assign(place=np.arange(len(rows))), "place")
         .dropna()
         .to_numpy(np.int64)
     )
     x = rows["entropy"].to_numpy(np.float64)[place]
-    return {
-        RHO.name: estimate_within_correlations(
-            x, outcomes["log_gain"][:, place], seed=SEED, resamples=FEWEST
-        )
-    }
+    gains = outcomes["log_gain"][:, place]
+    return {RHO.name: estimate_within_correlations(x, gains, seed=SEED, resamples=resamples)}
+
+
+def describe_correlation(rows: pd.DataFrame, result: Result) -> Result:
+    """With the correlation of every model."""
+    x = by_prompt.build_prompt_matrix(rows, "entropy").dropna()
+    y = by_prompt.build_prompt_matrix(rows, "log_gain").dropna()
+    words = {"n": len(x), "by_model": correlate_each_model(x, y)}
+    return result.adding(n_models=x.shape[1], words=words)
+
+
+OVER_BOTH = "percentile bootstrap over prompts and models, 95%"
+INSIDE = Test(estimate_correlation, ("log_gain",), OVER_BOTH, "p-value", describe_correlation)
+"""As worlds ask it."""
+CORRELATED = replace(INSIDE, finely={"resamples": RESAMPLES})
 
 
 def judge_correlation(rows: pd.DataFrame, whose: str) -> Result:
-    """`estimate_correlation` by model, and by Pearson."""
-    result = estimate_correlation(rows)
+    """`CORRELATED` by model, and by Pearson."""
+    result = CORRELATED(rows)
     x = by_prompt.build_prompt_matrix(rows, "entropy").dropna()
     y = by_prompt.build_prompt_matrix(rows).dropna()
     linear = estimate_within_correlation(x, y, method="pearson", seed=SEED, resamples=FEWER)
@@ -162,7 +161,6 @@ def fit_inner_slopes(rows: pd.DataFrame, category: str) -> Inference:
 
 
 SLOPES = build_slope_worlds("log_gain", "entropy", MOVES)
-INSIDE = OneByOne(partial(estimate_correlation, resamples=FEWEST), estimate_correlation_many)
 BASES, FOUR, SENSIBLE, HERE = (
     Trial(own, INSIDE, worlds=SLOPES, version=2)
     for own in (select_bases, select_benchmark, select_sensible, select_measured)
@@ -220,32 +218,28 @@ def select_kinds(evidence: Evidence) -> pd.DataFrame:
     )
 
 
-def estimate_difference(two: pd.DataFrame) -> Result:
+def estimate_difference(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Difference of the mean entropies."""
+    cliche = rows["cliche"].to_numpy() == 1
+    return {APART_BY.name: estimate_welch_differences(outcomes["entropy"], cliche)}
+
+
+def describe_difference(two: pd.DataFrame, result: Result) -> Result:
+    """With a p by permutation, and how many prompts there are of either kind."""
     cliche, novel = (two.loc[two["cliche"] == kind, "entropy"] for kind in (1.0, 0.0))
-    d = estimate_welch_difference(cliche, novel, log=False, seed=SEED)
-    difference = Estimate.build(d, f"{d.interval} over prompts, 95%", d.p_permutation)
-    words = {"cliche": len(cliche), "novel": len(novel), "prompts": len(two)}
-    return Result(quantities={APART_BY.name: difference}, words=words)
+    found = estimate_welch_difference(cliche, novel, log=False, seed=SEED)
+    interval = f"{found.interval} over prompts, 95%"
+    difference = replace(result.headline, interval=interval, p=found.p_permutation)
+    return replace(
+        result,
+        quantities={APART_BY.name: difference},
+        words={"cliche": len(cliche), "novel": len(novel), "prompts": len(two)},
+    )
 
 
-def estimate_difference_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`estimate_difference` of many studies."""
-    return {
-        APART_BY.name: estimate_welch_differences(
-            outcomes["entropy"], rows["cliche"].to_numpy() == 1
-        )
-    }
-
-
+DIFFERENCE = Test(estimate_difference, ("entropy",), describe=describe_difference)
 BY_KIND = build_slope_worlds("entropy", "cliche", APART, ALIKE)
-KINDS = Trial(
-    select_kinds,
-    OneByOne(estimate_difference, estimate_difference_many),
-    "prompt_id",
-    BY_KIND,
-    "prompt",
-)
+KINDS = Trial(select_kinds, DIFFERENCE, "prompt_id", BY_KIND, "prompt")
 
 
 @CLAIM.finding("cliches", primary=Below(APART_BY.name, 0), robustness=LESS, trial=KINDS)
@@ -261,7 +255,7 @@ def judge_cliches(evidence: Evidence) -> Result:
     every_prompt = prompts.assign(heritage="prompts")
     xlabel = "entropy in nats, one point per prompt, mean over models; tick: mean"
     shown = fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})
-    return estimate_difference(two).adding(
+    return DIFFERENCE(two).adding(
         n_models=every["model_id"].nunique(),
         n_groups=every["heritage"].nunique(),
         table=prompts.sort_values(["category", "prompt_id"], ignore_index=True),

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,8 @@ from thermostats.claims.claim import (
     Evidence,
     Finding,
     Inference,
-    OneByOne,
     Result,
+    Test,
     Trial,
     Views,
 )
@@ -27,16 +26,15 @@ from thermostats.claims.finding import FittedModel
 from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
 from thermostats.claims.worlds import build_level_worlds, build_line_worlds
-from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import estimate_one_sample
 from thermostats.modelling.classical.many import (
     Many,
-    estimate_correlations,
     estimate_means,
+    list_orders,
     take_group_means,
     transform_logs,
     wrap_counts,
 )
+from thermostats.modelling.columns import Array
 from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import (
     draw_forest,
@@ -74,6 +72,7 @@ FAMILIES = {GPT2: "gpt2", GPTJ: "gpt-j"}
 VIEW = Views(models=1)
 LEAST_CATEGORIES = 3
 """Categories of prompts of which a mean has an interval."""
+BY_MODEL = ["model_id", "heritage"]
 PARTS_OF = ("estimate", "lower", "upper", "p")
 LEAST, LEAST_LINE, MOST_EXACT = 4, 5, 8
 """Models that a correlation takes, that a line takes, and up to which p is exact over all
@@ -168,33 +167,48 @@ def judge_opt(evidence: Evidence) -> Result:
     )
 
 
-def measure_falling_correlation(x: pd.Series, y: pd.Series) -> Estimate:
-    """Correlation with a one-sided p, exact for few models."""
-    r = float(np.corrcoef(x, y)[0, 1])
-    p = float(stats.pearsonr(x, y, alternative="less").pvalue)
-    if len(y) <= MOST_EXACT:
-        orders = (y.to_numpy()[list(to)] for to in permutations(range(len(y))))
-        p = float(np.mean([np.corrcoef(x, order)[0, 1] <= r + 1e-12 for order in orders]))
-    if len(y) < LEAST:
-        return Estimate(r, -1.0, 1.0, "whole range: too few models", p, "one-sided p-value")
-    lower, upper = map(float, stats.pearsonr(x, y).confidence_interval())
-    return Estimate(r, lower, upper, "Fisher-z confidence interval, 95%", p, "one-sided p-value")
-
-
-def estimate_correlation(table: pd.DataFrame) -> Result:
-    """Correlation of the log gain with the log norm."""
-    r = measure_falling_correlation(table["log_norm"], table["log_gain"])
-    return Result.build(table, {"r": r, "models": Estimate(len(table))})
-
-
-def estimate_correlation_many(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """`estimate_correlation` of many studies of more models than `MOST_EXACT`."""
+def estimate_correlation(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """Correlation of the log gain with the log norm, its Fisher-z interval, and the one-sided p
+    that it falls: exact over all orders of few models, else of Student's t."""
     n = len(table)
+    x = scale_rows(table["log_norm"].to_numpy(np.float64)[None])[0]
+    y = scale_rows(outcomes["log_gain"])
+    r = np.clip(y @ x, -1.0, 1.0)
     if n <= MOST_EXACT:
-        raise UsageError("too few models", got=n, allowed=f"more than {MOST_EXACT}")
-    found = estimate_correlations(table["log_norm"].to_numpy(np.float64), outcomes["log_gain"])
-    t = found.estimate * np.sqrt((n - 2) / (1 - found.estimate**2))
-    return {"r": replace(found, p=stats.t.cdf(t, n - 2)), "models": wrap_counts(np.full(len(t), n))}
+        p = np.array(
+            [
+                (x[list_orders(n)] @ study <= at + 1e-12).mean()
+                for study, at in zip(y, r, strict=True)
+            ]
+        )
+    else:
+        p = stats.t.cdf(r * np.sqrt((n - 2) / (1 - r**2)), n - 2)
+    lower, upper = np.full_like(r, -1.0), np.ones_like(r)
+    if n >= LEAST:
+        half = stats.norm.ppf(0.975) / np.sqrt(n - 3)
+        lower, upper = (np.tanh(np.arctanh(r) + side * half) for side in (-1, 1))
+    return {"r": Many(r, lower, upper, p), "models": wrap_counts(np.full(len(r), n))}
+
+
+def scale_rows(values: Array) -> Array:
+    """Rows off their mean, of length 1."""
+    centred = values - values.mean(axis=1, keepdims=True)
+    return np.asarray(centred / np.linalg.norm(centred, axis=1, keepdims=True))
+
+
+def describe_correlation(table: pd.DataFrame, result: Result) -> Result:
+    """With its models, and why there is no interval where they are too few."""
+    few = {"r": "whole range: too few models"} if len(table) < LEAST else {}
+    return result.name_intervals(few).adding(table=table)
+
+
+CORRELATED = Test(
+    estimate_correlation,
+    ("log_gain",),
+    "Fisher-z confidence interval, 95%",
+    "one-sided p-value",
+    describe_correlation,
+)
 
 
 def fit_norm_line(table: pd.DataFrame, source: str) -> Inference:
@@ -223,15 +237,10 @@ def load_trained(evidence: Evidence) -> pd.DataFrame:
 
 
 LINES = build_line_worlds("log_gain", "log_norm", CLEAR)
-ON_NORM = partial(Trial, worlds=LINES)
+ON_NORM = partial(Trial, test=CORRELATED, worlds=LINES)
 
 
-@CLAIM.finding(
-    "unembedding",
-    primary=NEGATIVE,
-    robustness=FALLS,
-    trial=ON_NORM(load_published, OneByOne(estimate_correlation)),
-)
+@CLAIM.finding("unembedding", primary=NEGATIVE, robustness=FALLS, trial=ON_NORM(load_published))
 def judge_unembedding(evidence: Evidence) -> Result:
     """Do models with a small last gain have a large unembedding?"""
     table = anomalies.collect_unembeddings(evidence, load_model_gains(evidence))
@@ -243,7 +252,7 @@ def judge_unembedding(evidence: Evidence) -> Result:
         "lacking": list(table.index[table["last_gain_measured"].isna()]),
     }
     audit = anomalies.check_projector(evidence, table)
-    return estimate_correlation(shown).adding(
+    return CORRELATED(shown).adding(
         table=table.reset_index(),
         audit=audit,
         words=words,
@@ -251,49 +260,47 @@ def judge_unembedding(evidence: Evidence) -> Result:
     )
 
 
-def estimate_mean_gains(own: pd.DataFrame, name: str = "last gain") -> Result:
+def estimate_mean_gains(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Geometric mean last gain of every model over its categories of prompts; the largest heads the
-    finding.
+    finding, p is one-sided for one of 1 or more.
 
     Over prompts a level would be found falsely in more than 5% of studies in which a category's
-    prompts are alike.
+    prompts are alike. Raises UsageError for fewer than three categories.
     """
-    rows = []
-    for (model, heritage), r in own.groupby(["model_id", "heritage"]):
-        d = estimate_one_sample(
-            np.exp(r["log_gain"]), groups=r["category"], against=1, log=True, seed=SEED
-        )
-        below = float(stats.t.cdf(d.statistic, d.df))
-        rows.append((model, heritage, d.ratio, d.ratio_lower, d.ratio_upper, below, len(r)))
-    columns = ["model_id", "heritage", "estimate", "lower", "upper", "p", "n"]
-    table = pd.DataFrame(rows, columns=columns).sort_values("estimate", ignore_index=True)
-    worst = table.iloc[-1]
-    interval = "t interval of the mean log over categories of prompts, 95%"
-    gain = Estimate(
-        worst["estimate"], worst["lower"], worst["upper"], interval, worst["p"], "one-sided p-value"
-    )
-    shown = table.rename(columns={"estimate": "last gain"})
-    return Result.build(table, {name: gain}, rows={"models": shown}, table=table.drop(columns="n"))
-
-
-def estimate_mean_gains_many(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """`estimate_mean_gains` of many studies."""
     models = []
-    for _, r in own.assign(place=np.arange(len(own))).groupby(["model_id", "heritage"]):
+    for _, r in own.assign(place=np.arange(len(own))).groupby(BY_MODEL):
         logs = take_group_means(outcomes["log_gain"][:, r["place"]], r["category"])
-        if logs.shape[1] < LEAST_CATEGORIES:
-            raise UsageError(
-                "too few categories", got=logs.shape[1], allowed=f"{LEAST_CATEGORIES} or more"
-            )
-        models.append(transform_logs(estimate_means(logs)))
+        mean = estimate_means(logs, least=LEAST_CATEGORIES)
+        p = np.where(mean.estimate < 0, mean.p / 2, 1 - mean.p / 2)
+        models.append(replace(transform_logs(mean), p=p))
     worst = np.argmax([each.estimate for each in models], axis=0)
     at = {part: np.choose(worst, [getattr(each, part) for each in models]) for part in PARTS_OF}
     return {"last gain": Many(**at), "models": [{"last gain": each} for each in models]}
 
 
+def describe_mean_gains(own: pd.DataFrame, result: Result) -> Result:
+    """With the models by their gain, the largest last."""
+    known = own.groupby(BY_MODEL).size().rename("n").reset_index()
+    ends = {f"last gain_{end}": end for end in ("lower", "upper")}
+    shown = known.join(result.rows["models"].rename(columns=ends))
+    shown = shown[[*BY_MODEL, "last gain", "lower", "upper", "p", "n"]]
+    shown = shown.sort_values("last gain", ignore_index=True)
+    table = shown.rename(columns={"last gain": "estimate"}).drop(columns="n")
+    return replace(result, rows={"models": shown}, table=table, n_models=len(shown))
+
+
+MEAN_GAINS = Test(
+    estimate_mean_gains,
+    ("log_gain",),
+    "t interval of the mean log over categories of prompts, 95%",
+    "one-sided p-value",
+    describe_mean_gains,
+)
+
+
 def judge_mean_gains(own: pd.DataFrame) -> Result:
-    """`estimate_mean_gains` with the fit to the same gains."""
-    found = estimate_mean_gains(own)
+    """`MEAN_GAINS` with the fit to the same gains."""
+    found = MEAN_GAINS(own)
     fit = fit_last_gains(own, scale=SCALE, seed=SEED)
     table = found.rows["models"]
     worst = table.iloc[-1]
@@ -314,13 +321,7 @@ LOG = float(np.log(MARGIN))
 SMALLER = build_level_worlds("log_gain", float(np.log(SMALL)), 0.0)
 UNCHANGED = build_level_worlds("log_gain", 0.0, LOG, others={"smaller": -LOG})
 SMALL_OF, UNCHANGED_OF = (
-    partial(
-        Trial,
-        test=OneByOne(estimate_mean_gains, estimate_mean_gains_many),
-        unit="category",
-        worlds=worlds,
-        larger="prompt",
-    )
+    partial(Trial, test=MEAN_GAINS, unit="category", worlds=worlds, larger="prompt")
     for worlds in (SMALLER, UNCHANGED)
 )
 DAMPENS = Posterior("mean log gain < 0", draws=V("mean") < 0)
@@ -387,7 +388,7 @@ def judge_silent_exit(evidence: Evidence) -> Result:
     robustness=FALLS,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=ON_NORM(load_trained, OneByOne(estimate_correlation, estimate_correlation_many)),
+    trial=ON_NORM(load_trained),
 )
 def judge_trained_unembedding(evidence: Evidence) -> Result:
     """Does the last gain fall with the norm of the unembedding in the models trained here, all of
@@ -410,7 +411,7 @@ def judge_trained_unembedding(evidence: Evidence) -> Result:
 
     shown = table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]]
     words = {"by_tie": list(known.items())}
-    return estimate_correlation(table).adding(
+    return CORRELATED(table).adding(
         table=shown, draw=draw, words=words, inference=fit_norm_line(table, NURSERY)
     )
 

@@ -14,11 +14,10 @@ from thermostats.claims.claim import (
     PUBLISHED,
     Case,
     Claim,
-    Estimate,
     Evidence,
     Inference,
-    OneByOne,
     Result,
+    Test,
     Trial,
     Views,
 )
@@ -33,7 +32,6 @@ from thermostats.modelling.matched import (
     estimate_ratio,
     estimate_ratios,
     fit_matched,
-    run_permutations,
     simulate_false_rate,
 )
 from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, load_gains
@@ -77,29 +75,22 @@ def build_cells(rows: pd.DataFrame) -> Cells:
     return Cells(cell=cell, side=rows["focal"].to_numpy(bool), group=family)
 
 
-def compare_shapes(rows: pd.DataFrame) -> Result:
+def compare_shapes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Mean over shapes of the log ratio of geometric means; p: families moved whole that lie as far
     to that side."""
-    cells = build_cells(rows)
-    y = rows["log_outcome"].to_numpy(np.float64)
-    r = estimate_ratio(y, cells, seed=SEED)
-    p = (
-        r.groups.p_below
-        if r.estimate < 0
-        else run_permutations(-y, cells, cells.permute_groups(SEED)).p_below
-    )
-    ratio = Estimate(r.ratio, r.ratio_lower, r.ratio_upper, INTERVAL, p, "one-sided p-value")
-    return Result.build(rows, {RATIO.name: ratio}, table=None, words={"test": r})
-
-
-def compare_shapes_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """The same of many studies."""
     return {RATIO.name: estimate_ratios(outcomes["log_outcome"], build_cells(rows), seed=SEED)}
 
 
+def describe_shapes(rows: pd.DataFrame, result: Result) -> Result:
+    """With models moved within their shapes, too."""
+    y = rows["log_outcome"].to_numpy(np.float64)
+    return result.adding(words={"test": estimate_ratio(y, build_cells(rows), seed=SEED)})
+
+
+SHAPES = Test(compare_shapes, ("log_outcome",), INTERVAL, "one-sided p-value", describe_shapes)
 TRIAL = Trial(
     match_shapes,
-    OneByOne(compare_shapes, compare_shapes_many),
+    SHAPES,
     CELL,
     build_shift_worlds("log_outcome", float(np.log(STATED)), TOTAL, by="focal", group="family"),
     within=CELL,
@@ -151,7 +142,7 @@ def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
         name: float(np.median(fit.quantities[f"{name}_sd"])) for name in ("family", "residual")
     }
     columns = ["model_id", "heritage", "family", CELL, "gain", "lower", "upper"]
-    return compare_shapes(rows).adding(
+    return SHAPES(rows).adding(
         table=rows[columns],
         draw=lambda axes: fit.plot("cells", axes),
         inference=Inference(fit, tables=("cells", "permutation")),
@@ -176,7 +167,7 @@ def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
 def judge_all_blocks(evidence: Evidence, gain: Case) -> Result:
     """The mean gain per block, of all evidence first."""
     rows = match_shapes(evidence, gain)
-    return compare_shapes(rows).adding(words=count_sides(rows))
+    return SHAPES(rows).adding(words=count_sides(rows))
 
 
 if __name__ == "__main__":

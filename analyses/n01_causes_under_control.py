@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, OneByOne, Result, Trial
+from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Finding, Result, Trial
 from thermostats.claims.rule import Above
 from thermostats.claims.worlds import build_line_worlds
 from thermostats.plots.general import prepare_drawing
@@ -17,26 +17,25 @@ from thermostats.studies.nursery.crossed import ALIKE, RECIPE, build_worlds
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
 from thermostats.studies.nursery.third_tests import (
     NAMES,
-    build_ratio_many,
+    build_ratio_test,
     build_rule,
     estimate_other_choices,
     judge_ratio_choices,
-    judge_ratios,
     summarise_spreads,
     weigh_corpora,
 )
 from thermostats.studies.nursery.training_choices import (
+    PREDICTED,
     QUARTER,
     SAVED,
     add_predictions,
     combine_slopes,
     judge_predictions,
     load_published_rows,
-    score_predictions,
 )
 from thermostats.tables.schemas import NURSERY
 
-PREDICTED = build_line_worlds("log_gain", "predicted", QUARTER, mean=True)
+RIGHT = build_line_worlds("log_gain", "predicted", QUARTER, mean=True)
 
 CLAIM = Claim.read(__file__)
 
@@ -70,11 +69,7 @@ def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
 def declare_finding(name: str) -> dict[str, Any]:
     """What a finding of the third study's ratios declares."""
     trial = Trial(
-        third.read,
-        OneByOne(partial(judge_ratios, name=name), build_ratio_many(name)),
-        "recipe",
-        build_worlds(name, NAMES[name]),
-        version=2,
+        third.read, build_ratio_test(name), "recipe", build_worlds(name, NAMES[name]), version=2
     )
     return {"primary": build_rule(name), "trial": trial, **third.STUDY}
 
@@ -131,7 +126,7 @@ def load_predictions(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "carry_over_third",
     primary=Above(SAVED, 0),
-    trial=Trial(load_predictions, OneByOne(score_predictions), worlds=PREDICTED, version=2),
+    trial=Trial(load_predictions, PREDICTED, worlds=RIGHT, version=2),
     evidence=NURSERY,
     group="lab",
 )

@@ -5,17 +5,15 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Evidence, OneByOne, Result, Trial
+from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.claims.worlds import build_line_worlds
 from thermostats.studies.nursery import third, third_tests
 from thermostats.studies.nursery.third_tests import (
     CORPUS,
+    EVERY_FACTOR,
     MOVED,
+    OTHER_FACTORS,
     add_headline,
-    evaluate_corpus_factors_many,
-    evaluate_factors_many,
-    judge_corpus_factors,
-    judge_other_factors,
 )
 
 SIZE, BETWEEN = 0.55, 0.2
@@ -40,12 +38,7 @@ def select_recipes(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third",
     primary=MOVED,
-    trial=Trial(
-        select_corpus_recipes,
-        OneByOne(judge_corpus_factors, evaluate_corpus_factors_many),
-        "recipe",
-        DRAWN(group="recipe"),
-    ),
+    trial=Trial(select_corpus_recipes, EVERY_FACTOR, "recipe", DRAWN(group="recipe")),
     **third.STUDY,
 )
 def judge_crossed_recipes(evidence: Evidence) -> Result:
@@ -66,7 +59,7 @@ def judge_crossed_recipes(evidence: Evidence) -> Result:
         },
     }
     return add_headline(
-        judge_corpus_factors(rows), rows, third_tests.compare_factors(rows, corpus=True)
+        EVERY_FACTOR(rows), rows, third_tests.compare_factors(rows, corpus=True)
     ).adding(words=words)
 
 
@@ -82,20 +75,14 @@ def evaluate_prompt_sets(evidence: Evidence, factor: str) -> dict[str, float]:
 @CLAIM.finding(
     "third_given_corpus",
     primary=MOVED,
-    trial=Trial(
-        select_recipes,
-        OneByOne(judge_other_factors, evaluate_factors_many),
-        "recipe",
-        DRAWN(group=""),
-        "recipe",
-    ),
+    trial=Trial(select_recipes, OTHER_FACTORS, "recipe", DRAWN(group=""), "recipe"),
     **third.STUDY,
 )
 def judge_corpus_recipes(evidence: Evidence) -> Result:
     """Does anything but the corpus move the gain, given the corpus?"""
     rows = select_corpus_recipes(evidence)
     table = third_tests.compare_factors(select_corpus_recipes(evidence), corpus=False)
-    found = judge_other_factors(select_recipes(evidence))
+    found = OTHER_FACTORS(select_recipes(evidence))
     words = {
         "least": float(found.rows["factors"]["p"].min()),
         "each": third_tests.compare_each_corpus(rows, found.words["factor"]).to_dict("records"),

@@ -2,13 +2,12 @@
 
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Evidence, OneByOne, Result, Trial
+from thermostats.claims.claim import Case, Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.third_tests import (
+    CROSSED_SLOPES,
     IN_ALL,
     IN_EVERY,
-    estimate_crossed_slopes,
-    estimate_slopes_many,
     show_corpus_slopes,
 )
 
@@ -34,9 +33,7 @@ def select_models(evidence: Evidence, term: Case) -> pd.DataFrame:
     "third",
     primary=IN_EVERY,
     over=TERMS,
-    trial=Trial(
-        select_models, OneByOne(estimate_crossed_slopes, estimate_slopes_many), "recipe", IN_ALL
-    ),
+    trial=Trial(select_models, CROSSED_SLOPES, "recipe", IN_ALL),
     **third.STUDY,
 )
 def judge_slopes(evidence: Evidence, term: Case) -> Result:

@@ -6,13 +6,14 @@ from functools import partial
 
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Evidence, OneByOne, Result, Trial
+from thermostats.claims.claim import Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
-from thermostats.studies.nursery.third_tests import estimate_settled_many
 from thermostats.studies.nursery.training_choices import (
     ACROSS,
     CAN_CROSS,
+    CORPUS_RANKS,
+    CROSSING,
     LESS,
     SETTLES,
     STIFF,
@@ -23,8 +24,6 @@ from thermostats.studies.nursery.training_choices import (
     build_end_worlds,
     count_crossings,
     describe_corpus,
-    estimate_corpus_ranks,
-    estimate_crossing_share,
     summarise_changes,
     summarise_training,
 )
@@ -42,11 +41,7 @@ def select_early_and_late(evidence: Evidence) -> pd.DataFrame:
     "third",
     primary=SETTLES,
     trial=Trial(
-        select_early_and_late,
-        OneByOne(estimate_corpus_ranks, estimate_settled_many),
-        "recipe",
-        build_end_worlds(32, 640),
-        version=3,
+        select_early_and_late, CORPUS_RANKS, "recipe", build_end_worlds(32, 640), version=3
     ),
     **third.STUDY,
 )
@@ -69,10 +64,7 @@ def judge_early_sign(evidence: Evidence) -> Result:
         "flips": third.build_pairs(evidence)["flips"],
     }
     return replace(
-        estimate_corpus_ranks(rows),
-        table=table,
-        words=words,
-        draw=partial(glance.draw_settling, table),
+        CORPUS_RANKS(rows), table=table, words=words, draw=partial(glance.draw_settling, table)
     )
 
 
@@ -84,7 +76,7 @@ def select_tuned_pairs(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third_tuning",
     primary=CAN_CROSS,
-    trial=Trial(select_tuned_pairs, OneByOne(estimate_crossing_share), "", ACROSS, "pair"),
+    trial=Trial(select_tuned_pairs, CROSSING, "", ACROSS, "pair"),
     evidence=NURSERY,
     needs=TUNED,
 )
@@ -92,7 +84,7 @@ def judge_tuning(evidence: Evidence) -> Result:
     """Can tuning cross 1, and from how far?"""
     rows = select_tuned_pairs(evidence)
     words = count_crossings(rows) | {"on_new": int(rows["flips_on_new"].sum())}
-    return estimate_crossing_share(rows).adding(words=words, draw=partial(glance.draw_tuned, rows))
+    return CROSSING(rows).adding(words=words, draw=partial(glance.draw_tuned, rows))
 
 
 def measure_changes(evidence: Evidence) -> pd.DataFrame:

@@ -7,13 +7,12 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Case, Claim, Estimate, Evidence, OneByOne, Result, Trial
+from thermostats.claims.claim import Case, Claim, Evidence, Result, Trial
 from thermostats.claims.rule import NEVER, AtLeast, Decide, V, Within
 from thermostats.claims.worlds import build_line_worlds
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery import training_choices as glance
-from thermostats.studies.nursery.study_rows import run_jackknife
-from thermostats.studies.nursery.third_tests import estimate_mediation_many
+from thermostats.studies.nursery.third_tests import MEDIATION, THROUGH_SPECTRA
 from thermostats.studies.nursery.training_choices import (
     DECAY,
     EXPONENTS,
@@ -29,7 +28,7 @@ RECIPES = AtLeast(groups=8)
 R = float(np.sqrt(0.5))
 MATRICES = (Case("log_wv", "‖W_V‖"), Case("log_wo", "‖W_O‖"))
 FOLLOWS = Within(RATE, LAW - MARGIN, LAW + MARGIN) & Within(DECAY, LAW - MARGIN, LAW + MARGIN)
-INDIRECT = V("effect through the spectra")
+INDIRECT = V(THROUGH_SPECTRA)
 CLAIM = Claim.read(__file__)
 MEDIATED = build_line_worlds("log_gain", "log_norm", R, ordered=False, group="")
 
@@ -74,36 +73,13 @@ def show_exponents(rows: pd.DataFrame, matrix: Case) -> Result:
     return replace(EXPONENTS(rows), n_models=int(rows["n"].sum()), table=table, draw=draw)
 
 
-def estimate_mediation(rows: pd.DataFrame) -> Result:
-    """What of the effect on the gain goes through the spectra, recipes left out for its
-    interval."""
-    whole, _, half = run_jackknife(
-        rows["recipe"], lambda kept: third.estimate_mediation(rows, kept)[0]
-    )
-    effect = Estimate(
-        float(whole[0]),
-        float(whole[0] - half[0]),
-        float(whole[0] + half[0]),
-        "95% jackknife t interval",
-    )
-    return Result.build(
-        rows, {INDIRECT.name: effect}, words={"vanishes": third.estimate_mediation(rows)[1]}
-    )
-
-
 THROUGH = Decide((INDIRECT.lower > 0) | (INDIRECT.upper < 0), NEVER)
 
 
 @CLAIM.finding(
     "third_mediation",
     primary=THROUGH,
-    trial=Trial(
-        select_recipes,
-        OneByOne(estimate_mediation, partial(estimate_mediation_many, quantity=INDIRECT.name)),
-        "recipe",
-        MEDIATED,
-        version=2,
-    ),
+    trial=Trial(select_recipes, MEDIATION, "recipe", MEDIATED, version=2),
     evidence=NURSERY,
     needs=RECIPES,
 )
@@ -111,7 +87,7 @@ def judge_mediation(evidence: Evidence) -> Result:
     """Does the gain follow the spectra in recipes trained on four corpora each?"""
     rows = third.require_enough(evidence)
     on = {
-        third.IN_WORDS[corpus]: estimate_mediation(
+        third.IN_WORDS[corpus]: MEDIATION(
             third.group_decay_recipes(rows.assign(log_gain=rows[column]))
         ).headline
         for corpus, column in third.ON.items()
@@ -122,7 +98,7 @@ def judge_mediation(evidence: Evidence) -> Result:
 def show_mediation(rows: pd.DataFrame) -> Result:
     """The effect through the spectra with its table."""
     table = rows[["recipe", "optimiser", "n", "log_ratio", "log_norm", "log_gain"]]
-    return replace(estimate_mediation(rows), n_models=int(rows["n"].sum()), table=table)
+    return replace(MEDIATION(rows), n_models=int(rows["n"].sum()), table=table)
 
 
 if __name__ == "__main__":

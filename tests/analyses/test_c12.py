@@ -58,9 +58,6 @@ def test_prompts_of_one_category_that_are_alike_do_not_support_the_order() -> No
     rows = c12.select_last_gains(altered())
     kinds = rows["category"].astype("category").cat.codes
     alike = rows.assign(log_gain=rows["place"] * (0.2 + 0.3 * (kinds == 0) - 0.3 * (kinds == 1)))
-    rule, found = Decide(c12.RISES, c12.FALLS), c12.estimate_steps(alike)
+    rule, found = Decide(c12.RISES, c12.FALLS), c12.STEPS(alike)
     assert (found.rows["steps"]["ratio_lower"] > 1).all() and rule.verdict(found) == OPEN
-    assert (
-        rule.verdict(c12.estimate_steps(alike.assign(log_gain=0.2 * rows["place"] + 0.01 * kinds)))
-        == YES
-    )
+    assert rule.verdict(c12.STEPS(alike.assign(log_gain=0.2 * rows["place"] + 0.01 * kinds))) == YES

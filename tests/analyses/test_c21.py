@@ -53,7 +53,7 @@ def test_a_lab_that_lowers_the_gain_at_equal_shape_supports_it(
 ) -> None:
     """Of six families of which three are the lab's p is 1/20 at least; of four 1/6."""
     c21 = analysis("c21")
-    result = c21.compare_shapes(rows(ratio, families, c21))
+    result = c21.SHAPES(rows(ratio, families, c21))
     assert verdict(c21, "shape.penultimate_gain", result) == expected
     assert result.quantities["ratio"].value == pytest.approx(ratio, rel=0.03)
 
@@ -62,9 +62,9 @@ def test_many_studies_have_what_single_ones_have() -> None:
     c21, rng = analysis("c21"), np.random.default_rng(2)
     design = rows(1.0, 3, c21)
     outcomes = rng.normal(0, 0.1, (8, len(design)))
-    many = Result(quantities=c21.compare_shapes_many(design, {"log_outcome": outcomes}))
+    many = Result(quantities=c21.compare_shapes(design, {"log_outcome": outcomes}))
     for place, y in enumerate(outcomes):
-        single = c21.compare_shapes(design.assign(log_outcome=y))
+        single = c21.SHAPES(design.assign(log_outcome=y))
         for part in (V("ratio"), V("ratio").lower, V("ratio").upper, V("ratio").p):
             assert part.read_number(many)[place] == pytest.approx(part.read_number(single))
 
@@ -78,7 +78,7 @@ def test_p_is_the_share_of_families_that_lie_as_far_to_that_side() -> None:
         {c21.CELL: ["s", "s", "t", "t"], "family": ["a", "c", "b", "d"], "heritage": list("EOEO")}
     )
     design = design.assign(focal=design["heritage"] == "E", model_id=design["family"])
-    result = c21.compare_shapes(design.assign(log_outcome=design["family"].map(y)))
+    result = c21.SHAPES(design.assign(log_outcome=design["family"].map(y)))
     # of the arrangements {a, b}, {a, d}, {b, c} and {c, d} hold both sides of both shapes, {a, c}
     # and {b, d} of none
     ratios = {

@@ -33,8 +33,8 @@ from thermostats.studies.nursery.third_tests import (
     NAMES,
     OVER_SIZE,
     SHARED,
+    build_ratio_test,
     build_rule,
-    judge_ratios,
 )
 
 FINDINGS = {
@@ -118,7 +118,9 @@ def test_the_order_is_that_of_both_ratios() -> None:
 def test_a_verdict_that_one_corpus_makes_is_left_open() -> None:
     interval = Result(
         quantities={
-            OVER_SIZE: judge_ratios(third.select_ends(study(STRONG)), SHAPE).quantities[OVER_SIZE]
+            OVER_SIZE: build_ratio_test(SHAPE)(third.select_ends(study(STRONG))).quantities[
+                OVER_SIZE
+            ]
         }
     )
     every = pd.DataFrame({"choice": ["a", "b"], OVER_SIZE: [3.0, 2.0]})
@@ -165,7 +167,7 @@ def test_ratios_are_means_of_logs_by_precision_over_corpora_that_have_language()
     """By hand: one corpus at a time, weights held fixed while each recipe is left out, t over
     recipes."""
     rows = third.select_ends(study(list_worlds()[2]))
-    quantity = judge_ratios(rows, SHAPE).quantities[OVER_SIZE]
+    quantity = build_ratio_test(SHAPE)(rows).quantities[OVER_SIZE]
     y, x, corpora = build_table(rows[rows["trained_on"] != "shuffled"])
     assert corpora == ["code", "english", "synthetic"]
 
@@ -190,7 +192,7 @@ def test_what_shuffled_english_does_moves_no_ratio() -> None:
     loud = rows.assign(
         log_gain=rows["log_gain"] * np.where(rows["trained_on"] == "shuffled", 5.0, 1.0)
     )
-    assert judge_ratios(loud, SHAPE).quantities == judge_ratios(rows, SHAPE).quantities
+    assert build_ratio_test(SHAPE)(loud).quantities == build_ratio_test(SHAPE)(rows).quantities
 
 
 def test_slopes_in_two_codings_are_one_plane() -> None:
@@ -236,7 +238,7 @@ def test_worlds_at_the_edge_lie_on_it() -> None:
     )
     rng = np.random.default_rng(1)
     shares = [
-        judge_ratios(edge.change(rows, rng), ALIKE).quantities[SHARED].value for _ in range(200)
+        build_ratio_test(ALIKE)(edge.change(rows, rng)).quantities[SHARED].value for _ in range(200)
     ]
     assert np.mean(shares) == pytest.approx(0.5, abs=0.04)
 

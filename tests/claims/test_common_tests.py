@@ -17,7 +17,7 @@ from thermostats.claims.common_tests import (
     count_share,
     count_share_in_groups,
 )
-from thermostats.claims.question import OneByOne, Test, Trial
+from thermostats.claims.question import Test, Trial
 from thermostats.claims.result import Result
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import estimate_correlation
@@ -104,14 +104,9 @@ def test_share_of_alike_rows_has_the_interval_of_groups() -> None:
     )
 
 
-def test_function_of_one_study_is_taken_with_a_warning() -> None:
-    def test(rows: pd.DataFrame) -> Result:
-        return Result.build(rows)
-
-    with pytest.warns(DeprecationWarning, match="OneByOne"):
-        trial = Trial(lambda _: models(), test)  # type: ignore[arg-type]
-    assert isinstance(trial.test, OneByOne) and trial.many_studies is None
-    assert trial.test(models()).n_models == 12
+def test_function_of_one_study_is_a_test_without_a_form_of_many() -> None:
+    trial = Trial(lambda _: models(), Result.build)
+    assert trial.many_studies is None and trial.test(models()).n_models == 12
 
 
 STUDY = "thermostats.studies.delia2026"

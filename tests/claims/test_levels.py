@@ -25,7 +25,7 @@ from thermostats.claims.judge import (
     pick_verdicts,
     weigh,
 )
-from thermostats.claims.question import OneByOne, Question, Scope, Test, Trial, convert_numpy
+from thermostats.claims.question import Question, Scope, Test, Trial, convert_numpy
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Estimate, Reason, Result
 from thermostats.claims.rule import (
     ALPHA,
@@ -95,7 +95,7 @@ def of_line(rows: pd.DataFrame) -> Result:
 
 
 def question(worlds: Worlds | None, rule: Rule = RISES, n: int = 20, unit: str = "") -> Question:
-    trial = Trial(lambda _: study(n), OneByOne(of_line), unit, worlds)
+    trial = Trial(lambda _: study(n), of_line, unit, worlds)
     return Question("T01.line", "line", None, lambda _: of_line(study(n)), rule, trial=trial)
 
 
@@ -295,7 +295,7 @@ def test_bad_worlds_are_refused_by_name() -> None:
     def fails(_: pd.DataFrame) -> Result:
         raise UsageError("too few")
 
-    lost = replace(question(LINE), trial=Trial(lambda _: study(), OneByOne(fails), "", LINE))
+    lost = replace(question(LINE), trial=Trial(lambda _: study(), fails, "", LINE))
     with pytest.raises(DataError, match=r"truth of a world cannot be computed.*T01\.line"):
         levels.count_truths(lost, study(), LINE.build_world())
     with pytest.raises(DataError, match="without worlds"):
@@ -541,9 +541,7 @@ def test_a_study_that_hangs_on_a_unit_has_a_larger_level_in_the_simulation() -> 
     rows = study().assign(y=0.0)
     rows.loc[0, ["x", "y"]] = 9.0
     rows["y"] += 0.1 * np.random.default_rng(5).normal(size=len(rows))
-    (supported, _) = levels._measure_study(
-        RISES, Trial(lambda _: rows, OneByOne(of_line), "model_id"), rows
-    )
+    (supported, _) = levels._measure_study(RISES, Trial(lambda _: rows, of_line, "model_id"), rows)
     alone = of_line(rows[rows["model_id"] != "m0"])
     assert supported == pytest.approx(float(RISES.level(alone, SUPPORTED)) / 4)
 

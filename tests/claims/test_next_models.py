@@ -34,7 +34,7 @@ from thermostats.claims.planning.next_models import (
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.planning.scoring import Looks, Verdicts, shares_of
 from thermostats.claims.planning.search import Budget, Pool, SetSearch
-from thermostats.claims.question import OneByOne, Question, Trial
+from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Result
 from thermostats.claims.rule import NEVER, Decide, V
 from thermostats.claims.run import load_claim, needs_of_all
@@ -72,9 +72,7 @@ def study(n: int = 12, labs: int = 4) -> pd.DataFrame:
 
 def question(worlds: Worlds, within: str = "") -> Question:
     """A question whose rule is never asked."""
-    trial = Trial(
-        lambda evidence: study(), OneByOne(lambda rows: Result()), worlds=worlds, within=within
-    )
+    trial = Trial(lambda evidence: study(), lambda rows: Result(), worlds=worlds, within=within)
     rule = Decide(V("r") > 0, NEVER)
     return Question("T01.one", "one", None, lambda evidence: Result(), rule, trial=trial)
 

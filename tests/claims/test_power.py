@@ -16,7 +16,7 @@ from thermostats.claims.calibration import ORDER, Calibration
 from thermostats.claims.levels import POWER, WANTED
 from thermostats.claims.planned import PlannedStudy, plan_studies
 from thermostats.claims.power import draw_rows, power, simulate_planned_power, write_sentences
-from thermostats.claims.question import OneByOne, Question, Trial
+from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import SUPPORTED, Estimate, Result
 from thermostats.claims.rule import ALPHA, Decide, V
 from thermostats.claims.worlds import build_mean_worlds
@@ -44,9 +44,7 @@ def mean(rows: pd.DataFrame) -> Result:
 
 
 def question() -> Question:
-    trial = Trial(
-        lambda _: here(), OneByOne(mean), "", build_mean_worlds("y", SHIFT, 0.0, 1.0, group="")
-    )
+    trial = Trial(lambda _: here(), mean, "", build_mean_worlds("y", SHIFT, 0.0, 1.0, group=""))
     return Question("T01.mean", "mean", None, lambda _: mean(here()), RULE, trial=trial)
 
 

@@ -20,7 +20,7 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.evidence import READS, describe_coincidence, find_lacking, list_lab_sources
 from thermostats.claims.judge import describe_settling, find_decisive_source, repeat_question, weigh
-from thermostats.claims.question import OneByOne, Question
+from thermostats.claims.question import Question
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Reason
 from thermostats.claims.rule import NEAR, Above, Below
 
@@ -56,7 +56,7 @@ QUESTION = Question(
     None,
     Result,
     primary=Above("mean", 0),
-    trial=Trial(lambda rows: rows.frame, OneByOne(mean), ""),
+    trial=Trial(lambda rows: rows.frame, mean, ""),
 )
 LEAST = Views(models=2)
 
@@ -82,9 +82,7 @@ def test_a_set_of_one_source_hangs_on_none() -> None:
 def test_a_counterexample_stands_without_its_source() -> None:
     rows = study(x=[-9.0, -9.0], y=[1.0, 2.0])
     by_lab = replace(
-        QUESTION,
-        trial=Trial(lambda own: own.frame, OneByOne(mean), "heritage"),
-        primary=Below("mean", 0),
+        QUESTION, trial=Trial(lambda own: own.frame, mean, "heritage"), primary=Below("mean", 0)
     )
     one = replace(by_lab, trial=QUESTION.trial, primary=by_lab.primary)
     assert find_decisive_source(by_lab, rows, rows.frame, SUPPORTED, LEAST, NEAR) == "x"
@@ -160,7 +158,7 @@ def test_columns_that_a_set_lacks_are_named(shipped: Evidence) -> None:
     assert find_lacking(external, ["summaries.normed_gain", "layers.gain_mlp"]) == [
         "layers.gain_mlp"
     ]
-    trial = Trial(lambda evidence: evidence.table("features").iloc[:0], OneByOne(mean), "")
+    trial = Trial(lambda evidence: evidence.table("features").iloc[:0], mean, "")
     question = replace(QUESTION, trial=trial, views=LEAST)
     assert (
         "no values of attention.trace"

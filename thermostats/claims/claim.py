@@ -52,7 +52,6 @@ from thermostats.claims.judge import (
 from thermostats.claims.modality import ASSOCIATION, MODALITIES
 from thermostats.claims.question import (
     Curve,
-    OneByOne,
     Question,
     Scope,
     Test,
@@ -86,7 +85,6 @@ __all__ += [
     "Evidence",
     "Finding",
     "Inference",
-    "OneByOne",
     "Result",
     "Test",
     "TooFew",

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from warnings import warn
 
 import numpy as np
 import pandas as pd
@@ -48,6 +47,7 @@ class Test:
     """A test of many studies at once; called with rows it is that of the one study that these
     are."""
 
+    __test__ = False  # no test of pytest's, by whose names it is imported
     many: AtOnce
     """Numbers of many studies, an element a study, of rows and of the outcomes that these have in
     every study."""
@@ -112,22 +112,6 @@ def take_first_cells(row: Mapping[str, Many]) -> dict[str, float]:
 
 
 @dataclass(frozen=True)
-class OneByOne:
-    """A test whose one study is a function of its own: worlds put it to one simulated study after
-    the other, which is slow, or to the form for many where that is given too."""
-
-    single: Callable[[pd.DataFrame], Result]
-    """The numbers of one study; raises UsageError or TooFew where its rows do not carry the
-    test."""
-    many: AtOnce | None = None
-    """What the rule reads of many studies, where a form for them cannot say the rest."""
-
-    def __call__(self, rows: pd.DataFrame) -> Result:
-        """The numbers of one study."""
-        return self.single(rows)
-
-
-@dataclass(frozen=True)
 class Trial:
     """What a primary rule reads, as a function of rows alone, so that other rows can be put in
     their place."""
@@ -135,7 +119,9 @@ class Trial:
     rows: Callable[..., pd.DataFrame]
     """Rows of models, of the evidence and, where the finding is asked over records, of one of
     these."""
-    test: Test | OneByOne
+    test: Callable[[pd.DataFrame], Result]
+    """A `Test`, or a function of the rows of one study that raises UsageError or TooFew where they
+    do not carry it: worlds put it to one simulated study after the other, which is slow."""
     unit: str = "heritage"
     """Column of the units that are left out one by one; empty: one counterexample decides, or the
     unit is the claim."""
@@ -153,23 +139,10 @@ class Trial:
     """Column of the groups whose levels the test takes out; models to measure are sought within
     them."""
 
-    def __post_init__(self) -> None:
-        """A function of one study is taken for a test as it was before tests of many studies; it
-        warns."""
-        if not isinstance(self.test, Test | OneByOne):
-            new = f"OneByOne({getattr(self.test, '__name__', 'test')})"
-            warn(
-                f"Trial(rows, {new}) in the place of the function itself",
-                DeprecationWarning,
-                stacklevel=3,
-            )
-            object.__setattr__(self, "test", OneByOne(self.test))
-
     @property
     def many_studies(self) -> AtOnce | None:
         """The test of many studies at once, where there is one."""
-        assert isinstance(self.test, Test | OneByOne)  # noqa: S101
-        return self.test.many
+        return self.test.many if isinstance(self.test, Test) else None
 
     def read_rows(self, evidence: Evidence, over: Any) -> pd.DataFrame:
         """The rows that were measured."""

@@ -10,7 +10,7 @@ from statsmodels.formula.api import ols
 
 from thermostats.claims.evidence import Evidence
 from thermostats.studies.nursery import third
-from thermostats.studies.nursery.third_tests import estimate_crossed_slopes, measure_contrasts
+from thermostats.studies.nursery.third_tests import CROSSED_SLOPES, measure_contrasts
 from thermostats.tables.folders import find_shipped
 from thermostats.tables.schemas import NURSERY
 
@@ -78,7 +78,7 @@ def test_slopes_of_corpora_are_means_of_every_recipe_s_line() -> None:
         assert by.loc[
             corpus, ["slope", "slope_lower", "slope_upper", "slope_p"]
         ].tolist() == pytest.approx(expected)
-    mean = estimate_crossed_slopes(rows.assign(term="log_L")).headline
+    mean = CROSSED_SLOPES(rows.assign(term="log_L")).headline
     whole = stats.ttest_1samp(slopes.mean(axis=1), 0)
     assert [mean.value, mean.lower, mean.upper] == pytest.approx(
         [slopes.to_numpy().mean(), *whole.confidence_interval()]

@@ -10,12 +10,7 @@ from scipy import stats
 
 from thermostats.claims.result import AGAINST, SUPPORTED
 from thermostats.claims.rule import Above
-from thermostats.studies.nursery.training_choices import (
-    SAVED,
-    add_predictions,
-    estimate_error_saved,
-    score_predictions,
-)
+from thermostats.studies.nursery.training_choices import PREDICTED, SAVED, add_predictions
 
 
 @pytest.mark.parametrize(("slope", "verdict"), [(-0.2, SUPPORTED), (0.2, AGAINST)])
@@ -30,7 +25,7 @@ def test_gains_made_by_the_slopes_are_predicted_and_reversed_ones_are_not(
     made = published.assign(log_gain=slope * published["log_L"] + rng.normal(0, 0.02, 40))
     predicted = add_predictions(made, np.array([-0.2, 0.0, 0.0]))
     assert predicted["predicted"].mean() == pytest.approx(made["log_gain"].mean())
-    assert Above(SAVED, 0).verdict(score_predictions(predicted)) == verdict
+    assert Above(SAVED, 0).verdict(PREDICTED(predicted)) == verdict
 
 
 @pytest.mark.parametrize("wider", ["models", "labs"])
@@ -60,6 +55,6 @@ def test_the_interval_of_a_prediction_is_the_wider_of_labs_and_of_models(wider: 
             (n - 1) / n * np.square(left - left.mean()).sum()
         )
     assert max(halves, key=lambda words: halves[words]) == wider
-    one = estimate_error_saved(predictions)
+    one = PREDICTED(predictions).headline
     assert one.value == pytest.approx(saved(y < np.inf)) and f"(that over {wider})" in one.interval
     assert [one.value - one.lower, one.upper - one.value] == pytest.approx([halves[wider]] * 2)

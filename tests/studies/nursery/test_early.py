@@ -9,10 +9,10 @@ from scipy import stats
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED
 from thermostats.errors import UsageError
 from thermostats.studies.nursery.training_choices import (
+    CORPUS_RANKS,
     SETTLES,
     TABLE_OF_CORPORA,
     R,
-    estimate_corpus_ranks,
     measure_cell_correlation,
     measure_kappa,
 )
@@ -72,11 +72,8 @@ def test_signs_say_nothing_where_nearly_all_models_end_on_one_side() -> None:
         heritage=recipe.astype(str),
         trained_on="a",
     )
-    assert SETTLES.verdict(estimate_corpus_ranks(rows)) == SUPPORTED
-    assert (
-        SETTLES.verdict(estimate_corpus_ranks(rows.assign(early=rows["early"] + 9, end=end + 9)))
-        == OPEN
-    )
+    assert SETTLES.verdict(CORPUS_RANKS(rows)) == SUPPORTED
+    assert SETTLES.verdict(CORPUS_RANKS(rows.assign(early=rows["early"] + 9, end=end + 9))) == OPEN
 
 
 def test_every_corpus_is_asked_by_itself() -> None:
@@ -95,7 +92,7 @@ def test_every_corpus_is_asked_by_itself() -> None:
             "trained_on": corpus,
         }
     )
-    result = estimate_corpus_ranks(
+    result = CORPUS_RANKS(
         rows.assign(model_id=np.arange(480).astype(str), heritage=recipe.astype(str))
     )
     alone = [
@@ -106,9 +103,7 @@ def test_every_corpus_is_asked_by_itself() -> None:
     assert SETTLES.verdict(result) == AGAINST
     assert (
         SETTLES.verdict(
-            estimate_corpus_ranks(
-                rows[rows["trained_on"] == "a"].assign(model_id="m", heritage="r")
-            )
+            CORPUS_RANKS(rows[rows["trained_on"] == "a"].assign(model_id="m", heritage="r"))
         )
         == SUPPORTED
     )

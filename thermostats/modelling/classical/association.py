@@ -261,25 +261,11 @@ def estimate_within_correlation(
     Raises: UsageError: tables of different rows or columns, missing or constant columns, fewer than
     4 prompts.
     """
-    if list(x.index) != list(y.index) or list(x.columns) != list(y.columns) or x.empty:
-        raise UsageError(
-            "tables of different prompts or models",
-            got=f"{x.shape} and {y.shape}",
-            allowed="the same rows and columns",
-        )
-    statistic = _choose_statistic(method)
-    a = np.column_stack([read_numbers(x[c], f"x of {c}", least=4, varied=True) for c in x.columns])
-    b = np.column_stack([read_numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
-    each = statistic(a[None], b[None], 1)[0]
+    by_model = correlate_each_model(x, y, method=method)
+    a = x.to_numpy(np.float64)
+    b = y.to_numpy(np.float64)
     n, m = a.shape
-    half = np.sqrt(
-        (1 + np.square(each) / 2 if method == "spearman" else 1) / (n - 3)
-    ) * stats.norm.ppf((1 + LEVEL) / 2)
-    with np.errstate(divide="ignore"):
-        ends = {
-            name: np.tanh(np.arctanh(each) + side * half)
-            for name, side in (("lower", -1), ("upper", 1))
-        }
+    mean = float(by_model["estimate"].mean())
     rng = np.random.default_rng(seed)
     tail = (1 - LEVEL) / 2
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
@@ -295,15 +281,41 @@ def estimate_within_correlation(
     return WithinCorrelation(
         test="permutation of prompts, for all models together, of the mean "
         f"{method.capitalize()} correlation against 0",
-        estimate=float(each.mean()),
+        estimate=mean,
         lower=float(low),
         upper=float(high),
         interval="percentile bootstrap over prompts and models",
-        p_value=float((np.sum(np.abs(null) >= abs(each.mean()) - 1e-12) + 1) / (resamples + 1)),
+        p_value=float((np.sum(np.abs(null) >= abs(mean) - 1e-12) + 1) / (resamples + 1)),
         n=n,
-        by_model=pd.DataFrame({"estimate": each, **ends}, index=list(map(str, x.columns))),
+        by_model=by_model,
         n_models=m,
     )
+
+
+def correlate_each_model(
+    x: pd.DataFrame, y: pd.DataFrame, *, method: Literal["pearson", "spearman"] = "spearman"
+) -> pd.DataFrame:
+    """Correlation over prompts (rows) of every model (column) of two tables: estimate, lower,
+    upper, by the model's name.
+
+    Raises UsageError: tables of different rows or columns, missing or constant columns, fewer than
+    4 prompts.
+    """
+    if list(x.index) != list(y.index) or list(x.columns) != list(y.columns) or x.empty:
+        raise UsageError(
+            "tables of different prompts or models",
+            got=f"{x.shape} and {y.shape}",
+            allowed="the same rows and columns",
+        )
+    a = np.column_stack([read_numbers(x[c], f"x of {c}", least=4, varied=True) for c in x.columns])
+    b = np.column_stack([read_numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
+    each = _choose_statistic(method)(a[None], b[None], 1)[0]
+    squares = 1 + np.square(each) / 2 if method == "spearman" else 1
+    half = np.sqrt(squares / (len(a) - 3)) * stats.norm.ppf((1 + LEVEL) / 2)
+    with np.errstate(divide="ignore"):
+        z = np.arctanh(each)
+    columns = {"estimate": each, "lower": np.tanh(z - half), "upper": np.tanh(z + half)}
+    return pd.DataFrame(columns, index=list(map(str, x.columns)))
 
 
 def _resample_correlations(

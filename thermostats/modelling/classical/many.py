@@ -130,15 +130,16 @@ def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamp
     """Mean over models of rank correlations over prompts, as
     `association.estimate_within_correlation` has it of one study.
 
-    x: prompt × model; outcomes: study × prompt × model, of which no two of a model in one study are
-    equal. With w_i how often prompt i is drawn and r its rank by x, the product with the ranks of y
-    is ½ Σ_{i<j} w_i w_j (r_i − r_j) sign(y_i − y_j), and the squared length of these (n³ − Σ_i
-    w_i³)/12 whatever their order. Raises UsageError for fewer than four prompts, and for models of
-    which x is the same for all prompts.
+    x: prompt × model; outcomes: study × prompt × model. With w_i how often prompt i is drawn and r
+    its rank by x, the product with the ranks of y is ½ Σ_{i<j} w_i w_j (r_i − r_j) sign(y_i − y_j),
+    and the squared length of these (n³ − Σ_t W_t³)/12 whatever their order, W_t how often prompts
+    of one value of y are drawn. Raises UsageError for fewer than four prompts, and for models of
+    which x, or y in the first study, is the same for all prompts.
     """
     (_, n, m), rng = outcomes.shape, np.random.default_rng(seed)
-    for column in x.T:
-        read_numbers(column, "x of a model", least=4, varied=True)
+    for name, columns in (("x", x.T), ("y", outcomes[0].T)):
+        for column in columns:
+            read_numbers(column, f"{name} of a model", least=4, varied=True)
     shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
     times = count_draws(rng.integers(0, n, (resamples, n)), n)
     models = count_draws(rng.integers(0, m, (resamples, m)), m)
@@ -149,7 +150,7 @@ def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamp
     y = y.reshape(len(y), -1)
     r = y @ arranged[0]
     drawn = _resample_rank_correlations(x, outcomes, times, models)
-    lower, upper = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
+    lower, upper = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
     return Many(r, lower, upper, _compute_permutation_p(arranged, y, np.abs(r)))
 
 
@@ -157,23 +158,36 @@ def _resample_rank_correlations(x: Array, outcomes: Array, times: Array, models:
     """Mean rank correlation over resampled models and prompts, study × resample; times, models: how
     often each is."""
     first, second = np.triu_indices(len(x), 1)
-    length = np.sqrt(np.maximum(len(x) ** 3 - (times**3).sum(axis=1, keepdims=True), 0.0) / 12)
     of_models = np.stack([standardise_resampled(column, times, ranked=True) for column in x.T])
-    varies = np.isfinite(of_models[..., 0]).T & (length > 0)
-    weight = models * varies
-    total = np.zeros((len(outcomes), len(times)))
-    some = weight.sum(axis=1) > 0
-    step = max(1, HELD // max(total.shape))
-    for place, of_model in enumerate(np.nan_to_num(of_models)):
+    shape = (len(outcomes), len(times))
+    total, weights = np.zeros(shape), np.zeros(shape)
+    step = max(1, HELD // max(shape))
+    for place, of_model in enumerate(of_models):
+        lengths = _measure_rank_lengths(outcomes[:, :, place], times)
+        varies = np.isfinite(of_model[:, 0]) & (lengths > 0)
+        products = np.zeros(shape)
         for start in range(0, first.size, step):
             i = first[start : start + step]
             j = second[start : start + step]
-            products = times[:, i] * times[:, j] * (of_model[:, i] - of_model[:, j]) / 2
-            total += (
-                np.sign(outcomes[:, i, place] - outcomes[:, j, place])
-                @ (products * weight[:, [place]]).T
-            )
-    return np.asarray(total[:, some] / (length[:, 0] * weight.sum(axis=1))[some])
+            apart = np.nan_to_num(of_model[:, i] - of_model[:, j])
+            signs = np.sign(outcomes[:, i, place] - outcomes[:, j, place])
+            products += signs @ (times[:, i] * times[:, j] * apart / 2).T
+        weight = models[:, place] * varies
+        total += weight * products / np.where(varies, lengths, 1.0)
+        weights += weight
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / np.where(weights > 0, weights, np.nan))
+
+
+def _measure_rank_lengths(values: Array, times: Array) -> Array:
+    """Lengths of the ranks of values (study × prompt) over resampled prompts, off their mean, study
+    × resample; of all studies alike where no two values of a study are equal."""
+    equal = values[:, :, None] == values[:, None, :]
+    if equal.sum() == values.size:
+        equal = np.eye(values.shape[1], dtype=bool)[None]
+    tied = np.einsum("snm,rm->srn", equal, times, optimize=True)
+    cubes = (times * np.square(tied)).sum(axis=2)
+    return np.asarray(np.sqrt(np.maximum(values.shape[1] ** 3 - cubes, 0.0) / 12))
 
 
 def count_chance_pairs(groups: Sequence[tuple[Array, int]], resamples: int = RESAMPLES) -> Array:

@@ -287,6 +287,39 @@ def estimate_variance_components(
     intervals. e, under the name `residual`, holds the interaction too. Raises UsageError for
     missing values, cells with several values, or fewer than 3 rows or 2 columns.
     """
+    long = read_crossed_table(frame, value, rows, columns)
+    I = long["row"].nunique()  # noqa: E741
+    J = long["column"].nunique()
+    if len(long) < I * J:
+        variance, converged = _estimate_by_reml(long)
+        low = high = np.full(3, math.nan)
+        interval = f"{NO_INTERVAL}: the table is incomplete" + (
+            "" if converged else ", and REML did not converge"
+        )
+    else:
+        variance, low, high = _estimate_by_moments(long, seed, resamples)
+        interval = "generalised confidence interval of the share"
+    clipped = np.clip(variance, 0, None)
+
+    def named(values: Array) -> dict[str, float]:
+        return dict(zip((rows, columns, "residual"), map(float, values), strict=True))
+
+    return VarianceComponents(
+        sd=named(np.sqrt(clipped)),
+        shares=named(clipped / clipped.sum()),
+        shares_lower=named(low),
+        shares_upper=named(high),
+        interval=interval,
+        n_rows=I,
+    )
+
+
+def read_crossed_table(frame: pd.DataFrame, value: str, rows: str, columns: str) -> pd.DataFrame:
+    """Columns `row`, `column` and `value` of a table with at most one value a cell.
+
+    Raises UsageError for missing values, cells with several values, or fewer than 3 rows or 2
+    columns.
+    """
     check_columns(frame, value, rows, columns)
     y = read_numbers(frame[value], value, least=6, varied=True)
     long = pd.DataFrame(
@@ -313,28 +346,7 @@ def estimate_variance_components(
             got=f"{I} × {J}",
             allowed="at least 3 × 2",
         )
-    if len(long) < I * J:
-        variance, converged = _estimate_by_reml(long)
-        low = high = np.full(3, math.nan)
-        interval = f"{NO_INTERVAL}: the table is incomplete" + (
-            "" if converged else ", and REML did not converge"
-        )
-    else:
-        variance, low, high = _estimate_by_moments(long, seed, resamples)
-        interval = "generalised confidence interval of the share"
-    clipped = np.clip(variance, 0, None)
-
-    def named(values: Array) -> dict[str, float]:
-        return dict(zip((rows, columns, "residual"), map(float, values), strict=True))
-
-    return VarianceComponents(
-        sd=named(np.sqrt(clipped)),
-        shares=named(clipped / clipped.sum()),
-        shares_lower=named(low),
-        shares_upper=named(high),
-        interval=interval,
-        n_rows=I,
-    )
+    return long
 
 
 def estimate_row_shares(tables: Array, *, seed: int) -> Many:

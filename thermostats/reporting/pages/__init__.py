@@ -1,12 +1,13 @@
 """Pages of the report, a module each, and the list of those about all claims: what is not in it no
 page leads to.
 
-A page is a line of `PAGES` and a module of its name with a function `files(tables)`, which returns
+A page is a line of `PAGES` and a module of its name with a function `build_files(tables)`, which
+returns
 files by name, `NAME.md` among them; its template is `templates/NAME.md`. It is made in a process of
 its own, and again where rows changed. A study brings pages of its own alike (`Study.pages`); they
 come before these, and the index leads to them.
 
-Pages `compare_shapes_many` show nothing but what findings and settings say. They are made in turn
+Pages marked `at_once` show nothing but what findings and settings say. They are made in turn
 when all else is there, by `reporting/build.py`, which has a line for each.
 """
 
@@ -31,7 +32,7 @@ class ReportPage:
     in_navigation: bool = True
     """Every page leads to it, where the report has it; else the index alone does."""
     at_once: bool = False
-    """Made from findings by `reporting/build.py`; else by `files(tables)` of its module."""
+    """Made from findings by `reporting/build.py`; else by `build_files(tables)` of its module."""
 
 
 PAGES: Mapping[str, ReportPage] = {

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -283,7 +282,7 @@ def check_means(tables: Evidence, rows: pd.DataFrame) -> Audit:
 
 
 def count_replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
-    """The most clear reversals of `measure_steps` that share no model: what one model turns round
+    """The most clear reversals among steps that share no model: what one model turns round
     counts once.
 
     Pairs join places that follow one another, so that models of even and of odd places are the
@@ -300,37 +299,6 @@ def count_replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
     columns = pd.factorize(second)[0]
     graph = csr_array((np.ones(len(against), dtype=bool), (rows, columns)))
     return int((maximum_bipartite_matching(graph, perm_type="column") >= 0).sum())
-
-
-def measure_steps(rows: pd.DataFrame) -> pd.DataFrame:
-    """One row per pair (lower, higher) of `list_neighbours`: ratio of the higher to the lower over
-    the prompts of both.
-
-    rows: model_id, place, prompt_id, category, log_gain. `ratio` has t intervals over prompts,
-    Bonferroni over pairs, as one pair is enough against an order; `OVER_CATEGORIES` those over
-    categories at 95%, as an order needs every pair. `p` is one-sided, for "the higher one is not
-    higher"; the largest is the p-value of the whole order.
-    """
-    pairs = list_neighbours(rows)
-    table = rows.pivot(
-        index=["prompt_id", "category"], columns="model_id", values="log_gain"
-    ).astype("float64")
-    low, high = (table[[pair[k] for pair in pairs]].to_numpy() for k in (0, 1))
-    apart = pd.DataFrame(high - low, index=table.index)
-    ratios = pd.DataFrame(pairs, columns=["lower", "higher"]).assign(n_prompts=apart.count())
-    means = {
-        "ratio": (apart, 0.05 / len(pairs)),
-        OVER_CATEGORIES: (apart.groupby(level="category").mean(), 0.05),
-    }
-    for name, (values, alpha) in means.items():
-        df = values.count() - 1
-        error = values.sem()
-        half = stats.t.isf(alpha / 2, df) * error
-        for end, at in (("", 0), ("_lower", -half), ("_upper", half)):
-            ratios[f"{name}{end}"] = np.exp(values.mean() + at)
-        if name == "ratio":
-            ratios["p"] = stats.t.sf(values.mean() / error, df)
-    return ratios.assign(prompts_in_order=(apart > 0).sum())
 
 
 SEED = 4

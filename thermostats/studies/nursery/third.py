@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from scipy import stats
 
@@ -205,18 +204,15 @@ def group_decay_recipes(rows: pd.DataFrame) -> pd.DataFrame:
     return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
 
 
-def estimate_mediation(
-    rows: pd.DataFrame, mask: npt.NDArray[np.bool_] | None = None
-) -> tuple[float, float]:
+def estimate_mediation(rows: pd.DataFrame) -> tuple[float, float]:
     """Effect of log √(rate/decay) on the log gain through log σ_max, c − c', and its sensitivity.
 
     Sensitivity: the correlation between the errors of spectrum and gain at which the effect would
     be nothing (Imai, Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser has a level
     of its own.
     """
-    chosen = rows if mask is None else rows[mask]
-    values = chosen[["log_ratio", "log_norm", "log_gain"]].to_numpy(np.float64)
-    controls = np.column_stack([pd.get_dummies(chosen["optimiser"]), chosen["synthetic"]]).astype(
+    values = rows[["log_ratio", "log_norm", "log_gain"]].to_numpy(np.float64)
+    controls = np.column_stack([pd.get_dummies(rows["optimiser"]), rows["synthetic"]]).astype(
         np.float64
     )
     x, m, y = (values - controls @ np.linalg.lstsq(controls, values, rcond=None)[0]).T

@@ -1,22 +1,21 @@
-"""Tests of the third study's findings: of one study, and of many of one design at once, an array a
-number.
-
-Those of many take rows and outcomes (study × row) as `modelling.classical.many` has them.
-"""
+"""Tests of the third study's findings, of one study and of many of one design at once."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.noise import Noise, Random
+from thermostats.claims.question import Test
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.rule import NEVER, Decide, Each, EveryRow, Gate, Some, V
 from thermostats.claims.worlds import (
@@ -28,7 +27,7 @@ from thermostats.claims.worlds import (
     standardise_values,
 )
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.many import AtOnce, Many, estimate_means, wrap_counts
+from thermostats.modelling.classical.many import Many, estimate_means, wrap_counts
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026.stated_facts import LEVEL
@@ -50,25 +49,20 @@ from thermostats.studies.nursery.third import (
     FACTORS,
     IN_WORDS,
     ON,
+    SLOPES,
     TERMS,
     WORDS,
     build_corpus_matrix,
     combine_corpora,
     describe_extent,
+    estimate_mediation,
     fit_recipe_slopes,
     mark_unlearned,
     summarise_corpus_slopes,
 )
-from thermostats.studies.nursery.training_choices import (
-    LEAST_GROUPS,
-    NEARLY_ONE,
-    RARE,
-    TABLE_OF_CORPORA,
-    R,
-    rank_cells,
-)
 
 CORPUS = "corpus"
+COLUMNS_OF_TESTS = ["factor", "F", "df", "df_error", "p"]
 
 
 def run_hotelling(y: Array) -> tuple[Any, int, int, Any]:
@@ -103,7 +97,7 @@ def run_factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFra
     table: one row per recipe; factors: column → `levels`, or `number`.
     """
     tests = evaluate_factors(table["log_gain"].to_numpy(np.float64), table, factors)
-    return pd.DataFrame(tests, columns=["factor", "F", "df", "df_error", "p"])
+    return pd.DataFrame(tests, columns=COLUMNS_OF_TESTS)
 
 
 def evaluate_factors(
@@ -241,13 +235,11 @@ def select_language_models(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[rows["trained_on"] != CONTROL]
 
 
-def judge_ratios(rows: pd.DataFrame, name: str) -> Result:
-    """All three, headed by one; the same without each corpus in turn."""
-    y, x, corpora = build_table(select_language_models(rows))
-    left = estimate_left_corpora(y, x, corpora)
-    return Result.build(
-        rows, summarise_ratios(y, x), estimate=NAMES[name], table=None, rows={LEFT: left}
-    )
+def stack_gains(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Log gains (study, corpora, recipes, shapes), and logs of shapes, as `crossed.table` has them
+    of one."""
+    places, x, _ = build_table(rows.assign(log_gain=np.arange(len(rows))))
+    return outcomes["log_gain"][:, places.astype(np.int64)], x
 
 
 def summarise_ratios(y: Array, x: Array) -> dict[str, Estimate]:
@@ -258,19 +250,6 @@ def summarise_ratios(y: Array, x: Array) -> dict[str, Estimate]:
         NAMES[name]: Estimate(float(at.estimate), float(at.lower), float(at.upper), INTERVAL)
         for name, at in by_block.items()
     }
-
-
-def estimate_left_corpora(y: Array, x: Array, corpora: list[str]) -> pd.DataFrame:
-    """The estimates without each corpus in turn."""
-    rest = [np.arange(len(corpora)) != place for place in range(len(corpora))]
-    values = [
-        {name: at.value for name, at in summarise_ratios(y[remaining], x).items()}
-        for remaining in rest
-    ]
-    names = [f"without {IN_WORDS.get(corpus, corpus)}" for corpus in corpora]
-    return pd.DataFrame(
-        [{"choice": name, **value} for name, value in zip(names, values, strict=True)]
-    )
 
 
 def estimate_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
@@ -330,7 +309,7 @@ def _flatten_estimates(estimates_of: Mapping[str, Estimate]) -> dict[str, float 
 def judge_ratio_choices(name: str, rows: pd.DataFrame) -> Result:
     """The ratios by the rule, on each set of prompts too; each corpus alone, the control among
     them."""
-    result = judge_ratios(rows, name)
+    result = build_ratio_test(name)(rows)
     choices = pd.concat([result.rows[LEFT], estimate_prompt_sets(rows)], ignore_index=True)
     y, x, corpora = build_table(rows)
     alone = {
@@ -412,15 +391,25 @@ def build_slope_worlds() -> Worlds:
 IN_ALL = build_slope_worlds()
 
 
-def estimate_crossed_slopes(rows: pd.DataFrame) -> Result:
-    """Slopes of recipes that are in all corpora: their mean, and how far the steepest corpus lies
-    from the flattest.
+def estimate_slopes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Mean slope over recipes in every corpus, with its t interval and p."""
+    coding, place = TERMS[rows["term"].iloc[0]]
+    y, x = stack_gains(rows, outcomes)
+    every = fit_lines(y, encode_shapes(x) if coding == "coded" else x - x.mean(axis=0))[0][
+        ..., place
+    ]
+    return {
+        "corpora": [{"slope": estimate_means(of_corpus)} for of_corpus in np.moveaxis(every, 1, 0)]
+    }
+
+
+def describe_crossed(rows: pd.DataFrame, result: Result) -> Result:
+    """With the mean of the corpora's slopes, and how far the steepest lies from the flattest.
 
     Its p is by Hotelling's T² that all corpora have one slope, its interval Bonferroni over their
     pairs.
     """
-    term = rows["term"].iloc[0]
-    by_corpus, corpora = fit_recipe_slopes(rows, term)
+    by_corpus, corpora = fit_recipe_slopes(rows, rows["term"].iloc[0])
     every = by_corpus.mean(axis=0)
     mean = build_t_estimate(
         every.mean(), float(stats.sem(every)), len(every) - 1, "95% t interval, recipes as the unit"
@@ -432,8 +421,15 @@ def estimate_crossed_slopes(rows: pd.DataFrame) -> Result:
     p = run_hotelling(by_corpus.T)[3]
     words = "95% t interval, recipes as the unit, Bonferroni over pairs of corpora"
     apart = Estimate(middle, middle - half, middle + half, words, p)
-    by = summarise_corpus_slopes(rows, term)
-    return Result.build(rows, {MEAN: mean, APART: apart}, table=None, rows={"corpora": by})
+    table = (
+        result.rows["corpora"]
+        .rename(columns={"p": "slope_p"})
+        .assign(corpus=corpora, error=stats.sem(by_corpus, axis=1), df=by_corpus.shape[1] - 1)
+    )
+    return replace(result, quantities={MEAN: mean, APART: apart}, rows={"corpora": table[SLOPES]})
+
+
+CROSSED_SLOPES = Test(estimate_slopes, ("log_gain",), describe=describe_crossed)
 
 
 def estimate_other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float, float, float]]]:
@@ -456,15 +452,14 @@ def describe_slopes(table: pd.DataFrame) -> dict[str, tuple[float, float, float]
 def judge_prompt_sets(rows: pd.DataFrame) -> dict[str, Result]:
     """Slopes with all models on the prompts of one corpus, each in turn."""
     return {
-        corpus: estimate_crossed_slopes(rows.assign(log_gain=rows[column]))
-        for corpus, column in ON.items()
+        corpus: CROSSED_SLOPES(rows.assign(log_gain=rows[column])) for corpus, column in ON.items()
     }
 
 
 def show_corpus_slopes(rows: pd.DataFrame, on: str) -> Result:
-    """`estimate_crossed_slopes` with its figure, table and words; on: what the slope is on, in
+    """`CROSSED_SLOPES` with its figure, table and words; on: what the slope is on, in
     words."""
-    result = estimate_crossed_slopes(rows)
+    result = CROSSED_SLOPES(rows)
     table = result.rows["corpora"]
     sets = judge_prompt_sets(rows)
     words = {
@@ -507,25 +502,62 @@ FACTORS_IN_WORDS = {
 """Factors whose columns do not say what they are."""
 
 
-def choose_strongest(rows: pd.DataFrame, tests: pd.DataFrame) -> Result:
-    """The factor with the least p of some tests."""
+def describe_strongest(names: Sequence[str], rows: pd.DataFrame, result: Result) -> Result:
+    """Tests of factors by their names, headed by the one of the least p."""
+    counts = {"df": int, "df_error": int}
+    tests = result.rows["factors"].astype(counts).assign(factor=names)[COLUMNS_OF_TESTS]
     best = tests.loc[tests["p"].idxmin()]
     f = Estimate(
         float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni"
     )
-    return Result.build(
-        rows, {STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]}
+    return replace(
+        result, quantities={STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]}
     )
 
 
-def judge_corpus_factors(rows: pd.DataFrame) -> Result:
-    """The corpus, which every recipe has in turn, and all else in which recipes differ."""
-    return choose_strongest(rows, run_tests(rows, corpus=True))
+def estimate_other_factors(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """F of every factor but the corpus, of rows with one a recipe."""
+    return _collect_tests(evaluate_factors(outcomes["log_gain"], rows, FACTORS))
 
 
-def judge_other_factors(rows: pd.DataFrame) -> Result:
-    """Everything in which recipes differ but the corpus, of rows with one a recipe."""
-    return choose_strongest(rows, run_factor_tests(rows, FACTORS))
+def estimate_every_factor(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """F of the corpus over recipes that are in every corpus, and of every factor over means of
+    recipes."""
+    places = rows.assign(place=np.arange(len(rows))).pivot(
+        index="recipe", columns="trained_on", values="place"
+    )
+    there = places.notna().to_numpy()
+    y = outcomes["log_gain"][:, places.fillna(0).to_numpy(np.int64)]
+    means = np.where(there, y, 0.0).sum(axis=2) / there.sum(axis=1)
+    recipes = rows.drop_duplicates("recipe").set_index("recipe").loc[places.index]
+    of_corpus = (CORPUS, *run_hotelling(y[:, there.all(axis=1)]))
+    return _collect_tests([of_corpus, *evaluate_factors(means, recipes, FACTORS)])
+
+
+def _collect_tests(tests: list[tuple[str, Any, int, int, Any]]) -> dict[str, Any]:
+    if np.isnan([p for *_, p in tests]).any():
+        raise UsageError(
+            "a factor without a test",
+            got=", ".join(name for name, *_, p in tests if np.isnan(p).any()),
+        )
+    none = np.full(len(tests[0][1]), np.nan)
+    rows = []
+    for _, f, df, rest, p in tests:
+        counts = {"df": np.full(len(f), df), "df_error": np.full(len(f), rest)}
+        rows.append(
+            {"F": Many(f, none, none, p), **{name: wrap_counts(n) for name, n in counts.items()}}
+        )
+    return {"factors": rows}
+
+
+OTHER_FACTORS = Test(
+    estimate_other_factors, ("log_gain",), describe=partial(describe_strongest, [*FACTORS])
+)
+"""Everything in which recipes differ but the corpus, of rows with one a recipe."""
+EVERY_FACTOR = Test(
+    estimate_every_factor, ("log_gain",), describe=partial(describe_strongest, [CORPUS, *FACTORS])
+)
+"""The corpus, which every recipe has in turn, and all else in which recipes differ."""
 
 
 def add_headline(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
@@ -558,40 +590,49 @@ def prepare_ratio_figure(table: pd.DataFrame) -> Callable[..., None]:
     )
 
 
+THROUGH_SPECTRA = "effect through the spectra"
 STUDIES = 50
 """Studies whose recipes are left out at once."""
 
 
-def stack_gains(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Log gains (study, corpora, recipes, shapes), and logs of shapes, as `crossed.table` has them
-    of one."""
-    places, x, _ = build_table(rows.assign(log_gain=np.arange(len(rows))))
-    return outcomes["log_gain"][:, places.astype(np.int64)], x
-
-
-def build_ratio_many(name: str) -> AtOnce:
+def build_ratio_test(name: str) -> Test:
     """A ratio, or what corpora have in common, with its interval; the same without each corpus that
-    has language."""
+    has language. Of one study all three, headed by that one."""
 
-    def at_once(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    def estimate(
+        rows: pd.DataFrame, outcomes: Mapping[str, Any], names: Sequence[str] = (name,)
+    ) -> dict[str, Any]:
         language = (rows["trained_on"] != CONTROL).to_numpy()
         y, x = stack_gains(
             rows[language].reset_index(drop=True), {"log_gain": outcomes["log_gain"][:, language]}
         )
         corpora = np.arange(y.shape[1])
         chosen = [corpora, *(np.delete(corpora, corpus) for corpus in corpora)]
-        whole, *left = (
-            _run_parts(lambda part: _estimate_ratio(name, part, x), y[:, kept]) for kept in chosen
-        )
-        return {
-            NAMES[name]: whole,
-            LEFT: [{NAMES[name]: wrap_counts(each.estimate)} for each in left],
-        }
 
-    return at_once
+        def estimate_each(kept: NDArray[np.int64]) -> dict[str, Many]:
+            parts = {each: partial(_estimate_ratio, each, x) for each in names}
+            return {NAMES[each]: _run_parts(part, y[:, kept]) for each, part in parts.items()}
+
+        whole, *left = map(estimate_each, chosen)
+        return {**whole, LEFT: [keep_estimates(without) for without in left]}
+
+    def describe(rows: pd.DataFrame, result: Result) -> Result:
+        corpora = build_table(select_language_models(rows))[2]
+        left = result.rows[LEFT].copy()
+        left.insert(0, "choice", [f"without {IN_WORDS.get(corpus, corpus)}" for corpus in corpora])
+        return replace(result, estimate=NAMES[name], rows={LEFT: left})
+
+    return Test(
+        estimate, ("log_gain",), INTERVAL, describe=describe, finely={"names": tuple(NAMES)}
+    )
 
 
-def _estimate_ratio(name: str, y: Array, x: Array) -> Array:
+def keep_estimates(found: Mapping[str, Many]) -> dict[str, Many]:
+    """The same without intervals."""
+    return {name: wrap_counts(at.estimate) for name, at in found.items()}
+
+
+def _estimate_ratio(name: str, x: Array, y: Array) -> Array:
     """Estimate and ends of its interval, (3, study)."""
     at = estimate_ratios(y, x)[name] if name == ALIKE else estimate_mean_ratios(y, x)[0][name]
     return np.stack([at.estimate, at.lower, at.upper])
@@ -603,94 +644,7 @@ def _run_parts(of: Callable[[Array], Array], y: Array) -> Many:
     return Many(estimate, lower, upper, np.full(len(y), np.nan))
 
 
-def estimate_slopes_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Mean slope over recipes in every corpus, with its t interval and p."""
-    coding, place = TERMS[rows["term"].iloc[0]]
-    y, x = stack_gains(rows, outcomes)
-    every = fit_lines(y, encode_shapes(x) if coding == "coded" else x - x.mean(axis=0))[0][
-        ..., place
-    ]
-    return {
-        "corpora": [{"slope": estimate_means(of_corpus)} for of_corpus in np.moveaxis(every, 1, 0)]
-    }
-
-
-def evaluate_factors_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """F of every factor, of rows with one a recipe."""
-    return _collect_tests(evaluate_factors(outcomes["log_gain"], rows, FACTORS))
-
-
-def evaluate_corpus_factors_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """F of the corpus, and of every factor over means of recipes, which are in every corpus."""
-    places = rows.assign(place=np.arange(len(rows))).pivot(
-        index="recipe", columns="trained_on", values="place"
-    )
-    y = outcomes["log_gain"][:, places.dropna().to_numpy(np.int64)]
-    recipes = rows.drop_duplicates("recipe").set_index("recipe").loc[places.index]
-    if len(y[0]) < len(recipes):
-        raise UsageError(
-            "recipes that are not in every corpus", got=len(recipes) - len(y[0]), allowed="none"
-        )
-    return _collect_tests(
-        [("corpus", *run_hotelling(y)), *evaluate_factors(y.mean(axis=2), recipes, FACTORS)]
-    )
-
-
-def _collect_tests(tests: list[tuple[str, Any, int, int, Any]]) -> dict[str, Any]:
-    if np.isnan([p for *_, p in tests]).any():
-        raise UsageError(
-            "a factor without a test",
-            got=", ".join(name for name, *_, p in tests if np.isnan(p).any()),
-        )
-    none = np.full(len(tests[0][1]), np.nan)
-    return {"factors": [{"F": Many(f, none, none, p)} for _, f, _, _, p in tests]}
-
-
-def estimate_settled_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
-    """Correlation of `early` with `end` inside cells of every corpus, and how many models end on
-    the rarer side."""
-    up = (outcomes["end"] > 0).sum(axis=1)
-    parts = rows.assign(place=np.arange(len(rows))).groupby("trained_on", sort=True)
-    each = [
-        {R.name: _measure_cell_correlations(part, outcomes["end"][:, part["place"]])}
-        for _, part in parts
-    ]
-    return {RARE.name: wrap_counts(np.minimum(up, len(rows) - up)), TABLE_OF_CORPORA: each}
-
-
-def _measure_cell_correlations(rows: pd.DataFrame, end: Array) -> Many:
-    """`training_choices.measure_cell_correlation` of every row of `end`."""
-    (cell, cells), (group, groups) = (pd.factorize(rows[name]) for name in ("cell", "recipe"))
-    if len(groups) < LEAST_GROUPS:
-        raise UsageError(
-            "nothing to correlate inside cells", got=f"{len(rows)} rows, {len(groups)} groups"
-        )
-    of_cell = (cell[:, None] == np.arange(len(cells))).astype(np.float64)
-    of_group = (group[:, None] == np.arange(len(groups))).astype(np.float64)
-    weights = np.vstack([np.ones(len(rows)), 1 - of_group.T])
-    size = np.maximum(weights @ of_cell, 1)
-    a = rank_cells(rows["early"], rows["cell"])
-    b = stats.rankdata(end, axis=1)
-    b = b - ((b @ of_cell) / of_cell.sum(axis=0))[:, cell]
-
-    def summed(values: Array) -> Array:
-        """Sums by cell without each group, study × (whole, groups) × cell."""
-        return np.asarray(np.einsum("kr,sr,rc->skc", weights, values, of_cell, optimize=True))
-
-    a1 = summed(a[None])
-    b1 = summed(b)
-    pairs = ((a[None] * a, a1, a1), (b * b, b1, b1), (a * b, a1, b1))
-    aa, bb, ab = ((summed(uv) - u * v / size).sum(axis=2) for uv, u, v in pairs)
-    z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE)).T
-    half = measure_half_width(z[1:])
-    df = len(z) - 2
-    p = 2 * stats.t.sf(np.abs(z[0]) / np.maximum(half / stats.t.ppf(0.975, df), 1e-300), df)
-    return Many(np.tanh(z[0]), np.tanh(z[0] - half), np.tanh(z[0] + half), p)
-
-
-def estimate_mediation_many(
-    rows: pd.DataFrame, outcomes: Mapping[str, Any], quantity: str
-) -> dict[str, Any]:
+def estimate_effect(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Effect of √(rate/decay) through the spectra with its jackknife interval; it is linear in the
     gains."""
     codes, names = pd.factorize(rows["recipe"], sort=True)
@@ -699,11 +653,8 @@ def estimate_mediation_many(
         [outcomes["log_gain"][:, mask] @ _weigh_outcomes(rows[mask]) for mask in masks]
     )
     half = measure_half_width(effects[1:])
-    return {
-        quantity: Many(
-            effects[0], effects[0] - half, effects[0] + half, np.full(half.shape, np.nan)
-        )
-    }
+    ends = (effects[0], effects[0] - half, effects[0] + half)
+    return {THROUGH_SPECTRA: Many(*ends, np.full(half.shape, np.nan))}
 
 
 def _weigh_outcomes(rows: pd.DataFrame) -> Array:
@@ -717,3 +668,13 @@ def _weigh_outcomes(rows: pd.DataFrame) -> Array:
     first = x @ m / (x @ x)
     error = m - first * x
     return np.asarray(first * off @ error / (error @ error))
+
+
+def describe_effect(rows: pd.DataFrame, result: Result) -> Result:
+    """With how far errors of spectrum and gain must go together for the effect to be nothing."""
+    return result.adding(words={"vanishes": estimate_mediation(rows)[1]})
+
+
+MEDIATION = Test(
+    estimate_effect, ("log_gain",), "95% jackknife t interval", describe=describe_effect
+)

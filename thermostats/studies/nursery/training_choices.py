@@ -15,6 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
+from thermostats.claims.common_tests import count_share_in_groups
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.noise import Errors, Noise, Random
 from thermostats.claims.question import Test
@@ -30,7 +31,6 @@ from thermostats.claims.worlds import (
     build_shift_worlds,
 )
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.counts import estimate_clustered_share
 from thermostats.modelling.classical.many import Many, estimate_differences, wrap_counts
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import INK, MUTED, draw_reference, place_legend
@@ -82,26 +82,51 @@ def measure_cell_correlation(
 
     Raises UsageError where nothing varies inside cells.
     """
-    cell = pd.factorize(cells)[0]
-    group = pd.factorize(groups)[0]
-    a, b = (rank_cells(values, cells) for values in (x, y))
-    size = np.maximum(_collect_sums(np.ones(len(a)), group, cell), 1)
-    a1 = _collect_sums(a, group, cell)
-    b1 = _collect_sums(b, group, cell)
-    pairs = ((a, a, a1, a1), (b, b, b1, b1), (a, b, a1, b1))
-    aa, bb, ab = (
-        (_collect_sums(u * v, group, cell) - u1 * v1 / size).sum(axis=1) for u, v, u1, v1 in pairs
+    found = measure_cell_correlations(x, y.to_numpy(np.float64)[None], cells, groups)
+    r, lower, upper, p = (
+        float(part[0]) for part in (found.estimate, found.lower, found.upper, found.p)
     )
-    if len(size) <= LEAST_GROUPS or not (aa[0] > 0 and bb[0] > 0):
-        raise UsageError(
-            "nothing to correlate inside cells", got=f"{len(a)} rows, {len(size) - 1} groups"
-        )
-    z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE))
-    half = float(measure_half_width(z[1:]))
-    df = len(z) - 2
-    p = float(2 * stats.t.sf(abs(z[0]) / max(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300), df))
-    r, lower, upper = np.tanh(z[0] + half * np.array([0, -1, 1])).tolist()
+    if math.isnan(r):
+        raise refuse_uncorrelated(len(x), groups.nunique())
     return Estimate(r, lower, upper, BY_RECIPE, p)
+
+
+def refuse_uncorrelated(rows: int, groups: int) -> UsageError:
+    """What is wrong with rows that have no correlation inside cells."""
+    return UsageError("nothing to correlate inside cells", got=f"{rows} rows, {groups} groups")
+
+
+def measure_cell_correlations(
+    x: pd.Series, outcomes: Array, cells: pd.Series, groups: pd.Series
+) -> Many:
+    """`measure_cell_correlation` of every row of `outcomes` (study × row); NaN where nothing
+    varies inside cells."""
+    (cell, names), (group, every) = (pd.factorize(labels) for labels in (cells, groups))
+    if len(every) < LEAST_GROUPS:
+        raise refuse_uncorrelated(len(x), len(every))
+    of_cell = (cell[:, None] == np.arange(len(names))).astype(np.float64)
+    of_group = (group[:, None] == np.arange(len(every))).astype(np.float64)
+    weights = np.vstack([np.ones(len(x)), 1 - of_group.T])
+    size = np.maximum(weights @ of_cell, 1)
+    a = rank_cells(x, cells)
+    b = stats.rankdata(outcomes, axis=1)
+    b = b - ((b @ of_cell) / of_cell.sum(axis=0))[:, cell]
+
+    def add_up(values: Array) -> Array:
+        """Sums by cell without each group, study × (whole, groups) × cell."""
+        return np.asarray(np.einsum("kr,sr,rc->skc", weights, values, of_cell, optimize=True))
+
+    a1 = add_up(a[None])
+    b1 = add_up(b)
+    pairs = ((a[None] * a, a1, a1), (b * b, b1, b1), (a * b, a1, b1))
+    aa, bb, ab = ((add_up(uv) - u * v / size).sum(axis=2) for uv, u, v in pairs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE)).T
+    half = measure_half_width(z[1:])
+    df = len(z) - 2
+    t = np.abs(z[0]) / np.maximum(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300)
+    r, lower, upper = (np.tanh(end) for end in (z[0], z[0] - half, z[0] + half))
+    return Many(r, lower, upper, 2 * stats.t.sf(t, df))
 
 
 def _collect_sums(
@@ -153,29 +178,35 @@ def estimate_ranks(rows: pd.DataFrame) -> Result:
     return Result.build(rows, quantities)
 
 
-def estimate_corpus_ranks(rows: pd.DataFrame) -> Result:
-    """The same with one correlation a corpus; the largest of them heads it."""
-    result = estimate_ranks(rows)
-    each = {
-        str(name): estimate_ranks(part).quantities[R.name]
-        for name, part in rows.groupby("trained_on", sort=True)
+def estimate_corpus_ranks(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
+    """Correlation of `early` with `end` inside cells of every corpus, and how many models end on
+    the rarer side."""
+    end = outcomes["end"]
+    up = (end > 0).sum(axis=1)
+    each = []
+    for _, part in rows.assign(place=np.arange(len(rows))).groupby("trained_on", sort=True):
+        r = measure_cell_correlations(
+            part["early"], end[:, part["place"]], part["cell"], part["recipe"]
+        )
+        each.append({R.name: r})
+    return {RARE.name: wrap_counts(np.minimum(up, len(rows) - up)), TABLE_OF_CORPORA: each}
+
+
+def describe_corpus_ranks(rows: pd.DataFrame, result: Result) -> Result:
+    """Correlations by corpus, the largest of which heads it, and agreement of the signs."""
+    table = result.rows[TABLE_OF_CORPORA].rename(columns={"p": f"{R.name}_p"})
+    table.insert(0, "corpus", sorted(rows["trained_on"].astype(str).unique()))
+    ends = [R.name, *(f"{R.name}_{part}" for part in ("lower", "upper", "p"))]
+    r, lower, upper, p = table.loc[table[R.name].idxmax(), ends]
+    quantities = {
+        R.name: Estimate(float(r), float(lower), float(upper), BY_RECIPE, float(p)),
+        KAPPA: measure_kappa(rows["early"] > 0, rows["end"] > 0, rows["recipe"]),
+        **result.quantities,
     }
-    table = [
-        {
-            "corpus": name,
-            R.name: r.value,
-            f"{R.name}_lower": r.lower,
-            f"{R.name}_upper": r.upper,
-            f"{R.name}_p": r.p,
-        }
-        for name, r in each.items()
-    ]
-    largest = max(each.values(), key=lambda r: r.value if r.value is not None else -math.inf)
-    return replace(
-        result,
-        quantities={**result.quantities, R.name: largest},
-        rows={**result.rows, TABLE_OF_CORPORA: pd.DataFrame(table)},
-    )
+    return replace(result, quantities=quantities, rows={TABLE_OF_CORPORA: table})
+
+
+CORPUS_RANKS = Test(estimate_corpus_ranks, ("end",), describe=describe_corpus_ranks)
 
 
 def describe_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
@@ -306,12 +337,8 @@ CAN_CROSS = Decide(CROSSED.lower > SOME, CROSSED.upper < MANY)
 ACROSS = build_share_worlds("flips", SHOULD, 0.0, "pair")
 
 
-def estimate_crossing_share(rows: pd.DataFrame) -> Result:
-    """Share of pairs that cross 1 clearly."""
-    return Result.build(
-        rows, {CROSSED.name: Estimate.build(estimate_clustered_share(rows["flips"], rows["pair"]))}
-    )
-
+CROSSING = count_share_in_groups(CROSSED.name, "flips", "pair")
+"""Share of pairs that cross 1 clearly."""
 
 STIFF, HALF_AS_MUCH = V("log ratio of changes, dampening to expanding"), math.log(0.5)
 """Stiff models change less; half as much is the declared size."""
@@ -569,28 +596,45 @@ def add_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
     return published[["model_id", "heritage", "log_gain"]].assign(predicted=predicted)
 
 
-def estimate_error_saved(predictions: pd.DataFrame) -> Estimate:
-    """Mean squared error of the published mean minus that of the predictions, of rows of
-    `add_predictions`.
+def measure_saved(rows: pd.DataFrame, y: Array) -> tuple[Array, dict[str, Array]]:
+    """Mean squared error of the mean of outcomes (study × row) minus that of the predictions, and
+    half the width of its 95% jackknife t interval over labs and over models."""
+    predicted = rows["predicted"].to_numpy(np.float64)
+
+    def save(remaining: npt.NDArray[np.bool_]) -> Array:
+        deviations = y[:, remaining] - y[:, remaining].mean(axis=1, keepdims=True)
+        off = predicted[remaining] - predicted[remaining].mean()
+        return np.asarray(
+            np.square(deviations).mean(axis=1) - np.square(deviations - off).mean(axis=1)
+        )
+
+    parts = {unit: run_jackknife(rows[column], save) for unit, column in UNITS.items()}
+    whole = save(np.ones(len(rows), dtype=bool))
+    return whole, {unit: half for unit, (_, _, half) in parts.items()}
+
+
+def estimate_saved(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    """Squared error that predictions save over the mean, of rows of `add_predictions`.
 
     Its interval is the wider of two 95% jackknife t intervals, over labs and over models: of five
     labs of unequal size the one over labs alone can be a quarter of that over models.
     """
-    y, predicted = (predictions[c].to_numpy(np.float64) for c in ("log_gain", "predicted"))
+    saved, halves = measure_saved(rows, outcomes["log_gain"])
+    half = np.maximum(*halves.values())
+    return {SAVED: replace(wrap_counts(saved), lower=saved - half, upper=saved + half)}
 
-    def saved(remaining: npt.NDArray[np.bool_]) -> float:
-        deviations = y[remaining] - y[remaining].mean()
-        off = predicted[remaining] - predicted[remaining].mean()
-        return float(np.square(deviations).mean() - np.square(deviations - off).mean())
 
-    left_out = {unit: run_jackknife(predictions[column], saved) for unit, column in UNITS.items()}
-    unit, (estimate, _, half) = max(left_out.items(), key=lambda item: float(item[1][2][0]))
+def describe_saved(rows: pd.DataFrame, result: Result) -> Result:
+    """With which of the two intervals is the wider, and the rows."""
+    _, halves = measure_saved(rows, rows["log_gain"].to_numpy(np.float64)[None])
+    unit = max(halves, key=lambda name: float(halves[name][0]))
     interval = (
         f"the wider of two 95% jackknife t intervals, over labs and over models (that over {unit})"
     )
-    return Estimate(
-        float(estimate[0]), float(estimate[0] - half[0]), float(estimate[0] + half[0]), interval
-    )
+    return result.name_intervals({SAVED: interval}).adding(table=rows)
+
+
+PREDICTED = Test(estimate_saved, ("log_gain",), describe=describe_saved)
 
 
 def draw_predictions(axes: Axes, predictions: pd.DataFrame) -> None:
@@ -603,17 +647,10 @@ def draw_predictions(axes: Axes, predictions: pd.DataFrame) -> None:
     axes.set_ylabel("as published")
 
 
-def score_predictions(rows: pd.DataFrame) -> Result:
-    """Squared error that predictions save over the mean."""
-    return Result.build(rows, {SAVED: estimate_error_saved(rows)})
-
-
 def judge_predictions(predictions: pd.DataFrame) -> Result:
     """Squared error saved with its figure, and how predictions go with what was published."""
     r = float(np.corrcoef(predictions["predicted"], predictions["log_gain"])[0, 1])
     words = {"r": r, "variance": float(predictions["log_gain"].var(ddof=0))}
     return replace(
-        score_predictions(predictions),
-        draw=lambda axes: draw_predictions(axes, predictions),
-        words=words,
+        PREDICTED(predictions), draw=lambda axes: draw_predictions(axes, predictions), words=words
     )
