@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import EXTERNAL, MEASURED, OWN_ROWS, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import pick_own_verdict, pick_verdicts
@@ -391,6 +392,13 @@ def _compare_verdicts(entry: Entry) -> dict[str, str]:
     }
 
 
+def _answer_claim(claim: Claim, findings: Sequence[Finding]) -> str:
+    """The answer to a claim's first question, and what further findings add to it."""
+    first = findings[0]
+    answer = claim.answer(first.verdict) or take_sentences(first.plain, 1)
+    return " ".join([answer, *(finding.short for finding in findings[1:] if finding.short)])
+
+
 def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
     findings = _list_findings(entry)
     primary = next(iter(findings), None)
@@ -402,9 +410,7 @@ def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
         "short": render_link(entry.id, page_of.format(name_folder(entry.id)) if is_built else ""),
         "claim": entry.claim,
         "link": render_link(named, page_of.format(name_folder(entry.id)) if is_built else ""),
-        "answer": entry.claim.answer(primary.verdict) or take_sentences(primary.plain, 1)
-        if entry.claim and primary
-        else "",
+        "answer": _answer_claim(entry.claim, findings) if entry.claim and primary else "",
         **_compare_verdicts(entry),
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,
