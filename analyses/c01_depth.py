@@ -174,7 +174,7 @@ def describe_blocks(rows: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Any]:
     depth = rows["n_layers"].astype(float)
     r_of = {}
     for span in SPANS:
-        largest = rows["run_id"].map(find_largest(gains, span)["arithmetic"])
+        largest = rows["run_id"].map(find_largest(gains, span))
         r_of[span.words] = float(np.corrcoef(depth, largest)[0, 1])
     first = gains[gains["layer"] == 1].groupby("run_id")["gain"].mean()
     return {

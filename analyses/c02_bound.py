@@ -300,7 +300,7 @@ def build_worlds(scatter: float) -> Worlds:
     """Worlds in which the exponent is the stated one, that of gains alike at every depth, or as far
     off on the other side."""
     rival = ALIKE - STATED
-    made = build_exponent_worlds("excess", "log_L", 0.0, rival, scatter)
+    made = build_exponent_worlds("outcome", "log_L", 0.0, rival, scatter)
     return replace(made, null=rival, others={"steeper": -rival})
 
 
@@ -312,10 +312,10 @@ def place_in_one_lab(worlds: Worlds) -> Worlds:
 
 EXPONENT_INTERVAL = "95% t interval"
 IN_FAMILIES = Test(
-    fit_family_exponents, ("excess",), f"{EXPONENT_INTERVAL} within families", "p-value of −1"
+    fit_family_exponents, ("outcome",), f"{EXPONENT_INTERVAL} within families", "p-value of −1"
 )
 OVER_MODELS = Test(
-    fit_model_exponents, ("excess",), f"{EXPONENT_INTERVAL}, labs as clusters", "p-value of −1"
+    fit_model_exponents, ("outcome",), f"{EXPONENT_INTERVAL}, labs as clusters", "p-value of −1"
 )
 FAMILY_TRIAL = Trial(
     select_families,
@@ -355,7 +355,7 @@ def judge_family_exponent(evidence: Evidence) -> Result:
 def judge_model_exponent(evidence: Evidence) -> Result:
     """The exponent over all models of all evidence, and in each family of several depths."""
     rows = select_growing(evidence)
-    by_family = list_family_exponents(rows.assign(outcome=rows[LARGEST]))
+    by_family = list_family_exponents(rows, LARGEST)
     every = select_comparable(evidence)
     laws = fit_laws(every)
     others = rows[rows["family"] != PYTHIA_FAMILY].reset_index(drop=True)

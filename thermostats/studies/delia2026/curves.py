@@ -202,7 +202,7 @@ DEPTH: Choices = {
 }
 LARGEST: Choices = {
     "blocks": {span.words: {"outcome": f"log({span.column})"} for span in SPANS},
-    **{name: options for name, options in DEPTH.items() if name != "gain"},
+    **{name: DEPTH[name] for name in ("models", "depth", "outcome")},
 }
 """Depth and the largest gain, by the blocks of which it is the largest."""
 
@@ -221,7 +221,6 @@ EXPONENTS: Choices = {
         }
         for span in SPANS
     },
-    "prompts": PROMPTS,
     "models": {
         **{name: DEPTH["models"][name] for name in ("Pythia", "Pythia, smallest left out")},
         "Pythia, two smallest left out": f"{PYTHIA} and n_layers > 12",
@@ -229,7 +228,7 @@ EXPONENTS: Choices = {
     },
     "depth": {"L": "", "L − 2": share_inner_blocks},
 }
-"""The exponent of the largest gain; the outcome is its excess, flat in depth where it is −1."""
+"""The exponent of the largest gain; the outcome is flat in depth where it is −1."""
 SIGNS: Choices = {
     "gain": list_outcomes() | READ,
     "prompts": PROMPTS,

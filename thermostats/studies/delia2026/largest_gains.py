@@ -61,18 +61,21 @@ def read_block_gains(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """Gains of blocks at the last token of the runs of some models: run_id, prompt_id, layer, gain,
     n_layers.
 
-    Prompts one by one; of a run that has none but their mean, the mean.
+    Prompts one by one where they have every block that the run has; else the means over prompts.
     """
     layers = tables.table("layers", position="last")
     layers = layers[layers["run_id"].isin(rows["run_id"]) & layers["gain_block"].notna()]
     single = layers["prompt_id"] != ""
-    known = single.groupby(layers["run_id"]).transform("any").astype(bool)
-    chosen = layers.loc[single | ~known, ["run_id", "prompt_id", "layer", "gain_block"]]
-    return chosen.rename(columns={"gain_block": "gain"}).merge(rows[["run_id", "n_layers"]])
+    of_prompts = layers[single].groupby("run_id")["layer"].nunique()
+    every = layers.groupby("run_id")["layer"].nunique()
+    whole = set(every.index[of_prompts.reindex(every.index) == every])
+    chosen = layers[single == layers["run_id"].isin(whole)]
+    named = chosen[["run_id", "prompt_id", "layer", "gain_block"]]
+    return named.rename(columns={"gain_block": "gain"}).merge(rows[["run_id", "n_layers"]])
 
 
-def find_largest(gains: pd.DataFrame, span: Span) -> pd.DataFrame:
-    """The largest gain of a span by run: its `arithmetic` and its `geometric` mean over prompts.
+def find_largest(gains: pd.DataFrame, span: Span) -> pd.Series:
+    """The largest gain of a span by run, its mean over prompts.
 
     A run of which a prompt lacks a block of the span is left out.
     """
@@ -81,14 +84,8 @@ def find_largest(gains: pd.DataFrame, span: Span) -> pd.DataFrame:
         gain=("gain", "max"), blocks=("gain", "size"), n_layers=("n_layers", "first")
     )
     whole = prompts["blocks"] == span.count_blocks(prompts["n_layers"])
-    runs = whole.groupby("run_id").transform("all")
-    by_run = prompts.loc[runs, "gain"].groupby("run_id")
-    return pd.DataFrame(
-        {
-            "arithmetic": by_run.mean(),
-            "geometric": np.exp(np.log(prompts.loc[runs, "gain"]).groupby("run_id").mean()),
-        }
-    )
+    kept = prompts[whole.groupby("run_id").transform("all")]
+    return kept.groupby("run_id")["gain"].mean()
 
 
 def exchange_blocks(gains: pd.DataFrame, span: Span, *, seed: int) -> float:
@@ -114,40 +111,40 @@ def exchange_blocks(gains: pd.DataFrame, span: Span, *, seed: int) -> float:
     return float(r.mean())
 
 
-def add_exponent_columns(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
-    """Models whose gain is above 1, of which log log G exists, with `log_L` and `excess`.
+def add_exponent_columns(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
+    """Models whose gain is above 1, of which log log G exists, with `log_L` and `outcome`.
 
-    The excess is log log G + log L, the same at every depth where the exponent is −1.
+    The outcome is log log G + log L, the same at every depth where the exponent is −1.
     """
-    growing = rows[rows[outcome] > 1].reset_index(drop=True)
+    growing = rows[rows[gain] > 1].reset_index(drop=True)
     log_L = np.log(growing["n_layers"].astype(float))
-    return growing.assign(log_L=log_L, excess=np.log(np.log(growing[outcome])) - STATED * log_L)
+    return growing.assign(log_L=log_L, outcome=np.log(np.log(growing[gain])) - STATED * log_L)
 
 
-def list_undefined(rows: pd.DataFrame, outcome: str) -> list[str]:
+def list_undefined(rows: pd.DataFrame, gain: str) -> list[str]:
     """Models whose gain is not above 1, which have no log log G."""
-    return sorted(rows.loc[~(rows[outcome] > 1), "model_id"])
+    return sorted(rows.loc[~(rows[gain] > 1), "model_id"])
 
 
 def fit_family_exponents(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """β of log G ∝ L^β within families, a level each; p: against `STATED`."""
     x = rows["log_L"].to_numpy(np.float64)
-    return {EXPONENT: _add_stated(fit_slopes(x, outcomes["excess"], rows["family"]))}
+    return {EXPONENT: _add_stated(fit_slopes(x, outcomes["outcome"], rows["family"]))}
 
 
 def fit_model_exponents(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """β of log G ∝ L^β over all models, labs as clusters; p: against `STATED`."""
     x = rows["log_L"].to_numpy(np.float64)
-    return {EXPONENT: _add_stated(fit_clustered_slopes(x, outcomes["excess"], rows["heritage"]))}
+    return {EXPONENT: _add_stated(fit_clustered_slopes(x, outcomes["outcome"], rows["heritage"]))}
 
 
 def _add_stated(beyond: Many) -> Many:
-    """Slopes of the excess as exponents."""
+    """Slopes beyond the stated exponent as exponents."""
     return Many(beyond.estimate + STATED, beyond.lower + STATED, beyond.upper + STATED, beyond.p)
 
 
 def build_family_exponent(rows: pd.DataFrame) -> Statistic:
-    """The exponent within families as a curve estimates it, of outcomes that are the excess."""
+    """The exponent within families as a curve has it, of outcomes of `add_exponent_columns`."""
     codes, families = pd.factorize(rows["family"])
     if len(rows) < max(LEAST, len(families) + 2):
         raise UsageError(
@@ -166,17 +163,17 @@ def build_family_exponent(rows: pd.DataFrame) -> Statistic:
     return statistic
 
 
-def list_family_exponents(rows: pd.DataFrame) -> pd.DataFrame:
+def list_family_exponents(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
     """Exponent of every family with its interval, and r of depth with the gain: family, n_models,
     exponent, lower, upper, r.
 
-    rows: of `add_exponent_columns`, with the gain as `outcome`.
+    rows: of `add_exponent_columns`; gain: the column that it took.
     """
     found = []
     for family, own in rows.groupby("family"):
         if own["n_layers"].nunique() < LEAST - 1:
             continue
-        fit = fit_family_exponents(own, {"excess": own[["excess"]].to_numpy(np.float64).T})
+        fit = fit_family_exponents(own, {"outcome": own[["outcome"]].to_numpy(np.float64).T})
         one = fit[EXPONENT]
         found.append(
             {
@@ -185,7 +182,7 @@ def list_family_exponents(rows: pd.DataFrame) -> pd.DataFrame:
                 "exponent": float(one.estimate[0]),
                 "lower": float(one.lower[0]),
                 "upper": float(one.upper[0]),
-                "r": float(np.corrcoef(own["n_layers"].astype(float), own["outcome"])[0, 1]),
+                "r": float(np.corrcoef(own["n_layers"].astype(float), own[gain])[0, 1]),
             }
         )
     columns = ["family", "n_models", "exponent", "lower", "upper", "r"]
@@ -193,11 +190,11 @@ def list_family_exponents(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def collect_span_rows(evidence: Evidence) -> pd.DataFrame:
-    """Models of the study and of other people, each with the largest gain of every span of blocks
-    averaged over prompts in both ways.
+    """Models of the study and of other people, each with the largest gain of every span of
+    blocks.
 
     Columns: model_id, heritage, family, comparable, n_layers, n_params_nonembedding; `set` (study,
-    or external for models that the study lacks), `prompts`, and the columns of `SPANS`.
+    or external for models that the study lacks), and the columns of `SPANS`.
     """
     study = load_gains(evidence)
     other = evidence.named(EXTERNAL)
@@ -206,11 +203,7 @@ def collect_span_rows(evidence: Evidence) -> pd.DataFrame:
     frames = []
     for name, tables, rows in (("study", evidence, study), ("external", other, others)):
         gains = read_block_gains(tables, rows)
-        largest = {span.column: find_largest(gains, span) for span in SPANS}
-        for prompts in ("arithmetic", "geometric"):
-            by_span = {
-                column: rows["run_id"].map(found[prompts]) for column, found in largest.items()
-            }
-            frames.append(rows[FACTS].assign(set=name, prompts=prompts, **by_span))
+        by_span = {span.column: rows["run_id"].map(find_largest(gains, span)) for span in SPANS}
+        frames.append(rows[FACTS].assign(set=name, **by_span))
     numbers = ("n_layers", "n_params_nonembedding", *(span.column for span in SPANS))
     return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(numbers, float))
