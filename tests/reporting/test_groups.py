@@ -36,6 +36,19 @@ def test_each_group_has_its_own_summary() -> None:
     assert "No claim has been put to the test yet." in index_text([Entry("N01", None)], {})
 
 
+def test_the_index_adds_what_further_findings_say_in_short() -> None:
+    """After the answer of the first; on another set of evidence it is said once."""
+    first = entry("C02").findings[0]
+    more = [
+        replace(first, id="C02.exponent", short="It falls more slowly."),
+        replace(first, id="C02.exponent", sample=Sample("pooled", "published")),
+        replace(first, id="C02.total"),
+    ]
+    text = index_text([replace(entry("C02"), findings=(first, *more))], {})
+    assert "So. It falls more slowly. (" in text
+    assert text.count("It falls more slowly.") == 2
+
+
 def test_the_index_names_where_new_measurements_change_a_verdict() -> None:
     """Of the first finding alone; the controlled study is no new measurement of it, nor is what
     needs measurement."""
