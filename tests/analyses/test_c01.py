@@ -131,7 +131,7 @@ def test_exchanged_blocks_of_models_that_are_alike_have_no_correlation() -> None
                 {
                     "run_id": f"r{i}",
                     "prompt_id": "",
-                    "layer": l,
+                    "layer": layer,
                     "gain": rng.uniform(),
                     "n_layers": L,
                 }
