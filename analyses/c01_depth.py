@@ -21,7 +21,6 @@ from thermostats.studies.delia2026 import stated_facts as audit
 from thermostats.studies.delia2026.largest_gains import (
     INNER,
     SPANS,
-    collect_span_rows,
     exchange_blocks,
     find_largest,
     read_block_gains,
@@ -185,18 +184,14 @@ def describe_blocks(rows: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-IN_FAMILIES = {
-    "estimate": build_correlation("n_layers", groups="family"),
-    "null": permute_within_labs(lab="family"),
-    "above": False,
-}
 CLAIM.curve(
     f"depth.{PENULTIMATE.id}",
     rows=curves.collect_universe_rows,
     choices=curves.DEPTH,
-    **IN_FAMILIES,
+    estimate=build_correlation("n_layers", groups="family"),
+    null=permute_within_labs(lab="family"),
+    above=False,
 )
-CLAIM.curve(f"depth.{LARGEST.id}", rows=collect_span_rows, choices=curves.LARGEST, **IN_FAMILIES)
 
 
 if __name__ == "__main__":

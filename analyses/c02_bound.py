@@ -27,6 +27,7 @@ from thermostats.claims.claim import (
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Always, Decide, Posterior, V
 from thermostats.claims.worlds import Worlds, build_bound_worlds, build_exponent_worlds
+from thermostats.formatting import format_number
 from thermostats.modelling.classical.association import (
     estimate_correlation,
     estimate_slope,
@@ -210,7 +211,7 @@ def draw_laws(rows: pd.DataFrame, laws: Mapping[str, Mapping[str, float]]) -> An
     """The largest gain against depth with the stated law and fitted ones, families as lines."""
     drawn: dict[str, Any] = {"10^(1/L)": lambda L: TOTAL ** (1 / L)}
     for name, law in laws.items():
-        drawn[f"{name}: {law['exponent']:.2f}"] = partial(compute_law, law)
+        drawn[f"{name}, β {format_number(law['exponent'], 2)}"] = partial(compute_law, law)
     ylabel = "largest gain, blocks 2 to L − 1"
     kind = partial(draw_gain_by_depth, curves=drawn, families="family")
     return prepare_drawing(kind, rows, y=LARGEST, ylabel=ylabel)

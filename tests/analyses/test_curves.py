@@ -14,8 +14,7 @@ from thermostats.modelling.specification import build_universes
 from thermostats.studies.delia2026.curves import READ
 
 OPTIONS = {
-    "C01.depth.penultimate_gain": {},
-    "C01.depth.max_gain": {},
+    "C01": {},
     "C02.bound.max_gain": {"gain": "largest block"},
     "C02.family_exponent": {},
     "C03": {},

@@ -95,10 +95,16 @@ def place_finding(finding: Finding) -> Seen | None:
     return Seen(evidence, side * (x - bar) / unit, first, last, other, words)
 
 
+def put_headline_first(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings that answer the claim's first question, on whichever set of evidence, before others;
+    a further question may be put to a set before the first one is."""
+    return sorted(findings, key=lambda finding: finding.id != findings[0].id)
+
+
 def place_first_findings(findings: Sequence[Finding]) -> list[Seen]:
     """Of every set of evidence its first finding, in their order, as far as it can be shown."""
     first: dict[str, Finding] = {}
-    for finding in findings:
+    for finding in put_headline_first(findings):
         first.setdefault(finding.sample.evidence, finding)
     return [estimate for finding in first.values() if (estimate := place_finding(finding))]
 
@@ -324,7 +330,7 @@ def _build_matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     signs = [
         {
             finding.sample.evidence or OVERALL: SIGNS[finding.verdict]
-            for finding in reversed(entry.findings)
+            for finding in reversed(put_headline_first(entry.findings))
         }
         for entry in entries
     ]

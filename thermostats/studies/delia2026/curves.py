@@ -200,11 +200,6 @@ DEPTH: Choices = {
     "depth": {"L": "", "log L": {"n_layers": "log(n_layers)"}, "L given size": remove_size},
     "outcome": {"gain": lambda rows: rows.assign(outcome=np.exp(rows["outcome"])), **ERRORS},
 }
-LARGEST: Choices = {
-    "blocks": {span.words: {"outcome": f"log({span.column})"} for span in SPANS},
-    **{name: DEPTH[name] for name in ("models", "depth", "outcome")},
-}
-"""Depth and the largest gain, by the blocks of which it is the largest."""
 
 
 def share_inner_blocks(rows: pd.DataFrame) -> pd.DataFrame:
