@@ -207,14 +207,17 @@ def compute_law(law: Mapping[str, float], L: Any) -> Any:
     return np.exp(np.exp(law["level"]) * L ** law["exponent"])
 
 
-def draw_laws(rows: pd.DataFrame, laws: Mapping[str, Mapping[str, float]]) -> Any:
-    """The largest gain against depth with the stated law and fitted ones, families as lines."""
+def draw_laws(rows: pd.DataFrame, laws: Mapping[str, Mapping[str, float]], log: str = "") -> Any:
+    """The largest gain against depth with the stated law and fitted ones, families as lines.
+
+    log: axes that are made logarithmic.
+    """
     drawn: dict[str, Any] = {"10^(1/L)": lambda L: TOTAL ** (1 / L)}
     for name, law in laws.items():
         drawn[f"{name}, β {format_number(law['exponent'], 2)}"] = partial(compute_law, law)
     ylabel = "largest gain, blocks 2 to L − 1"
     kind = partial(draw_gain_by_depth, curves=drawn, families="family")
-    return prepare_drawing(kind, rows, y=LARGEST, ylabel=ylabel)
+    return prepare_drawing(kind, rows, y=LARGEST, ylabel=ylabel, log=log)
 
 
 VIEWS = Views(models=5)
@@ -362,7 +365,7 @@ def judge_model_exponent(evidence: Evidence) -> Result:
     others = rows[rows["family"] != PYTHIA_FAMILY].reset_index(drop=True)
     return OVER_MODELS(rows).adding(
         table=by_family,
-        draw=draw_laws(every, laws),
+        draw=draw_laws(every, laws, log="y"),
         inference=Inference(
             later=partial(fit_kleiber, every, LARGEST, seed=SEED), tables=("rivals",)
         ),
