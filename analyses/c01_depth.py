@@ -1,37 +1,35 @@
 """C01: in the Pythia family the gain falls with depth."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import (
-    PUBLISHED,
-    Case,
-    Claim,
-    Evidence,
-    Inference,
-    Result,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Case, Claim, Evidence, Inference, Result, Trial, Views
 from thermostats.claims.common_tests import correlate_columns
 from thermostats.claims.noise import IN_ONE_LAB
 from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import build_line_worlds
 from thermostats.modelling.classical.association import Slope, estimate_correlation, estimate_slope
+from thermostats.modelling.columns import apply_holm
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification import build_correlation, permute_within_labs
 from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026.stated_facts import NAMED_GAINS, PYTHIA, load_gains
+from thermostats.studies.delia2026.largest_gains import (
+    INNER,
+    SPANS,
+    exchange_blocks,
+    find_largest,
+    read_block_gains,
+)
+from thermostats.studies.delia2026.stated_facts import NAMED_GAINS, PYTHIA, load_family_gains
 
 ALPHA = 0.05
 WEAK, STATED = -0.3, -0.81
 """A correlation above the first is weak; the second is the published one."""
-SIZES_OF_A_FAMILY = 3
-"""Depths that a family must have."""
 DEEP = 24
 """Layers from which a model counts as deep."""
 SEED = 1
@@ -44,20 +42,16 @@ FALLS = Decide(
 LINE = Posterior("slope on depth < 0", draws=V("slope on depth") < 0)
 SIZES = {"all weights": "n_params", "non-embedding weights": "n_params_nonembedding"}
 
+BY_NAME = {gain.id: gain for gain in NAMED_GAINS}
+PENULTIMATE = BY_NAME["penultimate_gain"]
+LARGEST = BY_NAME["max_gain"]
+ASKED = (PENULTIMATE, LARGEST, BY_NAME["geometric_gain"])
+"""The gains whose fall is asked for: three, over which p is adjusted too."""
+
 CLAIM = Claim.read(__file__)
 
 
-@CLAIM.shared
-def select_models(evidence: Evidence) -> pd.DataFrame:
-    """The Pythia models by depth; of other sets of evidence every family of three depths or
-    more."""
-    rows = load_gains(evidence)
-    if evidence.name == PUBLISHED:
-        rows = rows[rows["source"] == PYTHIA]
-    depths = rows.groupby("family")["n_layers"].transform("nunique")
-    return rows[rows["comparable"] & (depths >= SIZES_OF_A_FAMILY)].sort_values(
-        "n_layers", ignore_index=True
-    )
+select_models = CLAIM.shared(load_family_gains)
 
 
 def select_outcomes(evidence: Evidence, gain: Case) -> pd.DataFrame:
@@ -93,9 +87,7 @@ TRIAL = Trial(
 )
 
 
-@CLAIM.finding(
-    "depth", primary=FALLS, robustness=LINE, over=NAMED_GAINS[:1], trial=TRIAL, views=VIEWS
-)
+@CLAIM.finding("depth", primary=FALLS, robustness=LINE, over=ASKED[:1], trial=TRIAL, views=VIEWS)
 def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     """The gain that the study means, by a test and by a line through the log gains; other gains are
     in the curve."""
@@ -162,8 +154,38 @@ def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     )
 
 
+@CLAIM.finding(
+    "depth", primary=FALLS, over=ASKED[1:], trial=TRIAL, views=VIEWS, section="other_gains"
+)
+def judge_block_gain(evidence: Evidence, gain: Case) -> Result:
+    """The largest gain of the inner blocks, and their mean, by the same test."""
+    rows = select_models(evidence)
+    found = {one.id: BY_DEPTH(select_outcomes(evidence, one)) for one in ASKED}
+    p_of = {name: one.headline.p for name, one in found.items() if one.headline.p is not None}
+    words: dict[str, Any] = {"holm": apply_holm(p_of)[gain.id], "asked": len(ASKED)}
+    if gain == LARGEST:
+        words |= describe_blocks(rows, read_block_gains(evidence, rows))
+    return found[gain.id].adding(words=words)
+
+
+def describe_blocks(rows: pd.DataFrame, gains: pd.DataFrame) -> dict[str, Any]:
+    """What the choice of blocks does to the correlation of depth with the largest gain."""
+    depth = rows["n_layers"].astype(float)
+    r_of = {}
+    for span in SPANS:
+        largest = rows["run_id"].map(find_largest(gains, span))
+        r_of[span.words] = float(np.corrcoef(depth, largest)[0, 1])
+    first = gains[gains["layer"] == 1].groupby("run_id")["gain"].mean()
+    return {
+        "inner": INNER.words,
+        "r_of": r_of,
+        "first": [float(first.min()), float(first.max())],
+        "exchanged": exchange_blocks(gains, INNER, seed=SEED),
+    }
+
+
 CLAIM.curve(
-    f"depth.{NAMED_GAINS[0].id}",
+    f"depth.{PENULTIMATE.id}",
     rows=curves.collect_universe_rows,
     choices=curves.DEPTH,
     estimate=build_correlation("n_layers", groups="family"),

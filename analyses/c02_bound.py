@@ -1,7 +1,7 @@
 """C02: the maximum gain is bounded by 10^(1/L), so that no network amplifies more than tenfold."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -10,6 +10,10 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import (
+    EXTERNAL,
+    MEASURED,
+    POOLED,
+    PUBLISHED,
     Audit,
     Case,
     Claim,
@@ -20,8 +24,10 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
-from thermostats.claims.rule import Always, Posterior, V
-from thermostats.claims.worlds import build_bound_worlds
+from thermostats.claims.noise import IN_ONE_LAB
+from thermostats.claims.rule import Always, Decide, Posterior, V
+from thermostats.claims.worlds import Worlds, build_bound_worlds, build_exponent_worlds
+from thermostats.formatting import format_number
 from thermostats.modelling.classical.association import (
     estimate_correlation,
     estimate_slope,
@@ -30,13 +36,26 @@ from thermostats.modelling.classical.association import (
 from thermostats.modelling.classical.counts import measure_exceedance
 from thermostats.modelling.classical.many import Many, estimate_shares, wrap_counts
 from thermostats.modelling.columns import read_numbers
-from thermostats.modelling.kleiber import fit_envelope
-from thermostats.modelling.specification import build_fraction_above
+from thermostats.modelling.kleiber import fit_envelope, fit_kleiber
+from thermostats.modelling.specification import build_fraction_above, permute_within_labs
 from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
 from thermostats.studies.delia2026 import curves
+from thermostats.studies.delia2026.largest_gains import (
+    EXPONENT,
+    STATED,
+    add_exponent_columns,
+    build_family_exponent,
+    collect_span_rows,
+    fit_family_exponents,
+    fit_model_exponents,
+    list_family_exponents,
+    list_undefined,
+)
 from thermostats.studies.delia2026.stated_facts import (
     FOUR,
+    PYTHIA_FAMILY,
     build_penultimate_features,
+    load_family_gains,
     load_gains,
     load_stated,
     load_stated_models,
@@ -54,6 +73,21 @@ WITHIN_BOUND = Always("models above", V(SHARE).upper < MOST, CLEAR)
 ENVELOPE = Posterior(
     "envelope at most 10^(1/L) at the middle depth", draws=V("frontier_over_bound") <= 1
 )
+ALPHA = 0.05
+ALIKE = 0.0
+"""Exponent where the largest gain is the same at every depth: the rival of the stated one."""
+HALF = (ALIKE - STATED) / 2
+"""How far from the stated exponent one is another: half of the way to the rival."""
+SCATTER_IN_FAMILIES = 0.1
+"""SD of log log G about the line, such that eight Pythia models have the slope's known error of
+0.06."""
+SCATTER = 0.5
+"""The same over all models, such that 42 of them have the slope's known error of 0.15."""
+BETA = V(EXPONENT)
+AS_STATED = Decide(
+    (BETA.lower > STATED - HALF) & (BETA.upper < STATED + HALF) & (BETA.p > ALPHA), BETA.p <= ALPHA
+)
+SLOWER = Posterior("the curve falls more slowly than L^(−1)", draws=V("beta") < -STATED)
 
 CLAIM = Claim.read(__file__)
 
@@ -83,6 +117,8 @@ GAINS = (
         "geometric_gain_to_penultimate",
     ),
 )
+LARGEST = GAINS[0].column
+"""The gain whose exponent is asked for."""
 PRODUCTS = (
     Bound(
         "from_block_1",
@@ -150,6 +186,40 @@ def describe_above(rows: pd.DataFrame, result: Result) -> Result:
 ABOVE = Test(
     count_above, ("outcome",), "95% Clopper–Pearson exact interval", describe=describe_above
 )
+
+
+def fit_laws(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
+    """Least squares of log log G on log L, G = exp(e^level L^exponent), in Pythia and over all
+    models; of one depth there is no law."""
+    growing = add_exponent_columns(rows, LARGEST)
+    groups = {"Pythia": growing[growing["family"] == PYTHIA_FAMILY], "all models": growing}
+    laws = {}
+    for name, own in groups.items():
+        if own["n_layers"].nunique() > 1:
+            logs = np.log(np.log(own[LARGEST].astype(float)))
+            exponent, level = np.polyfit(own["log_L"], logs, 1)
+            laws[name] = {"exponent": float(exponent), "level": float(level)}
+    return laws
+
+
+def compute_law(law: Mapping[str, float], L: Any) -> Any:
+    """Gains of a fitted law at some depths."""
+    return np.exp(np.exp(law["level"]) * L ** law["exponent"])
+
+
+def draw_laws(rows: pd.DataFrame, laws: Mapping[str, Mapping[str, float]], log: str = "") -> Any:
+    """The largest gain against depth with the stated law and fitted ones, families as lines.
+
+    log: axes that are made logarithmic.
+    """
+    drawn: dict[str, Any] = {"10^(1/L)": lambda L: TOTAL ** (1 / L)}
+    for name, law in laws.items():
+        drawn[f"{name}, β {format_number(law['exponent'], 2)}"] = partial(compute_law, law)
+    ylabel = "largest gain, blocks 2 to L − 1"
+    kind = partial(draw_gain_by_depth, curves=drawn, families="family")
+    return prepare_drawing(kind, rows, y=LARGEST, ylabel=ylabel, log=log)
+
+
 VIEWS = Views(models=5)
 TRIAL = Trial(
     add_bound, ABOVE, "", build_bound_worlds("outcome", "bound", "error", MOST, "n_layers", SHARE)
@@ -168,11 +238,10 @@ def judge_largest(evidence: Evidence, what: Bound) -> Result:
     )
     columns = ["model_id", "heritage", "n_layers", *[one.column for one in (*GAINS, *PRODUCTS)]]
     products = load_stated_models(evidence, FOUR, {"{}": r"/results/[^/]+/final_cumulative"})
-    curves = {"bound 10^(1/L)": lambda L: TOTAL ** (1 / L)}
-    ylabel = "largest gain, blocks 2 to L − 1"
+    laws = fit_laws(rows)
     return judge_bound(evidence, what).adding(
         table=rows[columns].assign(bound=what.find_bounds(rows)),
-        draw=prepare_drawing(draw_gain_by_depth, rows, y=what.column, curves=curves, ylabel=ylabel),
+        draw=draw_laws(rows, laws),
         inference=Inference(
             later=partial(fit_envelope, features, what.column, **known, seed=SEED),
             tables=("models", "quantiles", "rivals"),
@@ -183,6 +252,7 @@ def judge_largest(evidence: Evidence, what: Bound) -> Result:
         ),
         words={
             "law": law,
+            "laws": laws,
             "classical": estimate_slope(logs, "log_G ~ log_L", errors="classical"),
             "growth": [
                 estimate_correlation(rows["n_layers"], np.log(rows[one.column]), seed=SEED)
@@ -214,6 +284,108 @@ CLAIM.curve(
     estimate=build_fraction_above,
     test=lambda rows: ABOVE(curves.prepare_bound_rows(rows)),
     above=False,
+)
+
+
+families = CLAIM.shared(load_family_gains)
+
+
+def select_families(evidence: Evidence) -> pd.DataFrame:
+    """Models of families of several depths whose largest gain is above 1."""
+    return add_exponent_columns(families(evidence), LARGEST)
+
+
+def select_growing(evidence: Evidence) -> pd.DataFrame:
+    """All comparable models whose largest gain is above 1."""
+    return add_exponent_columns(select_comparable(evidence), LARGEST)
+
+
+def build_worlds(scatter: float) -> Worlds:
+    """Worlds in which the exponent is the stated one, that of gains alike at every depth, or as far
+    off on the other side."""
+    rival = ALIKE - STATED
+    made = build_exponent_worlds("outcome", "log_L", 0.0, rival, scatter)
+    return replace(made, null=rival, others={"steeper": -rival})
+
+
+def place_in_one_lab(worlds: Worlds) -> Worlds:
+    """The same for models of one lab, whose errors have no share between labs."""
+    box = {name: ends for name, ends in worlds.box.items() if name != "between"}
+    return replace(worlds, box=box, kinds=IN_ONE_LAB)
+
+
+EXPONENT_INTERVAL = "95% t interval"
+IN_FAMILIES = Test(
+    fit_family_exponents, ("outcome",), f"{EXPONENT_INTERVAL} within families", "p-value of −1"
+)
+OVER_MODELS = Test(
+    fit_model_exponents, ("outcome",), f"{EXPONENT_INTERVAL}, labs as clusters", "p-value of −1"
+)
+FAMILY_TRIAL = Trial(
+    select_families,
+    IN_FAMILIES,
+    "model_id",
+    place_in_one_lab(build_worlds(SCATTER_IN_FAMILIES)),
+    within="family",
+)
+MODEL_TRIAL = Trial(select_growing, OVER_MODELS, "heritage", build_worlds(SCATTER))
+
+
+@CLAIM.finding("family_exponent", primary=AS_STATED, trial=FAMILY_TRIAL, views=VIEWS)
+def judge_family_exponent(evidence: Evidence) -> Result:
+    """The exponent within families, of the study's own files within Pythia."""
+    rows = select_families(evidence)
+    shallow = rows["n_layers"].isin(sorted(rows["n_layers"].unique())[:2])
+    words = {
+        "stated": STATED,
+        "left_out": list_undefined(families(evidence), LARGEST),
+        "smallest": rows.loc[shallow, "model_id"].tolist(),
+        "without": IN_FAMILIES(rows[~shallow]).headline,
+    }
+    columns = ["model_id", "family", "n_layers", LARGEST]
+    return IN_FAMILIES(rows).adding(
+        table=rows[columns].assign(bound=TOTAL ** (1 / rows["n_layers"].astype(float))), words=words
+    )
+
+
+@CLAIM.finding(
+    "model_exponent",
+    primary=AS_STATED,
+    robustness=SLOWER,
+    trial=MODEL_TRIAL,
+    evidence=POOLED,
+    views=Views(models=8, groups=3, sets=(PUBLISHED, EXTERNAL, MEASURED)),
+)
+def judge_model_exponent(evidence: Evidence) -> Result:
+    """The exponent over all models of all evidence, and in each family of several depths."""
+    rows = select_growing(evidence)
+    by_family = list_family_exponents(rows, LARGEST)
+    every = select_comparable(evidence)
+    laws = fit_laws(every)
+    others = rows[rows["family"] != PYTHIA_FAMILY].reset_index(drop=True)
+    return OVER_MODELS(rows).adding(
+        table=by_family,
+        draw=draw_laws(every, laws, log="y"),
+        inference=Inference(
+            later=partial(fit_kleiber, every, LARGEST, seed=SEED), tables=("rivals",)
+        ),
+        words={
+            "stated": STATED,
+            "left_out": list_undefined(every, LARGEST),
+            "laws": laws,
+            "by_family": by_family.to_dict("records"),
+            "other_models": OVER_MODELS(others).headline,
+            "n_others": len(others),
+        },
+    )
+
+
+CLAIM.curve(
+    "family_exponent",
+    rows=collect_span_rows,
+    choices=curves.EXPONENTS,
+    estimate=build_family_exponent,
+    null=permute_within_labs(lab="family"),
 )
 
 

@@ -61,7 +61,7 @@ def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
         )
         family = question.trial.worlds
         worlds = [
-            family.at(size, kind)
+            family.build_world(size, kind)
             for size in (NULL, CLAIMED, *family.others)
             for kind in family.kinds
         ]
@@ -115,7 +115,11 @@ def test_a_rule_turned_round_or_with_its_bar_moved_says_something_else(
         return to
 
     mutants = []
-    for name, value in (("OPERATORS", turned), ("V._against", moved(1)), ("V._against", moved(-1))):
+    for name, value in (
+        ("OPERATORS", turned),
+        ("V._build_condition", moved(1)),
+        ("V._build_condition", moved(-1)),
+    ):
         with monkeypatch.context() as changed:
             changed.setattr(f"thermostats.claims.condition.{name}", value)
             mutants.append({question.id: question for question in analysis(claim).CLAIM.questions})

@@ -4,10 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+import statsmodels.formula.api as smf
 from scipy import stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.many import estimate_differences, fit_clustered_slopes
+from thermostats.modelling.classical.many import (
+    estimate_differences,
+    fit_clustered_slopes,
+    fit_slopes,
+)
 
 
 def test_clusters_of_one_row_are_hc2() -> None:
@@ -93,3 +98,32 @@ def test_a_difference_of_groups_has_welch_s_interval() -> None:
         means = pd.Series(values).groupby(family).mean()
         known = stats.ttest_ind(means[:3], means[3:], equal_var=False).confidence_interval(0.95)
         assert (found.lower[place], found.upper[place]) == pytest.approx((known.low, known.high))
+
+
+@pytest.mark.parametrize("groups", [None, list("aaaaabbbbccc")])
+def test_slopes_within_groups_are_those_of_a_model_with_levels(groups: list[str] | None) -> None:
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=12)
+    outcomes = rng.normal(size=(4, 12)) + 0.5 * x
+    found = fit_slopes(x, outcomes, groups)
+    for place, y in enumerate(outcomes):
+        table = pd.DataFrame({"x": x, "y": y, "g": groups or "a"})
+        known = smf.ols("y ~ x + C(g)" if groups else "y ~ x", table).fit()
+        assert found.estimate[place] == pytest.approx(known.params["x"])
+        ends = (found.lower[place], found.upper[place])
+        assert ends == pytest.approx(tuple(known.conf_int().loc["x"]))
+        assert found.p[place] == pytest.approx(known.pvalues["x"])
+
+
+@pytest.mark.parametrize(
+    ("x", "groups", "says"),
+    [
+        ([1.0, 2.0, 3.0], list("aab"), "too few points inside groups"),
+        ([1.0, 1.0, 2.0, 2.0, 2.0], list("aabbb"), "a slope needs values that differ"),
+    ],
+)
+def test_slopes_that_groups_do_not_carry_are_refused(
+    x: list[float], groups: list[str], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        fit_slopes(np.array(x), np.arange(float(len(x)))[None], groups)

@@ -13,7 +13,7 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.run import claims
 from thermostats.reporting.claim_page import Entry
-from thermostats.reporting.pages.index import group_entries, index_text
+from thermostats.reporting.pages.index import group_entries, index_text, put_headline_first
 from thermostats.reporting.report import report
 from thermostats.reporting.snapshot import read_findings
 from thermostats.tables import folders
@@ -34,6 +34,29 @@ def test_each_group_has_its_own_summary() -> None:
     assert "Of 2 claims put to the test, 1 came out as supported and 1 as inconclusive." in text
     assert "No verdict that leads a page rests on more than 48 models or 16 labs" in text
     assert "No claim has been put to the test yet." in index_text([Entry("N01", None)], {})
+
+
+def test_the_index_adds_what_further_findings_say_in_short() -> None:
+    """After the answer of the first; on another set of evidence it is said once."""
+    first = entry("C02").findings[0]
+    more = [
+        replace(first, id="C02.exponent", short="It falls more slowly."),
+        replace(first, id="C02.exponent", sample=Sample("pooled", "published")),
+        replace(first, id="C02.total"),
+    ]
+    text = index_text([replace(entry("C02"), findings=(first, *more))], {})
+    assert "So. It falls more slowly. (" in text
+    assert text.count("It falls more slowly.") == 2
+
+
+def test_a_further_finding_never_stands_for_the_first_one_on_a_set_of_evidence() -> None:
+    """It may be asked of all evidence before the first question is."""
+    first = replace(entry("C02").findings[0], id="C02.share", sample=Sample("published"))
+    other = replace(first, id="C02.exponent", verdict="inconclusive", sample=Sample("pooled"))
+    view = replace(first, verdict="not supported", sample=Sample("pooled", "published"))
+    assert put_headline_first((first, other, view)) == [first, view, other]
+    text = index_text([replace(entry("C02"), findings=(first, other, view))], {})
+    assert "| pooled | ✘ |" in text
 
 
 def test_the_index_names_where_new_measurements_change_a_verdict() -> None:

@@ -126,6 +126,17 @@ HELPERS: dict[str, Callable[[Axes], Axes]] = {
 }
 
 
+def test_families_of_three_depths_are_joined_through_their_geometric_means() -> None:
+    table = pd.DataFrame({"n_layers": [6, 12, 12, 24, 6, 12], "gain": [4.0, 1, 4, 1, 2, 3]})
+    table = table.assign(model_id=list("abcdef"), heritage="Meta", family=list("ooooqq"))
+    axes = Figure().add_subplot()
+    curves = {"bound": lambda L: 10 ** (1 / L)}
+    general.draw_gain_by_depth(table, axes, y="gain", curves=curves, families="family")
+    lines = [line.get_xydata() for line in axes.lines if len(line.get_xydata()) == 3]
+    (joined,) = lines
+    assert joined.tolist() == [[6, 4], [12, 2], [24, 1]]
+
+
 PICTURES = {name: (draw, TABLE) for name, draw in HELPERS.items()}
 PICTURES |= {
     function.__name__: (partial(function, table), table) for function, table in DRAWN.items()

@@ -290,6 +290,7 @@ class Finding(ByColumn):
             **{name: f"convergence.{name}" for name in ("rhat_max", "ess_min", "divergences")},
             **{
                 "notes": "notes",
+                "short": "short",
                 "caption": "figure.caption",
                 "id": "id",
                 "evidence": "sample.evidence",
@@ -323,6 +324,9 @@ class Finding(ByColumn):
     plain: str
     """One paragraph that a non-statistician can quote, with every number formatted from the
     computed values; its first two sentences stand in the table of all claims."""
+    short: str = ""
+    """One short sentence that the index adds to its claim's answer, of a finding that does not head
+    the claim; empty for most."""
     reason: str = Reason.NONE
     """Why the verdict is inconclusive."""
     headline: Estimate = NO_NUMBER

@@ -665,6 +665,7 @@ def _build_finding(
                 None, [words.line(question.name, "plain", values), _describe_fit(fitted, verdict)]
             )
         ),
+        short=words.line(question.name, "short", values),
         reason=weighed.reason,
         headline=pick_headline(result),
         criterion=criterion,

@@ -157,6 +157,8 @@ PAIR, MOST_LEVEL = 2.2, 5
 """Distance from pair to pair where its two ends are 1 apart, and pairs whose names can stand level
 below them."""
 DASHES = ("-", "--", ":", "-.")
+JOINED = 3
+"""Depths from which a family is drawn as a line."""
 POWER = re.compile(r"\^\(([^()$]+)\)")
 WORDS = {
     "n_layers": "layers, L",
@@ -228,16 +230,34 @@ def draw_gain_by_depth(
     lower: str = "",
     upper: str = "",
     curves: Mapping[str, Callable[[np.ndarray], np.ndarray]],
+    families: str = "",
 ) -> Axes:
     """Gain of every model over its number of layers, named curves such as the bound 10^(1/L), and
-    the line at 1."""
+    the line at 1.
+
+    families: column of groups whose models of several depths are joined by lines, at each depth
+    through their geometric mean.
+    """
     draw_reference(axes, 1.0)
+    if families:
+        _join_families(table, axes, y, families)
     depths = np.linspace(float(table["n_layers"].min()), float(table["n_layers"].max()), 200)
     for (name, curve), dash in zip(curves.items(), DASHES, strict=False):
         axes.plot(
             depths, curve(depths), color=MUTED, linestyle=dash, linewidth=1.2, label=name, zorder=1
         )
     return draw_scatter(table, axes, x="n_layers", y=y, lower=lower, upper=upper)
+
+
+def _join_families(table: pd.DataFrame, axes: Axes, y: str, families: str) -> None:
+    """A thin line through each family's models of `JOINED` depths or more."""
+    logs = table.assign(log=np.log(table[y].astype(float)))
+    for _, own in logs.groupby(families):
+        means = np.exp(own.groupby("n_layers")["log"].mean())
+        if len(means) >= JOINED:
+            color = mark(str(own["heritage"].iloc[0])).color
+            depths = means.index.to_numpy(np.float64)
+            axes.plot(depths, means, color=color, linewidth=0.9, alpha=0.55, zorder=2)
 
 
 def draw_forest(

@@ -500,6 +500,38 @@ def _measure_welch_margin(first: Array, second: Array) -> Array:
         )
 
 
+def fit_slopes(
+    x: Array, outcomes: Array, groups: Sequence[object] | pd.Series | None = None
+) -> Many:
+    """Slope b of y = a_g + b x by least squares, of every row of `outcomes` (study × row), with a
+    level a_g for each of k groups, or one.
+
+    Error: classical, t with n − k − 1 degrees of freedom. p: two-sided, of b = 0. Raises UsageError
+    where these are none, and for an x that does not vary within groups.
+    """
+    codes = (
+        np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
+    )
+    levels = (codes[:, None] == np.arange(codes.max(initial=-1) + 1)).astype(np.float64)
+    df = x.size - levels.shape[1] - 1
+    if df < 1:
+        got = f"{x.size} points in {levels.shape[1]} groups"
+        raise UsageError("too few points inside groups", got=got, allowed="2 more than groups")
+    shares = levels / levels.sum(axis=0)
+    inner = x - (x @ shares)[codes]
+    if not np.abs(inner).max() > ROUNDING:
+        raise UsageError("a slope needs values that differ", got=float(x[0]))
+    y = outcomes - (outcomes @ shares)[:, codes]
+    weights = inner / np.square(inner).sum()
+    slopes = y @ weights
+    left = y - slopes[:, None] * inner
+    error = np.sqrt(np.square(left).sum(axis=1) / df * np.square(weights).sum())
+    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * stats.t.sf(np.abs(slopes) / error, df)
+    return Many(slopes, slopes - half, slopes + half, p)
+
+
 def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
     """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike
     within clusters.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import EXTERNAL, MEASURED, OWN_ROWS, POOLED, PUBLISHED, SETS
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import pick_own_verdict, pick_verdicts
@@ -95,10 +96,16 @@ def place_finding(finding: Finding) -> Seen | None:
     return Seen(evidence, side * (x - bar) / unit, first, last, other, words)
 
 
+def put_headline_first(findings: Sequence[Finding]) -> list[Finding]:
+    """Findings that answer the claim's first question, on whichever set of evidence, before others;
+    a further question may be put to a set before the first one is."""
+    return sorted(findings, key=lambda finding: finding.id != findings[0].id)
+
+
 def place_first_findings(findings: Sequence[Finding]) -> list[Seen]:
     """Of every set of evidence its first finding, in their order, as far as it can be shown."""
     first: dict[str, Finding] = {}
-    for finding in findings:
+    for finding in put_headline_first(findings):
         first.setdefault(finding.sample.evidence, finding)
     return [estimate for finding in first.values() if (estimate := place_finding(finding))]
 
@@ -324,7 +331,7 @@ def _build_matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     signs = [
         {
             finding.sample.evidence or OVERALL: SIGNS[finding.verdict]
-            for finding in reversed(entry.findings)
+            for finding in reversed(put_headline_first(entry.findings))
         }
         for entry in entries
     ]
@@ -402,6 +409,13 @@ def _state_verdict(finding: Finding | None) -> str:
     return f"{verdict} · {models}{groups}"
 
 
+def _answer_claim(claim: Claim, findings: Sequence[Finding]) -> str:
+    """The answer to a claim's first question, and what further findings add to it."""
+    first = findings[0]
+    answer = claim.answer(first.verdict) or take_sentences(first.plain, 1)
+    return " ".join([answer, *(finding.short for finding in findings[1:] if finding.short)])
+
+
 def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
     findings = _list_findings(entry)
     primary = next(iter(findings), None)
@@ -413,9 +427,7 @@ def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
         "short": render_link(entry.id, page_of.format(name_folder(entry.id)) if is_built else ""),
         "claim": entry.claim,
         "link": render_link(named, page_of.format(name_folder(entry.id)) if is_built else ""),
-        "answer": entry.claim.answer(primary.verdict) or take_sentences(primary.plain, 1)
-        if entry.claim and primary
-        else "",
+        "answer": _answer_claim(entry.claim, findings) if entry.claim and primary else "",
         **_compare_verdicts(entry),
         "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
         "error": entry.error,

@@ -28,6 +28,7 @@ from thermostats.plots.general import (
     prepare_drawing,
 )
 from thermostats.plots.point_names import GROUND, name_ends, place_labels
+from thermostats.studies.delia2026.largest_gains import SPANS
 from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, load_gains
 from thermostats.tables.model_rows import model_rows
 
@@ -199,6 +200,30 @@ DEPTH: Choices = {
     "depth": {"L": "", "log L": {"n_layers": "log(n_layers)"}, "L given size": remove_size},
     "outcome": {"gain": lambda rows: rows.assign(outcome=np.exp(rows["outcome"])), **ERRORS},
 }
+
+
+def share_inner_blocks(rows: pd.DataFrame) -> pd.DataFrame:
+    """The number of blocks 2 to L − 1 in the place of L, as the exponent has it."""
+    log_blocks = np.log(rows["n_layers"] - 2)
+    return rows.assign(outcome=rows["outcome"] - rows["log_L"] + log_blocks, log_L=log_blocks)
+
+
+EXPONENTS: Choices = {
+    "blocks": {
+        span.words: {
+            "outcome": f"log(log({span.column})) + log(n_layers)",
+            "log_L": "log(n_layers)",
+        }
+        for span in SPANS
+    },
+    "models": {
+        **{name: DEPTH["models"][name] for name in ("Pythia", "Pythia, smallest left out")},
+        "Pythia, two smallest left out": f"{PYTHIA} and n_layers > 12",
+        **{name: DEPTH["models"][name] for name in ("the study's families", "other people's too")},
+    },
+    "depth": {"L": "", "L − 2": share_inner_blocks},
+}
+"""The exponent of the largest gain; the outcome is flat in depth where it is −1."""
 SIGNS: Choices = {
     "gain": list_outcomes() | READ,
     "prompts": PROMPTS,

@@ -12,7 +12,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import Case
-from thermostats.claims.evidence import POOLED, VIEWS, Evidence
+from thermostats.claims.evidence import POOLED, PUBLISHED, VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.errors import DataError
 from thermostats.formatting import strip_owner
@@ -125,6 +125,7 @@ def load_known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
 
 
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
+PYTHIA_FAMILY = "pythia"
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
 FOUR = "4model_validation_results.json"
@@ -214,6 +215,22 @@ def load_gains(tables: Evidence) -> pd.DataFrame:
     ]
     rows["total_from_input"] = rows["total_to_penultimate"] * rows["run_id"].map(first)
     return pick_model_rows(rows.dropna(subset="gain"))
+
+
+SIZES_OF_A_FAMILY = 3
+"""Depths that a family must have for a question about depth within families."""
+
+
+def load_family_gains(tables: Evidence) -> pd.DataFrame:
+    """Comparable models of `load_gains` by depth: the Pythia models of the study's own files, and
+    of other sets of evidence every family of three depths or more."""
+    rows = load_gains(tables)
+    if tables.name == PUBLISHED:
+        rows = rows[rows["source"] == PYTHIA]
+    depths = rows.groupby("family")["n_layers"].transform("nunique")
+    return rows[rows["comparable"] & (depths >= SIZES_OF_A_FAMILY)].sort_values(
+        "n_layers", ignore_index=True
+    )
 
 
 def expand_prompts(rows: pd.DataFrame) -> pd.DataFrame:
