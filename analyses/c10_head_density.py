@@ -262,7 +262,15 @@ def describe_pair(_: pd.DataFrame, result: Result) -> Result:
 
 BY_PROMPTS = Test(average_prompts, ("gain",), describe=describe_pair)
 AT_1 = dict.fromkeys(LEVELS, 1.0)
-BY_LEVELS = build_level_worlds("gain", LEVELS, AT_1, PROMPTS, ALIKE)
+
+
+def name_pair(levels: Mapping[str, float]) -> Result:
+    """Mean gains of the two models over endless prompts."""
+    dense, sparse = levels.values()
+    return Result(quantities={DENSE: Estimate(dense), SPARSE: Estimate(sparse)})
+
+
+BY_LEVELS = build_level_worlds("gain", LEVELS, AT_1, PROMPTS, ALIKE, large=name_pair)
 PAIR = Trial(select_pair, BY_PROMPTS, "", BY_LEVELS, "prompt")
 
 

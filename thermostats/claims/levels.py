@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.claims.noise import ERRORS, Random
 from thermostats.claims.question import Question, Trial, convert_numpy
@@ -163,6 +164,46 @@ def simulate_levels(
     return np.array(made)
 
 
+def simulate_side(
+    question: Question,
+    rows: pd.DataFrame,
+    world: World,
+    side: Verdict,
+    studies: tuple[int, str, float],
+    *,
+    true: bool,
+) -> Array:
+    """Attained levels of one side in studies of a world, of n, a seed and at most so many seconds.
+
+    Where statements are about the units at hand (`World.units`), those studies count in which the
+    statement is true, or those in which it is false; everywhere else all.
+    """
+    n, seed, seconds = studies
+    made = simulate_levels(question, rows, world, n, seed, seconds)[:, SIDES.index(side)]
+    if not world.units:
+        return np.asarray(made)
+    holds = judge_studies(question, rows, world, n, seed)[side][: len(made)]
+    return np.asarray(made[holds == true])
+
+
+def judge_studies(
+    question: Question, rows: pd.DataFrame, world: World, n: int, seed: str
+) -> dict[Verdict, NDArray[np.bool_]]:
+    """Whether each side's statement is true in each of n studies of a world about units at hand.
+
+    A statement is that of the rule about the outcomes without errors of single rows.
+    """
+    rule, trial = question.require_trial()
+    levels = world.draw_levels(rows, build_random(question, rows, n, seed))
+    results = _collect_results(trial, rows, levels)
+    statements = {side: _choose_side(rule, side).statement() for side in SIDES}
+    held = {
+        side: np.concatenate([np.atleast_1d(statement.attained(r)) for r in results]) <= ALPHA
+        for side, statement in statements.items()
+    }
+    return {side: np.broadcast_to(each, n) for side, each in held.items()}
+
+
 def build_random(question: Question, rows: pd.DataFrame, n: int, seed: str) -> Random:
     """Random numbers of n studies of a rule and design."""
     return Random(
@@ -231,6 +272,12 @@ def _combine_results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Ar
     )
 
 
+def measure_rate(levels: Array, limit: float, *, ties: bool = True) -> float:
+    """Share of levels up to a limit, or below it without ties; 0 of none."""
+    given = levels <= limit if ties else levels < limit
+    return float(given.mean()) if given.size else 0.0
+
+
 def find_bound(levels: Array, share: float) -> float:
     """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too
     frequent.
@@ -248,10 +295,13 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     """In how many of `SAMPLES` large samples of a world each side's statement holds; from `MOSTLY`
     on it is true.
 
-    The world's own numbers are taken where it has them. Raises DataError where no large sample
-    carries the test.
+    The world's own numbers are taken where it has them, and studies of the rows at hand where
+    statements are about their units. Raises DataError where no large sample carries the test.
     """
     rule, trial = question.require_trial()
+    if world.units:
+        own = judge_studies(question, rows, world, SAMPLES, "own truth")
+        return {side: int(held.sum()) for side, held in own.items()}
     statements = {side: _choose_side(rule, side).statement() for side in SIDES}
     known = {
         side: SAMPLES * statement.holds(world.large)
@@ -260,8 +310,10 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     }
     if len(known) == len(SIDES):
         return known
-    many = repeat_rows(trial, rows, max(4, math.ceil(LARGE / len(rows))))
-    outcomes = world.draw(many, build_random(question, rows, SAMPLES, "large"))
+    many = rows
+    for what in trial.averaged or (trial.larger,):
+        many = repeat_rows(what, many, max(4, math.ceil(LARGE / len(rows))))
+    outcomes = world.fix_design(rows).draw(many, build_random(question, rows, SAMPLES, "large"))
     results = _collect_results(trial, many, outcomes)
     if not results:
         raise DataError(
@@ -427,7 +479,7 @@ class Search:
     def _rank_points(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
         made = [self._simulate_levels(point, n, "search") for point in points]
-        rates = [(each <= ALPHA).mean() + (each <= 2 * ALPHA).mean() / 100 for each in made]
+        rates = [measure_rate(each, ALPHA) + measure_rate(each, 2 * ALPHA) / 100 for each in made]
         return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
 
     def _find_false(self, points: Sequence[Point], most: int) -> list[Point]:
@@ -443,28 +495,27 @@ class Search:
         false = (p for p in points if not stated or next(at) < MOSTLY)
         return list(itertools.islice(false, most))
 
-    def _simulate_levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
-        made = simulate_levels(
-            self.question,
-            self.rows,
-            require_worlds(self.question).build_world(**point),
-            n,
-            seed,
-            longer * self.seconds,
-        )
-        return np.asarray(made[:, SIDES.index(self.side)])
+    def _simulate_levels(
+        self, point: Point, n: int, seed: str, longer: int = 1, *, true: bool = False
+    ) -> Array:
+        """Levels of the side in studies of a point in which it is false; where its power is asked,
+        in which it is true."""
+        world = require_worlds(self.question).build_world(**point)
+        studies = n, seed, longer * self.seconds
+        return simulate_side(self.question, self.rows, world, self.side, studies, true=true)
 
     def simulate_point(
         self, point: Point, box: str, n: int, limit: float = ALPHA
     ) -> dict[str, Any]:
         """The row of the table for a point, with fresh seeds; limit: the level below which the
         power is asked."""
-        made = self._simulate_levels(point, n, f"{box} {name_point(point)}", LONGER)
+        seed = f"{box} {name_point(point)}"
+        made = self._simulate_levels(point, n, seed, LONGER, true=box == POWER)
         worlds = require_worlds(self.question)
-        row = {**self._build_row(point, box, len(made)), "rate": float((made <= ALPHA).mean())}
+        row = {**self._build_row(point, box, len(made)), "rate": measure_rate(made, ALPHA)}
         row |= {name: find_bound(made, share) for name, share in BOUNDS.items()}
         if box == POWER:
-            row["power"] = row["rate"] if limit >= ALPHA else float((made < limit).mean())
+            row["power"] = row["rate"] if limit >= ALPHA else measure_rate(made, limit, ties=False)
         if box == HOSTILE:
             kind = str(point["kind"])
             nuisances = worlds.describe_nuisances(
@@ -613,21 +664,23 @@ def find_larger_study(
     every = replace(search.question, trial=replace(trial, unit=""))
 
     def enough(times: int) -> bool:
-        many = repeat_rows(trial, search.rows, times)
-        made = simulate_levels(
-            every, many, require_worlds(every).build_world(**point), TRIED, "larger"
-        )[:, SIDES.index(search.side)]
-        return float((made < limit).mean()) >= WANTED
+        many = repeat_rows(trial.larger, search.rows, times)
+        world = require_worlds(every).build_world(**point).fix_design(search.rows)
+        made = simulate_side(
+            every, many, world, search.side, (TRIED, "larger", math.inf), true=True
+        )
+        return measure_rate(made, limit, ties=False) >= WANTED
 
     if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):
         return np.nan, np.nan
-    many = repeat_rows(trial, search.rows, LARGER[place])
+    many = repeat_rows(trial.larger, search.rows, LARGER[place])
     return many[counted].nunique(), many["heritage"].nunique()
 
 
-def repeat_rows(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:
-    """A study so many times as large, each copy of the rows with names of its own."""
-    names = ("prompt_id",) if trial.larger == "prompt" else NAMES
+def repeat_rows(larger: str, rows: pd.DataFrame, times: int) -> pd.DataFrame:
+    """A study so many times as large, each copy of the rows with names of its own: of prompts, or
+    of models and their groups."""
+    names = ("prompt_id",) if larger == "prompt" else NAMES
     many = pd.concat([rows] * times, ignore_index=True)
     copy = pd.Series(np.repeat([f" {copy}" for copy in range(times)], len(rows)))
     return many.assign(**{name: many[name].astype(str) + copy for name in names if name in many})
