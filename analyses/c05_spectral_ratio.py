@@ -25,7 +25,6 @@ from thermostats.modelling.classical.many import (
     take_group_means,
     wrap_counts,
 )
-from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import draw_norm_ratio
 from thermostats.studies.delia2026.stated_facts import (
@@ -80,23 +79,19 @@ def measure_rank_correlation(rows: pd.DataFrame, column: str = "ratio") -> Corre
     return estimate_correlation(np.log(rows[column]), rows["gain"], method="spearman", seed=SEED)
 
 
-def rank_models(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) -> dict[str, Many]:
+def rank_models(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """Rank correlation of ratio and gain; raises TooFew where no order of so few models could
     decide."""
     FEW.check_rows(rows)
     return {
-        R.name: estimate_correlations(
-            np.log(rows["ratio"]), outcomes["gain"], method="spearman", **finely
-        )
+        R.name: estimate_correlations(np.log(rows["ratio"]), outcomes["gain"], method="spearman")
     }
 
 
-def rank_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any) -> dict[str, Many]:
+def rank_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """The same over the means of recipes."""
     recipes = average_recipes(rows)
-    return rank_models(
-        recipes, {"gain": take_group_means(outcomes["gain"], rows["heritage"])}, **finely
-    )
+    return rank_models(recipes, {"gain": take_group_means(outcomes["gain"], rows["heritage"])})
 
 
 def average_recipes(rows: pd.DataFrame) -> pd.DataFrame:
@@ -115,9 +110,8 @@ def describe_recipes(rows: pd.DataFrame, result: Result) -> Result:
     return replace(describe_ranks(rows, result), n_models=len(rows))
 
 
-FINELY = {"seed": SEED, "resamples": FINE}
-RANKS = Test(rank_models, ("gain",), FISHER_95, "p-value", describe_ranks, FINELY)
-OF_RECIPES = Test(rank_recipes, ("gain",), FISHER_95, "p-value", describe_recipes, FINELY)
+RANKS = Test(rank_models, ("gain",), FISHER_95, "p-value", describe_ranks)
+OF_RECIPES = Test(rank_recipes, ("gain",), FISHER_95, "p-value", describe_recipes)
 
 
 def judge_ratio(rows: pd.DataFrame, how: str, test: Test = RANKS) -> Result:

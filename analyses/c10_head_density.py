@@ -178,7 +178,7 @@ def judge_threshold(evidence: Evidence) -> Result:
     )
 
 
-RANKS = correlate_columns(RANK.name, "rho", "log_gain", method="spearman", seed=SEED)
+RANKS = correlate_columns(RANK.name, "rho", "log_gain", method="spearman")
 """Rank correlation of ρ with the gain."""
 
 
@@ -221,9 +221,7 @@ def judge_others(evidence: Evidence) -> Result:
     return judge_association(select_family(evidence, False))
 
 
-WITHIN_OR_NOT = correlate_columns(
-    RANK.name, "rho", "outcome", groups="within", method="spearman", seed=SEED
-)
+WITHIN_OR_NOT = correlate_columns(RANK.name, "rho", "outcome", groups="within", method="spearman")
 """Rank correlation of ρ and the gain in a universe, with levels of labs removed or not."""
 CLAIM.curve(
     "density.others",

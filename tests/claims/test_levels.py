@@ -208,9 +208,8 @@ def test_correlations_of_many_studies_are_those_of_single_ones(
         assert (found.estimate[place], found.lower[place], found.upper[place]) == pytest.approx(
             known
         )
-        assert found.p[place] == pytest.approx(
-            single.p_permutation, abs=0.03 if groups is None else 0.04
-        )
+        p = single.p_permutation if groups is None else single.p_value
+        assert found.p[place] == pytest.approx(p)
 
 
 def test_means_and_shares_of_many_studies_are_those_of_single_ones() -> None:
