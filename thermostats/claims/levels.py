@@ -40,6 +40,8 @@ TIPPING = "tipping"
 POWER = "power"
 WITHOUT = 4
 """Without one unit a side's level may be so many times as large."""
+TOLERANCE = 0.05
+"""Share of the level allowed without a unit within which a verdict is at the limit."""
 MANY = 200
 """Units above which none is left out."""
 SAMPLES, MOSTLY, LARGE = 20, 16, 240
@@ -101,6 +103,10 @@ class Attained:
     """Largest level without one unit."""
     unit: str = ""
     """The unit without which it is so large."""
+    value: float | None = None
+    """The estimate that heads the result."""
+    value_without: float | None = None
+    """The same without that unit."""
 
 
 def measure_attained(
@@ -111,30 +117,27 @@ def measure_attained(
 
     Units are left out only where the level is one at which a side may be given.
     """
-    level = float(rule.level(result, side))
-    if trial is None or rows is None or not trial.unit or level > ALPHA:
-        return Attained(level)
+    found = Attained(float(rule.level(result, side)), value=result.headline.value)
+    if trial is None or rows is None or not trial.unit or found.level > ALPHA:
+        return found
     units = rows[trial.unit].drop_duplicates()
     if not 1 < len(units) <= MANY:
-        return Attained(level)
-    worst = ""
-    largest = 0.0
+        return found
     for unit in units:
         try:
-            rest = float(
-                rule.level(trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True)), side)
-            )
+            rest = trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True))
+            without = float(rule.level(rest, side))
         except (
             UsageError,
             TooFew,
         ):  # the rest does not carry the test: nothing is known of the unit
             continue
-        if rest > largest:
-            worst = str(unit)
-            largest = rest
-            if rest > WITHOUT * ALPHA:
+        if without > found.without:
+            value = rest.headline.value
+            found = replace(found, without=without, unit=str(unit), value_without=value)
+            if without > WITHOUT * ALPHA * (1 + TOLERANCE):
                 break
-    return Attained(level, largest, worst)
+    return found
 
 
 def simulate_levels(
