@@ -332,7 +332,7 @@ def judge_ratio_choices(name: str, rows: pd.DataFrame) -> Result:
     them."""
     result = judge_ratios(rows, name)
     choices = pd.concat([result.rows[LEFT], estimate_prompt_sets(rows)], ignore_index=True)
-    words = {"choices": choices.to_dict("records"), "alone": estimate_corpora(rows)[NAMES[name]]}
+    words = {"choices": choices.to_dict("records"), "alone": estimate_corpora(rows)[name]}
     return replace(result, rows={LEFT: choices}).adding(words=words)
 
 
@@ -340,7 +340,9 @@ def estimate_corpora(rows: pd.DataFrame) -> dict[str, dict[str, Estimate]]:
     """Every ratio of each corpus alone, the control among them."""
     y, x, corpora = build_table(rows)
     ratios = {IN_WORDS[corpus]: summarise_ratios(y[[i]], x) for i, corpus in enumerate(corpora)}
-    return {name: {corpus: of[name] for corpus, of in ratios.items()} for name in NAMES.values()}
+    return {
+        name: {corpus: of[words] for corpus, of in ratios.items()} for name, words in NAMES.items()
+    }
 
 
 def weigh_corpora(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
