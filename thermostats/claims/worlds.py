@@ -78,8 +78,8 @@ share of the errors' variance between labs; share that a prompt has in all model
 the ends of a column; the mean, see `Off`.
 """
 CHANGED = 2
-"""Version of families whose errors may be a chain, whose mean is the data's own, or whose truth is
-not that of the simulated rows multiplied."""
+"""Version of families whose errors may be a chain, or whose truth is not that of the simulated rows
+multiplied."""
 
 
 NUISANCES = {
@@ -268,7 +268,7 @@ def build_family(
             f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors
         )
 
-    version = CHANGED if units or {"ar", "mean"} & set(at_rest[1]) or large is not None else 1
+    version = CHANGED if units or "ar" in at_rest[1] or large is not None else 1
     return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others, version=version)
 
 
