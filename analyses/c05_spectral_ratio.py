@@ -43,7 +43,9 @@ from thermostats.studies.nursery.study_rows import load_trained_norms
 from thermostats.tables.schemas import NURSERY
 
 ALPHA = 0.05
-WEAK = -0.3
+WEAK, CLEAR = -0.3, -0.6
+"""A correlation above the first is weak; of ranks the same world has a weaker one, so that worlds
+go up to the second."""
 SEED = 5
 FEWEST, ENUMERATED = 5, 7
 """Models without which no order has a two-sided p of at most ALPHA: 2/4! is above it, 2/5!
@@ -144,7 +146,7 @@ def build_trial(
     trial = Trial(
         lambda e, *over: rows(e, *over).assign(log_ratio=lambda own: np.log(own["ratio"])),
         test,
-        worlds=build_line_worlds("gain", "log_ratio", WEAK),
+        worlds=build_line_worlds("gain", "log_ratio", WEAK, others={"clear": CLEAR}),
         larger=larger,
     )
     return {"primary": NEGATIVE, "trial": trial}

@@ -28,6 +28,7 @@ from thermostats.claims.worlds import (
 )
 from thermostats.modelling.classical.many import (
     Many,
+    estimate_correlations,
     estimate_means,
     estimate_welch_differences,
     take_group_means,
@@ -206,3 +207,39 @@ def test_a_gain_measured_with_errors_may_lie_on_the_other_side_of_1() -> None:
     null = worlds.build_world("null", alike=0.0).change(rows.assign(error=0.0, half=0.0), rng)
     assert null["below"].mean() == pytest.approx(0.4, abs=0.07)
     assert worlds.build_world("claimed").large == name_size("d", 1.0)
+
+
+R = V("r")
+LINE = pd.DataFrame({"model_id": np.arange(30), "x": np.arange(30.0), "heritage": np.arange(30)})
+
+
+def correlate(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+    return {"r": estimate_correlations(rows["x"], outcomes["y"])}
+
+
+def test_a_small_effect_is_told_from_a_tie_by_a_larger_sample(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """r = .035 in 240 rows is above 0 in seven samples of ten, in 3,840 in nearly all; r = 0 is
+    never told."""
+    worlds = build_line_worlds("y", "x", 0.035, ordered=False, group="")
+    trial = Trial(lambda _: LINE, Test(correlate, ("y",)), "", worlds)
+    asked = ask(trial, Decide(R.lower > 0, R.upper < 0))
+    grown = {
+        size: levels.count_truths(asked, LINE, worlds.build_world(size))[SUPPORTED]
+        for size in ("claimed", "null")
+    }
+    assert grown["claimed"] >= levels.MOSTLY > grown["null"] > levels.SAMPLES - levels.MOSTLY
+    monkeypatch.setattr(levels, "LARGEST", 240)
+    assert levels.count_truths(asked, LINE, worlds.build_world())[SUPPORTED] < levels.MOSTLY
+
+
+def test_a_boundary_beyond_what_is_claimed_is_sought_up_to_another_size() -> None:
+    """“Above −.4” is true at 0 and at the claimed −.3, and turns between that and −.6."""
+    worlds = build_line_worlds(
+        "y", "x", -0.3, ordered=False, group="", others={"clear": -0.6, "other way": 0.6}
+    )
+    trial = Trial(lambda _: LINE, Test(correlate, ("y",)), "", worlds)
+    sizes = levels.find_false_sizes(ask(trial, Decide(R < 0, R.lower > -0.4)), LINE)
+    assert sizes[AGAINST][0] == "clear" and len(sizes[AGAINST]) == 2
+    assert worlds.size(sizes[AGAINST][1]) == pytest.approx(-0.4, abs=0.03)

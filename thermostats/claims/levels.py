@@ -47,6 +47,8 @@ MANY = 200
 """Units above which none is left out."""
 SAMPLES, MOSTLY, LARGE = 20, 16, 240
 """Large samples of a world, how many of them make a statement true there, and their least rows."""
+LARGEST, GROWS = 5000, 4
+"""Rows up to which samples grow that leave a statement unclear, and how many times at once."""
 STEPS = 6
 """Halvings by which the size is found at which a statement becomes true."""
 POINTS = 48
@@ -302,7 +304,9 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     on it is true.
 
     The world's own numbers are taken where it has them, and studies of the rows at hand where
-    statements are about their units. Raises DataError where no large sample carries the test.
+    statements are about their units. Samples in which a statement holds now and then grow, up to
+    `LARGEST` rows: what then holds in fewer than `MOSTLY`, such as one side of an exact tie, is
+    false. Raises DataError where no large sample carries the test.
     """
     rule, trial = question.require_trial()
     if world.units:
@@ -319,6 +323,21 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     many = rows
     for what in trial.averaged or (trial.larger,):
         many = repeat_rows(what, many, max(4, math.ceil(LARGE / len(rows))))
+    held = _count_held(question, rows, world, many)
+    unclear = [side for side in SIDES if _choose_side(rule, side).states and side not in known]
+    while any(SAMPLES - MOSTLY < held[side] < MOSTLY for side in unclear):
+        if trial.many_studies is None or GROWS * len(many) > LARGEST:
+            break
+        many = repeat_rows((trial.averaged or (trial.larger,))[0], many, GROWS)
+        held = _count_held(question, rows, world, many)
+    return held | known
+
+
+def _count_held(
+    question: Question, rows: pd.DataFrame, world: World, many: pd.DataFrame
+) -> dict[Verdict, int]:
+    """In how many of `SAMPLES` studies of many rows each side's statement holds."""
+    rule, trial = question.require_trial()
     outcomes = world.fix_design(rows).draw(many, build_random(question, rows, SAMPLES, "large"))
     results = _collect_results(trial, many, outcomes)
     if not results:
@@ -328,13 +347,12 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
             got=f"{world.words}: no sample of {len(many)} rows carries the test",
             allowed="a test that a larger study of the same kind carries, or `World.large`",
         )
-    levels = {
-        side: np.concatenate([np.atleast_1d(s.attained(r)) for r in results])
-        for side, s in statements.items()
-    }
-    return {
-        side: round(SAMPLES * float((of_side <= ALPHA).mean())) for side, of_side in levels.items()
-    } | known
+    held = dict[Verdict, int]()
+    for side in SIDES:
+        statement = _choose_side(rule, side).statement()
+        levels = np.concatenate([np.atleast_1d(statement.attained(r)) for r in results])
+        held[side] = round(SAMPLES * float((levels <= ALPHA).mean()))
+    return held
 
 
 def _collect_results(
@@ -367,9 +385,10 @@ def find_false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, li
         condition = _choose_side(rule, side)
         true = {name: held[side] >= MOSTLY for name, held in at.items()}
         sizes[side] = [name for name, is_true in true.items() if not is_true]
-        if worlds.graded and condition.states is not None and true[NULL] != true[CLAIMED]:
-            part = _find_boundary(question, rows, side, true[NULL])
-            sizes[side] += [f"{part:g}"] if 0 < part < 1 else []
+        turns = _find_turn(worlds, true)
+        if worlds.graded and condition.states is not None and turns:
+            part = _find_boundary(question, rows, side, true[NULL], turns)
+            sizes[side] += [f"{part:g}"] if part not in turns else []
         if not sizes[side] and condition is not NEVER:
             raise refuse_true_worlds(question, side)
     return sizes
@@ -385,11 +404,25 @@ def refuse_true_worlds(question: Question, side: Verdict) -> DataError:
     )
 
 
-def _find_boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool) -> float:
+def _find_turn(worlds: Worlds, true: Mapping[str, bool]) -> tuple[float, float] | None:
+    """Parts of the way from the null to what is claimed between which a side's truth turns: on it,
+    or beyond it at another size that is a number; None where it does not."""
+    if true[NULL] != true[CLAIMED]:
+        return 0.0, 1.0
+    for name, size in worlds.others.items():
+        if true[name] != true[NULL] and isinstance(size, float):
+            part = (size - worlds.null) / (worlds.claimed - worlds.null)
+            if part > 1:
+                return 1.0, part
+    return None
+
+
+def _find_boundary(
+    question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool, turns: tuple[float, float]
+) -> float:
     """The part of the way from the null to what is claimed at which half of the large samples make
-    a side true."""
-    low = 0.0
-    high = 1.0
+    a side true, between two at which it is and is not."""
+    low, high = turns
     worlds = require_worlds(question)
     for _ in range(STEPS):
         middle = (low + high) / 2

@@ -717,11 +717,13 @@ def build_line_worlds(
     *,
     kinds: Sequence[str] = EVERY,
     mean: bool = False,
+    others: Mapping[str, float] = NONE,
     **errors: Any,
 ) -> Worlds:
     """An outcome that goes with a column at correlation `r` over the rows, or not at all.
 
-    errors: `ordered` and `group`, and with `mean` the outcome's mean, as `build_errors` has them.
+    others: further correlations by name. errors: `ordered` and `group`, and with `mean` the
+    outcome's mean, as `build_errors` has them.
     """
     at_rest = build_errors(predictor, mean=mean, **errors)
     return build_family(
@@ -731,6 +733,7 @@ def build_line_worlds(
         at_rest,
         r,
         kinds=kinds,
+        others=others,
     )
 
 
