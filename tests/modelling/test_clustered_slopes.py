@@ -93,3 +93,13 @@ def test_a_difference_of_groups_has_welch_s_interval() -> None:
         means = pd.Series(values).groupby(family).mean()
         known = stats.ttest_ind(means[:3], means[3:], equal_var=False).confidence_interval(0.95)
         assert (found.lower[place], found.upper[place]) == pytest.approx((known.low, known.high))
+
+
+def test_a_group_of_many_rows_lies_on_one_side() -> None:
+    """The mean of 49 truths is 1 but for rounding."""
+    group = np.repeat(np.arange(6), 49)
+    y = np.random.default_rng(3).normal(size=(2, group.size))
+    found = estimate_differences(y, group < 3, group)
+    assert found.estimate == pytest.approx(y[:, group < 3].mean(1) - y[:, group >= 3].mean(1))
+    with pytest.raises(UsageError, match="a group lies on both sides"):
+        estimate_differences(y, np.arange(group.size) < 100, group)

@@ -320,16 +320,18 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     }
     if len(known) == len(SIDES):
         return known
-    many = rows
-    for what in trial.averaged or (trial.larger,):
-        many = repeat_rows(what, many, max(4, math.ceil(LARGE / len(rows))))
-    held = _count_held(question, rows, world, many)
+    what, *others = trial.averaged or (trial.larger,)
+    times = max(4, math.ceil(LARGE / len(rows)))
+    whole = rows
+    for other in others:
+        whole = repeat_rows(other, whole, times)
+    held = _count_held(question, rows, world, repeat_rows(what, whole, times))
     unclear = [side for side in SIDES if _choose_side(rule, side).states and side not in known]
     while any(SAMPLES - MOSTLY < held[side] < MOSTLY for side in unclear):
-        if trial.many_studies is None or GROWS * len(many) > LARGEST:
+        times *= GROWS
+        if trial.many_studies is None or times * len(whole) > LARGEST:
             break
-        many = repeat_rows((trial.averaged or (trial.larger,))[0], many, GROWS)
-        held = _count_held(question, rows, world, many)
+        held = _count_held(question, rows, world, repeat_rows(what, whole, times))
     return held | known
 
 

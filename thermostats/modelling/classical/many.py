@@ -461,16 +461,17 @@ def _take_side_means(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Means of groups, study × group, and which groups are inside."""
     inside = take_group_means(focal[None].astype(np.float64), groups)[0]
-    if ((inside > 0) & (inside < 1)).any():
+    if ((inside > ROUNDING) & (inside < 1 - ROUNDING)).any():
         raise UsageError(
             "a group lies on both sides", where="groups", allowed="groups on one side each"
         )
+    inside = inside > 0.5
     k = int(inside.sum())
     if min(k, inside.size - k) < 2:
         got = f"{k} and {inside.size - k}"
         allowed = "two or more on a side"
         raise UsageError("too few groups to exchange", got=got, allowed=allowed)
-    return take_group_means(outcomes.astype(np.float64), groups), inside > 0
+    return take_group_means(outcomes.astype(np.float64), groups), inside
 
 
 def _weigh_sides(sides: NDArray[np.bool_]) -> Array:
