@@ -63,7 +63,7 @@ def select_outcomes(evidence: Evidence, gain: Case) -> pd.DataFrame:
     )
 
 
-BY_DEPTH = correlate_columns("r", "n_layers", "outcome", groups="family", seed=SEED)
+BY_DEPTH = correlate_columns("r", "n_layers", "outcome", groups="family")
 """Correlation of depth with the outcome, within families."""
 
 

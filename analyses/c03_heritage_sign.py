@@ -7,12 +7,23 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
-from thermostats.claims.claim import Case, Claim, Evidence, Inference, Result, Test, Trial, Views
+from thermostats.claims.claim import (
+    Case,
+    Claim,
+    Estimate,
+    Evidence,
+    Inference,
+    Result,
+    Test,
+    Trial,
+    Views,
+)
 from thermostats.claims.finding import Panel
 from thermostats.claims.rule import ACCIDENTS, Decide, Gate, Posterior, V
 from thermostats.claims.shared import build_covariance
-from thermostats.claims.worlds import build_contrast_worlds
+from thermostats.claims.worlds import SideColumns, build_contrast_worlds, build_side_worlds
 from thermostats.formatting import format_number, join_words
 from thermostats.modelling.causal_graph import find_confounded
 from thermostats.modelling.classical.counts import run_barnard_exact, run_fisher_exact
@@ -22,6 +33,7 @@ from thermostats.modelling.classical.many import (
     find_least_p,
     wrap_counts,
 )
+from thermostats.modelling.columns import LEVEL
 from thermostats.modelling.heritability import DescentSlope, estimate_descent_slope
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.law import OF_LAB
@@ -83,7 +95,15 @@ def find_signs(evidence: Evidence, gain: Case) -> pd.DataFrame:
     low = rows["lower"] / rows["gain"]
     high = rows["upper"] / rows["gain"]
     clear = (value * high < 1) | (value * low > 1)
-    return rows.assign(value=value, dampens=value < 1, clear=clear, focal=rows["heritage"] == FOCAL)
+    half = (high - low) / 2
+    return rows.assign(
+        value=value,
+        dampens=value < 1,
+        clear=clear,
+        half=half,
+        error=half / stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"] - 1),
+        focal=rows["heritage"] == FOCAL,
+    )
 
 
 def compare_families(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
@@ -115,7 +135,7 @@ def describe_families(rows: pd.DataFrame, result: Result) -> Result:
 def count_exceptions(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """The same, and how many models lie on the other side of 1 than the claim has their lab."""
     against = outcomes["dampens"].astype(bool) != rows["focal"].to_numpy(bool)
-    clear = against & rows["clear"].to_numpy(bool)
+    clear = against & outcomes["clear"].astype(bool)
     counts = {
         OTHER_SIDE.name: wrap_counts(against.sum(axis=1)),
         CLEARLY.name: wrap_counts(clear.sum(axis=1)),
@@ -138,7 +158,9 @@ def describe_exceptions(rows: pd.DataFrame, result: Result) -> Result:
 
 
 FAMILIES = Test(compare_families, ("dampens",), p_kind="p-value", describe=describe_families)
-EXCEPTIONS = Test(count_exceptions, ("dampens",), p_kind="p-value", describe=describe_exceptions)
+EXCEPTIONS = Test(
+    count_exceptions, ("dampens", "clear"), p_kind="p-value", describe=describe_exceptions
+)
 VIEWS = Views(models=5, groups=2, including=(FOCAL,))
 DAMPENING = (0.2, 0.6)
 """95% interval of the share of dampening models."""
@@ -146,7 +168,20 @@ OF_SHARES = partial(
     build_contrast_worlds, "dampens", "focal", null=(ALIKE, *DAMPENING), group="family"
 )
 DIFFER = Trial(find_signs, FAMILIES, "", OF_SHARES(STATED))
-FIX = Trial(find_signs, EXCEPTIONS, "", OF_SHARES(FIXED), version=2)
+
+
+def count_endless(shares: tuple[float, float]) -> Result:
+    """The rule's numbers over endless models: a share beyond 0 or 1 has exceptions without end."""
+    inside, outside = shares
+    exceptions = Estimate(0.0 if shares == FIXED else np.inf)
+    difference = Estimate(inside - outside)
+    return Result(quantities={DIFFERENCE.name: difference, CLEARLY.name: exceptions})
+
+
+MEASURED = SideColumns("dampens", "clear", "focal", "error", "half")
+SIDES = build_side_worlds(MEASURED, FIXED, (ALIKE, *DAMPENING), count_endless, "family")
+"""True gains on the side that the claim has them, or not; each is measured with its own error."""
+FIX = Trial(find_signs, EXCEPTIONS, "", SIDES, version=2)
 
 
 DESIGN = {

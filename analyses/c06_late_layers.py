@@ -194,7 +194,8 @@ def judge_recipes(evidence: Evidence, column: str, how: str) -> Result:
     return OF_RECIPES(models).adding(table=shown, draw=draw, words=words)
 
 
-WORLDS = build_shift_worlds("log_late", np.log(FACTOR), ALIKE, "apart")
+WORLDS = build_shift_worlds("log_late", np.log(FACTOR), ALIKE, "apart", units=True)
+"""About recipes at hand: a recipe's own level is part of what is true of it."""
 for asked, column, how in (
     ("late.trained", "late", "the right W_V"),
     ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),

@@ -178,7 +178,7 @@ def judge_threshold(evidence: Evidence) -> Result:
     )
 
 
-RANKS = correlate_columns(RANK.name, "rho", "log_gain", method="spearman", seed=SEED)
+RANKS = correlate_columns(RANK.name, "rho", "log_gain", method="spearman")
 """Rank correlation of ρ with the gain."""
 
 
@@ -221,9 +221,7 @@ def judge_others(evidence: Evidence) -> Result:
     return judge_association(select_family(evidence, False))
 
 
-WITHIN_OR_NOT = correlate_columns(
-    RANK.name, "rho", "outcome", groups="within", method="spearman", seed=SEED
-)
+WITHIN_OR_NOT = correlate_columns(RANK.name, "rho", "outcome", groups="within", method="spearman")
 """Rank correlation of ρ and the gain in a universe, with levels of labs removed or not."""
 CLAIM.curve(
     "density.others",
@@ -262,7 +260,15 @@ def describe_pair(_: pd.DataFrame, result: Result) -> Result:
 
 BY_PROMPTS = Test(average_prompts, ("gain",), describe=describe_pair)
 AT_1 = dict.fromkeys(LEVELS, 1.0)
-BY_LEVELS = build_level_worlds("gain", LEVELS, AT_1, PROMPTS, ALIKE)
+
+
+def name_pair(levels: Mapping[str, float]) -> Result:
+    """Mean gains of the two models over endless prompts."""
+    dense, sparse = levels.values()
+    return Result(quantities={DENSE: Estimate(dense), SPARSE: Estimate(sparse)})
+
+
+BY_LEVELS = build_level_worlds("gain", LEVELS, AT_1, PROMPTS, ALIKE, large=name_pair)
 PAIR = Trial(select_pair, BY_PROMPTS, "", BY_LEVELS, "prompt")
 
 

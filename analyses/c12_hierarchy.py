@@ -1,5 +1,6 @@
 """C12: the unified hierarchy Pythia 0.80 < Mistral 1.11 < LLaMA 1.48 < Gemma 2.31."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -56,8 +57,19 @@ OF_FAMILIES = Posterior("every model above every one of the family before it")
 STATED, TIED = (0.80, 1.11, 1.48, 2.31), (0.80, 1.11, 1.11, 2.31)
 """Levels by place as the claim states them, and the null nearest to them: two neighbours alike."""
 LEVELS, NULL = (dict(enumerate(map(np.log, own))) for own in (STATED, TIED))
-WORLDS = build_level_worlds("log_gain", LEVELS, NULL, unit="place", column="place")
 CLAIM = Claim.read(__file__)
+
+
+def name_steps(levels: Mapping[int, float]) -> Result:
+    """Every step over endless prompts of endless models of the four families."""
+    steps = [math.exp(high - low) for low, high in pairwise(levels.values())]
+    table = pd.DataFrame({RATIO.name: steps, hierarchy.OVER_CATEGORIES: steps})
+    return Result(quantities={BASES.name: Estimate(math.inf)}, rows={"steps": table})
+
+
+WORLDS = build_level_worlds(
+    "log_gain", LEVELS, NULL, unit="place", column="place", large=name_steps
+)
 
 
 def estimate_steps(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from thermostats.claims.claim import (
 from thermostats.claims.common_tests import count_share
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
 from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
-from thermostats.claims.worlds import build_part_worlds, build_share_worlds
+from thermostats.claims.worlds import build_part_worlds, build_share_worlds, name_size
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import bootstrap_bca
 from thermostats.modelling.classical.many import (
@@ -259,9 +259,10 @@ def judge_variance_parts(rows: pd.DataFrame, which: Mapping[str, str]) -> Result
 
 
 SIDES = build_part_worlds("log_gain", find_model_share(NEARLY_ALL), find_model_share(ROBUST))
-PARTS = build_part_worlds("log_gain", MOSTLY, HALF)
+PARTS = build_part_worlds("log_gain", MOSTLY, HALF, partial(name_size, BETWEEN))
 EVERY = build_share_worlds("crosses", 0.0, NONE)
-OF_SIDES = partial(Trial, test=OWN_SIDES, worlds=SIDES)
+AVERAGED = ("model", "prompt")
+OF_SIDES = partial(Trial, test=OWN_SIDES, worlds=SIDES, averaged=AVERAGED)
 OF_PARTS = partial(Trial, test=PARTED, worlds=PARTS)
 FAMILY = OF_SIDES(select_family, unit="model_id")
 SIDED = OF_SIDES(load_published)

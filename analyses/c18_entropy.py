@@ -162,7 +162,7 @@ def fit_inner_slopes(rows: pd.DataFrame, category: str) -> Inference:
 
 SLOPES = build_slope_worlds("log_gain", "entropy", MOVES)
 BASES, FOUR, SENSIBLE, HERE = (
-    Trial(own, INSIDE, worlds=SLOPES, version=2)
+    Trial(own, INSIDE, worlds=SLOPES, version=2, averaged=("model", "prompt"))
     for own in (select_bases, select_benchmark, select_sensible, select_measured)
 )
 

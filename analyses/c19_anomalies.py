@@ -318,7 +318,16 @@ of_llama, of_mistral = (
     partial(select_gains, column="model_id", value=model) for model in (LLAMA, MISTRAL)
 )
 LOG = float(np.log(MARGIN))
-SMALLER = build_level_worlds("log_gain", float(np.log(SMALL)), 0.0)
+
+
+def name_level(level: float) -> Result:
+    """The mean gain over endless prompts, the same of every model."""
+    gain = float(np.exp(level))
+    quantities = {"last gain": Estimate(gain)}
+    return Result(quantities=quantities, rows={"models": pd.DataFrame({"last gain": [gain]})})
+
+
+SMALLER = build_level_worlds("log_gain", float(np.log(SMALL)), 0.0, large=name_level)
 UNCHANGED = build_level_worlds("log_gain", 0.0, LOG, others={"smaller": -LOG})
 SMALL_OF, UNCHANGED_OF = (
     partial(Trial, test=MEAN_GAINS, unit="category", worlds=worlds, larger="prompt")

@@ -102,9 +102,12 @@ def compare_shares(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
 
 
 def select_dampening(evidence: Evidence) -> pd.DataFrame:
-    """Models whose penultimate gain is below 1."""
+    """Models whose penultimate gain is below 1, with the shares of their other blocks: that block
+    chose them."""
     rows = select_shares(evidence)
-    return rows[rows["penultimate"] < 0].reset_index(drop=True)
+    chosen = rows[rows["penultimate"] < 0].reset_index(drop=True)
+    others = chosen.assign(blocks=chosen["blocks"] - 1, below=chosen["below"] - 1)
+    return others.assign(share=others["below"] / others["blocks"])
 
 
 def estimate_mean_share(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:

@@ -19,6 +19,7 @@ from thermostats.studies.nursery.third_tests import (
     NAMES,
     build_ratio_test,
     build_rule,
+    estimate_corpora,
     estimate_other_choices,
     judge_ratio_choices,
     summarise_spreads,
@@ -53,8 +54,10 @@ def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     first = parts["recipe"]
     words: dict[str, Any] = {"parts": parts}
     if first.table is not None:
+        rows = third.require_enough(evidence)
         words |= {
-            "weights": weigh_corpora(third.require_enough(evidence)),
+            "weights": weigh_corpora(rows),
+            "alone": estimate_corpora(rows),
             "extent": third.describe_extent(third.select_ends(evidence)),
         }
     return Result(

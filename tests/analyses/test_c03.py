@@ -12,7 +12,8 @@ def made(gains: list[float], width: float = 0.01) -> pd.DataFrame:
     rows = pd.DataFrame({"model_id": [f"lab/m{i}" for i in range(n)], "gain": gains})
     rows["heritage"] = ["EleutherAI" if i < n // 2 else "Other" for i in range(n)]
     rows["family"] = [f"{lab}-{i % 4}" for i, lab in enumerate(rows["heritage"])]
-    return rows.assign(lower=rows["gain"] - width, upper=rows["gain"] + width, comparable=True)
+    ends = {"lower": rows["gain"] - width, "upper": rows["gain"] + width}
+    return rows.assign(**ends, n_prompts=25.0, comparable=True)
 
 
 @pytest.mark.parametrize(

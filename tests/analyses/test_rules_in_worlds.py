@@ -57,7 +57,7 @@ def results(question: Any, rows: pd.DataFrame) -> Iterator[Result]:
     for times in (1, 4, 16):
         rng, many = (
             np.random.default_rng(1),
-            rows if times == 1 else levels.repeat_rows(question.trial, rows, times),
+            rows if times == 1 else levels.repeat_rows(question.trial.larger, rows, times),
         )
         family = question.trial.worlds
         worlds = [

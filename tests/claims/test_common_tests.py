@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import thermostats
 from thermostats.claims.common_tests import (
@@ -68,15 +69,30 @@ def test_correlation_of_columns_is_that_of_two_samples(groups: str) -> None:
     rows = models()
     within = rows[groups] if groups else None
     alone = estimate_correlation(rows["x"], rows["y"], groups=within, method="spearman", seed=2)
-    test = correlate_columns("r", "x", "y", groups=groups, method="spearman", seed=2)
+    test = correlate_columns("r", "x", "y", groups=groups, method="spearman")
     found = test(rows)
     r = found.quantities["r"]
     assert (r.value, r.lower, r.upper, r.p) == pytest.approx(
-        (alone.estimate, alone.lower, alone.upper, alone.p_permutation)
+        (alone.estimate, alone.lower, alone.upper, alone.p_value)
     )
-    assert found.words["permutation"] == alone.permutation
+    df = 7 if groups else 10
+    assert found.words["permutation"] == f"t of the correlation, {df} degrees of freedom"
     with pytest.raises(UsageError):
         test(rows.iloc[:3])
+
+
+def test_a_p_that_decides_has_no_floor_beyond_eight_models() -> None:
+    """Up to eight all pairings are counted; of more p is that of t, however small."""
+    rows = models(60).assign(y=lambda own: own["x"] + 0.001 * own["y"])
+    test = correlate_columns("r", "x", "y")
+    expected = stats.pearsonr(rows["x"], rows["y"]).pvalue
+    assert 0 < expected < 1e-100
+    assert test(rows).quantities["r"].p == pytest.approx(expected, rel=1e-6, abs=0)
+    few = test(rows.iloc[:8])
+    assert few.quantities["r"].p == pytest.approx(1 / 40_320)
+    assert few.words["permutation"] == "exact, all 40320 arrangements"
+    with pytest.warns(DeprecationWarning, match="leave out seed"):
+        correlate_columns("r", "x", "y", seed=1)
 
 
 def test_share_is_exact_and_counts_are_named_and_no_rows_are_refused() -> None:

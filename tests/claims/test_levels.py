@@ -18,9 +18,11 @@ from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Criterion, Finding, Sample, Strength
 from thermostats.claims.judge import (
     AT_WILL,
+    Weighed,
     answer_question,
     choose_calibration,
     combine_parts,
+    describe_row,
     describe_settling,
     pick_verdicts,
     weigh,
@@ -208,9 +210,8 @@ def test_correlations_of_many_studies_are_those_of_single_ones(
         assert (found.estimate[place], found.lower[place], found.upper[place]) == pytest.approx(
             known
         )
-        assert found.p[place] == pytest.approx(
-            single.p_permutation, abs=0.03 if groups is None else 0.04
-        )
+        p = single.p_permutation if groups is None else single.p_value
+        assert found.p[place] == pytest.approx(p)
 
 
 def test_means_and_shares_of_many_studies_are_those_of_single_ones() -> None:
@@ -725,3 +726,95 @@ def test_means_have_a_box_of_labs_alone() -> None:
     assert set(worlds.box) == {"between"} and worlds.build_world("null").words.startswith(
         "mean 0.1"
     )
+
+
+def test_a_level_within_the_error_of_the_limit_is_at_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """α* = .01 of 1,000 studies: 5% ± 1.35% of them lie below, and levels go as p^1.43."""
+    strict = (0.01, 0.001)
+    side = Side(table_of(supported=strict).iloc[:1])
+    assert side.limit_ends() == pytest.approx((0.00637, 0.01408), rel=0.01)
+    for p, verdict, reason in (
+        (0.004, SUPPORTED, Reason.NONE),
+        (0.009, OPEN, Reason.AT_LIMIT),
+        (0.012, OPEN, Reason.AT_LIMIT),
+        (0.02, OPEN, Reason.TOO_LITTLE),
+    ):
+        found = weighed(monkeypatch, of(0.5, p=p), supported=strict)
+        assert (found.verdict, found.reason) == (verdict, reason), p
+    at_limit = weighed(monkeypatch, of(0.5, p=0.009), supported=strict)
+    assert at_limit.strength.leans == SUPPORTED
+    said = describe_settling(question(LINE), at_limit)
+    assert said.startswith("The level 0.009 lies within the error of the limit, which is simulated")
+    wide = weighed(monkeypatch, of(0.5, p=0.049), supported=(0.2, 0.2))
+    assert wide.verdict == SUPPORTED  # 5% itself is not simulated
+
+
+def test_an_open_verdict_leans_at_a_level_of_a_fifth_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An interval of which the estimate alone lies on a side is no leaning."""
+    rule = Decide(R.lower > 0, R.upper < 0)
+    for lower, leans in ((-0.3, "supported"), (-1.0, "")):
+        found = weighed(monkeypatch, of(0.8, lower, 1.6 - lower), rule, supported=(0.05, 0.05))
+        assert (found.verdict, found.strength.leans) == (OPEN, leans)
+
+
+def lean_on(level: float, unit: str = "model_id") -> Weighed:
+    """A study whose level is .001, and without the first model as given."""
+    rows = study().assign(heritage=lambda own: np.arange(len(own)) // 2)
+
+    def test(own: pd.DataFrame) -> Result:
+        whole = "m0" in set(own["model_id"])
+        return Result.build(
+            own, {"r": Estimate(0.775 if whole else 0.75, p=0.001 if whole else level)}
+        )
+
+    trial = Trial(lambda _: rows, OneByOne(test), unit)
+    asked = replace(question(LINE), trial=trial)
+    return weigh(asked, shipped_tables(), test(rows), rows)
+
+
+@pytest.mark.parametrize(
+    ("level", "reason", "says"),
+    [
+        (0.18, Reason.NONE, ""),
+        (0.195, Reason.AT_LIMIT, "the verdict would be at the limit"),
+        (0.2055, Reason.AT_LIMIT, "the verdict would be at the limit"),
+        (0.22, Reason.ONE_UNIT, "the verdict would not stand"),
+    ],
+)
+def test_a_unit_within_a_twentieth_of_what_is_allowed_is_at_the_limit(
+    level: float, reason: Reason, says: str
+) -> None:
+    found = lean_on(level)
+    assert found.reason == reason
+    said = describe_settling(question(LINE), found)
+    if not says:
+        assert (found.verdict, said) == (SUPPORTED, "")
+        return
+    assert said == (
+        f"Without m0 {says}, so it is left open: the estimate would be 0.75 in place of 0.775 and "
+        f"the level {level:g} in place of 0.001, where at most 0.2 is allowed."
+    )
+
+
+def test_a_verdict_that_one_row_makes_names_it() -> None:
+    """Labs are left out, and each carries the test; a model of a lab of two moves it all the
+    same."""
+    rows = study().assign(heritage=lambda own: np.arange(len(own)) // 2)
+
+    def test(own: pd.DataFrame) -> Result:
+        alone = {"m0", "m1"} & set(own["model_id"]) == {"m1"}
+        return Result.build(own, {"r": Estimate(0.0 if alone else 1.0, p=0.9 if alone else 0.001)})
+
+    trial = Trial(lambda _: rows, OneByOne(test), "heritage")
+    asked = replace(question(LINE), trial=trial)
+    found = weigh(asked, shipped_tables(), test(rows), rows)
+    assert (found.verdict, found.row.unit) == (SUPPORTED, "m0")
+    assert describe_row(found) == (
+        "One model makes this verdict: without m0 the estimate would be 0 in place of 1 and the "
+        "level 1 in place of 0.001.",
+    )
+    assert not describe_row(lean_on(0.01, "heritage"))

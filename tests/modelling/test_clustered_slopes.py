@@ -127,3 +127,13 @@ def test_slopes_that_groups_do_not_carry_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=says):
         fit_slopes(np.array(x), np.arange(float(len(x)))[None], groups)
+
+
+def test_a_group_of_many_rows_lies_on_one_side() -> None:
+    """The mean of 49 truths is 1 but for rounding."""
+    group = np.repeat(np.arange(6), 49)
+    y = np.random.default_rng(3).normal(size=(2, group.size))
+    found = estimate_differences(y, group < 3, group)
+    assert found.estimate == pytest.approx(y[:, group < 3].mean(1) - y[:, group >= 3].mean(1))
+    with pytest.raises(UsageError, match="a group lies on both sides"):
+        estimate_differences(y, np.arange(group.size) < 100, group)

@@ -16,6 +16,7 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
+from thermostats.claims.condition import END
 from thermostats.claims.levels import (
     BOUNDS,
     HERE,
@@ -74,6 +75,31 @@ class Side:
         """Whether a level is small enough; of a rule that was not tried 5% alone decides."""
         limit = self.limit(box)
         return level <= ALPHA and (math.isnan(limit) or level < limit)
+
+    def limit_ends(self) -> tuple[float, float]:
+        """95% interval of α* over simulations, as a share of them is uncertain; NaN where it is
+        not known.
+
+        A level a is met in a share p(a) of n studies; between the bounds of 1% and 5% ln a goes
+        straight with ln p, and p has the standard error √(p(1 − p)/n).
+        """
+        worst = self.worst
+        if worst is None:
+            return self.limit(), self.limit()
+        share = BOUNDS["bound_05"]
+        off = END * math.sqrt((1 - share) / share / worst["studies"])
+        slope = 1.0
+        if worst["bound_01"] > 0:
+            slope = math.log(worst["bound_05"] / worst["bound_01"])
+            slope /= math.log(share / BOUNDS["bound_01"])
+        low = max(1 - off, 0.0) ** slope
+        high = (1 + off) ** slope
+        return worst["bound_05"] * low, worst["bound_05"] * high
+
+    def is_near(self, level: float) -> bool:
+        """Whether a level lies within the error of α*, where α* decides and not 5%."""
+        low, high = self.limit_ends()
+        return 0 < low <= level <= min(high, ALPHA)
 
     def p(self, level: float) -> str:
         """p in the worst plausible world, in classes; empty where it is not known."""

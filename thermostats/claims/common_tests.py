@@ -1,6 +1,6 @@
 """Tests that many claims make, declared by names of columns: a correlation, and a share of rows.
 
-Trial(models, correlate_columns("r", "n_layers", "log_gain", seed=1), worlds=worlds_of_line(…))
+Trial(models, correlate_columns("r", "n_layers", "log_gain"), worlds=worlds_of_line(…))
 Trial(models, count_share("share of models", "grows"), worlds=worlds_of_share(…))
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
+from warnings import warn
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,6 @@ from thermostats.modelling.classical.many import (
     estimate_shares,
     wrap_counts,
 )
-from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.modelling.columns import read_labels
 
 FISHER_95 = f"95% {FISHER}"
@@ -40,32 +40,29 @@ def correlate_columns(
     *,
     groups: str = "",
     method: Literal["pearson", "spearman"] = "pearson",
-    seed: int,
+    seed: int | None = None,
 ) -> Test:
-    """Correlation of two columns, within groups where a column names some, with its interval and p
-    by permutation.
+    """Correlation of two columns, within groups where a column names some, with its interval and
+    its p, which has no floor.
 
-    One study meets 9,999 rearrangements, drawn from `seed`; its word `permutation` says how p is
-    counted.
+    p is that over all pairings of up to eight models, of more that of t; the word `permutation`
+    says which. seed: of no effect, as nothing is drawn; it goes in 0.6.0.
     """
+    if seed is not None:
+        warn("correlate_columns draws nothing: leave out seed", DeprecationWarning, stacklevel=2)
 
-    def correlate(
-        rows: pd.DataFrame, outcomes: Mapping[str, Any], **finely: Any
-    ) -> dict[str, Many]:
+    def correlate(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
         within = rows[groups] if groups else None
-        return {
-            quantity: estimate_correlations(
-                rows[predictor], outcomes[outcome], groups=within, method=method, **finely
-            )
-        }
+        made = estimate_correlations(
+            rows[predictor], outcomes[outcome], groups=within, method=method
+        )
+        return {quantity: made}
 
     def describe(rows: pd.DataFrame, result: Result) -> Result:
-        words = describe_rearrangements(len(rows), rows[groups].nunique() if groups else 1, FINE)
+        words = describe_rearrangements(len(rows), rows[groups].nunique() if groups else 1)
         return name_correlation(quantity, result).adding(words={"permutation": words})
 
-    return Test(
-        correlate, (outcome,), FISHER_95, "p-value", describe, {"seed": seed, "resamples": FINE}
-    )
+    return Test(correlate, (outcome,), FISHER_95, "p-value", describe)
 
 
 def name_correlation(quantity: str, result: Result) -> Result:

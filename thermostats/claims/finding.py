@@ -353,7 +353,8 @@ class Finding(ByColumn):
     def decisive_unit(self) -> str:
         """The unit or source without which the verdict would be another, so that it is open; else
         empty."""
-        return self.strength.unit if self.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE) else ""
+        hangs = self.reason in (Reason.AT_LIMIT, Reason.ONE_UNIT, Reason.ONE_SOURCE)
+        return self.strength.unit if hangs else ""
 
     @property
     def stands(self) -> str:

@@ -35,6 +35,7 @@ from thermostats.claims.levels import (
     MANY,
     PLAUSIBLE,
     SIDES,
+    TOLERANCE,
     WANTED,
     WITHOUT,
     Attained,
@@ -58,7 +59,7 @@ from thermostats.claims.result import (
     Verdict,
     combine_verdicts,
 )
-from thermostats.claims.rule import ALPHA, AtLeast, Decide, Given, Posterior, Rule
+from thermostats.claims.rule import ALPHA, NEAR, AtLeast, Decide, Given, Posterior, Rule
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import (
@@ -88,6 +89,10 @@ NAMED = 12
 """Models up to which a set is listed."""
 
 
+NOTHING = Attained(1.0)
+"""Of no side."""
+
+
 @dataclass(frozen=True)
 class Weighed:
     """What the rows of one set of evidence say by a question's rule."""
@@ -96,6 +101,11 @@ class Weighed:
     reason: Reason = Reason.NONE
     strength: Strength = field(default_factory=Strength)
     calibration: Calibration = field(default_factory=lambda: Calibration(pd.DataFrame()))
+    attained: Attained = NOTHING
+    """Of the side that is given, or leant to, with the unit without which its level is largest."""
+    row: Attained = NOTHING
+    """The same with the model without which the verdict would not stand; without a unit where there
+    is none."""
 
 
 def answer_question(
@@ -193,7 +203,11 @@ def repeat_question(
         strength=weighed.strength,
         plain=f"{finding.plain[:-1]}{_list_names(rows)}.",
         sample=sample,
-        notes=(*missing(), *(describe_noise(question, used, evidence) if needs.groups > 1 else ())),
+        notes=(
+            *missing(),
+            *(describe_noise(question, used, evidence) if needs.groups > 1 else ()),
+            *describe_row(weighed),
+        ),
     )
     return _update_finding(made, result, **_describe_weighed(question, weighed))
 
@@ -215,7 +229,8 @@ def weigh(
     """The verdict of a result: a side is given where its attained level is at most 5% and below α*.
 
     Of two sides that hold the one with the smaller level over α* stands. It must not hang on one
-    unit or source: without it the level may be four times as large.
+    unit or source: without it the level may be four times as large. A level within the error of α*,
+    or within 5% of what it may be without a unit, is at the limit, and the verdict open.
     """
     primary = question.primary
     if primary is None:
@@ -224,20 +239,70 @@ def weigh(
         )
     calibration = choose_calibration(question, rows)
     levels = {side: measure_attained(primary, question.trial, rows, result, side) for side in SIDES}
-    given = [side for side in SIDES if calibration.side(side).gives(levels[side].level)]
+    near = [side for side in SIDES if calibration.side(side).is_near(levels[side].level)]
+    given = [
+        side
+        for side in SIDES
+        if calibration.side(side).gives(levels[side].level) and side not in near
+    ]
+    if not given and near:
+        side = min(near, key=lambda side: levels[side].level)
+        strength = _measure_strength(question, calibration, side, levels[side], False)
+        strength = replace(strength, unless="", tipping=(), leans=str(side), unit="")
+        return Weighed(OPEN, Reason.AT_LIMIT, strength, calibration, Attained(levels[side].level))
     if not given:
         return _open(question, result, levels, calibration)
     side = min(given, key=lambda side: levels[side].level / _find_limit(calibration, side))
     strength = _measure_strength(question, calibration, side, levels[side], len(given) > 1)
-    near = WITHOUT * _find_limit(calibration, side)
-    undecided = replace(strength, unless="", tipping=(), leans=str(side))
-    if levels[side].without > near:
-        return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration)
+    at = levels[side]
+    allowed = WITHOUT * _find_limit(calibration, side)
+    undecided = replace(strength, unless="", tipping=(), leans=str(side), unit=at.unit)
+    if at.without > allowed * (1 + TOLERANCE):
+        return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration, at)
+    if at.without >= allowed * (1 - TOLERANCE):
+        return Weighed(OPEN, Reason.AT_LIMIT, undecided, calibration, at)
     if source := find_decisive_source(
-        question, evidence, rows, side, least or question.scope.needs, near
+        question, evidence, rows, side, least or question.scope.needs, allowed
     ):
         return Weighed(OPEN, Reason.ONE_SOURCE, replace(undecided, unit=source), calibration)
-    return Weighed(side, Reason.NONE, strength, calibration)
+    row = find_decisive_row(question, rows, result, side, allowed)
+    return Weighed(side, Reason.NONE, strength, calibration, at, row)
+
+
+def find_decisive_row(
+    question: Question, rows: pd.DataFrame | None, result: Result, side: Verdict, allowed: float
+) -> Attained:
+    """The model without which the level of a side would be beyond what is allowed; no unit where
+    there is none, or where models are the units or one counterexample decides."""
+    if rows is None or question.trial is None or question.trial.unit in ("", "model_id"):
+        return NOTHING
+    if "model_id" not in rows or rows["model_id"].duplicated().any():
+        return NOTHING
+    primary, trial = question.require_trial()
+    at = measure_attained(primary, replace(trial, unit="model_id"), rows, result, side)
+    return at if at.without > allowed else NOTHING
+
+
+def describe_row(weighed: Weighed) -> tuple[str, ...]:
+    """That one model makes the verdict, with the numbers without it; nothing where none does."""
+    row = weighed.row
+    if not row.unit:
+        return ()
+    return (f"One model makes this verdict: without {row.unit} {_describe_without(row)}.",)
+
+
+def _describe_without(at: Attained) -> str:
+    """Estimate and level with and without a unit."""
+    level = f"the level {_round(at.without)} in place of {_round(at.level)}"
+    if at.value is None or at.value_without is None:
+        return f"it would have {level}"
+    values = f"{_round(at.value_without)} in place of {_round(at.value)}"
+    return f"the estimate would be {values} and {level}"
+
+
+def _round(number: float) -> str:
+    """A number with four figures."""
+    return format_declared(float(f"{number:.4g}"))
 
 
 def choose_calibration(question: Question, rows: pd.DataFrame | None) -> Calibration:
@@ -299,13 +364,16 @@ def _open(
 def find_leaning(
     question: Question, result: Result, levels: dict[Verdict, Attained]
 ) -> Verdict | None:
-    """The side that is nearly met, of two the one with the smaller level; None where neither is."""
+    """The side that is nearly met at a level of at most `NEAR`, of two the one with the smaller
+    level; None where neither is."""
     assert question.primary is not None  # noqa: S101
     nearly = question.primary.nearly()
     if isinstance(nearly, Posterior):
         verdict = nearly.verdict(result)
         return verdict if verdict in SIDES else None
-    near = [side for side in SIDES if nearly.side(side).holds(result)]
+    near = [
+        side for side in SIDES if nearly.side(side).holds(result) and levels[side].level <= NEAR
+    ]
     return min(near, key=lambda side: levels[side].level) if near else None
 
 
@@ -557,11 +625,31 @@ def describe_settling(question: Question, weighed: Weighed) -> str:
             "More models of this kind settle nothing: the answer is another when columns change "
             "their block."
         )
-    if weighed.reason in (Reason.ONE_UNIT, Reason.ONE_SOURCE):
-        rows = "the rows of the source " * (weighed.reason == Reason.ONE_SOURCE)
+    if weighed.reason == Reason.ONE_SOURCE:
+        source = weighed.strength.unit
         return (
-            f"Without {rows}{weighed.strength.unit} the verdict would not stand, so it is left "
+            f"Without the rows of the source {source} the verdict would not stand, so it is left "
             f"open."
+        )
+    if weighed.attained.unit and weighed.reason in (Reason.ONE_UNIT, Reason.AT_LIMIT):
+        stands = (
+            "the verdict would not stand"
+            if weighed.reason == Reason.ONE_UNIT
+            else "the verdict would be at the limit"
+        )
+        side = Verdict(weighed.strength.leans)
+        allowed = _round(WITHOUT * _find_limit(weighed.calibration, side))
+        return (
+            f"Without {weighed.attained.unit} {stands}, so it is left open: "
+            f"{_describe_without(weighed.attained)}, where at most {allowed} is allowed."
+        )
+    if weighed.reason == Reason.AT_LIMIT:
+        side = Verdict(weighed.strength.leans)
+        low, high = map(_round, weighed.calibration.side(side).limit_ends())
+        level = _round(weighed.attained.level)
+        return (
+            f"The level {level} lies within the error of the limit, which is simulated: {low} to "
+            f"{high}. So the verdict is left open."
         )
     if weighed.verdict != OPEN or question.trial is None:
         return ""
@@ -677,7 +765,7 @@ def _build_finding(
         convergence=summarise_convergence(result.inference.fit)
         if fitted and result.inference.fit
         else Convergence(),
-        notes=words.notes(question.name, values),
+        notes=(*words.notes(question.name, values), *describe_row(weighed)),
         table=result.table,
         figure=Drawing(result.draw, caption),
         posterior=fitted,

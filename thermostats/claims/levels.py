@@ -21,9 +21,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.claims.noise import ERRORS, Random
 from thermostats.claims.question import Question, Trial, convert_numpy
@@ -39,10 +41,14 @@ TIPPING = "tipping"
 POWER = "power"
 WITHOUT = 4
 """Without one unit a side's level may be so many times as large."""
+TOLERANCE = 0.05
+"""Share of the level allowed without a unit within which a verdict is at the limit."""
 MANY = 200
 """Units above which none is left out."""
 SAMPLES, MOSTLY, LARGE = 20, 16, 240
 """Large samples of a world, how many of them make a statement true there, and their least rows."""
+LARGEST, GROWS = 5000, 4
+"""Rows up to which samples grow that leave a statement unclear, and how many times at once."""
 STEPS = 6
 """Halvings by which the size is found at which a statement becomes true."""
 POINTS = 48
@@ -100,6 +106,10 @@ class Attained:
     """Largest level without one unit."""
     unit: str = ""
     """The unit without which it is so large."""
+    value: float | None = None
+    """The estimate that heads the result."""
+    value_without: float | None = None
+    """The same without that unit."""
 
 
 def measure_attained(
@@ -110,30 +120,27 @@ def measure_attained(
 
     Units are left out only where the level is one at which a side may be given.
     """
-    level = float(rule.level(result, side))
-    if trial is None or rows is None or not trial.unit or level > ALPHA:
-        return Attained(level)
+    found = Attained(float(rule.level(result, side)), value=result.headline.value)
+    if trial is None or rows is None or not trial.unit or found.level > ALPHA:
+        return found
     units = rows[trial.unit].drop_duplicates()
     if not 1 < len(units) <= MANY:
-        return Attained(level)
-    worst = ""
-    largest = 0.0
+        return found
     for unit in units:
         try:
-            rest = float(
-                rule.level(trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True)), side)
-            )
+            rest = trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True))
+            without = float(rule.level(rest, side))
         except (
             UsageError,
             TooFew,
         ):  # the rest does not carry the test: nothing is known of the unit
             continue
-        if rest > largest:
-            worst = str(unit)
-            largest = rest
-            if rest > WITHOUT * ALPHA:
+        if without > found.without:
+            value = rest.headline.value
+            found = replace(found, without=without, unit=str(unit), value_without=value)
+            if without > WITHOUT * ALPHA * (1 + TOLERANCE):
                 break
-    return Attained(level, largest, worst)
+    return found
 
 
 def simulate_levels(
@@ -161,6 +168,48 @@ def simulate_levels(
             break
         made.append(_measure_study(rule, trial, study))
     return np.array(made)
+
+
+def simulate_side(
+    question: Question,
+    rows: pd.DataFrame,
+    world: World,
+    side: Verdict,
+    studies: tuple[int, str, float],
+    *,
+    true: bool,
+) -> Array:
+    """Attained levels of one side in studies of a world, of n, a seed and at most so many seconds.
+
+    Where statements are about the units at hand (`World.units`), those studies count in which the
+    statement is true, or those in which it is false; everywhere else all.
+    """
+    n, seed, seconds = studies
+    made = simulate_levels(question, rows, world, n, seed, seconds)[:, SIDES.index(side)]
+    if not world.units:
+        return np.asarray(made)
+    holds = judge_studies(question, rows, world, n, seed)[side][: len(made)]
+    return np.asarray(made[holds == true])
+
+
+def judge_studies(
+    question: Question, rows: pd.DataFrame, world: World, n: int, seed: str
+) -> dict[Verdict, NDArray[np.bool_]]:
+    """Whether each side's statement is true in each of n studies of a world about units at hand.
+
+    A statement is that of the rule about the outcomes without errors of single rows.
+    """
+    rule, trial = question.require_trial()
+    levels = world.draw_levels(rows, build_random(question, rows, n, seed))
+    with catch_warnings():  # without errors of rows a group has no variance; no interval is read
+        simplefilter("ignore", RuntimeWarning)
+        results = _collect_results(trial, rows, levels)
+    statements = {side: _choose_side(rule, side).statement() for side in SIDES}
+    held = {
+        side: np.concatenate([np.atleast_1d(statement.attained(r)) for r in results]) <= ALPHA
+        for side, statement in statements.items()
+    }
+    return {side: np.broadcast_to(each, n) for side, each in held.items()}
 
 
 def build_random(question: Question, rows: pd.DataFrame, n: int, seed: str) -> Random:
@@ -231,6 +280,12 @@ def _combine_results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Ar
     )
 
 
+def measure_rate(levels: Array, limit: float, *, ties: bool = True) -> float:
+    """Share of levels up to a limit, or below it without ties; 0 of none."""
+    given = levels <= limit if ties else levels < limit
+    return float(given.mean()) if given.size else 0.0
+
+
 def find_bound(levels: Array, share: float) -> float:
     """The largest x with (#{a < x} + 1)/(n + 1) ≤ share; 0 where even the smallest level is too
     frequent.
@@ -248,10 +303,15 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     """In how many of `SAMPLES` large samples of a world each side's statement holds; from `MOSTLY`
     on it is true.
 
-    The world's own numbers are taken where it has them. Raises DataError where no large sample
-    carries the test.
+    The world's own numbers are taken where it has them, and studies of the rows at hand where
+    statements are about their units. Samples in which a statement holds now and then grow, up to
+    `LARGEST` rows: what then holds in fewer than `MOSTLY`, such as one side of an exact tie, is
+    false. Raises DataError where no large sample carries the test.
     """
     rule, trial = question.require_trial()
+    if world.units:
+        own = judge_studies(question, rows, world, SAMPLES, "own truth")
+        return {side: int(held.sum()) for side, held in own.items()}
     statements = {side: _choose_side(rule, side).statement() for side in SIDES}
     known = {
         side: SAMPLES * statement.holds(world.large)
@@ -260,8 +320,27 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     }
     if len(known) == len(SIDES):
         return known
-    many = repeat_rows(trial, rows, max(4, math.ceil(LARGE / len(rows))))
-    outcomes = world.draw(many, build_random(question, rows, SAMPLES, "large"))
+    what, *others = trial.averaged or (trial.larger,)
+    times = max(4, math.ceil(LARGE / len(rows)))
+    whole = rows
+    for other in others:
+        whole = repeat_rows(other, whole, times)
+    held = _count_held(question, rows, world, repeat_rows(what, whole, times))
+    unclear = [side for side in SIDES if _choose_side(rule, side).states and side not in known]
+    while any(SAMPLES - MOSTLY < held[side] < MOSTLY for side in unclear):
+        times *= GROWS
+        if trial.many_studies is None or times * len(whole) > LARGEST:
+            break
+        held = _count_held(question, rows, world, repeat_rows(what, whole, times))
+    return held | known
+
+
+def _count_held(
+    question: Question, rows: pd.DataFrame, world: World, many: pd.DataFrame
+) -> dict[Verdict, int]:
+    """In how many of `SAMPLES` studies of many rows each side's statement holds."""
+    rule, trial = question.require_trial()
+    outcomes = world.fix_design(rows).draw(many, build_random(question, rows, SAMPLES, "large"))
     results = _collect_results(trial, many, outcomes)
     if not results:
         raise DataError(
@@ -270,13 +349,12 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
             got=f"{world.words}: no sample of {len(many)} rows carries the test",
             allowed="a test that a larger study of the same kind carries, or `World.large`",
         )
-    levels = {
-        side: np.concatenate([np.atleast_1d(s.attained(r)) for r in results])
-        for side, s in statements.items()
-    }
-    return {
-        side: round(SAMPLES * float((of_side <= ALPHA).mean())) for side, of_side in levels.items()
-    } | known
+    held = dict[Verdict, int]()
+    for side in SIDES:
+        statement = _choose_side(rule, side).statement()
+        levels = np.concatenate([np.atleast_1d(statement.attained(r)) for r in results])
+        held[side] = round(SAMPLES * float((levels <= ALPHA).mean()))
+    return held
 
 
 def _collect_results(
@@ -309,9 +387,10 @@ def find_false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, li
         condition = _choose_side(rule, side)
         true = {name: held[side] >= MOSTLY for name, held in at.items()}
         sizes[side] = [name for name, is_true in true.items() if not is_true]
-        if worlds.graded and condition.states is not None and true[NULL] != true[CLAIMED]:
-            part = _find_boundary(question, rows, side, true[NULL])
-            sizes[side] += [f"{part:g}"] if 0 < part < 1 else []
+        turns = _find_turn(worlds, true)
+        if worlds.graded and condition.states is not None and turns:
+            part = _find_boundary(question, rows, side, true[NULL], turns)
+            sizes[side] += [f"{part:g}"] if part not in turns else []
         if not sizes[side] and condition is not NEVER:
             raise refuse_true_worlds(question, side)
     return sizes
@@ -327,11 +406,25 @@ def refuse_true_worlds(question: Question, side: Verdict) -> DataError:
     )
 
 
-def _find_boundary(question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool) -> float:
+def _find_turn(worlds: Worlds, true: Mapping[str, bool]) -> tuple[float, float] | None:
+    """Parts of the way from the null to what is claimed between which a side's truth turns: on it,
+    or beyond it at another size that is a number; None where it does not."""
+    if true[NULL] != true[CLAIMED]:
+        return 0.0, 1.0
+    for name, size in worlds.others.items():
+        if true[name] != true[NULL] and isinstance(size, float):
+            part = (size - worlds.null) / (worlds.claimed - worlds.null)
+            if part > 1:
+                return 1.0, part
+    return None
+
+
+def _find_boundary(
+    question: Question, rows: pd.DataFrame, side: Verdict, at_null: bool, turns: tuple[float, float]
+) -> float:
     """The part of the way from the null to what is claimed at which half of the large samples make
-    a side true."""
-    low = 0.0
-    high = 1.0
+    a side true, between two at which it is and is not."""
+    low, high = turns
     worlds = require_worlds(question)
     for _ in range(STEPS):
         middle = (low + high) / 2
@@ -427,7 +520,7 @@ class Search:
     def _rank_points(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
         made = [self._simulate_levels(point, n, "search") for point in points]
-        rates = [(each <= ALPHA).mean() + (each <= 2 * ALPHA).mean() / 100 for each in made]
+        rates = [measure_rate(each, ALPHA) + measure_rate(each, 2 * ALPHA) / 100 for each in made]
         return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
 
     def _find_false(self, points: Sequence[Point], most: int) -> list[Point]:
@@ -443,28 +536,27 @@ class Search:
         false = (p for p in points if not stated or next(at) < MOSTLY)
         return list(itertools.islice(false, most))
 
-    def _simulate_levels(self, point: Point, n: int, seed: str, longer: int = 1) -> Array:
-        made = simulate_levels(
-            self.question,
-            self.rows,
-            require_worlds(self.question).build_world(**point),
-            n,
-            seed,
-            longer * self.seconds,
-        )
-        return np.asarray(made[:, SIDES.index(self.side)])
+    def _simulate_levels(
+        self, point: Point, n: int, seed: str, longer: int = 1, *, true: bool = False
+    ) -> Array:
+        """Levels of the side in studies of a point in which it is false; where its power is asked,
+        in which it is true."""
+        world = require_worlds(self.question).build_world(**point)
+        studies = n, seed, longer * self.seconds
+        return simulate_side(self.question, self.rows, world, self.side, studies, true=true)
 
     def simulate_point(
         self, point: Point, box: str, n: int, limit: float = ALPHA
     ) -> dict[str, Any]:
         """The row of the table for a point, with fresh seeds; limit: the level below which the
         power is asked."""
-        made = self._simulate_levels(point, n, f"{box} {name_point(point)}", LONGER)
+        seed = f"{box} {name_point(point)}"
+        made = self._simulate_levels(point, n, seed, LONGER, true=box == POWER)
         worlds = require_worlds(self.question)
-        row = {**self._build_row(point, box, len(made)), "rate": float((made <= ALPHA).mean())}
+        row = {**self._build_row(point, box, len(made)), "rate": measure_rate(made, ALPHA)}
         row |= {name: find_bound(made, share) for name, share in BOUNDS.items()}
         if box == POWER:
-            row["power"] = row["rate"] if limit >= ALPHA else float((made < limit).mean())
+            row["power"] = row["rate"] if limit >= ALPHA else measure_rate(made, limit, ties=False)
         if box == HOSTILE:
             kind = str(point["kind"])
             nuisances = worlds.describe_nuisances(
@@ -613,21 +705,23 @@ def find_larger_study(
     every = replace(search.question, trial=replace(trial, unit=""))
 
     def enough(times: int) -> bool:
-        many = repeat_rows(trial, search.rows, times)
-        made = simulate_levels(
-            every, many, require_worlds(every).build_world(**point), TRIED, "larger"
-        )[:, SIDES.index(search.side)]
-        return float((made < limit).mean()) >= WANTED
+        many = repeat_rows(trial.larger, search.rows, times)
+        world = require_worlds(every).build_world(**point).fix_design(search.rows)
+        made = simulate_side(
+            every, many, world, search.side, (TRIED, "larger", math.inf), true=True
+        )
+        return measure_rate(made, limit, ties=False) >= WANTED
 
     if (place := bisect_left(LARGER, True, key=enough)) == len(LARGER):
         return np.nan, np.nan
-    many = repeat_rows(trial, search.rows, LARGER[place])
+    many = repeat_rows(trial.larger, search.rows, LARGER[place])
     return many[counted].nunique(), many["heritage"].nunique()
 
 
-def repeat_rows(trial: Trial, rows: pd.DataFrame, times: int) -> pd.DataFrame:
-    """A study so many times as large, each copy of the rows with names of its own."""
-    names = ("prompt_id",) if trial.larger == "prompt" else NAMES
+def repeat_rows(larger: str, rows: pd.DataFrame, times: int) -> pd.DataFrame:
+    """A study so many times as large, each copy of the rows with names of its own: of prompts, or
+    of models and their groups."""
+    names = ("prompt_id",) if larger == "prompt" else NAMES
     many = pd.concat([rows] * times, ignore_index=True)
     copy = pd.Series(np.repeat([f" {copy}" for copy in range(times)], len(rows)))
     return many.assign(**{name: many[name].astype(str) + copy for name in names if name in many})

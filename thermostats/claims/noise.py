@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,10 @@ class Random:
 class Errors:
     """Errors of models: a kind of `ERRORS`, and what else may be wrong with them.
 
-    e is of the kind; then √b·u + √(1 − b)·e with b = `between` and u of the row's group; then,
-    along a column, e_t = ar·e_(t−1) + √(1 − ar²)·e_t; then its standard deviation goes along the
-    column from 1 to `ratio` times as much, by ranks.
+    Along a column e_t = ar·e_(t−1) + √(1 − ar²)·e_t of independent errors e; then what labs and
+    aberrant rows have by the kind; then √b·u + √(1 − b)·e with b = `between` and u of the row's
+    group; then the standard deviation goes along the column from 1 to `ratio` times as much, by
+    ranks. Levels of groups come after the chain: one lab that lies off is no trend along it.
     """
 
     kind: str = "normal"
@@ -132,17 +134,35 @@ class Errors:
 
     def draw(self, rows: pd.DataFrame, random: Random) -> Array:
         """One error for each study and row."""
-        drawn = _draw_errors(rows, self.kind, random)
+        return self._draw_parts(rows, random)[0]
+
+    def draw_levels(self, rows: pd.DataFrame, random: Random) -> Array:
+        """What all rows of a group have in common in the errors that the same random numbers give
+        with `draw`."""
+        return self._draw_parts(rows, random)[1]
+
+    def _draw_parts(self, rows: pd.DataFrame, random: Random) -> tuple[Array, Array]:
+        """Errors, and of these what groups have in common."""
+        chain = _build_chain(
+            _draw_base(len(rows), self.kind, random), self._order_rows(rows), self.ar
+        )
+        off, levels = _draw_aberrant(rows, self.kind, random)
+        drawn = chain * _draw_lab_sds(rows, self.kind, random) + off
+        drawn = drawn + levels
         if self.between:
-            drawn = (
-                self.between**0.5 * random.levels(rows, self.group)
-                + (1 - self.between) ** 0.5 * drawn
-            )
+            common = self.between**0.5 * random.levels(rows, self.group)
+            levels = common + (1 - self.between) ** 0.5 * levels
+            drawn = common + (1 - self.between) ** 0.5 * drawn
         if not self.along:
-            return drawn
-        order = np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
-        drawn[:, order] = _build_chain(drawn[:, order], self.ar)
-        return np.asarray(drawn * _build_uneven_sds(rows, self.along, self.ratio))
+            return drawn, levels
+        sds = _build_uneven_sds(rows, self.along, self.ratio)
+        return drawn * sds, levels * sds
+
+    def _order_rows(self, rows: pd.DataFrame) -> NDArray[np.int64]:
+        """Rows along the column; as they are where errors go along none."""
+        if not self.along:
+            return np.arange(len(rows))
+        return np.argsort(rows[self.along].to_numpy(np.float64), kind="stable")
 
     @property
     def words(self) -> str:
@@ -158,11 +178,13 @@ class Errors:
         return ", ".join([*parts, *_describe_uneven(self.along, self.ratio)])
 
 
-def _build_chain(errors: Array, ar: float) -> Array:
-    """Independent errors made into a chain whose neighbours are correlated at `ar`."""
+def _build_chain(errors: Array, order: NDArray[np.int64], ar: float) -> Array:
+    """Independent errors made into a chain whose neighbours in an order are correlated at `ar`."""
+    if not ar:
+        return errors
     chain = errors.copy()
-    for place in range(1, chain.shape[1]) if ar else ():
-        chain[:, place] = ar * chain[:, place - 1] + (1 - ar**2) ** 0.5 * errors[:, place]
+    for before, here in pairwise(order):
+        chain[:, here] = ar * chain[:, before] + (1 - ar**2) ** 0.5 * errors[:, here]
     return chain
 
 
@@ -229,22 +251,44 @@ def describe_column(name: str) -> str:
 
 def _draw_errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
     """Errors with variance 1 but for what is aberrant."""
-    n = len(rows)
-    lab = pd.factorize(rows["heritage"])[0]
-    every = np.arange(random.studies)
+    drawn = _draw_base(len(rows), kind, random)
+    off, levels = _draw_aberrant(rows, kind, random)
+    return drawn * _draw_lab_sds(rows, kind, random) + off + levels
+
+
+def _draw_base(n: int, kind: str, random: Random) -> Array:
+    """Independent errors of n rows, of variance 1; normal where a kind is about labs or single
+    rows."""
     if kind in {"t3", "t4"}:
         return random.t(int(kind[1]), n)
     if kind == "lognormal":
         return np.asarray((np.exp(random.normal(n)) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
-    normal = random.normal(n)
+    return random.normal(n)
+
+
+def _draw_lab_sds(rows: pd.DataFrame, kind: str, random: Random) -> Array:
+    """How many times as large errors are in the lab of each row."""
+    lab = pd.factorize(rows["heritage"])[0]
     sizes = np.bincount(lab)
     if kind == "heteroscedastic labs":
-        return np.asarray(normal * np.exp(random.normal(sizes.size, scale=0.7))[:, lab])
+        return np.asarray(np.exp(random.normal(sizes.size, scale=0.7))[:, lab])
     if kind == "small noisy labs":
-        return np.asarray(normal * np.where(sizes[lab] <= 2, NOISY, 1.0))
+        return np.where(sizes[lab] <= 2, NOISY, 1.0)[None]
+    return np.ones((1, len(rows)))
+
+
+def _draw_aberrant(rows: pd.DataFrame, kind: str, random: Random) -> tuple[Array, Array]:
+    """How far one row of every study lies off, and how far a lab as a whole does."""
+    n = len(rows)
+    none = np.zeros((random.studies, n))
     if kind == "one outlying lab":
+        lab = pd.factorize(rows["heritage"])[0]
+        sizes = np.bincount(lab)
         outlying = random.rng.choice(np.flatnonzero(sizes == sizes.min()), (random.studies, 1))
-        normal += (lab == outlying) * OUTLYING * random.signs(1)
+        return none, (lab == outlying) * OUTLYING * random.signs(1)
     if kind == "one aberrant model":
-        normal[every, random.rng.integers(n, size=random.studies)] += OUTLYING * random.signs()
-    return normal
+        one = none.copy()
+        chosen = random.rng.integers(n, size=random.studies)
+        one[np.arange(random.studies), chosen] = OUTLYING * random.signs()
+        return one, none
+    return none, none

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from thermostats.claims.calibration import Side, calibrate_rows
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import POWER, SIDES, WANTED, simulate_levels
+from thermostats.claims.levels import POWER, SIDES, WANTED, simulate_side
 from thermostats.claims.planned import PlannedStudy, plan_studies
 from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import AGAINST, SUPPORTED, TooFew, Verdict
@@ -200,7 +200,7 @@ def _simulate_designs(
     question: Question, designs: Sequence[pd.DataFrame], side: Verdict, total: int, seed: int
 ) -> list[Array]:
     """Attained levels of a side in simulated studies of each design, in the world where it is
-    true."""
+    true; of statements about units at hand, in the studies where it is."""
     worlds = question.require_trial()[1].worlds
     assert worlds is not None  # noqa: S101
     world = worlds.build_world(WORLD[side])
@@ -208,10 +208,8 @@ def _simulate_designs(
     made = []
     for draw, rows in enumerate(designs):
         try:
-            of_all = simulate_levels(
-                question, rows, world, n, f"planned {seed} {draw}", SECONDS / len(designs)
-            )
-            made.append(of_all[:, SIDES.index(side)])
+            studies = n, f"planned {seed} {draw}", SECONDS / len(designs)
+            made.append(simulate_side(question, rows, world, side, studies, true=True))
         except (UsageError, TooFew):  # such rows do not carry the test
             made.append(np.ones(n))
     return made

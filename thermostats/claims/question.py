@@ -135,6 +135,9 @@ class Trial:
     version: int = 1
     """Raised by whoever changes what `test` computes, so that what was simulated before counts for
     nothing."""
+    averaged: tuple[str, ...] = ()
+    """What the estimand averages over, `model`, `prompt` or both, where that is not what a larger
+    study would have more of: rows are multiplied in it where the truth of a world is computed."""
     within: str = ""
     """Column of the groups whose levels the test takes out; models to measure are sought within
     them."""
@@ -353,6 +356,8 @@ class Question:
                 worlds.kinds,
             )
             parts += [*map(str, sizes), worlds.build_world().words]
+            parts += [f"worlds {worlds.version}"] * (worlds.version > 1)
+        parts += [f"averaged over {', '.join(trial.averaged)}"] * bool(trial.averaged)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
     def rule(self) -> str:

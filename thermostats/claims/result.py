@@ -55,6 +55,7 @@ class Reason(StrEnum):
     TOO_LITTLE = "too little data"
     NO_MODEL = "no declared model fits"
     SAMPLER = "sampler"
+    AT_LIMIT = "at the limit"
     ONE_UNIT = "hangs on one unit"
     ONE_SOURCE = "hangs on one source"
     CODING = "depends on what is called geometry"

@@ -18,6 +18,7 @@ A claim names one family of worlds:
 | variance between models with that between prompts | `build_part_worlds` |
 | the share of models where something holds | `build_share_worlds` |
 | that share among some models with the rest | `build_contrast_worlds` |
+| the same of gains measured with errors | `build_side_worlds` |
 
 A rule that none fits has a family of its own: `Worlds` with a function that makes the world of a
 size and of nuisances (for example `studies/delia2026/hierarchy.py`). `claims/levels.py` tries a
@@ -76,6 +77,9 @@ MEAN = (0.0, 1.0, -1.0)
 share of the errors' variance between labs; share that a prompt has in all models; ratio of SDs at
 the ends of a column; the mean, see `Off`.
 """
+CHANGED = 2
+"""Version of families whose errors may be a chain, or whose truth is not that of the simulated rows
+multiplied."""
 
 
 NUISANCES = {
@@ -101,10 +105,25 @@ class World:
     errors: Errors | PromptErrors
     large: Result | None = None
     """The rule's numbers in a sample without end, where they are known in closed form."""
+    units: bool = False
+    """Whether statements are about the units at hand, so that each study has a truth of its own:
+    the rule's numbers of `draw_levels`."""
 
     def draw(self, rows: pd.DataFrame, random: Random) -> Outcomes:
         """Outcomes of many studies on rows as measured."""
         return self.signal(rows, partial(self.errors.draw, random=random), random)
+
+    def draw_levels(self, rows: pd.DataFrame, random: Random) -> Outcomes:
+        """Outcomes without errors of single rows, of the studies that the same random numbers give
+        with `draw`."""
+        assert isinstance(self.errors, Errors)  # noqa: S101
+        return self.signal(rows, partial(self.errors.draw_levels, random=random), random)
+
+    def fix_design(self, rows: pd.DataFrame) -> World:
+        """The same world on any rows; what it takes from the measured ones is that of these."""
+        if not isinstance(self.signal, Off) or self.signal.design is not None:
+            return self
+        return replace(self, signal=replace(self.signal, design=rows))
 
     def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
         """Rows as measured with the outcomes of one study."""
@@ -130,6 +149,9 @@ class Worlds:
     """Further sizes by name, such as another cause that is strong."""
     nuisances: Mapping[str, str] = field(default_factory=dict)
     """Nuisances of this family alone in words, as in `NUISANCES`."""
+    version: int = 1
+    """Raised by whoever changes what a world draws or what is true in it, so that what was
+    simulated before counts for nothing."""
 
     def size(self, name: str) -> Any:
         """A size by its name; a number as name is the part of the way from the null to what is
@@ -224,14 +246,15 @@ def build_family(
     null: Any = 0.0,
     kinds: Sequence[str] = tuple(ERRORS),
     others: Mapping[str, Any] = MappingProxyType({}),
-    quantity: str = "",
+    large: Callable[[Any], Result] | None = None,
+    units: bool = False,
 ) -> Worlds:
     """Worlds of a signal that takes its size first, with errors whose nuisances are numbers of
     their own.
 
     words: with `{}` for the size. outcome: the column that a nuisance `mean` moves. at_rest: errors
-    and box. quantity: what the rule calls the size, where its estimate in large samples is not
-    that, for errors of measurement or a bound.
+    and box. large: the rule's numbers in an endless sample of a size, where they are known. units:
+    see `World`.
     """
 
     def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
@@ -239,13 +262,19 @@ def build_family(
         made = partial(signal, size)
         named = words.format(describe_size(size))
         if mean is None:
-            large = Result(quantities={quantity: Estimate(size)}) if quantity else None
-            return World(f"{named}, {errors.words}", made, errors, large)
+            known = large(size) if large is not None else None
+            return World(f"{named}, {errors.words}", made, errors, known, units)
         return World(
             f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors
         )
 
-    return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others)
+    version = CHANGED if units or "ar" in at_rest[1] or large is not None else 1
+    return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others, version=version)
+
+
+def name_size(quantity: str, size: float) -> Result:
+    """The rule's numbers in an endless sample where its estimate is the size itself."""
+    return Result(quantities={quantity: Estimate(size)})
 
 
 def describe_size(size: Any) -> str:
@@ -277,17 +306,20 @@ class Off:
     """A signal about the measured outcomes' own mean, in their standard deviations, or off it.
 
     off: in half-widths of the 95% interval of that mean, so that from −1 to 1 it is where the data
-    may have it.
+    may have it. design: the measured rows, whatever rows are simulated (a larger study has the mean
+    of the one at hand); None: those that are simulated.
     """
 
     signal: Signal
     outcome: str
     off: float
+    design: pd.DataFrame | None = None
 
     def __call__(self, rows: pd.DataFrame, noise: Noise, random: Random) -> Outcomes:
         """Outcomes of the signal, moved by that mean."""
-        measured = rows[self.outcome].to_numpy(np.float64)
-        half_width = stats.t.ppf(0.975, len(rows) - 1) / len(rows) ** 0.5
+        design = rows if self.design is None else self.design
+        measured = design[self.outcome].to_numpy(np.float64)
+        half_width = stats.t.ppf(0.975, len(design) - 1) / len(design) ** 0.5
         mean = measured.mean() / (measured.std(ddof=1) or 1.0) + self.off * half_width
         made = self.signal(rows, noise, random)
         return {**made, self.outcome: made[self.outcome] + TOTAL * mean}
@@ -354,7 +386,8 @@ def build_descent_worlds(
     kinds = [kind for kind in EVERY if kind != "one outlying lab"]
     signal = partial(_simulate_descent, outcome)
     at_rest = build_errors(column, **errors)
-    return build_family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, quantity=quantity)
+    large = partial(name_size, quantity) if quantity else None
+    return build_family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, large=large)
 
 
 def _simulate_causes(
@@ -404,6 +437,22 @@ Levels = Mapping[Any, float] | float
 NONE: Mapping[str, Any] = MappingProxyType({})
 
 
+@dataclass(frozen=True)
+class SideColumns:
+    """Columns of models on either side of 1."""
+
+    below: str
+    """Whether the measured gain lies below 1."""
+    clear: str
+    """Whether its interval leaves 1 out."""
+    focal: str
+    """Which models are set apart from the others."""
+    error: str
+    """Standard error of the log gain; of a model without one 0 is taken."""
+    half: str
+    """Half-width of its interval; a model without one is on no side clearly."""
+
+
 def build_mean_worlds(
     outcome: str,
     claimed: float,
@@ -420,18 +469,23 @@ def build_mean_worlds(
 
 
 def build_shift_worlds(
-    outcome: str, shift: float, sd: float, by: str = "", column: str = "", **errors: Any
+    outcome: str,
+    shift: float,
+    sd: float,
+    by: str = "",
+    column: str = "",
+    units: bool = False,
+    **errors: Any,
 ) -> Worlds:
     """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by`
     is true, or none.
 
-    column: along which errors differ, by default `by`; errors: `ordered` and `group`, as
-    `build_errors` has them.
+    column: along which errors differ, by default `by`; units: whether the rule names units at hand,
+    such as one group; errors: `ordered` and `group`, as `build_errors` has them.
     """
     at_rest = build_errors(column or by, **{"ordered": bool(column), **errors})
-    return build_family(
-        partial(_simulate_shift, outcome, sd, by), "a difference of {}", outcome, at_rest, shift
-    )
+    signal = partial(_simulate_shift, outcome, sd, by)
+    return build_family(signal, "a difference of {}", outcome, at_rest, shift, units=units)
 
 
 def build_bound_worlds(
@@ -460,7 +514,7 @@ def build_bound_worlds(
         0.0,
         above,
         others=others,
-        quantity=quantity,
+        large=partial(name_size, quantity) if quantity else None,
     )
 
 
@@ -473,12 +527,13 @@ def build_level_worlds(
     unit: str = "model_id",
     column: str = "",
     others: Mapping[str, Levels] = NONE,
+    large: Callable[[Levels], Result] | None = None,
 ) -> Worlds:
     """Values by prompt about the levels of their units, as claimed or not, with prompts in common
     to all models.
 
-    claimed, null: level by value of the column `unit`, or of all. sd: of the errors. Rows have
-    model_id, prompt_id and category.
+    claimed, null: level by value of the column `unit`, or of all. sd: of the errors. large: the
+    rule's numbers over endless prompts. Rows have model_id, prompt_id and category.
     """
     at_rest = (
         PromptErrors(along=column),
@@ -493,15 +548,19 @@ def build_level_worlds(
         null,
         kinds,
         others,
+        large,
     )
 
 
-def build_part_worlds(outcome: str, claimed: float, null: float) -> Worlds:
+def build_part_worlds(
+    outcome: str, claimed: float, null: float, large: Callable[[float], Result] | None = None
+) -> Worlds:
     """Values by prompt of which a share of the variance lies between models, as claimed or as in
     the null.
 
     Levels of models have errors of every kind of `ERRORS`, alike within labs to a share; those of
-    prompts are normal. The share is that of the models at hand.
+    prompts are normal. The share is that of the models at hand. large: the rule's numbers over
+    endless prompts, of a share.
     """
     words = "a share of {} of the variance between models"
     return build_family(
@@ -511,6 +570,7 @@ def build_part_worlds(outcome: str, claimed: float, null: float) -> Worlds:
         (Errors(), {"between": BETWEEN}),
         claimed,
         null,
+        large=large,
     )
 
 
@@ -544,11 +604,47 @@ def build_contrast_worlds(
     )
 
 
+def build_side_worlds(
+    columns: SideColumns,
+    claimed: tuple[float, float],
+    null: Sequence[float],
+    large: Callable[[tuple[float, float]], Result],
+    group: str = "heritage",
+) -> Worlds:
+    """Gains below or above 1, measured with errors: true shares below 1 as claimed where the column
+    `focal` is true and elsewhere, or the same in both.
+
+    True log gains lie |e|·20% off 0 with e normal. null: shares in both, of which the first is the
+    null. large: the rule's numbers over endless models, of the shares.
+    """
+
+    def make(shares: tuple[float, float], *, kind: str, alike: float) -> World:
+        true = _build_alike_world(
+            columns.below, columns.focal, group, shares, kind=kind, alike=alike
+        )
+        signal = partial(_simulate_sides, columns, true.signal)
+        return World(f"{true.words}, measured with errors", signal, true.errors, large(shares))
+
+    plain = build_contrast_worlds(columns.below, columns.focal, claimed, null, group)
+    return replace(plain, make=make, version=CHANGED)
+
+
 def _simulate_shift(
     outcome: str, sd: float, by: str, shift: float, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
     lifted = shift * (rows[by].to_numpy(np.float64) if by else 1.0)
     return {outcome: lifted + sd * noise(rows)}
+
+
+def _simulate_sides(
+    columns: SideColumns, true: Signal, rows: pd.DataFrame, noise: Noise, random: Random
+) -> Outcomes:
+    below = true(rows, noise, random)[columns.below]
+    size = TOTAL * np.abs(random.normal(len(rows)))
+    error = np.nan_to_num(rows[columns.error].to_numpy(np.float64)) * random.normal(len(rows))
+    measured = np.where(below, -size, size) + error
+    clear = np.abs(measured) > rows[columns.half].to_numpy(np.float64)
+    return {columns.below: measured < 0, columns.clear: clear}
 
 
 def _simulate_bound(
@@ -621,11 +717,13 @@ def build_line_worlds(
     *,
     kinds: Sequence[str] = EVERY,
     mean: bool = False,
+    others: Mapping[str, float] = NONE,
     **errors: Any,
 ) -> Worlds:
     """An outcome that goes with a column at correlation `r` over the rows, or not at all.
 
-    errors: `ordered` and `group`, and with `mean` the outcome's mean, as `build_errors` has them.
+    others: further correlations by name. errors: `ordered` and `group`, and with `mean` the
+    outcome's mean, as `build_errors` has them.
     """
     at_rest = build_errors(predictor, mean=mean, **errors)
     return build_family(
@@ -635,6 +733,7 @@ def build_line_worlds(
         at_rest,
         r,
         kinds=kinds,
+        others=others,
     )
 
 

@@ -53,18 +53,22 @@ def estimate_correlations(
     method: Literal["pearson", "spearman"] = "pearson",
     groups: Sequence[object] | pd.Series | None = None,
     seed: int = 0,
-    resamples: int = RESAMPLES,
+    resamples: int = 0,
 ) -> Many:
-    """Correlation r of x with every row of `outcomes` (study × row), its interval, and p of |r|
-    over rearrangements.
+    """Correlation r of x with every row of `outcomes` (study × row), its interval, and its
+    two-sided p.
 
     groups: where there are k > 1 of them, r is that within groups: both less the mean of their
     group, x shuffled within groups, and n − k + 1 in the place of n in the interval.
 
     Fisher: tanh(artanh r ± z s), s² = 1/(n − 3) for Pearson and (1 + r²/2)/(n − 3) for Spearman
-    (Bonett and Wright 2000, doi:10.1007/BF02294183). All n! pairings are listed for n ≤ 8,
-    otherwise all studies meet the same rearrangements. Raises UsageError for fewer than 4 points, a
-    constant column, or missing values.
+    (Bonett and Wright 2000, doi:10.1007/BF02294183).
+
+    p: of |r| over all n! pairings for n ≤ 8 without groups; else that of t = r √(ν/(1 − r²)) with
+    ν = n − k − 1, which has no floor, or of so many rearrangements as `resamples` says, which
+    cannot be below 1/(resamples + 1).
+
+    Raises UsageError for fewer than 4 points, a constant column, or missing values.
     """
     x = read_numbers(x, "x", least=4, varied=True)
     read_numbers(outcomes[0], "y", least=4, varied=True)
@@ -92,14 +96,31 @@ def estimate_correlations(
         (1 if method == "pearson" else 1 + r * r / 2) / df
     )
     z = np.arctanh(np.where(np.abs(r) < 1 - CERTAIN, r, math.nan))
-    p = _compute_permutation_p(_permute_predictor(x, codes, seed, resamples), y, np.abs(r))
+    if resamples or _lists_orders(x.size, k):
+        p = _compute_permutation_p(_permute_predictor(x, codes, seed, resamples), y, np.abs(r))
+    else:
+        p = _compute_correlation_p(r, x.size - k - 1)
     return Many(r, np.tanh(z - half), np.tanh(z + half), p)
 
 
-def describe_rearrangements(size: int, groups: int = 1, resamples: int = RESAMPLES) -> str:
+def _lists_orders(size: int, groups: int) -> bool:
+    """Whether all orders of so many points are listed."""
+    return groups == 1 and math.factorial(size) <= MOST_ARRANGEMENTS
+
+
+def _compute_correlation_p(r: Array, df: int) -> Array:
+    """Two-sided p of a correlation by t; 0 where it is 1 or −1."""
+    with np.errstate(divide="ignore"):
+        t = np.abs(r) * np.sqrt(df / (1 - r * r))
+    return np.asarray(2 * stats.t.sf(t, df))
+
+
+def describe_rearrangements(size: int, groups: int = 1, resamples: int = 0) -> str:
     """How p of a correlation of so many points in so many groups is counted."""
-    if groups == 1 and math.factorial(size) <= MOST_ARRANGEMENTS:
+    if _lists_orders(size, groups):
         return f"exact, all {math.factorial(size)} arrangements"
+    if not resamples:
+        return f"t of the correlation, {size - groups - 1} degrees of freedom"
     return f"Monte Carlo{' within groups' * (groups > 1)}, (b + 1)/({resamples} + 1)"
 
 
@@ -454,16 +475,17 @@ def _take_side_means(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Means of groups, study × group, and which groups are inside."""
     inside = take_group_means(focal[None].astype(np.float64), groups)[0]
-    if ((inside > 0) & (inside < 1)).any():
+    if ((inside > ROUNDING) & (inside < 1 - ROUNDING)).any():
         raise UsageError(
             "a group lies on both sides", where="groups", allowed="groups on one side each"
         )
+    inside = inside > 0.5
     k = int(inside.sum())
     if min(k, inside.size - k) < 2:
         got = f"{k} and {inside.size - k}"
         allowed = "two or more on a side"
         raise UsageError("too few groups to exchange", got=got, allowed=allowed)
-    return take_group_means(outcomes.astype(np.float64), groups), inside > 0
+    return take_group_means(outcomes.astype(np.float64), groups), inside
 
 
 def _weigh_sides(sides: NDArray[np.bool_]) -> Array:

@@ -311,14 +311,17 @@ def judge_ratio_choices(name: str, rows: pd.DataFrame) -> Result:
     them."""
     result = build_ratio_test(name)(rows)
     choices = pd.concat([result.rows[LEFT], estimate_prompt_sets(rows)], ignore_index=True)
+    words = {"choices": choices.to_dict("records"), "alone": estimate_corpora(rows)[name]}
+    return replace(result, rows={LEFT: choices}).adding(words=words)
+
+
+def estimate_corpora(rows: pd.DataFrame) -> dict[str, dict[str, Estimate]]:
+    """Every ratio of each corpus alone, the control among them."""
     y, x, corpora = build_table(rows)
-    alone = {
-        IN_WORDS[corpus]: summarise_ratios(y[[i]], x)[NAMES[name]]
-        for i, corpus in enumerate(corpora)
+    ratios = {IN_WORDS[corpus]: summarise_ratios(y[[i]], x) for i, corpus in enumerate(corpora)}
+    return {
+        name: {corpus: of[words] for corpus, of in ratios.items()} for name, words in NAMES.items()
     }
-    return replace(result, rows={LEFT: choices}).adding(
-        words={"choices": choices.to_dict("records"), "alone": alone}
-    )
 
 
 def weigh_corpora(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
