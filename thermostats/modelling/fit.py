@@ -31,6 +31,7 @@ from thermostats.modelling.draws import (
     Array,
     Draws,
     NamedDraws,
+    Quantities,
     Settings,
     Statement,
     Statements,
@@ -359,6 +360,18 @@ class Fit:
                 "rows have no finite prediction", where=self.law.name, got=got, allowed=allowed
             )
         return design, rows, drawn
+
+    @cached_property
+    def alternative_quantities(self) -> dict[str, Quantities]:
+        """Quantities under every alternative of the law, by its name, each from a refit."""
+        laws = self.law.alternatives.items()
+        return {name: self.refit_law(law).quantities for name, law in laws}
+
+    @cached_property
+    def reduced_quantities(self) -> list[tuple[str, Quantities]]:
+        """Quantities without each unit, by its name: from the draws' weights, or a refit."""
+        units = checks.list_units(self.rows, self.law.units)
+        return [(name, self.exclude_rows(out, refit=False).quantities) for name, out in units]
 
     @cached_property
     def _left_out(self) -> LeftOut:

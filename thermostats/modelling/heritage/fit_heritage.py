@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ def summarise_superpopulation(fit: Fit) -> pd.DataFrame:
     median, lower, upper.
 
     With fewer than `FEW_GROUPS` groups also under half and double the prior scale of τ, by refits;
-    it decides nothing.
+    no rule reads it.
     """
     design = fit.designed(MixedDesign)
     groups = {name: len(list_shares(design, name)) for name in list_groups(design.mixed)}
@@ -437,6 +438,8 @@ def _check_families(rows: pd.DataFrame) -> list[str]:
     return warnings
 
 
+MOST_ORDERED = 5
+"""Blocks of which every order is listed; 5 have 120 orders."""
 PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
 """Draws for prior probabilities, and draws times models at most: of very many models fewer
 draws."""
@@ -469,14 +472,31 @@ def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
     )
 
 
+def draw_prior_quantities(fit: Fit) -> dict[str, Array]:
+    """Quantities under the prior alone, simulated for the models of the fit."""
+    size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
+    before = fit.model.draw_prior(size, np.random.default_rng(fit.seed))
+    values = {name: drawn[None] for name, drawn in before.items()}
+    return compute_quantities(values, fit.designed(MixedDesign))
+
+
+def summarise_every_order(fit: Fit) -> pd.DataFrame:
+    """Per order that the blocks can come in, families and the single model apart: its posterior
+    and its prior probability, by simulation; they add up to 1."""
+    names = [kind.name for kind in fit.designed(MixedDesign).mixed.kinds if kind.name != FAMILY]
+    prior = draw_prior_quantities(fit)
+    rows = []
+    for blocks in permutations(names):
+        order = " > ".join(blocks)
+        after = float(mark_ordered(order, fit.quantities).mean())
+        rows.append((order, after, float(mark_ordered(order, prior).mean())))
+    return pd.DataFrame(rows, columns=["statement", "probability", "prior"])
+
+
 def summarise_orders(fit: Fit) -> pd.DataFrame:
     """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of
     the restriction."""
-    size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
-    before = fit.model.draw_prior(size, np.random.default_rng(fit.seed))
-    prior = compute_quantities(
-        {name: values[None] for name, values in before.items()}, fit.designed(MixedDesign)
-    )
+    prior = draw_prior_quantities(fit)
     rows = []
     for order, probability in fit.probabilities.items():
         expected = float(mark_ordered(order, prior).mean())
@@ -782,6 +802,8 @@ def build_heritage_law(
     lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
     joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
     of_labs = {"labs": list_labs, "superpopulation": summarise_superpopulation} if groups else {}
+    causes = len(names) - (FAMILY in names)
+    every_order = {"every order": summarise_every_order} if 2 < causes <= MOST_ORDERED else {}
     left_out = {"left out": score_left_out} if groups and is_exact(heritage) else {}
     law = Law(
         name="heritage",
@@ -798,6 +820,7 @@ def build_heritage_law(
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
         tables={
             "orders": summarise_orders,
+            **every_order,
             "models": list_models,
             **of_labs,
             **left_out,
