@@ -13,7 +13,6 @@ from thermostats.claims.claim import (
     Claim,
     Estimate,
     Evidence,
-    Inference,
     OneByOne,
     Result,
     Trial,
@@ -21,19 +20,15 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.common_tests import count_share
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
-from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
+from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, V
 from thermostats.claims.worlds import build_part_worlds, build_share_worlds
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import bootstrap_bca
 from thermostats.modelling.classical.many import Many, bootstrap_means, take_group_means
 from thermostats.modelling.classical.mixed import estimate_row_shares, estimate_variance_components
-from thermostats.modelling.ranking import PARTS_OF_MEANS as OF_VARIANCE
-from thermostats.modelling.ranking import fit_benchmark
-from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import prepare_drawing, strip_by_group
 from thermostats.studies.delia2026 import stated_facts as audit
 from thermostats.studies.delia2026 import stated_facts as by_prompt
-from thermostats.studies.delia2026.hierarchy import ORDER
 from thermostats.studies.delia2026.stated_facts import BENCHMARK, LAST_GAIN_FILES, PYTHIA
 from thermostats.tables.model_rows import read_prompt_gains
 from thermostats.tables.schemas import NURSERY
@@ -63,8 +58,6 @@ ANY = Always(CROSSES, V(CROSSING).upper < NONE)
 accident."""
 SHARE = "mean share of prompts on the model's own side"
 BETWEEN = "models' share of the variance"
-KEEPS = Posterior(f"share > {ROBUST:g}")
-MOST = Posterior(f"{BETWEEN} > {HALF:g}")
 CLAIM = Claim.read(__file__)
 
 
@@ -146,40 +139,16 @@ CROSSED = count_share(CROSSING, "crosses", true=CROSSES)
 def judge_own_side(
     rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None = None
 ) -> Result:
-    """`estimate_sides` with its fit."""
+    """`estimate_sides` with its figure."""
     found = estimate_sides(rows)
-    sources = sorted(set(rows["source"]))
     always = int((found.words["shares"] == 1).sum())
     return found.adding(
         draw=prepare_drawing(
             strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT
         ),
         audit=audit or Audit(),
-        inference=Inference(
-            later=partial(
-                fit_share,
-                found.rows["prompts"],
-                "agrees",
-                against=ROBUST,
-                model=["model_id", "prompt_id"],
-                group="model_id",
-                sources=sources,
-                seed=SEED,
-            ),
-            tables=("groups",),
-        ),
         words={**which, "always": always, "robust": ROBUST},
     )
-
-
-def fit_model_shares(rows: pd.DataFrame) -> Inference:
-    """The model of gains by models and categories of prompts, and its statement about the models'
-    share."""
-    asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
-    fit = fit_benchmark(by_prompt.drop_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
-    model = OF_VARIANCE.index("model")
-    statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
-    return Inference(fit, tables=("shares", "ranks"), statements=statements)
 
 
 def decompose_variance(rows: pd.DataFrame) -> Result:
@@ -201,11 +170,6 @@ def decompose_variance(rows: pd.DataFrame) -> Result:
         table=pd.DataFrame({"component": ["model", "prompt", "residual"], **columns}),
         words={"shares": found.shares},
     )
-
-
-def judge_variance_parts(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
-    """`decompose_variance` with its fit."""
-    return decompose_variance(rows).adding(words=which, inference=fit_model_shares(rows))
 
 
 def estimate_sides_many(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
@@ -274,22 +238,14 @@ def judge_last_gain_prompts(evidence: Evidence) -> Result:
     return judge_crossing(load_published(evidence), BY_MODEL)
 
 
-@CLAIM.finding(
-    "own_side.penultimate_gain",
-    primary=Above(SHARE, ROBUST),
-    robustness=KEEPS,
-    trial=FAMILY,
-    views=VIEWS,
-)
+@CLAIM.finding("own_side.penultimate_gain", primary=Above(SHARE, ROBUST), trial=FAMILY, views=VIEWS)
 def judge_pythia(evidence: Evidence) -> Result:
     """Is it in the Pythia family of figure 7?"""
     rows = select_family(evidence)
     return judge_own_side(rows, FIGURE_7, audit.check_figure_7(evidence, rows))
 
 
-@CLAIM.finding(
-    "own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS
-)
+@CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), trial=SIDED, views=OTHERS)
 def judge_last_gains(evidence: Evidence) -> Result:
     """Is the gain of most prompts on the model's own side, in every model whose last gain was
     published by prompt?"""
@@ -297,12 +253,10 @@ def judge_last_gains(evidence: Evidence) -> Result:
     return judge_own_side(load_published(evidence), BY_MODEL, figures)
 
 
-@CLAIM.finding(
-    "variance", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED, views=OTHERS
-)
+@CLAIM.finding("variance", primary=Above(BETWEEN, HALF), trial=SHARED, views=OTHERS)
 def judge_variance(evidence: Evidence) -> Result:
     """Parts of the variance of the same gains."""
-    return judge_variance_parts(load_published(evidence), BY_MODEL)
+    return decompose_variance(load_published(evidence)).adding(words=BY_MODEL)
 
 
 @CLAIM.finding(
@@ -327,20 +281,16 @@ def judge_entropy(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding(
-    "own_side.measured", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED_HERE, **HERE
-)
+@CLAIM.finding("own_side.measured", primary=Above(SHARE, ROBUST), trial=SIDED_HERE, **HERE)
 def judge_measured(evidence: Evidence) -> Result:
     """Models measured here."""
     return judge_own_side(load_measured(evidence), OF_MEASURED)
 
 
-@CLAIM.finding(
-    "variance.measured", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED_HERE, **HERE
-)
+@CLAIM.finding("variance.measured", primary=Above(BETWEEN, HALF), trial=SHARED_HERE, **HERE)
 def judge_variance_measured(evidence: Evidence) -> Result:
     """Parts of the variance over models measured here."""
-    return judge_variance_parts(load_measured(evidence), OF_MEASURED)
+    return decompose_variance(load_measured(evidence)).adding(words=OF_MEASURED)
 
 
 if __name__ == "__main__":
