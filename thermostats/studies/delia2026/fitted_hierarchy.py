@@ -22,7 +22,7 @@ BLOCKS: Mapping[str, str] = {"heritage": "lab", "geometry": "shape", "scale": "s
 ABOVE_BOTH = f"heritage > {TOGETHER}"
 FIRST = "lab first"
 """Of the three, whatever the order of the other two."""
-NAMED = {ABOVE_BOTH: "lab above shape and size together", FIRST: "lab first of the three"}
+NAMED = {ABOVE_BOTH: "lab > shape and size together", FIRST: "lab most of the three"}
 WITH, WITHOUT = "with the lab", "without"
 
 
@@ -119,7 +119,7 @@ def print_orders(hierarchies: Sequence[FittedHierarchy]) -> pd.DataFrame:
     for each in hierarchies:
         rows = each.orders.to_dict("records")
         columns[f"{each.words}: before the data"] = [f"{row['prior']:.2f}" for row in rows]
-        columns[f"{each.words}: after (over divisions)"] = [
+        columns[f"{each.words}: after (range)"] = [
             f"{row['probability']:.2f} ({row['lowest']:.2f} to {row['highest']:.2f})"
             for row in rows
         ]
@@ -135,20 +135,23 @@ def draw_hierarchy(
     assert figure is not None  # noqa: S101
     axes.remove()
     above, below = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.35])
-    panels = above.subgridspec(1, len(hierarchies), wspace=0.12)
-    for place, each in enumerate(hierarchies):
-        panel = draw_half_eyes(each.spreads, figure.add_subplot(panels[place]))
-        order = format_number(each.probability(ORDER), 2)
-        both = format_number(each.probability(ABOVE_BOTH), 2)
-        panel.set_title(
-            f"{each.words}, {each.n_models} models\nP({name_statement(ORDER)}) = {order}; "
-            f"P(lab > both) = {both}",
-            fontsize=TITLE,
-            loc="left",
-        )
-        panel.set_xlabel("posterior: standard deviation over models")
-        if place:
-            panel.set_yticklabels([])
+    grid = above.subgridspec(1, len(hierarchies), wspace=0.12)
+    panels = [figure.add_subplot(grid[place]) for place in range(len(hierarchies))]
+    for panel, each in zip(panels, hierarchies, strict=True):
+        draw_half_eyes(each.spreads, panel)
+        asked = {name_statement(ORDER): ORDER, "lab > shape and size": ABOVE_BOTH}
+        chances = [
+            f"P({words}) = {format_number(each.probability(statement), 2)}"
+            for words, statement in asked.items()
+        ]
+        title = "\n".join([f"{each.words}, {each.n_models} models", *chances])
+        panel.set_title(title, fontsize=TITLE, fontweight="normal", loc="left")
+        panel.set_xlabel("posterior: SD over models")
+    reach = max(panel.get_xlim()[1] for panel in panels)
+    for panel in panels:
+        panel.set_xlim(0, reach)
+    for panel in panels[1:]:
+        panel.set_yticklabels([])
     test = draw_forest(shares, figure.add_subplot(below), label="what", null=0.0)
     test.set_xlabel(f"test: {xlabel}")
     figure.set_figheight(HEIGHT)
