@@ -47,7 +47,7 @@ from thermostats.studies.delia2026.fitted_hierarchy import (
     Fits,
     FittedHierarchy,
     draw_hierarchy,
-    print_orders,
+    print_hierarchies,
     summarise_hierarchy,
 )
 from thermostats.studies.delia2026.hierarchy import (
@@ -282,7 +282,7 @@ def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     return counted.adding(
         table=table,
         draw=partial(draw_hierarchy, hierarchies, table, XLABEL),
-        screen=print_orders(hierarchies),
+        screen=print_hierarchies(hierarchies),
         words={**words, "hierarchies": hierarchies},
     )
 

@@ -104,10 +104,13 @@ def test_every_order_adds_up_and_the_table_prints_them(pooled: fitted.FittedHier
     assert len(orders) == 6 and orders.index[0] == ORDER
     assert orders["probability"].sum() == pytest.approx(1.0)
     assert orders["prior"].sum() == pytest.approx(1.0)
-    printed = fitted.print_orders([pooled])
-    assert printed["P of"][0] == "lab > shape and size together"
-    assert "lab > shape > size" in set(printed["P of"])
-    assert len(printed.columns) == 3
+    printed = fitted.print_hierarchies([pooled]).set_index("statement")
+    row = pooled.orders.loc[ORDER]
+    text = f"{row['probability']:.2f} ({row['lowest']:.2f}–{row['highest']:.2f})"
+    assert tuple(printed.loc["lab > shape > size"]) == (f"{row['prior']:.2f}", text)
+    without = pooled.orders.loc[fitted.ABOVE_BOTH, "without_families"]
+    assert printed.iloc[1].tolist() == ["", f"{without:.2f}"] and without > 0.9
+    assert printed.loc["checks passed"].iloc[1] == "7 of 7"
 
 
 def test_half_eyes_hold_the_draws() -> None:

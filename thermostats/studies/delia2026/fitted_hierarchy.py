@@ -112,17 +112,26 @@ def name_statement(statement: str) -> str:
     return " > ".join(BLOCKS[block] for block in statement.split(" > "))
 
 
-def print_orders(hierarchies: Sequence[FittedHierarchy]) -> pd.DataFrame:
+def print_hierarchies(hierarchies: Sequence[FittedHierarchy]) -> pd.DataFrame:
     """A row a statement; of each set its prior probability, and the posterior one with its range
-    over divisions."""
-    columns = {"P of": [name_statement(statement) for statement in hierarchies[0].orders.index]}
+    over divisions. Then what lab and family add to predictions, and the checks."""
+    statements = list(hierarchies[0].orders.index)
+    labels = [name_statement(statement) for statement in statements]
+    labels.insert(1, "the same, families without a share")
+    columns = {"statement": [*labels, "elpd with lab and family − without (SE)", "checks passed"]}
     for each in hierarchies:
-        rows = each.orders.to_dict("records")
-        columns[f"{each.words}: before the data"] = [f"{row['prior']:.2f}" for row in rows]
-        columns[f"{each.words}: after (range)"] = [
-            f"{row['probability']:.2f} ({row['lowest']:.2f} to {row['highest']:.2f})"
-            for row in rows
+        rows = each.orders.to_dict("index")
+        prior = [f"{rows[statement]['prior']:.2f}" for statement in statements]
+        after = [
+            f"{row['probability']:.2f} ({row['lowest']:.2f}–{row['highest']:.2f})"
+            for row in rows.values()
         ]
+        prior.insert(1, "")
+        after.insert(1, f"{rows[ABOVE_BOTH]['without_families']:.2f}")
+        gained = f"{format_number(each.gained)} ({format_number(each.gained_error, 2)})"
+        checks = f"{each.passed} of {len(each.gate.checks)}"
+        columns[f"{each.words}: prior"] = [*prior, "", ""]
+        columns[f"{each.words}: posterior (range)"] = [*after, gained, checks]
     return pd.DataFrame(columns)
 
 
