@@ -35,8 +35,8 @@ from thermostats.claims.worlds import (
 from thermostats.formatting import format_declared
 from thermostats.modelling.classical.many import Many, estimate_differences, estimate_means
 from thermostats.plots.general import draw_lines_by_layer, prepare_drawing
-from thermostats.studies.delia2026.stated_facts import FOCAL, load_gains
-from thermostats.tables.labels import drop_unlabelled
+from thermostats.studies.delia2026.block_gains import collect_block_gains
+from thermostats.studies.delia2026.stated_facts import FOCAL
 
 SEED = 22
 EVERY, HALF = 1.0, 0.5
@@ -67,36 +67,7 @@ AT = tuple(f"block L − {k}" for k in range(1, BLOCKS + 1))
 """Columns: log gain of a block by its distance from the end, the penultimate one first."""
 CLAIM = Claim.read(__file__)
 
-models = CLAIM.shared(load_gains)
-
-
-@CLAIM.shared
-def load_block_gains(evidence: Evidence) -> pd.DataFrame:
-    """Gains of blocks 2 to L − 1 of comparable models, a row each: means over prompts, of models
-    that lack none."""
-    every = models(evidence)
-    rows = drop_unlabelled(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
-    layers = evidence.table("layers", position="last")
-    layers = layers[layers["run_id"].isin(rows["run_id"]) & (layers["gain_block"] > 0)]
-    averaged = (
-        layers["prompt_id"].eq("").groupby([layers["run_id"], layers["layer"]]).transform("any")
-    )
-    layers = layers[layers["prompt_id"].eq("") | ~averaged]
-    logs = (
-        np.log(layers["gain_block"].astype(float))
-        .groupby([layers["run_id"], layers["layer"]])
-        .mean()
-    )
-    facts = rows[["run_id", "model_id", "heritage", "family", "source", "n_layers"]]
-    blocks = (
-        logs.rename("log_gain")
-        .reset_index()
-        .merge(facts, on="run_id")
-        .astype({"layer": int, "n_layers": int})
-    )
-    blocks = blocks[(blocks["layer"] > 1) & (blocks["layer"] < blocks["n_layers"])]
-    whole = blocks.groupby("model_id")["layer"].transform("size") == blocks["n_layers"] - 2
-    return blocks[whole].assign(focal=lambda t: t["heritage"] == FOCAL).reset_index(drop=True)
+load_block_gains = CLAIM.shared(collect_block_gains)
 
 
 def summarise_models(blocks: pd.DataFrame) -> pd.DataFrame:

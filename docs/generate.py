@@ -23,6 +23,7 @@ import pandas as pd
 
 import thermostats
 from thermostats.claims.calibration import load_levels
+from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.levels import TIPPING
 from thermostats.claims.study import list_scripts
 from thermostats.formatting import format_number
@@ -42,7 +43,9 @@ from thermostats.modelling.lineage_law import Lineage
 from thermostats.modelling.mixed_model import Declaration
 from thermostats.plots.general import draw_reference, place_legend
 from thermostats.plots.svg import render_svg
+from thermostats.studies.delia2026 import growth
 from thermostats.tables.export import write_codebook
+from thermostats.tables.model_rows import model_rows
 
 ROOT = Path(__file__).resolve().parents[1]
 FITS = ROOT / "docs" / "reference" / "api" / "fits.md"
@@ -300,13 +303,7 @@ def _using(name: str) -> list[str]:
 def verdicts(reports: Path) -> str:
     """The index's rows of some claims and its count of all of them, in the words of the index."""
     index = (reports / "index.md").read_text(encoding="utf-8")
-    heads = (
-        "claim",
-        "what came out",
-        "on the study’s own files",
-        "on all evidence",
-        "models / labs or recipes",
-    )
+    heads = ("claim", "what came out", "on the study’s own files", "on all evidence")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for claim in IN_README:
         page = f"{claim.lower()}.md"
@@ -314,7 +311,26 @@ def verdicts(reports: Path) -> str:
         lines += [f"| [{claim}](reports/snapshot/{page}) {row}" for row in rows]
     tally = re.search(r"^\*\*(\d+ claims) put to the test:\*\* (.*)$", index, re.MULTILINE)
     assert tally, "the index counts its claims"  # noqa: S101
-    return "\n".join([*lines, "", f"Of {tally[1]}: {tally[2]}"]) + "\n"
+    return "\n".join([*lines, "", f"Of {tally[1]}: {tally[2]}", "", describe_best_guess()]) + "\n"
+
+
+def describe_best_guess() -> str:
+    """How far guesses of a left-out model's gain miss it, in one sentence."""
+    models = model_rows(Evidence().named(POOLED), growth.GAIN)
+    best, missed = growth.choose_best_guess(growth.guess_gains(models))
+    names = {
+        "family": "the mean of its family’s other models",
+        "lab": "that of its lab’s",
+        "mean": "that of all others",
+        "shape": "a line through shape and size",
+    }
+    others = [name for name in names if name != best]
+    misses = [f"{names[name]} misses it by {missed[name]:.2f}" for name in [best, *others]]
+    return (
+        "`thermostats predict` says what gain to expect of a model that nobody measured. With each "
+        f"of {missed['n']} models of {missed['families']} families left out in turn, its log "
+        f"penultimate gain is guessed: {', '.join(misses)} (root mean squared)."
+    )
 
 
 def between(page: str, begin: str, end: str, text: str) -> str:

@@ -3,6 +3,7 @@ are computed."""
 
 from __future__ import annotations
 
+import io
 import re
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Estimate
 from thermostats.claims.study import find_account
 from thermostats.studies.delia2026 import growth
+from thermostats.studies.delia2026.block_gains import choose_spread_models
 
 SENTENCES = [sentence for part in growth.WORDS["part"] for sentence in part["sentence"]]
 ASKED = [sentence for sentence in SENTENCES if "finding" in sentence]
@@ -62,7 +64,8 @@ def test_there_is_a_sentence_for_every_verdict_and_none_has_a_number_typed_in() 
 @pytest.mark.parametrize("verdict", [SUPPORTED, AGAINST, OPEN])
 def test_each_sentence_is_that_of_its_verdict(verdict: str) -> None:
     text = page(verdict)
-    assert len(text.split()) <= MOST_WORDS
+    seen = re.sub(r"!\[.*\]\(.*\)", "", text)
+    assert len(seen.split()) <= MOST_WORDS
     for sentence in ASKED:
         claim = sentence["finding"][:3]
         [line] = [
@@ -129,3 +132,36 @@ def test_the_best_guess_is_that_of_least_error_when_a_model_is_left_out() -> Non
 def test_a_report_without_claims_of_the_study_has_no_such_page() -> None:
     assert find_account(["U01", "N01"]) == ""
     assert find_account(["U01", "C04"]).endswith("growth")
+
+
+def test_the_picture_counts_the_blocks_that_it_says() -> None:
+    """Numbers of the caption by another way: sums over models, from the table that lies beside."""
+    files = growth.build_files([], shipped_tables())
+    blocks = pd.read_csv(io.BytesIO(files["block-gains.csv"]))
+    by_model = [
+        rows.sort_values("layer")["log_gain"].tolist() for _, rows in blocks.groupby("model_id")
+    ]
+    above = sum(gain > 0 for gains in by_model for gain in gains)
+    shrinking = sum(gains[-1] < 0 for gains in by_model)
+    caption = growth.describe_profiles(blocks)
+    assert re.findall(r"\d+", caption.replace(",", "").partition(". ")[2])[:4] == [
+        str(number) for number in (sum(map(len, by_model)), len(by_model), above, 1)
+    ]
+    assert f"; {shrinking} models are said" in caption
+    assert b"<svg" in files["growth.svg"]
+
+
+def test_the_picture_shows_the_lowest_and_the_highest_of_deep_models() -> None:
+    rows = [
+        {
+            "model_id": f"{lab}/m",
+            "heritage": lab,
+            "n_layers": depth,
+            "layer": layer,
+            "log_gain": last,
+        }
+        for lab, depth, last in (("a", 12, -1.0), ("b", 12, 0.0), ("c", 24, 2.0), ("d", 5, 9.0))
+        for layer in range(2, depth)
+    ]
+    shown = choose_spread_models(pd.DataFrame(rows), 2)
+    assert set(shown["heritage"]) == {"a", "c"}

@@ -487,10 +487,10 @@ class _Renderer(RendererHTML):
         end = next(j for j in range(i, len(tokens)) if tokens[j].type == "thead_close")
         self.heads = [token.content for token in tokens[i:end] if token.type == "inline"]
         self.is_claims = self.heads[0] == "claim"
-        self.is_stacked = "verdict" in self.heads and not self.caption
-        kind = (
-            "claims" if self.is_claims else "matrix" if self.heads[0] == "evidence" else "figures"
-        )
+        is_listing = self.is_claims or "verdict" in self.heads
+        self.is_stacked = is_listing and not self.caption
+        is_matrix = self.heads[0] == "evidence" and not self.caption
+        kind = "claims" if self.is_claims else "matrix" if is_matrix else "figures"
         tokens[i].attrSet("class", f"{kind} stacked" if self.is_stacked else kind)
         label = escape(self._name_part(self.heading, self.caption))
         caption = f"<caption>{set_symbols(self.caption)}</caption>\n" if self.caption else ""

@@ -21,6 +21,7 @@ from thermostats.claims.study import is_own, list_study_models, load_studies
 from thermostats.formatting import (
     escape_markdown,
     estimate_range,
+    format_count,
     format_declared,
     join_words,
     take_sentences,
@@ -385,10 +386,20 @@ def _compare_verdicts(entry: Entry) -> dict[str, str]:
     if own is None and every is None:
         own = every = findings[0]
     by_column = {"own": own, "every": every, "yours": pick_own_verdict(findings)}
-    return {
-        name: f"{SIGNS[finding.verdict]} {finding.stands}" if finding else ""
-        for name, finding in by_column.items()
-    }
+    return {name: _state_verdict(finding) for name, finding in by_column.items()}
+
+
+def _state_verdict(finding: Finding | None) -> str:
+    """A verdict with its sign and what it rests on, in one line."""
+    if finding is None:
+        return ""
+    verdict = f"{SIGNS[finding.verdict]} {finding.stands}"
+    sample = finding.sample
+    if not sample.n_models:
+        return verdict
+    models = format_count(sample.n_models, "model")
+    groups = f" of {format_count(sample.n_groups, sample.group)}" if sample.n_groups else ""
+    return f"{verdict} · {models}{groups}"
 
 
 def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:

@@ -5,16 +5,16 @@
   const order = ["supported", "not supported", "inconclusive", "needs measurement", "analysis failed", "not built"];
   const heads = [...tables[0].tHead.rows[0].cells].map((cell) => cell.textContent);
   const rows = tables.flatMap((table) => [...table.tBodies[0].rows]);
-  const numbered = { [heads.at(-1)]: -1 };
   const columns = heads.filter((head) => head.startsWith("on "));
-  const inColumn = (row, head) => row.cells[heads.indexOf(head)].textContent.replace(/^\S+ | \(.*$|,.*$/g, "").trim();
+  const numbered = { models: -1 };
+  const inColumn = (row, head) => row.cells[heads.indexOf(head)].textContent.replace(/^\S+ | \(.*$|,.*$| · .*$/g, "").trim();
   const verdict = (row) => columns.map((head) => inColumn(row, head)).find(Boolean) || "";
-  const number = (row, head) => {
-    const found = row.cells[heads.indexOf(head)].textContent.match(/\d+(\.\d+)?/);
-    return found ? Number(found[0]) : null;
+  const models = (row) => {
+    const found = columns.map((head) => row.cells[heads.indexOf(head)].textContent.match(/ · (\d+) model/)).filter(Boolean);
+    return found.length ? Math.max(...found.map((match) => Number(match[1]))) : null;
   };
-  const value = (row, head) => (head === "claim" ? row.id : columns.includes(head) ? order.indexOf(inColumn(row, head)) : number(row, head));
-  const sortable = heads.filter((head) => head === "claim" || columns.includes(head) || head in numbered);
+  const value = (row, head) => (head === "claim" ? row.id : columns.includes(head) ? order.indexOf(inColumn(row, head)) : models(row));
+  const sortable = ["claim", ...columns, "models"];
 
   const form = document.createElement("form");
   form.className = "controls";

@@ -17,8 +17,11 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.result import UNMEASURED
 from thermostats.claims.template import fill_words
 from thermostats.formatting import join_words
+from thermostats.plots.general import draw_lines_by_layer, prepare_drawing
+from thermostats.plots.svg import render_svg
 from thermostats.reporting.pages import name_folder
-from thermostats.reporting.render import Text, render_link, render_text
+from thermostats.reporting.render import Files, Text, render_link, render_text
+from thermostats.studies.delia2026.block_gains import choose_spread_models, collect_block_gains
 from thermostats.tables.invariants import read_effects
 from thermostats.tables.model_rows import model_rows
 
@@ -28,6 +31,9 @@ GAIN = "penultimate_gain"
 MODEL = "r03-1"
 KNOB = "W_V × 8 and W_O / 8 in every block"
 FAMILY = ["heritage", "family"]
+FIGURE, BLOCKS = "growth.svg", "block-gains.csv"
+NAMED = 5
+"""Models whose profiles the picture shows."""
 Case = tuple[str, Mapping[str, Any]]
 
 
@@ -45,7 +51,9 @@ def list_claims(*, weighed: bool = False) -> list[str]:
 def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
     """The page's Markdown and the table behind its best guess."""
     by_place = {(finding.id, finding.sample.evidence): finding for finding in findings}
-    guessed = guess_gains(model_rows(tables.named(POOLED), GAIN))
+    pooled = tables.named(POOLED)
+    blocks = collect_block_gains(pooled)
+    guessed = guess_gains(model_rows(pooled, GAIN))
     computed: dict[str, Callable[[], Case]] = {
         "norms": partial(count_norms, tables),
         "at_will": measure_gauge_moves,
@@ -56,17 +64,49 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
         for part in WORDS["part"]
     }
     there = {finding.claim for finding in by_place.values()}
+    made = Files()
+    figure = made.add_figure(draw_profiles(blocks), FIGURE, describe_profiles(blocks), BLOCKS)
+    made.add(BLOCKS, blocks.to_csv(index=False, lineterminator="\n").encode())
     page = render_text(
         "growth.md",
         **{name: WORDS[name] for name in ("title", "intro")},
         parts={title: list(filter(None, lines)) for title, lines in parts.items()},
         lacking=[claim for claim in list_claims(weighed=True) if claim not in there],
         table=GUESSES,
+        figure=figure,
     )
-    return {
-        "growth.md": page.encode(),
-        GUESSES: guessed.to_csv(index=False, lineterminator="\n").encode(),
+    made.add("growth.md", page.encode())
+    made.add(GUESSES, guessed.to_csv(index=False, lineterminator="\n").encode())
+    return made.contents
+
+
+def draw_profiles(blocks: pd.DataFrame) -> bytes:
+    """The picture: gains along the depth of models whose penultimate gains are far apart."""
+    shown = choose_spread_models(blocks, NAMED)
+    lines = shown.assign(gain=np.exp(shown["log_gain"]), depth=shown["layer"] / shown["n_layers"])
+    draw = prepare_drawing(
+        draw_lines_by_layer,
+        lines,
+        y="gain",
+        x="depth",
+        null=1.0,
+        xlabel="block l / L",
+        ylabel="gain of block",
+    )
+    return render_svg(draw)
+
+
+def describe_profiles(blocks: pd.DataFrame) -> str:
+    """What the picture says: its caption, the finding first."""
+    penultimate = blocks[blocks["layer"] == blocks["n_layers"] - 1]
+    values = {
+        "blocks": len(blocks),
+        "above": int((blocks["log_gain"] > 0).sum()),
+        "models": len(penultimate),
+        "shrinking": int((penultimate["log_gain"] < 0).sum()),
+        "shown": choose_spread_models(blocks, NAMED)["model_id"].nunique(),
     }
+    return fill_words(WORDS["picture"], values)
 
 
 def _find_claim(sentence: Mapping[str, str]) -> str:
