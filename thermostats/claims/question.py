@@ -402,10 +402,7 @@ class Question:
     def brief(self) -> str:
         """How it is decided, in a few short sentences."""
         if self.primary is None:
-            return (
-                "Supported where all of its parts are supported. Not supported where any of them "
-                "is not supported."
-            )
+            return "Supported where all parts are. Not supported where any is not supported."
         return " ".join(self.primary.brief())
 
 

@@ -56,10 +56,8 @@ def describe_universes(
     size = format_count(len(curve.table), "universe")
     of = f"finding {number}" if number > 1 else "the first finding"
     caption = (
-        f"Estimate of {of} in {size}, in order. Rows below: how common each option is at that "
-        f"place of "
-        "the curve; in brackets, the share of the variance between universes that each choice "
-        "explains alone."
+        f"Estimate of {of} in {size}, in order. Below: how common each option is at that place; in "
+        f"brackets, the share of the variance that each choice explains alone."
     )
     figure = files.add_figure(
         render_svg(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv"

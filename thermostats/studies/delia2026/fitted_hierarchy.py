@@ -22,7 +22,7 @@ BLOCKS: Mapping[str, str] = {"heritage": "lab", "geometry": "shape", "scale": "s
 ABOVE_BOTH = f"heritage > {TOGETHER}"
 FIRST = "lab first"
 """Of the three, whatever the order of the other two."""
-NAMED = {ABOVE_BOTH: "lab > shape and size together", FIRST: "lab most of the three"}
+NAMED = {ABOVE_BOTH: "lab > shape and size together", FIRST: "lab most of three"}
 WITH, WITHOUT = "with the lab", "without"
 
 
@@ -117,8 +117,8 @@ def print_hierarchies(hierarchies: Sequence[FittedHierarchy]) -> pd.DataFrame:
     over divisions. Then what lab and family add to predictions, and the checks."""
     statements = list(hierarchies[0].orders.index)
     labels = [name_statement(statement) for statement in statements]
-    labels.insert(1, "the same, families without a share")
-    columns = {"statement": [*labels, "elpd with lab and family − without (SE)", "checks passed"]}
+    labels.insert(1, "without families")
+    columns = {"statement": [*labels, "elpd from lab and family (SE)", "checks passed"]}
     for each in hierarchies:
         rows = each.orders.to_dict("index")
         prior = [f"{rows[statement]['prior']:.2f}" for statement in statements]
