@@ -1,8 +1,9 @@
 """C04: heritage counts for more than geometry, geometry for more than scale, and scale for almost
 nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from thermostats.claims.claim import (
     EXTERNAL,
     MEASURED,
     POOLED,
+    PUBLISHED,
     Case,
     Claim,
     Evidence,
@@ -41,6 +43,13 @@ from thermostats.modelling.specification import build_share_estimator, permute_a
 from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026 import curves
 from thermostats.studies.delia2026 import hierarchy as cause_worlds
+from thermostats.studies.delia2026.fitted_hierarchy import (
+    Fits,
+    FittedHierarchy,
+    draw_hierarchy,
+    print_hierarchies,
+    summarise_hierarchy,
+)
 from thermostats.studies.delia2026.hierarchy import (
     AGAINST_ARCHITECTURE,
     ALPHA,
@@ -49,6 +58,7 @@ from thermostats.studies.delia2026.hierarchy import (
     BY_GEOMETRY,
     BY_LINEAGE,
     BY_SIZE,
+    CODINGS,
     GEOMETRY_MINUS_SCALE,
     HERITAGE,
     HERITAGE_MINUS_ARCHITECTURE,
@@ -62,6 +72,8 @@ from thermostats.studies.delia2026.hierarchy import (
     TABLE_OF_COUNTS,
     TABLE_OF_SHARES,
     WEIGHT_COUNTS,
+    WHOLE_SHAPE,
+    Coding,
     Division,
     declare_shares,
 )
@@ -75,12 +87,18 @@ from thermostats.studies.delia2026.stated_facts import (
 
 LOG_COLUMNS = {
     "log_L": "n_layers",
+    "log_H": "n_heads",
+    "log_d_h": "d_head",
     "log_d": "d_model",
     "log_n": "n_params_nonembedding",
     "log_n_all": "n_params",
 }
 ENDS = ("estimate", "lower", "upper")
 XLABEL = "corrected share of the variance of the log gain"
+FITTED = (*LOG_COLUMNS, "log_shape", "log_rho")
+"""Columns of which a model states all to be in the fitted model."""
+BOTH_SETS = {PUBLISHED: "own files", POOLED: "all evidence"}
+"""Sets of evidence whose fits stand on the first screen."""
 GAIN = NAMED_GAINS[0]
 """The gain that the study means; the others are universes of the curve."""
 
@@ -150,11 +168,54 @@ TRIALS = {
 
 
 @CLAIM.shared
-def fit_heritage_means(evidence: Evidence, gain: Case, division: Division) -> Fit:
+def select_fitted_rows(evidence: Evidence, gain: Case) -> pd.DataFrame:
+    """Rows of comparable models, those of labs of one model too: prompt by prompt in the study's
+    files, of other sets the means that the test reads."""
+    models = list_all_models(evidence)
+    if evidence.name == PUBLISHED:
+        rows = select_heritage_rows(evidence, gain.column, PYTHIA, HUNT)
+        return rows.merge(models[["model_id", *FITTED]], on="model_id")
+    return models[models["comparable"]].dropna(subset=[gain.column, *FITTED])
+
+
+@CLAIM.shared
+def fit_division(evidence: Evidence, gain: Case, coding: Coding) -> Fit:
+    """The heritage model with one division of shape and size."""
+    return fit_blocks(select_fitted_rows(evidence, gain), gain, coding.blocks)
+
+
+def fit_blocks(rows: pd.DataFrame, gain: Case, blocks: Mapping[str, Sequence[str]]) -> Fit:
     """The heritage model of the models' means."""
-    rows = select_heritage_rows(evidence, gain.column, PYTHIA, HUNT)
-    rows = rows.merge(list_all_models(evidence)[["model_id", *SPAN]], on="model_id")
-    return fit_heritage(rows, estimand=gain.column, blocks=division.blocks, seed=SEED)
+    outcome = gain.column if gain.column in rows else "gain"
+    return fit_heritage(rows, outcome=outcome, estimand=gain.column, blocks=blocks, seed=SEED)
+
+
+@CLAIM.shared
+def fit_heritage_means(evidence: Evidence, gain: Case, division: Division) -> Fit:
+    """The heritage model with shape and size as one block, or in the declared division."""
+    if division is Division.DIVIDED:
+        return fit_division(evidence, gain, CODINGS[0])
+    return fit_blocks(select_fitted_rows(evidence, gain), gain, division.blocks)
+
+
+@CLAIM.shared
+def describe_hierarchies(evidence: Evidence) -> tuple[FittedHierarchy, ...]:
+    """What the fitted model says of the order, on the study's own files and on all evidence."""
+    return tuple(
+        describe_hierarchy(evidence.named(name), words) for name, words in BOTH_SETS.items()
+    )
+
+
+def describe_hierarchy(evidence: Evidence, words: str) -> FittedHierarchy:
+    """The same on one set of evidence."""
+    rows = select_fitted_rows(evidence, GAIN)
+    shapes = {name: columns for name, columns in BLOCKS.items() if name not in HERITAGE}
+    fits = Fits(
+        divisions={each.id: fit_division(evidence, GAIN, each) for each in (*CODINGS, WHOLE_SHAPE)},
+        without_families=fit_blocks(rows.drop(columns="family"), GAIN, BLOCKS),
+        without_labs=fit_blocks(rows, GAIN, shapes),
+    )
+    return summarise_hierarchy(words, fits)
 
 
 DESCENT = "shares under descent, next to those of the rule"
@@ -212,16 +273,28 @@ def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     """The order and the one on size, by the gain that the study means."""
     parts = {name: found[f"{name}.{GAIN.id}"] for name in TRIALS}
     first = parts["architecture"]
+    counted = Result(n_models=first.sample.n_models, n_groups=first.sample.n_groups)
+    words = {"parts": parts, "gain": GAIN.words}
     table = compare_halves(parts)
-    return Result(
+    if table is None:
+        return counted.adding(words={**words, "hierarchies": ()})
+    hierarchies = describe_hierarchies(evidence)
+    return counted.adding(
         table=table,
-        draw=None
-        if table is None
-        else prepare_drawing(draw_forest, table, label="what", null=0.0, xlabel=XLABEL),
-        n_models=first.sample.n_models,
-        n_groups=first.sample.n_groups,
-        words={"parts": parts, "gain": GAIN.words},
+        draw=partial(draw_hierarchy, hierarchies, table, XLABEL),
+        screen=print_hierarchies(hierarchies),
+        words={**words, "hierarchies": hierarchies},
     )
+
+
+def infer_undivided(evidence: Evidence, gain: Case) -> Inference:
+    """The fit with shape and size as one block, next to the test on all evidence."""
+    return Inference(fit_heritage_means(evidence, gain, Division.UNDIVIDED))
+
+
+def infer_divided(evidence: Evidence, gain: Case) -> Inference:
+    """The fit in the declared division, next to the test on all evidence."""
+    return Inference(fit_heritage_means(evidence, gain, Division.DIVIDED))
 
 
 TABLES_OF_FIT = ("orders", "labs", "models", "classical", "dominance", "commonality", "left out")
@@ -233,7 +306,7 @@ TABLES_OF_FIT = ("orders", "labs", "models", "classical", "dominance", "commonal
     robustness=Posterior("heritage > architecture"),
     over=(GAIN,),
     trial=TRIALS["architecture"],
-    views=VIEWS,
+    views=replace(VIEWS, fit=infer_undivided),
 )
 def judge_architecture(evidence: Evidence, gain: Case) -> Result:
     """Does the lab explain more than shape and size together?"""
@@ -280,7 +353,7 @@ CLAIM.curve(
     robustness=Posterior("geometry > scale"),
     over=(GAIN,),
     trial=TRIALS["geometry"],
-    views=VIEWS,
+    views=replace(VIEWS, fit=infer_divided),
 )
 def judge_geometry(evidence: Evidence, gain: Case) -> Result:
     """Does shape at a given size explain more than size, whatever is called shape?"""
@@ -321,7 +394,7 @@ def judge_geometry(evidence: Evidence, gain: Case) -> Result:
     robustness=Posterior(f"share of scale < {MARGIN:g}", draws=V("share_scale") < MARGIN),
     over=(GAIN,),
     trial=TRIALS["size"],
-    views=VIEWS,
+    views=replace(VIEWS, fit=infer_divided),
 )
 def judge_size(evidence: Evidence, gain: Case) -> Result:
     """Has size almost nothing to do with it, however it is counted?"""

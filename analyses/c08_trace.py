@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import Claim, Evidence, Inference, Result, Test, Trial, Views
-from thermostats.claims.rule import Decide, Each, Gate, Posterior, Some, V
+from thermostats.claims.claim import Claim, Evidence, Result, Test, Trial, Views
+from thermostats.claims.rule import Decide, Each, Gate, Some, V
 from thermostats.claims.worlds import build_shift_worlds
 from thermostats.modelling.classical.counts import count_pairs_above
 from thermostats.modelling.classical.many import (
@@ -19,7 +19,6 @@ from thermostats.modelling.classical.many import (
     wrap_counts,
 )
 from thermostats.modelling.columns import RESAMPLES as FINE
-from thermostats.modelling.lines import fit_line
 from thermostats.studies.delia2026.curves import draw_file_traces
 from thermostats.studies.delia2026.stated_facts import H4_V2
 from thermostats.studies.delia2026.weights_of_claims import (
@@ -33,9 +32,6 @@ from thermostats.studies.delia2026.weights_of_claims import (
 )
 
 ALPHA = 0.05
-SEED = 8
-SCALE = 1.5
-"""Traces of one file that differ by a factor e^1.5 = 4.5 would be no surprise."""
 FOLD, ALIKE = 26.0, 1.0
 """The published ratio of an expander's trace to a dampener's; traces of one kind differ by a factor
 e."""
@@ -51,7 +47,6 @@ SEPARATES = Decide(
 )
 """All pairs in order, or a kind on both sides of the other, is a fact about a sample; a share is
 about the kinds."""
-LARGER = Posterior("expanders have the larger log trace", draws=V("slope on expander") > 0)
 CLAIM = Claim.read(__file__)
 
 
@@ -132,19 +127,7 @@ def build_trial(behaviour: str, variant: str) -> dict[str, Any]:
     return {"primary": SEPARATES, "trial": trial}
 
 
-def fit_trace_line(rows: pd.DataFrame, behaviour: str) -> Inference:
-    """The line of the log trace on the behaviour, every file with a level of its own."""
-    known = rows[rows["multi_head"].notna()]
-    logs = np.log(known["multi_head"].astype(float))
-    known = known.assign(log_trace=logs - logs.mean(), expander=known[behaviour].astype(float))
-    sources = sorted(set(known["source"]))
-    fit = fit_line(
-        known, "log_trace", ["expander"], scale=SCALE, group="source", sources=sources, seed=SEED
-    )
-    return Inference(fit, tables=("rows",))
-
-
-@CLAIM.finding("trace.as_labelled", robustness=LARGER, **build_trial("by_label", "multi_head"))
+@CLAIM.finding("trace.as_labelled", **build_trial("by_label", "multi_head"))
 def judge_labelled(evidence: Evidence) -> Result:
     """Behaviour as the study labels it; with what its figures rest on."""
     rows = summarise_traces(evidence)
@@ -172,21 +155,14 @@ def judge_labelled(evidence: Evidence) -> Result:
         draw=partial(draw_file_traces, rows=rows, files=FILES),
         audit=trace_audit(evidence, rows),
         words=words,
-        inference=fit_trace_line(rows, "by_label"),
     )
 
 
-@CLAIM.finding(
-    "trace.by_gain",
-    robustness=LARGER,
-    views=Views(models=4),
-    **build_trial("by_gain", "multi_head"),
-)
+@CLAIM.finding("trace.by_gain", views=Views(models=4), **build_trial("by_gain", "multi_head"))
 def judge_gain(evidence: Evidence) -> Result:
     """Behaviour as the gain that the study gives for the model has it."""
     rows = summarise_traces(evidence)
-    found = judge_separation(rows, "by_gain", "multi_head", "behaviour by the stated gain")
-    return found.adding(inference=fit_trace_line(rows, "by_gain"))
+    return judge_separation(rows, "by_gain", "multi_head", "behaviour by the stated gain")
 
 
 @CLAIM.finding("trace.first_head", **build_trial("by_label", "first_head"))

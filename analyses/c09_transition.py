@@ -177,9 +177,15 @@ FOUND, OF_FILES = (
 )
 
 
-@CLAIM.finding(
-    "error", primary=NEARER, robustness=MEAN, over=FOUND, trial=TRIAL, views=Views(models=4)
-)
+def infer_error(evidence: Evidence, definition: Case) -> Inference:
+    """The same on all evidence, next to the test there."""
+    return fit_error_line(select_definition(evidence, definition))
+
+
+VIEWS = Views(models=4, fit=infer_error)
+
+
+@CLAIM.finding("error", primary=NEARER, robustness=MEAN, over=FOUND, trial=TRIAL, views=VIEWS)
 @CLAIM.finding("error", primary=NEARER, robustness=MEAN, over=OF_FILES, trial=TRIAL)
 def judge_error(evidence: Evidence, definition: Case) -> Result:
     """Is the formula nearer to L* than L/2, by this definition?"""

@@ -10,19 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import (
-    Claim,
-    Estimate,
-    Evidence,
-    Inference,
-    Result,
-    Test,
-    Trial,
-    Views,
-)
-from thermostats.claims.rule import Always, Decide, Each, Posterior, Some, V
+from thermostats.claims.claim import Claim, Estimate, Evidence, Result, Test, Trial, Views
+from thermostats.claims.rule import Always, Decide, Each, Some, V
 from thermostats.claims.worlds import build_level_worlds
-from thermostats.formatting import strip_owner
 from thermostats.modelling.classical.many import (
     Many,
     estimate_means,
@@ -31,8 +21,6 @@ from thermostats.modelling.classical.many import (
     wrap_counts,
 )
 from thermostats.modelling.columns import Array
-from thermostats.modelling.fit import Fit
-from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.specification import build_smallest_step, permute_between_labs
 from thermostats.plots.general import prepare_drawing, strip_by_group
 from thermostats.studies.delia2026 import curves, hierarchy
@@ -45,15 +33,12 @@ from thermostats.studies.delia2026.stated_facts import (
     load_prompt_gains,
 )
 
-SEED = 12
 LEAST_BASES = 2
 RATIO = V("ratio")
 BASES = V("base models of the family with fewest")
 REVERSED = "clear reversals that share no model"
 RISES, FALLS = Each("steps", V(hierarchy.OVER_CATEGORIES).lower > 1), Some("steps", RATIO.upper < 1)
 """Over prompts "supported" would be false more often where prompts of a category are alike."""
-OF_MODELS = Posterior(" < ".join(map(strip_owner, ORDER)))
-OF_FAMILIES = Posterior("every model above every one of the family before it")
 STATED, TIED = (0.80, 1.11, 1.48, 2.31), (0.80, 1.11, 1.11, 2.31)
 """Levels by place as the claim states them, and the null nearest to them: two neighbours alike."""
 LEVELS, NULL = (dict(enumerate(map(np.log, own))) for own in (STATED, TIED))
@@ -174,29 +159,6 @@ def select_total_gains(evidence: Evidence) -> pd.DataFrame:
     return select_four(load_prompt_gains(evidence, "total_amplification", BENCHMARK))
 
 
-@CLAIM.shared
-def fit_members(evidence: Evidence) -> Fit:
-    """Gains of every measured model of the four families by model and category of prompts."""
-    return fit_benchmark(
-        hierarchy.select_members(load_last_gains(evidence)), "last_gain", order=ORDER, seed=SEED
-    )
-
-
-def fit_joint_order(
-    evidence: Evidence, statement: str, pairs: Sequence[tuple[str, str]]
-) -> Inference:
-    """The fit, and whether all pairs (lower, higher) of models are in order together."""
-
-    def rises(drawn: Mapping[str, Any]) -> Any:
-        return np.all(
-            [drawn[high] > drawn[low] for low, high in pairs if {low, high} <= set(drawn)], axis=0
-        )
-
-    return Inference(
-        fit_members(evidence), tables=("ranks", "shares"), statements={statement: rises}
-    )
-
-
 VIEWS = Views(models=4, groups=4)
 TRIED = partial(Trial, test=STEPS, unit="category", worlds=WORLDS)
 
@@ -204,7 +166,6 @@ TRIED = partial(Trial, test=STEPS, unit="category", worlds=WORLDS)
 @CLAIM.finding(
     "families",
     primary=Always(REVERSED, RISES & (BASES >= LEAST_BASES)),
-    robustness=OF_FAMILIES,
     trial=TRIED(select_members),
     views=VIEWS,
 )
@@ -228,9 +189,6 @@ def judge_families(evidence: Evidence) -> Result:
             "bases": found.quantities[BASES.name].value,
             "least": LEAST_BASES,
         },
-        inference=fit_joint_order(
-            evidence, OF_FAMILIES.statement, hierarchy.list_neighbours(shown)
-        ),
     )
 
 
@@ -255,11 +213,7 @@ def judge_four_models(rows: pd.DataFrame, name: str) -> Result:
 
 
 @CLAIM.finding(
-    "models.last_gain",
-    primary=Decide(RISES, FALLS),
-    robustness=OF_MODELS,
-    trial=TRIED(select_last_gains),
-    views=VIEWS,
+    "models.last_gain", primary=Decide(RISES, FALLS), trial=TRIED(select_last_gains), views=VIEWS
 )
 def judge_last_gain(evidence: Evidence) -> Result:
     """The four models of the abstract by last gain."""
@@ -274,8 +228,7 @@ def judge_last_gain(evidence: Evidence) -> Result:
         .dropna()
         .abs()
     )
-    inference = fit_joint_order(evidence, OF_MODELS.statement, list(pairwise(ORDER)))
-    return judge_four_models(own, "last gain").adding(words={"again": again}, inference=inference)
+    return judge_four_models(own, "last gain").adding(words={"again": again})
 
 
 @CLAIM.finding(

@@ -10,24 +10,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from scipy import stats
 
-from thermostats.claims.claim import (
-    PUBLISHED,
-    Audit,
-    Claim,
-    Evidence,
-    Inference,
-    Result,
-    Test,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import PUBLISHED, Audit, Claim, Evidence, Result, Test, Trial, Views
 from thermostats.claims.common_tests import EXACT_95, count_rows
-from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
+from thermostats.claims.rule import Above, AtLeast, Decide, V
 from thermostats.claims.worlds import build_share_worlds
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import measure_accuracy
 from thermostats.modelling.classical.many import Many, estimate_shares, wrap_counts
-from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import MUTED, draw_reference, draw_scatter, log_axis
 from thermostats.studies.delia2026 import stated_facts as audit
 from thermostats.studies.delia2026.stated_facts import (
@@ -41,7 +30,6 @@ from thermostats.studies.delia2026.stated_facts import (
 from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import model_rows, read_prompt_gains
 
-SEED = 13
 CHANGING = "share that changes sides"
 THRESHOLD = 0.2
 ALPHA = 0.05
@@ -56,7 +44,6 @@ INTERVAL = "Clopper–Pearson exact interval of the accuracy without the norm, 9
 GAINED = V("models put right")
 LOST = V("models put wrong")
 RAISES = Decide((GAINED > LOST) & (V(ACCURACY).p < ALPHA), GAINED <= LOST)
-PUT_RIGHT = Posterior("share put right > 0.5", draws=V("share") > 0.5)
 
 CLAIM = Claim.read(__file__)
 
@@ -116,14 +103,9 @@ MCNEMAR = Test(run_mcnemar, ("right_without",), INTERVAL, "one-sided p-value", s
 
 
 def judge_accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
-    """McNemar's test, and the share put right."""
+    """McNemar's test with its figure."""
     without = measure_accuracy(table["rho"] >= THRESHOLD, table["penultimate_gain"] < 1)
-    differ = table[table["right_without"] != table["right_with"]].assign(
-        put_right=lambda rows: rows["right_without"]
-    )
-    fitted = partial(
-        fit_share, differ, "put_right", sources=sorted(set(differ["source"])), seed=SEED
-    )
+    differ = table[table["right_without"] != table["right_with"]]
 
     def draw(axes: Axes) -> None:
         axes.set_xscale("log")
@@ -138,7 +120,6 @@ def judge_accuracy(table: pd.DataFrame, figures: Audit | None = None) -> Result:
 
     return MCNEMAR(table).adding(
         draw=draw,
-        inference=Inference(later=fitted if len(differ) else None, tables=("groups",)),
         audit=figures or Audit(),
         words={
             "right": int(table["right_without"].sum()),
@@ -154,7 +135,7 @@ WORLDS = build_share_worlds("right_without", WITHOUT, WITH)
 RIGHT = partial(Trial, test=MCNEMAR, worlds=WORLDS)
 
 
-@CLAIM.finding("accuracy.hunt", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(select_hunt))
+@CLAIM.finding("accuracy.hunt", primary=RAISES, trial=RIGHT(select_hunt))
 def judge_hunt(evidence: Evidence) -> Result:
     """The models on which 43.75% was counted."""
     return judge_accuracy(
@@ -162,7 +143,7 @@ def judge_hunt(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding("accuracy.all", primary=RAISES, robustness=PUT_RIGHT, trial=RIGHT(select_both_ways))
+@CLAIM.finding("accuracy.all", primary=RAISES, trial=RIGHT(select_both_ways))
 def judge_every_model(evidence: Evidence) -> Result:
     """Every model measured both ways."""
     return judge_accuracy(select_both_ways(evidence))

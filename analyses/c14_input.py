@@ -9,20 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from thermostats.claims.claim import (
-    Audit,
-    Claim,
-    Estimate,
-    Evidence,
-    Inference,
-    Result,
-    Test,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Audit, Claim, Estimate, Evidence, Result, Test, Trial, Views
 from thermostats.claims.common_tests import count_share
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED, PUBLISHED
-from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, Posterior, V
+from thermostats.claims.rule import ACCIDENTS, NEVER, Above, Always, AtLeast, Decide, V
 from thermostats.claims.worlds import build_part_worlds, build_share_worlds, name_size
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import bootstrap_bca
@@ -38,13 +28,9 @@ from thermostats.modelling.classical.mixed import (
     estimate_variance_components,
     read_crossed_table,
 )
-from thermostats.modelling.ranking import PARTS_OF_MEANS as OF_VARIANCE
-from thermostats.modelling.ranking import fit_benchmark
-from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import prepare_drawing, strip_by_group
 from thermostats.studies.delia2026 import stated_facts as audit
 from thermostats.studies.delia2026 import stated_facts as by_prompt
-from thermostats.studies.delia2026.hierarchy import ORDER
 from thermostats.studies.delia2026.stated_facts import BENCHMARK, LAST_GAIN_FILES, PYTHIA
 from thermostats.tables.model_rows import read_prompt_gains
 from thermostats.tables.schemas import NURSERY
@@ -74,8 +60,6 @@ ANY = Always(CROSSES, V(CROSSING).upper < NONE)
 accident."""
 SHARE = "mean share of prompts on the model's own side"
 BETWEEN = "models' share of the variance"
-KEEPS = Posterior(f"share > {ROBUST:g}")
-MOST = Posterior(f"{BETWEEN} > {HALF:g}")
 CLAIM = Claim.read(__file__)
 
 
@@ -173,40 +157,16 @@ CROSSED = count_share(CROSSING, "crosses", true=CROSSES)
 def judge_own_side(
     rows: pd.DataFrame, which: Mapping[str, str], audit: Audit | None = None
 ) -> Result:
-    """`OWN_SIDES` with its fit."""
+    """`OWN_SIDES` with its figure."""
     found = OWN_SIDES(rows)
-    sources = sorted(set(rows["source"]))
     always = int((found.words["shares"] == 1).sum())
     return found.adding(
         draw=prepare_drawing(
             strip_by_group, rows, value="value", group="model_id", xlabel=BY_PROMPT
         ),
         audit=audit or Audit(),
-        inference=Inference(
-            later=partial(
-                fit_share,
-                found.rows["prompts"],
-                "agrees",
-                against=ROBUST,
-                model=["model_id", "prompt_id"],
-                group="model_id",
-                sources=sources,
-                seed=SEED,
-            ),
-            tables=("groups",),
-        ),
         words={**which, "always": always, "robust": ROBUST},
     )
-
-
-def fit_model_shares(rows: pd.DataFrame) -> Inference:
-    """The model of gains by models and categories of prompts, and its statement about the models'
-    share."""
-    asked = ORDER if set(ORDER) <= set(rows["model_id"]) else None
-    fit = fit_benchmark(by_prompt.drop_unknown_labs(rows), "last_gain", order=asked, seed=SEED)
-    model = OF_VARIANCE.index("model")
-    statements = {MOST.statement: lambda q: q["share"][..., model] > HALF}
-    return Inference(fit, tables=("shares", "ranks"), statements=statements)
 
 
 def decompose_variance(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
@@ -254,8 +214,8 @@ PARTED = Test(decompose_variance, ("log_gain",), describe=describe_parts)
 
 
 def judge_variance_parts(rows: pd.DataFrame, which: Mapping[str, str]) -> Result:
-    """`PARTED` with its fit."""
-    return PARTED(rows).adding(words=which, inference=fit_model_shares(rows))
+    """`PARTED` with what the sentences name."""
+    return PARTED(rows).adding(words=which)
 
 
 SIDES = build_part_worlds("log_gain", find_model_share(NEARLY_ALL), find_model_share(ROBUST))
@@ -305,22 +265,14 @@ def judge_last_gain_prompts(evidence: Evidence) -> Result:
     return judge_crossing(load_published(evidence), BY_MODEL)
 
 
-@CLAIM.finding(
-    "own_side.penultimate_gain",
-    primary=Above(SHARE, ROBUST),
-    robustness=KEEPS,
-    trial=FAMILY,
-    views=VIEWS,
-)
+@CLAIM.finding("own_side.penultimate_gain", primary=Above(SHARE, ROBUST), trial=FAMILY, views=VIEWS)
 def judge_pythia(evidence: Evidence) -> Result:
     """Is it in the Pythia family of figure 7?"""
     rows = select_family(evidence)
     return judge_own_side(rows, FIGURE_7, audit.check_figure_7(evidence, rows))
 
 
-@CLAIM.finding(
-    "own_side.last_gain", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED, views=OTHERS
-)
+@CLAIM.finding("own_side.last_gain", primary=Above(SHARE, ROBUST), trial=SIDED, views=OTHERS)
 def judge_last_gains(evidence: Evidence) -> Result:
     """Is the gain of most prompts on the model's own side, in every model whose last gain was
     published by prompt?"""
@@ -328,9 +280,7 @@ def judge_last_gains(evidence: Evidence) -> Result:
     return judge_own_side(load_published(evidence), BY_MODEL, figures)
 
 
-@CLAIM.finding(
-    "variance", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED, views=OTHERS
-)
+@CLAIM.finding("variance", primary=Above(BETWEEN, HALF), trial=SHARED, views=OTHERS)
 def judge_variance(evidence: Evidence) -> Result:
     """Parts of the variance of the same gains."""
     return judge_variance_parts(load_published(evidence), BY_MODEL)
@@ -358,17 +308,13 @@ def judge_entropy(evidence: Evidence) -> Result:
     )
 
 
-@CLAIM.finding(
-    "own_side.measured", primary=Above(SHARE, ROBUST), robustness=KEEPS, trial=SIDED_HERE, **HERE
-)
+@CLAIM.finding("own_side.measured", primary=Above(SHARE, ROBUST), trial=SIDED_HERE, **HERE)
 def judge_measured(evidence: Evidence) -> Result:
     """Models measured here."""
     return judge_own_side(load_measured(evidence), OF_MEASURED)
 
 
-@CLAIM.finding(
-    "variance.measured", primary=Above(BETWEEN, HALF), robustness=MOST, trial=SHARED_HERE, **HERE
-)
+@CLAIM.finding("variance.measured", primary=Above(BETWEEN, HALF), trial=SHARED_HERE, **HERE)
 def judge_variance_measured(evidence: Evidence) -> Result:
     """Parts of the variance over models measured here."""
     return judge_variance_parts(load_measured(evidence), OF_MEASURED)

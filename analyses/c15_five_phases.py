@@ -6,13 +6,12 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.claim import POOLED, Claim, Evidence, Inference, Result, Test, Trial
+from thermostats.claims.claim import POOLED, Claim, Evidence, Result, Test, Trial
 from thermostats.claims.common_tests import EXACT_95, count_rows
-from thermostats.claims.rule import AtLeast, Decide, Posterior, V
+from thermostats.claims.rule import AtLeast, Decide, V
 from thermostats.claims.worlds import build_share_worlds
 from thermostats.modelling.classical.counts import LEAST_POINTS, fit_phases
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import draw_lines_by_layer, prepare_drawing
 from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
@@ -27,7 +26,6 @@ LEAST_LAYERS = SAID * LEAST_POINTS
 LEAST_JUDGED = 6
 """Models without which no share has an exact 95% interval above one half."""
 START = "step00000"
-SEED = 15
 ENOUGH = V("models that prefer either") >= LEAST_JUDGED
 SHARE = V("share that prefers five")
 ANY = AtLeast(models=1)
@@ -92,11 +90,10 @@ def name_preferences(models: pd.DataFrame) -> pd.DataFrame:
 
 
 def judge_models(
-    table: pd.DataFrame, models: pd.DataFrame, sources: list[str], start: pd.DataFrame | None = None
+    table: pd.DataFrame, models: pd.DataFrame, start: pd.DataFrame | None = None
 ) -> Result:
     """`shares` of models with their curves; `start`: the same models before training."""
     decided = select_decided(models)
-    fitted = partial(fit_share, decided, "five", sources=sources, seed=SEED)
     shown = models
     five = int(decided["five"].sum())
     if start is not None:
@@ -112,9 +109,6 @@ def judge_models(
             table.merge(name_preferences(models), on="model_id"),
             y="anisotropy",
             by="prefers",
-        ),
-        inference=Inference(
-            later=fitted if len(decided) >= LEAST_JUDGED else None, tables=("groups",)
         ),
         words={
             "five": five,
@@ -143,30 +137,22 @@ def load_decided(evidence: Evidence, here: bool) -> pd.DataFrame:
 
 TRIED = partial(Trial, test=FIVE, worlds=build_share_worlds("five", MOSTLY, HALF))
 OTHERS, HERE = (TRIED(partial(load_decided, here=here)) for here in (False, True))
-PREFERS = Posterior("share > 0.5")
 
 
-@CLAIM.finding(
-    "phases.published", primary=MOST, robustness=PREFERS, evidence=POOLED, needs=ANY, trial=OTHERS
-)
+@CLAIM.finding("phases.published", primary=MOST, evidence=POOLED, needs=ANY, trial=OTHERS)
 def judge_others(evidence: Evidence) -> Result:
     """Models that others trained, of which no published file holds anisotropy."""
-    rows, (table, models) = evidence.table("layers"), load_known(evidence, False)
-    return judge_models(
-        table, models, sorted(set(rows.loc[rows["model_id"].isin(table["model_id"]), "source"]))
-    )
+    return judge_models(*load_known(evidence, False))
 
 
-@CLAIM.finding(
-    "phases.trained", primary=MOST, robustness=PREFERS, evidence=NURSERY, needs=ANY, trial=HERE
-)
+@CLAIM.finding("phases.trained", primary=MOST, evidence=NURSERY, needs=ANY, trial=HERE)
 def judge_trained(evidence: Evidence) -> Result:
     """Models trained here, at the end of training and before it."""
     table, models = load_known(evidence, True)
     recipes = table.groupby("model_id")["heritage"].first()
     before = evidence.table("layers", source=NURSERY, revision=START).drop(columns="heritage")
     before = before.assign(heritage=before["model_id"].map(recipes)).dropna(subset="heritage")
-    return judge_models(table, models, [NURSERY], find_preferences(build_curves(before)))
+    return judge_models(table, models, find_preferences(build_curves(before)))
 
 
 if __name__ == "__main__":

@@ -5,20 +5,10 @@ from functools import partial
 
 import pandas as pd
 
-from thermostats.claims.claim import (
-    POOLED,
-    Case,
-    Claim,
-    Estimate,
-    Evidence,
-    Inference,
-    Result,
-    Trial,
-)
+from thermostats.claims.claim import POOLED, Case, Claim, Estimate, Evidence, Result, Trial
 from thermostats.claims.common_tests import count_share
-from thermostats.claims.rule import Above, AtLeast, Decide, Posterior, V
+from thermostats.claims.rule import Above, AtLeast, Decide, V
 from thermostats.claims.worlds import build_share_worlds
-from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026 import curves as claim_figures
 from thermostats.studies.delia2026 import weights_of_claims as maps
@@ -26,7 +16,6 @@ from thermostats.studies.delia2026.gains_of_claims import check_derived
 from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
 
-SEED = 16
 ENOUGH = AtLeast(models=24)
 EVERY_MODEL, MOSTLY, HALF = 1.0, 0.9, 0.5
 """Shares of models that show the pattern: as the study has it, as declared for models trained here,
@@ -119,7 +108,6 @@ def judge_contraction(evidence: Evidence, measure: Case) -> Result:
 @CLAIM.finding(
     "contraction",
     primary=Above(SHARE.name, HALF),
-    robustness=Posterior("share > 0.5"),
     evidence=NURSERY,
     needs=ENOUGH,
     over=TRAINED,
@@ -138,10 +126,6 @@ def judge_trained(evidence: Evidence, measure: Case) -> Result:
     return found.adding(
         table=table,
         draw=prepare_drawing(draw_forest, middle, label="row", null=1.0, xlabel=xlabel, log="x"),
-        inference=Inference(
-            later=partial(fit_share, table, "shows_it", sources=[NURSERY], seed=SEED),
-            tables=("groups",),
-        ),
         words={
             "shown": found.quantities[SHOWN.name].value,
             "largest": float(table["largest"].max()),

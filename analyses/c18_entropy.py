@@ -7,20 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.claim import (
-    Claim,
-    Estimate,
-    Evidence,
-    Finding,
-    Inference,
-    Result,
-    Test,
-    Trial,
-    Views,
-)
+from thermostats.claims.claim import Claim, Estimate, Evidence, Finding, Result, Test, Trial, Views
 from thermostats.claims.evidence import EXTERNAL, MEASURED, POOLED
 from thermostats.claims.noise import ALIKE
-from thermostats.claims.rule import AtLeast, Below, Decide, Posterior, V
+from thermostats.claims.rule import AtLeast, Below, Decide, V
 from thermostats.claims.worlds import build_slope_worlds
 from thermostats.modelling.classical.association import (
     correlate_each_model,
@@ -31,8 +21,6 @@ from thermostats.modelling.classical.many import (
     estimate_welch_differences,
     estimate_within_correlations,
 )
-from thermostats.modelling.entropy import fit_slopes
-from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import draw_forest, prepare_drawing, strip_by_group
 from thermostats.studies.delia2026 import stated_facts as by_prompt
 from thermostats.studies.delia2026 import weights_of_claims as entropies
@@ -42,9 +30,6 @@ from thermostats.tables.schemas import NURSERY
 
 SEED, RESAMPLES, FEWER, FEWEST = 18, 4999, 999, 299
 """Resamples of the finding, of its companion, and in simulated worlds."""
-NATS = 1.0
-"""Mean entropies of prompts that differ by one nat, an effective choice 2.7 times as wide, would be
-no surprise."""
 ALPHA = 0.05
 NEGLIGIBLE = 0.1
 MOVES, APART = 0.3, -0.5
@@ -53,8 +38,6 @@ as the file's d."""
 RHO = V("mean correlation")
 APART_BY = V("difference of mean entropies")
 POSITIVE = Decide((RHO.lower > 0) & (RHO.p < ALPHA), RHO.upper < NEGLIGIBLE)
-SLOPE = Posterior("slope > 0")
-LESS = Posterior("slope on being a cliché < 0", draws=V("slope on cliche") < 0)
 ENOUGH = AtLeast(models=4)
 OTHERS = Views(models=4, sets=(EXTERNAL, POOLED, NURSERY))
 """What was measured here has a finding of its own."""
@@ -154,12 +137,6 @@ def judge_correlation(rows: pd.DataFrame, whose: str) -> Result:
     return result.adding(table=table, draw=draw, words=words)
 
 
-def fit_inner_slopes(rows: pd.DataFrame, category: str) -> Inference:
-    """The model of slopes inside models, and what its statement becomes without a category."""
-    fit = fit_slopes(by_prompt.drop_unknown_labs(rows), "last_gain", without=category, seed=SEED)
-    return Inference(fit, tables=("slopes", "correlation"))
-
-
 SLOPES = build_slope_worlds("log_gain", "entropy", MOVES)
 BASES, FOUR, SENSIBLE, HERE = (
     Trial(own, INSIDE, worlds=SLOPES, version=2, averaged=("model", "prompt"))
@@ -177,14 +154,13 @@ def judge_whole(evidence: Evidence, found: Mapping[str, Finding]) -> Result:
     return Result(table=parts["cliches"].table, words=words, **counts)
 
 
-@CLAIM.finding("entropy.base", primary=POSITIVE, robustness=SLOPE, trial=BASES, views=OTHERS)
+@CLAIM.finding("entropy.base", primary=POSITIVE, trial=BASES, views=OTHERS)
 def judge_bases(evidence: Evidence) -> Result:
     """Base models, one run each."""
     own = select_bases(evidence)
     return judge_correlation(own, "base models").adding(
         audit=entropies.check_correlation(evidence, load_rows(evidence)),
         words={"files": {name: check_derived(evidence, name) for name in (BENCHMARK, GPT2)}},
-        inference=fit_inner_slopes(own, find_highest_category(select_single_runs(evidence))),
     )
 
 
@@ -242,19 +218,14 @@ BY_KIND = build_slope_worlds("entropy", "cliche", APART, ALIKE)
 KINDS = Trial(select_kinds, DIFFERENCE, "prompt_id", BY_KIND, "prompt")
 
 
-@CLAIM.finding("cliches", primary=Below(APART_BY.name, 0), robustness=LESS, trial=KINDS)
+@CLAIM.finding("cliches", primary=Below(APART_BY.name, 0), trial=KINDS)
 def judge_cliches(evidence: Evidence) -> Result:
     """Mean entropy of clichés against novel prompts, each prompt averaged over models."""
     every = select_single_runs(evidence)
     two = select_kinds(evidence)
     prompts = every.groupby(["prompt_id", "category"], as_index=False)["entropy"].mean()
-    two = two.assign(model_id=two["prompt_id"])
-    fit = fit_line(
-        two, "entropy", ["cliche"], scale=NATS, group=None, sources=LAST_GAIN_FILES, seed=SEED
-    )
     every_prompt = prompts.assign(heritage="prompts")
     xlabel = "entropy in nats, one point per prompt, mean over models; tick: mean"
-    shown = fit.table("rows").drop(columns="heritage").rename(columns={"model_id": "prompt_id"})
     return DIFFERENCE(two).adding(
         n_models=every["model_id"].nunique(),
         n_groups=every["heritage"].nunique(),
@@ -267,25 +238,15 @@ def judge_cliches(evidence: Evidence) -> Result:
             null=None,
             xlabel=xlabel,
         ),
-        inference=Inference(fit, tables={"prompts": shown}),
         audit=entropies.check_cliches(evidence, load_rows(evidence)),
     )
 
 
-@CLAIM.finding(
-    "entropy.measured",
-    primary=POSITIVE,
-    robustness=SLOPE,
-    evidence=MEASURED,
-    needs=ENOUGH,
-    trial=HERE,
-)
+@CLAIM.finding("entropy.measured", primary=POSITIVE, evidence=MEASURED, needs=ENOUGH, trial=HERE)
 def judge_measured(evidence: Evidence) -> Result:
     """Base models measured here, on the prompts that most of them have."""
     own = select_measured(evidence)
-    return judge_correlation(own, "models measured here").adding(
-        inference=fit_inner_slopes(own, find_highest_category(own))
-    )
+    return judge_correlation(own, "models measured here")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from thermostats.claims.claim import (
     Estimate,
     Evidence,
     Finding,
-    Inference,
     Result,
     Test,
     Trial,
@@ -24,7 +23,7 @@ from thermostats.claims.claim import (
 )
 from thermostats.claims.finding import FittedModel
 from thermostats.claims.result import AGAINST, SUPPORTED
-from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, Posterior, V, Within
+from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, V, Within
 from thermostats.claims.worlds import build_level_worlds, build_line_worlds
 from thermostats.modelling.classical.many import (
     Many,
@@ -35,7 +34,6 @@ from thermostats.modelling.classical.many import (
     wrap_counts,
 )
 from thermostats.modelling.columns import Array
-from thermostats.modelling.lines import fit_line
 from thermostats.plots.general import (
     draw_forest,
     draw_reference,
@@ -47,13 +45,7 @@ from thermostats.plots.general import (
 from thermostats.studies.delia2026 import gains_of_claims as anomalies
 from thermostats.studies.delia2026.curves import trace_by_norm
 from thermostats.studies.delia2026.gains_of_claims import LLAMA, LLAMA_FILE, MISTRAL, OPT
-from thermostats.studies.delia2026.stated_facts import (
-    BENCHMARK,
-    GPT2,
-    GPTJ,
-    fit_last_gains,
-    load_prompt_gains,
-)
+from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, GPTJ, load_prompt_gains
 from thermostats.studies.nursery.study_rows import load_trained_unembeddings
 from thermostats.tables.schemas import NURSERY
 
@@ -65,18 +57,14 @@ MARGIN = 1.1
 SMALL, CLEAR = 0.8, -0.7
 """Declared sizes: a last gain where one dampens (null: 1), and a correlation that halves the
 variance (null: 0)."""
-SCALE, BETWEEN = 0.25, 0.5
-"""Prior scales of log gains: of prompts of one model, a factor 1.3, and of models of different
-labs, 1.6."""
 FAMILIES = {GPT2: "gpt2", GPTJ: "gpt-j"}
 VIEW = Views(models=1)
 LEAST_CATEGORIES = 3
 """Categories of prompts of which a mean has an interval."""
 BY_MODEL = ["model_id", "heritage"]
 PARTS_OF = ("estimate", "lower", "upper", "p")
-LEAST, LEAST_LINE, MOST_EXACT = 4, 5, 8
-"""Models that a correlation takes, that a line takes, and up to which p is exact over all
-permutations."""
+LEAST, MOST_EXACT = 4, 8
+"""Models that a correlation takes, and up to which p is exact over all permutations."""
 ENOUGH = AtLeast(models=24)
 PARTS = ("opt", "unembedding", "llama")
 APART = ("layer_norm", "parallel_block", "silent_exit", "unembedding_trained")
@@ -85,7 +73,6 @@ NEGATIVE = Decide(
     (V("models") >= LEAST) & (V("r") < 0) & (V("r").p < ALPHA),
     (V("models") >= LEAST) & (V("r").lower > 0),
 )
-FALLS = Posterior("slope on the log norm < 0", draws=V("slope on log_norm") < 0)
 
 CLAIM = Claim.read(__file__)
 
@@ -211,14 +198,6 @@ CORRELATED = Test(
 )
 
 
-def fit_norm_line(table: pd.DataFrame, source: str) -> Inference:
-    """The line of the same."""
-    fit = None
-    if len(table) >= LEAST_LINE:
-        fit = fit_line(table, "log_gain", ["log_norm"], scale=BETWEEN, sources=[source], seed=SEED)
-    return Inference(fit, tables=("rows",))
-
-
 def add_logs(table: pd.DataFrame) -> pd.DataFrame:
     """Published unembeddings with logs of their norm and of the gain that the file multiplies."""
     shown = table.reset_index()
@@ -240,24 +219,18 @@ LINES = build_line_worlds("log_gain", "log_norm", CLEAR)
 ON_NORM = partial(Trial, test=CORRELATED, worlds=LINES)
 
 
-@CLAIM.finding("unembedding", primary=NEGATIVE, robustness=FALLS, trial=ON_NORM(load_published))
+@CLAIM.finding("unembedding", primary=NEGATIVE, trial=ON_NORM(load_published))
 def judge_unembedding(evidence: Evidence) -> Result:
     """Do models with a small last gain have a large unembedding?"""
     table = anomalies.collect_unembeddings(evidence, load_model_gains(evidence))
     shown = add_logs(table)
     words = {
         "enough": len(table) >= LEAST,
-        "least": LEAST_LINE,
         "follows": anomalies.check_derived(evidence, LLAMA_FILE),
         "lacking": list(table.index[table["last_gain_measured"].isna()]),
     }
     audit = anomalies.check_projector(evidence, table)
-    return CORRELATED(shown).adding(
-        table=table.reset_index(),
-        audit=audit,
-        words=words,
-        inference=fit_norm_line(shown, LLAMA_FILE),
-    )
+    return CORRELATED(shown).adding(table=table.reset_index(), audit=audit, words=words)
 
 
 def estimate_mean_gains(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
@@ -299,19 +272,13 @@ MEAN_GAINS = Test(
 
 
 def judge_mean_gains(own: pd.DataFrame) -> Result:
-    """`MEAN_GAINS` with the fit to the same gains."""
+    """`MEAN_GAINS` with what the sentences name."""
     found = MEAN_GAINS(own)
-    fit = fit_last_gains(own, scale=SCALE, seed=SEED)
     table = found.rows["models"]
     worst = table.iloc[-1]
     above = int((table["lower"] > 1).sum())
-    words = {
-        "n": worst["n"],
-        "worst": worst["model_id"],
-        "above": above,
-        "models": fit.design.labels["mean"],
-    }
-    return found.adding(inference=Inference(fit, tables=("means",)), words=words)
+    words = {"n": worst["n"], "worst": worst["model_id"], "above": above}
+    return found.adding(words=words)
 
 
 of_llama, of_mistral = (
@@ -333,14 +300,10 @@ SMALL_OF, UNCHANGED_OF = (
     partial(Trial, test=MEAN_GAINS, unit="category", worlds=worlds, larger="prompt")
     for worlds in (SMALLER, UNCHANGED)
 )
-DAMPENS = Posterior("mean log gain < 0", draws=V("mean") < 0)
-EVERY_DAMPENS = Posterior("every model's mean log gain < 0", draws=V("mean") < 0)
 ALL_DAMPEN = EveryRow(Below("last gain", 1), "models")
 
 
-@CLAIM.finding(
-    "llama", primary=Below("last gain", 1), robustness=DAMPENS, trial=SMALL_OF(of_llama), views=VIEW
-)
+@CLAIM.finding("llama", primary=Below("last gain", 1), trial=SMALL_OF(of_llama), views=VIEW)
 def judge_llama(evidence: Evidence) -> Result:
     """Does LLaMA's last block dampen at all?"""
     own = of_llama(evidence)
@@ -366,21 +329,13 @@ for explanation, file in (
     ("parallel_block", GPTJ),
 ):  # both are rejected by the study itself
     trial = SMALL_OF(partial(select_gains, column="source", value=file))
-    declare = CLAIM.finding(
-        explanation, primary=ALL_DAMPEN, robustness=EVERY_DAMPENS, trial=trial, views=VIEW
-    )
+    declare = CLAIM.finding(explanation, primary=ALL_DAMPEN, trial=trial, views=VIEW)
     declare(partial(judge_dampening, source=file))
-
-
-SILENT = Posterior(
-    f"last gain within a factor {MARGIN:g} of 1", draws=(V("mean") > -LOG) & (V("mean") < LOG)
-)
 
 
 @CLAIM.finding(
     "silent_exit",
     primary=Within("last gain", 1 / MARGIN, MARGIN),
-    robustness=SILENT,
     trial=UNCHANGED_OF(of_mistral),
     views=VIEW,
 )
@@ -394,7 +349,6 @@ def judge_silent_exit(evidence: Evidence) -> Result:
 @CLAIM.finding(
     "unembedding_trained",
     primary=NEGATIVE,
-    robustness=FALLS,
     evidence=NURSERY,
     needs=ENOUGH,
     trial=ON_NORM(load_trained),
@@ -420,9 +374,7 @@ def judge_trained_unembedding(evidence: Evidence) -> Result:
 
     shown = table[["model_id", "heritage", "tied", "spectral_norm", "last_gain", "learned"]]
     words = {"by_tie": list(known.items())}
-    return CORRELATED(table).adding(
-        table=shown, draw=draw, words=words, inference=fit_norm_line(table, NURSERY)
-    )
+    return CORRELATED(table).adding(table=shown, draw=draw, words=words)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,9 @@ from matplotlib.figure import Figure
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.result import Result
+from thermostats.modelling.checks import Gate
 from thermostats.modelling.heritage.law import ORDER
+from thermostats.studies.delia2026.fitted_hierarchy import ABOVE_BOTH, FIRST, FittedHierarchy
 
 ROOT = Path(__file__).parents[2]
 YES, NO, OPEN, UNMEASURED = "supported", "not supported", "inconclusive", "needs measurement"
@@ -164,6 +166,24 @@ class NoFit:
         return self
 
 
+STAND_IN = FittedHierarchy(
+    words="own files",
+    n_models=2,
+    n_labs=2,
+    orders=pd.DataFrame(
+        0.5,
+        index=[ABOVE_BOTH, FIRST, ORDER],
+        columns=["prior", "probability", "lowest", "highest", "without_families"],
+    ),
+    spreads={name: np.linspace(0.01, 0.1, 50) for name in ("lab", "shape", "size")},
+    divisions=1,
+    gate=Gate(checks=()),
+    gained=1.0,
+    gained_error=1.0,
+)
+"""What stands for the fitted order of C04."""
+
+
 def by_rules_alone(claim: str) -> ModuleType:
     """An analysis whose findings are judged by their primary rules, without a fit or a curve."""
     module = analysis(claim)
@@ -176,6 +196,7 @@ def by_rules_alone(claim: str) -> ModuleType:
         "draw_panels": (),
         "draw_variance_shares": None,
         "collect_tables": {},
+        "describe_hierarchies": (STAND_IN,),
     }.items():
         if hasattr(module, name):
             setattr(module, name, lambda *_, nothing=nothing: nothing)

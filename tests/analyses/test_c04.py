@@ -30,6 +30,7 @@ def made(n: int, by: dict[str, float], noise: float, seed: int) -> pd.DataFrame:
     rows = rows.assign(
         n_params_nonembedding=rows["n_params"], comparable=True, lab=np.arange(n) % 5
     )
+    rows = rows.assign(n_heads=rows["rho"] * 8, d_head=8.0)
     rows = rows.assign(
         model_id=[f"m{i}" for i in range(n)], heritage="lab" + rows["lab"].astype(str)
     )

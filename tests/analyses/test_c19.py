@@ -24,9 +24,8 @@ def test_an_explanation_turns_with_its_numbers(name: str, change: dict, verdict:
     assert judged(by_rules_alone("c19"), altered(**change), name)[name].verdict == verdict
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("slope", "verdict"), [(-0.5, YES), (0.5, NO)])
-def test_a_line_is_fitted_where_there_are_models_enough(
+def test_a_correlation_decides_where_there_are_models_enough(
     slope: float, verdict: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     norm, noise = np.exp(np.linspace(0, 3, 12)), 0.05 * np.random.default_rng(0).normal(size=12)
@@ -40,4 +39,4 @@ def test_a_line_is_fitted_where_there_are_models_enough(
     monkeypatch.setattr(gains_of_claims, "collect_unembeddings", lambda *_: table)
     monkeypatch.setattr(gains_of_claims, "check_projector", lambda *_: Audit())
     found = judged(analysis("c19"), shipped(), "unembedding")["unembedding"]
-    assert found.posterior is not None and found.verdict == verdict
+    assert found.posterior is None and found.verdict == verdict

@@ -314,6 +314,7 @@ EXPECTED: dict[str, dict[str, tuple[str, str]]] = {
         "one model a lab": (REFUSED, "every lab has one model"),
         "two models": (REFUSED, "too few models"),
         "gain not known": (SAID, "no gain, left out: 1 of 12 models (m0)"),
+        "geometry not known": (SAID, "left out: 1 of 12 models (m0)"),
         "constant geometry": (REFUSED, "a block without variation"),
         "rank-deficient": (SAID, "geometry has rank 2 of 3 columns"),
     },

@@ -4,6 +4,7 @@ published rows."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,11 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
+from thermostats.modelling.heritage.divisions import list_divisions
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.law import list_bases
 from thermostats.modelling.heritage.simulated import simulate_facts
+from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.modelling.model_gains import gain_rows, read_remarks
 from thermostats.tables import store
 from thermostats.tables.schemas import NURSERY
@@ -239,7 +242,7 @@ def test_geometry_that_gives_the_size_is_the_first_warning() -> None:
     assert float(shown[1]) == pytest.approx(share, abs=0.5 * 10.0 ** -(len(shown[1]) - 2))
     varied = given.assign(gain=np.linspace(1.0, 1.4, len(given)))
     alone = fit_heritage(varied, estimand="last_gain", lab=None)
-    assert alone.warnings[0].endswith("which column is called which")
+    assert "which column is called which; the order is given as a range" in alone.warnings[0]
 
 
 def test_few_labs_are_said_to_be_no_sample_of_labs() -> None:
@@ -250,9 +253,152 @@ def test_few_labs_are_said_to_be_no_sample_of_labs() -> None:
     assert "2 labs: what labs differ by" in fitted(facts(12, 2))._repr_html_()
 
 
-def test_the_line_for_missing_geometry_drops_models_not_the_block() -> None:
-    table = facts()
-    table = table.assign(n_params=table["n_params"].where(table.index > 0))
+def varied(n_models: int = 12, n_labs: int = 4) -> pd.DataFrame:
+    table = facts(n_models, n_labs)
+    return table.assign(gain=np.linspace(0.9, 1.5, n_models)[::-1] ** 2)
+
+
+def run_line(line: str, df: pd.DataFrame) -> Fit:
+    return eval(line, {"thermostats": thermostats, "df": df})  # noqa: S307
+
+
+def test_models_without_a_covariate_are_left_out_and_named() -> None:
+    table = varied()
+    lacking = table.assign(n_params=table["n_params"].where(table.index > 0))
+    fit = fit_heritage(lacking, estimand="last_gain")
+    gone = table["model_id"][0]
+    assert f"no n_params, left out: 1 of 12 models ({gone})" in fit.warnings
+    assert set(fit.rows["model_id"]) == set(table["model_id"][1:])
+    names = [kind.name for kind in fit.designed(MixedDesign).mixed.kinds]
+    assert {"geometry", "scale"} <= set(names)
     with pytest.raises(UsageError, match="missing geometry") as caught:
-        fit_heritage(table, estimand="last_gain")
-    assert 'df.dropna(subset=["n_params"])' in str(caught.value)
+        fit_heritage(table.assign(n_params=np.nan), estimand="last_gain")
+    line = str(caught.value).split("Next: ")[1]
+    assert "n_params" not in line and len(run_line(line, table).rows) == 12
+
+
+def test_sizes_that_end_in_letters_are_asked_about_with_a_line_that_runs() -> None:
+    table = varied()
+    texts = [
+        f"{size / 1e9:.4f}B" if size > 1e9 else f"{size / 1e6:.4f} m" for size in table["n_params"]
+    ]
+    with pytest.raises(UsageError, match="a size is no number") as caught:
+        fit_heritage(table.assign(n_params=texts), estimand="last_gain")
+    again = run_line(str(caught.value).split("Next: ")[1], table.assign(n_params=texts))
+    sizes = table.set_index("model_id")["n_params"][again.rows["model_id"]]
+    assert again.rows["n_params"].to_numpy() == pytest.approx(sizes.to_numpy(), rel=1e-3)
+
+
+def test_gains_in_per_cent_are_asked_about_with_a_line_that_runs() -> None:
+    table = varied().assign(gain_se=0.01)
+    logs = np.log(table.sort_values("model_id")["gain"].to_numpy())
+    texts = table.assign(gain=(100 * table["gain"]).map("{:.6f} %".format))
+    with pytest.raises(UsageError, match="texts in per cent") as caught:
+        fit_heritage(texts, estimand="last_gain")
+    again = run_line(str(caught.value).split("Next: ")[1], texts)
+    assert again.rows["log_gain"].to_numpy() == pytest.approx(logs, abs=1e-6)
+    numbers = table.assign(gain=100 * table["gain"], gain_se=1.0)
+    fit = fit_heritage(numbers, estimand="last_gain", se="gain_se")
+    (asked,) = [each for each in fit.warnings if "in per cent?" in each]
+    again = run_line(asked.split("Then ")[1], numbers)
+    assert again.rows["log_gain"].to_numpy() == pytest.approx(logs)
+    assert not [each for each in again.warnings if "per cent" in each]
+
+
+# Eight ways to name layers, width and weights, of which any two give the third.
+CODINGS = [
+    (["Layers", "d_model"], ["Weights"]),
+    (["Layers", "Weights"], ["d_model"]),
+    (["d_model", "Weights"], ["Layers"]),
+    (["Layers"], ["d_model", "Weights"]),
+    (["d_model"], ["Layers", "Weights"]),
+    (["Weights"], ["Layers", "d_model"]),
+    (["d_model", "Layers"], ["Weights"]),
+    (["Weights"], ["d_model", "Layers"]),
+]
+STRANGERS = Path(__file__).parents[3] / "shared" / "cases" / "strangers_tables" / "my_models.csv"
+
+
+def made_up_stranger() -> pd.DataFrame:
+    """A table like the stranger's: 37 models of nine labs, weights from layers and width."""
+    rng = np.random.default_rng(6)
+    layers = rng.choice([6, 12, 16, 24, 28, 32, 36, 40], 37)
+    width = rng.choice([640, 1024, 1280, 1536, 1920, 2560, 3200, 3840], 37)
+    labs = rng.integers(0, 9, 37)
+    gain = np.exp(0.1 + 0.1 * rng.standard_normal(9)[labs] + 0.06 * rng.standard_normal(37))
+    named = {"Model": [f"m{i}" for i in range(37)], "Organization": [f"lab{lab}" for lab in labs]}
+    sizes = {"Layers": layers, "d_model": width, "Weights": (12 * layers * width**2 / 1e9).round(3)}
+    return pd.DataFrame({**named, **sizes, "Gain": gain, "SE": 0.02})
+
+
+def stranger() -> pd.DataFrame:
+    table = pd.read_csv(STRANGERS).dropna(subset=["SE", "Params (B)"])
+    return table.rename(columns={"Params (B)": "Weights", "Last-layer gain": "Gain"})
+
+
+def fit_coded(table: pd.DataFrame, coding: tuple[list[str], list[str]]) -> Fit:
+    geometry, scale = coding
+    columns = {"outcome": "Gain", "model": "Model", "lab": "Organization", "se": "SE"}
+    return fit_heritage(table, geometry=geometry, scale=scale, **columns)
+
+
+TABLES = [
+    made_up_stranger,
+    pytest.param(
+        stranger, marks=pytest.mark.skipif(not STRANGERS.exists(), reason="no such table here")
+    ),
+]
+
+
+@pytest.mark.parametrize("read", TABLES)
+def test_codings_of_columns_that_give_one_another_print_one_range(
+    read: Callable[[], pd.DataFrame],
+) -> None:
+    fits = [fit_coded(read(), coding) for coding in CODINGS]
+    points = [fit.probability("geometry > scale") for fit in fits]
+    assert max(points) - min(points) > 0.5
+    asked = {"geometry > scale", "heritage > geometry > scale"}
+    for fit in fits:
+        assert set(fit.ranges) == asked
+        assert fit.summary().attrs["ranges"] == fit.ranges
+        assert "the order is given as a range" in fit.warnings[0]
+    printed = {
+        tuple(line for line in repr(fit).splitlines() if "which column" in line) for fit in fits
+    }
+    assert len(printed) == 1
+    (line,) = printed.pop()
+    low, high = fits[0].ranges["heritage > geometry > scale"]
+    assert low < 0.5 < high and "P(heritage > geometry > scale) from" in line
+    low, high = fits[0].ranges["geometry > scale"]
+    assert low < min(points) + 0.1 and high > max(points) - 0.1
+    ranges = {tuple(sorted(fit.ranges.items())) for fit in fits}
+    assert len(ranges) == 1
+    latex = {re.search(r"P\(geometry .*", fit.to_latex())[0] for fit in fits}
+    assert len(latex) == 1 and " to " in latex.pop()
+    orders = fits[0].table("orders").set_index("statement")
+    assert (
+        tuple(orders.loc["geometry > scale", ["lowest", "highest"]])
+        == fits[0].ranges["geometry > scale"]
+    )
+    assert orders["lowest"].isna().sum() == len(orders) - 2
+
+
+def test_a_division_is_a_fit_with_one_column_given_to_the_others() -> None:
+    """Weights as scale, what they leave of the others as geometry: both are orthogonal."""
+    fit = fit_coded(made_up_stranger(), CODINGS[0])
+    mixed = dict(list_divisions(fit.designed(MixedDesign).mixed))
+    assert len(mixed) == 6
+    design = mixed["Weights as scale, Layers, d_model given it as geometry"].design_rows(fit.rows)
+    bases = list_bases(design)
+    assert bases["scale"].shape[1] == bases["geometry"].shape[1] == 1
+    assert abs(float((bases["scale"].T @ bases["geometry"]).item())) < 1e-6
+    weights = np.log(fit.rows["Weights"].to_numpy())
+    assert abs(np.corrcoef(bases["scale"][:, 0], weights)[0, 1]) == pytest.approx(1.0)
+
+
+def test_columns_that_do_not_give_one_another_have_no_range() -> None:
+    table = made_up_stranger()
+    apart = table.assign(Weights=np.random.default_rng(2).permutation(table["Weights"]))
+    fit = fit_coded(apart, CODINGS[0])
+    assert fit.ranges == {} and "divisions" not in fit.law.tables
+    assert "lowest" not in fit.table("orders")

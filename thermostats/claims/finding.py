@@ -264,6 +264,16 @@ class Drawing:
 
 
 @dataclass(frozen=True)
+class Screen:
+    """What a page says next to the verdict, before any reason: a table, and sentences."""
+
+    sentences: tuple[str, ...] = ()
+    table: pd.DataFrame | None = None
+    label: str = ""
+    """What the table shows."""
+
+
+@dataclass(frozen=True)
 class Finding(ByColumn):
     """What the tables say about one estimand of one claim; a row of the table `findings`."""
 
@@ -343,6 +353,7 @@ class Finding(ByColumn):
     table: pd.DataFrame | None = None
     """The numbers behind the verdict, shown on the page."""
     figure: Drawing = Drawing()
+    screen: Screen = Screen()
     posterior: FittedModel | Undrawn | None = None
     """The fitted model that accompanies the classical test; undrawn where the report does not draw
     it."""

@@ -24,6 +24,7 @@ from thermostats.claims.finding import (
     Finding,
     FittedModel,
     Sample,
+    Screen,
     Strength,
     Undrawn,
     record_posterior,
@@ -208,8 +209,28 @@ def repeat_question(
             *(describe_noise(question, used, evidence) if needs.groups > 1 else ()),
             *describe_row(weighed),
         ),
+        posterior=_fit_view(question, evidence, result, first),
     )
     return _update_finding(made, result, **_describe_weighed(question, weighed))
+
+
+def _fit_view(
+    question: Question, evidence: Evidence, result: Result, first: Finding | None
+) -> FittedModel | None:
+    """The posterior on all evidence of a question that has one on its own set, without figures and
+    tables; None on other sets, and where its views have no fit."""
+    views, rule = question.views, question.robustness
+    own = first.posterior if first is not None else None
+    if evidence.name != POOLED or not isinstance(own, FittedModel):
+        return None
+    if views is None or views.fit is None or not isinstance(rule, Posterior):
+        return None
+    over = () if question.over is None else (question.over,)
+    drawn = result.adding(inference=views.fit(evidence, *over))
+    if drawn.inference.fit is None:
+        return None
+    fitted = record_posterior(drawn, rule, own.model, question.primary)
+    return replace(fitted, tables={}, panels=())
 
 
 def _require_rows(question: Question, result: Result) -> None:
@@ -765,9 +786,14 @@ def _build_finding(
         convergence=summarise_convergence(result.inference.fit)
         if fitted and result.inference.fit
         else Convergence(),
-        notes=(*words.notes(question.name, values), *describe_row(weighed)),
+        notes=(*words.items(question.name, "notes", values), *describe_row(weighed)),
         table=result.table,
         figure=Drawing(result.draw, caption),
+        screen=Screen(
+            words.items(question.name, "first screen", values),
+            result.screen,
+            words.line(question.name, "table", values) if result.screen is not None else "",
+        ),
         posterior=fitted,
     )
 

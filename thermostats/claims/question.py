@@ -14,7 +14,7 @@ import pandas as pd
 from pandas.api.extensions import ExtensionDtype
 
 from thermostats.claims.evidence import MEASURED, OWN_ROWS, POOLED, SETS, Evidence
-from thermostats.claims.result import Estimate, Result, TooFew
+from thermostats.claims.result import Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule
 from thermostats.claims.worlds import Worlds
 from thermostats.errors import DataError, UsageError
@@ -233,6 +233,9 @@ class Views(AtLeast):
     reads: tuple[str, ...] = ()
     """Columns, as `table.column`, without which it cannot be put; empty: those of what the claim
     measures."""
+    fit: Callable[..., Inference] | None = None
+    """The fit that accompanies the test on all evidence, of the evidence and of what the question
+    is asked over; None: there is none."""
 
     def name_sets(self, first: str | None, where: str) -> Views:
         """The same with the sets named, for a finding that is asked of `first`; raises DataError
@@ -371,17 +374,13 @@ class Question:
         text = self.primary.words()
         if self.robustness is not None:
             by = "posterior" if isinstance(self.robustness, Posterior) else "test"
-            text += f"; and by the {by}: {self.robustness.words()}"
-            text += "; it is shown and decides nothing"
+            text += f"; shown with it is the {by}: {self.robustness.words()}"
         return text + (f"; {self.scope.needs.words()}" if self.scope.needs else "")
 
     def brief(self) -> str:
         """How it is decided, in a few short sentences."""
         if self.primary is None:
-            return (
-                "Supported where all of its parts are supported. Not supported where any of them "
-                "is not supported."
-            )
+            return "Supported where all parts are. Not supported where any is not supported."
         return " ".join(self.primary.brief())
 
 

@@ -196,6 +196,8 @@ class Result:
     """Further values for the sentences: numbers, names, tables; no sentences."""
     draw: Callable[..., object] | None = None
     """Draws the finding's figure onto the matplotlib axes it is given."""
+    screen: pd.DataFrame | None = None
+    """A table for the page's first screen, ready to print."""
     inference: Inference = NO_FIT
     """The fit that accompanies the test, where there is one."""
     audit: Audit = field(default_factory=Audit)

@@ -220,7 +220,7 @@ TITLES = {
     "orders": "orders of the blocks",
     "labs": "labs: P(dampens) of the mean of these models, of the lab's population of models, and "
     "of its next model",
-    "superpopulation": "standard deviation over all labs there could be, which decides nothing",
+    "superpopulation": "standard deviation over all labs there could be, which no rule reads",
     "classical": "classical counterparts",
     "dominance": "dominance and its permutation null",
     "commonality": "unique and common parts",

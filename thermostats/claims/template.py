@@ -147,9 +147,9 @@ class Template:
         """A part as one paragraph."""
         return " ".join(self.render(finding, part, values).split())
 
-    def notes(self, finding: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-        """The notes that are not empty."""
-        return _split_items(self.render(finding, "notes", values))
+    def items(self, finding: str, part: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """The items of a part that is a list, those that are not empty."""
+        return _split_items(self.render(finding, part, values))
 
     def read_verdicts(self, name: str) -> dict[str, str]:
         """Sentences by verdict, from lines such as `supported: …` of a section, such as Answer."""

@@ -527,7 +527,7 @@ def build_level_worlds(
     unit: str = "model_id",
     column: str = "",
     others: Mapping[str, Levels] = NONE,
-    large: Callable[[Levels], Result] | None = None,
+    large: Callable[[Any], Result] | None = None,
 ) -> Worlds:
     """Values by prompt about the levels of their units, as claimed or not, with prompts in common
     to all models.

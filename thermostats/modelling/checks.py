@@ -321,11 +321,7 @@ def measure_sensitivity(
     """
     log_prior = fit.log_prior
     rows = []
-    others = (
-        {name: fit.refit_law(law).quantities for name, law in fit.law.alternatives.items()}
-        if refits
-        else {}
-    )
+    others = fit.alternative_quantities if refits else {}
     for name, statement in statements.items():
         truth = fit.truth(statement).ravel()
         rows.append((name, AS_FITTED, float(truth.mean()), np.nan))
@@ -346,10 +342,7 @@ def measure_unit_influence(fit: Fit, statements: Mapping[str, Statement]) -> pd.
     Of exact draws by their weights, by a refit where these cannot be trusted. A unit without which
     the statement cannot be put is passed over.
     """
-    rest = [
-        (unit, fit.exclude_rows(out, refit=False).quantities)
-        for unit, out in list_units(fit.rows, fit.law.units)
-    ]
+    rest = fit.reduced_quantities
     rows: list[tuple[str, str, float]] = []
     for name, statement in statements.items():
         rows.append((name, "nothing", float(fit.truth(statement).mean())))

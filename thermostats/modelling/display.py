@@ -42,9 +42,7 @@ def format_lines(fit: Fit) -> list[str]:
         f"{format_number(row['upper'])}]"
         for quantity, row in fit.summary().head(FIRST - len(few)).iterrows()
     ]
-    chances = [
-        f"P({name}) = {format_number(value)}" for name, value in list(fit.probabilities.items())[:2]
-    ]
+    chances = format_chances(fit)[:2]
     ends = (
         f"  median and {fit.level:.0%} equal-tailed interval"
         + f"; sources: {', '.join(fit.sources)}" * bool(fit.sources)
@@ -57,6 +55,18 @@ def format_lines(fit: Fit) -> list[str]:
     )
     every = [format_headline(fit), *few, *rows, ends, *chances, *warned, more][:MOST_LINES]
     return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
+
+
+def format_chances(fit: Fit) -> list[str]:
+    """Probability of every statement of the law; a range of what hangs on names of columns."""
+    lines = []
+    for name, value in fit.probabilities.items():
+        if name in fit.ranges:
+            low, high = map(format_number, fit.ranges[name])
+            lines.append(f"P({name}) from {low} to {high}, by which column is called which")
+        else:
+            lines.append(f"P({name}) = {format_number(value)}")
+    return lines
 
 
 def say_few_labs(fit: Fit) -> list[str]:
@@ -86,10 +96,7 @@ def format_headline(fit: Fit) -> str:
 def render_html(fit: Fit) -> str:
     """Title, first quantities and remarks, for a notebook."""
     table = fit.summary()
-    chances = [
-        f"P({name}) = {format_number(value)}"
-        for name, value in list(fit.probabilities.items())[:FIRST]
-    ]
+    chances = format_chances(fit)[:FIRST]
     left = len(table) - MOST_ROWS
     remarks = [
         *say_few_labs(fit),
@@ -121,10 +128,14 @@ def render_latex(fit: Fit, digits: int) -> str:
         rows.append(
             rf"{_escape_text(str(name))} & {mean} & {sd} & {median} & [{lower}, {upper}] \\"
         )
+    ends = {name: fit.ranges.get(name, (value,)) for name, value in fit.probabilities.items()}
+    written = {
+        name: " to ".join(_format_significant(value, digits) for value in values)
+        for name, values in ends.items()
+    }
     chances = [
-        rf"P({_escape_text(name)}) & "
-        rf"\multicolumn{{4}}{{r}}{{{_format_significant(value, digits)}}} \\"
-        for name, value in fit.probabilities.items()
+        rf"P({_escape_text(name)}) & \multicolumn{{4}}{{r}}{{{text}}} \\"
+        for name, text in written.items()
     ]
     sources = ", ".join(fit.sources) or "none named"
     lines_of_table = [

@@ -31,6 +31,7 @@ from thermostats.modelling.draws import (
     Array,
     Draws,
     NamedDraws,
+    Quantities,
     Settings,
     Statement,
     Statements,
@@ -73,6 +74,8 @@ SUMMARY = ("mean", "sd", "median", "lower", "upper")
 REFIT_EXACT, REFIT_SAMPLED = 250, 1000
 """Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are
 right to ±0.013."""
+DIVISIONS = "divisions"
+"""The table of a law whose statements hang on names of columns."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
 
 
@@ -156,6 +159,15 @@ class Fit:
         return {name: self.probability(name) for name in self.law.statements}
 
     @property
+    def ranges(self) -> dict[str, tuple[float, float]]:
+        """Lowest and highest probability of every statement that hangs on which column is called
+        which, over the table `divisions`; empty where the law has none."""
+        if DIVISIONS not in self.law.tables:
+            return {}
+        by = self.table(DIVISIONS).groupby("statement", sort=False)["probability"]
+        return {str(name): (float(of.min()), float(of.max())) for name, of in by}
+
+    @property
     def status(self) -> str:
         """`passed`, or `inconclusive: sampler` where the draws fail their gate."""
         return self.draws.status
@@ -216,7 +228,7 @@ class Fit:
             "sources": list(self.sources),
         }
         priors = [list(prior) for prior in self.law.priors]
-        result.attrs |= {"kind": KIND, "level": level, "priors": priors}
+        result.attrs |= {"kind": KIND, "level": level, "priors": priors, "ranges": self.ranges}
         return result
 
     def convergence(self) -> pd.DataFrame:
@@ -359,6 +371,18 @@ class Fit:
                 "rows have no finite prediction", where=self.law.name, got=got, allowed=allowed
             )
         return design, rows, drawn
+
+    @cached_property
+    def alternative_quantities(self) -> dict[str, Quantities]:
+        """Quantities under every alternative of the law, by its name, each from a refit."""
+        laws = self.law.alternatives.items()
+        return {name: self.refit_law(law).quantities for name, law in laws}
+
+    @cached_property
+    def reduced_quantities(self) -> list[tuple[str, Quantities]]:
+        """Quantities without each unit, by its name: from the draws' weights, or a refit."""
+        units = checks.list_units(self.rows, self.law.units)
+        return [(name, self.exclude_rows(out, refit=False).quantities) for name, out in units]
 
     @cached_property
     def _left_out(self) -> LeftOut:

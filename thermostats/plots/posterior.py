@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
+from scipy.stats import gaussian_kde
 
 from thermostats.formatting import format_number, strip_owner
 from thermostats.plots.general import (
@@ -54,6 +55,10 @@ OUTSIDE = "#D55E00"
 BEYOND = 0.45
 """How far outside the central interval an observation is shown where it lies, in lengths of the
 interval."""
+REACH, GRID = 0.995, 160
+"""Share of the draws that a figure of densities holds, and its points."""
+TALL, LOW = 0.85, 0.12
+"""Of a density in its row: the height of the tallest, and how far below it the median lies."""
 SIDE = 7.5
 """Font size of the figures next to the rows, in points."""
 
@@ -271,6 +276,37 @@ def draw_left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
     axes.set_xlabel("log gain (bars: prediction interval; hollow: missed)")
     place_wide_legend(axes)
     return axes
+
+
+def draw_half_eyes(draws: Mapping[str, npt.NDArray[np.float64]], axes: Axes) -> Axes:
+    """Density of the draws of every quantity on its row, and below it the median with the
+    intervals of half and of 94% of the draws; quantities lie above 0.
+
+    draws: by name, one dimension. Every density has the same area, up to its cut at 0.
+    """
+    highest = max(float(np.quantile(values, REACH)) for values in draws.values())
+    at = np.linspace(0.0, highest, GRID)
+    heights = {name: _estimate_density(values, at) for name, values in draws.items()}
+    tallest = max(float(height.max()) for height in heights.values())
+    for place, (name, values) in enumerate(draws.items()):
+        top = place - TALL * heights[name] / tallest
+        axes.fill_between(at, place, top, color=PRIOR, linewidth=0)
+        axes.plot(at, top, color=POSTERIOR, linewidth=0.9)
+        for inside, width in ((0.94, 1.4), (0.5, 3.6)):
+            ends = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2])
+            axes.hlines(place + LOW, *ends, color=POSTERIOR, linewidth=width)
+        axes.scatter(np.median(values), place + LOW, color=POSTERIOR, s=30, **POINT)
+    name_rows(axes, list(draws))
+    axes.set(xlim=(0, highest), ylim=(len(draws) - 0.6, -1.0))
+    return axes
+
+
+def _estimate_density(
+    values: npt.NDArray[np.float64], at: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
+    """A normal kernel's density of draws above 0, mirrored there so that none leaks below."""
+    kernel = gaussian_kde(values)
+    return np.asarray(kernel(at) + kernel(-at))
 
 
 def _draw_intervals(axes: Axes, rows: pd.DataFrame, label: str) -> None:

@@ -56,10 +56,8 @@ def describe_universes(
     size = format_count(len(curve.table), "universe")
     of = f"finding {number}" if number > 1 else "the first finding"
     caption = (
-        f"Estimate of {of} in {size}, in order. Rows below: how common each option is at that "
-        f"place of "
-        "the curve; in brackets, the share of the variance between universes that each choice "
-        "explains alone."
+        f"Estimate of {of} in {size}, in order. Below: how common each option is at that place; in "
+        f"brackets, the share of the variance that each choice explains alone."
     )
     figure = files.add_figure(
         render_svg(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv"
@@ -348,6 +346,7 @@ def build_claim_files(
         capital=_set_capital,
         is_p_value=formatting.is_p_value,
         both={"own": own_set, "every": every_set},
+        pooled=_list_pooled_fits(findings),
         sets={name: f"{words} ({name})" for name, words in CALLED.items()},
         surely=estimate_surely,
         near=NEAR,
@@ -391,6 +390,17 @@ def _list_whole_parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     return [{"number": own[id_][0], "own": own[id_][1], "every": every.get(id_)} for id_ in ids]
 
 
+def _list_pooled_fits(findings: Sequence[Finding]) -> dict[str, Finding]:
+    """Findings on all evidence that a fit accompanies, by their id."""
+    return {
+        finding.id: finding
+        for finding in findings
+        if finding.sample.view_of
+        and finding.sample.evidence == POOLED
+        and isinstance(finding.posterior, FittedModel)
+    }
+
+
 def _name_files(findings: Sequence[Finding]) -> dict[str, str]:
     """What files of a finding are called after: its name, with what it is asked over where that
     tells it apart."""
@@ -417,6 +427,9 @@ def _build_part(
     if finding.table is not None:
         data = f"table{suffix}.csv"
         table = files.add_table(finding.table, f"Numbers behind finding {number}", data)
+    screen = Text()
+    if finding.screen.table is not None:
+        screen = files.add_table(finding.screen.table, finding.screen.label, f"screen{suffix}.csv")
     if made.figure:
         name = f"figure{'' if is_lead else suffix}.svg"
         figure = files.add_figure(made.figure, name, finding.figure.caption or finding.plain, data)
@@ -426,6 +439,7 @@ def _build_part(
     )
     return {
         **{"finding": finding, "number": number, "figure": figure, "table": table},
+        "screen": screen,
         "universes": describe_universes(finding, number, suffix, files),
         "compared": formatting.compare_figures(published, reproduced),
         **_describe_levels(finding, number, suffix, files),

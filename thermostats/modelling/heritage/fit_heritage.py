@@ -4,9 +4,11 @@ superpopulation."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from thermostats.modelling.draws import SEED, Array, Settings, summarise_quantit
 from thermostats.modelling.fit import Fit, Law, build_fit
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage import variance_shares
+from thermostats.modelling.heritage.divisions import is_divided, tabulate_divisions, warn_determined
 from thermostats.modelling.heritage.given_priors import describe_given, give_priors, vary_given
 from thermostats.modelling.heritage.law import (
     FAMILY,
@@ -37,7 +40,6 @@ from thermostats.modelling.heritage.law import (
     OWN,
     POPULATION_MEAN,
     RESIDUALS,
-    TOGETHER,
     TOTAL_SD,
     GroupBlock,
     build_lab_means,
@@ -53,7 +55,6 @@ from thermostats.modelling.heritage.law import (
     is_exact,
     is_logged,
     list_groups,
-    list_numbers,
     list_orders,
     list_questions,
     list_shares,
@@ -62,7 +63,6 @@ from thermostats.modelling.heritage.law import (
     name_groups,
     name_lab,
     read_logs,
-    standardise,
     vary_heritage,
 )
 from thermostats.modelling.laws import record_call
@@ -143,7 +143,7 @@ def summarise_superpopulation(fit: Fit) -> pd.DataFrame:
     median, lower, upper.
 
     With fewer than `FEW_GROUPS` groups also under half and double the prior scale of τ, by refits;
-    it decides nothing.
+    no rule reads it.
     """
     design = fit.designed(MixedDesign)
     groups = {name: len(list_shares(design, name)) for name in list_groups(design.mixed)}
@@ -340,39 +340,6 @@ def warn_undetermined(
     return warnings
 
 
-TOGETHER_FROM = 0.9
-"""Share of a size's variance that geometry gives, from which the two can hardly be separated."""
-
-
-def warn_determined(rows: pd.DataFrame, heritage: Mixed) -> list[str]:
-    """That geometry gives the size, in words, with R² of the column of scale of which it is
-    largest."""
-    kinds = list_numbers(heritage)
-    if not {"geometry", "scale"} <= set(kinds):
-        return []
-    geometry, scale = kinds["geometry"].covariates, kinds["scale"].covariates
-    logs = is_logged(heritage)
-    x = standardise(read_logs(rows, geometry, logs=logs))
-    y = standardise(read_logs(rows, scale, logs=logs))
-    left = y - x @ np.linalg.lstsq(x, y)[0]
-    varied = np.square(y).sum(axis=0) > 0
-    if not varied.any():
-        return []
-    unexplained = np.square(left).sum(axis=0) / np.maximum(np.square(y).sum(axis=0), 1e-300)
-    share = 1 - np.where(varied, unexplained, 1.0)
-    most = int(share.argmax())
-    if share[most] < TOGETHER_FROM:
-        return []
-    unexplained_most = 1 - float(share[most])
-    decimals = max(2, math.ceil(-math.log10(max(unexplained_most, 1e-9))))
-    asked, *_ = list_questions([kind.name for kind in heritage.kinds])
-    rest = f"; {asked} asks of both together" * (TOGETHER in asked)
-    return [
-        f"{', '.join(geometry)} give {scale[most]} to R² = {share[most]:.{decimals}f}: whether "
-        f"geometry lies above scale hangs on which column is called which{rest}"
-    ]
-
-
 def describe_rows(rows: pd.DataFrame) -> str:
     """The geometric mean of the gains with its t interval, models as units, and their range; one
     gain as it is."""
@@ -437,6 +404,8 @@ def _check_families(rows: pd.DataFrame) -> list[str]:
     return warnings
 
 
+MOST_ORDERED = 5
+"""Blocks of which every order is listed; 5 have 120 orders."""
 PRIOR_DRAWS, PRIOR_NUMBERS = 20_000, 2_000_000
 """Draws for prior probabilities, and draws times models at most: of very many models fewer
 draws."""
@@ -469,19 +438,40 @@ def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
     )
 
 
-def summarise_orders(fit: Fit) -> pd.DataFrame:
-    """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of
-    the restriction."""
+def draw_prior_quantities(fit: Fit) -> dict[str, Array]:
+    """Quantities under the prior alone, simulated for the models of the fit."""
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
     before = fit.model.draw_prior(size, np.random.default_rng(fit.seed))
-    prior = compute_quantities(
-        {name: values[None] for name, values in before.items()}, fit.designed(MixedDesign)
-    )
+    values = {name: drawn[None] for name, drawn in before.items()}
+    return compute_quantities(values, fit.designed(MixedDesign))
+
+
+def summarise_every_order(fit: Fit) -> pd.DataFrame:
+    """Per order that the blocks can come in, families and the single model apart: its posterior
+    and its prior probability, by simulation; they add up to 1."""
+    names = [kind.name for kind in fit.designed(MixedDesign).mixed.kinds if kind.name != FAMILY]
+    prior = draw_prior_quantities(fit)
+    rows = []
+    for blocks in permutations(names):
+        order = " > ".join(blocks)
+        after = float(mark_ordered(order, fit.quantities).mean())
+        rows.append((order, after, float(mark_ordered(order, prior).mean())))
+    return pd.DataFrame(rows, columns=["statement", "probability", "prior"])
+
+
+def summarise_orders(fit: Fit) -> pd.DataFrame:
+    """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of
+    the restriction; where geometry gives the size also the lowest and highest over divisions."""
+    prior = draw_prior_quantities(fit)
     rows = []
     for order, probability in fit.probabilities.items():
         expected = float(mark_ordered(order, prior).mean())
         rows.append((order, probability, expected, compute_bayes_factor(probability, expected)))
-    return pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
+    table = pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
+    if fit.ranges:
+        ends = pd.DataFrame(fit.ranges, index=["lowest", "highest"]).T
+        table = table.join(ends, on="statement")
+    return table
 
 
 def list_models(fit: Fit) -> pd.DataFrame:
@@ -581,13 +571,14 @@ def fit_heritage(
     request, gone = _read_request(table, outcome, columns, roles, blocks)
     estimand = estimand or outcome
     before = table
+    per_cent = _ask_per_cent(request, before, se)
     table = request.read(table, optional=("prompt",))
     check_distinct_units(
         table,
         [model, prompt] if prompt in table and se is None else [model],
         _suggest_single_rows(outcome, table),
     )
-    _check_complete(request, table)
+    table, incomplete = _leave_incomplete_out(request, table)
     chosen = _collect_blocks(request) if blocks is None else _list_blocks(blocks)
     table = _read_sizes(table, chosen)
     check_distinct_columns(
@@ -630,7 +621,9 @@ def fit_heritage(
         warnings=(
             *warn_determined(rows, heritage),
             *read_remarks(before),
+            *per_cent,
             *gone,
+            *incomplete,
             *models.warnings,
             *warnings,
         ),
@@ -678,29 +671,79 @@ def _read_request(
     return Columns(call="fit_heritage", named=columns, further=further), gone
 
 
-def _check_complete(names: Columns, table: pd.DataFrame) -> None:
-    """UsageError where geometry or scale of a model with a gain is missing, with the call of what
-    is there."""
+def _leave_incomplete_out(names: Columns, table: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Rows without those of models with a gain that lack geometry or scale, and which these are.
+
+    UsageError where a column is known of no model, with the call of what is there.
+    """
     rows, _ = keep_comparable(table.dropna(subset=names.named["outcome"]))
-    full = {
-        name: [column for column in names.named.get(name) or () if rows[column].notna().all()]
-        for name in ("geometry", "scale")
-        if name in names.named
-    }
-    if lacking := [
-        c for name, present in full.items() for c in names.named[name] or () if c not in present
-    ]:
-        models = rows.loc[rows[lacking].isna().any(axis=1), "model_id"]
-        others = repeat_call(Code(f"df.dropna(subset={write_value(lacking)})"))
-        several = len(rows) > len(models) and not {"run_id", "penultimate_gain"} <= set(table)
-        without = replace(names, named={**names.named, **full}).fill_call(table, {})
+    named = {name: list(names.named.get(name) or ()) for name in ("geometry", "scale")}
+    columns = [column for name in named for column in named[name]]
+    if rows.empty:
+        return table, []
+    if unknown := [column for column in columns if rows[column].isna().all()]:
+        full = {
+            name: [column for column in named[name] if column not in unknown]
+            for name in named
+            if name in names.named
+        }
         raise UsageError(
             "missing geometry",
-            where=", ".join(lacking),
-            got=f"none of {list_names(set(models.astype(str)), 5)}",
+            where=", ".join(unknown),
+            got="no value",
             allowed="a number above 0 for every model",
-            next_step=others if several and others else without,
+            next_step=replace(names, named={**names.named, **full}).fill_call(table, {}),
         )
+    lacking = [column for column in columns if rows[column].isna().any()]
+    gone = rows["model_id"][rows[lacking].isna().any(axis=1)].astype(str)
+    if gone.empty:
+        return table, []
+    models = set(gone)
+    count = f"{len(models)} of {rows['model_id'].nunique()} models"
+    words = f"no {', '.join(lacking)}, left out: {count} ({list_names(models, 5)})"
+    return table.drop(index=gone.index), [words]
+
+
+PER_CENT = re.compile(r"\s*[-+]?[0-9.]+\s*%\s*")
+LIKE_PER_CENT = (50.0, 200.0)
+"""Between these lies the middle one of gains that may be in per cent."""
+SUFFIXED = re.compile(r"\s*[0-9.]+\s*[KMBT]\s*", re.IGNORECASE)
+POWERS = {"K": 3, "M": 6, "B": 9, "T": 12}
+
+
+def _ask_per_cent(request: Columns, table: pd.DataFrame, se: str | float | None) -> list[str]:
+    """That gains may be in per cent, with the call that converts them; UsageError where they are
+    texts that say so."""
+    outcome = str(request.named["outcome"])
+    if outcome not in table or outcome in SUMMED:
+        return []
+    values = table[outcome].dropna()
+    column = f"df[{write_value(outcome)}]"
+    if pd.api.types.is_numeric_dtype(values):
+        low, high = LIKE_PER_CENT
+        if values.empty or not low <= float(values.median()) <= high:
+            return []
+        changed = {outcome: Code(f"{column} / 100")}
+        if isinstance(se, str):
+            changed[se] = Code(f"df[{write_value(se)}] / 100")
+        step = _repeat_assigned(changed)
+        return [f"the middle gain is {values.median():.4g}: in per cent? Then {step}"]
+    if not values.astype(str).map(PER_CENT.fullmatch).notna().all():
+        return []
+    numbers = Code(f'{column}.str.rstrip("% ").astype(float) / 100')
+    raise UsageError(
+        "gains are texts in per cent",
+        where=outcome,
+        got=repr(values.iloc[0]),
+        allowed="numbers, 1 for a stream that keeps its norm",
+        next_step=_repeat_assigned({outcome: numbers}),
+    )
+
+
+def _repeat_assigned(changed: Mapping[str, Code]) -> str:
+    """The call with some columns of its table converted."""
+    pairs = ", ".join(f"{write_value(name)}: {write_value(code)}" for name, code in changed.items())
+    return repeat_call(Code(f"df.assign(**{{{pairs}}})"))
 
 
 def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.DataFrame:
@@ -711,15 +754,22 @@ def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.
     for column in texts:
         strange = [v for v in table[column].dropna().unique() if not NUMBER.fullmatch(str(v))]
         if strange:
-            assigned = Code(f"df.assign(**{{{write_value(column)}: NUMBERS}})")
             raise UsageError(
                 "a size is no number, and would count as a name",
                 where=column,
                 got=repr(strange[0]),
                 allowed="numbers, in any unit; names are a block of another name",
-                next_step=repeat_call(assigned),
+                next_step=_repeat_assigned({column: _suggest_numbers(column, strange)}),
             )
     return table.assign(**{column: table[column].astype(str).astype("float64") for column in texts})
+
+
+def _suggest_numbers(column: str, strange: Sequence[object]) -> Code:
+    """The column with thousands to trillions written out, where its texts end in K, M, B or T."""
+    if not all(SUFFIXED.fullmatch(str(value)) for value in strange):
+        return Code("NUMBERS")
+    powers = ", ".join(f'"(?i) *{letter} *$": "e{power}"' for letter, power in POWERS.items())
+    return Code(f"df[{write_value(column)}].replace({{{powers}}}, regex=True).astype(float)")
 
 
 def _suggest_dropping_labs(names: Columns, table: pd.DataFrame) -> str:
@@ -782,6 +832,9 @@ def build_heritage_law(
     lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
     joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
     of_labs = {"labs": list_labs, "superpopulation": summarise_superpopulation} if groups else {}
+    causes = len(names) - (FAMILY in names)
+    every_order = {"every order": summarise_every_order} if 2 < causes <= MOST_ORDERED else {}
+    divisions = {"divisions": tabulate_divisions} if is_divided(rows, heritage) else {}
     left_out = {"left out": score_left_out} if groups and is_exact(heritage) else {}
     law = Law(
         name="heritage",
@@ -798,6 +851,8 @@ def build_heritage_law(
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
         tables={
             "orders": summarise_orders,
+            **every_order,
+            **divisions,
             "models": list_models,
             **of_labs,
             **left_out,

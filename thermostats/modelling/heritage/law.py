@@ -234,6 +234,8 @@ class NumberBlock(ShareKind):
     """They enter as logs."""
     beyond: tuple[str, ...] = ()
     """Columns of another block, on which these enter by their residuals."""
+    least_left: float = 0.0
+    """Directions of which the residuals keep less than this part are left out."""
     dropped: bool = False
     """They contribute nothing, and keep their share."""
 
@@ -263,7 +265,18 @@ class NumberBlock(ShareKind):
         centred = x - x.mean(axis=0)
         slopes = np.linalg.lstsq(centred @ other, centred @ by, rcond=None)[0]
         left = by - other @ slopes
+        if self.least_left:
+            left = left @ self._find_kept(centred @ left)
+        if not left.shape[1]:
+            return np.zeros((x.shape[1], 1))
         return np.asarray(left @ build_scaled_map(centred @ left))
+
+    def _find_kept(self, left: Array) -> Array:
+        """Directions of residuals of which enough is left, rank × kept; columns were of norm
+        √(M/rank) before."""
+        _, lengths, right = np.linalg.svd(left, full_matrices=False)
+        before = np.sqrt(len(left) / left.shape[1])
+        return np.asarray(right[lengths >= self.least_left * before].T)
 
     def embed_map(self, x: Array, columns: Sequence[str]) -> Array:
         """Map of some of the columns from all."""

@@ -332,6 +332,11 @@ CODINGS = (
 )
 """Ways to divide one span of columns. The first is declared: shape at a given size, which is log
 N."""
+WHOLE_SHAPE = Coding(
+    "log L, log H, log d_h | log N of all", ("log_L", "log_H", "log_d_h"), ("log_n_all",)
+)
+"""The division that `fit_heritage` takes where nothing is said. These columns of shape hold size as
+well, so the rules do not read it; the fitted model is asked in it too."""
 BLOCKS = CODINGS[0].blocks
 SPAN = (*BLOCKS["geometry"], *BLOCKS["scale"])
 """Architecture, shape and size together, whatever is called which."""

@@ -18,9 +18,7 @@ from thermostats.errors import DataError
 from thermostats.formatting import strip_owner
 from thermostats.modelling.classical.association import estimate_correlation
 from thermostats.modelling.classical.counts import Accuracy, measure_accuracy, run_fisher_exact
-from thermostats.modelling.fit import Fit
 from thermostats.modelling.model_gains import choose_rows
-from thermostats.modelling.unit_means import fit_unit_means
 from thermostats.tables.features import collect_prompt_gains, combine
 from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import (
@@ -321,21 +319,6 @@ def drop_tuned(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
 def build_prompt_matrix(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:
     """Prompts by models; a prompt that a model lacks is missing."""
     return rows.pivot(index="prompt_id", columns="model_id", values=value).astype("float64")
-
-
-def fit_last_gains(rows: pd.DataFrame, *, scale: float, seed: int) -> Fit:
-    """Mean log gains of models over categories: `fit_unit_means` of the gain `value`, models by
-    short names.
-
-    `scale`: prior scale of log gains.
-    """
-    named = rows.assign(
-        log_gain=np.log(rows["value"]),
-        model_id=[strip_owner(str(name)) for name in rows["model_id"]],
-    )
-    return fit_unit_means(
-        named, "log_gain", scale=scale, sources=sorted(set(rows["source"])), seed=seed
-    )
 
 
 DENSE, SPARSE = "EleutherAI/pythia-6.9b", "EleutherAI/gpt-j-6b"
