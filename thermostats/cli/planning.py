@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -223,9 +223,12 @@ def _print_campaign(
     for each in campaign.plan_all(terms, **rest):
         print(f"{each.claim}: {each.first_line}", file=sys.stderr)
         advice.append(each)
-    chosen = campaign.choose_campaign(advice, size)
-    for chosen in campaign.judge_campaign(chosen, advice, terms, **rest):
-        print(f"judged together: {len(chosen.judged)} claims", file=sys.stderr)
+    chosen = campaign.choose_campaign(advice, size, data)
+    judged = []
+    for claim, shown in campaign.judge_campaign(chosen, advice, terms, **rest):
+        print(f"{claim.claim}: judged with all of them", file=sys.stderr)
+        judged.append((claim, shown))
+    chosen = replace(chosen, judged=tuple(judged))
     if as_json:
         print_json(campaign.export_campaign(advice, chosen))
         return

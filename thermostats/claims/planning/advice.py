@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from thermostats.claims.levels import SIDES, WANTED
 from thermostats.claims.planning.scoring import Looks, Verdicts
 from thermostats.claims.planning.search import Budget
-from thermostats.claims.result import AGAINST, SUPPORTED
-from thermostats.formatting import (
-    format_count,
-    format_number,
-    format_percent,
-    join_words,
-)
-from thermostats.next_steps import write_command
+from thermostats.formatting import format_count, format_number, format_percent
 
 UNKNOWN = "—"
 NOT_STATED = "not stated"
@@ -62,6 +54,11 @@ class NextSet:
         return sum(model.download_gb for model in self.models)
 
     @property
+    def modalities(self) -> dict[str, str]:
+        """What each model reads, by its name."""
+        return {model.model_id: model.modality for model in self.models}
+
+    @property
     def minutes(self) -> float:
         """Minutes of all."""
         return sum(model.minutes for model in self.models)
@@ -103,7 +100,7 @@ class NextModels:
     def first_line(self) -> str:
         """What it comes to, in a sentence or two."""
         if not self.sets:
-            return f"No public models settle this: {self.why}"
+            return f"No public models settle this. {self.why[:1].upper()}{self.why[1:]}."
         best = self.sets[0]
         what = f"{format_count(len(best.models), 'model')} ({best.download_gb:.3g} GB)"
         if best.verdicts is None:

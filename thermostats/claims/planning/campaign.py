@@ -21,6 +21,7 @@ from thermostats.claims.planning.advice import (
     export_advice,
 )
 from thermostats.claims.planning.candidates import read_candidates
+from thermostats.claims.planning.kept import COLUMNS, OWN_SET
 from thermostats.claims.planning.next_models import (
     OWN_FOLDER,
     Terms,
@@ -50,9 +51,15 @@ class Campaign:
     models: tuple[NextModel, ...]
     claims: tuple[str, ...]
     """Claims whose own best sets it consists of."""
+    lines: tuple[str, ...]
+    """The commands that measure them."""
     judged: tuple[tuple[NextModels, NextSet], ...] = ()
     """Every open claim that some of the models inform, with what all of them show of it."""
-    lines: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return f"{self.gigabytes:g} GB"
 
     @property
     def download_gb(self) -> float:
@@ -77,7 +84,8 @@ class Campaign:
     def write_sentences(self) -> list[str]:
         """What it is and what it brings."""
         if not self.models:
-            return [f"No set within {self.gigabytes:g} GB brings a verdict on a claim that is open."]
+            within = f"within {self.gigabytes:g} GB"
+            return [f"No set {within} is likely to bring a verdict on a claim that is open."]
         settled = ", ".join(self.settled) or "none"
         return [
             f"The sets of {', '.join(self.claims)} together are "
@@ -90,10 +98,7 @@ class Campaign:
 
 
 def plan_all(
-    terms: Terms,
-    *,
-    candidates: str | Path | None = None,
-    analyses: str | Path | None = None,
+    terms: Terms, *, candidates: str | Path | None = None, analyses: str | Path | None = None
 ) -> Iterator[NextModels]:
     """The advice for every claim that reads measured models, one after the other; what is kept is
     not made again."""
@@ -106,11 +111,14 @@ def plan_all(
             yield find_advice(claim, evidence.fork(), pool, terms)
 
 
-def choose_campaign(advice: Sequence[NextModels], budget: float) -> Campaign:
+def choose_campaign(
+    advice: Sequence[NextModels], budget: float, data: str | Path | None = None
+) -> Campaign:
     """The sets of open claims that together fit a budget, those first that bring most verdicts for
-    a gigabyte more.
+    a gigabyte more; how claims stand with all of them is not judged yet.
 
     Claims that the rows at hand decide, and sets that hardly bring a verdict, are passed over.
+    data: the folder that the lines measure into.
     """
     left = {
         each.claim: each.sets[0]
@@ -126,7 +134,10 @@ def choose_campaign(advice: Sequence[NextModels], budget: float) -> Campaign:
             if (size := _add_size(taken, of)) + _sum_sizes(taken) <= budget
         }
         if not fitting:
-            return Campaign(budget, tuple(taken[name] for name in sorted(taken)), tuple(served))
+            models = tuple(taken[name] for name in sorted(taken))
+            modalities = {name: taken[name].modality for name in sorted(taken)}
+            lines = write_lines(modalities, MEASURES, str(data or OWN_FOLDER))
+            return Campaign(budget, models, tuple(served), lines)
         best = max(fitting, key=lambda claim: left[claim].chance / max(fitting[claim], FREE))
         taken |= {model.model_id: model for model in left.pop(best).models}
         served.append(best)
@@ -147,23 +158,19 @@ def judge_campaign(
     *,
     candidates: str | Path | None = None,
     analyses: str | Path | None = None,
-) -> Iterator[Campaign]:
-    """A campaign with what all its models show of every open claim, once after each claim; what is
-    kept is not made again."""
+) -> Iterator[tuple[NextModels, NextSet]]:
+    """Every open claim that some of a campaign's models inform, with what all of them show of it;
+    what is kept is not made again."""
     paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
     pool = read_candidates(candidates)
     evidence = Evidence(terms.data)
     names = frozenset(model.model_id for model in chosen.models)
-    judged: list[tuple[NextModels, NextSet]] = []
-    lines = write_lines(chosen.models, MEASURES, str(terms.data or OWN_FOLDER))
     for each in advice if names else ():
         if each.open and each.sets:
             claim = load_claim(paths[each.claim])
             shown = judge_together(claim, evidence.fork(), pool, terms, names)
-            judged += [(each, shown)] if shown is not None else []
-        yield Campaign(
-            chosen.gigabytes, chosen.models, chosen.claims, tuple(judged), lines
-        )
+            if shown is not None:
+                yield each, shown
 
 
 def export_campaign(advice: Sequence[NextModels], chosen: Campaign) -> dict[str, Any]:
@@ -179,57 +186,60 @@ def export_campaign(advice: Sequence[NextModels], chosen: Campaign) -> dict[str,
     }
 
 
-COLUMNS = (
-    "claim",
-    "finding",
-    "evidence",
-    "at_hand",
-    "set",
-    "models",
-    "download_gb",
-    "minutes",
-    "rows",
-    "decided",
-    "supported",
-    "against",
-    "declared",
-    "out_of_reach",
-    "says",
-    "made_of",
-)
-OWN_SET = "own"
-"""The set that is best for one claim alone; others are campaigns, named by their budget."""
-
-
 def tabulate_campaigns(
-    advice: Sequence[NextModels], campaigns: Sequence[Campaign]
+    advice: Sequence[NextModels], campaigns: Sequence[Campaign], runs: str
 ) -> pd.DataFrame:
-    """A row for each claim and set: its own best one, and every campaign."""
+    """A row for each claim and set, its own best one and every campaign; and a row without a claim
+    for each campaign, with the number of verdicts that it brings as its chance.
+
+    runs: digest of the rows at hand.
+    """
     rows = [_tabulate_set(each, each.sets[0] if each.sets else None, OWN_SET) for each in advice]
     for campaign in campaigns:
-        name = f"{campaign.gigabytes:g} GB"
-        rows += [_tabulate_set(each, shown, name) for each, shown in campaign.judged]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+        rows += [_tabulate_set(each, shown, campaign.name) for each, shown in campaign.judged]
+        rows.append(
+            {
+                "set": campaign.name,
+                "models": _join_names(campaign.models),
+                "download_gb": campaign.download_gb,
+                "minutes": campaign.minutes,
+                "chance": campaign.expected,
+                "says": " ".join(campaign.write_sentences()),
+            }
+        )
+    return pd.DataFrame(rows).assign(runs=runs).reindex(columns=list(COLUMNS))
 
 
-def _tabulate_set(advice: NextModels, of: NextSet | None, name: str) -> tuple[Any, ...]:
-    found = of.verdicts if of is not None else None
-    predicted = found.predicted if found is not None else {}
-    return (
-        advice.claim,
-        advice.finding,
-        advice.evidence,
-        advice.verdict,
-        name,
-        " ".join(model.model_id for model in of.models) if of is not None else "",
-        of.download_gb if of is not None else 0.0,
-        of.minutes if of is not None else 0.0,
-        of.rows if of is not None else advice.rows,
-        found.decided if found is not None else math.nan,
-        predicted.get("supported", math.nan),
-        predicted.get("not supported", math.nan),
-        found.declared if found is not None else math.nan,
-        ", ".join(found.out_of_reach) if found is not None else "",
-        advice.first_line if name == OWN_SET else (of.why if of is not None else ""),
-        advice.made_of,
-    )
+def _join_names(models: Sequence[NextModel]) -> str:
+    return " ".join(model.model_id for model in models)
+
+
+def _tabulate_set(advice: NextModels, of: NextSet | None, name: str) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "claim": advice.claim,
+        "finding": advice.finding,
+        "evidence": advice.evidence,
+        "at_hand": advice.verdict,
+        "set": name,
+        "rows": advice.rows,
+        "says": advice.first_line if name == OWN_SET else "",
+        "made_of": advice.made_of,
+    }
+    if of is None:
+        return row
+    row |= {
+        "models": _join_names(of.models),
+        "download_gb": of.download_gb,
+        "minutes": of.minutes,
+        "rows": of.rows,
+        "chance": of.chance,
+    }
+    if of.verdicts is None:
+        return row
+    found = of.verdicts
+    return row | {
+        "supported": found.predicted.get("supported", math.nan),
+        "against": found.predicted.get("not supported", math.nan),
+        "declared": found.declared,
+        "out_of_reach": ", ".join(found.out_of_reach),
+    }

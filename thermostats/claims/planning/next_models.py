@@ -10,10 +10,9 @@ judged by the claim's own rule in simulated studies (`planning.scoring`). What c
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +20,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.claims.calibration import load_levels
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import POOLED, Evidence, hash_rows
+from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.judge import weigh
-from thermostats.claims.levels import SIDES
 from thermostats.claims.planning.advice import NOT_STATED, NextModel, NextModels, NextSet
 from thermostats.claims.planning.candidates import (
     MEASURED_TABLES,
@@ -34,6 +31,7 @@ from thermostats.claims.planning.candidates import (
     read_candidates,
 )
 from thermostats.claims.planning.contrast import complete_rows, contrast_of
+from thermostats.claims.planning.kept import digest_rule
 from thermostats.claims.planning.scoring import Looks, verdicts_on
 from thermostats.claims.planning.search import Budget, Chosen, Pool, SetSearch
 from thermostats.claims.question import Question, convert_numpy
@@ -42,14 +40,12 @@ from thermostats.claims.run import load_claim, minutes_of
 from thermostats.claims.stored import Stored
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.errors import UsageError
-from thermostats.formatting import format_count, strip_owner
+from thermostats.formatting import strip_owner
 from thermostats.measurement.spec import MADE
 from thermostats.next_steps import write_command
 from thermostats.tables.choices import DECODER
 from thermostats.tables.folders import find_shipped
 
-VERSION = 1
-"""Of what is computed here: whoever changes it raises the number, so that nothing kept counts."""
 GIGABYTES, MODELS = 60.0, 6
 """What a study to come takes at most where nothing else is said."""
 SETS = 3
@@ -61,7 +57,7 @@ PAIRED = ("model_id", "instruct", "parent")
 """What a larger study has more of where rows are pairs, and the columns that name their models."""
 OTHER_PROMPTS = (
     "it compares models on the same prompts, and most of those at hand met prompts whose texts are "
-    "not public, so models that are measured now do not enter its rows."
+    "not public, so models that are measured now do not enter its rows"
 )
 CELL = ("n_layers", "n_heads", "d_model")
 PROMPTS = {"vision": MADE}
@@ -73,8 +69,8 @@ OWN_FOLDER = "mine"
 class Terms:
     """On which terms advice is asked for."""
 
-    budget: Budget = Budget(GIGABYTES, MODELS)
-    looks: Looks = Looks()
+    budget: Budget = field(default_factory=partial(Budget, GIGABYTES, MODELS))
+    looks: Looks = field(default_factory=Looks)
     finding: str = ""
     """Empty: the claim's first that reads measured models."""
     data: str | Path | None = None
@@ -167,21 +163,8 @@ def find_advice(
     return advice
 
 
-def digest_rule(question: Question, candidates: pd.DataFrame) -> str:
-    """SHA-256 of what advice is made of but rows at hand: the rule with its worlds, its levels in
-    them, the candidates, and the version of what is computed here."""
-    levels = load_levels()
-    own = levels[levels["rule"] == question.key]
-    parts = (str(VERSION), question.id, question.digest(), hash_rows(own), hash_rows(candidates))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
-
-
 def judge_together(
-    claim: Claim,
-    evidence: Evidence,
-    candidates: pd.DataFrame,
-    terms: Terms,
-    names: frozenset[str],
+    claim: Claim, evidence: Evidence, candidates: pd.DataFrame, terms: Terms, names: frozenset[str]
 ) -> NextSet | None:
     """What some models show of a claim together, as it is kept, or made and kept; None where they
     add no row to it."""
@@ -222,7 +205,7 @@ def _look_ahead(
     asked = asked_question(claim, terms.finding)
     if asked is None:
         why = f"no question of it is put to public models; `{write_command('needs', claim.id)}`"
-        why += " says what it takes."
+        why += " says what it takes"
         return NextModels(claim.id, claim.title, "", "", 0, budget, terms.looks, why=why)
     question, where = asked
     here = evidence.named(where)
@@ -244,7 +227,7 @@ def _look_ahead(
     _check_budget(claim, pool, budget)
     measures = [kind for kind in claim.basis.measures if kind in MEASURED_TABLES]
     if not measures:
-        return replace(empty, why="it reads nothing that is measured on public models.")
+        return replace(empty, why="it reads nothing that is measured on public models")
     fits = pool["download_gb"] <= budget.gigabytes
     tables = planned_tables(pool[fits].reset_index(drop=True), evidence, measures)
     facts = pool.set_index("model_id")
@@ -259,11 +242,11 @@ def _say_at_will(claim: Claim, question: Question) -> str:
         if each.growing_set and each.id != question.id and each.require_trial()[1].larger
     ]
     why = (
-        "as a cause, nothing does, as what it asks about can be set at will while a model's "
-        "outputs stay the same (docs/explanation/properties.md)."
+        "as a cause nothing does: what it asks about can be set at will while a model's outputs "
+        "stay the same (docs/explanation/properties.md)"
     )
     also = " and ".join(f"`{line}`" for line in others)
-    return f"{why} Other findings of it that models inform: {also}." if others else why
+    return f"{why}. Models inform other findings of it: {also}" if others else why
 
 
 def _check_budget(claim: Claim, pool: pd.DataFrame, budget: Budget) -> None:
@@ -350,7 +333,7 @@ def _find_sets(prospect: Prospect, data: str) -> NextModels:
             return replace(empty, why=OTHER_PROMPTS)
         end = f" ({why})" if why else ""
         line = write_command("needs", empty.claim)
-        text = f"no candidate within the budget enters the rows that it reads{end}; see `{line}`."
+        text = f"no candidate within the budget enters the rows that it reads{end}; see `{line}`"
         return replace(empty, why=text)
     pool = _build_pool(prospect, held, entering)
     made = [
@@ -358,7 +341,7 @@ def _find_sets(prospect: Prospect, data: str) -> NextModels:
         for chosen in SetSearch(pool, empty.budget).best_sets(SETS)
     ]
     made.sort(key=_rank_set, reverse=True)
-    lines = write_lines(made[0].models, prospect.measures, data) if made else ()
+    lines = write_lines(made[0].modalities, prospect.measures, data) if made else ()
     return replace(empty, sets=tuple(made), lines=lines)
 
 
@@ -441,13 +424,16 @@ def _rank_set(made: NextSet) -> tuple[float, float, float]:
 
 
 def write_lines(
-    models: Sequence[NextModel], measures: Sequence[str], data: str = OWN_FOLDER
+    modalities: Mapping[str, str], measures: Sequence[str], data: str = OWN_FOLDER
 ) -> tuple[str, ...]:
     """The commands that measure some models: one for those that read texts, one for those that
-    read images."""
+    read images.
+
+    modalities: of each model, by its name.
+    """
     names: dict[str, list[str]] = {}
-    for model in models:
-        names.setdefault(PROMPTS.get(model.modality, ""), []).append(model.model_id)
+    for model, modality in modalities.items():
+        names.setdefault(PROMPTS.get(modality, ""), []).append(model)
     what = ",".join(measures)
     return tuple(
         write_command("measure", *own, prompts=prompts, what=what, data=data)

@@ -139,7 +139,7 @@ def verdicts_on(
 def _attained(
     question: Question, rows: pd.DataFrame, world: World, seed: int
 ) -> NDArray[np.float64]:
-    with np.errstate(over="ignore"):  # few rows leave the size of an effect open by many powers of 10
+    with np.errstate(over="ignore"):  # few rows leave an effect's size open by powers of 10
         return simulate_levels(question, rows, world, STUDIES, f"next {seed}", SECONDS)
 
 
