@@ -83,7 +83,7 @@ def build_design(name: str) -> Design:
 def run_studies(name: str, design: Design, seed: int) -> pd.DataFrame:
     """Some studies: the probability of a verdict given the rows at hand, and the verdict."""
     question, rows = design.question, design.rows
-    sizes = np.random.default_rng(seed).uniform(0.0, LARGEST, CHUNK)
+    sizes = np.random.default_rng(seed).uniform(0.0, LARGEST, CHUNK).round(3)
     made = []
     for study, size in enumerate(sizes):
         world = require_worlds(question).build_world(f"{size:.3f}")

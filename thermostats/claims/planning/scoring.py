@@ -139,7 +139,8 @@ def verdicts_on(
 def _attained(
     question: Question, rows: pd.DataFrame, world: World, seed: int
 ) -> NDArray[np.float64]:
-    with np.errstate(over="ignore"):  # few rows leave an effect's size open by powers of 10
+    # few rows leave an effect's size open by powers of 10, and gains of e to that power are 0 or ∞
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         return simulate_levels(question, rows, world, STUDIES, f"next {seed}", SECONDS)
 
 
