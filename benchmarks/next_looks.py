@@ -32,6 +32,7 @@ from thermostats.claims.noise import Errors
 from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
 from thermostats.claims.planning.contrast import contrast_of
 from thermostats.claims.planning.next_models import (
+    Terms,
     asked_question,
     leave_held_out,
     plan_claim,
@@ -85,7 +86,7 @@ def designs_of(name: str) -> tuple[Question, Design]:
         following = []
         if looks:
             rest = candidates[~candidates["model_id"].isin(names)].reset_index(drop=True)
-            for proposed in plan_claim(claim, here, rest, BUDGET, LOOKS).sets[:PROPOSED]:
+            for proposed in plan_claim(claim, here, rest, Terms(BUDGET, LOOKS)).sets[:PROPOSED]:
                 more = {model.model_id for model in proposed.models}
                 following.append(design(names | more, looks - 1))
         limits = limits_on(asked[0], rows, LOOKS.share)

@@ -56,7 +56,7 @@ def test_candidates_of_ones_own_are_judged_and_the_line_measures_them(tmp_path: 
     done = run(*words, "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found["line"] == "thermostats measure me/one --what gains --data mine"
+    assert found["lines"] == ["thermostats measure me/one --what gains --data mine"]
     (only,) = found["sets"]
     assert only["models"][0]["adds"].startswith("lab Me, shape 24 × 16 × 2048, that of")
     assert only["rows"] == found["rows"] + 1
@@ -64,4 +64,4 @@ def test_candidates_of_ones_own_are_judged_and_the_line_measures_them(tmp_path: 
 
 def test_what_no_model_settles_is_no_failure() -> None:
     done = run("next", "C07")
-    assert done.returncode == 0 and "so none can settle it" in done.stdout
+    assert done.returncode == 0 and "No question of it is put to public models" in done.stdout

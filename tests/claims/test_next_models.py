@@ -1,6 +1,7 @@
 """Which models to measure next: moments of worlds, the search against brute force, predictions, and
 what is printed."""
 
+import json
 from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
@@ -11,6 +12,15 @@ import pytest
 
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.noise import Random
+from thermostats.claims.planning.advice import (
+    NextModel,
+    NextModels,
+    NextSet,
+    export_advice,
+    summarise_advice,
+    write_sentences,
+)
+from thermostats.claims.planning.campaign import choose_campaign
 from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
 from thermostats.claims.planning.contrast import (
     DesignContrast,
@@ -21,15 +31,12 @@ from thermostats.claims.planning.contrast import (
     simulated_moments,
 )
 from thermostats.claims.planning.next_models import (
-    NextModel,
-    NextModels,
-    NextSet,
+    Terms,
     asked_question,
-    campaign,
+    find_advice,
     next_models,
     plan_claim,
-    sentences,
-    summary,
+    write_lines,
 )
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.planning.scoring import Looks, Verdicts, shares_of
@@ -51,6 +58,7 @@ from thermostats.errors import UsageError
 from thermostats.tables.folders import find_shipped
 
 RNG = np.random.default_rng(4)
+MODALITIES = (("a", "decoder"), ("b", "vision"), ("c", "encoder"))
 HEADER = "model_id,heritage,family,n_layers,n_heads,d_model,n_params\n"
 
 
@@ -271,7 +279,7 @@ def test_a_list_of_ones_own_needs_names_and_shapes(tmp_path: Path) -> None:
 
 
 def test_a_claim_that_no_model_settles_and_a_budget_that_none_fits_are_told() -> None:
-    assert "no question of it is put to measured models" in next_models("C07").first_line
+    assert "No question of it is put to public models" in next_models("C07").first_line
     assert "set at will" in next_models("C05").first_line
     with pytest.raises(UsageError, match="no candidate fits the budget"):
         next_models("C21", budget=1e-6)
@@ -293,18 +301,20 @@ def test_advice_names_the_models_their_costs_and_the_line(tmp_path: Path) -> Non
     claim = load_claim(list_scripts(find_shipped("analyses"))["C01"])
     candidates = read_candidates(own_list(tmp_path / "own.csv", *lines))
     budget = Budget(1.0, 2)
-    advice = plan_claim(claim, Evidence(None), candidates, budget, Looks())
-    assert not advice.sets and "no candidate within the budget enters" in advice.first_line
+    advice = plan_claim(claim, Evidence(None), candidates, Terms(budget))
+    assert not advice.sets and "No candidate within the budget enters" in advice.first_line
     claim = load_claim(list_scripts(find_shipped("analyses"))["H01"])
-    advice = plan_claim(claim, Evidence(None), candidates, budget, Looks())
+    advice = plan_claim(claim, Evidence(None), candidates, Terms(budget))
     assert isinstance(advice, NextModels) and advice.rows >= 40
     best = advice.sets[0]
     assert 1 <= len(best.models) <= 2 and best.verdicts is not None
     assert best.download_gb <= 1.0 and best.models[0].gated == "not stated"
-    assert advice.line.startswith("thermostats measure me/")
+    assert advice.lines[0].startswith("thermostats measure me/")
     assert sum(best.verdicts.predicted.values()) == pytest.approx(1.0)
     assert all(0 <= limit <= 0.025 for limit in best.verdicts.limits.values())
-    assert "settle" in sentences(advice)[0] and "look 2 of 2" in sentences(advice)[1]
+    assert "settle" in advice.first_line
+    assert "look 2 of 2" in " ".join(write_sentences(advice))
+    assert json.loads(json.dumps(export_advice(advice), allow_nan=False))["rows"] == advice.rows
 
 
 def test_the_table_over_claims_names_the_line_for_each() -> None:
@@ -321,10 +331,11 @@ def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
         models = tuple(NextModel(name, size, 1.0, "no", "") for name, size in sizes.items())
         shares = {SUPPORTED: decided, AGAINST: 0.0, OPEN: 1 - decided}
         predicted = {str(side): share for side, share in shares.items()}
-        found = Verdicts({}, 0.0, predicted, decided, 0.0, 400)
+        limits, least = ({str(side): value for side in shares} for value in (0.05, 0.0))
+        found = Verdicts(limits, least, predicted, decided, 0.0, 400)
         one = NextSet(models, 9, 0.1, (1.0, 0.9), found)
         return NextModels(
-            claim, claim, POOLED, 3, 3, Budget(10, 6), Looks(), (one,), "", "", verdict
+            claim, claim, claim, POOLED, 3, Budget(10, 6), Looks(), (one,), verdict=verdict
         )
 
     every = [
@@ -334,9 +345,61 @@ def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
         advice("D", {"e": 1.0}, 1.0, str(AGAINST)),
         advice("E", {"f": 8.0}, 0.9),
     ]
-    served, names = campaign(every, 10.0)
-    assert [each.claim for each in served] == ["A", "B"] and names == ["a", "b", "c"]
-    assert every[0].first_line.startswith("2 models (5 GB) would settle this: P(verdict) 90%")
+    chosen = choose_campaign(every, 10.0)
+    assert [model.model_id for model in chosen.models] == ["a", "b", "d"]
+    assert chosen.claims == ("C", "A") and chosen.download_gb == 6.0
+    assert chosen.lines[0].startswith("thermostats measure a b d --what")
+    assert "No set within 0.5 GB" in choose_campaign(every, 0.5).write_sentences()[0]
+    assert every[0].first_line.startswith("2 models (5 GB) would probably settle this.")
     assert every[2].first_line.startswith("No 6 models within 10 GB settle this")
     assert "The rows at hand decide this: not supported" in every[3].first_line
-    assert summary(every[4])["verdict comes"] == "90%"
+    assert summarise_advice(every[4])["verdict comes"] == "90%"
+
+
+def test_a_side_that_no_study_reaches_is_told() -> None:
+    found = Verdicts({SUPPORTED: 0.02, AGAINST: 0.02}, {SUPPORTED: 0.03, AGAINST: 0.0}, {}, 0, 0, 9)
+    assert found.out_of_reach == [SUPPORTED]
+    one = NextSet((NextModel("a", 1.0, 1.0, "no", ""),), 9, 0.1, (1.0, 0.9), found)
+    advice = NextModels("A", "A", "A", POOLED, 3, Budget(10, 6), Looks(), (one,))
+    said = " ".join(write_sentences(advice))
+    assert "“supported” is out of reach of set 1" in said and "“not supported” is" not in said
+
+
+def test_models_that_read_images_are_measured_on_images() -> None:
+    assert write_lines(dict(MODALITIES), ["gains"]) == (
+        "thermostats measure a c --what gains --data mine",
+        "thermostats measure b --prompts images --what gains --data mine",
+    )
+
+
+def test_a_test_that_needs_more_rows_gets_as_many_as_it_needs() -> None:
+    sizes = {str(place): float(place + 1) for place in range(6)}
+    files = tuple(frozenset({name}) for name in sizes)
+    contrast = DesignContrast(Moved.COUNT, np.ones(8), np.ones((8, 0)), np.eye(8)[None])
+    of = Pool(contrast, 2, files, sizes, (), least=6)
+    best = SetSearch(of, Budget(11.0, 6)).best_sets()[0]
+    assert of.shortfall(best) == 0 and of.list_models(best) == {"0", "1", "2", "3"}
+
+
+def test_advice_is_kept_and_made_anew_where_candidates_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("THERMOSTATS_CACHE", str(tmp_path / "cache"))
+    claim = load_claim(list_scripts(find_shipped("analyses"))["C21"])
+    own = [
+        f"me/{name},Me{name},{name},24,16,2048,{size}" for name, size in (("a", 1e9), ("b", 2e9))
+    ]
+    terms = Terms(Budget(10.0, 2))
+    one = read_candidates(own_list(tmp_path / "one.csv", own[0]))
+    first = find_advice(claim, Evidence(None), one, terms)
+    monkeypatch.setattr("thermostats.claims.planning.next_models.plan_claim", None)
+    again = find_advice(claim, Evidence(None), one, terms)
+    assert again == first and len(again.sets[0].models) == 1
+    both = read_candidates(own_list(tmp_path / "two.csv", *own))
+    with pytest.raises(TypeError):
+        find_advice(claim, Evidence(None), both, terms)
+
+
+def test_rows_that_lack_an_error_of_measurement_are_planned_with() -> None:
+    advice = next_models("C02", budget=1.0, models=1)
+    assert advice.sets[0].verdicts is not None

@@ -344,3 +344,33 @@ def test_adapters_beside_a_model_are_named(tmp_path: Path) -> None:
     (folder / "adapter_config.json").write_text("{}")
     with pytest.raises(UsageError, match="adapters"):
         measure(folder, tmp_path / "data", prompts=str(small.save_prompts(tmp_path)), what="gains")
+
+
+def save_as_listed(folder: Path, n_layers: int) -> Path:
+    """A model of random weights in the shape of roneneldan/TinyStories-1M, or of another depth."""
+    config = transformers.GPTNeoConfig(
+        vocab_size=50257,
+        hidden_size=64,
+        num_layers=n_layers,
+        num_heads=16,
+        attention_types=[[["global", "local"], n_layers // 2]],
+        intermediate_size=256,
+    )
+    transformers.GPTNeoForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_public_model_that_is_listed_has_the_lab_and_family_that_the_list_states(
+    tmp_path: Path,
+) -> None:
+    """Else the line that `thermostats next` gives would bring rows that no claim reads."""
+    candidates = store.load("candidates")
+    listed = candidates.set_index("model_id").loc["roneneldan/TinyStories-1M"]
+    assert listed["heritage"] and listed["family"]
+    for depth, lab in ((int(listed["n_layers"]), listed["heritage"]), (4, "")):
+        folder = save_as_listed(tmp_path / str(depth), depth)
+        own = tmp_path / f"rows{depth}"
+        name = "roneneldan/TinyStories-1M"
+        measure(str(folder), name=name, what=("weights",), data=own)
+        row = store.load("models", own).set_index("model_id").loc[name]
+        assert row["heritage"] == lab and row["family"] == (listed["family"] if lab else "")

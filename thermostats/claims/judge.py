@@ -42,6 +42,7 @@ from thermostats.claims.levels import (
     Attained,
     measure_attained,
 )
+from thermostats.claims.planning.kept import advise
 from thermostats.claims.question import (
     Question,
     build_curve,
@@ -70,7 +71,6 @@ from thermostats.formatting import (
     join_words,
 )
 from thermostats.modelling.draws import PASSED
-from thermostats.next_steps import write_command
 from thermostats.settings import is_calibrating, is_drawing
 from thermostats.tables.choices import OWN_ROWS, POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY
@@ -630,13 +630,10 @@ def describe_power(calibration: Calibration) -> str:
 
 
 def planned(question: Question) -> str:
-    """Where it is said which models would settle a question; empty where none can."""
+    """Which models would settle a question, or where it is said; empty where none can."""
     if not question.growing_set or question.require_trial()[1].larger not in ("model", "pair"):
         return ""
-    return (
-        f"`{write_command('next', question.id.partition('.')[0])}` says which models would settle "
-        f"it."
-    )
+    return advise(question)
 
 
 def describe_settling(question: Question, weighed: Weighed) -> str:

@@ -171,11 +171,11 @@ class Made:
 
 
 @dataclass(frozen=True)
-class MadePage:
-    """Files of a page about all claims by name, and the SHA-256 of the rows they were made of, by
-    selection."""
+class MadeValue:
+    """What else is kept, such as the files of a page about all claims by name, and the SHA-256 of
+    the rows it was made of, by selection."""
 
-    files: dict[str, bytes]
+    value: Any
     selections: dict[str, str]
 
 
@@ -184,7 +184,7 @@ PAGE = ("files", "")
 
 
 class Stored:
-    """The findings of one claim, or the files of one page about all claims.
+    """The findings of one claim, the advice for it, or the files of one page about all claims.
 
     key: digest of all that they depend on but rows, empty where nothing is kept. anew: what was
     kept is not read.
@@ -229,14 +229,20 @@ class Stored:
         self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]
     ) -> dict[str, bytes]:
         """The files of a page, made only where rows that it reads changed."""
-        made = self._find_fresh(PAGE, evidence)
+        files: dict[str, bytes] = self.keep_value(PAGE, evidence, make)
+        return files
+
+    def keep_value(
+        self, part: tuple[str, str], evidence: Evidence, make: Callable[[Evidence], Any]
+    ) -> Any:
+        """A value of a name and a set of evidence, made only where rows that it reads changed."""
+        made = self._find_fresh(part, evidence)
         if made is None:
             with evidence.recording() as selections:
-                files = make(evidence)
-            made = MadePage(files, dict(selections))
-        self._keep(PAGE, made, evidence)
-        files_made: dict[str, bytes] = made.files
-        return files_made
+                value = make(evidence)
+            made = MadeValue(value, dict(selections))
+        self._keep(part, made, evidence)
+        return made.value
 
     def rows(self, evidence: Evidence) -> str:
         """SHA-256 of the rows that all of it is made of; empty where a part has to be made anew."""
@@ -273,7 +279,7 @@ class Stored:
         return write_cache(self.file, content.encode())
 
 
-def _is_undrawn(made: Made | MadePage) -> bool:
+def _is_undrawn(made: Made | MadeValue) -> bool:
     return isinstance(made, Made) and isinstance(made.finding.posterior, Undrawn)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -173,53 +173,67 @@ def next_(
             [claim],
             list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
         )
-    from thermostats.claims.planning import next_models as planning  # noqa: PLC0415
+    from thermostats.claims.planning import advice as words  # noqa: PLC0415
+    from thermostats.claims.planning.next_models import next_models  # noqa: PLC0415
 
-    rest: dict[str, Any] = {
-        "candidates": candidates,
-        "looks": looks,
-        "taken": taken,
-        "data": data,
-        "analyses": analyses,
-    }
+    rest: dict[str, Any] = {"candidates": candidates, "analyses": analyses}
     if claim is None:
-        _next_of_all(size, models, rest, as_json)
+        _print_campaign(size, models, (looks, taken), data, rest, as_json)
         return
     print(f"{claim.upper()}: sets are sought, then judged in simulated studies", file=sys.stderr)
-    advice = planning.next_models(claim, budget=size, models=models, finding=finding, **rest)
+    rest |= {"looks": looks, "taken": taken, "finding": finding, "data": data}
+    advice = next_models(claim, budget=size, models=models, **rest)
     if as_json:
-        print_json({**asdict(advice), "says": planning.sentences(advice)})
+        print_json(words.export_advice(advice))
         return
-    print(*planning.sentences(advice), sep="\n")
+    print(*words.write_sentences(advice), sep="\n")
     if not advice.sets:
         return
-    print_rows(planning.table_of(advice), planning.COLUMNS)
-    print(*planning.legend(), sep="\n")
+    print_rows(words.tabulate_costs(advice), words.COSTS)
+    print_rows(words.tabulate_chances(advice), words.CHANCES)
+    print(*words.LEGEND, sep="\n")
     print("Set 1:")
-    rows = [asdict(model) for model in advice.sets[0].models]
-    print_rows(rows, list(rows[0]), digits=2)
-    print(advice.line)
+    print_rows(words.tabulate_models(advice.sets[0]), words.MODELS)
+    print("To measure set 1, then to judge the claim with it:")
+    after = write_command("report", advice.claim, data=data or "mine", analyses=analyses)
+    print(*advice.lines, after, sep="\n")
 
 
-def _next_of_all(size: float, models: int, rest: dict[str, Any], as_json: bool) -> None:
-    """One table over claims, and the models that settle most of them within the budget."""
-    from thermostats.claims.planning import next_models as planning  # noqa: PLC0415
+def _print_campaign(
+    size: float,
+    models: int,
+    asked: tuple[int, int],
+    data: Path | None,
+    rest: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """One table over claims, the models that bring most verdicts within the budget, and what all of
+    them bring.
 
+    asked: looks declared and taken.
+    """
+    from thermostats.claims.planning import advice as words  # noqa: PLC0415
+    from thermostats.claims.planning import campaign  # noqa: PLC0415
+    from thermostats.claims.planning.next_models import Terms  # noqa: PLC0415
+    from thermostats.claims.planning.scoring import Looks  # noqa: PLC0415
+    from thermostats.claims.planning.search import Budget  # noqa: PLC0415
+
+    terms = Terms(Budget(size, models), Looks(*asked), data=data)
     advice = []
-    for each in planning.plan_all(size, models, **rest):
-        print(f"{each.claim} done", file=sys.stderr)
+    for each in campaign.plan_all(terms, **rest):
+        print(f"{each.claim}: {each.first_line}", file=sys.stderr)
         advice.append(each)
-    served, names = planning.campaign(advice, size)
-    line = write_command("measure", *names, data="mine") if names else ""
+    chosen = campaign.choose_campaign(advice, size, data)
+    judged = []
+    for claim, shown in campaign.judge_campaign(chosen, advice, terms, **rest):
+        print(f"{claim.claim}: judged with all of them", file=sys.stderr)
+        judged.append((claim, shown))
+    chosen = replace(chosen, judged=tuple(judged))
     if as_json:
-        print_json({"claims": [asdict(each) for each in advice], "line": line})
+        print_json(campaign.export_campaign(advice, chosen))
         return
-    print_rows([planning.summary(each) for each in advice], planning.SUMMARY)
-    if not served:
-        print(f"No set within {size:g} GB settles a claim that is open.")
-        return
-    print(f"{len(names)} models settle {', '.join(each.claim for each in served)}:")
-    print(line)
+    print_rows([words.summarise_advice(each) for each in advice], words.SUMMARY)
+    print(*chosen.write_sentences(), *chosen.lines, sep="\n")
 
 
 @app.command()

@@ -342,6 +342,28 @@ def _name_norm_place(entry: Architecture) -> str:
     return "pre"
 
 
+STATED = ("heritage", "family", "variant", "parent", "seed_of", "year")
+"""What a list of public models states of one and its files do not say."""
+ALIKE = ("n_layers", "n_heads", "d_model")
+"""What tells a public model from another of the same name."""
+
+
+def add_stated_facts(row: Mapping[str, Any], candidates: pd.DataFrame) -> dict[str, Any]:
+    """The row with what `candidates` states of this model where the row says nothing: whose it is,
+    its family, and what it comes from.
+
+    candidates: rows of that table. A model of the same name and another shape is another model. A
+    stack of several, `model:vision`, has the facts of its model.
+    """
+    name = str(row["model_id"]).partition(":")[0]
+    own = candidates[candidates["model_id"] == name]
+    if own.empty or any(int(own.iloc[0][label]) != int(row[label]) for label in ALIKE):
+        return dict(row)
+    stated = own.iloc[0]
+    lacking = [label for label in STATED if pd.isna(row.get(label)) or row.get(label) == ""]
+    return {**row, **{label: stated[label] for label in lacking if pd.notna(stated[label])}}
+
+
 def _guess_heritage(model_id: str, models: pd.DataFrame) -> str:
     organisation = model_id.partition("/")[0] + "/"
     heritages = set(models.loc[models["model_id"].str.startswith(organisation), "heritage"]) - {""}

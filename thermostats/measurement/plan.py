@@ -53,6 +53,7 @@ from thermostats.measurement.hub import (
 from thermostats.measurement.model_class import UnknownArchitectureError
 from thermostats.measurement.model_row import (
     MEASURE_VERSION,
+    add_stated_facts,
     build_model_row,
     check_name,
     check_switches,
@@ -484,6 +485,7 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
     row = build_model_row(
         folder.path, models=store.load("models", data), reads=folder.reads, **named
     )
+    row = add_stated_facts(row, store.load("candidates"))
     earlier = store.load("runs", data)
     earlier = earlier[
         (earlier["model_id"] == folder.model_id) & (earlier["revision"] == folder.revision)

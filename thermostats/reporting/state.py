@@ -34,7 +34,15 @@ from thermostats.reporting.pages import (
     name_folder,
 )
 from thermostats.tables import folders
-from thermostats.tables.folders import BOUNDS, MOVES, PROVENANCE, find_shipped, write_all
+from thermostats.tables.folders import (
+    ADVICE,
+    BOUNDS,
+    CANDIDATES,
+    MOVES,
+    PROVENANCE,
+    find_shipped,
+    write_all,
+)
 from thermostats.tables.schemas import EXTERNAL, TABLES
 
 if TYPE_CHECKING:
@@ -78,7 +86,7 @@ def hash_package() -> str:
     """SHA-256 over the versions of package, interpreter and libraries; in a checkout also over the
     package's files.
 
-    The tables that words and bounds of nuisances are made of are among these.
+    The tables that words, bounds of nuisances and advice are made of are among these.
     """
     if not (HERE.parent / "pyproject.toml").is_file():
         return hash_value([describe_machine(), []])
@@ -86,7 +94,8 @@ def hash_package() -> str:
     digests = [
         (path.relative_to(HERE).as_posix(), hash_content(path.read_bytes())) for path in files
     ]
-    tables = [hash_content((find_shipped("data") / name).read_bytes()) for name in (MOVES, BOUNDS)]
+    paths = [find_shipped("data") / name for name in (MOVES, BOUNDS, CANDIDATES, ADVICE)]
+    tables = [hash_content(path.read_bytes()) for path in paths if path.is_file()]
     return hash_value([describe_machine(), digests, tables])
 
 

@@ -167,6 +167,23 @@ class DesignContrast:
         return float(max(squares - float(np.trace(moved)) ** 2 / left, 0.0) / 2)
 
 
+def complete_rows(question: Question, rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows in which worlds have an outcome for every model: where a model lacks a number that they
+    read, such as its error of measurement, it has the median of the others."""
+    worlds = question.require_trial()[1].worlds
+    if worlds is None or rows.empty:
+        return rows
+    drawn = worlds.build_world().draw(rows, Random(np.random.default_rng(1)))
+    if all(np.isfinite(values).all() for values in drawn.values()):
+        return rows
+    lacking = [
+        name
+        for name in rows
+        if pd.api.types.is_float_dtype(rows[name].dtype) and rows[name].isna().any()
+    ]
+    return rows.fillna({name: rows[name].median() for name in lacking})
+
+
 def contrast_of(question: Question, rows: pd.DataFrame) -> DesignContrast:
     """The effect that a question asks for, in the worlds that its claim declares, on some rows."""
     trial = question.require_trial()[1]

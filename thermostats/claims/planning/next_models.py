@@ -4,16 +4,17 @@ bring.
 Rows that candidates would add are those that the claim's own selection takes from tables in which
 they were measured (`planning.candidates`). Sets of them are sought by the closed-form variance of
 the effect in the claim's own worlds (`planning.contrast`, `planning.search`); the best three are
-judged by the claim's own rule in simulated studies (`planning.scoring`).
+judged by the claim's own rule in simulated studies (`planning.scoring`). What comes out is
+`planning.advice`; of all claims `planning.campaign`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,22 +23,25 @@ from numpy.typing import NDArray
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.judge import weigh
-from thermostats.claims.levels import SIDES, WANTED
+from thermostats.claims.planning.advice import NOT_STATED, NextModel, NextModels, NextSet
 from thermostats.claims.planning.candidates import (
     MEASURED_TABLES,
     planned_evidence,
     planned_tables,
     read_candidates,
 )
-from thermostats.claims.planning.contrast import contrast_of
-from thermostats.claims.planning.scoring import Looks, Verdicts, verdicts_on
+from thermostats.claims.planning.contrast import complete_rows, contrast_of
+from thermostats.claims.planning.kept import digest_rule
+from thermostats.claims.planning.scoring import Looks, verdicts_on
 from thermostats.claims.planning.search import Budget, Chosen, Pool, SetSearch
 from thermostats.claims.question import Question, convert_numpy
-from thermostats.claims.result import SUPPORTED, TooFew
+from thermostats.claims.result import TooFew
 from thermostats.claims.run import load_claim, minutes_of
+from thermostats.claims.stored import Stored
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.errors import UsageError
-from thermostats.formatting import format_count, format_number, format_percent, strip_owner
+from thermostats.formatting import strip_owner
+from thermostats.measurement.spec import MADE
 from thermostats.next_steps import write_command
 from thermostats.tables.choices import DECODER
 from thermostats.tables.folders import find_shipped
@@ -52,115 +56,60 @@ PAIR = "pair"
 PAIRED = ("model_id", "instruct", "parent")
 """What a larger study has more of where rows are pairs, and the columns that name their models."""
 OTHER_PROMPTS = (
-    "the claim reads models that met the same prompts, and most of those at hand met others than "
-    "are measured by default, so these models would not be among its rows"
+    "it compares models on the same prompts, and most of those at hand met prompts whose texts are "
+    "not public, so models that are measured now do not enter its rows"
 )
 CELL = ("n_layers", "n_heads", "d_model")
+PROMPTS = {"vision": MADE}
+"""Prompts of modalities that do not read the ones that are measured where nothing is said."""
+OWN_FOLDER = "mine"
 
 
 @dataclass(frozen=True)
-class NextModel:
-    """One model of a set."""
+class Terms:
+    """On which terms advice is asked for."""
 
-    model_id: str
-    download_gb: float
-    minutes: float
-    """Of the forward passes over the core prompts at this machine's speed."""
-    gated: str
-    """`yes`, `no`, or `not stated`."""
-    adds: str
-    """What the rows at hand lack and it has."""
-
-
-@dataclass(frozen=True)
-class NextSet:
-    """Models to measure, and what they would show."""
-
-    models: tuple[NextModel, ...]
-    rows: int
-    """Rows that the claim would read with them."""
-    narrower: float
-    """Share by which the interval of the effect gets narrower, in closed form; NaN where the rows
-    at hand have none."""
-    width: tuple[float, float]
-    """Width of the interval of the headline at hand, and about with them; NaN where it has
-    none."""
-    verdicts: Verdicts | None
-    """None where the rows would still be too few for the test."""
-    why: str = ""
-    """Why there are none."""
-
-    @property
-    def download_gb(self) -> float:
-        """10⁹ bytes of all."""
-        return sum(model.download_gb for model in self.models)
-
-    @property
-    def minutes(self) -> float:
-        """Minutes of all."""
-        return sum(model.minutes for model in self.models)
+    budget: Budget = field(default_factory=partial(Budget, GIGABYTES, MODELS))
+    looks: Looks = field(default_factory=Looks)
+    finding: str = ""
+    """Empty: the claim's first that reads measured models."""
+    data: str | Path | None = None
+    """The folder that the lines measure into."""
+    seed: int = 1
 
 
 @dataclass(frozen=True)
-class NextModels:
-    """The advice for one claim."""
+class Prospect:
+    """A question as a study to come would put it: rows at hand, and those that candidates add."""
 
-    claim: str
-    finding: str
-    evidence: str
-    rows: int
-    """Rows at hand."""
-    entering: int
-    """Candidates whose rows the claim would read."""
-    budget: Budget
-    looks: Looks
-    sets: tuple[NextSet, ...]
-    """The best first."""
-    why: str = ""
-    """Why there is no set, in a sentence."""
-    line: str = ""
-    """The command that measures the best set."""
-    verdict: str = ""
-    """Of the rows at hand, by the report's rule; empty where they do not carry the test."""
+    question: Question
+    here: Evidence
+    at_hand: pd.DataFrame
+    facts: pd.DataFrame
+    """Candidates by name, those without a run."""
+    tables: Mapping[str, pd.DataFrame]
+    """Rows of tables that measuring them would add."""
+    measures: Sequence[str]
+    empty: NextModels
+    """The advice before any set is known."""
+    seed: int = 1
 
     @property
-    def first_line(self) -> str:
-        """What it comes to, in a sentence."""
-        if not self.sets:
-            return f"{self.claim}: {self.why}"
-        best = self.sets[0]
-        what = f"{format_count(len(best.models), 'model')} ({best.download_gb:.3g} GB)"
-        if best.verdicts is None:
-            return f"No {self._most} settle this: {best.why or 'the rows do not carry the test'}."
-        found = best.verdicts
-        declared = (
-            f"{format_percent(found.declared)} if {self.claim} is true at the size that it states"
-        )
-        if self.verdict in SIDES:
-            kept = format_percent(found.predicted.get(self.verdict, math.nan))
-            return (
-                f"The rows at hand decide this: {self.verdict}; with {what} it stays so in {kept}."
-            )
-        ahead = f"P(verdict) {format_percent(found.decided)} given the rows at hand"
-        if math.isnan(found.decided):
-            ahead = "the rows at hand do not say how large the effect is"
-        if self.settled:
-            return f"{what} would settle this: {ahead}, {declared}."
-        return f"No {self._most} settle this: of {what}, the best found, {ahead}, {declared}."
+    def paired(self) -> bool:
+        """Whether rows are pairs of models."""
+        return self.question.require_trial()[1].larger == PAIR
 
-    @property
-    def settled(self) -> bool:
-        """Whether the best set mostly brings a verdict: given the rows at hand, or where they do
-        not say how large the effect is, at the size that the claim states."""
-        best = self.sets[0].verdicts if self.sets else None
-        if best is None:
-            return False
-        return (best.declared if math.isnan(best.decided) else best.decided) >= WANTED
+    def plan_rows(self, names: frozenset[str]) -> tuple[pd.DataFrame, str]:
+        """Rows that the claim would read with some candidates; none where there are too few, and
+        then why."""
+        return read_rows(self.question, planned_evidence(self.here, self.tables, names))
 
-    @property
-    def _most(self) -> str:
-        within = f" within {self.budget.gigabytes:g} GB"
-        return f"{format_count(self.budget.models, 'model')}{within}"
+    def list_files(self, rows: pd.DataFrame, among: frozenset[str]) -> tuple[frozenset[str], ...]:
+        """What to download for each row: its model, and where rows are pairs both models, of those
+        among some candidates."""
+        columns = [name for name in PAIRED if name in rows] if self.paired else ["model_id"]
+        named = rows[columns].astype(str).to_numpy()
+        return tuple(frozenset(set(names) & among) for names in named.tolist())
 
 
 def next_models(
@@ -174,7 +123,6 @@ def next_models(
     finding: str = "",
     data: str | Path | None = None,
     analyses: str | Path | None = None,
-    seed: int = 1,
 ) -> NextModels:
     """Public models to measure next for a claim: the three best sets within a budget, by what they
     would tell of its effect.
@@ -187,50 +135,129 @@ def next_models(
     claim: its id. budget: 10⁹ bytes of downloads. models: how many at most. candidates: a CSV file
     of one's own, by default `data/candidates.csv`. looks, taken: L, how often the verdict is asked
     for in all, at most five, and how often it was already; the rows at hand are one. finding: as
-    for `power`.
+    for `power`. What was computed of the same rows, worlds and candidates is kept in the cache.
 
     Raises UsageError for an unknown claim or finding, a budget that no candidate fits, candidates
     without shape, and more looks than declared.
     """
-    asked = Looks(looks, taken)
-    within = Budget(float(budget), int(models))
+    terms = Terms(Budget(float(budget), int(models)), Looks(looks, taken), finding, data)
     paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
     (name,) = choose_claims([claim], paths)
     pool = read_candidates(candidates)
-    return plan_claim(load_claim(paths[name]), Evidence(data), pool, within, asked, finding, seed)
+    return find_advice(load_claim(paths[name]), Evidence(data), pool, terms)
+
+
+def find_advice(
+    claim: Claim, evidence: Evidence, candidates: pd.DataFrame, terms: Terms
+) -> NextModels:
+    """The advice for a claim as it is kept, or made and kept; see `next_models`."""
+    asked = asked_question(claim, terms.finding)
+    if asked is None:
+        return plan_claim(claim, evidence, candidates, terms)
+    key = digest_rule(asked[0], candidates)
+    store = Stored(f"next-{claim.id}", key)
+    part = (str((asked[0].id, terms.budget, terms.looks, str(terms.data), terms.seed)), asked[1])
+    make = partial(plan_claim, claim, candidates=candidates, terms=terms)
+    advice: NextModels = store.keep_value(part, evidence, make)
+    store.write()
+    return advice
+
+
+def judge_together(
+    claim: Claim, evidence: Evidence, candidates: pd.DataFrame, terms: Terms, names: frozenset[str]
+) -> NextSet | None:
+    """What some models show of a claim together, as it is kept, or made and kept; None where they
+    add no row to it."""
+    asked = asked_question(claim, terms.finding)
+    if asked is None:
+        return None
+    store = Stored(f"next-{claim.id}", digest_rule(asked[0], candidates))
+    part = (str((asked[0].id, terms.looks, terms.seed, sorted(names))), asked[1])
+
+    def judge(here: Evidence) -> NextSet | None:
+        prospect = _look_ahead(claim, here, candidates, terms)
+        if isinstance(prospect, NextModels):
+            return None
+        every, _ = prospect.plan_rows(names)
+        adding = frozenset[str]().union(*prospect.list_files(every, names))
+        return judge_set(prospect, adding, math.nan) if adding else None
+
+    shown: NextSet | None = store.keep_value(part, evidence, judge)
+    store.write()
+    return shown
 
 
 def plan_claim(
-    claim: Claim,
-    evidence: Evidence,
-    candidates: pd.DataFrame,
-    budget: Budget,
-    looks: Looks,
-    finding: str = "",
-    seed: int = 1,
+    claim: Claim, evidence: Evidence, candidates: pd.DataFrame, terms: Terms
 ) -> NextModels:
     """The advice for a claim of some rows at hand; see `next_models`."""
-    asked = asked_question(claim, finding)
+    prospect = _look_ahead(claim, evidence, candidates, terms)
+    if isinstance(prospect, NextModels):
+        return prospect
+    return _find_sets(prospect, str(terms.data or OWN_FOLDER))
+
+
+def _look_ahead(
+    claim: Claim, evidence: Evidence, candidates: pd.DataFrame, terms: Terms
+) -> Prospect | NextModels:
+    """The question with what candidates could add; the advice itself where none can."""
+    budget = terms.budget
+    asked = asked_question(claim, terms.finding)
     if asked is None:
-        why = "no question of it is put to measured models, so none can settle it."
-        return NextModels(claim.id, "", "", 0, 0, budget, looks, (), why)
+        why = f"no question of it is put to public models; `{write_command('needs', claim.id)}`"
+        why += " says what it takes"
+        return NextModels(claim.id, claim.title, "", "", 0, budget, terms.looks, why=why)
     question, where = asked
-    empty = NextModels(claim.id, question.id, where, 0, 0, budget, looks, ())
     here = evidence.named(where)
-    at_hand, why = read_rows(question, here)
-    empty = replace(empty, rows=len(at_hand), verdict=_verdict(question, here, at_hand))
+    at_hand, _ = read_rows(question, here)
+    empty = NextModels(
+        claim.id,
+        claim.title,
+        question.id,
+        where,
+        len(at_hand),
+        budget,
+        terms.looks,
+        verdict=_judge_rows(question, here, at_hand),
+        made_of=digest_rule(question, candidates),
+    )
     if not question.require_trial()[1].larger:
-        why = "what it asks about can be set at will while a model's outputs stay the same, so no"
-        return replace(empty, why=f"{why} number of models settles it as a cause.")
+        return replace(empty, why=_say_at_will(claim, question))
     pool = leave_held_out(candidates, evidence)
+    _check_budget(claim, pool, budget)
+    measures = [kind for kind in claim.basis.measures if kind in MEASURED_TABLES]
+    if not measures:
+        return replace(empty, why="it reads nothing that is measured on public models")
+    fits = pool["download_gb"] <= budget.gigabytes
+    tables = planned_tables(pool[fits].reset_index(drop=True), evidence, measures)
+    facts = pool.set_index("model_id")
+    return Prospect(question, here, at_hand, facts, tables, measures, empty, terms.seed)
+
+
+def _say_at_will(claim: Claim, question: Question) -> str:
+    """Why no model settles what can be set at will, and which findings models inform."""
+    others = [
+        write_command("next", claim.id, finding=each.id.partition(".")[2])
+        for each in claim.questions
+        if each.growing_set and each.id != question.id and each.require_trial()[1].larger
+    ]
+    why = (
+        "as a cause nothing does: what it asks about can be set at will while a model's outputs "
+        "stay the same (docs/explanation/properties.md)"
+    )
+    also = " and ".join(f"`{line}`" for line in others)
+    return f"{why}. Models inform other findings of it: {also}" if others else why
+
+
+def _check_budget(claim: Claim, pool: pd.DataFrame, budget: Budget) -> None:
+    """Raise UsageError where no candidate is left, or none fits."""
     if pool.empty:
         raise UsageError(
             "no candidate is left to measure",
             got="all are at hand",
             next_step=write_command("needs", claim.id),
         )
-    fits = pool["download_gb"] <= budget.gigabytes
-    if budget.models < 1 or not fits.any():
+    if budget.models < 1 or not (pool["download_gb"] <= budget.gigabytes).any():
         least = pool.loc[pool["download_gb"].idxmin()]
         raise UsageError(
             "no candidate fits the budget",
@@ -239,53 +266,6 @@ def plan_claim(
             allowed=f"{least['download_gb']:.2g} GB or more, the size of {least['model_id']}",
             next_step=write_command("next", claim.id, budget="10GB"),
         )
-    measures = [kind for kind in claim.basis.measures if kind in MEASURED_TABLES]
-    if not measures:
-        return replace(empty, why="it reads nothing that is measured on public models.")
-    tables = planned_tables(pool[fits].reset_index(drop=True), evidence, measures)
-    planned = planned_evidence(here, tables, set(pool["model_id"]))
-    return _planned(question, here, at_hand, pool, planned, tables, (empty, measures, seed))
-
-
-def plan_all(
-    budget: float = GIGABYTES,
-    models: int = MODELS,
-    *,
-    candidates: str | Path | None = None,
-    looks: int = 2,
-    taken: int = 1,
-    data: str | Path | None = None,
-    analyses: str | Path | None = None,
-) -> Iterator[NextModels]:
-    """The advice for every claim that reads measured models, one after the other; see
-    `next_models`."""
-    asked = Looks(looks, taken)
-    within = Budget(float(budget), int(models))
-    paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
-    pool = read_candidates(candidates)
-    for path in paths.values():
-        claim = load_claim(path)
-        if asked_question(claim) is not None:
-            yield plan_claim(claim, Evidence(data), pool, within, asked)
-
-
-def campaign(advice: Sequence[NextModels], budget: float) -> tuple[list[NextModels], list[str]]:
-    """Claims whose sets together fit a budget, the smallest first, and the models of these
-    sets.
-
-    Claims that the rows at hand decide, and sets that would mostly leave a claim open, are passed
-    over.
-    """
-    open_ones = [each for each in advice if each.settled and each.verdict not in SIDES]
-    open_ones.sort(key=lambda each: each.sets[0].download_gb)
-    taken: dict[str, float] = {}
-    served = []
-    for each in open_ones:
-        more = {model.model_id: model.download_gb for model in each.sets[0].models} | taken
-        if sum(more.values()) <= budget:
-            taken = more
-            served.append(each)
-    return served, sorted(taken)
 
 
 def asked_question(claim: Claim, finding: str = "") -> tuple[Question, str] | None:
@@ -318,7 +298,7 @@ def read_rows(question: Question, evidence: Evidence) -> tuple[pd.DataFrame, str
         return pd.DataFrame({"model_id": []}), error.what
 
 
-def _verdict(question: Question, evidence: Evidence, rows: pd.DataFrame) -> str:
+def _judge_rows(question: Question, evidence: Evidence, rows: pd.DataFrame) -> str:
     """What the rows at hand say; empty where they are too few."""
     try:
         if question.views is not None:
@@ -335,75 +315,62 @@ def leave_held_out(candidates: pd.DataFrame, evidence: Evidence) -> pd.DataFrame
     for modality in sorted(set(candidates["modality"])):
         kind = {} if modality == DECODER else {"modality": modality}
         held = set(evidence.named(POOLED).table("runs", **kind)["model_id"])
+        held |= {str(name).partition(":")[0] for name in held}
         known.append(known[-1][~known[-1]["model_id"].isin(held)])
     return known[-1].reset_index(drop=True)
 
 
-def _planned(
-    question: Question,
-    here: Evidence,
-    at_hand: pd.DataFrame,
-    pool: pd.DataFrame,
-    planned: Evidence,
-    tables: Mapping[str, pd.DataFrame],
-    rest: tuple[NextModels, Sequence[str], int],
-) -> NextModels:
+def _find_sets(prospect: Prospect, data: str) -> NextModels:
     """Sets of candidates and what they would show."""
-    empty, measures, seed = rest
-    every, why = read_rows(question, planned)
-    facts = pool.set_index("model_id")
-    paired = question.require_trial()[1].larger == PAIR
-    one_each = [name for name in PAIRED if name in every] if paired else ["model_id"]
+    empty = prospect.empty
+    every, why = prospect.plan_rows(frozenset(prospect.facts.index))
+    one_each = [name for name in PAIRED if name in every] if prospect.paired else ["model_id"]
     every = every.drop_duplicates(one_each)
-    held = at_hand.drop_duplicates(one_each if len(at_hand) else ["model_id"])
-    files = _files(every, facts, paired)
-    entering = every[_fitting(files, facts, empty.budget)].reset_index(drop=True)
+    held = prospect.at_hand.drop_duplicates(one_each if empty.rows else ["model_id"])
+    entering = every[_fitting(every, prospect)].reset_index(drop=True)
     if entering.empty:
+        if every.empty and empty.rows:
+            return replace(empty, why=OTHER_PROMPTS)
         end = f" ({why})" if why else ""
         line = write_command("needs", empty.claim)
-        text = f"no candidate within the budget enters the rows that it reads{end}; see `{line}`."
+        text = f"no candidate within the budget enters the rows that it reads{end}; see `{line}`"
         return replace(empty, why=text)
-    files = _files(entering, facts, paired)
-    rows = pd.concat([held, entering], ignore_index=True)
-    contrast = contrast_of(question, rows)
-    gigabytes = facts["download_gb"].astype(float).to_dict()
-    within = question.require_trial()[1].within
-    choice = Pool(contrast, len(held), files, gigabytes, _groups(entering, within, gigabytes))
-    sets = SetSearch(choice, empty.budget).best_sets(SETS)
+    pool = _build_pool(prospect, held, entering)
     made = [
-        _judged(question, here, tables, (at_hand, facts, choice, entering), chosen_, (empty, seed))
-        for chosen_ in sets
+        judge_set(prospect, pool.list_models(chosen), pool.narrow(chosen))
+        for chosen in SetSearch(pool, empty.budget).best_sets(SETS)
     ]
-    made.sort(key=_worth, reverse=True)
-    line = ""
-    if made:
-        names = [model.model_id for model in made[0].models]
-        line = write_command("measure", *names, what=",".join(measures), data="mine")
-    return replace(empty, entering=len(entering), sets=tuple(made), line=line)
+    made.sort(key=_rank_set, reverse=True)
+    lines = write_lines(made[0].modalities, prospect.measures, data) if made else ()
+    return replace(empty, sets=tuple(made), lines=lines)
 
 
-def _files(rows: pd.DataFrame, facts: pd.DataFrame, paired: bool) -> tuple[frozenset[str], ...]:
-    """Candidates to download for each row: its model, and where rows are pairs both models, of
-    those that are not at hand."""
-    columns = [name for name in PAIRED if name in rows] if paired else ["model_id"]
-    named = rows[columns].astype(str).to_numpy()
-    known = set(facts.index)
-    return tuple(frozenset(set(names) & known) for names in named.tolist())
+def _build_pool(prospect: Prospect, held: pd.DataFrame, entering: pd.DataFrame) -> Pool:
+    """Rows at hand and those that candidates add, as the search has them."""
+    question = prospect.question
+    files = prospect.list_files(entering, frozenset(prospect.facts.index))
+    rows = complete_rows(question, pd.concat([held, entering], ignore_index=True))
+    gigabytes = prospect.facts["download_gb"].astype(float).to_dict()
+    within = question.require_trial()[1].within
+    groups = _group_rows(entering, within, gigabytes)
+    least = question.views.models if question.views is not None else 0
+    return Pool(contrast_of(question, rows), len(held), files, gigabytes, groups, least)
 
 
-def _fitting(
-    files: Sequence[frozenset[str]], facts: pd.DataFrame, budget: Budget
-) -> NDArray[np.bool_]:
-    """Which rows have something to download that fits a budget."""
-    sizes = facts["download_gb"].astype(float)
+def _fitting(rows: pd.DataFrame, prospect: Prospect) -> NDArray[np.bool_]:
+    """Which rows have something to download that fits the budget."""
+    budget = prospect.empty.budget
+    sizes = prospect.facts["download_gb"].astype(float)
     fits = [
         0 < len(own) <= budget.models and sizes[sorted(own)].sum() <= budget.gigabytes
-        for own in files
+        for own in prospect.list_files(rows, frozenset(prospect.facts.index))
     ]
     return np.array(fits, dtype=bool)
 
 
-def _groups(rows: pd.DataFrame, within: str, gigabytes: Mapping[str, float]) -> tuple[Chosen, ...]:
+def _group_rows(
+    rows: pd.DataFrame, within: str, gigabytes: Mapping[str, float]
+) -> tuple[Chosen, ...]:
     """The two or three smallest models of each group within which a test compares."""
     if not within:
         return ()
@@ -414,47 +381,32 @@ def _groups(rows: pd.DataFrame, within: str, gigabytes: Mapping[str, float]) -> 
     return tuple(groups)
 
 
-def _judged(
-    question: Question,
-    here: Evidence,
-    tables: Mapping[str, pd.DataFrame],
-    known: tuple[pd.DataFrame, pd.DataFrame, Pool, pd.DataFrame],
-    chosen_: Chosen,
-    rest: tuple[NextModels, int],
-) -> NextSet:
-    """One set judged by the rule on the rows that the claim would read with it."""
-    at_hand, facts, pool, entering = known
-    advice, seed = rest
-    names = frozenset[str]().union(*(pool.files[place] for place in chosen_))
-    rows, why = read_rows(question, planned_evidence(here, tables, names))
-    narrower = _narrower(pool, chosen_)
-    width = _width(question, at_hand)
-    models = tuple(_model(name, facts, at_hand, entering) for name in sorted(names))
+def judge_set(prospect: Prospect, names: frozenset[str], narrower: float) -> NextSet:
+    """Some models judged by the rule on the rows that the claim would read with them."""
+    question, at_hand = prospect.question, prospect.at_hand
+    rows, why = prospect.plan_rows(names)
+    width = _measure_width(question, at_hand)
+    models = tuple(_describe_model(name, prospect) for name in sorted(names))
     made = NextSet(models, len(rows), narrower, (width, width * (1 - narrower)), None, why)
     if rows.empty:
-        return made
+        return replace(made, why=f"the rows do not carry the test ({why})")
     views = question.views
     try:
         if views is not None:
             rows = convert_numpy(views.check_rows(rows))
     except TooFew:
-        return replace(made, why=f"the rows are still too few: {views.words() if views else ''}")
-    paired = question.require_trial()[1].larger == PAIR
-    new = np.array([bool(own & names) for own in _files(rows, facts.loc[sorted(names)], paired)])
+        needed = views.words() if views else ""
+        return replace(made, why=f"the {len(rows)} rows are still too few: {needed}")
+    new = np.array([bool(own) for own in prospect.list_files(rows, names)])
     if not new.any():
         return replace(made, why=OTHER_PROMPTS)
-    looks = Looks(1, 0) if advice.verdict in SIDES else advice.looks
-    found = verdicts_on(question, rows, new, contrast_of(question, rows), looks, seed)
-    return replace(made, verdicts=found)
+    rows = complete_rows(question, rows)
+    looks = prospect.empty.looks if prospect.empty.open else Looks(1, 0)
+    contrast = contrast_of(question, rows)
+    return replace(made, verdicts=verdicts_on(question, rows, new, contrast, looks, prospect.seed))
 
 
-def _narrower(pool: Pool, chosen_: Chosen) -> float:
-    before = pool.information(frozenset())
-    after = pool.information(chosen_)
-    return 1 - math.sqrt(before / after) if before > 0 and after > 0 else math.nan
-
-
-def _width(question: Question, rows: pd.DataFrame) -> float:
+def _measure_width(question: Question, rows: pd.DataFrame) -> float:
     """Width of the interval of the headline on the rows at hand; NaN where it has none."""
     try:
         head = question.require_trial()[1].test(rows).headline
@@ -465,32 +417,46 @@ def _width(question: Question, rows: pd.DataFrame) -> float:
     return float(head.upper - head.lower)
 
 
-def _worth(of: NextSet) -> tuple[float, float, float]:
-    """A set's rank: by the probability of a verdict, then by what the effect is known to."""
-    if of.verdicts is None:
-        return (-1.0, 0.0, 0.0)
-    decided = of.verdicts.decided
-    declared = of.verdicts.declared
-    return (declared if math.isnan(decided) else decided, declared, -of.download_gb)
+def _rank_set(made: NextSet) -> tuple[float, float, float]:
+    """A set's rank: by the probability of a verdict, then by that at the stated size."""
+    declared = made.verdicts.declared if made.verdicts is not None else -1.0
+    return (made.chance, declared, -made.download_gb)
 
 
-def _model(
-    name: str, facts: pd.DataFrame, at_hand: pd.DataFrame, entering: pd.DataFrame
-) -> NextModel:
-    row = facts.loc[name]
+def write_lines(
+    modalities: Mapping[str, str], measures: Sequence[str], data: str = OWN_FOLDER
+) -> tuple[str, ...]:
+    """The commands that measure some models: one for those that read texts, one for those that
+    read images.
+
+    modalities: of each model, by its name.
+    """
+    names: dict[str, list[str]] = {}
+    for model, modality in modalities.items():
+        names.setdefault(PROMPTS.get(modality, ""), []).append(model)
+    what = ",".join(measures)
+    return tuple(
+        write_command("measure", *own, prompts=prompts, what=what, data=data)
+        for prompts, own in sorted(names.items())
+    )
+
+
+def _describe_model(name: str, prospect: Prospect) -> NextModel:
+    row = prospect.facts.loc[name]
     gated = row["gated"]
-    stated = "not stated" if pd.isna(gated) else ("yes" if gated else "no")
     return NextModel(
         model_id=name,
         download_gb=float(row["download_gb"]),
         minutes=minutes_of(float(row["n_params"])),
-        gated=stated,
-        adds=_adds(row, at_hand),
+        gated=NOT_STATED if pd.isna(gated) else ("yes" if gated else "no"),
+        adds=_describe_addition(name, row, prospect),
+        modality=str(row["modality"]),
     )
 
 
-def _adds(row: pd.Series, at_hand: pd.DataFrame) -> str:
+def _describe_addition(name: str, row: pd.Series, prospect: Prospect) -> str:
     """What a model has that the rows at hand lack, in a few words."""
+    at_hand = prospect.at_hand
     parts = []
     if "heritage" in at_hand and row["heritage"] not in set(at_hand["heritage"]):
         parts.append(f"lab {row['heritage']}")
@@ -500,128 +466,24 @@ def _adds(row: pd.Series, at_hand: pd.DataFrame) -> str:
         parts.append(f"a model of {row['family'] or row['heritage']}")
     if set(CELL) <= set(at_hand):
         same = (at_hand[list(CELL)].to_numpy() == row[list(CELL)].to_numpy()).all(axis=1)
-        shape = " × ".join(str(int(row[name])) for name in CELL)
+        shape = " × ".join(str(int(row[label])) for label in CELL)
         there = at_hand.loc[same, "model_id"].nunique()
         parts.append(f"shape {shape}, that of {there} at hand" if there else f"shape {shape}")
-    if "modality" in row and row["modality"] != DECODER:
+    if row["modality"] != DECODER:
         parts.append(str(row["modality"]))
     if row["parent"] and row["variant"] == "instruct":
         parts.append(f"tuned from {strip_owner(str(row['parent']))}")
+    if prospect.paired and row["variant"] != "instruct":
+        tuned = _find_tuned(name, prospect)
+        parts += [f"base of {strip_owner(tuned)}"] if tuned else []
     return ", ".join(parts)
 
 
-def table_of(advice: NextModels) -> list[dict[str, Any]]:
-    """The sets, a row each."""
-    return [_row(place, each) for place, each in enumerate(advice.sets, 1)]
-
-
-COLUMNS = (
-    "set",
-    "models",
-    "GB",
-    "minutes",
-    "gated",
-    "rows",
-    "interval",
-    "least",
-    "supported",
-    "not supported",
-    "open",
-    "if true",
-    "if none",
-)
-UNKNOWN = "—"
-
-
-def _row(place: int, of: NextSet) -> dict[str, Any]:
-    found = of.verdicts
-    gated = [model.gated for model in of.models]
-    row = {
-        "set": place,
-        "models": len(of.models),
-        "GB": f"{of.download_gb:.3g}",
-        "minutes": f"{of.minutes:.2g}",
-        "gated": f"{gated.count('yes')}, {gated.count('not stated')} not stated",
-        "rows": of.rows,
-        "interval": _interval(of),
-        **dict.fromkeys(COLUMNS[7:], UNKNOWN),
-    }
-    if found is None:
-        return row
-    ahead = {name: format_percent(share) for name, share in found.predicted.items()}
-    row |= {
-        "least": format_number(found.least, 2),
-        "supported": ahead.get("supported", UNKNOWN),
-        "not supported": ahead.get("not supported", UNKNOWN),
-        "open": ahead.get("inconclusive", UNKNOWN),
-        "if true": format_percent(found.declared),
-        "if none": format_percent(found.null),
-    }
-    return row
-
-
-def _interval(of: NextSet) -> str:
-    if math.isnan(of.narrower):
-        return "a first one"
-    if math.isnan(of.width[0]):
-        return f"{format_percent(of.narrower)} narrower"
-    return f"{format_number(of.width[0], 2)} → {format_number(of.width[1], 2)}"
-
-
-def sentences(advice: NextModels) -> list[str]:
-    """What the table says, and how to read it."""
-    lines = [advice.first_line]
-    if not advice.sets:
-        return lines
-    best = advice.sets[0]
-    looks = advice.looks
-    if best.verdicts is not None and advice.verdict not in SIDES:
-        limits = best.verdicts.limits
-        lines.append(
-            f"This is look {looks.taken + 1} of {looks.declared}, each at "
-            f"{100 * looks.share:.3g}%: a verdict stands where its attained level lies below "
-            f"{format_number(limits[SUPPORTED], 2)} (supported) or "
-            f"{format_number(limits['not supported'], 2)} (not supported). More looks, up to five, "
-            f"are "
-            f"declared by --looks before the first of them."
-        )
-    unstated = [model.model_id for model in best.models if model.gated == "not stated"]
-    if unstated:
-        lines.append(
-            f"Whether files are given to everyone is not stated of "
-            f"{format_count(len(unstated), 'model')}"
-            f" of set 1."
-        )
-    return lines
-
-
-def legend() -> tuple[str, ...]:
-    """What the columns are."""
-    return (
-        "supported, not supported, open: simulated with the rows at hand as they are and the "
-        "effect drawn from its posterior",
-        "if true: “supported” where the claim is true at the size that it states; if none: “not "
-        "supported” where there is no effect",
-        "least: the smallest level of a simulated study; interval: its width at hand and with the "
-        "set",
-    )
-
-
-SUMMARY = ("claim", "at hand", "models", "GB", "verdict comes", "if true", "says")
-"""Columns of the table over claims."""
-
-
-def summary(advice: NextModels) -> dict[str, Any]:
-    """A claim's row of that table."""
-    best = advice.sets[0] if advice.sets else None
-    found = best.verdicts if best else None
-    decided = found.decided if found else math.nan
-    return {
-        "claim": advice.claim,
-        "at hand": advice.verdict or "too few rows",
-        "models": len(best.models) if best else 0,
-        "GB": f"{best.download_gb:.3g}" if best else UNKNOWN,
-        "verdict comes": UNKNOWN if math.isnan(decided) else format_percent(decided),
-        "if true": format_percent(found.declared) if found else UNKNOWN,
-        "says": advice.first_line,
-    }
+def _find_tuned(name: str, prospect: Prospect) -> str:
+    """A tuned model of this base: of those at hand, else of the candidates; empty for none."""
+    lineage = prospect.here.table("models")
+    own = lineage.loc[lineage["parent"] == name, "model_id"]
+    if len(own):
+        return f"{own.iloc[0]} (at hand)"
+    tuned = prospect.facts.index[prospect.facts["parent"] == name]
+    return str(tuned[0]) if len(tuned) else ""

@@ -76,8 +76,8 @@ class Verdicts:
 
     limits: Mapping[str, float]
     """min(.05/L, α*(.05/L)) by side."""
-    least: float
-    """The smallest level of any simulated study."""
+    least: Mapping[str, float]
+    """The smallest level of any simulated study by side."""
     predicted: Mapping[str, float]
     """By verdict, the rows at hand staying and the effect drawn from its posterior; empty where
     that is not known."""
@@ -86,6 +86,11 @@ class Verdicts:
     null: float
     """“not supported” where there is no effect."""
     studies: int
+
+    @property
+    def out_of_reach(self) -> list[str]:
+        """Sides that no simulated study attains below their limit."""
+        return [side for side, limit in self.limits.items() if self.least[side] >= limit]
 
     @property
     def decided(self) -> float:
@@ -111,7 +116,6 @@ def verdicts_on(
     worlds = question.require_trial()[1].worlds
     assert worlds is not None  # noqa: S101
     made = {}
-    least = 1.0
     ahead = predictive(question, rows, new, contrast)
     for name, world in {
         "claimed": worlds.build_world(CLAIMED),
@@ -120,11 +124,11 @@ def verdicts_on(
         made[name] = _attained(question, rows, world, seed)
     if ahead is not None:
         made["ahead"] = _attained(question, rows, ahead, seed)
-    least = min(float(each.min()) for each in made.values())
+    least = np.min([each.min(axis=0) for each in made.values()], axis=0)
     shares = {name: shares_of(each, limits) for name, each in made.items()}
     return Verdicts(
         limits={str(side): limits[side] for side in SIDES},
-        least=least,
+        least={str(side): float(least[place]) for place, side in enumerate(SIDES)},
         predicted=shares.get("ahead", {}),
         declared=shares["claimed"][SUPPORTED],
         null=shares["null"][AGAINST],
@@ -135,7 +139,9 @@ def verdicts_on(
 def _attained(
     question: Question, rows: pd.DataFrame, world: World, seed: int
 ) -> NDArray[np.float64]:
-    return simulate_levels(question, rows, world, STUDIES, f"next {seed}", SECONDS)
+    # few rows leave an effect's size open by powers of 10, and gains of e to that power are 0 or ∞
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        return simulate_levels(question, rows, world, STUDIES, f"next {seed}", SECONDS)
 
 
 def limits_on(question: Question, rows: pd.DataFrame, share: float) -> dict[Verdict, float]:

@@ -3,6 +3,7 @@ exchanges."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
@@ -41,10 +42,26 @@ class Pool:
     gigabytes: dict[str, float]
     together: tuple[Chosen, ...] = ()
     """Candidates that tell something only together, such as models of one family."""
+    least: int = 0
+    """Rows without which there is no test."""
+
+    def shortfall(self, chosen: Chosen) -> int:
+        """Rows that a choice still lacks for a test."""
+        return max(0, self.least - self.at_hand - len(chosen))
+
+    def list_models(self, chosen: Chosen) -> frozenset[str]:
+        """What a choice downloads."""
+        return frozenset[str]().union(*(self.files[place] for place in chosen))
+
+    def narrow(self, chosen: Chosen) -> float:
+        """Share by which a choice makes the effect's interval narrower; NaN where there is none."""
+        before = self.information(NONE)
+        after = self.information(chosen)
+        return 1 - math.sqrt(before / after) if before > 0 and after > 0 else math.nan
 
     def cost(self, chosen: Chosen) -> tuple[float, int]:
         """Gigabytes and models that a choice downloads."""
-        models = frozenset[str]().union(*(self.files[place] for place in chosen))
+        models = self.list_models(chosen)
         return sum(self.gigabytes[model] for model in sorted(models)), len(models)
 
     def fits(self, chosen: Chosen, budget: Budget) -> bool:
@@ -74,13 +91,16 @@ class SetSearch:
     def best_sets(self, count: int = 3) -> list[Chosen]:
         """The best choices from several starts, the best first; none where no candidate fits.
 
-        A start is greedy by information, or by information for each gigabyte, or leaves out the
-        best candidate of a choice before, so that the sets differ.
+        A start is greedy by information, or by information for each gigabyte, or by gigabytes alone
+        where rows are too few for a test, or leaves out the best candidate of a choice before, so
+        that the sets differ.
         """
         every = frozenset(range(len(self.pool.files)))
         found: list[Chosen] = []
         for per_gigabyte in (False, True):
             found.append(self.exchange(self.greedy(every, per_gigabyte), every))
+        if self.pool.shortfall(NONE):
+            found.append(self.exchange(self.smallest(), every))
         found.sort(key=self._rank)
         for _ in range(count):
             best = found[0]
@@ -101,6 +121,20 @@ class SetSearch:
                 return chosen
             chosen = chosen | steps[int(np.argmax(gains))]
 
+    def smallest(self) -> Chosen:
+        """The candidates that download least, as many as a test needs, as far as they fit."""
+        chosen = NONE
+        while self.pool.shortfall(chosen):
+            more = (chosen | {place} for place in range(len(self.pool.files)))
+            fitting = [each for each in more if each - chosen and self._fits(each)]
+            if not fitting:
+                break
+            chosen = min(fitting, key=lambda each: self.pool.cost(each)[0])
+        return chosen
+
+    def _fits(self, chosen: Chosen) -> bool:
+        return self.pool.fits(chosen, self.budget)
+
     def exchange(self, chosen: Chosen, among: Chosen) -> Chosen:
         """A choice after exchanges, one or two out and some in, until none is better."""
         for _ in range(ROUNDS):
@@ -114,7 +148,7 @@ class SetSearch:
         singles = (frozenset({place}) for place in sorted(among - chosen))
         groups = (group for group in self.pool.together if group <= among and group - chosen)
         for step in (*singles, *groups):
-            if self.pool.fits(chosen | step, self.budget):
+            if self._fits(chosen | step):
                 yield step
 
     def _gain(self, chosen: Chosen, step: Chosen, per_gigabyte: bool) -> float:
@@ -134,7 +168,7 @@ class SetSearch:
             kept = chosen - out
             more = (*steps, *pairs) if out else steps
             changed = (kept | step for step in more)
-            yield from (made for made in changed if self.pool.fits(made, self.budget))
+            yield from (made for made in changed if self._fits(made))
             if out:
                 yield kept
 
@@ -142,11 +176,12 @@ class SetSearch:
         """What could be added, the most telling first; of equal ones those that download least."""
         singles = (frozenset({place}) for place in sorted(among - chosen))
         groups = (group for group in self.pool.together if group <= among and group - chosen)
-        fitting = [each for each in (*singles, *groups) if self.pool.fits(each, self.budget)]
+        fitting = [each for each in (*singles, *groups) if self._fits(each)]
         return sorted(fitting, key=lambda step: self._rank(chosen | step))[:LONG]
 
-    def _rank(self, chosen: Chosen) -> tuple[float, float]:
-        """Less is better: information in steps of a thousandth, then what is downloaded."""
+    def _rank(self, chosen: Chosen) -> tuple[float, float, float]:
+        """Less is better: rows that a test lacks, information in steps of a thousandth, then what
+        is downloaded."""
         value = self.value(chosen)
         steps = round(np.log(value) / SMALL) if value > 0 else -np.inf
-        return (-steps, self.pool.cost(chosen)[0])
+        return (self.pool.shortfall(chosen), -steps, self.pool.cost(chosen)[0])

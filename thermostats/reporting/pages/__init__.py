@@ -43,6 +43,7 @@ PAGES: Mapping[str, ReportPage] = {
     "lineage": ReportPage("Tree of descent"),
     "causes": ReportPage("Rival causes"),
     "interventions": ReportPage("What can be changed"),
+    "next": ReportPage("What would settle it"),
     "methods": ReportPage("Methods", at_once=True),
     "data": ReportPage("Data", at_once=True),
     "bundle": ReportPage("All in one file", in_navigation=False, at_once=True),

@@ -1,0 +1,302 @@
+"""The advice which models to measure next: its records, and what they say in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from thermostats.claims.levels import SIDES, WANTED
+from thermostats.claims.planning.scoring import Looks, Verdicts
+from thermostats.claims.planning.search import Budget
+from thermostats.formatting import format_count, format_number, format_percent
+
+UNKNOWN = "—"
+NOT_STATED = "not stated"
+
+
+@dataclass(frozen=True)
+class NextModel:
+    """One model of a set."""
+
+    model_id: str
+    download_gb: float
+    minutes: float
+    """Of the forward passes over the core prompts at this machine's speed."""
+    gated: str
+    """`yes`, `no`, or `not stated`."""
+    adds: str
+    """What the rows at hand lack and it has."""
+    modality: str = ""
+
+
+@dataclass(frozen=True)
+class NextSet:
+    """Models to measure, and what they would show."""
+
+    models: tuple[NextModel, ...]
+    rows: int
+    """Rows that the claim would read with them."""
+    narrower: float
+    """Share by which the interval of the effect gets narrower, in closed form; NaN where the rows
+    at hand have none."""
+    width: tuple[float, float]
+    """Width of the interval of the headline at hand, and about with them; NaN where it has
+    none."""
+    verdicts: Verdicts | None
+    """None where the rows would still be too few for the test."""
+    why: str = ""
+    """Why there are none."""
+
+    @property
+    def download_gb(self) -> float:
+        """10⁹ bytes of all."""
+        return sum(model.download_gb for model in self.models)
+
+    @property
+    def modalities(self) -> dict[str, str]:
+        """What each model reads, by its name."""
+        return {model.model_id: model.modality for model in self.models}
+
+    @property
+    def minutes(self) -> float:
+        """Minutes of all."""
+        return sum(model.minutes for model in self.models)
+
+    @property
+    def chance(self) -> float:
+        """Probability of a verdict given the rows at hand; where these do not say how large the
+        effect is, of “supported” at the size that the claim states; 0 without a test."""
+        if self.verdicts is None:
+            return 0.0
+        decided = self.verdicts.decided
+        return self.verdicts.declared if math.isnan(decided) else decided
+
+
+@dataclass(frozen=True)
+class NextModels:
+    """The advice for one claim."""
+
+    claim: str
+    title: str
+    finding: str
+    evidence: str
+    rows: int
+    """Rows at hand."""
+    budget: Budget
+    looks: Looks
+    sets: tuple[NextSet, ...] = ()
+    """The best first."""
+    why: str = ""
+    """Why there is no set, in a sentence."""
+    lines: tuple[str, ...] = ()
+    """The commands that measure the best set, one for each kind of prompts."""
+    verdict: str = ""
+    """Of the rows at hand, by the report's rule; empty where they do not carry the test."""
+    made_of: str = ""
+    """Digest of the rule, its worlds, the rows at hand and the candidates."""
+
+    @property
+    def first_line(self) -> str:
+        """What it comes to, in a sentence or two."""
+        if not self.sets:
+            return f"No public models settle this. {self.why[:1].upper()}{self.why[1:]}."
+        best = self.sets[0]
+        what = f"{format_count(len(best.models), 'model')} ({best.download_gb:.3g} GB)"
+        if best.verdicts is None:
+            return f"No {self._most} settle this: with the best set, {what}, {best.why}."
+        if self.verdict in SIDES:
+            return self._say_decided(what, best.verdicts)
+        found = best.verdicts
+        ahead = f"a verdict comes in {format_percent(found.decided)} of studies simulated from them"
+        if math.isnan(found.decided):
+            ahead = "how often a verdict comes is not known, as the rows at hand do not say how "
+            ahead += "large the effect is"
+        true = f"“supported” in {format_percent(found.declared)} of studies in which the claim is "
+        true += "true at the size that it states"
+        if self.settled:
+            return f"{what} would probably settle this. With the rows at hand, {ahead}; {true}."
+        return f"No {self._most} settle this. With the best set, {what}, {ahead}; {true}."
+
+    def _say_decided(self, what: str, found: Verdicts) -> str:
+        """Of a claim that has a verdict."""
+        begin = f"The rows at hand decide this: {self.verdict}."
+        if not found.predicted:
+            return (
+                f"{begin} How often {what} would change that is not known, as these rows do not "
+                f"say how large the effect is."
+            )
+        kept = format_percent(found.predicted.get(self.verdict, 0.0))
+        return f"{begin} With {what} more it stays so in {kept} of studies simulated from them."
+
+    @property
+    def settled(self) -> bool:
+        """Whether the best set mostly brings a verdict."""
+        return bool(self.sets) and self.sets[0].chance >= WANTED
+
+    @property
+    def open(self) -> bool:
+        """Whether the rows at hand leave the claim open."""
+        return self.verdict not in SIDES
+
+    @property
+    def _most(self) -> str:
+        within = f" within {self.budget.gigabytes:g} GB"
+        return f"{format_count(self.budget.models, 'model')}{within}"
+
+
+def write_sentences(advice: NextModels) -> list[str]:
+    """The claim, what is at hand, and what the sets come to."""
+    lines = [f"{advice.claim}. {advice.title}"]
+    if advice.evidence:
+        stands = advice.verdict or "too few for the test"
+        lines.append(
+            f"At hand: {format_count(advice.rows, 'row')} of the set “{advice.evidence}” for its "
+            f"finding {advice.finding}: {stands}."
+        )
+    lines.append(advice.first_line)
+    if not advice.sets:
+        return lines
+    best = advice.sets[0]
+    if best.verdicts is not None:
+        lines += _say_limits(advice, best.verdicts)
+    unstated = [model.model_id for model in best.models if model.gated == NOT_STATED]
+    if unstated:
+        lines.append(
+            f"Whether the hub gives their files to everyone is not stated of "
+            f"{format_count(len(unstated), 'model')} of set 1; where it does not, ask for them "
+            f"there first."
+        )
+    return lines
+
+
+def _say_limits(advice: NextModels, found: Verdicts) -> list[str]:
+    """The limits of both sides, and which side the design of set 1 cannot reach."""
+    lines = []
+    for side in found.out_of_reach:
+        lines.append(
+            f"“{side}” is out of reach of set 1: the smallest level of {3 * found.studies:,} "
+            f"simulated studies is {format_number(found.least[side], 2)}, and it is given below "
+            f"{format_number(found.limits[side], 2)}."
+        )
+    if advice.open:
+        limits = [f"{format_number(found.limits[str(side)], 2)} ({side})" for side in SIDES]
+        looks = advice.looks
+        lines.append(
+            f"To ask again for a verdict is look {looks.taken + 1} of {looks.declared}, each at "
+            f"{100 * looks.share:.3g}%: it is given where its level lies below "
+            f"{' or '.join(limits)}. Whoever wants more looks, up to five, declares them by "
+            f"--looks before the first."
+        )
+    return lines
+
+
+COSTS = ("set", "models", "GB", "minutes", "gated", "rows", "interval")
+CHANCES = ("set", *map(str, SIDES), "open", "if true", "if none", "least levels")
+"""Columns of the two tables over sets: what they cost and add, and which verdicts they bring."""
+LEGEND = (
+    "GB: the download in bfloat16. minutes: forward passes on this machine, without download and "
+    "loading. gated: models whose files are given to those alone who ask. rows: those that the "
+    "claim would read. interval: width of the headline's 95% interval now and about then.",
+    "supported, not supported, open: share of simulated studies in which the rows at hand stay as "
+    "they are and the effect is drawn from what they say of it. if true: “supported” where the "
+    "claim is true at the size that it states. if none: “not supported” where there is no effect. "
+    "least levels: the smallest of any simulated study, for “supported” / “not supported”.",
+)
+
+
+def tabulate_costs(advice: NextModels) -> list[dict[str, Any]]:
+    """What each set costs, and what it adds."""
+    rows = []
+    for place, each in enumerate(advice.sets, 1):
+        gated = [model.gated for model in each.models]
+        unstated = gated.count(NOT_STATED)
+        values = (
+            place,
+            len(each.models),
+            f"{each.download_gb:.3g}",
+            f"{each.minutes:.2g}",
+            f"{gated.count('yes')}" + f", {unstated} {NOT_STATED}" * (unstated > 0),
+            each.rows,
+            _write_interval(each),
+        )
+        rows.append(dict(zip(COSTS, values, strict=True)))
+    return rows
+
+
+def tabulate_chances(advice: NextModels) -> list[dict[str, Any]]:
+    """How often each set brings each verdict."""
+    return [
+        dict(zip(CHANCES, (place, *_list_chances(each.verdicts)), strict=True))
+        for place, each in enumerate(advice.sets, 1)
+    ]
+
+
+def _list_chances(found: Verdicts | None) -> tuple[str, ...]:
+    if found is None:
+        return (UNKNOWN,) * (len(CHANCES) - 1)
+    ahead = [UNKNOWN] * 3
+    if found.predicted:
+        ahead = [format_percent(share) for share in found.predicted.values()]
+    least = [format_number(found.least[str(side)], 2) for side in SIDES]
+    return (*ahead, format_percent(found.declared), format_percent(found.null), " / ".join(least))
+
+
+def _write_interval(of: NextSet) -> str:
+    if math.isnan(of.narrower):
+        return "a first one"
+    if math.isnan(of.width[0]):
+        return f"{format_percent(of.narrower)} narrower"
+    return f"{format_number(of.width[0], 2)} → {format_number(of.width[1], 2)}"
+
+
+MODELS = ("model_id", "GB", "minutes", "gated", "adds")
+"""Columns of the table over the models of a set."""
+
+
+def tabulate_models(of: NextSet) -> list[dict[str, Any]]:
+    """The models of a set."""
+    rows = []
+    for model in of.models:
+        size = format_number(model.download_gb, 2)
+        cost = (size, format_number(model.minutes, 2), model.gated)
+        rows.append(dict(zip(MODELS, (model.model_id, *cost, model.adds), strict=True)))
+    return rows
+
+
+SUMMARY = ("claim", "at hand", "models", "GB", "verdict comes", "if true", "says")
+"""Columns of the table over claims."""
+
+
+def summarise_advice(advice: NextModels) -> dict[str, Any]:
+    """A claim's row of that table."""
+    best = advice.sets[0] if advice.sets else None
+    found = best.verdicts if best else None
+    decided = found.decided if found else math.nan
+    values = (
+        advice.claim,
+        advice.verdict or "too few rows",
+        len(best.models) if best else 0,
+        f"{best.download_gb:.3g}" if best else UNKNOWN,
+        UNKNOWN if math.isnan(decided) else format_percent(decided),
+        format_percent(found.declared) if found else UNKNOWN,
+        advice.first_line,
+    )
+    return dict(zip(SUMMARY, values, strict=True))
+
+
+def clear_numbers(value: Any) -> Any:
+    """Records as JSON has them: what is no finite number is null."""
+    if isinstance(value, dict):
+        return {str(name): clear_numbers(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [clear_numbers(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def export_advice(advice: NextModels) -> dict[str, Any]:
+    """The advice for JSON, with its sentences."""
+    content: dict[str, Any] = clear_numbers(asdict(advice))
+    return {**content, "says": write_sentences(advice)}

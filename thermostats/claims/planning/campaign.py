@@ -1,0 +1,245 @@
+"""One list of models for all claims: the sets of `planning.next_models` put together within a
+budget, and every claim judged with all of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.levels import WANTED
+from thermostats.claims.planning.advice import (
+    NextModel,
+    NextModels,
+    NextSet,
+    clear_numbers,
+    export_advice,
+)
+from thermostats.claims.planning.candidates import read_candidates
+from thermostats.claims.planning.kept import COLUMNS, OWN_SET
+from thermostats.claims.planning.next_models import (
+    OWN_FOLDER,
+    Terms,
+    asked_question,
+    find_advice,
+    judge_together,
+    write_lines,
+)
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts
+from thermostats.formatting import format_count
+from thermostats.tables.folders import find_shipped
+
+MEASURES = ("gains", "weights", "outputs", "attention")
+LITTLE = 0.05
+"""Probability of a verdict below which a set is not worth its download."""
+FREE = 0.1
+"""10⁹ bytes that are counted for a set at least, as a model takes time too."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """Models that serve many claims, and what they bring."""
+
+    gigabytes: float
+    """The budget."""
+    models: tuple[NextModel, ...]
+    claims: tuple[str, ...]
+    """Claims whose own best sets it consists of."""
+    lines: tuple[str, ...]
+    """The commands that measure them."""
+    judged: tuple[tuple[NextModels, NextSet], ...] = ()
+    """Every open claim that some of the models inform, with what all of them show of it."""
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return f"{self.gigabytes:g} GB"
+
+    @property
+    def download_gb(self) -> float:
+        """10⁹ bytes of all."""
+        return sum(model.download_gb for model in self.models)
+
+    @property
+    def minutes(self) -> float:
+        """Minutes of all."""
+        return sum(model.minutes for model in self.models)
+
+    @property
+    def expected(self) -> float:
+        """How many open claims get a verdict on average."""
+        return sum(shown.chance for _, shown in self.judged)
+
+    @property
+    def settled(self) -> list[str]:
+        """Claims that probably get one."""
+        return [advice.claim for advice, shown in self.judged if shown.chance >= WANTED]
+
+    def write_sentences(self) -> list[str]:
+        """What it is and what it brings."""
+        if not self.models:
+            within = f"within {self.gigabytes:g} GB"
+            return [f"No set {within} is likely to bring a verdict on a claim that is open."]
+        settled = ", ".join(self.settled) or "none"
+        return [
+            f"The sets of {', '.join(self.claims)} together are "
+            f"{format_count(len(self.models), 'model')}, {self.download_gb:.3g} GB and "
+            f"{self.minutes:.2g} minutes of forward passes.",
+            f"With all of them {self.expected:.1f} of the "
+            f"{format_count(len(self.judged), 'open claim')} that they inform get a verdict on "
+            f"average; with a probability of at least {WANTED:.0%} these do: {settled}.",
+        ]
+
+
+def plan_all(
+    terms: Terms, *, candidates: str | Path | None = None, analyses: str | Path | None = None
+) -> Iterator[NextModels]:
+    """The advice for every claim that reads measured models, one after the other; what is kept is
+    not made again."""
+    paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
+    pool = read_candidates(candidates)
+    evidence = Evidence(terms.data)
+    for path in paths.values():
+        claim = load_claim(path)
+        if asked_question(claim) is not None:
+            yield find_advice(claim, evidence.fork(), pool, terms)
+
+
+def choose_campaign(
+    advice: Sequence[NextModels], budget: float, data: str | Path | None = None
+) -> Campaign:
+    """The sets of open claims that together fit a budget, those first that bring most verdicts for
+    a gigabyte more; how claims stand with all of them is not judged yet.
+
+    Claims that the rows at hand decide, and sets that hardly bring a verdict, are passed over.
+    data: the folder that the lines measure into.
+    """
+    left = {
+        each.claim: each.sets[0]
+        for each in advice
+        if each.open and each.sets and each.sets[0].chance >= LITTLE
+    }
+    taken: dict[str, NextModel] = {}
+    served: list[str] = []
+    while True:
+        fitting = {
+            claim: size
+            for claim, of in left.items()
+            if (size := _add_size(taken, of)) + _sum_sizes(taken) <= budget
+        }
+        if not fitting:
+            models = tuple(taken[name] for name in sorted(taken))
+            modalities = {name: taken[name].modality for name in sorted(taken)}
+            lines = write_lines(modalities, MEASURES, str(data or OWN_FOLDER))
+            return Campaign(budget, models, tuple(served), lines)
+        best = max(fitting, key=lambda claim: left[claim].chance / max(fitting[claim], FREE))
+        taken |= {model.model_id: model for model in left.pop(best).models}
+        served.append(best)
+
+
+def _add_size(taken: dict[str, NextModel], of: NextSet) -> float:
+    return sum(model.download_gb for model in of.models if model.model_id not in taken)
+
+
+def _sum_sizes(taken: dict[str, NextModel]) -> float:
+    return sum(model.download_gb for model in taken.values())
+
+
+def judge_campaign(
+    chosen: Campaign,
+    advice: Sequence[NextModels],
+    terms: Terms,
+    *,
+    candidates: str | Path | None = None,
+    analyses: str | Path | None = None,
+) -> Iterator[tuple[NextModels, NextSet]]:
+    """Every open claim that some of a campaign's models inform, with what all of them show of it;
+    what is kept is not made again."""
+    paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
+    pool = read_candidates(candidates)
+    evidence = Evidence(terms.data)
+    names = frozenset(model.model_id for model in chosen.models)
+    for each in advice if names else ():
+        if each.open and each.sets:
+            claim = load_claim(paths[each.claim])
+            shown = judge_together(claim, evidence.fork(), pool, terms, names)
+            if shown is not None:
+                yield each, shown
+
+
+def export_campaign(advice: Sequence[NextModels], chosen: Campaign) -> dict[str, Any]:
+    """The advice for every claim and the campaign, for JSON."""
+    content: dict[str, Any] = clear_numbers(asdict(chosen))
+    content["judged"] = [
+        {"claim": each.claim, "chance": shown.chance, **clear_numbers(asdict(shown))}
+        for each, shown in chosen.judged
+    ]
+    return {
+        "claims": [export_advice(each) for each in advice],
+        "campaign": {**content, "says": chosen.write_sentences()},
+    }
+
+
+def tabulate_campaigns(
+    advice: Sequence[NextModels], campaigns: Sequence[Campaign], runs: str
+) -> pd.DataFrame:
+    """A row for each claim and set, its own best one and every campaign; and a row without a claim
+    for each campaign, with the number of verdicts that it brings as its chance.
+
+    runs: digest of the rows at hand.
+    """
+    rows = [_tabulate_set(each, each.sets[0] if each.sets else None, OWN_SET) for each in advice]
+    for campaign in campaigns:
+        rows += [_tabulate_set(each, shown, campaign.name) for each, shown in campaign.judged]
+        rows.append(
+            {
+                "set": campaign.name,
+                "models": _join_names(campaign.models),
+                "download_gb": campaign.download_gb,
+                "minutes": campaign.minutes,
+                "chance": campaign.expected,
+                "says": " ".join(campaign.write_sentences()),
+            }
+        )
+    return pd.DataFrame(rows).assign(runs=runs).reindex(columns=list(COLUMNS))
+
+
+def _join_names(models: Sequence[NextModel]) -> str:
+    return " ".join(model.model_id for model in models)
+
+
+def _tabulate_set(advice: NextModels, of: NextSet | None, name: str) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "claim": advice.claim,
+        "finding": advice.finding,
+        "evidence": advice.evidence,
+        "at_hand": advice.verdict,
+        "set": name,
+        "rows": advice.rows,
+        "says": advice.first_line if name == OWN_SET else "",
+        "made_of": advice.made_of,
+    }
+    if of is None:
+        return row
+    row |= {
+        "models": _join_names(of.models),
+        "download_gb": of.download_gb,
+        "minutes": of.minutes,
+        "rows": of.rows,
+        "chance": of.chance,
+    }
+    if of.verdicts is None:
+        return row
+    found = of.verdicts
+    return row | {
+        "supported": found.predicted.get("supported", math.nan),
+        "against": found.predicted.get("not supported", math.nan),
+        "declared": found.declared,
+        "out_of_reach": ", ".join(found.out_of_reach),
+    }

@@ -1,0 +1,133 @@
+"""The page of what would settle the claims: claims by rows, sets of public models by columns, from
+the advice that ships (`claims/planning/kept.py`)."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.planning.campaign import MEASURES
+from thermostats.claims.planning.candidates import read_candidates
+from thermostats.claims.planning.kept import OWN_SET, digest_rule, digest_runs, load_advice
+from thermostats.claims.planning.next_models import write_lines
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts
+from thermostats.formatting import format_count, format_percent, join_words
+from thermostats.reporting.pages import name_folder
+from thermostats.reporting.render import Files, Text, render_link, render_text
+from thermostats.reporting.state import describe_machine
+from thermostats.tables.folders import find_shipped
+
+OWN_LABEL = "its own best set"
+NONE = "—"
+
+
+def build_files(tables: Evidence) -> dict[str, bytes]:
+    """`next.md` and its table as CSV; without advice that ships the page says so."""
+    made = Files()
+    advice = load_advice()
+    shown = tabulate_claims(advice)
+    page = render_text(
+        "next.md",
+        table=made.add_table(shown, "Probability of a verdict", "next.csv", excerpt=shown)
+        if len(shown)
+        else "",
+        campaigns=[Text(describe_campaign(advice, name)) for name in list_campaigns(advice)],
+        says=[
+            {
+                "link": render_link(row["claim"], f"{name_folder(row['claim'])}/"),
+                "says": row["says"],
+            }
+            for row in advice[advice["set"] == OWN_SET].to_dict("records")
+        ],
+        stale=find_stale(advice, tables),
+        machine=describe_machine(),
+    )
+    made.add("next.md", page.encode())
+    return made.contents
+
+
+def list_campaigns(advice: pd.DataFrame) -> list[str]:
+    """Names of the campaigns, the smallest first."""
+    return list(advice.loc[advice["claim"] == "", "set"])
+
+
+def tabulate_claims(advice: pd.DataFrame) -> pd.DataFrame:
+    """Of every claim, what the rows at hand say, and how probable a verdict is with each set of
+    models."""
+    rows = []
+    for claim, of_claim in advice[advice["claim"] != ""].groupby("claim"):
+        by_set = of_claim.set_index("set")
+        own = by_set.loc[OWN_SET]
+        row = {"claim": claim, "at hand": own["at_hand"] or "too few rows"}
+        row[OWN_LABEL] = describe_cell(own)
+        for name in list_campaigns(advice):
+            row[name] = describe_cell(by_set.loc[name]) if name in by_set.index else NONE
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def describe_cell(row: pd.Series) -> str:
+    """How probable a verdict is with a set, of how many models; a line where none is possible."""
+    if not row["models"] or pd.isna(row["chance"]):
+        return NONE
+    count = len(row["models"].split())
+    return f"{format_percent(row['chance'])} ({format_count(count, 'model')}, " + (
+        f"{row['download_gb']:.3g} GB)"
+    )
+
+
+def find_stale(advice: pd.DataFrame, tables: Evidence) -> str:
+    """What the advice is no longer of, in words; empty where it is of the rules and rows as they
+    are."""
+    if advice.empty:
+        return ""
+    parts = []
+    if advice["runs"].iloc[0] != digest_runs(tables):
+        parts.append("other rows than are read here")
+    own = advice[(advice["set"] == OWN_SET) & (advice["finding"] != "")]
+    known = dict(zip(own["finding"], own["made_of"], strict=True))
+    digests = {
+        question.id: digest_rule(question)
+        for path in list_scripts(find_shipped("analyses")).values()
+        for question in load_claim(path).questions
+        if question.id in known
+    }
+    changed = [name.partition(".")[0] for name, made in known.items() if digests.get(name) != made]
+    if changed:
+        parts.append(f"an earlier rule or earlier worlds of {join_words(changed)}")
+    return " and ".join(parts)
+
+
+def describe_campaign(advice: pd.DataFrame, name: str) -> str:
+    """A campaign as Markdown: what it costs, what it brings, and the lines that measure it."""
+    whole = advice[(advice["claim"] == "") & (advice["set"] == name)].iloc[0]
+    models = whole["models"].split()
+    if not models:
+        return str(whole["says"])
+    facts = read_candidates().set_index("model_id").loc[models]
+    gated = facts["gated"]
+    largest = facts["download_gb"].idxmax()
+    lines = [
+        str(whole["says"]),
+        "",
+        f"- Disk: {whole['download_gb']:.3g} GB in all; the largest is `{largest}` with "
+        f"{facts['download_gb'].max():.3g} GB. Memory: twice that, as models are read in float32.",
+        f"- Gated: {int(gated.fillna(False).sum())}; not stated: {int(gated.isna().sum())} of "
+        f"{format_count(len(models), 'model')}.",
+        "",
+        "```sh",
+        *write_lines(facts["modality"].to_dict(), MEASURES),
+        "```",
+        "",
+        "| claim | at hand | a verdict | supported | not supported | if true |",
+        "|---|---|---:|---:|---:|---:|",
+    ]
+    judged = advice[(advice["claim"] != "") & (advice["set"] == name)]
+    for row in judged.sort_values("chance", ascending=False).to_dict("records"):
+        shares = [row[label] for label in ("chance", "supported", "against", "declared")]
+        cells = [NONE if pd.isna(share) else format_percent(share) for share in shares]
+        lines.append(
+            f"| {row['claim']} | {row['at_hand'] or 'too few rows'} | {' | '.join(cells)} |"
+        )
+    return "\n".join(lines)
