@@ -771,7 +771,7 @@ def lean_on(level: float, unit: str = "model_id") -> Weighed:
             own, {"r": Estimate(0.775 if whole else 0.75, p=0.001 if whole else level)}
         )
 
-    trial = Trial(lambda _: rows, OneByOne(test), unit)
+    trial = Trial(lambda _: rows, test, unit)
     asked = replace(question(LINE), trial=trial)
     return weigh(asked, shipped_tables(), test(rows), rows)
 
@@ -809,7 +809,7 @@ def test_a_verdict_that_one_row_makes_names_it() -> None:
         alone = {"m0", "m1"} & set(own["model_id"]) == {"m1"}
         return Result.build(own, {"r": Estimate(0.0 if alone else 1.0, p=0.9 if alone else 0.001)})
 
-    trial = Trial(lambda _: rows, OneByOne(test), "heritage")
+    trial = Trial(lambda _: rows, test, "heritage")
     asked = replace(question(LINE), trial=trial)
     found = weigh(asked, shipped_tables(), test(rows), rows)
     assert (found.verdict, found.row.unit) == (SUPPORTED, "m0")
