@@ -130,7 +130,9 @@ def test_the_words_come_before_any_table_is_read_and_findings_as_they_are_decide
     monkeypatch.setattr(Claim, "decided", decided)
     screen(claim, monkeypatch, capsys)
     assert printed[0].startswith("C01  ")
-    assert all(text.count("\n") == 1 for text in printed[1:])
+    lines = [text.count("\n") for text in printed[1:]]
+    assert lines[0] == 1, "a line as a finding is decided"
+    assert lines == sorted(lines, reverse=True) and max(lines) == 1, "as many as a screen has"
 
 
 def test_json_has_the_verdict_and_the_findings(

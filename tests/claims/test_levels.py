@@ -796,7 +796,7 @@ def test_a_unit_within_a_twentieth_of_what_is_allowed_is_at_the_limit(
         return
     assert said == (
         f"Without m0 {says}, so it is left open: the estimate would be 0.75 in place of 0.775 and "
-        f"the level {level:g} in place of 0.001, where at most 0.2 is allowed."
+        f"the level {level:.3g} in place of 0.001, where at most 0.2 is allowed."
     )
 
 

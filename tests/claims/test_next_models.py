@@ -392,11 +392,15 @@ def test_advice_is_kept_and_made_anew_where_candidates_change(
     terms = Terms(Budget(10.0, 2))
     one = read_candidates(own_list(tmp_path / "one.csv", own[0]))
     first = find_advice(claim, Evidence(None), one, terms)
-    monkeypatch.setattr("thermostats.claims.planning.next_models.plan_claim", None)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise TypeError("made anew")
+
+    monkeypatch.setattr("thermostats.claims.planning.next_models.plan_claim", refuse)
     again = find_advice(claim, Evidence(None), one, terms)
     assert again == first and len(again.sets[0].models) == 1
     both = read_candidates(own_list(tmp_path / "two.csv", *own))
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="made anew"):
         find_advice(claim, Evidence(None), both, terms)
 
 

@@ -334,9 +334,6 @@ class Finding(ByColumn):
     plain: str
     """One paragraph that a non-statistician can quote, with every number formatted from the
     computed values; its first two sentences stand in the table of all claims."""
-    short: str = ""
-    """One short sentence that the index adds to its claim's answer, of a finding that does not head
-    the claim; empty for most."""
     reason: str = Reason.NONE
     """Why the verdict is inconclusive."""
     headline: Estimate = NO_NUMBER
@@ -359,6 +356,9 @@ class Finding(ByColumn):
     it."""
     curve: SpecificationCurve | None = None
     """The estimate and the verdict under every defensible choice."""
+    short: str = ""
+    """One short sentence that the index adds to its claim's answer, of a finding that does not head
+    the claim; empty for most."""
 
     @property
     def decisive_unit(self) -> str:
