@@ -65,8 +65,10 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
     }
     there = {finding.claim for finding in by_place.values()}
     made = Files()
-    figure = made.add_figure(draw_profiles(blocks), FIGURE, describe_profiles(blocks), BLOCKS)
-    made.add(BLOCKS, blocks.to_csv(index=False, lineterminator="\n").encode())
+    figure = ""
+    if len(choose_spread_models(blocks, NAMED)):
+        figure = made.add_figure(draw_profiles(blocks), FIGURE, describe_profiles(blocks), BLOCKS)
+        made.add(BLOCKS, blocks.to_csv(index=False, lineterminator="\n").encode())
     page = render_text(
         "growth.md",
         **{name: WORDS[name] for name in ("title", "intro")},
