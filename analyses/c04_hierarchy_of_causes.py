@@ -1,7 +1,7 @@
 """C04: heritage counts for more than geometry, geometry for more than scale, and scale for almost
 nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -184,7 +184,7 @@ def fit_division(evidence: Evidence, gain: Case, coding: Coding) -> Fit:
     return fit_blocks(select_fitted_rows(evidence, gain), gain, coding.blocks)
 
 
-def fit_blocks(rows: pd.DataFrame, gain: Case, blocks: Mapping[str, tuple[str, ...]]) -> Fit:
+def fit_blocks(rows: pd.DataFrame, gain: Case, blocks: Mapping[str, Sequence[str]]) -> Fit:
     """The heritage model of the models' means."""
     outcome = gain.column if gain.column in rows else "gain"
     return fit_heritage(rows, outcome=outcome, estimand=gain.column, blocks=blocks, seed=SEED)

@@ -22,7 +22,7 @@ from thermostats.modelling.heritage.law import (
     read_logs,
     standardise,
 )
-from thermostats.modelling.mixed_model import Mixed
+from thermostats.modelling.mixed_model import Mixed, MixedDesign
 
 if TYPE_CHECKING:
     from thermostats.modelling.fit import Fit
@@ -109,7 +109,7 @@ def tabulate_divisions(fit: Fit) -> pd.DataFrame:
     refit."""
     asked = {name: fit.law.statements[name] for name in list_divided(fit.law.statements)}
     rows = []
-    for words, mixed in list_divisions(fit.design.mixed):
+    for words, mixed in list_divisions(fit.designed(MixedDesign).mixed):
         drawn = fit.refit_law(replace(fit.law, of=mixed.design_rows)).quantities
         for name, statement in asked.items():
             rows.append((words, name, float(evaluate_statement(statement, drawn).mean())))

@@ -143,8 +143,8 @@ def draw_hierarchy(
     figure = axes.get_figure(root=True)
     assert figure is not None  # noqa: S101
     axes.remove()
-    above, below = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.35])
-    grid = above.subgridspec(1, len(hierarchies), wspace=0.12)
+    rows = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.35])
+    grid = rows[0].subgridspec(1, len(hierarchies), wspace=0.12)
     panels = [figure.add_subplot(grid[place]) for place in range(len(hierarchies))]
     for panel, each in zip(panels, hierarchies, strict=True):
         draw_half_eyes(each.spreads, panel)
@@ -161,7 +161,7 @@ def draw_hierarchy(
         panel.set_xlim(0, reach)
     for panel in panels[1:]:
         panel.set_yticklabels([])
-    test = draw_forest(shares, figure.add_subplot(below), label="what", null=0.0)
+    test = draw_forest(shares, figure.add_subplot(rows[1]), label="what", null=0.0)
     test.set_xlabel(f"test: {xlabel}")
     figure.set_figheight(HEIGHT)
 
