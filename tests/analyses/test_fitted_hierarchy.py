@@ -3,7 +3,9 @@ directly, and what it says of the prior is what the prior gives when simulated a
 
 from __future__ import annotations
 
+import re
 from itertools import permutations
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -122,3 +124,11 @@ def test_half_eyes_hold_the_draws() -> None:
     points = [part.get_offsets()[0][0] for part in axes.collections if len(part.get_offsets()) == 1]
     assert [x for x in points if x] == pytest.approx(middles)
     assert axes.get_xlim()[0] == 0.0
+
+
+def test_no_page_says_that_a_posterior_decides_nothing() -> None:
+    root = Path(__file__).parents[2]
+    folders = {"analyses": "*.md", "docs": "**/*.md", "thermostats/reporting/templates": "*.md"}
+    pages = [path for name, names in folders.items() for path in (root / name).glob(names)]
+    said = [p.name for p in pages if re.search("decides? nothing", p.read_text("utf-8"), re.I)]
+    assert len(pages) > 60 and said == []

@@ -18,8 +18,10 @@ from thermostats.claims.question import Question
 from thermostats.claims.result import OPEN, SUPPORTED, Estimate, Inference, Reason, Result
 from thermostats.claims.rule import Above, Posterior, V
 from thermostats.claims.template import Template
+from thermostats.formatting import format_number
 from thermostats.modelling.checks import FAILED, Gate
 from thermostats.modelling.fit import Fit
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.lines import fit_line
 from thermostats.settings import DRAW_VARIABLE
 
@@ -54,6 +56,24 @@ def test_a_posterior_is_shown_whole(fit: Fit) -> None:
     first, *rest = shown.gate.checks
     broken = replace(shown, gate=Gate(checks=(replace(first, outcome=FAILED), *rest)))
     assert broken.conclusion.verdict == SUPPORTED and broken.concluded == OPEN
+
+
+def test_an_order_that_hangs_on_names_is_shown_with_its_range() -> None:
+    """Weights that layers and width give."""
+    rng = np.random.default_rng(4)
+    layers, width = rng.integers(6, 48, 16), 64 * rng.integers(8, 60, 16)
+    rows = pd.DataFrame({"model_id": [f"m{i}" for i in range(16)], "heritage": list("abcd") * 4})
+    rows = rows.assign(layers=layers, width=width, weights=12 * layers * width**2)
+    rows = rows.assign(gain=np.exp(rng.normal(0.0, 0.1, 16)))
+    named = {"geometry": ["layers", "width"], "scale": ["weights"]}
+    fit = fit_heritage(rows, outcome="gain", seed=1, **named)
+    result = Result(inference=Inference(fit))
+    shown = record_posterior(result, Posterior("geometry > scale"), "A model.").conclusion
+    assert shown.ends == fit.ranges["geometry > scale"]
+    low, high = map(format_number, shown.ends)
+    assert shown.chance.endswith(f", {low} to {high} by which column is called which")
+    other = record_posterior(result, Posterior("heritage > geometry and scale"), "A model.")
+    assert other.conclusion.ends is None and "called which" not in other.conclusion.chance
 
 
 @pytest.mark.parametrize("statement", ["slope on x > 0", "slope on x < 0"])

@@ -463,9 +463,10 @@ def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_o
         posterior=posterior,
         decisive=lambda _: "P = 0.01",
         is_p_value=lambda _: False,
+        pooled={},
     )
-    assert "| Test (primary) | ◐ inconclusive (at 5% alone: not supported) |" in said
-    assert "decides;" not in said and "so the verdict is “inconclusive”" in said
+    assert "false | ◐ inconclusive (at 5% alone: not supported) |" in said
+    assert "on all evidence" not in said and "so the verdict is “inconclusive”" in said
 
 
 def tried(level: float, *worlds: tuple[float, float, float, float]) -> Finding:
@@ -578,7 +579,7 @@ def test_words_of_verdicts_are_explained_on_the_page() -> None:
 
 
 def test_verdicts_that_differ_and_a_gate_that_is_closed_are_told(out: Path) -> None:
-    assert "The two differ. The test is the primary analysis" in read(out / "c04" / "index.md")
+    assert "The two differ, as two answers to two questions may" in read(out / "c04" / "index.md")
     closed = read(out / "c05" / "index.md")
     assert (
         "By its rule alone the posterior gives “supported”, but a check of the fit failed" in closed

@@ -597,9 +597,7 @@ def test_what_compiles_the_same_is_run_by_one_process(tmp_path: Path) -> None:
 
 def test_claims_that_leave_fits_of_one_law_for_later_are_known_by_their_scripts() -> None:
     groups = group_claims(list_scripts(find_shipped("analyses")))
-    assert [names for names in groups if "C13" in names] == [
-        ("C13", "C14", "C15", "C16", "C17", "C20")
-    ]
+    assert ("C17", "C20") in groups
     assert ("C02",) in groups and len(groups) == 2
 
 

@@ -70,12 +70,23 @@ class Conclusion:
     probability: float
     error: float | None = None
     """Monte-Carlo standard error of `probability`."""
+    ends: tuple[float, float] | None = None
+    """Its range, where the statement hangs on which column is called which."""
     verdict: str
     """By the rule alone."""
     classical: str = ""
     """Verdict of the classical test alone."""
     classical_rule: str = ""
     """Rule of the classical test; empty: the claim's rule."""
+
+    @property
+    def chance(self) -> str:
+        """The probability in words, with its range where it has one."""
+        text = format_statement_chance(self.statement, self.probability)
+        if self.ends is None:
+            return text
+        low, high = map(format_number, self.ends)
+        return f"{text}, {low} to {high} by which column is called which"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -441,10 +452,7 @@ def format_finding(finding: Finding) -> str:
         )
     elif posterior is not None:
         conclusion = posterior.conclusion
-        lines.append(
-            f"  posterior    "
-            f"{format_statement_chance(conclusion.statement, conclusion.probability)}"
-        )
+        lines.append(f"  posterior    {conclusion.chance}")
         lines += [wrap_text(f"Check: {reason}") for reason in posterior.gate.reasons]
     lines.append(
         f"  rests on     {format_count(sample.n_models, 'model')} of "
@@ -503,6 +511,7 @@ def record_posterior(
         statement=statement,
         probability=probability,
         error=_estimate_error(fit, probability, rule_asked.truth(result)),
+        ends=fit.ranges.get(rule_asked.statement),
         verdict=rule_asked.verdict(result),
         classical=test.verdict(result) if test else "",
         classical_rule=_describe_rule(test) if test else "",

@@ -64,12 +64,7 @@ from thermostats.claims.result import (
 from thermostats.claims.rule import ALPHA, NEAR, AtLeast, Decide, Given, Posterior, Rule
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, UsageError
-from thermostats.formatting import (
-    format_count,
-    format_declared,
-    format_statement_chance,
-    join_words,
-)
+from thermostats.formatting import format_count, format_declared, join_words
 from thermostats.modelling.draws import PASSED
 from thermostats.settings import is_calibrating, is_drawing
 from thermostats.tables.choices import OWN_ROWS, POOLED, PUBLISHED
@@ -835,7 +830,7 @@ def _describe_fit(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str
     if not isinstance(fitted, FittedModel):
         return ""
     by = fitted.conclusion
-    text = f"The fitted model gives {format_statement_chance(by.statement, by.probability)}"
+    text = f"The fitted model gives {by.chance}"
     if not fitted.gate.passes:
         return f"{text}, which does not count because one of its checks failed."
     if not by.classical:

@@ -228,7 +228,8 @@ class Fit:
             "sources": list(self.sources),
         }
         priors = [list(prior) for prior in self.law.priors]
-        result.attrs |= {"kind": KIND, "level": level, "priors": priors, "ranges": self.ranges}
+        result.attrs |= {"kind": KIND, "level": level, "priors": priors}
+        result.attrs |= {"ranges": self.ranges} if self.ranges else {}
         return result
 
     def convergence(self) -> pd.DataFrame:

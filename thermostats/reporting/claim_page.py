@@ -670,7 +670,7 @@ def _format_probability(posterior: FittedModel) -> str:
     """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error
     0.0030)`."""
     by = posterior.conclusion
-    text = formatting.format_statement_chance(by.statement, by.probability)
+    text = by.chance
     return (
         text
         if by.error is None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -109,7 +109,7 @@ def tabulate_divisions(fit: Fit) -> pd.DataFrame:
     refit."""
     asked = {name: fit.law.statements[name] for name in list_divided(fit.law.statements)}
     rows = []
-    for words, mixed in list_divisions(cast(MixedDesign, fit.design).mixed):
+    for words, mixed in list_divisions(fit.designed(MixedDesign).mixed):
         drawn = fit.refit_law(replace(fit.law, of=mixed.design_rows)).quantities
         for name, statement in asked.items():
             rows.append((words, name, float(evaluate_statement(statement, drawn).mean())))

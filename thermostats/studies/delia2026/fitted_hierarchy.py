@@ -143,10 +143,9 @@ def draw_hierarchy(
     figure = axes.get_figure(root=True)
     assert figure is not None  # noqa: S101
     axes.remove()
-    grid = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.35])
-    above, below = grid[0], grid[1]
-    columns = above.subgridspec(1, len(hierarchies), wspace=0.12)
-    panels = [figure.add_subplot(columns[place]) for place in range(len(hierarchies))]
+    rows = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.35])
+    grid = rows[0].subgridspec(1, len(hierarchies), wspace=0.12)
+    panels = [figure.add_subplot(grid[place]) for place in range(len(hierarchies))]
     for panel, each in zip(panels, hierarchies, strict=True):
         draw_half_eyes(each.spreads, panel)
         asked = {name_statement(ORDER): ORDER, "lab > shape and size": ABOVE_BOTH}
@@ -162,7 +161,7 @@ def draw_hierarchy(
         panel.set_xlim(0, reach)
     for panel in panels[1:]:
         panel.set_yticklabels([])
-    test = draw_forest(shares, figure.add_subplot(below), label="what", null=0.0)
+    test = draw_forest(shares, figure.add_subplot(rows[1]), label="what", null=0.0)
     test.set_xlabel(f"test: {xlabel}")
     figure.set_figheight(HEIGHT)
 
