@@ -16,8 +16,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, build_unknown_error, join_some
+from thermostats.errors import (
+    DataError,
+    UsageError,
+    build_unknown_error,
+    join_some,
+    take_first_line,
+)
+from thermostats.next_steps import Code, call, write_value
 from thermostats.tables import store
+from thermostats.tables.labels import guess_column
 from thermostats.tables.store import check_lineage, join_lineage
 from thermostats.tables.tree import EQUAL, Array, Tree
 
@@ -237,7 +245,10 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
     if "model_id" not in table:
         allowed = "model_id and, where known, heritage, family, parent, share, kind, year"
         raise UsageError(
-            "no column model_id", got=join_some(table.columns, "model_id"), allowed=allowed
+            "no column model_id",
+            got=join_some(table.columns, "model_id"),
+            allowed=allowed,
+            next_step=call("tree", Code(_suggest_names(table))),
         )
     texts = ("parent", "kind", "heritage", "family")
     numbers = ("share", "year")
@@ -258,6 +269,16 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
             lacking |= new
         rows = pd.concat([rows, held[held["model_id"].isin(lacking)]], ignore_index=True)
     return rows
+
+
+def _suggest_names(table: pd.DataFrame) -> str:
+    """The table with the user's columns under our names, as far as they are known."""
+    names = [*map(str, table)]
+    guessed = {guess_column(ours, names): ours for ours in ("model_id", "heritage", "family")}
+    renamed = {theirs: ours for theirs, ours in guessed.items() if theirs}
+    if "model_id" not in renamed.values():
+        return f"df.rename(columns={{MODELS: {write_value('model_id')}}})"
+    return f"df.rename(columns={write_value(renamed)})"
 
 
 def _read(source: str | Path) -> Tree | pd.DataFrame:
@@ -378,7 +399,15 @@ def compare_groups(declared: Tree, joined: Tree, models: Collection[str]) -> pd.
 
 def _check_distances(distances: pd.DataFrame) -> tuple[list[str], Array]:
     names = [str(name) for name in distances.columns]
-    d = distances.to_numpy(dtype=np.float64)
+    try:
+        d = distances.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            "distances are numbers, a row and a column each model",
+            got=take_first_line(error),
+            allowed="a square table, as weight_distances gives it",
+            next_step=call("neighbour_joining", Code("thermostats.weight_distances(FOLDERS)")),
+        ) from error
     if [str(name) for name in distances.index] != names or len(set(names)) < len(names):
         raise UsageError(
             "rows and columns of distances differ",

@@ -22,6 +22,8 @@ from thermostats.modelling.columns import (
     keep_comparable,
     list_names,
     read_numbers,
+    suggest_complete_rows,
+    suggest_numbers,
 )
 from thermostats.modelling.draws import SEED, Array, Settings, summarise_quantities
 from thermostats.modelling.fit import Fit, Law, build_fit
@@ -75,7 +77,7 @@ from thermostats.modelling.model_gains import (
     read_model_gains,
     read_remarks,
 )
-from thermostats.next_steps import Code, repeat_call, write_value
+from thermostats.next_steps import Code, call, get_argument
 from thermostats.plots import posterior
 from thermostats.plots.general import draw_forest
 from thermostats.tables.schemas import GAINS
@@ -691,7 +693,7 @@ def _check_complete(names: Columns, table: pd.DataFrame) -> None:
         c for name, present in full.items() for c in names.named[name] or () if c not in present
     ]:
         models = rows.loc[rows[lacking].isna().any(axis=1), "model_id"]
-        others = repeat_call(Code(f"df.dropna(subset={write_value(lacking)})"))
+        others = suggest_complete_rows(*lacking)
         several = len(rows) > len(models) and not {"run_id", "penultimate_gain"} <= set(table)
         without = replace(names, named={**names.named, **full}).fill_call(table, {})
         raise UsageError(
@@ -711,13 +713,12 @@ def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.
     for column in texts:
         strange = [v for v in table[column].dropna().unique() if not NUMBER.fullmatch(str(v))]
         if strange:
-            assigned = Code(f"df.assign(**{{{write_value(column)}: NUMBERS}})")
             raise UsageError(
                 "a size is no number, and would count as a name",
                 where=column,
                 got=repr(strange[0]),
                 allowed="numbers, in any unit; names are a block of another name",
-                next_step=repeat_call(assigned),
+                next_step=suggest_numbers(column, table[column], "NUMBERS"),
             )
     return table.assign(**{column: table[column].astype(str).astype("float64") for column in texts})
 
@@ -841,11 +842,16 @@ def _declare_heritage(
         raise build_unknown_error("no such law of the residuals", residuals, RESIDUALS)
     chosen = {name: tuple(columns) for name, columns in blocks.items()}
     if not chosen or not all(chosen.values()) or {FAMILY, OWN, LINEAGE} & set(chosen):
+        outcome = get_argument("outcome") or "gain"
+        mean_alone = call(
+            "fit_line", Code("df"), outcome, model=get_argument("model"), group=get_argument("lab")
+        )
         raise UsageError(
             "no such blocks",
-            got=chosen,
+            got=chosen or "none",
             allowed=f"one block or more, each of one column or more, none called {FAMILY}, {OWN} "
             f"or {LINEAGE}",
+            next_step=mean_alone if not chosen else "",
         )
     check_columns(table, *(column for columns in chosen.values() for column in columns))
     groups = []
