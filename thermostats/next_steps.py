@@ -352,7 +352,8 @@ def write_command(verb: str, *words: object, **options: object) -> str:
 
 def write_shell_command(line: str) -> str:
     """A line of Python as a command that prints what it gives."""
-    imports = f"import {PROGRAM}" + ", pandas as pd" * ("pd." in line)
+    others = {"pd.": ", pandas as pd", "np.": ", numpy as np"}
+    imports = f"import {PROGRAM}" + "".join(more for word, more in others.items() if word in line)
     return f"python -c {shlex.quote(f'{imports}; print({line})')}"
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
 from difflib import get_close_matches
 from functools import partial
 from numbers import Real
@@ -42,6 +41,7 @@ from thermostats.tables.labels import (
     list_column_names,
     spell_name,
 )
+from thermostats.tables.written_numbers import describe_no_numbers, read_written
 
 Array = NDArray[np.float64]
 
@@ -51,14 +51,6 @@ ROLES = {"heritage": ("lab", "group"), "model_id": ("model",), "prompt_id": ("pr
 """Arguments by which a user names one of our columns of labels."""
 NO_INTERVAL = "none"
 RESAMPLES = 9999
-TRUTHS = "true and false"
-KINDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
-    "dates": ("M", (date, np.datetime64)),
-    "durations": ("m", (timedelta, np.timedelta64)),
-    "complex numbers": ("c", (complex, np.complexfloating)),
-    TRUTHS: ("b", (bool, np.bool_)),
-}
-"""What has numbers inside, and is none: NumPy's kind of such columns, and types of such values."""
 MAGNITUDES = (1e-60, 1e60)
 """Of a column's largest value: fourth powers of it, and of differences that are small next to it,
 are doubles."""
@@ -99,7 +91,7 @@ def read_numbers(
     `truths`: true and false count as 1 and 0. Dates, durations and complex numbers are no numbers,
     and the largest must lie in `MAGNITUDES`.
     """
-    if kind := _describe_no_numbers(values, truths=truths):
+    if kind := describe_no_numbers(values, truths=truths):
         raise UsageError(
             "a column is not numeric",
             where=name,
@@ -164,19 +156,6 @@ def read_numbers(
     return array
 
 
-def _describe_no_numbers(values: ArrayLike, *, truths: bool) -> str:
-    """In words what a column holds that no arithmetic makes a number; empty where it may be one."""
-    series = values if isinstance(values, pd.Series) else pd.Series(np.ravel(np.asarray(values)))
-    kind = getattr(series.dtype, "kind", "O")
-    values = series if series.dtype == object else ()
-    for word, (of_column, types) in KINDS.items():
-        if (kind == of_column or any(isinstance(value, types) for value in values)) and not (
-            truths and word == TRUTHS
-        ):
-            return word
-    return ""
-
-
 def is_constant(array: Array) -> bool:
     """Tell whether values differ by no more than rounding."""
     return float(np.ptp(array)) <= 1e-13 * float(np.max(np.abs(array)))
@@ -230,75 +209,17 @@ def read_labels(
     return np.asarray(column.tolist())
 
 
-MISSING = ("", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "unknown", "tbd")
-"""Texts for a number that is not known."""
-DIGITS = r"[+-]?[0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?"
-DATES = "dates, as days since the first"
-WRITTEN: Mapping[str, tuple[str, str]] = {
-    "numbers": (DIGITS, ".astype(float)"),
-    "sizes such as 7B": (
-        rf"{DIGITS}\s*[kmbt]?",
-        '.replace({" ": "", "k": "e3", "m": "e6", "b": "e9", "t": "e12"}, regex=True)'
-        ".astype(float)",
-    ),
-    "per cent": (rf"{DIGITS}\s*%", '.str.rstrip(" %").astype(float) / 100'),
-    "numbers with their errors": (
-        rf"{DIGITS}\s*(?:±|\+/-|\+-)\s*{DIGITS}",
-        '.str.extract("^([0-9.e+-]+?) *[±+]")[0].astype(float)',
-    ),
-    "numbers with their errors in brackets": (
-        rf"{DIGITS}\s*\({DIGITS}\)",
-        '.str.split("(").str[0].astype(float)',
-    ),
-    "numbers with a decimal comma": (
-        r"[+-]?[0-9]*,(?:[0-9]{1,2}|[0-9]{4,})|0,[0-9]+",
-        '.str.replace(",", ".").astype(float)',
-    ),
-    DATES: (
-        r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ].*)?",
-        '.pipe(pd.to_datetime, format="ISO8601")'
-        '.pipe(lambda d: (d - d.min()) / pd.Timedelta("1D"))',
-    ),
-}
-"""How numbers are written as texts, in small letters, and what makes numbers of them."""
-
-
 def suggest_numbers(name: str, values: Any, otherwise: str = "") -> str:
     """The call that is being made with the numbers that the cells of a column stand for, and what
     they are taken for; with `otherwise` for these, or nothing, where the cells do not say it."""
     column = values if isinstance(values, pd.Series) else pd.Series(np.ravel(np.asarray(values)))
     theirs = f"df[{write_value(name)}]"
-    words, made = _read_written(column, theirs)
+    words, made = read_written(column, theirs)
     if not (made or otherwise):
         return ""
     rows = f"df.assign(**{{{write_value(name)}: {made or otherwise}}})"
     line = repeat_call(Code(rows)) or rows
     return f"{line}\n# {name} holds {words}" if made else line
-
-
-def _read_written(column: pd.Series, theirs: str) -> tuple[str, str]:
-    """What the cells of a column are, and the expression that makes numbers of them; both empty
-    where that is not clear.
-
-    theirs: the expression of the column.
-    """
-    kind = _describe_no_numbers(column, truths=False)
-    if kind == TRUTHS:
-        return kind, f"{theirs}.astype(float)"
-    if kind == "dates":
-        return DATES, f"{theirs}{WRITTEN[DATES][1]}"
-    if kind:
-        return "", ""
-    texts = column.dropna().astype(str).str.strip().str.casefold()
-    unknown = texts.isin(MISSING)
-    known = texts[~unknown]
-    for words, (pattern, made) in WRITTEN.items():
-        if len(known) and known.str.fullmatch(pattern).all():
-            gone = sorted(set(texts[unknown]))
-            left = f".replace({write_value(gone)}, np.nan)" if gone else ""
-            none = f", and {join_words([repr(text) for text in gone])} for none" if gone else ""
-            return f"{words}{none}", f"{theirs}.astype(str).str.strip().str.lower(){left}{made}"
-    return "", ""
 
 
 def suggest_complete_rows(*columns: str) -> str:
@@ -773,7 +694,7 @@ def _guess_numbers(table: pd.DataFrame, name: str) -> tuple[str, str] | None:
     texts = {spell_name(str(c)): str(c) for c in table if not _has_numbers(table[c])}
     for ours in USUAL.get(name, ()):
         column = next((texts[low] for low in list_column_names(ours) if low in texts), "")
-        _, made = _read_written(table[column], f"df[{write_value(column)}]") if column else ("", "")
+        _, made = read_written(table[column], f"df[{write_value(column)}]") if column else ("", "")
         if made:
             return column, made
     return None

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from thermostats.errors import UsageError
+from thermostats.formatting import strip_owner
 from thermostats.next_steps import Code, repeat_call, write_value
 from thermostats.tables.validation import is_missing
 
@@ -48,6 +49,16 @@ def _normalise_text(text: str) -> str:
 def strip_lab(lab: str) -> str:
     """A lab's name without capitals, spaces and signs."""
     return "".join(filter(str.isalnum, normalise_spelling(lab)))
+
+
+def find_model_name(name: str, known: Collection[str]) -> str:
+    """The model that a name stands for, with or without its owner and whatever its case; as it is
+    where none, or more than one, is called so."""
+    if name in known:
+        return name
+    wanted = name.casefold()
+    bare = [each for each in known if wanted in (each.casefold(), strip_owner(each.casefold()))]
+    return bare[0] if len(bare) == 1 else name
 
 
 def convert_labels(values: pd.Series) -> pd.Series:

@@ -21,9 +21,10 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, find_nearest, join_some, suggest_nearest
-from thermostats.next_steps import SHELL, Code, call, write_command
 from thermostats.tables.column_map import (
     FILLED_WITH,
+    HOOK,
+    MODULE,
     OTHERS,
     STREAM,
     TELLING,
@@ -417,23 +418,7 @@ LEAST = 3
 POSITION = "last"
 
 
-def suggest_mapping(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
-    """The mapping as a file and the line that uses it, or for rows in memory the call; empty where
-    no name is known."""
-    is_file = bool(Path(where).suffix)
-    mapping = _build_mapping(frame, Path(where).stem if is_file else "mine")
-    if not mapping:
-        return ""
-    folder = str(data or "mine")
-    if not (is_file and SHELL.get()):
-        return call("join", where if is_file else Code("df"), mapping=mapping, data=folder)
-    lines = "\n".join(_write_toml(mapping))
-    name = _find_free_name("map.toml")
-    line = write_command("join", where, map=name, data=folder)
-    return f"save the mapping and join with it:\ncat > {name} <<'END'\n{lines}\nEND\n{line}"
-
-
-def _find_free_name(name: str) -> str:
+def find_free_name(name: str) -> str:
     """A name of a file that is not there yet."""
     path = Path(name)
     others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
@@ -442,7 +427,9 @@ def _find_free_name(name: str) -> str:
 
 def describe_doubts(frame: pd.DataFrame) -> str:
     """What a suggested mapping takes for granted, and what it leaves out that looks like more."""
-    mapping = _build_mapping(frame, "mine")
+    mapping = build_mapping(frame, "mine")
+    if find_state_column(frame, HOOK):
+        return "check which token's norms these are"
     doubts = [f"whether {theirs} is {MEANT[ours]}" for theirs, ours in _guessed(mapping).items()]
     if alike := _rows_alike(frame, mapping):
         doubts.append(f"what {alike} says, by which alone rows of a block differ")
@@ -457,21 +444,15 @@ def describe_doubts(frame: pd.DataFrame) -> str:
             "whether the last norm is of the stream (last: normed, where it is that of "
             "hidden_states)"
         )
-    if norm := next(
-        (
-            name
-            for name in mapping.get("ignore", ())
-            if name == guess_column("norm", [*map(str, frame)])
-        ),
-        "",
-    ):
+    guessed = guess_column("norm", [*map(str, frame)])
+    if norm := next((name for name in mapping.get("ignore", ()) if name == guessed), ""):
         doubts.append(f"whether {norm} is what enters the block (then it is norm_in)")
     if mapping.get("factors"):
         doubts.append(f"the unit of {' and '.join(mapping['factors'])}")
     return f"check {', '.join(doubts)}" if doubts else ""
 
 
-def _build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
+def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     """Entries of a mapping whose columns are there; none where no model is named."""
     names = [*map(str, frame)]
     wide = _find_wide(frame)
@@ -490,6 +471,17 @@ def _build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
             for theirs, column in columns.items()
             if column in ("model_id", "prompt_id")
         }
+    elif states := find_state_column(frame, MODULE) if not by_layer else "":
+        norm = find_norm_column(frame)
+        norms = {"state": states, "norm": norm, "last": STREAM} if norm else {}
+        by_layer = bool(norms)
+        columns = {
+            theirs: column
+            for theirs, column in columns.items()
+            if column == "model_id" and theirs not in norms.values()
+        }
+        if prompt := _find_theirs("prompt_id", frame, columns):
+            columns[prompt] = "prompt_id"
     elif gain := _find_gain(name for name in names if name not in columns):
         columns[gain] = "gain_block" if by_layer else "last_gain"
     elif by_layer and "gain_block" not in columns and (norm := guess_column("norm", names)):
@@ -523,6 +515,30 @@ def _build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
         "ignore": spare,
     }
     return {name: entry for name, entry in mapping.items() if entry}
+
+
+def find_state_column(frame: pd.DataFrame, pattern: re.Pattern[str]) -> str:
+    """The column whose texts are names of states, most of them as a pattern says; empty where none
+    is."""
+    for name in map(str, frame):
+        cells = frame[name] if isinstance(frame[name], pd.Series) else None
+        if cells is None or pd.api.types.is_numeric_dtype(cells):
+            continue
+        texts = cells.dropna().astype(str).unique()
+        if len(texts) > 1 and 2 * sum(bool(pattern.fullmatch(text)) for text in texts) > len(texts):
+            return name
+    return ""
+
+
+def find_norm_column(frame: pd.DataFrame) -> str:
+    """The column of numbers that is called a norm of the stream; empty where none is."""
+    called = [name for name in map(str, frame) if _is_called_norm(name)]
+    return guess_column("norm", called) or next(iter(called), "")
+
+
+def _is_called_norm(name: str) -> bool:
+    words = split_words(name)
+    return bool(words & OF_NORMS) and words <= BESIDE_NORM | {"last", "token"}
 
 
 def _find_key_column(
@@ -675,7 +691,7 @@ def _find_factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, 
     )
 
 
-def _write_toml(mapping: Mapping[str, Any]) -> Sequence[str]:
+def write_toml(mapping: Mapping[str, Any]) -> Sequence[str]:
     """Lines of a mapping file."""
     plain = [name for name in ("table", "ignore") if name in mapping]
     lines = [f"{name} = {json.dumps(mapping[name], ensure_ascii=False)}" for name in plain]
