@@ -31,7 +31,7 @@ REFUSED = {
     'thermostats.fit_line(df, "gain", draws=500)': "without draws",
     'thermostats.fit_line(df, "gain", covariate="layers")': "did you mean covariates?",
     'thermostats.fit_heritage(df, family="gaussian")': "without family",
-    "thermostats.fit_share(df)": "HOLDS",
+    "thermostats.fit_share(df)": '(df, "gain > 1", model="model", group="lab")',
     'thermostats.gain_rows(gain="last_gain")': "ESTIMAND",
     "thermostats.load_fit()": "PATH",
     "thermostats.tree(df, length='equal')": "did you mean lengths?",

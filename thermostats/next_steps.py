@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ OF_OTHERS = {
     "hdi_prob": "level",
     "ci_prob": "level",
     "prob": "level",
+    "alpha": "level",
     "random_seed": "seed",
     "x": "covariates",
 }
@@ -40,6 +41,8 @@ OF_OTHERS |= {
     "model_id": "model",
 }
 """What other libraries and our columns call an argument."""
+OF_ERROR_RATE = ("alpha",)
+"""Words of other libraries for 1 less a level."""
 MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 READERS = {
     ".csv": "pd.read_csv({}, dtype=str, keep_default_na=False)",
@@ -58,6 +61,8 @@ class Code:
     text: str
 
 
+NO_COLUMNS = ("sources", "prompt")
+"""Arguments that name no column, or one that may be empty."""
 LEFT_OUT = Code("")
 """In the place of an argument that goes."""
 
@@ -123,6 +128,49 @@ def get_argument(name: str) -> Any:
     return made.arguments.get(name) if made else None
 
 
+def get_rows() -> Any:
+    """The rows of the call that is being made, its first argument; None where none is made."""
+    made = MADE.get()
+    return made.arguments.get(next(iter(made.signature.parameters))) if made else None
+
+
+def list_named(value: Any) -> list[str]:
+    """Texts in an argument, at any depth."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    return [text for each in value for text in list_named(each)] if _is_list(value) else []
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def list_named_columns(columns: Collection[str]) -> list[str]:
+    """Columns of these that the call which is being made names, or reads where it names none."""
+    made = MADE.get()
+    if made is None:
+        return []
+    usual = {name: each.default for name, each in made.signature.parameters.items()}
+    stated = {**usual, **made.arguments}
+    texts = [
+        text
+        for name, value in stated.items()
+        if name not in NO_COLUMNS
+        for text in list_named(value)
+    ]
+    return [name for name in dict.fromkeys(texts) if name in columns]
+
+
+def is_none_allowed(argument: str) -> bool:
+    """Whether an argument of the call that is being made may be None."""
+    made = MADE.get()
+    if made is None or argument not in made.signature.parameters:
+        return True
+    return "None" in str(made.signature.parameters[argument].annotation)
+
+
 def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Callable[P, T]:
     """A function whose call with arguments that it has not, or without one that it needs, is a
     UsageError in words, and that no message of a library leaves bare (`build_unforeseen_error`).
@@ -138,7 +186,13 @@ def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Cal
             signature.bind(*args, **kwargs)
         except TypeError as error:
             raise build_misuse_error(
-                name or function.__name__, signature, args, kwargs, error, of
+                name or function.__name__,
+                signature,
+                args,
+                kwargs,
+                error,
+                of,
+                getattr(function, "guess", None),
             ) from None
         try:
             return function(*args, **kwargs)
@@ -162,11 +216,12 @@ def build_misuse_error(
     kwargs: Mapping[str, Any],
     error: TypeError,
     of: str = "",
+    guess: Callable[[str, Any, Sequence[Any], Any], Any] | None = None,
 ) -> UsageError:
     """What is wrong with the arguments of a call, and the call with those that it has, under the
     names it has.
 
-    of: what a method is of, such as `fit`.
+    of: what a method is of, such as `fit`. guess: what an argument most likely is of the rows.
     """
     names = [each for each in signature.parameters if each != "self"]
     arguments = dict(zip(names, args[1:] if of else args, strict=False))
@@ -174,13 +229,20 @@ def build_misuse_error(
     free = [each for each in names if each not in kwargs]
     meant = {word: near for word in strange if (near := _guess_argument(word, free))}
     arguments |= {
-        meant.get(word, word): value
+        meant.get(word, word): _convert_meant(word, value)
         for word, value in kwargs.items()
         if word in names or word in meant
     }
+    rows = arguments.get(names[0]) if names else None
     for word, value in arguments.items():
         arguments[word] = value if _is_writable(value) else Code("df" if _is_table(value) else word)
     parameters = {word: signature.parameters[word] for word in names}
+    if guess is not None and not strange:
+        for word, each in parameters.items():
+            standard = None if each.default is each.empty else each.default
+            taken = [value for name, value in arguments.items() if name != names[0]]
+            likely = None if word in arguments else guess(word, rows, taken, standard)
+            arguments |= {word: likely} if likely is not None else {}
     needed = [
         word
         for word, each in parameters.items()
@@ -212,6 +274,13 @@ def build_misuse_error(
         allowed=", ".join(names),
         next_step=" ".join([*hints, f"{of}.{line.removeprefix(f'{PROGRAM}.')}" if of else line]),
     )
+
+
+def _convert_meant(word: str, value: Any) -> Any:
+    """The value of an argument of another library in our terms: alpha is 1 less the level."""
+    if word not in OF_ERROR_RATE or isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return round(1 - float(value), 12)
 
 
 def _guess_argument(word: str, names: Sequence[str]) -> str:
@@ -294,7 +363,8 @@ def write_command(verb: str, *words: object, **options: object) -> str:
 
 def write_shell_command(line: str) -> str:
     """A line of Python as a command that prints what it gives."""
-    imports = f"import {PROGRAM}" + ", pandas as pd" * ("pd." in line)
+    others = {"pd.": ", pandas as pd", "np.": ", numpy as np"}
+    imports = f"import {PROGRAM}" + "".join(more for word, more in others.items() if word in line)
     return f"python -c {shlex.quote(f'{imports}; print({line})')}"
 
 

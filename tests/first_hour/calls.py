@@ -180,7 +180,10 @@ NAMED = (
         "fit.predict(df[['layers']])",
         'df.assign(**{"lab": VALUES, "heads": VALUES, "params_m": VALUES})',
     ),
-    ("thermostats.studies.delia2026.fit_crowding(df)", 'density="COLUMN"'),
+    (
+        "thermostats.studies.delia2026.fit_crowding(df)",
+        '"rho": df["heads"] / (df["hidden"] / df["heads"])',
+    ),
     ('thermostats.fit_share(df, "gian > 1")', 'fit_share(df, "gain > 1")'),
     (
         "thermostats.fit_kleiber(df)",

@@ -13,7 +13,7 @@ import pytest
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.tables.mapping import _build_mapping, describe_doubts
+from thermostats.tables.mapping import build_mapping, describe_doubts
 
 LAYERS = range(1, 13)
 NONE = ""
@@ -96,7 +96,7 @@ def test_there_are_eighty_names() -> None:
 @pytest.mark.parametrize(("name", "role"), GAINS.items())
 def test_a_column_is_a_gain_by_its_word_alone(name: str, role: str) -> None:
     frame = by_layer(prompt="a", **{name: np.linspace(1.0, 1.3, 12)})
-    taken = _build_mapping(frame, "mine").get("columns", {}).get(name, NONE)
+    taken = build_mapping(frame, "mine").get("columns", {}).get(name, NONE)
     assert taken == role
     sure = bool(set(re.split(r"[\W_]+", name.casefold())) & {"gain"}) or name == "residualGain"
     assert doubted(frame, name) == (bool(role) and not sure)
@@ -106,7 +106,7 @@ def test_a_column_is_a_gain_by_its_word_alone(name: str, role: str) -> None:
 def test_what_tells_rows_apart_is_a_prompt_by_its_word_alone(name: str, role: str) -> None:
     frame = by_layer(gain=np.linspace(1.0, 1.3, 12))
     frame = pd.concat([frame.assign(**{name: cell}) for cell in (10, 20, 30)], ignore_index=True)
-    mapping = _build_mapping(frame, "mine")
+    mapping = build_mapping(frame, "mine")
     assert mapping["columns"].get(name, NONE) == role
     if role and name not in {"sentence", "text"}:
         assert doubted(frame, name)
@@ -120,7 +120,7 @@ def test_columns_with_numbers_are_gains_or_norms_by_their_word_alone(
 ) -> None:
     cells = {f"{before}{k}": [1 + k / 10, 1 + k / 20] for k in LAYERS}
     frame = pd.DataFrame({"model": "EleutherAI/pythia-160m", "prompt": ["a", "b"], **cells})
-    mapping = _build_mapping(frame, "mine")
+    mapping = build_mapping(frame, "mine")
     wide = mapping.get("wide", {})
     assert wide.get("value", NONE) == {"gain": "gain_block"}.get(role, role)
     assert bool(mapping.get("norms")) == (role == "norm")
@@ -136,10 +136,10 @@ def test_unclear_names_need_cells_that_fit_and_are_doubted(name: str) -> None:
     own = {"model_id": "model", "heritage": "lab", "n_layers": "layers"}.get(role, "")
     rest = {label: cells for label, cells in rest.items() if label != own}
     frame = pd.DataFrame({**rest, name: fitting})
-    assert _build_mapping(frame, "mine")["columns"].get(name) == role
+    assert build_mapping(frame, "mine")["columns"].get(name) == role
     assert doubted(frame, name)
     wrong = pd.DataFrame({**rest, name: others})
-    assert _build_mapping(wrong, "mine").get("columns", {}).get(name) is None
+    assert build_mapping(wrong, "mine").get("columns", {}).get(name) is None
 
 
 def test_wide_norms_become_gains(tmp_path: Path) -> None:

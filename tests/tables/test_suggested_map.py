@@ -14,7 +14,7 @@ import pytest
 import thermostats
 from thermostats.errors import UsageError
 from thermostats.next_steps import set_shell_lines
-from thermostats.tables.mapping import _build_mapping, describe_doubts
+from thermostats.tables.mapping import build_mapping, describe_doubts
 
 MODELS = pd.DataFrame(
     {
@@ -68,7 +68,7 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
     several = pd.concat([LAYERS, LAYERS.assign(prompt="r")], ignore_index=True).assign(unit="x")
     for name in ("sentence", "Item no."):
         theirs = several.rename(columns={"prompt": name})
-        assert _build_mapping(theirs, "x")["columns"][name] == "prompt_id" and _build_mapping(
+        assert build_mapping(theirs, "x")["columns"][name] == "prompt_id" and build_mapping(
             theirs, "x"
         )["ignore"] == ["unit"]
     assert "which gain it is" in describe_doubts(MODELS) and "unit of n_params" in describe_doubts(
@@ -95,7 +95,7 @@ def test_names_with_other_spaces_and_capitals_are_known(tmp_path: Path) -> None:
     assert {each.table: each.added for each in done} == {"models": 2, "runs": 2, "summaries": 2}
     few = MODELS.rename(columns={"layers": "n_layer", "heads": "n_head", "hidden": "n_embd"})
     assert (
-        thermostats.join(few, mapping=_build_mapping(few, "x"), data=tmp_path / "other")[0].added
+        thermostats.join(few, mapping=build_mapping(few, "x"), data=tmp_path / "other")[0].added
         == 2
     )
 
@@ -112,7 +112,7 @@ def test_norms_are_no_gains_and_are_not_left_out_in_silence(tmp_path: Path) -> N
     both = LAYERS.assign(norm=[1.0, 1.1, 1.3, 1.2])
     assert "whether norm is what enters the block" in describe_doubts(both)
     own = MODELS.rename(columns={"gain": "penultimate_gain"})
-    assert _build_mapping(own, "x")["columns"]["penultimate_gain"] == "penultimate_gain"
+    assert build_mapping(own, "x")["columns"]["penultimate_gain"] == "penultimate_gain"
 
 
 def test_a_file_gets_a_mapping_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

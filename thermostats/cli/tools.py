@@ -22,7 +22,7 @@ from thermostats.claims.study import NAME
 from thermostats.cli.options import NEW, Data, Json
 from thermostats.errors import ThermostatsError, UsageError, install
 from thermostats.measurement.spec import count_gpus
-from thermostats.next_steps import write_command
+from thermostats.next_steps import set_shell_lines, write_command
 from thermostats.reporting.state import versions
 from thermostats.tables import folders
 from thermostats.tables.choices import check_export
@@ -437,11 +437,9 @@ def set_(
     from thermostats.tables.model_rows import find_other_spelling, set_facts  # noqa: PLC0415
 
     values = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
-    print_rows(
-        [asdict(done) for done in set_facts(models, values, revision=revision, data=data)],
-        ["table", "replaced", "unchanged"],
-        as_json,
-    )
+    with set_shell_lines():
+        done = set_facts(models, values, revision=revision, data=data)
+    print_rows([asdict(each) for each in done], ["table", "replaced", "unchanged"], as_json)
     if lab := find_other_spelling(values.get("heritage", values.get("lab", "")), folder):
         print(
             f"Another lab is spelled {lab}; the tables now have two. If they are the same, set "

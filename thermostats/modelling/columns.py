@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
 from difflib import get_close_matches
 from functools import partial
 from numbers import Real
@@ -17,9 +16,33 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from thermostats.errors import UsageError, join_some
-from thermostats.next_steps import LEFT_OUT, Code, call, get_argument, repeat_call, write_value
+from thermostats.formatting import join_words
+from thermostats.next_steps import (
+    LEFT_OUT,
+    Code,
+    call,
+    get_argument,
+    get_rows,
+    is_none_allowed,
+    list_named,
+    list_named_columns,
+    repeat_call,
+    write_value,
+)
+from thermostats.tables.column_map import is_gain
 from thermostats.tables.frames import check_frame
-from thermostats.tables.labels import check_spelling, convert_labels, list_column_names
+from thermostats.tables.labels import (
+    OF_BLOCKS,
+    SYNONYMS,
+    check_spelling,
+    convert_labels,
+    guess_column,
+    is_called_gain,
+    is_per_cent,
+    list_column_names,
+    spell_name,
+)
+from thermostats.tables.written_numbers import describe_no_numbers, read_written
 
 Array = NDArray[np.float64]
 
@@ -29,14 +52,6 @@ ROLES = {"heritage": ("lab", "group"), "model_id": ("model",), "prompt_id": ("pr
 """Arguments by which a user names one of our columns of labels."""
 NO_INTERVAL = "none"
 RESAMPLES = 9999
-TRUTHS = "true and false"
-KINDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
-    "dates": ("M", (date, np.datetime64)),
-    "durations": ("m", (timedelta, np.timedelta64)),
-    "complex numbers": ("c", (complex, np.complexfloating)),
-    TRUTHS: ("b", (bool, np.bool_)),
-}
-"""What has numbers inside, and is none: NumPy's kind of such columns, and types of such values."""
 MAGNITUDES = (1e-60, 1e60)
 """Of a column's largest value: fourth powers of it, and of differences that are small next to it,
 are doubles."""
@@ -77,14 +92,13 @@ def read_numbers(
     `truths`: true and false count as 1 and 0. Dates, durations and complex numbers are no numbers,
     and the largest must lie in `MAGNITUDES`.
     """
-    if kind := _describe_no_numbers(values, truths=truths):
-        step = f'df.assign(**{{"{name}": df["{name}"].astype(float)}})' if kind == TRUTHS else ""
+    if kind := describe_no_numbers(values, truths=truths):
         raise UsageError(
             "a column is not numeric",
             where=name,
             got=kind,
             allowed="finite numbers",
-            next_step=step,
+            next_step=suggest_numbers(name, values),
         )
     try:
         series = (
@@ -95,7 +109,11 @@ def read_numbers(
         array = np.asarray(series, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            "a column is not numeric", where=name, got=error, allowed="finite numbers"
+            "a column is not numeric",
+            where=name,
+            got=error,
+            allowed="finite numbers",
+            next_step=suggest_numbers(name, values),
         ) from error
     if array.ndim != 1:
         raise UsageError(
@@ -110,7 +128,7 @@ def read_numbers(
             where=name,
             got=f"{bad.size} of {array.size}, the first at row {bad[0]}",
             allowed="finite numbers",
-            next_step="drop these rows by name and report how many",
+            next_step=suggest_complete_rows(name) or "drop these rows by name and report how many",
         )
     largest = float(np.abs(array).max(initial=0.0))
     if largest and not MAGNITUDES[0] <= largest <= MAGNITUDES[1]:
@@ -137,19 +155,6 @@ def read_numbers(
             allowed="two values or more",
         )
     return array
-
-
-def _describe_no_numbers(values: ArrayLike, *, truths: bool) -> str:
-    """In words what a column holds that no arithmetic makes a number; empty where it may be one."""
-    series = values if isinstance(values, pd.Series) else pd.Series(np.ravel(np.asarray(values)))
-    kind = getattr(series.dtype, "kind", "O")
-    values = series if series.dtype == object else ()
-    for word, (of_column, types) in KINDS.items():
-        if (kind == of_column or any(isinstance(value, types) for value in values)) and not (
-            truths and word == TRUTHS
-        ):
-            return word
-    return ""
 
 
 def is_constant(array: Array) -> bool:
@@ -192,14 +197,13 @@ def read_labels(
     column = convert_labels(pd.Series(list(values), dtype=object))
     if len(column) == 0:
         raise UsageError("no row is left", where=name, got="0 rows", allowed="at least one row")
-    empty = column == ""
-    missing = column.isna() | empty
+    missing = column.isna() | (column == "")
     if missing.any():
         step = "leave out what has no label"
         if missing.all():
             step = f"df.assign(**{{{write_value(name)}: LABELS}}), a label for every row"
         elif isinstance(values, pd.Series):
-            step = _suggest_dropping_rows(name, empty=bool(empty.any()))
+            step = _suggest_dropping_rows(name)
         raise UsageError(
             "labels are missing",
             where=name,
@@ -211,18 +215,90 @@ def read_labels(
     return np.asarray(column.tolist())
 
 
-def _suggest_dropping_rows(name: str, *, empty: bool) -> str:
+def suggest_numbers(name: str, values: Any, otherwise: str = "") -> str:
+    """The call that is being made with the numbers that the cells of a column stand for, and what
+    they are taken for; with `otherwise` for these, or nothing, where the cells do not say it."""
+    column = values if isinstance(values, pd.Series) else pd.Series(np.ravel(np.asarray(values)))
+    theirs = f"df[{write_value(name)}]"
+    words, made = read_written(column, theirs)
+    if not (made or otherwise):
+        return ""
+    rows = f"df.assign(**{{{write_value(name)}: {made or otherwise}}})"
+    line = repeat_call(Code(rows)) or rows
+    return f"{line}\n# {name} holds {words}" if made else line
+
+
+def suggest_complete_rows(*columns: str) -> str:
+    """The call that is being made without the rows that lack a value in a column that it names, and
+    which these are; empty where there is no such call, or no row would be left.
+
+    columns: such columns besides.
+    """
+    table = get_rows()
+    if not isinstance(table, pd.DataFrame):
+        return ""
+    named = dict.fromkeys([*list_named_columns(list(table)), *(c for c in columns if c in table)])
+    lacking, gone = _find_blank(table, [*named])
+    if not lacking or gone.all():
+        return ""
+    line = repeat_call(Code(f"df{_write_dropping(table, lacking)}"))
+    model = get_argument("model")
+    names = model if isinstance(model, str) else OURS["model"]
+    return f"{line}\n# {_describe_gone(table, gone, names)}" if line else ""
+
+
+def _find_blank(table: pd.DataFrame, names: Sequence[str]) -> tuple[list[str], pd.Series]:
+    """Columns of these with cells that are missing, empty or infinite, and the rows of such
+    cells."""
+    blank = {name: _mark_blank(table[name]) for name in names}
+    lacking = [name for name, blanks in blank.items() if blanks.any()]
+    none = pd.Series(False, index=table.index)
+    gone = pd.concat([none, *(blank[name] for name in lacking)], axis=1).any(axis=1)
+    return lacking, gone
+
+
+def _write_dropping(table: pd.DataFrame, lacking: Sequence[str]) -> str:
+    """What is written behind a table to leave out rows without these columns' values."""
+    infinite = any(
+        _has_numbers(table[name]) and np.isinf(table[name].astype("float64")).any()
+        for name in lacking
+    )
+    blank = any(_mark_blank_texts(table[name]).any() for name in lacking)
+    replaced = ".replace([np.inf, -np.inf], np.nan)" if infinite else ""
+    if blank:
+        replaced += '.replace(r"^\\s*$", np.nan, regex=True)'
+    return f"{replaced}.dropna(subset={write_value([*lacking])})"
+
+
+def _mark_blank(column: pd.Series | pd.DataFrame) -> pd.Series:
+    """Cells that are missing, empty or infinite."""
+    if not isinstance(column, pd.Series):
+        return pd.Series(False, index=column.index)
+    if _has_numbers(column):
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return pd.Series(~np.isfinite(values), index=column.index)
+    return column.isna() | _mark_blank_texts(column)
+
+
+def _mark_blank_texts(column: pd.Series) -> pd.Series:
+    """Cells that are texts without a character."""
+    return column.map(lambda cell: isinstance(cell, str) and not cell.strip()).astype(bool)
+
+
+def _describe_gone(table: pd.DataFrame, gone: pd.Series, names: str) -> str:
+    """How many rows are left out, and of which models, whose column is named."""
+    units = f": {list_names(set(table.loc[gone, names].astype(str)), 5)}" if names in table else ""
+    return f"leaves out {int(gone.sum())} of {len(table)} rows{units}"
+
+
+def _suggest_dropping_rows(name: str) -> str:
     """The call that is being made without the rows that lack a label, under the user's name of
-    their column. empty: some labels are texts without a character."""
+    their column."""
     theirs = next(
         (column for role in ROLES.get(name, ()) if isinstance(column := get_argument(role), str)),
         name,
     )
-    rows = f"df.dropna(subset=[{write_value(theirs)}])"
-    if empty:
-        column = f"df[{write_value(theirs)}]"
-        rows = f'df[{column}.fillna("").astype(str).str.strip() != ""]'
-    return repeat_call(Code(rows)) or f"df = {rows}"
+    return suggest_complete_rows(theirs) or f"df = df.dropna(subset=[{write_value(theirs)}])"
 
 
 def list_names(names: Iterable[str], most: int = NAMED) -> str:
@@ -249,10 +325,35 @@ def check_columns(frame: pd.DataFrame, *names: str) -> None:
     absent = [name for name in names if name not in frame]
     if absent:
         raise UsageError(
-            "no such column", got=", ".join(absent), allowed=join_some(frame.columns, absent[0])
+            "no such column",
+            got=", ".join(absent),
+            allowed=join_some(frame.columns, absent[0]),
+            next_step=_suggest_names(frame, absent),
         )
     if frame.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
+
+
+def _suggest_names(frame: pd.DataFrame, absent: Sequence[str]) -> str:
+    """The call that is being made with the user's columns under our names, and what only the user
+    knows in capitals; empty where there is no such call."""
+    renamed = dict[str, str]()
+    named = dict[str, Any]()
+    for ours in absent:
+        role = next((role for role, name in OURS.items() if name == ours), "")
+        free = frame.drop(columns=[*renamed])
+        theirs = guess_columns(free, role) if role else guess_column(ours, [*map(str, free)])
+        if is_gain(ours) and (gain := guess_columns(free, "outcome", standard=ours)):
+            named["gain"] = gain
+        elif isinstance(theirs, str) and theirs:
+            renamed[theirs] = ours
+    known = {*renamed.values(), *(name for name in absent if "gain" in named and is_gain(name))}
+    unknown = [name for name in absent if name not in known]
+    if not renamed:
+        return ""
+    rows = f"df.rename(columns={write_value(renamed)})"
+    more = ", ".join(f"{name}={name.upper()}" for name in unknown)
+    return repeat_call(Code(f"{rows}.assign({more})" if more else rows), **named)
 
 
 def check_probability(value: float, name: str = "level") -> float:
@@ -324,7 +425,7 @@ def read_errors(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
             if units
             else f"{int(lacking.sum())} of {len(rows)} rows have none",
             allowed="a standard error of every row; 0 is an outcome without error",
-            next_step=f'df = df.dropna(subset=["{se}"])',
+            next_step=suggest_complete_rows() or f'df = df.dropna(subset=["{se}"])',
         )
     errors = read_numbers(column, str(se), least=1)
     if (errors < 0).any():
@@ -399,8 +500,11 @@ USUAL = {
     "scale": ("n_params",),
     "holds": ("holds",),
     "outcome": ("gain",),
+    "se": ("se",),
 }
 """Columns of ours that arguments mean, which others call otherwise (`tables/labels.py`)."""
+ASKED = {"se": "ERRORS"}
+"""What stands for an argument that only the user knows, where it is not its own name."""
 SEVERAL = ("geometry", "scale", "covariates", "levels", "shape")
 """Arguments that name one column or more."""
 OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "se")
@@ -507,19 +611,43 @@ class Columns:
                 'estimand="penultimate_gain")'
             )
         chosen: dict[str, Any] = {}
+        left = list[str]()
+        made = dict[str, str]()
         for name, names in self.named.items():
             if absent.get(name):
-                likely = guess_columns(table, name, [*chosen.values()])
-                chosen[name] = likely if likely or name in (*NONE_SAYS, *SEVERAL) else "COLUMN"
+                standard = names if isinstance(names, str) else ""
+                likely = guess_columns(table, name, [*chosen.values()], standard)
+                if not likely and (numbers := _guess_numbers(table, name)):
+                    column, made[numbers[0]] = numbers
+                    likely = [column] if name in SEVERAL else column
+                spared = name in SEVERAL or (name in NONE_SAYS and is_none_allowed(name))
+                chosen[name] = likely if likely or spared else Code(ASKED.get(name, name.upper()))
+                left += [name] * (not likely and spared)
             elif name not in OURS or names != OURS[name]:
                 none: list[str] | None = [] if name in SEVERAL else None
                 chosen[name] = (
                     names if isinstance(names, (str, type(None))) else list(names) or none
                 )
+        outcome = chosen.get("outcome")
+        if "outcome" in absent and isinstance(outcome, str) and is_per_cent(outcome):
+            made[outcome] = f"df[{write_value(outcome)}] / 100"
         gone = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
         stated = {name: LEFT_OUT if name in gone else value for name, value in chosen.items()}
         plain = {name: value for name, value in stated.items() if value is not LEFT_OUT}
-        return repeat_call(**stated) or call(self.call, Code("df"), **plain)
+        said = [f"without {join_words(left)}: no column is called so"] if left else []
+        chain = "df"
+        if made:
+            entries = ", ".join(f"{write_value(name)}: {cells}" for name, cells in made.items())
+            chain += f".assign(**{{{entries}}})"
+        used = [column for name in absent for column in list_named(chosen[name])]
+        lacking, gone = _find_blank(table, [column for column in used if column in table])
+        if lacking and not gone.all():
+            chain += _write_dropping(table, lacking)
+            model = chosen.get("model", OURS["model"])
+            said.append(_describe_gone(table, gone, model if isinstance(model, str) else ""))
+        rows = Code(chain)
+        line = repeat_call(rows, **stated) or call(self.call, rows, **plain)
+        return "\n# ".join([line, *said])
 
 
 def build_gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
@@ -539,26 +667,95 @@ def _add_constants(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
 
 
 def guess_columns(
-    table: pd.DataFrame, name: str, taken: Sequence[Any] = ()
+    table: pd.DataFrame, name: str, taken: Sequence[Any] = (), standard: str = ""
 ) -> str | list[str] | None:
     """The column or columns that an argument most likely means, of those not taken; None where none
-    is likely."""
-    used = {column for value in taken for column in _list_columns(value)}
-    names = [column for column in table if isinstance(column, str)]
-    folded = {column.casefold(): column for column in names if column not in used}
-    fitting = [
-        low for low, column in folded.items() if _has_numbers(table[column]) != (name in TEXT)
-    ]
-    names = list_column_names(*USUAL.get(name, ()))
-    likely = [low for low in names if low in fitting]
-    if not likely:
-        likely = [near for low in names for near in get_close_matches(low, fitting, 1, 0.75)]
-    if name == "outcome" and not likely:
-        likely = fitting[-1:]
-    columns = list(dict.fromkeys(folded[low] for low in likely))
+    is likely.
+
+    standard: the argument's default, by which it is known what an outcome is.
+    """
+    used = {column for value in taken for column in list_named(value)}
+    fitting = {
+        spell_name(column): column
+        for column in reversed(table.columns)
+        if isinstance(column, str)
+        and column not in used
+        and _has_numbers(table[column]) != (name in TEXT)
+    }
+    if name in ("outcome", "gain"):
+        return _guess_outcome(fitting, standard)
+    found = [_find_nearest_column(ours, fitting) for ours in USUAL.get(name, ())]
+    columns = list(dict.fromkeys(filter(None, found)))
     if name in SEVERAL:
         return columns or None
     return columns[0] if columns else None
+
+
+def _guess_numbers(table: pd.DataFrame, name: str) -> tuple[str, str] | None:
+    """A column that an argument of numbers may mean and whose texts stand for numbers, or one that
+    can be computed, with the expression of its numbers; None where there is none."""
+    if name == "density":
+        heads = guess_columns(table, "heads")
+        width = guess_column("d_head", [*map(str, table)])
+        whole = guess_column("d_model", [*map(str, table)])
+        if heads and (width or whole):
+            over = f"df[{write_value(width)}]" if width else f"(df[{write_value(whole)}] / {{}})"
+            column = f"df[{write_value(heads)}]"
+            return OURS[name], f"{column} / {over.format(column)}"
+        return None
+    if name in TEXT:
+        return None
+    texts = {spell_name(str(c)): str(c) for c in table if not _has_numbers(table[c])}
+    for ours in USUAL.get(name, ()):
+        column = next((texts[low] for low in list_column_names(ours) if low in texts), "")
+        _, made = read_written(table[column], f"df[{write_value(column)}]") if column else ("", "")
+        if made:
+            return column, made
+    return None
+
+
+def guess_argument(name: str, table: Any, taken: Sequence[Any], standard: Any) -> Any:
+    """What an argument of a fit most likely is of a table: a column, columns, or a comparison; None
+    where nothing is likely or its default will do.
+
+    standard: the default of the argument; None where it has none.
+    """
+    if not isinstance(table, pd.DataFrame):
+        return None
+    if name == "holds":
+        outcome = guess_columns(table, "outcome", taken)
+        one = 100 if outcome and is_per_cent(str(outcome)) else 1
+        return f"{write_column(str(outcome))} > {one}" if outcome else None
+    if (standard is not None and not isinstance(standard, str)) or standard in table:
+        return None
+    if name not in USUAL or (standard is None and name not in ("outcome",)):
+        return None
+    return guess_columns(table, name, taken, standard or "")
+
+
+def write_column(name: str) -> str:
+    """A column's name in an expression of pandas: in backquotes where it is no name of Python."""
+    return name if name.isidentifier() else f"`{name}`"
+
+
+def _find_nearest_column(ours: str, fitting: Mapping[str, str]) -> str:
+    """The column that is called as one of ours, or nearly so; empty where none is."""
+    names = list_column_names(ours)
+    exact = [low for low in names if low in fitting]
+    others = {low for other in SYNONYMS if other != ours for low in list_column_names(other)}
+    unnamed = [low for low in fitting if low not in others]
+    near = [low for name in names for low in get_close_matches(name, unnamed, 1, 0.75)]
+    return next((fitting[low] for low in [*exact, *near]), "")
+
+
+def _guess_outcome(fitting: Mapping[str, str], standard: str) -> str | None:
+    """The column that is called a gain, or where the default is something else, as the default."""
+    if standard and not (is_gain(standard) or standard in list_column_names("gain")):
+        names = list_column_names(standard)
+        return next((fitting[name] for name in names if name in fitting), None)
+    called = [column for column in fitting.values() if is_called_gain(column, *OF_BLOCKS)]
+    usual = [fitting[name] for name in list_column_names("gain") if fitting.get(name) in called]
+    return next(iter([*usual, *reversed(called)]), None)
 
 
 def read_frame(table: Any) -> pd.DataFrame:
@@ -624,7 +821,6 @@ def check_distinct_units(rows: pd.DataFrame, unit: Sequence[str], step: str = ""
     twice = rows.duplicated(by) if by else rows.astype(str).duplicated()
     if not twice.any():
         return
-    once = f"df.drop_duplicates({write_value(by) if by else ''})"
     units = [", ".join(map(str, unit)) for unit in rows.loc[twice, by].to_numpy()] if by else ()
     raise UsageError(
         "a model stands in several rows" if len(by) == 1 else "rows are repeated",
@@ -632,8 +828,23 @@ def check_distinct_units(rows: pd.DataFrame, unit: Sequence[str], step: str = ""
         got=f"{int(twice.sum())} of {len(rows)} rows "
         + (f"in addition to the first of {list_names(set(units), 5)}" if by else "equal others"),
         allowed="one row each; a merge on a key that is not unique repeats rows",
-        next_step=step or repeat_call(Code(once)) or once,
+        next_step=step or _suggest_single_rows(rows, by),
     )
+
+
+def _suggest_single_rows(rows: pd.DataFrame, by: Sequence[str]) -> str:
+    """The call that is being made with each row once, where those of a unit are equal, or with the
+    means of its rows, which is said."""
+    if not by or rows[~rows.astype(str).duplicated()].duplicated(list(by)).sum() == 0:
+        once = "df.drop_duplicates()"
+        return repeat_call(Code(once)) or once
+    means = f"df.groupby({write_value(list(by))}, as_index=False, sort=False).agg({MEANS})"
+    line = repeat_call(Code(means)) or means
+    return f"{line}\n# means over the rows of each {', '.join(by)}; of names the first"
+
+
+MEANS = 'lambda x: x.mean() if x.dtype.kind in "fiu" else x.iloc[0]'
+"""What is made of several rows of a unit, in lines."""
 
 
 @dataclass(frozen=True, kw_only=True)

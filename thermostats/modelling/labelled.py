@@ -275,7 +275,7 @@ def read_formula(text: str, table: pd.DataFrame) -> Formula:
 
 
 def _build_refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
-    outcome = guess_columns(table, "outcome")
+    outcome = guess_columns(table, "outcome") or "OUTCOME"
     depth = guess_columns(table, "depth")
     covariate = depth or next((str(c) for c in table.select_dtypes("number") if c != outcome), "1")
     return UsageError(

@@ -22,7 +22,13 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import SHOWN_OF, UsageError, build_unknown_error, make_list
-from thermostats.modelling.columns import check_columns, read_frame, read_labels, read_numbers
+from thermostats.modelling.columns import (
+    check_columns,
+    guess_argument,
+    read_frame,
+    read_labels,
+    read_numbers,
+)
 from thermostats.modelling.draws import LOCATION, Array, Statement, Statistic, find_equal_tailed
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import convert_arguments
@@ -601,7 +607,10 @@ def record_call(function: Callable[P, F]) -> Callable[P, F]:
         try:
             arguments = dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
-            raise build_misuse_error(function.__name__, signature, args, kwargs, error) from None
+            name = function.__name__
+            raise build_misuse_error(
+                name, signature, args, kwargs, error, guess=guess_argument
+            ) from None
         annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
         arguments = {
             name: _convert_argument(name, value, annotated[name])
@@ -622,6 +631,7 @@ def record_call(function: Callable[P, F]) -> Callable[P, F]:
         return replace(fit, call=call, drawn=drawn)
 
     called.fits = function  # type: ignore[attr-defined]
+    called.guess = guess_argument  # type: ignore[attr-defined]
     return called
 
 

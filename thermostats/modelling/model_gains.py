@@ -26,12 +26,14 @@ from thermostats.modelling.columns import (
     name_estimand,
     read_labels,
     read_numbers,
+    suggest_complete_rows,
     warn_missing_models,
     warn_unread_errors,
 )
 from thermostats.modelling.importance import estimate_moderated_errors
 from thermostats.next_steps import Code, repeat_call, write_value
 from thermostats.tables import store
+from thermostats.tables.choices import check_gain
 from thermostats.tables.features import LAST, build_features, collect_prompt_gains
 from thermostats.tables.model_rows import pick_model_rows
 from thermostats.tables.schemas import GAINS, NURSERY
@@ -236,7 +238,8 @@ def _read_facts(
                 where=column,
                 got=", ".join(facts["model_id"].to_numpy()[bad][:5]),
                 allowed=f"a number{' above 0' if positive else ''} for every model",
-                next_step="fill in the table models, or leave these models out",
+                next_step=suggest_complete_rows(column)
+                or "fill in the table models, or leave these models out",
             )
     return facts.set_index("model_id").sort_index()
 
@@ -484,6 +487,7 @@ def gain_rows(
 
     Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
     """
+    check_gain(estimand, "gain_rows")
     loaded = {name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")}
     files = [source] if isinstance(source, str) else source
     table = build_features(data, position=position)

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from thermostats.errors import UsageError, take_first_line
-from thermostats.modelling.columns import Columns, guess_columns, read_labels, read_unit_rows
+from thermostats.modelling.columns import (
+    Columns,
+    guess_argument,
+    read_labels,
+    read_unit_rows,
+    suggest_complete_rows,
+)
 from thermostats.modelling.draws import SEED, Array, Statistic, find_equal_tailed
 from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior, record_call
@@ -101,7 +107,7 @@ def fit_share(
 def _add_comparison(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     """The table with the column that an expression of its columns stands for."""
     if not isinstance(holds, str):
-        step = f'thermostats.fit_share(df, "{guess_columns(table, "outcome")} > 1")'
+        step = _suggest_comparison(table)
         what = "what holds is named, not given"
         allowed = "a column of true and false, or an expression of columns"
         raise UsageError(
@@ -112,11 +118,18 @@ def _add_comparison(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     try:
         return table.assign(**{holds: _convert_gaps(table).eval(holds, engine="python")})
     except (NameError, SyntaxError, ValueError, TypeError) as error:
-        outcome = guess_columns(table, "outcome")
-        step = f'thermostats.fit_share(df, "{outcome} > 1")'
         raise UsageError(
-            "the expression cannot be read", where=holds, got=take_first_line(error), next_step=step
+            "the expression cannot be read",
+            where=holds,
+            got=take_first_line(error),
+            next_step=_suggest_comparison(table),
         ) from None
+
+
+def _suggest_comparison(table: pd.DataFrame) -> str:
+    """The call that is being made of the comparison that is likely, else of one that only the user
+    knows."""
+    return repeat_call(holds=guess_argument("holds", table, (), None) or Code("HOLDS"))
 
 
 def _convert_gaps(table: pd.DataFrame) -> pd.DataFrame:
@@ -136,13 +149,12 @@ def _refuse_unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
         if str(name) != holds and str(name) in holds and rows[name].isna().any()
     ]
     columns = missing or [holds]
-    known = f"df.dropna(subset=[{', '.join(repr(name) for name in columns)}])"
     return UsageError(
         "whether it holds is not known of every unit: values are missing",
         where=", ".join(columns),
         got=f"{number} of {len(rows)} rows",
         allowed="true or false for every unit",
-        next_step=f'thermostats.fit_share({known}, "{holds}")',
+        next_step=suggest_complete_rows(*columns),
     )
 
 

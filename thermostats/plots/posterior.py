@@ -36,10 +36,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from thermostats.errors import UsageError, build_unknown_error
+from thermostats.errors import UsageError
 from thermostats.plots.general import PAPER, draw_lines_by_layer, log_axis, set_house_style
+from thermostats.tables.choices import check_gain
 from thermostats.tables.reading import features
-from thermostats.tables.schemas import GAINS
 
 BLOCKS: Mapping[str, str] = {
     "heritage": "heritage",
@@ -673,8 +673,7 @@ def trajectories(
 
     Raises UsageError for a gain that is none, and where no model has two checkpoints.
     """
-    if gain not in GAINS:
-        raise build_unknown_error("no such gain", gain, list(GAINS))
+    check_gain(gain, "trajectories")
     rows = features(data, model=model, family=family, every=True).dropna(subset=gain)
     rows = rows.assign(step=rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")).dropna(
         subset="step"

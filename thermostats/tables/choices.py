@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thermostats.errors import UsageError, build_unknown_error
-from thermostats.tables.schemas import EXTERNAL, INTERVENED, NURSERY, TABLES
+from thermostats.errors import SHOWN_OF, UsageError, build_unknown_error, find_nearest
+from thermostats.next_steps import call
+from thermostats.tables.schemas import EXTERNAL, GAINS, INTERVENED, NURSERY, TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,22 @@ def check_table(name: str, tables: Collection[str] = TABLES, line: str = "") -> 
             otherwise="" if line else "thermostats ls tables",
             line=line,
         )
+
+
+def check_gain(gain: object, function: str) -> None:
+    """Raise UsageError for what is no named gain, with the call of one, or of a fit where it is a
+    table."""
+    if isinstance(gain, str) and gain in GAINS:
+        return
+    near = find_nearest(gain, GAINS) if isinstance(gain, str) else ""
+    line = call(function, near or "penultimate_gain")
+    is_table = hasattr(gain, "columns")
+    raise UsageError(
+        "no such gain",
+        got=f"a {type(gain).__name__}" if is_table else repr(gain)[:SHOWN_OF],
+        allowed=", ".join(GAINS),
+        next_step="of your own table: thermostats.fit_heritage(df)" if is_table else line,
+    )
 
 
 def check_export(

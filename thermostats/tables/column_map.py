@@ -208,6 +208,9 @@ EARLIER = {"first": 'states = "outputs" and counted_from = 0 say that state 0 le
 HOOK = re.compile(r"(?:blocks\.)?(\d+)(?:\.hook_resid)?_(pre|post)")
 """A state by name: a hook of TransformerLens, or a label of its stacks of the accumulated stream
 (`3_pre`)."""
+MODULE = re.compile(r"(?:[\w.]+\.)?(?:layers?|h|blocks?)\.(\d+)\.(input|output)s?(?:\.0|\[0\])?")
+"""A state by module, as nnsight has it: `model.layers.3.output.0` is x_4,
+`transformer.h.3.input` x_3."""
 FINAL = "final_post"
 """What such a stack calls x_L."""
 AGREE = 1e-4
@@ -418,8 +421,8 @@ def _read_state_name(value: object, depth: float) -> int | None:
     """The number of a state that is named; None where its name says none."""
     if value == FINAL:
         return None if np.isnan(depth) else int(depth)
-    hook = HOOK.fullmatch(str(value))
-    return int(hook[1]) + (hook[2] == "post") if hook else None
+    hook = HOOK.fullmatch(str(value)) or MODULE.fullmatch(str(value))
+    return int(hook[1]) + (hook[2] in ("post", "output")) if hook else None
 
 
 def _parse_number(value: object, where: object) -> int:

@@ -28,6 +28,7 @@ from thermostats.errors import (
     find_nearest,
     suggest_nearest,
 )
+from thermostats.formatting import strip_owner
 from thermostats.next_steps import write_command
 from thermostats.tables import finished_joins, store
 from thermostats.tables.column_map import READ, REFUSED, ColumnMap, is_gain, list_columns, load_maps
@@ -43,15 +44,8 @@ from thermostats.tables.folders import (
 )
 from thermostats.tables.identities import MEASURES, check_identities, check_models
 from thermostats.tables.incoming import Source, read, read_arrow
-from thermostats.tables.mapping import (
-    add_runs,
-    describe_doubts,
-    fill_columns,
-    fill_hashes,
-    hash_sets,
-    map_rows,
-    suggest_mapping,
-)
+from thermostats.tables.labels import find_model_name
+from thermostats.tables.mapping import add_runs, fill_columns, fill_hashes, hash_sets, map_rows
 from thermostats.tables.plausible import check_plausible
 from thermostats.tables.remedies import JoinCall, Remedy
 from thermostats.tables.runs import RECORDED, check_run_ids
@@ -68,6 +62,7 @@ from thermostats.tables.schemas import (
     list_references,
 )
 from thermostats.tables.store import is_archive
+from thermostats.tables.suggested_join import suggest_join
 from thermostats.tables.validation import (
     compare_columns,
     convert_rows,
@@ -238,6 +233,10 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.Dat
         }
         return index_facts(held["models"], held["runs"])
 
+    def known() -> set[str]:
+        held = store.load("models", find_lookup_folder(data))
+        return set(_merge_rows(held, incoming.get("models"), "models")["model_id"])
+
     for source in inputs:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
         given_rows = read(source)
@@ -247,7 +246,7 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.Dat
         for name, frame in (
             pair
             for using in using_each
-            for pair in split_tables(given_rows, table, using, where, hashes, models)
+            for pair in split_tables(given_rows, table, using, where, hashes, models, known)
         ):
             rows = convert_rows(frame, name, where)
             if name in incoming:
@@ -599,11 +598,26 @@ def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
 
 
 def index_facts(models: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Depth of models, where they norm and how, by `name_model` and by `run_id`."""
+    """Depth of models, where they norm and how, by `name_model`, with its owner and without where
+    one model alone is called so, and by `run_id`."""
     facts = ["n_layers", "norm_place", "norm_kind"]
     by_model = models.drop_duplicates("model_id", keep="last").set_index("model_id")[facts]
     by_run = by_model.reindex(runs["model_id"]).set_axis(runs["run_id"])
-    return pd.concat([by_model, by_run])
+    bare = by_model.set_axis([strip_owner(name) for name in by_model.index])
+    bare = bare[~bare.index.duplicated(keep=False) & ~bare.index.isin(by_model.index)]
+    return pd.concat([by_model, by_run, bare])
+
+
+def _name_fully(
+    rows: pd.DataFrame, table: str, known: Callable[[], Collection[str]]
+) -> pd.DataFrame:
+    """Rows whose models are named with their owners, where one model of the tables alone is called
+    so; those of models, and those whose runs have their ids, as they are."""
+    if table == "models" or "model_id" not in rows or "run_id" in rows:
+        return rows
+    there = known()
+    named = {name: find_model_name(str(name), there) for name in rows["model_id"].dropna().unique()}
+    return rows.assign(model_id=rows["model_id"].replace(named))
 
 
 def split_tables(
@@ -613,11 +627,13 @@ def split_tables(
     where: str,
     hashes: Callable[[], dict[str, str]],
     models: Callable[[], pd.DataFrame] | None = None,
+    known: Callable[[], Collection[str]] = tuple,
 ) -> list[tuple[str, pd.DataFrame]]:
     """Rows under our columns by table: those that a mapping makes of them, and of the runs whose
     columns they carry.
 
-    hashes: gives `hash_prompts` of every prompt set. models: gives what `index_facts` does.
+    hashes: gives `hash_prompts` of every prompt set. models: gives what `index_facts` does. known:
+    gives the models of the tables, whose names may stand without their owner.
     """
     name = using.table if using is not None else table or _find_table(frame, where)
     if name not in TABLES or name in REFUSED:
@@ -630,6 +646,7 @@ def split_tables(
         if using
         else {name: fill_columns(frame, name) if table else frame}
     )
+    made = {each: _name_fully(rows, each, known) for each, rows in made.items()}
     return [pair for each, rows in made.items() for pair in _add_runs(rows, each, where, hashes)]
 
 
@@ -697,11 +714,18 @@ def find_maps(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[
     if len(ours) == len(names):
         with suppress(UsageError):
             return [*load_maps({"columns": {name: name for name in names}})]
-    if len(ours) < len(names) / 2 and (line := suggest_mapping(frame, where, data)):
-        what = "its columns are not ours"
-        step = f"{line}\n# {describe_doubts(frame)}".removesuffix("\n# ")
-        raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
+    if len(ours) < len(names) / 2:
+        known = set(store.load("models", find_lookup_folder(data))["model_id"])
+        if step := suggest_join(frame, where, data, known, _try_call):
+            what = "its columns are not ours"
+            raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
     return [None]
+
+
+def _try_call(call: JoinCall, frame: pd.DataFrame) -> None:
+    """Join rows by a call without writing; raises as `join` does."""
+    incoming = _read_incoming([frame], call)
+    _join_all(incoming, find_lookup_folder(call.data), replace=False, accept=False, dry_run=True)
 
 
 def _match_tables(frame: pd.DataFrame) -> list[str]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
 from thermostats.errors import UsageError
+from thermostats.formatting import strip_owner
 from thermostats.next_steps import Code, repeat_call, write_value
 from thermostats.tables.validation import is_missing
 
@@ -48,6 +49,16 @@ def _normalise_text(text: str) -> str:
 def strip_lab(lab: str) -> str:
     """A lab's name without capitals, spaces and signs."""
     return "".join(filter(str.isalnum, normalise_spelling(lab)))
+
+
+def find_model_name(name: str, known: Collection[str]) -> str:
+    """The model that a name stands for, with or without its owner and whatever its case; as it is
+    where none, or more than one, is called so."""
+    if name in known:
+        return name
+    wanted = name.casefold()
+    bare = [each for each in known if wanted in (each.casefold(), strip_owner(each.casefold()))]
+    return bare[0] if len(bare) == 1 else name
 
 
 def convert_labels(values: pd.Series) -> pd.Series:
@@ -149,21 +160,66 @@ def find_repeated_texts(names: Sequence[str], texts: Sequence[str]) -> dict[str,
 
 
 SYNONYMS = {
-    "model_id": "model model_name name hf_id id checkpoint",
-    "heritage": "lab labs organisation organization org company owner vendor developer group",
-    "family": "families series",
+    "model_id": "model model_name name hf_id id checkpoint modell modele modèle modelo",
+    "heritage": "lab labs organisation organization org company owner vendor developer group maker "
+    "team hersteller labor laboratoire fabricant fabricante laboratorio",
+    "family": "families series familie famille familia",
     "prompt_id": "prompt prompts prompt_name text_id text sentence sentences",
     "layer": "block layer_no layer_idx layer_index layer_id",
-    "n_layers": "layers depth num_hidden_layers num_layers n_layer blocks l",
-    "n_heads": "heads num_attention_heads num_heads n_head h",
+    "n_layers": "layers depth num_hidden_layers num_layers n_layer blocks n_blocks num_blocks l "
+    "schichten couches capas",
+    "n_heads": "heads num_attention_heads num_heads n_head h köpfe têtes cabezas",
     "d_head": "head_dim",
-    "d_model": "hidden hidden_size width dim n_embd",
-    "n_params": "params parameters n_parameters num_parameters size params_m params_b",
+    "d_model": "hidden hidden_size width dim n_embd breite largeur anchura",
+    "n_params": "params parameters n_parameters num_parameters size params_m params_b parameter "
+    "paramètres parámetros",
     "rho": "density head_density",
-    "gain": "gains penultimate_gain last_gain max_gain growth ratio value y",
-    "norm": "norms resid_norm hidden_norm l2 l2_norm mean_norm",
+    "gain": "gains penultimate_gain last_gain max_gain growth ratio value y verstärkung ganancia",
+    "se": "sem stderr std_err standard_error gain_se gain_sem error standardfehler",
+    "L_star_first_sign_change": "l_star transition transition_layer",
+    "norm": "norms resid_norm hidden_norm l2 l2_norm mean_norm last_token_norm",
 }
 """Ours, or what it is of, to names in lower case."""
+PLAIN_GAINS = ("gain", "gains", "growth", "ratio", "verstärkung", "ganancia")
+"""What a gain is called where it is not said which."""
+PER_CENT = {"percent", "percentage", "pct"}
+"""Words in the name of a column that is in per cent."""
+BESIDE_GAIN = PER_CENT | {
+    *("mean", "avg", "average", "block", "blocks", "layer", "layers", "l", "per", "by", "of"),
+    *("the", "residual", "resid", "stream", "norm", "value", "at", "last", "token", "g", ""),
+}
+"""Words that the name of a gain may have besides; any other, such as log, std or kv, forbids it."""
+OF_BLOCKS = {
+    *("penultimate", "max", "maximum", "normed", "geometric", "final", "first", "median", "block"),
+    *("to", "final", "read"),
+}
+"""Words by which a gain says of which block, or block and norm, it is."""
+
+
+def split_words(name: str) -> set[str]:
+    """Words of a column's name, in small letters: `kvRatio_2` has kv, ratio and 2."""
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return {*re.split(r"[\W_]+", parted.casefold())}
+
+
+def is_called_gain(name: str, *further: str) -> bool:
+    """Whether a name is that of a gain, and of no logarithm, spread or other ratio.
+
+    further: words that it may have besides.
+    """
+    words = split_words(name)
+    allowed = {*PLAIN_GAINS, *further} | BESIDE_GAIN
+    return bool(words & {*PLAIN_GAINS}) and words <= allowed
+
+
+def is_per_cent(name: str) -> bool:
+    """Whether a name says that its column is in per cent."""
+    return "%" in name or bool(split_words(name) & PER_CENT)
+
+
+def spell_name(name: str) -> str:
+    """A column's name without capitals and signs: `# Layers` is layers, `Params (B)` params_b."""
+    return re.sub(r"[\W_]+", "_", normalise_spelling(name)).strip("_")
 
 
 def list_column_names(*ours: str) -> list[str]:
@@ -173,5 +229,5 @@ def list_column_names(*ours: str) -> list[str]:
 
 def guess_column(ours: str, there: Sequence[str]) -> str:
     """The likeliest of the columns that are there, whatever its spelling; empty where none fits."""
-    spelt = {normalise_spelling(name).replace(" ", "_"): name for name in reversed(there)}
+    spelt = {spell_name(name): name for name in reversed(there)}
     return next((spelt[name] for name in list_column_names(ours) if name in spelt), "")

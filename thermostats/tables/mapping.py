@@ -21,9 +21,10 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, find_nearest, join_some, suggest_nearest
-from thermostats.next_steps import SHELL, Code, call, write_command
 from thermostats.tables.column_map import (
     FILLED_WITH,
+    HOOK,
+    MODULE,
     OTHERS,
     STREAM,
     TELLING,
@@ -34,7 +35,15 @@ from thermostats.tables.column_map import (
     list_columns,
     resolve_aliases,
 )
-from thermostats.tables.labels import guess_column, normalise_spelling
+from thermostats.tables.labels import (
+    BESIDE_GAIN,
+    PLAIN_GAINS,
+    guess_column,
+    is_called_gain,
+    is_per_cent,
+    spell_name,
+    split_words,
+)
 from thermostats.tables.remedies import Remedy
 from thermostats.tables.runs import MEASURED, hash_prompts, run_id
 from thermostats.tables.schemas import FLOAT, INTEGER, TABLES, TEXT, list_dtypes, list_optional
@@ -348,15 +357,6 @@ FACTS = ("model_id", "heritage", "n_layers", "n_heads", "d_head", "d_model", "n_
 block's."""
 ROWS = ("model_id", "layer", "prompt_id")
 """Columns of a table with a row a layer that are looked for under other names."""
-PLAIN_GAINS = ("gain", "gains", "growth", "ratio")
-"""What a gain is called where it is not said which."""
-PER_CENT = {"percent", "percentage", "pct"}
-"""Words in the name of a column that is in per cent."""
-BESIDE_GAIN = PER_CENT | {
-    *("mean", "avg", "average", "block", "blocks", "layer", "layers", "l", "per", "by", "of"),
-    *("the", "residual", "resid", "stream", "norm", "value", "at", "last", "token", "g", ""),
-}
-"""Words that the name of a gain may have besides; any other, such as log, std or kv, forbids it."""
 OF_LAYERS = {"layer", "layers", "block", "blocks", "l"}
 """Words of columns that are one quantity, a column a layer, of which one must be there."""
 OF_NORMS = {"norm", "norms", "l2"}
@@ -386,7 +386,7 @@ NO_PROMPTS = {
 """Words that forbid it."""
 UNCLEAR = {
     "model_id": "name id checkpoint",
-    "heritage": "company owner vendor developer group",
+    "heritage": "company owner vendor developer group maker team",
     "family": "series",
     "prompt_id": "text_id",
     "n_layers": "depth blocks l",
@@ -418,23 +418,7 @@ LEAST = 3
 POSITION = "last"
 
 
-def suggest_mapping(frame: pd.DataFrame, where: str, data: str | Path | None) -> str:
-    """The mapping as a file and the line that uses it, or for rows in memory the call; empty where
-    no name is known."""
-    is_file = bool(Path(where).suffix)
-    mapping = _build_mapping(frame, Path(where).stem if is_file else "mine")
-    if not mapping:
-        return ""
-    folder = str(data or "mine")
-    if not (is_file and SHELL.get()):
-        return call("join", where if is_file else Code("df"), mapping=mapping, data=folder)
-    lines = "\n".join(_write_toml(mapping))
-    name = _find_free_name("map.toml")
-    line = write_command("join", where, map=name, data=folder)
-    return f"save the mapping and join with it:\ncat > {name} <<'END'\n{lines}\nEND\n{line}"
-
-
-def _find_free_name(name: str) -> str:
+def find_free_name(name: str) -> str:
     """A name of a file that is not there yet."""
     path = Path(name)
     others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
@@ -443,7 +427,9 @@ def _find_free_name(name: str) -> str:
 
 def describe_doubts(frame: pd.DataFrame) -> str:
     """What a suggested mapping takes for granted, and what it leaves out that looks like more."""
-    mapping = _build_mapping(frame, "mine")
+    mapping = build_mapping(frame, "mine")
+    if find_state_column(frame, HOOK):
+        return "check which token's norms these are"
     doubts = [f"whether {theirs} is {MEANT[ours]}" for theirs, ours in _guessed(mapping).items()]
     if alike := _rows_alike(frame, mapping):
         doubts.append(f"what {alike} says, by which alone rows of a block differ")
@@ -458,21 +444,15 @@ def describe_doubts(frame: pd.DataFrame) -> str:
             "whether the last norm is of the stream (last: normed, where it is that of "
             "hidden_states)"
         )
-    if norm := next(
-        (
-            name
-            for name in mapping.get("ignore", ())
-            if name == guess_column("norm", [*map(str, frame)])
-        ),
-        "",
-    ):
+    guessed = guess_column("norm", [*map(str, frame)])
+    if norm := next((name for name in mapping.get("ignore", ()) if name == guessed), ""):
         doubts.append(f"whether {norm} is what enters the block (then it is norm_in)")
     if mapping.get("factors"):
         doubts.append(f"the unit of {' and '.join(mapping['factors'])}")
     return f"check {', '.join(doubts)}" if doubts else ""
 
 
-def _build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
+def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     """Entries of a mapping whose columns are there; none where no model is named."""
     names = [*map(str, frame)]
     wide = _find_wide(frame)
@@ -491,6 +471,17 @@ def _build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
             for theirs, column in columns.items()
             if column in ("model_id", "prompt_id")
         }
+    elif states := find_state_column(frame, MODULE) if not by_layer else "":
+        norm = find_norm_column(frame)
+        norms = {"state": states, "norm": norm, "last": STREAM} if norm else {}
+        by_layer = bool(norms)
+        columns = {
+            theirs: column
+            for theirs, column in columns.items()
+            if column == "model_id" and theirs not in norms.values()
+        }
+        if prompt := _find_theirs("prompt_id", frame, columns):
+            columns[prompt] = "prompt_id"
     elif gain := _find_gain(name for name in names if name not in columns):
         columns[gain] = "gain_block" if by_layer else "last_gain"
     elif by_layer and "gain_block" not in columns and (norm := guess_column("norm", names)):
@@ -526,6 +517,30 @@ def _build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     return {name: entry for name, entry in mapping.items() if entry}
 
 
+def find_state_column(frame: pd.DataFrame, pattern: re.Pattern[str]) -> str:
+    """The column whose texts are names of states, most of them as a pattern says; empty where none
+    is."""
+    for name in map(str, frame):
+        cells = frame[name] if isinstance(frame[name], pd.Series) else None
+        if cells is None or pd.api.types.is_numeric_dtype(cells):
+            continue
+        texts = cells.dropna().astype(str).unique()
+        if len(texts) > 1 and 2 * sum(bool(pattern.fullmatch(text)) for text in texts) > len(texts):
+            return name
+    return ""
+
+
+def find_norm_column(frame: pd.DataFrame) -> str:
+    """The column of numbers that is called a norm of the stream; empty where none is."""
+    called = [name for name in map(str, frame) if _is_called_norm(name)]
+    return guess_column("norm", called) or next(iter(called), "")
+
+
+def _is_called_norm(name: str) -> bool:
+    words = split_words(name)
+    return bool(words & OF_NORMS) and words <= BESIDE_NORM | {"last", "token"}
+
+
 def _find_key_column(
     frame: pd.DataFrame, columns: Mapping[str, str], norms: Mapping[str, str]
 ) -> str:
@@ -543,27 +558,15 @@ def _find_key_column(
     return apart[0] if len(apart) == 1 else ""
 
 
-def _words(name: str) -> set[str]:
-    """Words of a column's name, in small letters: `kvRatio_2` has kv, ratio and 2."""
-    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    return {*re.split(r"[\W_]+", parted.casefold())}
-
-
 def _tells_prompts(name: str) -> bool:
     """Whether the name of a column says that it tells prompts apart."""
-    words = _words(name)
+    words = split_words(name)
     return bool(words & OF_PROMPTS) and not words & NO_PROMPTS
-
-
-def _is_called_gain(name: str) -> bool:
-    """Whether a name is that of a gain, and of no logarithm, spread or other ratio."""
-    words = _words(name)
-    return bool(words & {*PLAIN_GAINS}) and words <= {*PLAIN_GAINS} | BESIDE_GAIN
 
 
 def _holds_gains(wide: str) -> bool:
     """Whether columns with this before their number hold gains; else they hold norms."""
-    return not _words(wide) & OF_NORMS
+    return not split_words(wide) & OF_NORMS
 
 
 def _wide_entry(wide: str, norms: Mapping[str, str]) -> dict[str, str]:
@@ -590,7 +593,7 @@ def _guessed(mapping: Mapping[str, Any]) -> dict[str, str]:
     guessed = {
         theirs: ours
         for theirs, ours in columns.items()
-        if _spelt(theirs) in UNCLEAR.get(ours, "").split()
+        if spell_name(theirs) in UNCLEAR.get(ours, "").split()
         or (ours == "prompt_id" and guess_column(ours, [theirs]) == "" and theirs != ours)
         or (ours in ("gain_block", "last_gain") and theirs != ours and not _says_gain(theirs))
     }
@@ -598,23 +601,19 @@ def _guessed(mapping: Mapping[str, Any]) -> dict[str, str]:
     wide = mapping.get("wide", {})
     if wide and not _says_gain(wide["columns"]):
         guessed[wide["columns"]] = wide["value"]
-    elif not wide and _spelt(norms.get("norm", "")) in UNCLEAR["norm"].split():
+    elif not wide and spell_name(norms.get("norm", "")) in UNCLEAR["norm"].split():
         guessed[norms["norm"]] = "norm"
     return guessed
 
 
 def _says_gain(name: str) -> bool:
-    return bool(_words(name) & {"gain", "gains"})
-
-
-def _spelt(name: str) -> str:
-    return normalise_spelling(name).replace(" ", "_")
+    return bool(split_words(name) & {"gain", "gains"})
 
 
 def _find_gain(names: Iterable[str]) -> str:
     """The column that is called a gain, else the only one with that word in its name; empty where
     none is."""
-    called = [name for name in names if _is_called_gain(name)]
+    called = [name for name in names if is_called_gain(name)]
     plain = [name for name in called if name.casefold() in PLAIN_GAINS]
     return next(iter(plain), called[0] if len(called) == 1 else "")
 
@@ -636,7 +635,7 @@ def _find_theirs(ours: str, frame: pd.DataFrame, taken: Mapping[str, str]) -> st
 def _may_be(ours: str, name: str, cells: pd.Series) -> bool:
     """Whether a column of an unclear name may be one of ours: names are no numbers, numbers no
     names."""
-    if _spelt(name) not in UNCLEAR.get(ours, "").split():
+    if spell_name(name) not in UNCLEAR.get(ours, "").split():
         return True
     texts = [str(cell) for cell in cells.unique() if not is_missing(cell)]
     numeric = [NUMBER.fullmatch(text) is not None for text in texts]
@@ -656,7 +655,7 @@ def _find_wide(frame: pd.DataFrame) -> str:
 
 def _may_be_wide(before: str) -> bool:
     """Whether what stands before a number says gains or norms of layers, and nothing else."""
-    words = _words(before)
+    words = split_words(before)
     gains = words & (OF_LAYERS | {*PLAIN_GAINS}) and words <= {*PLAIN_GAINS} | BESIDE_GAIN
     return bool(gains or (words & OF_NORMS and words <= BESIDE_NORM))
 
@@ -667,14 +666,10 @@ def _is_numbered(name: str, before: str) -> bool:
 
 def _find_per_cent(columns: Mapping[str, str]) -> dict[str, float]:
     """By what gains are to be multiplied whose column says that it is in per cent."""
-    said = {
-        theirs: {*re.split(r"[\W_]+", theirs.casefold())} & PER_CENT or "%" in theirs
-        for theirs in columns
-    }
     return {
         ours: 0.01
         for theirs, ours in columns.items()
-        if (ours == "gain_block" or is_gain(ours)) and said[theirs]
+        if (ours == "gain_block" or is_gain(ours)) and is_per_cent(theirs)
     }
 
 
@@ -685,18 +680,18 @@ def _find_factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, 
     if theirs is None:
         return {}
     values = convert_numbers(frame[theirs])[0].astype("float64").dropna()
-    if theirs.casefold().endswith("_b") or (
+    if spell_name(theirs).endswith("_b") or (
         len(values) and values.max() < 1000 and values.min() < 1
     ):
         return {"n_params": 10**9}
     return (
         {"n_params": 10**6}
-        if theirs.casefold().endswith("_m") or (len(values) and values.max() < 10**6)
+        if spell_name(theirs).endswith("_m") or (len(values) and values.max() < 10**6)
         else {}
     )
 
 
-def _write_toml(mapping: Mapping[str, Any]) -> Sequence[str]:
+def write_toml(mapping: Mapping[str, Any]) -> Sequence[str]:
     """Lines of a mapping file."""
     plain = [name for name in ("table", "ignore") if name in mapping]
     lines = [f"{name} = {json.dumps(mapping[name], ensure_ascii=False)}" for name in plain]

@@ -12,8 +12,21 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thermostats.errors import DataError, UsageError, build_unknown_error, suggest_nearest
-from thermostats.next_steps import write_command
+from thermostats.errors import (
+    DataError,
+    UsageError,
+    build_unknown_error,
+    find_nearest,
+    suggest_nearest,
+)
+from thermostats.next_steps import (
+    SHELL,
+    Code,
+    call,
+    write_command,
+    write_shell_command,
+    write_value,
+)
 from thermostats.tables import features, store
 from thermostats.tables.choices import (
     MEASUREMENTS,
@@ -31,9 +44,16 @@ from thermostats.tables.folders import (
 )
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
-from thermostats.tables.labels import strip_lab
+from thermostats.tables.labels import (
+    SYNONYMS,
+    find_model_name,
+    list_column_names,
+    spell_name,
+    strip_lab,
+)
 from thermostats.tables.reading import Selection, keep_last_revision, select_set
-from thermostats.tables.schemas import GAINS, READ_GAINS, list_dtypes
+from thermostats.tables.schemas import GAINS, READ_GAINS, TEXT, list_dtypes
+from thermostats.tables.validation import NUMBER
 
 SHAPE = (
     "d_head",
@@ -78,15 +98,19 @@ def set_facts(
     for values that the table `models` does not take.
     """
     facts = {ALIASES.get(name, name): value for name, value in facts.items()}
-    if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
-        step = suggest_nearest(wrong[0], FACTS, "all else is read from the model's files")
-        raise UsageError(
-            "not a fact to set", got=wrong[0], allowed=", ".join(FACTS), next_step=step
-        )
     folder = find_data_folder(find_own_folder(data))
     rows = read_own_models(folder)
-    names = [models] if isinstance(models, str) else list(models)
     known = set(rows["model_id"])
+    names = [
+        find_model_name(name, known) for name in ([models] if isinstance(models, str) else models)
+    ]
+    if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
+        raise UsageError(
+            "not a fact to set",
+            got=wrong[0],
+            allowed=f"{', '.join(FACTS)}; of joined models {', '.join(SHAPE)}",
+            next_step=_suggest_fact(wrong[0], facts[wrong[0]], names, rows, folder),
+        )
     wanted = [
         (name, revision) if name in known else split_revision(name, revision) for name in names
     ]
@@ -117,6 +141,33 @@ def set_facts(
             "set", *names, *(f"{name}=VALUE" for name in facts), revision=revision, data=folder
         )
         raise error.replace_next_step(line) from None
+
+
+def _suggest_fact(
+    name: str, value: str, models: Sequence[str], rows: pd.DataFrame, folder: Path
+) -> str:
+    """What to do instead of setting a fact that is none: joined rows are joined again with another
+    value, all else is near a fact or read from the model's files."""
+    ours = _find_our_column(name)
+    own = rows["model_id"].isin(models)
+    if ours not in FACTS and ours in list_dtypes("models") and own.any():
+        if rows.loc[own, "source"].eq(COUNTED).all():
+            return "all else is read from the model's files"
+        dtype = list_dtypes("models")[ours]
+        cell = value if dtype != TEXT and NUMBER.fullmatch(value) else write_value(value)
+        table = call("load", "models", str(folder), model=[*models])
+        rows_of_it = Code(f"{table}.assign({ours}={cell})")
+        line = call("join", rows_of_it, data=str(folder), replace=True)
+        return f"of joined models: {write_shell_command(line) if SHELL.get() else line}"
+    near = find_nearest(name, (*FACTS, *SHAPE))
+    if near and ours == name:
+        return write_command("set", *models, f"{near}={value}", data=folder)
+    return "all else is read from the model's files"
+
+
+def _find_our_column(name: str) -> str:
+    """The column of models that a word stands for, such as `layers`; the word where it is none."""
+    return next((ours for ours in SYNONYMS if spell_name(name) in list_column_names(ours)), name)
 
 
 def read_own_models(folder: Path) -> pd.DataFrame:

@@ -10,14 +10,14 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import (
+    SHOWN_OF,
     UsageError,
     build_unknown_error,
     find_nearest,
     join_some,
     make_list,
-    suggest_nearest,
 )
-from thermostats.next_steps import write_command
+from thermostats.next_steps import call, write_command
 from thermostats.tables import features as feature_table
 from thermostats.tables import store
 from thermostats.tables.choices import (
@@ -48,6 +48,7 @@ def load(
     name: str = "",
     data: str | Path | None = None,
     *,
+    model: str | Sequence[str] | None = None,
     models: bool = False,
     private: bool = True,
     runs: str | Collection[str] | None = None,
@@ -62,20 +63,26 @@ def load(
     The table `models` has no rows of the third controlled study, which N01 to N05 ask: its 656
     models are in `thermostats.studies.nursery.load_shipped_table("third/models")`.
 
-    models: with the columns of each row's run and model, among them `name_model`, `heritage` (the
-    lab), `family`, `n_layers`, `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs
-    whose rows are kept, or left out.
+    model: rows of these models alone, named as in `features`. models: with the columns of each
+    row's run and model, among them `name_model`, `heritage` (the lab), `family`, `n_layers`,
+    `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left
+    out.
 
     A row of a user's store replaces the package's row with the same key. Prompt texts that may not
     be shipped are filled in from `private/prompts.csv` if it exists, unless `private` is False.
 
-    Raises UsageError for a table, a folder or runs that do not exist, and for models of a table
-    whose rows belong to none; DataError if a file is damaged, a value is not allowed or a key
+    Raises UsageError for a table, a folder, models or runs that do not exist, and for models of a
+    table whose rows belong to none; DataError if a file is damaged, a value is not allowed or a key
     occurs twice.
     """
     if not name:
         return _list_tables(data)
     check_table(name, line='thermostats.load("{}")')
+    if not isinstance(models, bool):
+        line = call("load", name, model=models)
+        what = "models= asks for columns of models, and is true or false"
+        raise UsageError(what, got=repr(models)[:SHOWN_OF], next_step=line)
+    _check_no_model(data, "load", name)
     kept_runs = make_list(runs, "runs")
     dropped = make_list(without, "without") or []
     if named := [*(kept_runs or ()), *dropped]:
@@ -83,6 +90,8 @@ def load(
         if strange := [run for run in named if run not in ids]:
             raise UsageError("no such run", got=repr(strange[0]), next_step="thermostats ls runs")
     frame = store.load(name, data, private=private, runs=kept_runs)
+    if model is not None:
+        frame = _choose_models(frame, make_list(model, "model") or [], name, data)
     if "run_id" not in frame and (models or kept_runs is not None or dropped) and name != "models":
         step = "leave out models and runs"
         raise UsageError("rows of this table belong to no run or model", got=name, next_step=step)
@@ -91,6 +100,45 @@ def load(
     if dropped:
         frame = frame[~frame["run_id"].isin(dropped)]
     return _add_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
+
+
+def _choose_models(
+    frame: pd.DataFrame, wanted: Sequence[str], name: str, data: str | Path | None
+) -> pd.DataFrame:
+    """Rows of these models: by their own column, or by that of their run; UsageError where rows
+    belong to none."""
+    if "model_id" not in frame and "run_id" not in frame:
+        raise UsageError(
+            "rows of this table belong to no run or model",
+            got=name,
+            next_step=call("load", name, **({"data": str(data)} if data else {})),
+        )
+    whose = frame
+    if "model_id" not in frame:
+        runs = store.load("runs", data)[["run_id", "model_id", "revision"]]
+        whose = frame[["run_id"]].merge(runs, on="run_id", how="left").set_axis(frame.index)
+    if "revision" not in whose:
+        whose = whose.assign(revision=MAIN)
+    line = f'thermostats.load("{name}", model="{{}}")'
+    return frame[_match_models(whose, wanted, line)].reset_index(drop=True)
+
+
+def _check_no_model(data: str | Path | None, function: str, *before: str) -> None:
+    """UsageError where a folder is named that is none, and that is the name of a model: the call
+    with it as the model."""
+    if not isinstance(data, str) or Path(data).exists():
+        return
+    known = store.load("models")
+    owners = known["model_id"].str.casefold()
+    wanted = split_revision(data)[0].casefold()
+    if not (owners.eq(wanted) | owners.str.rpartition("/")[2].eq(wanted)).any():
+        return
+    raise UsageError(
+        "this is a model, and no folder of tables",
+        got=data,
+        allowed="a data folder; models are named by model=",
+        next_step=call(function, *before, model=data),
+    )
 
 
 def _list_tables(data: str | Path | None) -> pd.DataFrame:
@@ -106,13 +154,16 @@ def _list_tables(data: str | Path | None) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def models(data: str | Path | None = None) -> pd.DataFrame:
-    """Every model of the tables, one row each revision: the table `models`, as `load("models")`
-    gives it.
+def models(
+    data: str | Path | None = None, *, model: str | Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Every model of the tables, or those named, one row each revision: the table `models`, as
+    `load("models")` gives it.
 
     The 656 models of the third controlled study are in tables of its own, see `load`.
     """
-    return load("models", data)
+    _check_no_model(data, "models")
+    return load("models", data, model=model)
 
 
 def features(
@@ -154,6 +205,7 @@ def features(
             got=f"lab={lab!r}, heritage={heritage!r}",
             allowed="lab or heritage",
         )
+    _check_no_model(data, "features")
     rows = feature_table.build_features(data, position=position)
     if evidence is not None:
         check_set(evidence)
@@ -193,12 +245,17 @@ def _add_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
     return frame.merge(models, on=["model_id", "revision"], how="left")
 
 
-def _match_rows(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.Series[bool]:
+def _match_rows(
+    column: pd.Series[str], wanted: Sequence[str], name: str, line: str = ""
+) -> pd.Series[bool]:
     """Rows whose value is one of those wanted; of sources their beginning counts, of models the
     name without its owner.
 
-    Raises UsageError for a value that no row has.
+    line: the call in which {} is a value, by default that of `features`. Raises UsageError for a
+    value that no row has.
     """
+    line = line or f'thermostats.features({name}="{{}}")'
+
     folded = column.str.casefold()
     fits = pd.Series(False, index=column.index)
     for text in wanted:
@@ -211,28 +268,31 @@ def _match_rows(column: pd.Series[str], wanted: Sequence[str], name: str) -> pd.
         if not equal.any():
             there = sorted(set(column) - {""})
             if len(there) <= MOST_NAMED:
-                raise build_unknown_error(
-                    f"no rows of this {name}",
-                    text,
-                    there,
-                    line=f'thermostats.features({name}="{{}}")',
-                )
-            near = suggest_nearest(text, there, "thermostats ls models")
-            raise UsageError(f"no rows of this {name}", got=repr(text), next_step=near)
+                raise build_unknown_error(f"no rows of this {name}", text, there, line=line)
+            near = find_nearest(text, there) or _find_nearest_bare(text, there)
+            step = line.format(near) if near else "thermostats ls models"
+            raise UsageError(f"no rows of this {name}", got=repr(text), next_step=step)
         fits |= equal
     return fits
 
 
-def _match_models(rows: pd.DataFrame, wanted: Sequence[str]) -> pd.Series[bool]:
+def _find_nearest_bare(text: str, there: Sequence[str]) -> str:
+    """The model whose name without its owner is nearest; empty where none is near."""
+    bare = {name.rpartition("/")[2]: name for name in there}
+    return bare.get(find_nearest(text, bare), "")
+
+
+def _match_models(rows: pd.DataFrame, wanted: Sequence[str], line: str = "") -> pd.Series[bool]:
     """Rows of models by name, with or without its owner; behind an @ a revision.
 
-    Raises UsageError for a model, or a revision of it, that no row has.
+    line: as of `_match_rows`. Raises UsageError for a model, or a revision of it, that no row has.
     """
+    line = line or 'thermostats.features(model="{}")'
     fits = pd.Series(False, index=rows.index)
     known = set(rows["model_id"].str.casefold())
     for text in wanted:
         name, revision = (text, None) if text.casefold() in known else split_revision(text)
-        match = _match_rows(rows["model_id"], [name], "model")
+        match = _match_rows(rows["model_id"], [name], "model", line)
         if revision is not None:
             of_model = rows.loc[match, "revision"]
             match &= rows["revision"].eq(revision)
@@ -243,7 +303,7 @@ def _match_models(rows: pd.DataFrame, wanted: Sequence[str]) -> pd.Series[bool]:
                     "no rows of this revision",
                     got=text,
                     allowed=join_some(there, revision),
-                    next_step=f'thermostats.features(model="{name}@{near}")',
+                    next_step=line.format(f"{name}@{near}"),
                 )
         fits |= match
     return fits

@@ -54,6 +54,8 @@ class Remedy:
     """Further arguments, which are options of the command too."""
     data: str = ""
     """Another folder."""
+    as_given: bool = False
+    """Whether `rows` is of the rows as the source has them, in their own names."""
     before: str = ""
     """Rows to join first, as the arguments of a dict, for the one that is refused."""
 
@@ -92,6 +94,8 @@ class JoinCall:
                 _name_source(source, f"df{i or ''}") for i, source in enumerate(self.sources)
             ]
             return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
+        if remedy.as_given:
+            return self._write_source(remedy.rows)
         if len(self.sources) > 1 or self.recipe or self._build_content().keys() & {"wide", "norms"}:
             return ""
         wanted = [
@@ -147,7 +151,7 @@ class JoinCall:
     def _call(self, rows: str, remedy: Remedy) -> str:
         mapping = self.mapping
         if remedy.mapping:
-            mapping = _merge_entries(self._build_content(), remedy.mapping)
+            mapping = merge_entries(self._build_content(), remedy.mapping)
         elif isinstance(mapping, Path):
             mapping = str(mapping)
         arguments: dict[str, Any] = {
@@ -200,7 +204,7 @@ def _name_source(source: Any, name: str) -> str:
     return write_value(str(source)) if isinstance(source, (str, Path)) else name
 
 
-def _merge_entries(content: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
+def merge_entries(content: Mapping[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
     """A mapping with entries over its own."""
     both = dict(content)
     for name, entry in entries.items():

@@ -643,11 +643,11 @@ def _suggest_remedy(label: str, model: str, near: str) -> Remedy:
         return Remedy(when=f"if {near} is meant", rows=write_renaming(label, model, near))
     return Remedy(
         when="join the model first, with its facts for the words in capitals",
-        before=_suggest_facts(model),
+        before=suggest_facts(model),
     )
 
 
-def _suggest_facts(model: str) -> str:
+def suggest_facts(model: str) -> str:
     """A row of models as arguments of a dict, with what only the user knows in capitals."""
     facts = 'heritage="LAB", n_layers=LAYERS, n_heads=HEADS, d_model=WIDTH, n_params=PARAMETERS'
     return f"model_id={write_value(model)}, {facts}"
@@ -657,7 +657,7 @@ def _suggest_addition(target: str, row: tuple[str, ...]) -> str:
     """How what is referred to gets into its table."""
     if target != "models":
         return f"add it to {target}, for instance by thermostats join FILES"
-    return f"add it to models first: thermostats.join([dict({_suggest_facts(row[0])})])"
+    return f"add it to models first: thermostats.join([dict({suggest_facts(row[0])})])"
 
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:

@@ -23,8 +23,10 @@ from thermostats.errors import (
     join_some,
     take_first_line,
 )
+from thermostats.next_steps import Code, call, write_value
 from thermostats.tables import store
 from thermostats.tables.frames import check_frame, check_single_values, read_known_numbers
+from thermostats.tables.labels import guess_column
 from thermostats.tables.store import check_lineage, join_lineage
 from thermostats.tables.tree import EQUAL, Array, Tree
 
@@ -244,7 +246,10 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
     if "model_id" not in table:
         allowed = "model_id and, where known, heritage, family, parent, share, kind, year"
         raise UsageError(
-            "no column model_id", got=join_some(table.columns, "model_id"), allowed=allowed
+            "no column model_id",
+            got=join_some(table.columns, "model_id"),
+            allowed=allowed,
+            next_step=call("tree", Code(_suggest_names(table))),
         )
     texts = ("parent", "kind", "heritage", "family")
     numbers = ("share", "year")
@@ -266,6 +271,16 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
             lacking |= new
         rows = pd.concat([rows, held[held["model_id"].isin(lacking)]], ignore_index=True)
     return rows
+
+
+def _suggest_names(table: pd.DataFrame) -> str:
+    """The table with the user's columns under our names, as far as they are known."""
+    names = [*map(str, table)]
+    guessed = {guess_column(ours, names): ours for ours in ("model_id", "heritage", "family")}
+    renamed = {theirs: ours for theirs, ours in guessed.items() if theirs}
+    if "model_id" not in renamed.values():
+        return f"df.rename(columns={{MODELS: {write_value('model_id')}}})"
+    return f"df.rename(columns={write_value(renamed)})"
 
 
 def _read(source: str | Path) -> Tree | pd.DataFrame:
@@ -390,10 +405,10 @@ def _check_distances(distances: pd.DataFrame) -> tuple[list[str], Array]:
         d = check_frame(distances).to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise UsageError(
-            "these are no distances",
+            "distances are numbers, a row and a column each model",
             got=take_first_line(error),
-            allowed="a number for every two models",
-            next_step="thermostats.weight_distances(MODELS) makes such a table",
+            allowed="a square table, as weight_distances gives it",
+            next_step=call("neighbour_joining", Code("thermostats.weight_distances(FOLDERS)")),
         ) from error
     if [str(name) for name in distances.index] != names or len(set(names)) < len(names):
         raise UsageError(

@@ -24,6 +24,7 @@ from thermostats.modelling.columns import (
     keep_comparable,
     list_names,
     read_numbers,
+    suggest_numbers,
 )
 from thermostats.modelling.draws import SEED, Array, Settings, summarise_quantities
 from thermostats.modelling.fit import Fit, Law, build_fit
@@ -75,7 +76,7 @@ from thermostats.modelling.model_gains import (
     read_model_gains,
     read_remarks,
 )
-from thermostats.next_steps import Code, repeat_call, write_value
+from thermostats.next_steps import Code, call, get_argument, repeat_call, write_value
 from thermostats.plots import posterior
 from thermostats.plots.general import draw_forest
 from thermostats.tables.schemas import GAINS
@@ -707,8 +708,6 @@ def _leave_incomplete_out(names: Columns, table: pd.DataFrame) -> tuple[pd.DataF
 PER_CENT = re.compile(r"\s*[-+]?[0-9.]+\s*%\s*")
 LIKE_PER_CENT = (50.0, 200.0)
 """Between these lies the middle one of gains that may be in per cent."""
-SUFFIXED = re.compile(r"\s*[0-9.]+\s*[KMBT]\s*", re.IGNORECASE)
-POWERS = {"K": 3, "M": 6, "B": 9, "T": 12}
 
 
 def _ask_per_cent(request: Columns, table: pd.DataFrame, se: str | float | None) -> list[str]:
@@ -759,17 +758,9 @@ def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.
                 where=column,
                 got=repr(strange[0]),
                 allowed="numbers, in any unit; names are a block of another name",
-                next_step=_repeat_assigned({column: _suggest_numbers(column, strange)}),
+                next_step=suggest_numbers(column, table[column], "NUMBERS"),
             )
     return table.assign(**{column: table[column].astype(str).astype("float64") for column in texts})
-
-
-def _suggest_numbers(column: str, strange: Sequence[object]) -> Code:
-    """The column with thousands to trillions written out, where its texts end in K, M, B or T."""
-    if not all(SUFFIXED.fullmatch(str(value)) for value in strange):
-        return Code("NUMBERS")
-    powers = ", ".join(f'"(?i) *{letter} *$": "e{power}"' for letter, power in POWERS.items())
-    return Code(f"df[{write_value(column)}].replace({{{powers}}}, regex=True).astype(float)")
 
 
 def _suggest_dropping_labs(names: Columns, table: pd.DataFrame) -> str:
@@ -896,11 +887,16 @@ def _declare_heritage(
         raise build_unknown_error("no such law of the residuals", residuals, RESIDUALS)
     chosen = {name: tuple(columns) for name, columns in blocks.items()}
     if not chosen or not all(chosen.values()) or {FAMILY, OWN, LINEAGE} & set(chosen):
+        outcome = get_argument("outcome") or "gain"
+        mean_alone = call(
+            "fit_line", Code("df"), outcome, model=get_argument("model"), group=get_argument("lab")
+        )
         raise UsageError(
             "no such blocks",
-            got=chosen,
+            got=chosen or "none",
             allowed=f"one block or more, each of one column or more, none called {FAMILY}, {OWN} "
             f"or {LINEAGE}",
+            next_step=mean_alone if not chosen else "",
         )
     check_columns(table, *(column for columns in chosen.values() for column in columns))
     groups = []

@@ -1,0 +1,266 @@
+"""What a join of other people's rows is told without a mapping: the call filled in, tried before it
+is printed.
+
+A mapping is guessed from the columns (`mapping.py`). What it leaves open, such as whether norms are
+those of what enters or of what leaves the blocks, the try finds, and each answer is a line of its
+own. Rows of models that neither the tables nor the rows describe are left out, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.errors import ThermostatsError
+from thermostats.next_steps import (
+    SHELL,
+    Code,
+    call,
+    write_command,
+    write_shell_command,
+    write_value,
+)
+from thermostats.tables.column_map import HOOK, OTHERS, list_columns
+from thermostats.tables.labels import find_model_name, guess_column, list_column_names, spell_name
+from thermostats.tables.mapping import (
+    build_mapping,
+    describe_doubts,
+    find_free_name,
+    find_state_column,
+    write_toml,
+)
+from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
+from thermostats.tables.store import suggest_facts
+from thermostats.tables.validation import is_missing
+from thermostats.tables.written_numbers import read_written
+
+MOST_ROWS = 200_000
+"""Rows above which a call is printed without a try."""
+MOST_NAMED = 5
+"""Models that are named one by one in a line of their facts."""
+DEEPEST = 3
+"""Questions that one try after another may find."""
+OF_FACTS = ("heritage", "n_layers", "n_heads", "d_model", "n_params")
+"""What must be said of a model, besides its name."""
+IN_CAPITALS = {
+    "heritage": "LAB",
+    "n_layers": "LAYERS",
+    "n_heads": "HEADS",
+    "d_model": "WIDTH",
+    "n_params": "PARAMETERS",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suggestion:
+    """A call, when it is right, and the rows that it takes."""
+
+    made: JoinCall
+    when: str = ""
+    rows: str = ""
+    """An expression of the rows `df`; empty: as they are."""
+
+    def write(self) -> str:
+        """The call as a line."""
+        return self.made.line(Remedy(when="", rows=self.rows, as_given=True))
+
+
+def suggest_join(
+    frame: pd.DataFrame,
+    where: str,
+    data: str | Path | None,
+    known: Collection[str],
+    attempt: Callable[[JoinCall, pd.DataFrame], object],
+) -> str:
+    """The lines that join rows under other people's names, with what is to be checked; empty where
+    no model is named.
+
+    known: models of the tables. attempt: joins rows by a call without writing.
+    """
+    is_file = bool(Path(where).suffix)
+    source = Path(where).stem if is_file else "mine"
+    made = JoinCall(sources=[where if is_file else frame], data=str(data or "mine"))
+    if find_state_column(frame, HOOK):
+        fixed = {"source": source, "position": "last"}
+        made = replace(made, recipe="transformer-lens", constants=fixed)
+        models = next((str(c) for c in frame if spell_name(str(c)) in WHOSE), "")
+        mapping: dict[str, Any] = {"columns": {models: "model_id"}} if models else {}
+    else:
+        mapping = build_mapping(frame, source)
+        made = replace(made, mapping=mapping)
+    if not mapping:
+        return ""
+    notes = [doubts] if (doubts := describe_doubts(frame)) else []
+    theirs = {ours: name for name, ours in mapping["columns"].items()}
+    of_models = "table" not in mapping and not made.recipe and "wide" not in mapping
+    of_models = of_models and bool({*theirs} & {*OF_FACTS})
+    if of_models:
+        return _suggest_facts(frame, made, mapping, notes, attempt)
+    whose = theirs.get("model_id", "")
+    gone = _list_unknown(frame, whose, known) if whose else []
+    kept = frame[~frame[whose].isin(gone)] if gone else frame
+    if gone and kept.empty:
+        facts = f"join their facts first: {_write_facts(gone, made, frame, whose)}"
+        return "\n# ".join([facts, f"then {Suggestion(made=made).write()}", *notes])
+    rows = ""
+    if gone:
+        rows = f"df[~df[{write_value(whose)}].isin({write_value(gone)})]"
+        facts = _write_facts(gone, made, frame[frame[whose].isin(gone)], whose)
+        what = f"leaves out {len(frame) - len(kept)} of {len(frame)} rows, of models that no table"
+        notes.append(f"{what} describes; with their facts: {facts}")
+    return _write_all(_try_calls(Suggestion(made=made, rows=rows), kept, attempt), notes)
+
+
+WHOSE = list_column_names("model_id")
+
+
+def _list_unknown(frame: pd.DataFrame, whose: str, known: Collection[str]) -> list[str]:
+    """Models of the rows that the tables do not know, in the order of the rows."""
+    names = frame[whose].dropna().astype(str).unique()
+    return [name for name in names if find_model_name(name, known) not in known]
+
+
+def _write_facts(models: Sequence[str], made: JoinCall, frame: pd.DataFrame, whose: str) -> str:
+    """The call that joins facts of models, from the columns that state them, with what only the
+    user knows in capitals.
+
+    whose: the column of models.
+    """
+    names = [name for name in map(str, frame) if name != whose]
+    theirs = {ours: column for ours in OF_FACTS if (column := guess_column(ours, names))}
+    once = frame.drop_duplicates([whose, *theirs.values()])
+    if theirs and not once[whose].duplicated().any():
+        lacking = {ours: Code(IN_CAPITALS[ours]) for ours in OF_FACTS if ours not in theirs}
+        columns = {whose: "model_id", **{column: ours for ours, column in theirs.items()}}
+        columns |= {ours: ours for ours in lacking}
+        assigned = f".assign(**{write_value(lacking)})" if lacking else ""
+        rows = f"df.drop_duplicates([{write_value(whose)}]){assigned}"
+        facts = replace(made, mapping={"columns": columns, "ignore": OTHERS}, recipe="")
+        return Suggestion(made=replace(facts, constants=None), rows=rows).write()
+    some = models[:MOST_NAMED]
+    facts_of_each = ", ".join(f"dict({suggest_facts(name)})" for name in some)
+    more = ", MORE" * (len(models) > len(some))
+    line = call("join", Code(f"[{facts_of_each}{more}]"), data=str(made.data))
+    return write_shell_command(line) if SHELL.get() else line
+
+
+def _suggest_facts(
+    frame: pd.DataFrame,
+    made: JoinCall,
+    mapping: dict[str, Any],
+    notes: list[str],
+    attempt: Callable[[JoinCall, pd.DataFrame], object],
+) -> str:
+    """The line that joins facts of models: numbers made of texts, models left out of which one is
+    missing, and in capitals what no column says."""
+    columns = dict(mapping["columns"])
+    theirs = {ours: name for name, ours in columns.items()}
+    assigned = dict[str, str]()
+    for ours in OF_FACTS:
+        if ours in theirs or ours in mapping.get("constants", {}):
+            continue
+        text, cells = _find_written(frame, ours, columns)
+        name = text or ours
+        assigned[name] = cells or IN_CAPITALS[ours]
+        columns[name] = theirs[ours] = ours
+    ignore = [name for name in mapping.get("ignore", ()) if name not in columns]
+    kept = {name: entry for name, entry in mapping.items() if name not in ("columns", "ignore")}
+    entries = {"columns": columns, **kept, **({"ignore": ignore} if ignore else {})}
+    made = replace(made, mapping=entries)
+    needed = [
+        name
+        for name, ours in columns.items()
+        if (name not in assigned and ours in list_columns("models")) or ours.endswith("gain")
+    ]
+    blank = frame[needed].map(is_missing).any(axis=1)
+    rows = ""
+    if blank.any() and not blank.all():
+        gone = list(dict.fromkeys(frame.loc[blank, theirs["model_id"]].astype(str)))
+        rows = f"df[~df[{write_value(theirs['model_id'])}].isin({write_value(gone)})]"
+        notes = [*notes, f"leaves out {int(blank.sum())} of {len(frame)} rows, with empty cells"]
+        frame = frame[~frame[theirs["model_id"]].astype(str).isin(gone)]
+    if assigned:
+        cells = ", ".join(f"{write_value(name)}: {each}" for name, each in assigned.items())
+        rows = f"{rows or 'df'}.assign(**{{{cells}}})"
+        return _write_all([Suggestion(made=made, rows=rows)], notes)
+    return _write_all(_try_calls(Suggestion(made=made, rows=rows), frame, attempt), notes)
+
+
+def _find_written(frame: pd.DataFrame, ours: str, taken: Mapping[str, str]) -> tuple[str, str]:
+    """A column of texts that is called as one of ours and holds its numbers, with the expression of
+    these; both empty where there is none."""
+    names = list_column_names(ours)
+    for name in map(str, frame):
+        if name not in taken and spell_name(name) in names:
+            _, cells = read_written(frame[name], f"df[{write_value(name)}]")
+            return (name, cells) if cells else ("", "")
+    return "", ""
+
+
+def _try_calls(
+    first: Suggestion, frame: pd.DataFrame, attempt: Callable[[JoinCall, pd.DataFrame], object]
+) -> list[Suggestion]:
+    """The call, or where a try finds a question the calls with either answer."""
+    found = [first]
+    if len(frame) > MOST_ROWS:
+        return found
+    for _ in range(DEEPEST):
+        found = [each for one in found for each in _answer(one, frame, attempt)]
+    return found
+
+
+def _answer(
+    one: Suggestion, frame: pd.DataFrame, attempt: Callable[[JoinCall, pd.DataFrame], object]
+) -> list[Suggestion]:
+    try:
+        attempt(replace(one.made, sources=[frame]), frame)
+    except ThermostatsError as error:
+        remedies = error.remedy if isinstance(error.remedy, tuple) else (error.remedy,)
+        answers = [each for each in remedies if each and (each.words or each.mapping)]
+        return [
+            replace(
+                one,
+                made=_apply(one.made, each),
+                when=f"{one.when} and {each.when}" if one.when else each.when,
+            )
+            for each in answers
+        ] or [one]
+    return [one]
+
+
+def _apply(made: JoinCall, remedy: Remedy) -> JoinCall:
+    """A call with what a remedy says."""
+    mapping = merge_entries(made.mapping, remedy.mapping) if remedy.mapping else made.mapping
+    return replace(made, mapping=mapping, **dict[str, Any](remedy.words))
+
+
+def _write_all(found: Sequence[Suggestion], notes: Sequence[str]) -> str:
+    """Lines of the calls; in a shell, of a file whose rows are taken as they are, with the mapping
+    as a file."""
+    made = found[0].made
+    is_file = isinstance(made.sources[0], str)
+    plain = SHELL.get() and is_file and not any(each.rows for each in found)
+    lines = []
+    begin = ""
+    if plain and made.mapping:
+        name = find_free_name("map.toml")
+        content = "\n".join(write_toml(made.mapping))
+        begin = f"save the mapping and join with it:\ncat > {name} <<'END'\n{content}\nEND\n"
+    for each in found:
+        if not plain:
+            lines.append(f"{each.when}: {each.write()}" if each.when else each.write())
+            continue
+        options = {
+            "as": each.made.recipe,
+            "map": name if made.mapping else "",
+            "constant": [f"{key}={value}" for key, value in (each.made.constants or {}).items()],
+            "states": each.made.states,
+            "form": each.made.form,
+        }
+        line = write_command("join", *made.sources, **options, data=made.data)
+        lines.append(f"{line}\n# {each.when}" if each.when else line)
+    return begin + "\n# ".join(["\n".join(lines), *notes])
