@@ -109,6 +109,7 @@ def render_first_screen(claim: str, page: str) -> str:
     head = head.replace("[rule changed](#history)", "rule changed")
     head = re.sub(r'\]\(figure\.svg( "[^"]*")?\)', f"]({name_folder(claim)}.svg)", head)
     head = head.replace("](../index.md)", "](index.md)")
+    head = re.sub(r"\nFull precision: \[[\w-]+\.csv\]\([\w-]+\.csv\)\n", "", head)
     return (
         f"{head.rstrip()}\n\n`thermostats report {claim}` writes the whole page: numbers, fit, "
         f"checks, sensitivity.\n"

@@ -233,7 +233,7 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.Dat
         }
         return index_facts(held["models"], held["runs"])
 
-    def known() -> set[str]:
+    def list_model_ids() -> set[str]:
         held = store.load("models", find_lookup_folder(data))
         return set(_merge_rows(held, incoming.get("models"), "models")["model_id"])
 
@@ -246,7 +246,9 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.Dat
         for name, frame in (
             pair
             for using in using_each
-            for pair in split_tables(given_rows, table, using, where, hashes, models, known)
+            for pair in split_tables(
+                given_rows, table, using, where, hashes, models, list_model_ids
+            )
         ):
             rows = convert_rows(frame, name, where)
             if name in incoming:
@@ -609,13 +611,13 @@ def index_facts(models: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name_fully(
-    rows: pd.DataFrame, table: str, known: Callable[[], Collection[str]]
+    rows: pd.DataFrame, table: str, list_model_ids: Callable[[], Collection[str]]
 ) -> pd.DataFrame:
     """Rows whose models are named with their owners, where one model of the tables alone is called
     so; those of models, and those whose runs have their ids, as they are."""
     if table == "models" or "model_id" not in rows or "run_id" in rows:
         return rows
-    there = known()
+    there = list_model_ids()
     named = {name: find_model_name(str(name), there) for name in rows["model_id"].dropna().unique()}
     return rows.assign(model_id=rows["model_id"].replace(named))
 
@@ -627,12 +629,12 @@ def split_tables(
     where: str,
     hashes: Callable[[], dict[str, str]],
     models: Callable[[], pd.DataFrame] | None = None,
-    known: Callable[[], Collection[str]] = tuple,
+    list_model_ids: Callable[[], Collection[str]] = tuple,
 ) -> list[tuple[str, pd.DataFrame]]:
     """Rows under our columns by table: those that a mapping makes of them, and of the runs whose
     columns they carry.
 
-    hashes: gives `hash_prompts` of every prompt set. models: gives what `index_facts` does. known:
+    hashes: gives `hash_prompts` of every prompt set. models: gives what `index_facts` does. list_model_ids:
     gives the models of the tables, whose names may stand without their owner.
     """
     name = using.table if using is not None else table or _find_table(frame, where)
@@ -646,7 +648,7 @@ def split_tables(
         if using
         else {name: fill_columns(frame, name) if table else frame}
     )
-    made = {each: _name_fully(rows, each, known) for each, rows in made.items()}
+    made = {each: _name_fully(rows, each, list_model_ids) for each, rows in made.items()}
     return [pair for each, rows in made.items() for pair in _add_runs(rows, each, where, hashes)]
 
 
@@ -715,8 +717,8 @@ def find_maps(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[
         with suppress(UsageError):
             return [*load_maps({"columns": {name: name for name in names}})]
     if len(ours) < len(names) / 2:
-        known = set(store.load("models", find_lookup_folder(data))["model_id"])
-        if step := suggest_join(frame, where, data, known, _try_call):
+        model_ids = set(store.load("models", find_lookup_folder(data))["model_id"])
+        if step := suggest_join(frame, where, data, model_ids, _try_call):
             what = "its columns are not ours"
             raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
     return [None]

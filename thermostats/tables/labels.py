@@ -51,13 +51,13 @@ def strip_lab(lab: str) -> str:
     return "".join(filter(str.isalnum, normalise_spelling(lab)))
 
 
-def find_model_name(name: str, known: Collection[str]) -> str:
+def find_model_name(name: str, model_ids: Collection[str]) -> str:
     """The model that a name stands for, with or without its owner and whatever its case; as it is
     where none, or more than one, is called so."""
-    if name in known:
+    if name in model_ids:
         return name
     wanted = name.casefold()
-    bare = [each for each in known if wanted in (each.casefold(), strip_owner(each.casefold()))]
+    bare = [each for each in model_ids if wanted in (each.casefold(), strip_owner(each.casefold()))]
     return bare[0] if len(bare) == 1 else name
 
 

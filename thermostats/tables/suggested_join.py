@@ -73,13 +73,13 @@ def suggest_join(
     frame: pd.DataFrame,
     where: str,
     data: str | Path | None,
-    known: Collection[str],
+    model_ids: Collection[str],
     attempt: Callable[[JoinCall, pd.DataFrame], object],
 ) -> str:
     """The lines that join rows under other people's names, with what is to be checked; empty where
     no model is named.
 
-    known: models of the tables. attempt: joins rows by a call without writing.
+    model_ids: models of the tables. attempt: joins rows by a call without writing.
     """
     is_file = bool(Path(where).suffix)
     source = Path(where).stem if is_file else "mine"
@@ -101,7 +101,7 @@ def suggest_join(
     if of_models:
         return _suggest_facts(frame, made, mapping, notes, attempt)
     whose = theirs.get("model_id", "")
-    gone = _list_unknown(frame, whose, known) if whose else []
+    gone = _list_unknown(frame, whose, model_ids) if whose else []
     kept = frame[~frame[whose].isin(gone)] if gone else frame
     if gone and kept.empty:
         facts = f"join their facts first: {_write_facts(gone, made, frame, whose)}"
@@ -118,10 +118,10 @@ def suggest_join(
 WHOSE = list_column_names("model_id")
 
 
-def _list_unknown(frame: pd.DataFrame, whose: str, known: Collection[str]) -> list[str]:
+def _list_unknown(frame: pd.DataFrame, whose: str, model_ids: Collection[str]) -> list[str]:
     """Models of the rows that the tables do not know, in the order of the rows."""
     names = frame[whose].dropna().astype(str).unique()
-    return [name for name in names if find_model_name(name, known) not in known]
+    return [name for name in names if find_model_name(name, model_ids) not in model_ids]
 
 
 def _write_facts(models: Sequence[str], made: JoinCall, frame: pd.DataFrame, whose: str) -> str:

@@ -727,7 +727,7 @@ def _ask_per_cent(request: Columns, table: pd.DataFrame, se: str | float | None)
             changed[se] = Code(f"df[{write_value(se)}] / 100")
         step = _repeat_assigned(changed)
         return [f"the middle gain is {values.median():.4g}: in per cent? Then {step}"]
-    if not values.astype(str).map(PER_CENT.fullmatch).notna().all():
+    if values.empty or not values.astype(str).map(PER_CENT.fullmatch).notna().all():
         return []
     numbers = Code(f'{column}.str.rstrip("% ").astype(float) / 100')
     raise UsageError(

@@ -612,9 +612,9 @@ def build_ratio_test(name: str) -> Test:
         corpora = np.arange(y.shape[1])
         chosen = [corpora, *(np.delete(corpora, corpus) for corpus in corpora)]
 
-        def estimate_each(kept: NDArray[np.int64]) -> dict[str, Many]:
+        def estimate_each(rows: NDArray[np.int64]) -> dict[str, Many]:
             parts = {each: partial(_estimate_ratio, each, x) for each in names}
-            return {NAMES[each]: _run_parts(part, y[:, kept]) for each, part in parts.items()}
+            return {NAMES[each]: _run_parts(part, y[:, rows]) for each, part in parts.items()}
 
         whole, *left = map(estimate_each, chosen)
         return {**whole, LEFT: [keep_estimates(without) for without in left]}
@@ -630,9 +630,9 @@ def build_ratio_test(name: str) -> Test:
     )
 
 
-def keep_estimates(found: Mapping[str, Many]) -> dict[str, Many]:
+def keep_estimates(estimates: Mapping[str, Many]) -> dict[str, Many]:
     """The same without intervals."""
-    return {name: wrap_counts(at.estimate) for name, at in found.items()}
+    return {name: wrap_counts(at.estimate) for name, at in estimates.items()}
 
 
 def _estimate_ratio(name: str, x: Array, y: Array) -> Array:
