@@ -634,8 +634,8 @@ def split_tables(
     """Rows under our columns by table: those that a mapping makes of them, and of the runs whose
     columns they carry.
 
-    hashes: gives `hash_prompts` of every prompt set. models: gives what `index_facts` does. list_model_ids:
-    gives the models of the tables, whose names may stand without their owner.
+    hashes: gives `hash_prompts` of every prompt set. models: gives what `index_facts` does.
+    list_model_ids: gives the models of the tables, whose names may stand without their owner.
     """
     name = using.table if using is not None else table or _find_table(frame, where)
     if name not in TABLES or name in REFUSED:
