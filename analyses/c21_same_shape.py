@@ -62,7 +62,9 @@ def match_shapes(evidence: Evidence, gain: Case) -> pd.DataFrame:
     """Comparable models of shapes that EleutherAI and others built, with the log of a gain."""
     every = models(evidence).dropna(subset=[gain.column, *SHAPE])
     rows = drop_unlabelled(every[every["comparable"]].reset_index(drop=True), "heritage", "family")
-    cell = rows[list(SHAPE)].astype(int).astype(str).agg(" × ".join, axis=1)
+    first, *others = SHAPE
+    numbers = rows[list(SHAPE)].astype(int).astype(str)
+    cell = numbers[first].str.cat(numbers[others], sep=" × ")
     logs = np.log(rows[gain.column].astype(float))
     rows = rows.assign(**{CELL: cell}, focal=rows["heritage"] == FOCAL, log_outcome=logs)
     both = rows.groupby(CELL)["focal"].transform("nunique") == 2

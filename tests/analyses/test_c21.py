@@ -109,3 +109,14 @@ def test_shapes_that_one_side_alone_has_are_left_out() -> None:
     assert c21.match_shapes(moved.named("published"), c21.GAINS[0]).empty
     with pytest.raises(TooFew):
         c21.VIEWS().check_rows(c21.match_shapes(moved.named("published"), c21.GAINS[0]))
+
+
+def test_a_folder_without_a_comparable_model_has_no_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    c21 = analysis("c21")
+    every = c21.models(altered().named("published"))
+    monkeypatch.setattr(c21, "models", lambda _: every.iloc[:0])
+    none = c21.match_shapes(None, c21.GAINS[0])
+    assert none.empty and c21.CELL in none
+    monkeypatch.setattr(c21, "models", lambda _: every)
+    shapes = c21.match_shapes(None, c21.GAINS[0])
+    assert shapes[c21.CELL].str.fullmatch(r"\d+ × \d+ × \d+").all()
