@@ -23,10 +23,10 @@ from thermostats.claims.levels import build_random, require_worlds, simulate_lev
 from thermostats.claims.noise import Errors
 from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
 from thermostats.claims.planning.contrast import complete_rows, contrast_of
-from thermostats.claims.planning.kept import digest_rule
 from thermostats.claims.planning.next_models import Terms, asked_question, find_advice, read_rows
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.planning.scoring import Looks, limits_on, shares_of
+from thermostats.claims.planning.shipped_advice import digest_rule
 from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import OPEN, Verdict
 from thermostats.claims.run import load_claim

@@ -19,9 +19,9 @@ import pandas as pd
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.planning import campaign
 from thermostats.claims.planning.advice import NextModels
-from thermostats.claims.planning.kept import NUMBERS, digest_runs, load_advice
 from thermostats.claims.planning.next_models import MODELS, Terms
 from thermostats.claims.planning.search import Budget
+from thermostats.claims.planning.shipped_advice import NUMBERS, digest_runs, load_advice
 from thermostats.reporting.pages.next import describe_campaign
 from thermostats.tables.folders import ADVICE, write_atomically
 

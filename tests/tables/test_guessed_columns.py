@@ -157,6 +157,17 @@ def test_wide_norms_become_gains(tmp_path: Path) -> None:
     fewer = df.drop(columns="norm_0")
     with pytest.raises(UsageError) as caught:
         thermostats.join(fewer, data=tmp_path / "other")
-    line = caught.value.next_step.split("\n")[0]
-    with pytest.raises(UsageError, match="enters or what leaves"):
+    lines = caught.value.next_step.split("\n")
+    read = [
+        line.partition(": thermostats.join(") for line in lines if ": thermostats.join(" in line
+    ]
+    assert [words for words, _, _ in read] == [
+        "if they are what enters the blocks",
+        "if they are what leaves them",
+    ]
+    for place, (_, call, arguments) in enumerate(read):
+        data = tmp_path / f"reading {place}"
+        line = (call.removeprefix(": ") + arguments).replace(str(tmp_path / "other"), str(data))
         eval(line, {"thermostats": thermostats, "df": fewer})  # noqa: S307
+        held = thermostats.load("layers", data, models=True).query("source == 'mine'")
+        assert len(held) > 0

@@ -45,8 +45,8 @@ def test_a_lab_is_written_into_every_revision_or_one(mine: Path) -> None:
         ("my-model", {"variant": "strange"}, "'strange' is not allowed"),
         ("my-modell", {"heritage": "Us"}, "did you mean my-model?"),
         ("EleutherAI/pythia-160m", {"heritage": "Us"}, "no such model among your own rows"),
-        ("my-model", {"heritag": "Us"}, "did you mean heritage?"),
-        ("my-model", {"n_layers": "4"}, "all else is read from the model's files"),
+        ("my-model", {"heritag": "Us"}, "Next: thermostats set my-model heritage=Us"),
+        ("my-model", {"n_layers": "4"}, "not a fact to set: got n_layers"),
     ],
 )
 def test_what_cannot_be_set_is_said(

@@ -43,7 +43,7 @@ def test_features_are_filtered_in_words(shipped: pd.DataFrame) -> None:
     ("filters", "message"),
     [
         ({"lab": "Eleuther"}, "did you mean EleutherAI?"),
-        ({"family": "pithia"}, "did you mean pythia?"),
+        ({"family": "pithia"}, 'Next: thermostats.features(family="pythia")'),
         ({"lab": 3}, "not a name or a list of names (lab)"),
         ({"lab": ["EleutherAI", None]}, "not a name (lab)"),
         ({"position": "lats"}, "no such token position"),

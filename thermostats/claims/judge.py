@@ -42,7 +42,7 @@ from thermostats.claims.levels import (
     Attained,
     measure_attained,
 )
-from thermostats.claims.planning.kept import advise
+from thermostats.claims.planning.shipped_advice import advise
 from thermostats.claims.question import (
     Question,
     build_curve,

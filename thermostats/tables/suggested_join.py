@@ -1,5 +1,5 @@
-"""What a join of other people's rows is told without a mapping: the call filled in, tried before it
-is printed.
+"""What a join of other people's rows without a mapping may mean: the call filled in, tried before
+it is printed.
 
 A mapping is guessed from the columns (`mapping.py`). What it leaves open, such as whether norms are
 those of what enters or of what leaves the blocks, the try finds, and each answer is a line of its
@@ -45,7 +45,7 @@ MOST_NAMED = 5
 DEEPEST = 3
 """Questions that one try after another may find."""
 OF_FACTS = ("heritage", "n_layers", "n_heads", "d_model", "n_params")
-"""What must be said of a model, besides its name."""
+"""Facts that a model must come with, besides its name."""
 IN_CAPITALS = {
     "heritage": "LAB",
     "n_layers": "LAYERS",

@@ -21,7 +21,6 @@ from thermostats.claims.planning.advice import (
     export_advice,
 )
 from thermostats.claims.planning.candidates import read_candidates
-from thermostats.claims.planning.kept import COLUMNS, OWN_SET
 from thermostats.claims.planning.next_models import (
     OWN_FOLDER,
     Terms,
@@ -30,6 +29,7 @@ from thermostats.claims.planning.next_models import (
     judge_together,
     write_lines,
 )
+from thermostats.claims.planning.shipped_advice import COLUMNS, OWN_SET
 from thermostats.claims.run import load_claim
 from thermostats.claims.study import list_scripts
 from thermostats.formatting import format_count

@@ -31,9 +31,9 @@ from thermostats.claims.planning.candidates import (
     read_candidates,
 )
 from thermostats.claims.planning.contrast import complete_rows, contrast_of
-from thermostats.claims.planning.kept import digest_rule
 from thermostats.claims.planning.scoring import Looks, verdicts_on
 from thermostats.claims.planning.search import Budget, Chosen, Pool, SetSearch
+from thermostats.claims.planning.shipped_advice import digest_rule
 from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import TooFew
 from thermostats.claims.run import load_claim, minutes_of

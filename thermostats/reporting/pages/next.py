@@ -1,5 +1,5 @@
 """The page of what would settle the claims: claims by rows, sets of public models by columns, from
-the advice that ships (`claims/planning/kept.py`)."""
+the advice that ships (`claims/planning/shipped_advice.py`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ import pandas as pd
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.planning.campaign import MEASURES
 from thermostats.claims.planning.candidates import read_candidates
-from thermostats.claims.planning.kept import OWN_SET, digest_rule, digest_runs, load_advice
 from thermostats.claims.planning.next_models import write_lines
+from thermostats.claims.planning.shipped_advice import (
+    OWN_SET,
+    digest_rule,
+    digest_runs,
+    load_advice,
+)
 from thermostats.claims.run import load_claim
 from thermostats.claims.study import list_scripts
 from thermostats.formatting import format_count, format_percent, join_words
