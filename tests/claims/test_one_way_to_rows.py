@@ -47,8 +47,8 @@ REPORT = (
 ALLOWED = {
     "thermostats/claims/evidence.py": "the one way to rows",
     "thermostats/claims/bounds.py": "bounds of nuisances that ship, which `hash_package` holds",
-    "thermostats/claims/planning/shipped_advice.py:load_advice": "advice that ships, which `hash_package` "
-    "holds",
+    "thermostats/claims/planning/shipped_advice.py:load_advice": "advice that ships, which "
+    "`hash_package` holds",
     "thermostats/claims/calibration.py:load_levels": "levels in simulated worlds, which a page's "
     "digest "
     "holds by claim",

@@ -163,7 +163,7 @@ def test_wide_norms_become_gains(tmp_path: Path) -> None:
     ]
     assert [words for words, _, _ in read] == [
         "if they are what enters the blocks",
-        "if they are what leaves them",
+        "if they are what leaves the blocks",
     ]
     for place, (_, call, arguments) in enumerate(read):
         data = tmp_path / f"reading {place}"
