@@ -165,3 +165,10 @@ def test_sides_of_p_values_are_said() -> None:
         "p = 0.030",
         "one-sided p = 0.030",
     )
+
+
+def test_a_command_in_a_sentence_stays_one() -> None:
+    assert escape_markdown("`thermostats next C04` says *more*.") == (
+        "`thermostats next C04` says \\*more\\*."
+    )
+    assert escape_markdown("`thermostats <b>` and `x`") == "\\`thermostats &lt;b&gt;\\` and \\`x\\`"

@@ -225,10 +225,18 @@ def take_sentences(text: str, most: int = 2) -> str:
     return text[: ends[most - 1]] if len(ends) >= most else text
 
 
+COMMAND = re.compile(r"(`thermostats [\w .,:/=+-]*`)")
+"""A command of the package in a sentence, in words that mean nothing else in Markdown."""
+
+
 def escape_markdown(value: object) -> str:
     """Text for Markdown that shows as it is, on one line: markup, HTML, table bars and mathematics
-    escaped."""
-    text = " ".join(str(value).split())
+    escaped; a command of the package stays one."""
+    parts = COMMAND.split(" ".join(str(value).split()))
+    return "".join(part if place % 2 else _escape(part) for place, part in enumerate(parts))
+
+
+def _escape(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*\[\]|$~])", r"\\\1", text)
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)

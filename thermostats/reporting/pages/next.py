@@ -45,6 +45,7 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
             }
             for row in advice[advice["set"] == OWN_SET].to_dict("records")
         ],
+        first=next(iter(list_campaigns(advice)), ""),
         stale=find_stale(advice, tables),
         machine=describe_machine(),
     )
