@@ -486,7 +486,7 @@ class _Renderer(RendererHTML):
     def table_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         end = next(j for j in range(i, len(tokens)) if tokens[j].type == "thead_close")
         self.heads = [token.content for token in tokens[i:end] if token.type == "inline"]
-        self.is_claims = self.heads[0] == "claim"
+        self.is_claims = self.heads[:2] == ["claim", "answer"]
         is_listing = self.is_claims or "verdict" in self.heads
         self.is_stacked = is_listing and not self.caption
         is_matrix = self.heads[0] == "evidence" and not self.caption
