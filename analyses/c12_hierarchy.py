@@ -244,7 +244,7 @@ def judge_total_amplification(evidence: Evidence) -> Result:
 
 
 def collect_universe_rows(evidence: Evidence) -> pd.DataFrame:
-    """Last gains of all members and total amplification of the four, by prompt; `select_four`: the
+    """Last gains of all members and total amplification of the four, by prompt; `four`: the
     models of the abstract."""
     last = select_members(evidence).assign(of="last")
     total = select_total_gains(evidence).assign(of="total")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from thermostats.claims.run import claims
+from thermostats.claims.run import load_claims
 from thermostats.tables import folders
 
 FIRST = re.compile(r"\b[Cc]aus(al|e)\b|^Mathematics\b")
@@ -18,7 +18,7 @@ def said() -> dict[str, list[str]]:
     """The sentences of each claim's section."""
     return {
         claim.id: re.split(r"(?<=[.!?]) +(?=\S)", claim.identification)
-        for claim in claims(folders.find_shipped("analyses"))
+        for claim in load_claims(folders.find_shipped("analyses"))
     }
 
 

@@ -16,7 +16,7 @@ from thermostats.claims.claim import Evidence
 from thermostats.claims.evidence import OWN_ROWS
 from thermostats.claims.finding import Finding
 from thermostats.claims.result import AGAINST, SUPPORTED, UNMEASURED
-from thermostats.claims.run import claims, load_claim
+from thermostats.claims.run import load_claim, load_claims
 from thermostats.claims.study import list_scripts
 from thermostats.errors import UsageError
 from thermostats.reporting.claim_page import Entry
@@ -124,7 +124,7 @@ def test_a_claim_is_judged_on_own_rows_last(falling: Path) -> None:
 
 
 def build_entries(data: Path | None) -> list[Entry]:
-    stated = {claim.id: claim for claim in claims(store.find_shipped("analyses"))}
+    stated = {claim.id: claim for claim in load_claims(store.find_shipped("analyses"))}
     found = load_claim(SCRIPTS["C20"]).judge(Evidence(data))
     return [Entry("C20", stated["C20"], tuple(found))]
 

@@ -54,9 +54,9 @@ def test_pymc_and_arviz_are_known_where_models_are_declared_and_drawn() -> None:
 
 def test_no_claim_needs_torch_to_be_read() -> None:
     code = (
-        "import sys\nfrom thermostats.claims.run import claims\nfrom thermostats.tables.folders "
-        "import find_shipped\n"
-        "print(len(claims(find_shipped('analyses'))), *sys.modules.keys() & {'torch', "
+        "import sys\nfrom thermostats.claims.run import load_claims\n"
+        "from thermostats.tables.folders import find_shipped\n"
+        "print(len(load_claims(find_shipped('analyses'))), *sys.modules.keys() & {'torch', "
         "'transformers', "
         "'gguf'})"
     )

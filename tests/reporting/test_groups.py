@@ -11,7 +11,7 @@ from workplaces import make_workplace, write_analysis
 
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding, Sample
-from thermostats.claims.run import claims
+from thermostats.claims.run import load_claims
 from thermostats.reporting.claim_page import Entry
 from thermostats.reporting.pages.index import group_entries, index_text, put_headline_first
 from thermostats.reporting.report import report
@@ -93,7 +93,7 @@ NAMES = "correlation|mean|median|interval|p-value|posterior|probability|variance
 
 
 def test_answers_of_the_claims_that_ship_are_short_and_name_no_statistic() -> None:
-    shipped = claims(folders.find_shipped("analyses"))
+    shipped = load_claims(folders.find_shipped("analyses"))
     kept = read_findings(folders.find_shipped("reports") / "snapshot" / "findings.csv")
     given = kept[kept["headline"].astype(bool)].set_index("claim")["verdict"]
     assert len(shipped) == len(given)

@@ -11,10 +11,10 @@ from typing import Any
 
 class _Claims(ModuleType):
     def __call__(self, *args: Any, **named: Any) -> Any:
-        from thermostats.claims.run import list_claims  # noqa: PLC0415
+        from thermostats.claims.run import claims  # noqa: PLC0415
         from thermostats.next_steps import wrap_function  # noqa: PLC0415
 
-        return wrap_function(list_claims, name="claims")(*args, **named)
+        return wrap_function(claims)(*args, **named)
 
 
 sys.modules[__name__].__class__ = _Claims

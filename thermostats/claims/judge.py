@@ -152,7 +152,7 @@ def repeat_question(
 
     measures: what the claim reads of a model; with it, notes say which of the user's models are
     left out, and why. Rows that are too few, or that do not carry the test, need measurement;
-    `describe_settling` says what it takes.
+    `settles` says what it takes.
     Raises DataError for a question without a trial.
     """
     trial = question.require_trial()[1]

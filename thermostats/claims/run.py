@@ -70,7 +70,7 @@ class Run:
         return tuple(each.finding for each in self.made)
 
 
-def claims(analyses: str | Path) -> list[Claim]:
+def load_claims(analyses: str | Path) -> list[Claim]:
     """The claims that a folder of analyses puts to the test, in order; nothing is run."""
     return [load_claim(path).stated() for path in list_scripts(analyses).values()]
 
@@ -271,7 +271,7 @@ def _split_cores(cores: str) -> AbstractContextManager[None]:
 COLUMNS = ("claim", "title", "said", "reads", "needs", "file")
 
 
-def list_claims(analyses: str | Path | None = None) -> pd.DataFrame:
+def claims(analyses: str | Path | None = None) -> pd.DataFrame:
     """Every claim of a folder of analyses, by default those that ship: id, title, what is said,
     rows it reads, script.
 
@@ -327,7 +327,7 @@ class Needs:
     title: str
     sets: tuple[dict[str, Any], ...]
     """How far each set of evidence carries a question: finding, evidence, verdict, models, groups,
-    and where it has no verdict what it `find_needs`, with how many models its rule has a power of
+    and where it has no verdict what it `needs`, with how many models its rule has a power of
     0.8."""
     models: tuple[Lacking, ...]
     commands: tuple[str, ...]

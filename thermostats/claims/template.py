@@ -24,7 +24,7 @@
 
     ## Exact
     {% set heads = effects("r03-1", "W_V × 8 and W_O / 8 in every block") %}
-    What holds whatever was measured; `read_effects` is that of `tables/invariants.py` …
+    What holds whatever was measured; `effects` is that of `tables/invariants.py` …
 
     ## order
     ### estimand

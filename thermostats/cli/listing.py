@@ -288,10 +288,11 @@ def _list_claims(analyses: Path, *, rules: bool) -> Rows:
         for each in words
     ]
     if rules:
-        from thermostats.claims.run import claims  # noqa: PLC0415
+        from thermostats.claims.run import load_claims  # noqa: PLC0415
 
         ruled = {
-            claim.id: {"said": claim.statement, "rule": claim.rule} for claim in claims(analyses)
+            claim.id: {"said": claim.statement, "rule": claim.rule}
+            for claim in load_claims(analyses)
         }
         listed = [row | ruled[row["claim"]] for row in listed]
     return listed, [*CLAIMED]

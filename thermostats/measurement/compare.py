@@ -340,7 +340,7 @@ def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
     `neighbour_joining`.
 
     weights: rows as table `weights` has them (`layer`, `matrix`, `head`, `spectral_norm`,
-    `frobenius_norm`), with `name_model`, of one run a model. Of W_V and W_O the norms of every
+    `frobenius_norm`), with `model_id`, of one run a model. Of W_V and W_O the norms of every
     head, the largest of a block first, are read at 16 depths and 8 ranks; cos θ is the mean over
     the two matrices and two norms of the cosines between these. It does not change with the size of
     all weights.

@@ -188,9 +188,9 @@ class Downloads:
 
 
 def plan_job(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcome:
-    """The outcome `plan_job`, or `skipped`, or `build_failure` where nothing can be measured.
+    """The outcome `planned`, or `skipped`, or `failed` where nothing can be measured.
 
-    Of what is planned `gigabytes` is memory, `disk` what is downloaded, `estimate_seconds` what the
+    Of what is planned `gigabytes` is memory, `disk` what is downloaded, `seconds` what the
     forward passes take at the rate of the place, `reason` what cannot be measured.
     """
     spec = job.spec

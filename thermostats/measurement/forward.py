@@ -44,7 +44,7 @@ rounding."""
 
 @dataclass(frozen=True)
 class Decoder:
-    """A loaded model with the places that are hooked; `blocks` in order, `check_final_norm` None
+    """A loaded model with the places that are hooked; `blocks` in order, `final_norm` None
     where there is none."""
 
     model: nn.Module

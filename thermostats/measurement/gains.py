@@ -42,7 +42,7 @@ from thermostats.tables.schemas import TABLES
 
 Record = dict[str, Tensor]
 """Per quantity one tensor: norms and products (L × rows × tokens), `spread` (L × rows × prompts in
-the row) and `check_final_norm` (rows × tokens); NaN where the module was not called, and beyond the
+the row) and `final_norm` (rows × tokens); NaN where the module was not called, and beyond the
 patches of a later stage."""
 
 SUBBLOCKS = ("attention_in", "attention_out", "attention_write", "mlp_in", "mlp_out", "mlp_write")
@@ -468,7 +468,7 @@ def build_layer_rows(
 ) -> Columns:
     """Columns of one prompt's rows (layers × positions); `first`: layers before these.
 
-    `measure_norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write
+    `norms` holds norm_in, norm_out, product, attention_in, attention_out, attention_write
     and the same for mlp, of post-norm blocks attention_sum and mlp_sum, of others those of
     `residual.CENTRED`, each (L × n), NaN throughout where a module was not called; `spread` (L) is
     the anisotropy. Where a position is a mean, norms and gains are geometric means over its tokens,
@@ -544,7 +544,7 @@ def _take_mean(values: Array) -> Array:
 
 
 def _describe_missing(column: str, norms: Mapping[str, Array], at: int | slice, dtype: str) -> str:
-    """Why a value of one layer is missing; `measure_norms` per token (n)."""
+    """Why a value of one layer is missing; `norms` per token (n)."""
     tokens = at.stop - at.start if isinstance(at, slice) else 1
     if column == "anisotropy" and tokens < 2:
         return "fewer than three tokens"

@@ -142,7 +142,7 @@ def _split_table(
     name: str, first: pd.DataFrame, second: pd.DataFrame
 ) -> list[tuple[str, pd.DataFrame, pd.DataFrame]]:
     """The rows of a table before and after in one order; those of `weights` by matrix, whole or by
-    head, of `attention` and `find_transitions` by variant, of `summaries` by estimand."""
+    head, of `attention` and `transitions` by variant, of `summaries` by estimand."""
     if name == "features":
         return [("", first, second)]
     keys = [label for label in list_key_columns(name) if label != "run_id"]

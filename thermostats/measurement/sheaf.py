@@ -119,7 +119,7 @@ def build_attention_rows(
     All heads together (head empty): the total operator is block-diagonal, one copy of the stalk per
     head, so traces add and the extreme eigenvalues are the extremes over heads; every other measure
     is the mean over heads. `published` are the spectra of W_V as the study cut it, for the variants
-    `judge_first_head` and `multi_head`.
+    `first_head` and `multi_head`.
     """
     A = np.asarray(attention, np.float64)
     row = partial(_build_row, layer, prompt_id)
@@ -313,7 +313,7 @@ def find_transitions(attention: pd.DataFrame) -> pd.DataFrame:
     """L* of every prompt under every definition, from a run's rows of the table `attention` over
     all heads.
 
-    One row per prompt and definition, as the table `find_transitions`.
+    One row per prompt and definition, as the table `transitions`.
     """
     rows = []
     for (prompt_id, variant), group in attention[attention["head"] == ""].groupby(

@@ -654,7 +654,7 @@ NO_PROBLEM = Problem()
 @dataclass(frozen=True)
 class Outcome:
     """What became of one spec: `measured`, `skipped` (every run was finished), `planned` (dry run)
-    or `build_failure`."""
+    or `failed`."""
 
     model: str
     status: str

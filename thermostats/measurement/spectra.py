@@ -247,7 +247,7 @@ ZERO = "all weights are zero: no stable rank"
 
 
 def measure_weights(folder: Path, *, reads: str = "text") -> pd.DataFrame:
-    """Table `measure_weights`, without run_id, of the model in a folder with config.json and its
+    """Table `weights`, without run_id, of the model in a folder with config.json and its
     weights.
 
     Per layer W_V (K·d_h × d) and W_O (d × H·d_h) whole, per query head h W_V^h, W_O^h and the OV

@@ -849,7 +849,7 @@ MEANS = 'lambda x: x.mean() if x.dtype.kind in "fiu" else x.iloc[0]'
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """A table of one row per unit, with `name_model` and `heritage`, for a fit that may have levels
+    """A table of one row per unit, with `model_id` and `heritage`, for a fit that may have levels
     of groups."""
 
     rows: pd.DataFrame

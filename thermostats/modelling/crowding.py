@@ -489,7 +489,7 @@ def fit_spectral(
     without z.
 
     `table`, `source`, `error_from`, `prompt_counts` as in `fit_crowding`; `ratios`: one row per
-    model (`name_model`, `ratio`, and `doubt`, what may be doubted of it, empty for none); of
+    model (`model_id`, `ratio`, and `doubt`, what may be doubted of it, empty for none); of
     several rows of a model the mean log ratio is taken. Quantities: slope (change of log gain over
     one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables: `left_out`
     (each lab predicted by the others with and without the ratio, intervals, sign right or not),

@@ -61,7 +61,7 @@ def fit_slopes(
     """entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp: slopes of entropy on log gain, a
     population of models.
 
-    `table`: one row per model and prompt with `name_model`, `prompt_id`, `category`, `entropy` and
+    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category`, `entropy` and
     `value`, the gain that `estimand` names. `without`: a category that one alternative leaves out.
     Quantities: slopes by model, slope (their mean, inside prompts), slope_sd and between (over
     prompts: whether those of high gain in every model have high entropy in every model). Tables:

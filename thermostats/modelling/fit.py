@@ -472,7 +472,7 @@ class Fit:
         self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True
     ) -> pd.DataFrame:
         """Probabilities of statements as fitted and under every alternative, as
-        `checks.sensitivity` has them."""
+        `checks.measure_sensitivity` has them."""
         return checks.measure_sensitivity(
             self, self.law.statements if statements is None else statements, refits=refits
         )

@@ -435,7 +435,7 @@ def fit_lineage(
     """log G_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i; shares φ of τ² ~ Dirichlet(a, …,
     a).
 
-    rows: `name_model` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd`
+    rows: `model_id` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd`
     and `n_prompts`), or `log_gain` with its standard error `error`, one row per model and
     `instrument` (a column of who measured); several rows of a model count as repeats. se: known
     errors of `gain` as given, a column or a number. tree: of `thermostats.tree`; base and tuned

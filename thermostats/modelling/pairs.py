@@ -206,7 +206,7 @@ def fit_invariance(
     `estimand` names the gain in `value`. Quantities: ratio (by pair), ratio_of_all (exp Δ),
     shift_sd, level_sd; statements may read level (μ) and change (δ) too. Tables: `pairs` (levels,
     ratio with interval, P(sign changes), P(ratio within 1/margin to margin), share of prompts that
-    change sides), `estimate_new_pair` (P(sign changes) of a pair not seen: of any pair, with a base
+    change sides), `new_pair` (P(sign changes) of a pair not seen: of any pair, with a base
     that dampens, that expands, that is near 1; from the prior alone with it), `shown` (what so many
     pairs can show: the chance of one that changes sides, were a share of them to do so, and the
     bound on that share had none).

@@ -62,7 +62,7 @@ def fit_benchmark(
 ) -> Fit:
     """ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²): ranks of models by means over categories of prompts.
 
-    `table`: one row per model and prompt with `name_model`, `prompt_id`, `category` and `value`,
+    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category` and `value`,
     the gain that `estimand` names. `order`: models from low to high whose order is asked for; by
     default that of the means (which any table has, so that its probability is no test). Quantities:
     gain (by model, the exponential of its mean over these categories), category_sd, interplay_sd

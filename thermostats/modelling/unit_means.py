@@ -110,7 +110,7 @@ def fit_unit_means(
 ) -> Fit:
     """ȳ_m ~ N(θ_m, s_0² + e_m²), θ_m ~ N(c, s²): the mean of every model over groups of outcomes.
 
-    `table`: rows with `name_model`, `outcome` (a column of numbers) and `group` (a column of
+    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of
     labels). `scale`: a difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s
     half-normal of that scale, s_0 of a twentieth of it. e_m is the standard error over the groups'
     means, over outcomes where no model has two groups; it is itself uncertain. Quantities: mean (θ,

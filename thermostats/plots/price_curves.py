@@ -43,7 +43,7 @@ ROOM = 1.12
 def draw_prices(
     rows: pd.DataFrame, *, axes: Axes | None = None, figure: str | Path | None = None
 ) -> Axes:
-    """Draw prices of rows of `interventions` of one gain, with their `name_model`.
+    """Draw prices of rows of `interventions` of one gain, with their `model_id`.
 
     Of one model the gain that was reached is drawn, and 1 is marked; of several the log distance
     from where the gain was, positive towards 1 and beyond it. A point is filled where the gain is

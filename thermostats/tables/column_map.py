@@ -231,14 +231,14 @@ def convert_norms(
     states, numbered 0 to L, state l is x_l. Fewer may be what enters the blocks or what leaves
     them, so `states` says which: state 0 (or 1, where they count from 1) is x_0 for `inputs`, x_1
     for `outputs`. All other columns say whose norms they are. last: whether x_L is the stream, or
-    `normed` as the last of the hidden states of transformers is, or `build_unknown_error`; then the
+    `normed` as the last of the hidden states of transformers is, or `unknown`; then the
     gain of block L is not known.
 
     form: `centred` norms, as TransformerLens has them by default, are what LayerNorms read of the
     stream: `read_norm` and `gain_read` take the place of `norm_in` and `gain_block`, which no
     centred stream has.
 
-    models: `n_layers`, `norm_place` and `name_norm_kind` of the model of each row, missing where it
+    models: `n_layers`, `norm_place` and `norm_kind` of the model of each row, missing where it
     is not known.
 
     Raises UsageError where an entry or a column is missing or it is not said what the states are,

@@ -1,4 +1,4 @@
-"""Numbers of W_V and W_O that no change of weights moves which leaves the outputs: `load_ov_read`
+"""Numbers of W_V and W_O that no change of weights moves which leaves the outputs: `ov_read`
 and the balanced ratio.
 
     ov_read_h = m ‖P W_O,h W_V,h diag(γ) P‖₂ / ‖P x_(l−1)‖,   balanced ratio = ‖W_V‖₂ / ‖W_O‖₂ of
@@ -30,7 +30,7 @@ READ, BALANCED = "the read gain and the centred writes", "ov_read and the balanc
 
 
 def load_ov_read(data: str | Path | None = None, *, position: str = "last") -> pd.DataFrame:
-    """`load_ov_read` by model, revision, source, layer and head, at one token, as a geometric mean
+    """`ov_read` by model, revision, source, layer and head, at one token, as a geometric mean
     over prompts.
 
     None of post-norm models, and none where a norm follows what attention writes.

@@ -360,7 +360,7 @@ def _join_all(
 
 
 def count_unread(layers: pd.DataFrame) -> str:
-    """How many rows of the table `list_layers` stand at a position that no claim reads, and why;
+    """How many rows of the table `layers` stand at a position that no claim reads, and why;
     empty where there are none."""
     places = layers["position"][layers["position"].isin(UNREAD)]
     if places.empty:
@@ -600,7 +600,7 @@ def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
 
 
 def index_facts(models: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """Depth of models, where they norm and how, by `name_model`, with its owner and without where
+    """Depth of models, where they norm and how, by `model_id`, with its owner and without where
     one model alone is called so, and by `run_id`."""
     facts = ["n_layers", "norm_place", "norm_kind"]
     by_model = models.drop_duplicates("model_id", keep="last").set_index("model_id")[facts]
@@ -634,7 +634,7 @@ def split_tables(
     """Rows under our columns by table: those that a mapping makes of them, and of the runs whose
     columns they carry.
 
-    hashes: gives `hash_prompts` of every prompt set. models: gives what `index_facts` does.
+    hashes: gives `prompt_sha` of every prompt set. models: gives what `index_facts` does.
     list_model_ids: gives the models of the tables, whose names may stand without their owner.
     """
     name = using.table if using is not None else table or _find_table(frame, where)

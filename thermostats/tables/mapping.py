@@ -2,7 +2,7 @@
 the runs they are of.
 
 What a mapping says: `column_map.py`. Where rows of a table that belongs to runs carry no `run_id`,
-but `name_model` and `source`, their runs are made from the columns of `runs` that they carry.
+but `model_id` and `source`, their runs are made from the columns of `runs` that they carry.
 Hashes of texts and prompt sets are filled in where they are empty.
 """
 
@@ -66,7 +66,7 @@ def map_rows(
     column may be empty.
 
     Of norms whose last is normed those of `normed_gain` at the last token as well. models: gives
-    `n_layers`, `norm_place` and `name_norm_kind` by `name_model` and by `run_id`.
+    `n_layers`, `norm_place` and `norm_kind` by `model_id` and by `run_id`.
 
     Raises UsageError where a column that is named is not there, two become one, or one is neither
     named nor ignored; DataError where a value to be converted is not a number.
@@ -307,7 +307,7 @@ def add_runs(
     """Rows with the `run_id` of the runs whose columns they carry, and those runs, each as its
     first row says.
 
-    Rows as they are where they carry none. hashes: `hash_prompts` of prompt sets, for rows that
+    Rows as they are where they carry none. hashes: `prompt_sha` of prompt sets, for rows that
     name only the set.
     """
     if (
@@ -332,7 +332,7 @@ def add_runs(
 
 
 def fill_hashes(prompts: pd.DataFrame) -> pd.DataFrame:
-    """Rows of prompts whose `hash_text` is empty though their text is there, with the hash of the
+    """Rows of prompts whose `text_sha256` is empty though their text is there, with the hash of the
     text."""
     if not {"text", "text_sha256"} <= set(prompts.columns):
         return prompts
@@ -343,7 +343,7 @@ def fill_hashes(prompts: pd.DataFrame) -> pd.DataFrame:
 
 
 def hash_sets(prompts: pd.DataFrame) -> dict[str, str]:
-    """`hash_prompts` of every prompt set of a table of prompts; empty where no text's hash is
+    """`prompt_sha` of every prompt set of a table of prompts; empty where no text's hash is
     known."""
     sets = prompts.groupby("prompt_set")
     return {

@@ -218,7 +218,7 @@ def estimate_variances(rows: pd.DataFrame) -> dict[str, float]:
     with the same weight: the method of moments of DerSimonian and Laird 1986
     (doi:10.1016/0197-2456(86)90046-2), here with several levels.
 
-    rows: `name_model`, the levels, `y` (log of the measurement) and `e` (its standard error). Where
+    rows: `model_id`, the levels, `y` (log of the measurement) and `e` (its standard error). Where
     no model was measured twice every variance is 0.
     """
     from scipy import optimize  # noqa: PLC0415
@@ -241,7 +241,7 @@ def combine_measurements(
     rows: pd.DataFrame, components: Mapping[str, float] | None = None
 ) -> pd.DataFrame:
     """One estimate a model: `y` = 1'V⁻¹y / 1'V⁻¹1 and its standard error `e` = (1'V⁻¹1)^(−½), by
-    `name_model`.
+    `model_id`.
 
     V = diag(e² + σ²_run) + Σ_k σ²_k 1[k_r = k_s], with `estimate_variances`. A model's error has
     the levels in it: one instrument more is worth more than one run more. rows: as for
@@ -367,7 +367,7 @@ def model_rows(
     Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper`
     (t interval over prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` =
     n_(L−1)/n_0. Of several measurements the one with most prompts counts; in the set
-    `combine_measurements` all of them, by `tables.pooling`, the files of a study being one
+    `pooled` all of them, by `tables.pooling`, the files of a study being one
     instrument.
 
     Raises UsageError for a set of evidence or a gain that does not exist.
@@ -406,7 +406,7 @@ def _keep_last_revision(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
 def _estimate_models(
     every: pd.DataFrame, evidence: Selection, gain: str
 ) -> tuple[pd.DataFrame, pd.Series]:
-    """One measurement of every model, in the set `combine_measurements` with its gains of all of
+    """One measurement of every model, in the set `pooled` with its gains of all of
     them; and errors of log gains."""
     first = pick_model_rows(every[every[gain] > 0]).set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]

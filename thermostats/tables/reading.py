@@ -64,7 +64,7 @@ def load(
     models are in `thermostats.studies.nursery.load_shipped_table("third/models")`.
 
     model: rows of these models alone, named as in `features`. models: with the columns of each
-    row's run and model, among them `name_model`, `heritage` (the lab), `family`, `n_layers`,
+    row's run and model, among them `model_id`, `heritage` (the lab), `family`, `n_layers`,
     `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left
     out.
 
@@ -383,7 +383,7 @@ class Selection:
         rows without.
 
         Run-keyed tables can be selected by the columns of `runs` and `models` too (`source`,
-        `name_model`, `heritage`), which are then joined in. `features` is a table too: one row per
+        `model_id`, `heritage`), which are then joined in. `features` is a table too: one row per
         model and source (`tables/features.py`). Models that are no decoders are handed out, with
         the column `modality`, where they are asked for by it alone. In the controlled study a
         recipe stands in the place of the lab (`heritage`). Without `source` only rows of the named

@@ -37,7 +37,7 @@ def run_id(run: Mapping[str, Any]) -> str:
     """First 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in that
     order, in UTF-8.
 
-    `hash_model` is a last line where the run states it; runs of versions that did not know it keep
+    `model_sha` is a last line where the run states it; runs of versions that did not know it keep
     their ids.
     """
     values = [run[label] for label in MEASURED] + [sha for sha in (run.get("model_sha"),) if sha]

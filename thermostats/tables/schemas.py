@@ -252,7 +252,7 @@ def declare_choice(
 def declare_table(
     name: str, meaning: str, key: Sequence[str], columns: Mapping[str, Column], **references: str
 ) -> Table:
-    """Declare one table; `list_references` maps a column to the table whose key it must be found
+    """Declare one table; `references` maps a column to the table whose key it must be found
     in."""
     named = {label: replace(each, name=label) for label, each in columns.items()}
     return Table(name, meaning, tuple(key), named, references)

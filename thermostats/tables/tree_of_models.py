@@ -176,7 +176,7 @@ def tree(
     """The tree of descent of the models in the tables, of a table of your own, or of a file in
     Newick's notation.
 
-    source: None for the tables `models` and `lineage`; a table or CSV file with `name_model` and,
+    source: None for the tables `models` and `lineage`; a table or CSV file with `model_id` and,
     where known, `heritage` (lab), `family`, `parent` (model_id; several rows for a merge, with
     `share`), `kind` and `year`; text or a file (.nwk) in Newick's notation. Models that are named
     as parents and stand in no row of a table of yours are looked up in the package's. lengths:

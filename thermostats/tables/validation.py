@@ -312,7 +312,7 @@ FIRST = 5
 class Fault(NamedTuple):
     """A cell that is not as it must be: its row by position, its value, and what is wrong with it.
 
-    `describe_column` is what is allowed, empty where the value is of another type. Without a column
+    `wanted` is what is allowed, empty where the value is of another type. Without a column
     the row's key occurs before.
     """
 

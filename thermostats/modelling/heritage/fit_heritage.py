@@ -798,7 +798,7 @@ def _list_blocks(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]
 def _suggest_blocks(
     request: Columns, table: pd.DataFrame, blocks: Mapping[str, Sequence[str]], *, named: bool
 ) -> str:
-    """The call with these blocks, which `list_names` them, or named geometry and scale."""
+    """The call with these blocks where they are `named`, else with geometry and scale."""
     if named:
         return f"thermostats.fit_heritage(df, blocks={dict(blocks)!r})"
     numbers = {name: list(blocks.get(name, ())) or None for name in ("geometry", "scale")}

@@ -325,7 +325,7 @@ def summarise_traces(tables: Evidence) -> pd.DataFrame:
 
     Columns besides: layers_missing, known_gain, behaviour; by_label and by_gain, whether the model
     expands. Of another set of evidence `source`, `multi_head` (exact traces added over heads) and
-    `judge_gain`, by the penultimate gain.
+    `by_gain`, by the penultimate gain.
     """
     if tables.name in VIEWS:
         models = drop_unlabelled(model_rows(tables, incomparable=True), "heritage")
@@ -699,8 +699,8 @@ def collect_norms_and_gains(tables: Evidence) -> pd.DataFrame:
 
 
 def collect_unmoved(tables: Evidence) -> pd.DataFrame:
-    """Balanced ratio and `load_ov_read` by model and revision, geometric means over layers; of
-    heads `load_ov_read` is summed.
+    """Balanced ratio and `ov_read` by model and revision, geometric means over layers; of
+    heads `ov_read` is summed.
 
     Columns balanced_ratio and ov_read, a missing one where rows lack it; index model_id and
     revision.

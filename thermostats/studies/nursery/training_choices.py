@@ -502,7 +502,7 @@ def draw_spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
 
 
 def draw_settling(table: pd.DataFrame, axes: Axes) -> None:
-    """Correlation with the end (`r`) and agreement of the sides (`measure_kappa`) by `share` of
+    """Correlation with the end (`r`) and agreement of the sides (`kappa`) by `share` of
     training, with intervals."""
     measures = {"r": "gain: rank correlation within shape", "kappa": "side of 1: κ"}
     for place, (name, words) in enumerate(measures.items()):
@@ -547,7 +547,7 @@ def draw_changes(rows: pd.DataFrame, axes: Axes) -> None:
 
 
 def draw_tuned(rows: pd.DataFrame, axes: Axes) -> None:
-    """Log gain after tuning (`draw_tuned`) against that of its base (`base`) by `kind`; filled
+    """Log gain after tuning (`tuned`) against that of its base (`base`) by `kind`; filled
     where the pair crosses 1."""
     draw_reference(axes, 0.0)
     draw_reference(axes, 0.0, vertical=True)
