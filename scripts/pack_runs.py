@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thermostats.tables import store
-from thermostats.tables.folders import ARCHIVE, ARCHIVES, write_atomically
+from thermostats.tables.folders import ARCHIVE, ARCHIVES, list_own_files, write_atomically
 from thermostats.tables.schemas import FLOAT, TABLES, list_dtypes, list_key_columns, list_written
 from thermostats.tables.store import build_schema
 
@@ -50,7 +50,8 @@ def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict
     models = set(runs.loc[runs["source"].isin(sources), "model_id"])
     held: dict[str, tuple[list[Path], pd.DataFrame]] = {}
     for name in TABLES:
-        paths = sorted((data / "measured" / name).glob("*.csv"))
+        place = data / "measured" / name
+        paths = [path for path in list_own_files(name, data) if path.parent == place]
         frames = [store.read_typed(path, name) for path in paths]
         column, among = (
             ("run_id", chosen) if "run_id" in store.list_dtypes(name) else ("model_id", models)

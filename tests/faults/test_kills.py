@@ -13,12 +13,13 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from conftest import layer, make_store, model, run, table
 from start_states import files_of, make_news
 
-from thermostats.tables import store
+from thermostats.tables import sealed_runs, store
 from thermostats.tables.folders import MARK, list_layers, prepare_folder
 from thermostats.tables.join import forget, join
 from thermostats.tables.store import CACHE_VARIABLE
@@ -72,11 +73,18 @@ def joined(folder: Path) -> None:
     join(news, data=folder / "data", replace=True, accept=True)
 
 
+def joined_as_large(folder: Path) -> None:
+    with mock.patch.object(sealed_runs, "LARGE", 2):
+        joined(folder)
+
+
 def forgotten(folder: Path) -> None:
     forget("tests", data=folder / "data")
 
 
-@pytest.mark.parametrize("command", [pytest.param(joined, marks=pytest.mark.slow), forgotten])
+@pytest.mark.parametrize(
+    "command", [pytest.param(joined, marks=pytest.mark.slow), joined_as_large, forgotten]
+)
 def test_a_command_killed_at_a_file_operation_leaves_whole_files_and_ends_when_run_again(
     command: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

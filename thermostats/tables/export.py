@@ -69,6 +69,7 @@ from thermostats.tables.schemas import (
     list_optional,
     list_references,
 )
+from thermostats.tables.sealed_runs import is_run_file
 
 
 class Resource(NamedTuple):
@@ -180,8 +181,8 @@ def _format_sentence(words: str) -> str:
 
 
 def _list_resources(folder: Path, table: str, paths: Sequence[str]) -> list[Resource]:
-    """Resources of a table: its CSV files, those that lack a column apart, and the archives of each
-    release."""
+    """Resources of a table: its CSV files, those that lack a column apart, the archives of each
+    release, and the Parquet files of runs."""
     formats = {path: path.rpartition(".")[2] for path in paths}
     lacking = {path: _find_lacking(table, folder / path) for path in paths}
     spare = {
@@ -193,6 +194,8 @@ def _list_resources(folder: Path, table: str, paths: Sequence[str]) -> list[Reso
         name = table
         if formats[path] == "parquet":
             release = Path(path).stem.removeprefix(table)
+            if is_run_file(Path(path)):
+                release = "-runs"
             name += release or "-archive" * ("csv" in formats.values())
         elif lacks := sorted(lacking[path] - spare["csv"]):
             name += f"-without-{'-'.join(lacks)}"

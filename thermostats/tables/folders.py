@@ -253,6 +253,9 @@ def list_layers(folder: Path) -> tuple[Path, ...]:
 def list_own_files(name: str, folder: Path) -> list[Path]:
     """Files of table `name` in a folder itself, archives first, in the order they are read.
 
+    Where a run has a Parquet file, that stands in the place of its CSV file: a writer that was
+    killed may have left both.
+
     Raises DataError where a folder cannot be listed.
     """
     named = [folder / place for place in ("", "published", EXTERNAL)]
@@ -266,10 +269,12 @@ def list_own_files(name: str, folder: Path) -> list[Path]:
         if file.endswith(ARCHIVE) and file.removesuffix(ARCHIVE).split("-")[0] == name
     ]
     measured = folder / "measured" / name
+    held = {file for file in _list_names(measured) if not file.startswith(".")}
     runs = [
         file
-        for file in sorted(_list_names(measured))
-        if file.endswith(".csv") and not file.startswith(".")
+        for file in sorted(held)
+        if file.endswith(ARCHIVE)
+        or (file.endswith(".csv") and file.removesuffix(".csv") + ARCHIVE not in held)
     ]
     return [*archives, *fixed, *(measured / file for file in runs)]
 
@@ -393,7 +398,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return content
 
 
-def check_cells(count: int) -> None:
-    """Raise TooManyError where a file has more cells than `CELLS`."""
-    if count > CELLS:
+def check_cells(count: int, most: int = CELLS) -> None:
+    """Raise TooManyError where a file has more cells than it may."""
+    if count > most:
         raise TooManyError(f"about {count} cells")

@@ -24,7 +24,6 @@ from thermostats.errors import (
     DataError,
     UsageError,
     build_unknown_error,
-    describe_file_error,
     find_nearest,
     suggest_nearest,
 )
@@ -338,6 +337,8 @@ def _join_all(
                 for path, content in each.items()
             },
         )
+        for name in contents:
+            store.remove_replaced(name, folder)
     models = [
         each
         for name, plan in plans.items()
@@ -540,7 +541,7 @@ def _plan_contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
     held = store.FilesOfRows.build(changed, name)
     of_path = np.array([files[path] for path in paths], dtype=np.int64)
     rows = pd.concat([held.rows, new]) if changed else new
-    return store.encode_csv_files(
+    return store.encode_files(
         store.FilesOfRows(rows, np.concatenate([held.number, of_path[number]]), tuple(files)), name
     )
 
@@ -554,10 +555,9 @@ def _replace_rows(
     fresh = new.set_index(list_key_columns(name))
     if len(fresh):
         _refuse_published(name, folder, fresh.index)
-        for path in list_own_files(name, folder):
-            if is_archive(path):  # what is shipped stays; a row of one's own stands over it
-                continue
-            held = store.read_typed(path, name).set_index(list_key_columns(name))
+        runs = set(new["run_id"]) if "run_id" in new else None
+        for path, rows in _read_own_files(name, folder, runs):
+            held = rows.set_index(list_key_columns(name))
             here = held.index.intersection(fresh.index)
             if len(here):
                 changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
@@ -573,7 +573,7 @@ def _locate_rows(
     if "run_id" not in rows:
         return np.zeros(len(rows), dtype=np.int64), [folder / f"{name}.csv"] * bool(len(rows))
     number, runs = pd.factorize(rows["run_id"], sort=True)
-    return number, [folder / "measured" / name / f"{run}.csv" for run in runs]
+    return number, [store.locate_run(name, run, folder) for run in runs]
 
 
 def _stack_rows(rows: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
@@ -781,23 +781,14 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
     """
     folder = find_data_folder(find_own_folder(data))
     with hold_folder(folder):
-        held = {
-            name: {
-                path: store.read_typed(path, name)
-                for path in list_own_files(name, folder)
-                if not is_archive(path)
-            }
-            for name in ("runs", "models", *(schema.name for schema in OF_RUNS))
-        }
-        runs = (
-            pd.concat(held["runs"].values())
-            if held["runs"]
-            else pd.DataFrame(columns=["run_id", "source", *MODEL])
-        )
-        models = (
-            pd.concat(held["models"].values())
-            if held["models"]
-            else pd.DataFrame(columns=["source", *MODEL])
+        runs, models = (
+            pd.concat(
+                [
+                    pd.DataFrame(columns=["run_id", "source", *MODEL], dtype="str"),
+                    *(rows for _, rows in _read_own_files(name, folder)),
+                ]
+            )
+            for name in ("runs", "models")
         )
         sources = {*runs["source"], *models["source"]} - {""}
         if source not in sources:
@@ -811,8 +802,9 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
         every = store.load("runs", folder)
         used = pd.MultiIndex.from_frame(every.loc[~every["run_id"].isin(gone), MODEL])
         changed: dict[str, dict[Path, pd.DataFrame]] = {}
+        counts: dict[str, int] = {}
         for name in (*(schema.name for schema in OF_RUNS), "runs", "models"):
-            for path, rows in held[name].items():
+            for path, rows in _read_own_files(name, folder, None if name == "models" else gone):
                 if name == "models":
                     goes = (rows["source"] == source) & ~pd.MultiIndex.from_frame(rows[MODEL]).isin(
                         used
@@ -821,31 +813,29 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
                     goes = rows["run_id"].isin(gone)
                 if goes.any():
                     changed.setdefault(name, {})[path] = rows[~goes]
-        counts = {
-            name: sum(len(held[name][path]) - len(rows) for path, rows in of.items())
-            for name, of in changed.items()
-        }
+                    counts[name] = counts.get(name, 0) + int(goes.sum())
         if not dry_run:
             for name, of in changed.items():
                 _replace(of, name, folder)
     return counts
 
 
+def _read_own_files(
+    name: str, folder: Path, runs: Collection[str] | None = None
+) -> Iterator[tuple[Path, pd.DataFrame]]:
+    """Files of a table that may have rows of some runs, archives left out, each with its rows."""
+    for path in list_own_files(name, folder):
+        if not is_archive(path) and store.is_candidate(path, runs):
+            yield path, store.read_typed(path, name)
+
+
 def _replace(files: dict[Path, pd.DataFrame], name: str, folder: Path) -> None:
     """Write what is left of files of a table; a file with nothing left is removed."""
     left = store.FilesOfRows.build({path: rows for path, rows in files.items() if len(rows)}, name)
-    write_all(folder, store.encode_csv_files(left, name))
-    _remove(path for path, rows in files.items() if not len(rows))
-
-
-def _remove(paths: Iterable[Path]) -> None:
-    for path in paths:
-        try:
-            path.unlink()
-        except OSError as error:
-            raise DataError(
-                "cannot remove a file", where=path, got=describe_file_error(error)
-            ) from error
+    write_all(folder, store.encode_files(left, name))
+    store.remove_replaced(name, folder)
+    for path in (path for path, rows in files.items() if not len(rows)):
+        store.remove_file(path)
         with suppress(OSError):  # other runs have files there
             path.parent.rmdir()
 
@@ -872,4 +862,4 @@ def record_model(run_ids: Collection[str], model_sha: str, folder: Path) -> None
             changed[folder / "measured" / "runs" / f"{run_id}.csv"] = rows.assign(
                 confirmed_sha=model_sha
             )
-        write_all(folder, store.encode_csv_files(store.FilesOfRows.build(changed, "runs"), "runs"))
+        write_all(folder, store.encode_files(store.FilesOfRows.build(changed, "runs"), "runs"))

@@ -3,7 +3,9 @@
 A data folder holds `<table>.csv`, `published/<table>.csv`, `measured/<table>/<run_id>.csv` and
 archives; a table is all of them together, a row of an archive giving way to one with the same key,
 in a user's store with the tables of the package beneath (`folders.py`). CSV files are sorted by
-key, floats in their shortest exact form, LF: saving what was loaded gives the same bytes.
+key, floats in their shortest exact form, LF: saving what was loaded gives the same bytes. A run of
+more than `LARGE` rows is `measured/<table>/<run_id>.parquet`, which is read without being validated
+again (`sealed_runs.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import csv
 import hashlib
 import io
 import os
-import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -34,9 +35,11 @@ from thermostats.errors import DataError, UsageError, describe_file_error, find_
 from thermostats.next_steps import write_value
 from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414
 from thermostats.settings import OFF as OFF  # noqa: PLC0414
+from thermostats.tables import sealed_runs
 from thermostats.tables.choices import check_table
 from thermostats.tables.folders import (
     ARCHIVE,
+    CELLS,
     TABLE,
     check_cells,
     has_own_runs,
@@ -65,6 +68,7 @@ from thermostats.tables.schemas import (
     list_references,
     list_written,
 )
+from thermostats.tables.sealed_runs import RUN_FILE, encode_run, is_run_file, is_sealed
 from thermostats.tables.validation import (
     WORDS,
     compare_columns,
@@ -164,6 +168,8 @@ def join_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
 
 AT_ONCE = 4_000_000
 """Bytes of files that are parsed at once, about."""
+CELLS_OF_A_RUN = 10 * CELLS
+"""Most cells of a run's Parquet file; more are refused unread."""
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 
 
@@ -174,20 +180,27 @@ def read(path: Path, name: str, runs: Collection[str] | None = None) -> pa.Table
     Raises DataError where it cannot be read or its columns are not as declared, naming the first
     cell that is not of its column's type.
     """
-    return (
-        _read_archive(path, name, runs)
-        if is_archive(path)
-        else _parse_file(_read_content(path), path, name)
-    )
+    content = _read_content(path)
+    if path.suffix == ARCHIVE:
+        return _read_parquet(content, path, name, runs)
+    return _parse_file(content, path, name)
 
 
-def _read_archive(path: Path, name: str, runs: Collection[str] | None) -> pa.Table:
+def _read_parquet(
+    content: bytes, path: Path, name: str, runs: Collection[str] | None = None
+) -> pa.Table:
     try:
-        file = pq.ParquetFile(io.BytesIO(read_bytes(path, TABLE)))
-        check_cells(file.metadata.num_rows * file.metadata.num_columns)
+        file = pq.ParquetFile(pa.BufferReader(content))
+        most = CELLS_OF_A_RUN if is_run_file(path) else CELLS
+        check_cells(file.metadata.num_rows * file.metadata.num_columns, most)
         rows = file.read() if _has_runs(file, runs) else file.schema_arrow.empty_table()
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise DataError(f"table {name} cannot be read: {error}", where=path) from error
+        step = "restore it, or remove it and join the rows of this run again"
+        raise DataError(
+            f"table {name} cannot be read: {error}",
+            where=path,
+            next_step=step if is_run_file(path) else "",
+        ) from error
     declared = build_schema(name, rows.schema.names)
     if not rows.schema.equals(declared):
         got, allowed = (
@@ -209,8 +222,8 @@ def _has_runs(file: pq.ParquetFile, runs: Collection[str] | None) -> bool:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file of a table is an archive."""
-    return path.suffix == ARCHIVE
+    """Whether a file of a table is an archive, which is never changed."""
+    return path.suffix == ARCHIVE and not is_run_file(path)
 
 
 @cache
@@ -231,9 +244,12 @@ def build_schema(name: str, there: Collection[str]) -> pa.Schema:
 
 
 def read_all(paths: Iterable[Path], name: str) -> list[pa.Table]:
-    """Rows of table `name` in many CSV files, as `read` gives and refuses those of one; some are
-    parsed at once."""
-    return [table for contents in _group_files(paths) for table in _parse_files(contents, name)]
+    """Rows of table `name` in many files that are no archives, as `read` gives and refuses those of
+    one; some CSV files are parsed at once."""
+    listed = list(paths)
+    parsed = _group_files(path for path in listed if not is_run_file(path))
+    tables = [table for contents in parsed for table in _parse_files(contents, name)]
+    return [*tables, *(read(path, name) for path in listed if is_run_file(path))]
 
 
 def _group_files(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
@@ -368,8 +384,6 @@ def _check_cells(text: str, path: Path, name: str) -> None:
         raise DataError(what, where=path, allowed=WORDS[list_dtypes(name)[fault.column]])
 
 
-RUN_FILE = re.compile(r"[0-9a-f]{16}\.csv")
-"""What a file is called that holds the rows of one run."""
 FEW = 16
 """Rows of a run on average, below which runs are put in order row by row."""
 PARSED: dict[bytes, pd.DataFrame] = {}
@@ -401,7 +415,7 @@ def load(
     check_table(name)
     folder = find_data_folder(data)
     files = [
-        [path for path in list_own_files(name, layer) if _is_candidate(path, runs)]
+        [path for path in list_own_files(name, layer) if is_candidate(path, runs)]
         for layer in list_layers(folder)
     ]
     digest = _hash_files(name, files, runs)
@@ -412,7 +426,8 @@ def load(
             PARSED[digest] = frame
             while len(PARSED) > MOST_PARSED:
                 PARSED.pop(next(iter(PARSED)), None)
-    frame = frame.copy()  # what is handed out shares no array with what is kept
+    if digest in PARSED:
+        frame = frame.copy()  # what is handed out shares no array with what is kept
     return _fill_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
@@ -420,17 +435,58 @@ def _read_files(
     name: str, files: list[list[Path]], folder: Path, runs: Collection[str] | None
 ) -> pd.DataFrame:
     """Table `name` from files by layer, those of a higher layer over those of a lower one."""
+    sealed = _read_sealed(name, files)
+    rows = _stack_files(name, files, runs, sealed)
+    ids = {path.stem for path in sealed}
+    if ids and not ids.isdisjoint(rows["run_id"].unique().to_pylist()):
+        sealed = {}  # other files have rows of these runs as well
+        rows = _stack_files(name, files, runs, sealed)
+    paths = [path for in_layer in files for path in in_layer]
+    checked = validate(
+        _convert_frame(_order_runs(rows), name), name, paths[0] if len(paths) == 1 else folder
+    )
+    return _insert_runs(checked, sealed, name) if sealed else checked
+
+
+def _stack_files(
+    name: str, files: list[list[Path]], runs: Collection[str] | None, sealed: Collection[Path]
+) -> pa.Table:
+    """Rows of all files but the sealed ones, as `_read_files` puts them over each other."""
     rows = build_schema(name, ()).empty_table()
     for in_layer in files:
         archives = [read(path, name, runs) for path in in_layer if is_archive(path)]
-        others = read_all((path for path in in_layer if not is_archive(path)), name)
-        for parts in (archives, others):
+        left = (path for path in in_layer if not is_archive(path) and path not in sealed)
+        for parts in (archives, read_all(left, name)):
             if parts:
                 rows = _stack_layers(_join_parts(parts, name), rows, name)
-    paths = [path for in_layer in files for path in in_layer]
-    return validate(
-        _convert_frame(_order_runs(rows), name), name, paths[0] if len(paths) == 1 else folder
-    )
+    return rows
+
+
+def _read_sealed(name: str, files: list[list[Path]]) -> dict[Path, pa.Table]:
+    """Rows of the runs whose files say that they were validated, by file in the order of runs; none
+    where two files are of one run."""
+    paths = [path for in_layer in files for path in in_layer if is_run_file(path)]
+    if len({path.name for path in paths}) < len(paths):
+        return {}
+    contents = ((path, _read_content(path)) for path in sorted(paths, key=lambda each: each.name))
+    return {
+        path: _read_parquet(content, path, name)
+        for path, content in contents
+        if is_sealed(content, name, path.stem)
+    }
+
+
+def _insert_runs(checked: pd.DataFrame, sealed: Mapping[Path, pa.Table], name: str) -> pd.DataFrame:
+    """Validated rows with those of sealed runs between them, in the order of runs."""
+    rest = pa.Table.from_pandas(checked, build_schema(name, checked), preserve_index=False)
+    places = checked["run_id"].searchsorted([path.stem for path in sealed])
+    pieces: list[pa.Table] = []
+    before = 0
+    for place, rows in zip(places, sealed.values(), strict=True):
+        pieces += [rest.slice(before, place - before), rows]
+        before = place
+    rows = pa.concat_tables([*pieces, rest.slice(before)], promote_options="default")
+    return _convert_frame(rows, name)
 
 
 def _hash_files(name: str, files: list[list[Path]], runs: Collection[str] | None) -> bytes:
@@ -480,7 +536,7 @@ def read_own_runs(folder: Path) -> pd.DataFrame:
 def has_run(name: str, run_id: str, folder: Path) -> bool:
     """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
     return any(
-        (layer / "measured" / name / f"{run_id}.csv").is_file()
+        locate_run(name, run_id, layer).is_file()
         or any(
             run_id in read_archived_runs(path)
             for path in list_own_files(name, layer)
@@ -488,6 +544,14 @@ def has_run(name: str, run_id: str, folder: Path) -> bool:
         )
         for layer in list_layers(folder)
     )
+
+
+def locate_run(name: str, run_id: str, folder: Path) -> Path:
+    """The file of a run in a folder: its Parquet file where there is one, else its CSV file, there
+    or not."""
+    path = folder / "measured" / name / f"{run_id}.csv"
+    large = path.with_suffix(ARCHIVE)
+    return large if large.is_file() else path
 
 
 def _order_runs(rows: pa.Table) -> pa.Table:
@@ -509,10 +573,10 @@ def _order_runs(rows: pa.Table) -> pa.Table:
 
 def _convert_frame(rows: pa.Table, name: str) -> pd.DataFrame:
     """Rows of files as a frame of the declared types."""
-    return convert_columns(rows.to_pandas(types_mapper=PANDAS.get), name)[0]
+    return convert_columns(rows.to_pandas(types_mapper=PANDAS.get, split_blocks=True), name)[0]
 
 
-def _is_candidate(path: Path, runs: Collection[str] | None) -> bool:
+def is_candidate(path: Path, runs: Collection[str] | None) -> bool:
     """Whether a file may hold rows of some runs: it is named after one of them, or after none."""
     return runs is None or not RUN_FILE.fullmatch(path.name) or path.stem in runs
 
@@ -568,9 +632,9 @@ class FilesOfRows(NamedTuple):
         )
 
 
-def encode_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
-    """Bytes of each file of a table, its rows all checked at once; an optional column is in all
-    files or in none."""
+def encode_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
+    """Bytes of each file of a table, its rows all checked at once; an optional column is in all CSV
+    files or in none. A run of more than `LARGE` rows that is not there as CSV yet is Parquet."""
     if not files.paths:
         return {}
     by_key = order_ranks(rank_keys(files.rows, name))
@@ -580,12 +644,49 @@ def encode_csv_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
     if by_file is not None:
         checked = checked.take(by_file)
         number = number[by_file]
-    lines = build_csv_lines(checked[list_written(checked, name)], name)
     bounds = np.searchsorted(number, np.arange(len(files.paths) + 1))
-    return {
-        path: lines.pack_rows(first, beyond)
-        for path, first, beyond in zip(files.paths, bounds, bounds[1:], strict=False)
+    sizes = np.diff(bounds)
+    large = np.array([_is_large(path, size) for path, size in zip(files.paths, sizes, strict=True)])
+    contents = {
+        files.paths[i].with_suffix(ARCHIVE): _encode_run(
+            checked.iloc[bounds[i] : bounds[i + 1]], name, files.paths[i].stem
+        )
+        for i in np.flatnonzero(large)
     }
+    rest = checked[~np.repeat(large, sizes)] if large.any() else checked
+    lines = build_csv_lines(rest[list_written(rest, name)], name)
+    ends = np.where(large, 0, sizes).cumsum()
+    for i in np.flatnonzero(~large):
+        contents[files.paths[i]] = lines.pack_rows(int(ends[i] - sizes[i]), int(ends[i]))
+    return contents
+
+
+def _is_large(path: Path, size: int) -> bool:
+    """Whether a file of so many rows is Parquet: it holds one run, of more rows than a CSV file."""
+    return RUN_FILE.fullmatch(path.name) is not None and size > sealed_runs.LARGE
+
+
+def _encode_run(rows: pd.DataFrame, name: str, run_id: str) -> bytes:
+    """The Parquet file of a run."""
+    schema = build_schema(name, list_written(rows, name))
+    return encode_run(pa.Table.from_pandas(rows, schema, preserve_index=False), name, run_id)
+
+
+def remove_replaced(name: str, folder: Path) -> None:
+    """Remove CSV files of runs that a Parquet file stands in the place of, once it does."""
+    for path in list_own_files(name, folder):
+        if is_run_file(path):
+            remove_file(path.with_suffix(".csv"))
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file where it is there; raises DataError where that cannot be done."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(
+            "cannot remove a file", where=path, got=describe_file_error(error)
+        ) from error
 
 
 def save(frame: pd.DataFrame, name: str, path: Path) -> None:
