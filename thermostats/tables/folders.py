@@ -398,7 +398,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
     return content
 
 
-def check_cells(count: int, most: int = CELLS) -> None:
-    """Raise TooManyError where a file has more cells than it may."""
-    if count > most:
+def check_cells(count: int, times: int = 1) -> None:
+    """Raise TooManyError where a file has more cells than so many times `CELLS`."""
+    if count > times * CELLS:
         raise TooManyError(f"about {count} cells")

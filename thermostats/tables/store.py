@@ -39,7 +39,6 @@ from thermostats.tables import sealed_runs
 from thermostats.tables.choices import check_table
 from thermostats.tables.folders import (
     ARCHIVE,
-    CELLS,
     TABLE,
     check_cells,
     has_own_runs,
@@ -168,8 +167,9 @@ def join_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
 
 AT_ONCE = 4_000_000
 """Bytes of files that are parsed at once, about."""
-CELLS_OF_A_RUN = 10 * CELLS
-"""Most cells of a run's Parquet file; more are refused unread."""
+TIMES_OF_A_RUN = 10
+"""How many times the cells of other files a run's Parquet file may have; more are refused
+unread."""
 ARROW = {FLOAT: pa.float64(), INTEGER: pa.int64(), TEXT: pa.string(), FLAG: pa.bool_()}
 
 
@@ -191,8 +191,8 @@ def _read_parquet(
 ) -> pa.Table:
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        most = CELLS_OF_A_RUN if is_run_file(path) else CELLS
-        check_cells(file.metadata.num_rows * file.metadata.num_columns, most)
+        times = TIMES_OF_A_RUN if is_run_file(path) else 1
+        check_cells(file.metadata.num_rows * file.metadata.num_columns, times)
         rows = file.read() if _has_runs(file, runs) else file.schema_arrow.empty_table()
     except (OSError, ValueError, pa.ArrowException) as error:
         step = "restore it, or remove it and join the rows of this run again"
