@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from multiprocessing import active_children
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from conftest import command, make_empty_store, snapshot
 from workplaces import make_workplace, write_analysis, write_fitted, write_gains
 
+import thermostats
 from thermostats.claims import run as runner
 from thermostats.claims.run import _order_jobs, run_all
 from thermostats.claims.study import group_claims, list_scripts
@@ -22,6 +24,8 @@ from thermostats.errors import DataError, UsageError
 from thermostats.reporting import build as builder
 from thermostats.reporting import state
 from thermostats.reporting.build import load_shipped_seconds
+from thermostats.reporting.changed import Changes, compare_findings
+from thermostats.reporting.pages import BEFORE, MADE_OF
 from thermostats.reporting.report import ReportRun, report
 from thermostats.reporting.state import read_manifest
 from thermostats.settings import count_cores
@@ -138,7 +142,7 @@ def test_a_changed_row_runs_only_its_reader_again(build: Build, built: dict[str,
     written = {
         name for name in written if name.partition(".")[0] not in of_tables - {"atlas", "lineage"}
     }
-    assert written == {"c01", "findings.csv", "MANIFEST.sha256", *pages, *drawn}
+    assert written == {"c01", "findings.csv", BEFORE, "MANIFEST.sha256", *pages, *drawn}
     assert len({record.tables for record in read_manifest(built["out"]).values()}) == 1
     assert build(check=True).ok
 
@@ -621,3 +625,66 @@ def test_a_new_machine_begins_with_what_took_long_elsewhere(
     assert there and {name for name in there if name[1:].isdigit()} <= set(
         list_scripts(find_shipped("analyses"))
     )
+
+
+def test_what_moved_since_the_rows_changed_is_named_before_and_now(
+    build: Build, built: dict[str, Path]
+) -> None:
+    out = built["out"]
+    build()
+    write_gains(built["data"], "meta/small", 0.6)
+    for _ in range(2):  # the second time nothing is made again, and the answer is the same
+        moved = thermostats.findings(changed=True, out=out)
+        assert moved["finding"].tolist() == ["C01.mean-gain"]
+        assert "until its rows changed" in moved.attrs["compared_with"]
+        (row,) = moved.to_dict("records")
+        assert (row["moved"], row["estimate_before"], row["estimate_now"]) == ("estimate", 1.0, 1.2)
+        assert row["shift"] == pytest.approx(0.2)
+    done = command("findings", "--changed", "--out", str(out))
+    assert "0 verdicts and 1 further estimate moved" in done.stdout
+    assert "1.0 [0.0, 2.0] → 1.2 [0.2, 2.2]" in done.stdout
+    write_gains(built["data"], "meta/small", 0.7)  # a second change: from .6, not from .5
+    (row,) = thermostats.findings(changed=True, out=out).to_dict("records")
+    assert (row["estimate_before"], row["estimate_now"]) == (1.2, pytest.approx(1.4))
+    assert thermostats.findings("C02", changed=True, out=out).empty
+
+
+def test_of_a_report_that_does_not_say_its_rows_nothing_is_compared(
+    built: dict[str, Path], tmp_path: Path
+) -> None:
+    (built["out"] / MADE_OF).unlink()
+    with pytest.raises(DataError, match=r"does not say which rows it is of.*report --all"):
+        thermostats.findings(changed=True, out=built["out"])
+    with pytest.raises(UsageError, match="no report yet"):
+        thermostats.findings(changed=True, out=tmp_path / "new")
+
+
+def finding_row(verdict: str, estimate: float, **more: object) -> dict[str, object]:
+    row = {"claim": "C01", "finding": "C01.a", "evidence": "pooled", "verdict": verdict}
+    row |= {"leans": "", "provisional": "", "estimate": estimate, "lower": 0.0, "upper": 1.0}
+    return {**row, "n_models": 4, **more}
+
+
+def test_verdicts_come_first_and_rounding_is_no_change() -> None:
+    before = [finding_row("inconclusive", 0.5)]
+    before += [finding_row("supported", 0.5, finding=f"C01.{n}") for n in "bcd"]
+    now = [finding_row("supported", 0.5, n_models=5)]
+    now += [
+        finding_row("supported", 0.6, finding="C01.b"),
+        finding_row("supported", 0.9, finding="C01.c"),
+    ]
+    now.append(finding_row("supported", 0.5 + 1e-12, finding="C01.d"))
+    now.append(finding_row("supported", 0.5, evidence="own"))
+    moved = compare_findings(pd.DataFrame(before), pd.DataFrame(now))
+    assert moved[["finding", "moved"]].to_numpy().tolist() == [
+        ["C01.a", "verdict"],
+        ["C01.c", "estimate"],
+        ["C01.b", "estimate"],
+        ["C01.a", "new"],
+    ]
+    changes = Changes(moved, "Before: all.", 4)
+    assert changes.write_sentences()[1] == (
+        "Of 4 findings 1 verdict and 2 further estimates moved; 1 new on own."
+    )
+    assert changes.tabulate()[0]["verdict"] == "inconclusive → supported"
+    assert changes.tabulate()[0]["models"] == "4 → 5"

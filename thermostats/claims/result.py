@@ -65,6 +65,12 @@ class Reason(StrEnum):
 SUPPORTED, AGAINST, OPEN, UNMEASURED = Verdict
 
 
+def describe_verdict(row: Mapping[str, Any]) -> str:
+    """The verdict of a row of findings, with where it leans and whether it is provisional."""
+    verdict = str(row["verdict"]) + (f", leans to “{row['leans']}”" if row["leans"] else "")
+    return verdict + ", provisional" * bool(row["provisional"] and verdict != UNMEASURED)
+
+
 def combine_verdicts(verdicts: Iterable[Verdict]) -> Verdict:
     """Parts of a claim together: one part against it decides, and support needs every part."""
     parts = set(verdicts)

@@ -701,6 +701,14 @@ def findings(
             autocompletion=lambda: [*SETS, ALL],
         ),
     ] = None,
+    changed: Annotated[
+        bool,
+        typer.Option(
+            "--changed",
+            help="Only what moved since the report's rows changed last, as by join, before and "
+            "now; stale claims are made again first.",
+        ),
+    ] = False,
     out: Annotated[
         Path, typer.Option("--out", help="Folder to which the report was written.")
     ] = Path("reports"),
@@ -710,9 +718,13 @@ def findings(
 
     Estimates are given with their intervals, rounded as on the pages; `--json` has every digit.
 
-    Example: `thermostats findings C04` or `thermostats findings --evidence own --json`
+    Example: `thermostats findings C04`, `thermostats findings --changed` or
+    `thermostats findings --evidence own --json`
     """
     check_written(out, claims)
+    if changed:
+        _print_changes(claims, evidence, out, as_json)
+        return
     from thermostats.cli import listing  # noqa: PLC0415
 
     rows = listing.list_findings(out, claims or (), evidence)
@@ -737,6 +749,24 @@ def findings(
         spare=("headline", "n_heritages", "n_models", "reason", "estimand"),
     )
     print_next_step(f"open {out / 'index.html'} in a browser", visible=is_watched(as_json))
+
+
+def _print_changes(
+    claims: list[str] | None, evidence: str | None, out: Path, as_json: bool
+) -> None:
+    """Print what moved in a report's findings; as JSON all of it."""
+    from thermostats.reporting.changed import find_changes  # noqa: PLC0415
+
+    changes = find_changes(claims, evidence=evidence, out=out)
+    if as_json:
+        rows = changes.table.astype(object).where(changes.table.notna(), None)
+        print_json({"compared_with": changes.compared_with, "moved": rows.to_dict("records")})
+        return
+    print(*changes.write_sentences(), sep="\n")
+    if rows := changes.tabulate():
+        print_rows(rows, list(rows[0]), spare=("models",))
+    if rest := len(changes.table) - len(rows):
+        print(f"{rest} more that moved less; --json has all", file=sys.stderr)
 
 
 def main() -> NoReturn:

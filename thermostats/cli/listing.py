@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from thermostats.claims.result import UNMEASURED
+from thermostats.claims.result import describe_verdict
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.errors import DataError, UsageError, build_unknown_error
 from thermostats.formatting import format_estimate
@@ -120,12 +120,10 @@ def describe_finding(row: Mapping[str, Any], first: Container[str]) -> dict[str,
     question, on any set; the verdict with where it leans and whether it is provisional; the
     estimate as pages round it.
     """
-    verdict = row["verdict"] + (f", leans to “{row['leans']}”" if row["leans"] else "")
-    verdict += ", provisional" if row["provisional"] and row["verdict"] != UNMEASURED else ""
     estimate = format_estimate(row["estimate"], row["lower"], row["upper"])
     return {
         "headline": "claim" if row["finding"] in first else "",
-        "verdict": verdict,
+        "verdict": describe_verdict(row),
         "estimate": estimate,
     }
 
@@ -303,16 +301,17 @@ def _list_evidence(data: str | Path | None) -> Rows:
     from thermostats.tables import store  # noqa: PLC0415
     from thermostats.tables.choices import DECODER, SETS, of_interventions  # noqa: PLC0415
     from thermostats.tables.features import build_features  # noqa: PLC0415
-    from thermostats.tables.model_rows import count_models  # noqa: PLC0415
+    from thermostats.tables.model_rows import count_models, count_set  # noqa: PLC0415
     from thermostats.tables.schemas import INTERVENED  # noqa: PLC0415
 
     rows_of_table = build_features(data)
+    decoders = rows_of_table[rows_of_table["modality"] == DECODER]
+    own_runs = store.read_own_runs(find_data_folder(data))["run_id"]
     published = set(store.load("sources", data)["file"])
     runs = store.load("runs", data)
     models = store.load("models", data)
-    listed = count_models(
-        rows_of_table[rows_of_table["modality"] == DECODER], runs, published
-    ).to_dict("records")
+    listed: list[Any] = count_models(decoders, runs, published).to_dict("records")
+    listed.append(count_set(OWN_ROWS, decoders[decoders["run_id"].isin(own_runs)]))
     changed = runs[of_interventions(runs)].merge(models, on=["model_id", "revision"])
     kinds = {
         "": changed,

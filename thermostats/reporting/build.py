@@ -53,6 +53,7 @@ from thermostats.reporting.state import (
     hash_inputs,
     hash_package,
     hash_value,
+    read_origin,
     remove_files,
     write_files,
     write_manifest,
@@ -375,6 +376,7 @@ class Build:
         of checksums."""
         state = self.state
         About(state, self.failed).check()
+        self._keep_earlier_findings()
         for name in gone:
             self.removed += remove_files(state.out, state.records.pop(name).files)
         for name in state.about:
@@ -391,6 +393,14 @@ class Build:
             self.written += write_files(
                 state.out, {CHECKSUMS: state.layout.list_checksums(state.records)}
             )
+
+    def _keep_earlier_findings(self) -> None:
+        """Keep the table of findings beside itself where the rows that it was made of changed."""
+        state, origin = self.state, read_origin(self.state.out)
+        table = state.out / called.TABLE
+        if table.is_file() and origin and origin["rows"] != state.read_files:
+            self.written += write_files(state.out, {called.BEFORE: table.read_bytes()})
+        state.note_origin()
 
     def _write(self, name: str, record: Record, files: Mapping[str, bytes]) -> None:
         """Write files of a claim or page, with the HTML of its Markdown."""

@@ -202,6 +202,7 @@ def report(
                 )
         if single_file:
             written += _write_single_files(state, ids)
+        state.note_origin()
     return _build_run(state, reasons, written, removed, started)
 
 

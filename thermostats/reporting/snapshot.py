@@ -134,7 +134,7 @@ def _compare_row(row: Mapping[str, object]) -> Iterator[str]:
 def _compare_figure(row: Mapping[str, object], what: str) -> Iterator[str]:
     """A line where a figure is another now, by more than rounding and Monte-Carlo errors."""
     before, after, *errors = (
-        _convert_number(row[f"{name}_{side}"])
+        convert_number(row[f"{name}_{side}"])
         for name in (what, "mc_error")
         for side in ("kept", "now")
     )
@@ -151,7 +151,7 @@ def _compare_figure(row: Mapping[str, object], what: str) -> Iterator[str]:
         )
 
 
-def _convert_number(value: object) -> float:
+def convert_number(value: object) -> float:
     return math.nan if value is None or value is pd.NA else float(str(value))
 
 
@@ -159,10 +159,15 @@ def findings(
     claims: str | Sequence[str] | None = None,
     *,
     evidence: str | None = None,
+    changed: bool = False,
     out: str | Path = "reports",
 ) -> pd.DataFrame:
     """Verdicts of the last report, one row per finding, each claim's headline first; columns as in
     table `findings`.
+
+    changed: those alone that moved since the report's rows changed last, as by `join`, before and
+    now, on every set; claims that are stale are made again first, and `attrs["compared_with"]` says
+    what they are compared with: without an earlier state the findings that ship.
 
     claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that
     questions were put to (`published`, `external`, `measured`, `pooled`, `own`, `nursery`); None:
@@ -174,6 +179,12 @@ def findings(
     """
     folder = Path(out)
     wanted = make_list(claims, "claims")
+    if changed:
+        from thermostats.reporting.changed import find_changes  # noqa: PLC0415
+
+        changes = find_changes(wanted, evidence=evidence, out=folder)
+        changes.table.attrs["compared_with"] = changes.compared_with
+        return changes.table
     check_written(folder, wanted)
     check_set(evidence, ALL)
     table = read_findings(find_findings_file(folder))

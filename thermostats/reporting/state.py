@@ -26,6 +26,7 @@ from thermostats.errors import DataError
 from thermostats.formatting import format_count, join_words
 from thermostats.reporting.pages import (
     CHECKSUMS,
+    MADE_OF,
     MANIFEST,
     PAGES,
     SNAPSHOT,
@@ -290,6 +291,15 @@ def read_manifest(out: Path) -> dict[str, Record]:
         raise DataError(
             "the manifest of the report is damaged", where=path, got=str(error), next_step=step
         ) from error
+
+
+def read_origin(out: Path) -> dict[str, str]:
+    """What `State.note_origin` wrote down of a report; empty where it did not."""
+    try:
+        noted = json.loads((out / MADE_OF).read_bytes())
+        return {name: str(noted[name]) for name in ("data", "analyses", "rows")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
@@ -592,6 +602,20 @@ class State:
     def posteriors(self) -> Posteriors:
         """What the shipped snapshot has of posteriors that are not drawn."""
         return load_posteriors()
+
+    def find_origin(self) -> dict[str, str]:
+        """Folders of rows and analyses, empty for those that ship, and the digest of the rows."""
+        scripts = {path.parent.resolve() for path in self.scripts.values()}
+        folder = {"data": self.data, "analyses": next(iter(scripts), find_shipped("analyses"))}
+        places = {
+            name: "" if path.resolve() == find_shipped(name).resolve() else str(path.resolve())
+            for name, path in folder.items()
+        }
+        return {**places, "rows": self.read_files}
+
+    def note_origin(self) -> None:
+        """Write down what the report is of, for whoever makes it again."""
+        write_files(self.out, {MADE_OF: dump_json(self.find_origin())})
 
     def collect_inputs(self, name: str) -> bytes:
         """What a claim's page, or a page about all claims, is made of, but for rows and the

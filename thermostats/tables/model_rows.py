@@ -610,19 +610,22 @@ def count_models(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]
     comparable where it does not norm the stream itself after each sum; it has gains where one of
     `GAINS` is known at the last token.
     """
-    rows = []
-    for name in MEASUREMENTS:
-        rows_of_set = features[mark_set(name, features, published, runs)]
-        comparable = rows_of_set[rows_of_set["comparable"].astype(bool)]
-        last = rows_of_set[rows_of_set[list(GAINS)].notna().any(axis=1)]
-        row: dict[str, object] = {"evidence": name}
-        for kind, of in (("", rows_of_set), ("comparable_", comparable), ("last_token_", last)):
-            row |= {
-                f"{kind}models": of["model_id"].nunique(),
-                f"{kind}labs": of["heritage"].nunique(),
-            }
-        rows.append({**row, "what": SETS[name]})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        [
+            count_set(name, features[mark_set(name, features, published, runs)])
+            for name in MEASUREMENTS
+        ]
+    )
+
+
+def count_set(name: str, rows: pd.DataFrame) -> dict[str, object]:
+    """The row of `count_models` of one set, from its rows of the table `features`."""
+    comparable = rows[rows["comparable"].astype(bool)]
+    last = rows[rows[list(GAINS)].notna().any(axis=1)]
+    row: dict[str, object] = {"evidence": name}
+    for kind, of in (("", rows), ("comparable_", comparable), ("last_token_", last)):
+        row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
+    return {**row, "what": SETS[name]}
 
 
 def list_measurements(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:

@@ -1,0 +1,178 @@
+"""What moved in a report's findings since its rows changed last: those that the report kept from
+before, beside those of the rows as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thermostats.claims.result import describe_verdict
+from thermostats.claims.study import choose_claims, list_scripts
+from thermostats.errors import DataError
+from thermostats.formatting import format_count, format_estimate, join_words
+from thermostats.next_steps import write_command
+from thermostats.reporting.pages import BEFORE, TABLE, check_written
+from thermostats.reporting.report import report
+from thermostats.reporting.snapshot import ROUNDING, convert_number, read_findings
+from thermostats.reporting.state import locate_shipped_snapshot, read_origin
+from thermostats.tables.choices import ALL, check_set, is_asked
+from thermostats.tables.folders import find_shipped
+
+KEYS = ["claim", "finding", "evidence"]
+SIDES = ("before", "now")
+SHOWN = ("verdict", "estimate", "lower", "upper", "n_models")
+"""Columns of a finding that are set side by side."""
+VERDICT, ESTIMATE, NEW, GONE = "verdict", "estimate", "new", "no longer found"
+MOVED = (VERDICT, GONE, ESTIMATE, NEW)
+"""What moved, in the order in which it is shown."""
+COLUMNS = [*KEYS, "moved", *(f"{name}_{side}" for name in SHOWN for side in SIDES), "shift"]
+LINES = 18
+"""Findings that a screen has room for."""
+SINCE_ROWS = "Before: what this report found until its rows changed last."
+SINCE_SHIPPED = (
+    "Before: the findings that ship with the package, which know no rows of yours; the rows of "
+    "this report have not changed since it was first made."
+)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Findings that moved, and what they are compared with."""
+
+    table: pd.DataFrame
+    """One row a finding that moved; columns in `COLUMNS`."""
+    compared_with: str
+    """In a sentence."""
+    both: int
+    """Findings that there are on both sides."""
+
+    def write_sentences(self) -> list[str]:
+        """What is compared, and how much of it moved."""
+        counts = {name: int(self.table["moved"].eq(name).sum()) for name in MOVED}
+        moved = [format_count(counts[VERDICT], "verdict")]
+        moved.append(format_count(counts[ESTIMATE], "further estimate"))
+        sentence = f"Of {format_count(self.both, 'finding')} {' and '.join(moved)} moved"
+        new = self.table.loc[self.table["moved"].eq(NEW), "evidence"]
+        others = [f"{counts[NEW]} new on {join_words(sorted(set(new)))}"] * bool(len(new))
+        others += [f"{counts[GONE]} {GONE}"] * bool(counts[GONE])
+        return [self.compared_with, f"{'; '.join([sentence, *others])}."]
+
+    def tabulate(self) -> list[dict[str, str]]:
+        """Rows for a screen: those that moved most of what a reader would see move."""
+        rows = [_show(row) for row in self.table.to_dict("records")]
+        return [row for row in rows if row["verdict"] or row["estimate"]][:LINES]
+
+
+def find_changes(
+    claims: Sequence[str] | None = None, *, evidence: str | None = None, out: Path
+) -> Changes:
+    """Verdicts and estimates that differ between a report's findings and those from before its rows
+    changed last; claims of the report that are stale are made again first.
+
+    claims, evidence: those alone; None: all. Raises UsageError where no report is there or it has
+    no such claim, DataError where it does not say which rows it is of.
+    """
+    check_written(out, claims)
+    check_set(evidence, ALL)
+    there = sorted(set(read_findings(out / TABLE)["claim"])) if (out / TABLE).is_file() else []
+    wanted = choose_claims(claims or None, dict.fromkeys(there, out))
+    _make_again(there, out)
+    kept = out / BEFORE
+    path = kept if kept.is_file() else locate_shipped_snapshot()
+    sides = [read_findings(each) for each in (path, out / TABLE)]
+    before, now = (_choose(frame, wanted, evidence) for frame in sides)
+    table = compare_findings(before, now)
+    both = len(before.merge(now, on=KEYS))
+    return Changes(table, SINCE_ROWS if path == kept else SINCE_SHIPPED, both)
+
+
+def _choose(frame: pd.DataFrame, claims: Sequence[str], evidence: str | None) -> pd.DataFrame:
+    """Findings of some claims, on a set of evidence or on all."""
+    asked = pd.Series([is_asked(evidence or ALL, name, "") for name in frame["evidence"]])
+    return frame[asked.to_numpy(bool) & frame["claim"].isin(claims).to_numpy(bool)]
+
+
+def _make_again(there: Sequence[str], out: Path) -> None:
+    """Bring the claims of a report up to date with the rows of the folder that it was made of."""
+    origin = read_origin(out)
+    if not origin:
+        step = write_command("report", "--all", out=out if out != Path("reports") else None)
+        raise DataError(
+            "the report does not say which rows it is of",
+            where=out,
+            next_step=f"{step}, with --data where rows of yours are read",
+        )
+    data, analyses = origin["data"] or None, origin["analyses"] or None
+    scripts = list_scripts(analyses or find_shipped("analyses"))
+    report([name for name in there if name in scripts], data=data, out=out, analyses=analyses)
+
+
+def compare_findings(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
+    """Findings that are others now, in the order of `MOVED`, estimates by how far they moved.
+
+    `shift` is in halves of the width of the interval from before.
+    """
+    texts = [frame.assign(verdict=frame.apply(describe_verdict, axis=1)) for frame in (before, now)]
+    both = texts[0].merge(
+        texts[1], on=KEYS, how="outer", suffixes=[f"_{side}" for side in SIDES], indicator="side"
+    )
+    rows = [_compare_row(row) for row in both.to_dict("records")]
+    moved = [row for row in rows if row["moved"]]
+    moved.sort(key=lambda row: (MOVED.index(row["moved"]), -row["shift"], row["finding"]))
+    return pd.DataFrame(moved, columns=COLUMNS)
+
+
+def _compare_row(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Both sides of one finding, and what of it moved; empty where nothing did."""
+    first, last = (convert_number(row[f"estimate_{side}"]) for side in SIDES)
+    half = (convert_number(row["upper_before"]) - convert_number(row["lower_before"])) / 2
+    gap = abs(last - first)
+    shift = gap / half if half > 0 and gap >= 0 else 0.0
+    moved = ""
+    if row["side"] != "both":
+        moved = GONE if row["side"] == "left_only" else NEW
+    elif row["verdict_before"] != row["verdict_now"]:
+        moved = VERDICT
+    elif pd.isna(first) != pd.isna(last) or gap > ROUNDING * max(abs(first), abs(last), 1e-3):
+        moved = ESTIMATE
+    return {name: row.get(name) for name in COLUMNS} | {"moved": moved, "shift": shift}
+
+
+def _show(row: Mapping[Any, Any]) -> dict[str, str]:
+    """A finding as a person reads it: what moved as `before → now`, what stayed once; an estimate
+    that looks the same is empty."""
+    estimates = [
+        format_estimate(*(_read(row[f"{name}_{side}"]) for name in SHOWN[1:4])) for side in SIDES
+    ]
+    counts = [_write_count(row[f"n_models_{side}"]) for side in SIDES]
+    verdicts = [_write(row[f"verdict_{side}"]) for side in SIDES]
+    same = estimates[0] == estimates[1]
+    return {
+        "finding": str(row["finding"]),
+        "evidence": str(row["evidence"]),
+        "verdict": _join(verdicts) if verdicts[0] != verdicts[1] else "",
+        "estimate": "" if same else _join(estimates),
+        "models": _join(counts),
+    }
+
+
+def _read(value: Any) -> float | None:
+    return None if pd.isna(value) else float(value)
+
+
+def _write(value: Any) -> str:
+    return "" if pd.isna(value) else str(value)
+
+
+def _write_count(value: Any) -> str:
+    return "" if pd.isna(value) else str(int(value))
+
+
+def _join(sides: Sequence[str]) -> str:
+    """Both sides with an arrow; one where they are the same."""
+    before, now = (side or "—" for side in sides)
+    return now if before == now else f"{before} → {now}"
