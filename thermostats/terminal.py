@@ -130,6 +130,12 @@ def is_progress_seen() -> bool:
     return sys.stderr.isatty() or hasattr(shell, "kernel")
 
 
+def show_progress(line: str) -> None:
+    """A line on standard error for a person who waits; nothing where nobody does."""
+    if is_progress_seen():
+        print(line, file=sys.stderr, flush=True)
+
+
 def refuse(error: ThermostatsError, *, as_json: bool = False) -> None:
     """Say why nothing came of it: a sentence on standard error, and where asked for an object on
     standard output."""

@@ -14,13 +14,13 @@ from scipy import stats
 from thermostats.claims import power as planning
 from thermostats.claims.calibration import ORDER, Calibration
 from thermostats.claims.levels import POWER, WANTED
-from thermostats.claims.planned import PlannedStudy, plan_studies
-from thermostats.claims.power import draw_rows, power, simulate_planned_power, write_sentences
+from thermostats.claims.power import power, simulate_planned_power, write_sentences
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import SUPPORTED, Estimate, Result
 from thermostats.claims.rule import ALPHA, Decide, V
 from thermostats.claims.worlds import build_mean_worlds
 from thermostats.errors import UsageError
+from thermostats.modelling.planned import PlannedStudy, draw_rows, plan_studies
 
 MEAN = V("mean")
 RULE = Decide((MEAN > 0) & (MEAN.p <= ALPHA), (MEAN < 0) & (MEAN.p <= ALPHA))

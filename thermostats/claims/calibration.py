@@ -15,6 +15,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.claims.condition import END
 from thermostats.claims.levels import (
@@ -73,8 +74,12 @@ class Side:
 
     def gives(self, level: float, box: str = PLAUSIBLE) -> bool:
         """Whether a level is small enough; of a rule that was not tried 5% alone decides."""
+        return bool(self.mark_given(np.asarray(level), box))
+
+    def mark_given(self, levels: NDArray[np.float64], box: str = PLAUSIBLE) -> NDArray[np.bool_]:
+        """The same of many levels."""
         limit = self.limit(box)
-        return level <= ALPHA and (math.isnan(limit) or level < limit)
+        return np.asarray((levels <= ALPHA) & (math.isnan(limit) | (levels < limit)))
 
     def limit_ends(self) -> tuple[float, float]:
         """95% interval of α* over simulations, as a share of them is uncertain; NaN where it is

@@ -3,7 +3,7 @@ worlds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from thermostats.claims.calibration import Side, calibrate_rows
+from thermostats.claims.calibration import Calibration, Side, calibrate_rows
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.levels import POWER, SIDES, WANTED, simulate_side
-from thermostats.claims.planned import PlannedStudy, plan_studies
 from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import AGAINST, SUPPORTED, TooFew, Verdict
 from thermostats.claims.rule import ALPHA
@@ -23,16 +22,17 @@ from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.claims.worlds import CLAIMED, NULL, Array
 from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_percent
+from thermostats.modelling.planned import Numbers, PlannedStudy, Sizes, draw_rows, plan_studies
+from thermostats.next_steps import write_value
 from thermostats.plots.general import COLUMN, HEIGHT, draw_reference, set_column_style, write_figure
 from thermostats.tables.folders import find_shipped
+from thermostats.terminal import show_progress
 
 DRAWS, STUDIES, AT_ONCE, SECONDS = 10, 200, 1000, 20.0
 """Designs drawn of one size; studies of each size, and where a rule tests many at once; most
 CPU-seconds of a world."""
 WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
 """The world in which a side is true: the size that the claim states, and none."""
-OF_LAB, OF_MODEL = ("heritage", "family", "recipe", "source"), ("model_id", "pair")
-"""Columns of names that are a lab's own, and a model's own, in a study that is drawn."""
 COLUMNS = [
     "finding",
     "side",
@@ -47,43 +47,12 @@ COLUMNS = [
 ]
 
 
-def draw_rows(study: PlannedStudy, here: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
-    """Rows of a study, drawn from those at hand.
-
-    The labs at hand take turns, the largest first; a lab that is taken again is another one of the
-    same models. In each the models come in random order, and where the lab has too few they are
-    repeated as further ones.
-    """
-    labs = here.groupby("heritage")["model_id"].unique()
-    labs = labs.loc[sorted(labs.index, key=lambda lab: (-len(labs[lab]), lab))]
-    of_model = dict(iter(here.groupby("model_id", sort=False)))
-    parts = []
-    for place, size in enumerate(study.sizes):
-        again = place // len(labs)
-        models = rng.permutation(labs.iloc[place % len(labs)])
-        parts += [
-            _name_rows(of_model[models[k % len(models)]], again, k // len(models))
-            for k in range(size)
-        ]
-    return pd.concat(parts, ignore_index=True)
-
-
-def _name_rows(rows: pd.DataFrame, lab: int, model: int) -> pd.DataFrame:
-    """Rows of a model under names of their own, where its lab or itself stands in the study
-    already."""
-    of_model = f" {lab}.{model}" * bool(lab or model)
-    ends = {**dict.fromkeys(OF_LAB, f" {lab}" * bool(lab)), **dict.fromkeys(OF_MODEL, of_model)}
-    return rows.assign(
-        **{name: rows[name].astype(str) + end for name, end in ends.items() if end and name in rows}
-    )
-
-
 def power(
     claim: str,
     *,
-    models: Sequence[int] = (),
-    labs: Sequence[int] = (),
-    sizes: Sequence[Sequence[int]] = (),
+    models: Numbers = (),
+    labs: Numbers = (),
+    sizes: Sizes = (),
     finding: str = "",
     most: int | None = None,
     data: str | Path | None = None,
@@ -100,16 +69,21 @@ def power(
     from the rows at hand of the finding's own set of evidence (`draw_rows`); outcomes are simulated
     on them.
 
-    claim: its id, of `analyses` or those that ship. models, labs: every pair of them. sizes: labs
-    of so many models each. finding: its name where the claim has several, by default the first that
-    was tried in worlds. most: simulated studies of each size and side, by default 1,000, or 200 of
-    a rule that is tested study by study; there is an end after 20 s each.
+    claim: its id, of `analyses` or those that ship. models, labs: every pair of them; a number is a
+    list of one. sizes: labs of so many models each, of one study or of several. finding: its name
+    where the claim has several, by default the first that was tried in worlds. most: simulated
+    studies of each size and side, by default 1,000, or 200 of a rule that is tested study by study;
+    there is an end after 20 s each.
 
     Columns: finding, side, models, labs, largest (models of the largest lab), power, error (its
     standard error over the designs), limit (α*, at most .05), least (the smallest level that a
-    study attained), studies. Raises UsageError for a claim or finding that is not there or has no
-    worlds, for sizes that no study has, and where too few rows are at hand.
+    study attained), studies. Where it is stopped (Ctrl-C), what it has by then, and
+    `attrs["stopped"]` says what it lacks. Raises UsageError for a claim or finding that is not
+    there or has no worlds, for a fit, which has a power of its own, for sizes that no study has,
+    and where too few rows are at hand.
     """
+    if not isinstance(claim, str):
+        raise _refuse_fit(claim, {"models": models, "labs": labs, "sizes": sizes})
     planned = plan_studies(models, labs, sizes)
     question = _find_question(claim, finding, analyses)
     trial = question.require_trial()[1]
@@ -151,6 +125,21 @@ def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Que
     return found
 
 
+def _refuse_fit(given: Any, asked: Mapping[str, Any]) -> UsageError:
+    """Why the power of a claim is not asked of a fit or of a table, with the call that is."""
+    sizes = {name: value for name, value in asked.items() if value != ()}
+    said = ", ".join(f"{name}={write_value(value)}" for name, value in sizes.items())
+    said = said or "models=[40, 80], labs=9"
+    is_fit = hasattr(given, "law")
+    step = f"fit.power({said})" if is_fit else f'thermostats.power("C05", {said})'
+    return UsageError(
+        "a fit plans studies by its own law" if is_fit else "a claim is named by its id",
+        got=f"{type(given).__name__} in the place of a claim",
+        allowed="the id of a claim, such as C05",
+        next_step=step,
+    )
+
+
 def simulate_planned_power(
     question: Question,
     here: pd.DataFrame,
@@ -161,30 +150,51 @@ def simulate_planned_power(
 ) -> pd.DataFrame:
     """The table of `power` for one question and the rows that studies are drawn from."""
     total = most or (STUDIES if question.require_trial()[1].many_studies is None else AT_ONCE)
-    rows = []
-    for study in planned:
-        rng = np.random.default_rng(seed)
-        designs = [draw_rows(study, here, rng) for _ in range(DRAWS)]
-        known = calibrate_rows(question, designs[0])
+    rows: list[dict[str, Any]] = []
+    stopped = ""
+    for place, study in enumerate(planned):
+        made: dict[Verdict, list[Array]] = {}
+        try:
+            rng = np.random.default_rng(seed)
+            show_progress(f"{question.id}: studies of {study.words}")
+            designs = [draw_rows(study, here, rng) for _ in range(DRAWS)]
+            known = calibrate_rows(question, designs[0])
+            for side in _list_true_sides(known):
+                show_progress(f"{question.id}: “{side}” in studies of {study.words}")
+                for levels in _simulate_designs(question, designs, side, total, seed):
+                    made.setdefault(side, []).append(levels)
+        except KeyboardInterrupt:
+            left = len(planned) - place - 1
+            stopped = f"Stopped while studies of {study.words} were simulated"
+            stopped += f"; {format_count(left, 'further size')} not begun" * bool(left) + "."
         size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
-        for side in (
-            each for each in SIDES if known.side(each).rows["box"].eq(POWER).any()
-        ):  # true in its world
-            made = _simulate_designs(question, designs, side, total, seed)
-            rows.append(
-                {
-                    "finding": question.id,
-                    "side": str(side),
-                    **size,
-                    **_summarise_rates(made, known.side(side)),
-                }
-            )
-    return pd.DataFrame(rows, columns=COLUMNS)
+        rows += [
+            {
+                "finding": question.id,
+                "side": str(side),
+                **size,
+                **_summarise_rates(of, known.side(side)),
+            }
+            for side, of in made.items()
+            if len(of) > 1  # else nothing is known of its error
+        ]
+        if stopped:
+            break
+    if stopped and not rows:
+        raise KeyboardInterrupt
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    table.attrs |= {"stopped": stopped} if stopped else {}
+    return table
+
+
+def _list_true_sides(known: Calibration) -> list[Verdict]:
+    """Sides that are true in their world."""
+    return [side for side in SIDES if known.side(side).rows["box"].eq(POWER).any()]
 
 
 def _summarise_rates(made: Sequence[Array], side: Side) -> dict[str, Any]:
     """How often a side is given over designs, below which level, in how many studies."""
-    rates = np.array([np.mean([side.gives(level) for level in of]) for of in made])
+    rates = np.array([side.mark_given(of).mean() for of in made])
     limit = ALPHA if np.isnan(side.limit()) else min(ALPHA, side.limit())
     error = float(rates.std(ddof=1) / len(rates) ** 0.5)
     numbers = {
@@ -198,21 +208,19 @@ def _summarise_rates(made: Sequence[Array], side: Side) -> dict[str, Any]:
 
 def _simulate_designs(
     question: Question, designs: Sequence[pd.DataFrame], side: Verdict, total: int, seed: int
-) -> list[Array]:
+) -> Iterator[Array]:
     """Attained levels of a side in simulated studies of each design, in the world where it is
     true; of statements about units at hand, in the studies where it is."""
     worlds = question.require_trial()[1].worlds
     assert worlds is not None  # noqa: S101
     world = worlds.build_world(WORLD[side])
     n = -(-total // len(designs))
-    made = []
     for draw, rows in enumerate(designs):
         try:
             studies = n, f"planned {seed} {draw}", SECONDS / len(designs)
-            made.append(simulate_side(question, rows, world, side, studies, true=True))
+            yield simulate_side(question, rows, world, side, studies, true=True)
         except (UsageError, TooFew):  # such rows do not carry the test
-            made.append(np.ones(n))
-    return made
+            yield np.ones(n)
 
 
 def write_sentences(table: pd.DataFrame) -> list[str]:

@@ -4,6 +4,7 @@ and which models to measure next."""
 from __future__ import annotations
 
 import re
+import signal
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -11,10 +12,10 @@ from typing import Annotated, Any
 
 import typer
 
-from thermostats.claims.planned import plan_studies
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.cli.options import Analyses, Data, Json
 from thermostats.errors import UsageError
+from thermostats.modelling.planned import plan_studies
 from thermostats.next_steps import write_command
 from thermostats.tables import folders
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
@@ -280,19 +281,29 @@ def power(
         raise UsageError(
             "no study is asked for", allowed="--models and --labs, or --sizes", next_step=step
         )
-    plan_studies(**named)
+    asked = plan_studies(**named)
     choose_claims(
         [claim],
         list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
     )
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is simulated by then is kept
+    sizes_asked = ", ".join(study.words for study in asked)
+    print(f"{claim.upper()}: studies of {sizes_asked} are simulated", file=sys.stderr, flush=True)
     from thermostats.claims.power import draw_power, write_sentences  # noqa: PLC0415
     from thermostats.claims.power import power as planned  # noqa: PLC0415
     from thermostats.plots.general import check_figure_file  # noqa: PLC0415
 
     path = check_figure_file(figure)
-    table = planned(claim, **named, finding=finding, most=studies, data=data, analyses=analyses)
+    try:
+        table = planned(claim, **named, finding=finding, most=studies, data=data, analyses=analyses)
+    except KeyboardInterrupt:
+        print("\nthermostats: stopped before anything was simulated", file=sys.stderr)
+        raise typer.Exit(1) from None
     print_rows(table.to_dict("records"), list(table), as_json)
     if path is not None:
         draw_power(table, path)
     if not as_json:
         print(*write_sentences(table), sep="\n")
+    if stopped := table.attrs.get("stopped"):
+        print(f"thermostats: {stopped} What was simulated stands above.", file=sys.stderr)
+        raise typer.Exit(1)

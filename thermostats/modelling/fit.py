@@ -63,6 +63,8 @@ from thermostats.modelling.laws import (
     summarise_predictions,
 )
 from thermostats.modelling.leave_out import LeftOut, compare_predictions, leave_one_out
+from thermostats.modelling.planned import Numbers, Sizes
+from thermostats.modelling.power import STUDIES, FitPower, simulate_power
 from thermostats.modelling.sampling import Declare, Sampled
 from thermostats.next_steps import Code, wrap_methods
 from thermostats.next_steps import call as line
@@ -438,6 +440,49 @@ class Fit:
         UsageError for a group that is not there or is of one model, and for a fit without groups.
         """
         return contrast_groups(self, first, second, group)
+
+    def power(
+        self,
+        models: Numbers = (),
+        labs: Numbers = (),
+        *,
+        sizes: Sizes = (),
+        studies: int = STUDIES,
+        seed: int | None = None,
+    ) -> FitPower:
+        """How often studies like this one would reach P ≥ .95, or an interval without 0.
+
+        Studies have so many models in so many labs, as even as may be, or labs of stated `sizes`.
+        Rows but for the outcome are drawn from those at hand, lab by lab; all labs and models are
+        new. Outcomes are drawn by the law, each study's from another draw of the fit, and the law
+        is fitted to each of them. What is asked: every statement of the law, and of a line whether
+        the interval of every slope leaves out 0.
+
+        Parameters
+        ----------
+        models, labs : int or list of int
+            Every pair of them is a study; of a fit without labs `models` alone.
+        sizes : list of int, or list of such lists
+            Models of each lab of one study, or of several: `[8, 7, 1, 1]`.
+        studies : int
+            Simulated studies of each size.
+        seed : int, optional
+            Of the simulation; by default the fit's.
+
+        Returns
+        -------
+        FitPower
+            At a prompt a line for each thing asked, and a table; `table`, `sentences`, and
+            `plot(axes)`. Where it is stopped, what it has by then, and what it lacks.
+
+        Raises
+        ------
+        UsageError
+            For sizes that no study has, and for laws whose outcomes are not rows.
+        """
+        return simulate_power(
+            self, models, labs, sizes, studies=studies, seed=self.seed if seed is None else seed
+        )
 
     def __repr__(self) -> str:
         return "\n".join(display.format_lines(self))

@@ -1,0 +1,109 @@
+"""Power of a fit: against tables that are drawn and tested without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+import thermostats
+from thermostats.errors import UsageError
+from thermostats.modelling import power as planning
+from thermostats.modelling.fit import Fit
+
+SLOPE, NOISE, MODELS = 0.6, 1.0, 24
+
+
+def draw_line(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    x = rng.standard_normal(n)
+    y = 3.0 + SLOPE * x + NOISE * rng.standard_normal(n)
+    return pd.DataFrame({"name": [f"m{i}" for i in range(n)], "x": x, "y": y})
+
+
+@pytest.fixture(scope="module")
+def line() -> Fit:
+    """A line that 3,000 models leave no doubt of."""
+    rows = draw_line(3000, np.random.default_rng(1))
+    return thermostats.fit_line(rows, "y", "x", model="name", group=None)
+
+
+def test_power_of_a_slope_is_that_of_tables_with_the_known_truth(line: Fit) -> None:
+    """The share of p ≤ 1 − level of least squares, over 4,000 tables of the true line."""
+    rng = np.random.default_rng(2)
+    tables = (draw_line(MODELS, rng) for _ in range(4000))
+    found = [stats.linregress(rows["x"], rows["y"]).pvalue <= 1 - line.level for rows in tables]
+    truth = float(np.mean(found))
+    assert 0.6 < truth < 0.95
+    table = line.power(MODELS, studies=100).table.set_index("asked")
+    row = table.loc[f"{line.level:.0%} interval of slope on x excludes 0"]
+    assert row["power"] == pytest.approx(truth, abs=4 * (truth * (1 - truth) / 100) ** 0.5)
+    assert table.loc["P(mean > 0) ≥ 0.95", "power"] == 1
+    assert table.loc["P(mean > 0) ≥ 0.95", "against"] == 0
+
+
+def draw_labs(spread: float, rng: np.random.Generator) -> pd.DataFrame:
+    """Twelve labs of five models; labs differ by their spread, models by .05."""
+    labs = np.repeat(np.arange(12), 5)
+    layers = rng.choice([12, 24, 32, 48], 60)
+    gain = np.exp(spread * rng.standard_normal(12)[labs] + 0.05 * rng.standard_normal(60))
+    named = {"model": [f"m{i}" for i in range(60)], "lab": [f"lab {k}" for k in labs]}
+    return pd.DataFrame({**named, "layers": layers, "gain": gain})
+
+
+def test_labs_that_differ_are_found_and_labs_that_do_not_are_not() -> None:
+    powers = []
+    for spread in (0.3, 0.0):
+        rows = draw_labs(spread, np.random.default_rng(3))
+        fit = thermostats.fit_heritage(
+            rows, outcome="gain", model="model", lab="lab", geometry="layers"
+        )
+        made = fit.power(sizes=[[6, 5, 5, 4, 4, 4], [8, 7, 1, 1]], studies=30)
+        assert made.table["models"].unique().tolist() == [28, 17]
+        assert made.table.loc[0, "asked"] == "P(heritage > geometry) ≥ 0.95"
+        powers.append(made.table["power"].iloc[0])
+    assert powers[0] > 0.8 and powers[1] < 0.3
+
+
+def test_a_number_is_a_list_of_one_and_numbers_are_the_labs_of_one_study(line: Fit) -> None:
+    made = line.power(20, studies=20)
+    assert made.table["models"].tolist() == [20] * 3 and made.table["labs"].eq(1).all()
+    assert made.sentences[0].endswith("% of studies of 20 models")
+    assert repr(made).startswith(made.sentences[0])
+    assert made.plot().get_title().startswith("P(mean > 0)")
+
+
+def test_what_is_stopped_keeps_what_it_has_and_says_what_it_lacks(
+    line: Fit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits = planning._simulate(line, line.design, planning.PlannedStudy((20,)), 40, 1)
+
+    def stop_soon(*_: object) -> object:
+        for number, each in enumerate(fits):
+            if number == 7:
+                raise KeyboardInterrupt
+            yield each
+
+    monkeypatch.setattr(planning, "_simulate", stop_soon)
+    made = line.power([20, 40], studies=30)
+    assert made.table["studies"].tolist() == [7] * 3
+    assert made.stopped == ("Stopped after 7 of 40 studies of 20 models; 1 further size not begun.")
+    assert made.sentences[-1] == made.stopped
+
+
+def test_what_has_no_power_is_refused_with_the_call_that_has(line: Fit) -> None:
+    with pytest.raises(
+        UsageError, match=r"plans studies by its own law.*fit\.power\(models=40, la"
+    ):
+        thermostats.power(line, models=40, labs=9)
+    with pytest.raises(UsageError, match=r"id of a claim.*thermostats\.power\(\"C05\", models"):
+        thermostats.power(line.rows, models=40, labs=9)
+    with pytest.raises(UsageError, match=r"no study is asked for.*fit\.power\(models=\[40, 80\]\)"):
+        line.power(labs=9)
+    with pytest.raises(UsageError, match="whole numbers above 0"):
+        line.power("many")
+    share = thermostats.fit_share(
+        draw_line(30, np.random.default_rng(4)), "y > 3", model="name", group=None
+    )
+    with pytest.raises(UsageError, match="not simulated by this law"):
+        share.power(40, 9)

@@ -1,0 +1,118 @@
+"""Sizes of planned studies, and their rows; nothing large is loaded before rows are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Number
+from typing import TYPE_CHECKING, Any
+
+from thermostats.errors import SHOWN_OF, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+LEAST = 4
+"""Models that a study has at least."""
+LINE = 'thermostats.power("C05", models=[20, 40, 80], labs=[10])'
+"""A call that asks for studies."""
+OF_LAB, OF_MODEL = ("heritage", "family", "recipe", "source"), ("model_id", "pair")
+"""Columns of names that are a lab's own, and a model's own, in a study that is drawn."""
+Numbers = int | Sequence[int]
+Sizes = Sequence[int] | Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class PlannedStudy:
+    """A planned study: how many models each lab has, the largest first."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def models(self) -> int:
+        """Models in all."""
+        return sum(self.sizes)
+
+    @property
+    def words(self) -> str:
+        """Its size in words."""
+        labs = f" of {len(self.sizes)} labs" if len(self.sizes) > 1 else ""
+        return f"{self.models} models{labs}"
+
+
+def plan_studies(
+    models: Numbers, labs: Numbers, sizes: Sizes, *, line: str = LINE
+) -> list[PlannedStudy]:
+    """Every number of models in every number of labs, as even as may be, then the studies of labs
+    of stated sizes; a number is a list of one, and a list of numbers the sizes of one study.
+
+    line: a call that asks for studies, said where none is. Raises UsageError where there is none,
+    or one of fewer than 4 models or 2 labs, or with a lab without models.
+    """
+    numbers = [read_sizes(each, name) for each, name in ((models, "models"), (labs, "labs"))]
+    grid = [
+        tuple(n // k + (place < n % k) for place in range(k))
+        for n in numbers[0]
+        for k in numbers[1]
+    ]
+    is_one = any(not isinstance(each, Sequence) for each in sizes)
+    stated = [read_sizes(each, "sizes") for each in ([sizes] if is_one else sizes)]
+    made = [PlannedStudy(of) for of in (*grid, *(tuple(sorted(of, reverse=True)) for of in stated))]
+    if not made:
+        allowed = "models and labs, or sizes of labs"
+        raise UsageError("no study is asked for", allowed=allowed, next_step=line)
+    for study in made:
+        if study.models < LEAST or len(study.sizes) < 2 or min(study.sizes) < 1:
+            got = f"{study.models} models in {len(study.sizes)} labs"
+            allowed = f"{LEAST} models or more, 2 labs or more, a model or more in each"
+            raise UsageError("no study can have this size", got=got, allowed=allowed)
+    return made
+
+
+def read_sizes(value: Any, name: str) -> list[int]:
+    """Whole numbers above 0 as a list, one as a list of one; UsageError for anything else."""
+    listed: list[Any] = [value] if isinstance(value, Number | str) else list(value)
+    if all(isinstance(each, Integral) and not isinstance(each, bool) for each in listed):
+        numbers = [int(each) for each in listed]
+        if all(number > 0 for number in numbers):
+            return numbers
+    raise UsageError(
+        "no numbers of models or labs",
+        where=name,
+        got=repr(value)[:SHOWN_OF],
+        allowed="whole numbers above 0, such as [20, 40]",
+    )
+
+
+def draw_rows(study: PlannedStudy, here: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    """Rows of a study, drawn from those at hand.
+
+    The labs at hand take turns, the largest first; a lab that is taken again is another one of the
+    same models. In each the models come in random order, and where the lab has too few they are
+    repeated as further ones.
+    """
+    import pandas as pd  # noqa: PLC0415
+
+    labs = here.groupby("heritage")["model_id"].unique()
+    labs = labs.loc[sorted(labs.index, key=lambda lab: (-len(labs[lab]), lab))]
+    of_model = dict(iter(here.groupby("model_id", sort=False)))
+    parts = []
+    for place, size in enumerate(study.sizes):
+        again = place // len(labs)
+        models = rng.permutation(labs.iloc[place % len(labs)])
+        parts += [
+            _name_rows(of_model[models[k % len(models)]], again, k // len(models))
+            for k in range(size)
+        ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _name_rows(rows: pd.DataFrame, lab: int, model: int) -> pd.DataFrame:
+    """Rows of a model under names of their own, where its lab or itself stands in the study
+    already."""
+    of_model = f" {lab}.{model}" * bool(lab or model)
+    ends = {**dict.fromkeys(OF_LAB, f" {lab}" * bool(lab)), **dict.fromkeys(OF_MODEL, of_model)}
+    return rows.assign(
+        **{name: rows[name].astype(str) + end for name, end in ends.items() if end and name in rows}
+    )

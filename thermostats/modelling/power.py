@@ -1,0 +1,236 @@
+"""Power of a study to come under the law of a fit: outcomes of other models of other labs are
+simulated from its draws, and the law is fitted to each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from thermostats.errors import UsageError
+from thermostats.formatting import format_count, format_percent
+from thermostats.modelling.draws import Array
+from thermostats.modelling.gaussian import Gaussian
+from thermostats.modelling.mixed_model import MixedDesign
+from thermostats.modelling.planned import (
+    LEAST,
+    Numbers,
+    PlannedStudy,
+    Sizes,
+    draw_rows,
+    plan_studies,
+    read_sizes,
+)
+from thermostats.plots.general import draw_reference
+from thermostats.terminal import show_progress
+
+if TYPE_CHECKING:
+    from thermostats.modelling.fit import Fit
+
+SURE = 0.95
+"""A probability that a study reports as an answer."""
+STUDIES, DESIGNS = 200, 10
+"""Simulated studies of a size, and sets of rows that these have."""
+DRAWS = 250
+"""Of a chain, of the fit to a simulated study."""
+FITS = "fit_heritage and fit_line, with normal residuals and effects"
+COLUMNS = ["asked", "models", "labs", "largest", "power", "against", "error", "studies"]
+LAB, MODEL = "heritage", "model_id"
+Asked = Mapping[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]]
+"""What a study is asked, by its words: whether it is reached, and whether its opposite is."""
+
+
+@dataclass(frozen=True, repr=False)
+class FitPower:
+    """How often studies of some sizes would reach an answer; at a prompt its sentences and its
+    table."""
+
+    table: pd.DataFrame
+    """By what is asked and size: power, the share of simulated studies that reach it; against, that
+    reach its opposite; error, of both at most, by simulation; studies."""
+    law: str
+    stopped: str = ""
+    """What was not simulated, where it was stopped."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """For each thing asked a line, from the smallest study to the largest."""
+        lines = []
+        for asked, rows in self.table.groupby("asked", sort=False):
+            parts = [
+                f"{format_percent(row['power'])} of studies of {_write_size(row)}"
+                for row in rows.to_dict("records")
+            ]
+            lines.append(f"{asked}: {', '.join(parts)}")
+        return [*lines, *([self.stopped] if self.stopped else [])]
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw power against the number of models, a line for each thing asked and number of labs,
+        onto the axes or onto those of a new figure, and return them."""
+        axes = Figure(layout="constrained").subplots() if axes is None else axes
+        several = self.table["labs"].nunique() > 1
+        for (asked, labs), rows in self.table.groupby(["asked", "labs"], sort=False):
+            at = rows.sort_values("models")
+            label = f"{asked}, {labs} labs" if several else str(asked)
+            x, y, error = (at[name].to_numpy(np.float64) for name in ("models", "power", "error"))
+            axes.errorbar(x, y, error, label=label, marker="o", capsize=2)
+        draw_reference(axes, 0.8)
+        axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
+        first = self.sentences[0] if len(self.table) else self.stopped
+        axes.set_title(first, wrap=True)
+        axes.legend(loc="best", fontsize="small")
+        return axes
+
+    def __repr__(self) -> str:
+        table = self.table.to_string(index=False, float_format=lambda x: f"{x:.3f}")
+        return "\n".join([*self.sentences, table])
+
+
+def _write_size(row: Mapping[Any, Any]) -> str:
+    labs = f" of {row['labs']} labs" if row["labs"] > 1 else ""
+    return f"{row['models']} models{labs}"
+
+
+def simulate_power(
+    fit: Fit, models: Numbers, labs: Numbers, sizes: Sizes, *, studies: int = STUDIES, seed: int
+) -> FitPower:
+    """The answer of `Fit.power`."""
+    design = _require_design(fit)
+    planned = _plan(design, models, labs, sizes)
+    asked = _list_questions(fit, design)
+    rows: list[dict[str, Any]] = []
+    stopped = ""
+    for place, study in enumerate(planned):
+        reached: list[Array] = []
+        try:
+            show_progress(f"{study.words}: {studies} studies are simulated and fitted")
+            for each in _simulate(fit, design, study, studies, seed):
+                answers = [question(each.quantities) for question in asked.values()]
+                reached.append(np.array(answers))
+        except KeyboardInterrupt:
+            left = len(planned) - place - 1
+            stopped = f"Stopped after {len(reached)} of {studies} studies of {study.words}"
+            stopped += f"; {format_count(left, 'further size')} not begun" * bool(left) + "."
+        if reached:
+            rows += _summarise(study, list(asked), np.array(reached))
+        if stopped:
+            break
+    if not rows:
+        raise KeyboardInterrupt
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    order = list(asked)
+    table = table.sort_values("asked", key=lambda names: names.map(order.index), kind="stable")
+    return FitPower(table.reset_index(drop=True), fit.law.name, stopped)
+
+
+def _require_design(fit: Fit) -> MixedDesign:
+    """The design of a fit whose rows are its outcomes; UsageError for another one."""
+    design = fit.design
+    plain = isinstance(design, MixedDesign) and isinstance(fit.model, Gaussian)
+    if plain and len(design.outcomes) == len(fit.rows) and design.by_row:
+        return design  # type: ignore[return-value]
+    raise UsageError(
+        "studies are not simulated by this law",
+        where=fit.law.name,
+        allowed=FITS,
+        next_step='a claim has the power of its own rule: thermostats.power("C05", models=[40], '
+        "labs=[9])",
+    )
+
+
+def _plan(design: MixedDesign, models: Numbers, labs: Numbers, sizes: Sizes) -> list[PlannedStudy]:
+    """The studies that are asked for; of a fit without labs by their numbers of models alone."""
+    line = "fit.power(models=[40, 80], labs=9)"
+    if design.groups:
+        return plan_studies(models, labs, sizes, line=line)
+    numbers = read_sizes(models, "models")
+    if not numbers or min(numbers) < LEAST:
+        raise UsageError(
+            "no study is asked for",
+            got=f"models={numbers}",
+            allowed=f"numbers of models, {LEAST} or more: this fit knows no labs",
+            next_step="fit.power(models=[40, 80])",
+        )
+    return [PlannedStudy((number,)) for number in numbers]
+
+
+def _list_questions(fit: Fit, design: MixedDesign) -> Asked:
+    """Statements that may be sure, and slopes whose intervals may exclude 0."""
+    asked: dict[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]] = {
+        f"P({name}) ≥ {SURE:g}": partial(_is_sure, statement)
+        for name, statement in fit.law.statements.items()
+    }
+    slopes = [each.quantity for each in design.mixed.fixed if each.column and each.quantity]
+    asked |= {
+        f"{fit.level:.0%} interval of {name} excludes 0": partial(_excludes_zero, name, fit.level)
+        for name in slopes
+    }
+    return asked
+
+
+def _is_sure(statement: Any, values: Mapping[str, Array]) -> tuple[bool, bool]:
+    """Whether a statement is probable enough, and whether its opposite is."""
+    chance = float(np.mean(statement(values)))
+    return chance >= SURE, chance <= 1 - SURE
+
+
+def _excludes_zero(name: str, level: float, values: Mapping[str, Array]) -> tuple[bool, bool]:
+    """Whether an interval lies on one side of 0; it has no opposite."""
+    lower, upper = np.quantile(values[name], [(1 - level) / 2, (1 + level) / 2])
+    return bool(lower > 0 or upper < 0), False
+
+
+def _simulate(
+    fit: Fit, design: MixedDesign, study: PlannedStudy, studies: int, seed: int
+) -> Iterator[Fit]:
+    """Fits of the law to simulated studies, one after the other."""
+    rng = np.random.default_rng([seed, *study.sizes])
+    here = _name_units(fit.rows, design)
+    values = fit.draws.few(studies)
+    settings = replace(fit.settings, draws=DRAWS)
+    for place in range(DESIGNS):
+        chosen = {name: drawn[place::DESIGNS] for name, drawn in values.items() if name != "error"}
+        rows = _rename(draw_rows(study, here, rng), design)
+        new = design.mixed.arrange(design.mixed.tabulate(rows, fit.rows), fit.rows, design)
+        for outcomes in new.gaussian.replicate(chosen, rng):
+            simulated = rows.assign(**{design.mixed.outcome: outcomes})
+            again = fit.law.of(simulated)
+            drawn = again.model.sample(seed=int(rng.integers(2**31)), settings=settings)
+            yield replace(fit, rows=simulated, design=again, drawn=drawn, call=None)
+
+
+def _name_units(rows: pd.DataFrame, design: MixedDesign) -> pd.DataFrame:
+    """Rows with the columns of models and labs that studies are drawn by."""
+    labs = rows[design.groups[0]].astype(str) if design.groups else "all"
+    models = rows[MODEL].astype(str) if MODEL in rows else [f"row {k}" for k in range(len(rows))]
+    return rows.assign(**{LAB: labs, MODEL: models})
+
+
+def _rename(rows: pd.DataFrame, design: MixedDesign) -> pd.DataFrame:
+    """Rows of models of labs that the fit has not seen: their effects are drawn anew."""
+    new = {design.groups[0]: "planned " + rows[LAB]} if design.groups else {}
+    return rows.assign(**new)
+
+
+def _summarise(study: PlannedStudy, asked: Sequence[str], reached: Array) -> list[dict[str, Any]]:
+    """A row for each thing asked; reached: studies × questions × sides."""
+    shares = reached.mean(axis=0)
+    errors = np.sqrt(shares * (1 - shares) / len(reached)).max(axis=1)
+    size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
+    return [
+        {
+            "asked": name,
+            **size,
+            "power": float(shares[k, 0]),
+            "against": float(shares[k, 1]),
+            "error": float(errors[k]),
+            "studies": len(reached),
+        }
+        for k, name in enumerate(asked)
+    ]
