@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from thermostats.plots.posterior import trajectories as trajectories
     from thermostats.reporting.report import report as report
     from thermostats.reporting.snapshot import citations as citations
-    from thermostats.reporting.snapshot import findings as findings
+    from thermostats.reporting.verdicts import findings as findings
     from thermostats.settings import options as options
     from thermostats.tables.export import contribute as contribute
     from thermostats.tables.export import export as export
@@ -63,7 +63,7 @@ _HOME = {
     "do": "thermostats.measurement.interventions",
     "export": "thermostats.tables.export",
     "features": "thermostats.tables.reading",
-    "findings": "thermostats.reporting.snapshot",
+    "findings": "thermostats.reporting.verdicts",
     "fit": "thermostats.modelling.fit",
     "fit_envelope": "thermostats.modelling.kleiber",
     "fit_heritage": "thermostats.modelling.heritage.fit_heritage",

@@ -18,20 +18,10 @@ from pathlib import Path
 import pandas as pd
 
 from thermostats import formatting
-from thermostats.claims.study import choose_claims, load_studies
-from thermostats.errors import make_list
-from thermostats.reporting.pages import (
-    INDEX,
-    SNAPSHOT,
-    TABLE,
-    check_written,
-    find_findings_file,
-    name_folder,
-    refuse_own_findings,
-)
+from thermostats.claims.study import load_studies
+from thermostats.reporting.pages import INDEX, SNAPSHOT, TABLE, name_folder
 from thermostats.reporting.state import describe_machine, remove_files, versions, write_files
 from thermostats.tables import store
-from thermostats.tables.choices import ALL, OWN_ROWS, check_set, is_asked
 from thermostats.tables.schemas import NURSERY, OURS
 
 ERRORS = 4.0
@@ -153,51 +143,6 @@ def _compare_figure(row: Mapping[str, object], what: str) -> Iterator[str]:
 
 def convert_number(value: object) -> float:
     return math.nan if value is None or value is pd.NA else float(str(value))
-
-
-def findings(
-    claims: str | Sequence[str] | None = None,
-    *,
-    evidence: str | None = None,
-    changed: bool = False,
-    out: str | Path = "reports",
-) -> pd.DataFrame:
-    """Verdicts of the last report, one row per finding, each claim's headline first; columns as in
-    table `findings`.
-
-    changed: those alone that moved since the report's rows changed last, as by `join`, before and
-    now, on every set; claims that are stale are made again first, and `attrs["compared_with"]` says
-    what they are compared with: without an earlier state the findings that ship.
-
-    claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that
-    questions were put to (`published`, `external`, `measured`, `pooled`, `own`, `nursery`); None:
-    of each question the set it was first asked of, `all`: every set. out: folder the report was
-    written to.
-
-    Raises UsageError where no report is there, it has no such claim or there is no such set,
-    DataError where its table is damaged.
-    """
-    folder = Path(out)
-    wanted = make_list(claims, "claims")
-    if changed:
-        from thermostats.reporting.changed import find_changes  # noqa: PLC0415
-
-        changes = find_changes(wanted, evidence=evidence, out=folder)
-        changes.table.attrs["compared_with"] = changes.compared_with
-        return changes.table
-    check_written(folder, wanted)
-    check_set(evidence, ALL)
-    table = read_findings(find_findings_file(folder))
-    of = choose_claims(wanted, dict.fromkeys(sorted(set(table["claim"])), folder))
-    there = (table["evidence"] == OWN_ROWS).any()
-    table = table[table["claim"].isin(of)]
-    pairs = zip(table["evidence"], table["view_of"], strict=True)
-    table = table[[is_asked(evidence, name, first) for name, first in pairs]]
-    if evidence == OWN_ROWS and table.empty:
-        refuse_own_findings(folder, wanted or [], some=bool(there))
-    return table.sort_values(
-        ["claim", "headline"], ascending=[True, False], kind="stable", ignore_index=True
-    )
 
 
 OF_STUDY = "the study whose figures are in the tables and whose claims are tested"
