@@ -13,6 +13,7 @@ from thermostats.claims.rule import Decide, Posterior, V
 from thermostats.claims.worlds import build_line_worlds
 from thermostats.modelling.classical.association import Slope, estimate_correlation, estimate_slope
 from thermostats.modelling.columns import apply_holm
+from thermostats.modelling.left_out import describe_left_out
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification import build_correlation, permute_within_labs
 from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
@@ -26,6 +27,7 @@ from thermostats.studies.delia2026.largest_gains import (
     read_block_gains,
 )
 from thermostats.studies.delia2026.stated_facts import NAMED_GAINS, PYTHIA, load_family_gains
+from thermostats.tables.schemas import INTERVENED
 
 ALPHA = 0.05
 WEAK, STATED = -0.3, -0.81
@@ -150,6 +152,7 @@ def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
             "sizes": fit_depth_and_size(rows),
             "deep": deep,
             "among_deep": estimate_correlation(deep["n_layers"], deep["gain"], seed=SEED),
+            "left_out": describe_left_out(evidence.named(INTERVENED).table("interventions")),
         },
     )
 

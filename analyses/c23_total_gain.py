@@ -24,9 +24,11 @@ from thermostats.claims.claim import (
 from thermostats.claims.rule import Decide, V
 from thermostats.claims.worlds import build_exponent_worlds
 from thermostats.modelling.classical.many import Many, fit_clustered_slopes
+from thermostats.modelling.left_out import describe_left_out
 from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
 from thermostats.studies.delia2026.stated_facts import load_gains
 from thermostats.tables.labels import drop_unlabelled
+from thermostats.tables.schemas import INTERVENED
 
 ALPHA = 0.05
 TOTAL = 10.0
@@ -141,7 +143,11 @@ def judge_block_product(evidence: Evidence, what: Product) -> Result:
         draw=prepare_drawing(
             draw_gain_by_depth, rows, y=what.column, curves=curves, ylabel=what.words, log="y"
         ),
-        words={**describe_products(rows, what), "deepest": deepest.to_dict("records")},
+        words={
+            **describe_products(rows, what),
+            "deepest": deepest.to_dict("records"),
+            "left_out": describe_left_out(evidence.named(INTERVENED).table("interventions")),
+        },
     )
 
 

@@ -42,6 +42,16 @@ def write(frame: pd.DataFrame, name: str, path: Path) -> None:
     write_atomically(path, content.getvalue())
 
 
+def add_rows(frame: pd.DataFrame, name: str, path: Path) -> pd.DataFrame:
+    """Rows of an archive of table `name`, if it is there, with new ones; a row that is there stays
+    as it is."""
+    if not path.is_file():
+        return frame
+    held = store.validate(store.read_typed(path, name), name)
+    both = pd.concat([held, frame], ignore_index=True) if len(frame) else held
+    return both.drop_duplicates(list_key_columns(name), ignore_index=True)
+
+
 def pack(data: Path, folder: str, sources: list[str], release: str = "") -> dict[str, int]:
     """Rows packed by table; the files of single runs that held them are removed once all archives
     are written."""

@@ -3,8 +3,9 @@
 Into FOLDER go corpora, the models of the nursery's fourth study, and below `rows` their
 interventions; what is there is not made again, so that the same command resumes after an
 interruption. With --shard K/N it takes every N-th model; with --stories the folder of
-karpathy/stories260K is steered too, and with --without some models are not; with --pack, when all
-is there, rows are written to `data/nursery/interventions-steered.parquet` and its like.
+karpathy/stories260K is steered too, and with --only MODEL… these alone; with --pack, when all
+is there, rows are added to `data/nursery/interventions-steered.parquet` and its like, where those
+of other models stay as they are.
 `data/nursery/fourth/protocol.md` says what is asked and why.
 """
 
@@ -27,7 +28,7 @@ from nursery.pack_training import HELD_OUT_WINDOWS
 from nursery.prompts import WINDOW
 from nursery.records import step_folder
 from nursery.tuning import tuned_packs
-from scripts.pack_runs import write
+from scripts.pack_runs import add_rows, write
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, Subject, describe_tuning
 from thermostats.measurement.interventions import PriceCurve
@@ -78,6 +79,8 @@ class Study:
     member: Member | None = None
     tuned: tuple[tuple[str, Path, int], ...] = ()
     """Models tuned from it: on what, their folders, and steps."""
+    revision: str = ""
+    """What the tables call the state of its weights, where they have several of it."""
     older: str = ""
     """`same` where shipped rows of its name are of these weights: measured anew, they are equal."""
 
@@ -88,10 +91,13 @@ def name_model(model: str) -> str:
     return f"{PREFIX}{model}"
 
 
-def train_models(folder: Path) -> None:
-    """Make corpora and models where they are not there yet."""
+def train_models(folder: Path, *, needed: bool) -> None:
+    """Make corpora where they are not there yet, and models of the fourth study where one is
+    needed."""
     corpora.build(folder)
     designs.claim_folder(folder, DESIGN)
+    if not needed:
+        return
     design = designs.read(DESIGN)
     for packs in (design.packs, lambda: tuned_packs(design, folder)):
         for step in training.train_all(packs(), folder, processes=1):
@@ -125,10 +131,19 @@ def list_studies(folder: Path, stories: Path | None) -> list[Study]:
                 )
             )
     corpus = pd.read_csv(DESIGN.parents[1] / "design.csv").set_index("model")["corpus"]
-    found += [Study(p, f"{NURSERY}/{p.name}", True, corpus[p.name]) for p in list_shipped_models()]
+    for place in list_shipped_models():
+        name = f"{NURSERY}/{place.name}"
+        revision = find_last_step(name)
+        found.append(Study(place, name, True, corpus[place.name], revision=revision))
     if stories is not None:
         found.append(Study(stories, STORIES, True, source=OURS, older="same"))
     return found
+
+
+def find_last_step(name: str) -> str:
+    """Revision of a packaged model: the last of its training in the tables."""
+    models = store.load("models")
+    return str(models.loc[models["model_id"] == name, "revision"].max())
 
 
 def cut_texts(folder: Path, corpus: str) -> RealTexts | None:
@@ -185,7 +200,7 @@ def steer_study(study: Study, folder: Path, data: Path) -> None:
     record_model(study, data)
     real = cut_texts(folder, study.corpus)
     request = ModelRequest(
-        str(study.folder),
+        f"{study.folder}@{study.revision}" if study.revision else str(study.folder),
         None,
         data,
         None,
@@ -244,10 +259,13 @@ def pack_rows(wanted: list[Study], data: Path) -> None:
         chosen = runs[runs["source"] == source]
         tables = {"runs": chosen, "interventions": rows[rows["run_id"].isin(chosen["run_id"])]}
         if source == NURSERY:
-            tables["models"] = models[models["model_id"].str.startswith(PREFIX)]
+            here = models["model_id"].isin(chosen["model_id"])
+            tables["models"] = models[here & models["model_id"].str.startswith(PREFIX)]
         for name, frame in tables.items() if len(chosen) else ():
-            write(frame, name, find_shipped("data") / place / f"{name}-steered{ARCHIVE}")
-            print(place, name, len(frame))
+            path = find_shipped("data") / place / f"{name}-steered{ARCHIVE}"
+            added = add_rows(frame, name, path)
+            write(added, name, path)
+            print(place, name, len(added))
 
 
 def main() -> None:
@@ -257,16 +275,17 @@ def main() -> None:
     parser.add_argument("--shard", default="1/1")
     parser.add_argument("--stories", type=Path)
     parser.add_argument("--pack", action="store_true")
-    parser.add_argument("--without", nargs="*", default=[], help="models that are not steered")
+    parser.add_argument("--only", nargs="+", help="models that are steered; by default all")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     folder = arguments.folder.resolve()
-    train_models(folder)
-    data = prepare_folder(folder / "rows")
     studies = list_studies(folder, arguments.stories)
-    if wrong := set(arguments.without) - {study.name for study in studies}:
-        parser.error(f"--without {' '.join(sorted(wrong))}: no such model")
-    wanted = [study for study in studies if study.name not in arguments.without]
+    only = arguments.only or [study.name for study in studies]
+    if wrong := set(only) - {study.name for study in studies}:
+        parser.error(f"--only {' '.join(sorted(wrong))}: no such model")
+    wanted = [study for study in studies if study.name in only]
+    train_models(folder, needed=any(study.member is not None for study in wanted))
+    data = prepare_folder(folder / "rows")
     for study in select_shard(wanted, arguments.shard):
         steer_study(study, folder, data)
     if arguments.pack:

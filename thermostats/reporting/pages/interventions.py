@@ -209,10 +209,11 @@ def collect_words(
     """Numbers of the page's sentences."""
     own = crossings[crossings["gain"] == GAIN]
     tuned = _select(rows, "tune")
+    trained = rows[rows["operation"] != "do"]
     crossed = np.log(tuned["gain_before"]) * np.log(tuned["gain_after"]) < 0
     return {
-        "n_rows": len(rows),
-        "n_models": rows["model_id"].nunique(),
+        "n_rows": len(trained),
+        "n_models": trained["model_id"].nunique(),
         "n_crossed": own["model_id"].nunique(),
         "targets": 2 * len(STEPS),
         "crossing": float(own["kl"].median()),
