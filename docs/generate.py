@@ -189,7 +189,7 @@ def proofs() -> str:
 
 
 def models() -> str:
-    """Every law with its equation, as the docstring of its function begins, its engine and the
+    """Every law with its equation, as the docstring of its function states it, its engine and the
     claims that fit it."""
     lines = [
         "# Models",
@@ -202,8 +202,8 @@ def models() -> str:
         "in up to a minute, "
         "most of which goes into compiling.",
         "",
-        "| function | model | engine | fitted by the scripts of |",
-        "|---|---|---|---|",
+        "| function | what it does | model | engine | fitted by the scripts of |",
+        "|---|---|---|---|---|",
     ]
     for home in re.findall(
         r"^::: (thermostats\.modelling\S+\.fit_\w+)$",
@@ -212,16 +212,23 @@ def models() -> str:
     ):
         module, _, name = home.rpartition(".")
         code = vars(import_module(module))
-        equation = " ".join((code[name].__doc__ or "").partition("\n\n")[0].split()).rstrip(".")
+        sentence, equation = read_summary(code[name])
         engine = "PyMC" if "Sampled(" in _reached(code, name) else "exact"
         cells = (
             f"`{name}`",
+            sentence,
             equation.replace("|", "\\|"),
             engine,
             ", ".join(_using(name)) or "none",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", *parts()]) + "\n"
+
+
+def read_summary(function: Any) -> tuple[str, str]:
+    """The first sentence of the docstring of a law's function, and the equation below it."""
+    sentence, equation, _ = (inspect.getdoc(function) or "").split("\n\n", 2)
+    return sentence.rstrip("."), " ".join(equation.split())
 
 
 def parts() -> list[str]:

@@ -27,12 +27,31 @@ LEAST_LEVEL = 0.5
 class Options:
     """Choices of this session, each an attribute: `thermostats.options.level = 0.9`.
 
-    level: probability of the intervals in summaries of fits made from then on, at least 0.5; a
-    report keeps to its own. cores: at most so many for the chains of a fit; None: all there are.
-    cache: folder of draws that are kept, `"off"` for none, None for the platform's; it is
-    `$THERMOSTATS_CACHE` of this process.
+    Attributes
+    ----------
+    level : float
+        Probability of the intervals in summaries of fits made from then on, at least 0.5; a report
+        keeps to its own.
+    cores : int or None
+        At most so many for the chains of a fit; None: all there are.
+    cache : str or None
+        Folder of draws that are kept, `"off"` for none, None for the platform's; it is
+        `$THERMOSTATS_CACHE` of this process.
 
-    Raises UsageError for other names and values.
+    Raises
+    ------
+    UsageError
+        For other names and values.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> thermostats.options.level = 0.9
+    >>> thermostats.options.level
+    0.9
+    >>> thermostats.options.reset()
+    >>> thermostats.options.level
+    0.94
     """
 
     level: float
@@ -43,7 +62,16 @@ class Options:
         self.reset()
 
     def reset(self) -> None:
-        """Take back all but the cache."""
+        """Take back all but the cache.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> thermostats.options.cores = 2
+        >>> thermostats.options.reset()
+        >>> print(thermostats.options.cores)
+        None
+        """
         vars(self).update(level=LEVEL, cores=None)
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -99,8 +99,6 @@ def test_the_table_of_models_is_as_made_from_the_code() -> None:
     assert page == loaded("docs/generate.py").models(), (
         "write it anew: python docs/generate.py --snapshot"
     )
-    table, _, _ = page.partition("## Parts and priors")
-    assert len(table.split()) < 650
 
 
 def test_the_readme_has_the_report_s_table_and_figure_and_how_to_begin() -> None:

@@ -59,28 +59,58 @@ def power(
     analyses: str | Path | None = None,
     seed: int = 1,
 ) -> pd.DataFrame:
-    """How often studies of these sizes would give a claim's verdicts, in the worlds that the claim
-    declares.
+    """Simulate how often studies of these sizes would give a claim's verdicts, in its own worlds.
 
-    P(a ≤ .05 and a < α*) with a the attained level of a side, as a verdict is given: of “supported”
-    in the world of the size that the claim states, of “not supported” in the null. α* is simulated
-    on the first design of a size, in the worst worlds of the design nearest to it in
-    `data/worlds.csv` (as `thermostats report --calibrate` does). Ten designs of each size are drawn
-    from the rows at hand of the finding's own set of evidence (`draw_rows`); outcomes are simulated
-    on them.
+        P(a ≤ .05 and a < α*), a the attained level of a side, as a verdict is given
 
-    claim: its id, of `analyses` or those that ship. models, labs: every pair of them; a number is a
-    list of one. sizes: labs of so many models each, of one study or of several. finding: its name
-    where the claim has several, by default the first that was tried in worlds. most: simulated
-    studies of each size and side, by default 1,000, or 200 of a rule that is tested study by study;
-    there is an end after 20 s each.
+    Of “supported” it is taken in the world of the size that the claim states, of “not supported” in
+    the null. α* is simulated on the first design of a size, in the worst worlds of the design
+    nearest to it in `data/worlds.csv` (as `thermostats report --calibrate` does). Ten designs of
+    each size are drawn from the rows at hand of the finding's own set of evidence (`draw_rows`);
+    outcomes are simulated on them.
 
-    Columns: finding, side, models, labs, largest (models of the largest lab), power, error (its
-    standard error over the designs), limit (α*, at most .05), least (the smallest level that a
-    study attained), studies. Where it is stopped (Ctrl-C), what it has by then, and
-    `attrs["stopped"]` says what it lacks. Raises UsageError for a claim or finding that is not
-    there or has no worlds, for a fit, which has a power of its own, for sizes that no study has,
-    and where too few rows are at hand.
+    Parameters
+    ----------
+    claim : str
+        Its id, of `analyses` or those that ship.
+    models, labs : int or sequence of int
+        Every pair of them is a size; a number is a list of one.
+    sizes : sequence of int, or sequence of them
+        Labs of so many models each, of one study or of several.
+    finding : str
+        Its name where the claim has several, by default the first that was tried in worlds.
+    most : int
+        Simulated studies of each size and side, by default 1,000, or 200 of a rule that is tested
+        study by study; there is an end after 20 s each.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    analyses : str or Path
+        A folder of analyses of your own.
+    seed : int
+        Of the simulations.
+
+    Returns
+    -------
+    DataFrame
+        Columns: finding, side, models, labs, largest (models of the largest lab), power, error (its
+        standard error over the designs), limit (α*, at most .05), least (the smallest level that a
+        study attained), studies. Where it is stopped (Ctrl-C), what it has by then, and
+        `attrs["stopped"]` says what it lacks.
+
+    Raises
+    ------
+    UsageError
+        For a claim or finding that is not there or has no worlds, for a fit, which has a power of
+        its own, for sizes that no study has, and where too few rows are at hand.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> table = thermostats.power("C05", models=[20], labs=[10], most=50)
+    >>> table[["side", "models", "labs", "largest"]]
+                side  models  labs  largest
+    0      supported      20    10        2
+    1  not supported      20    10        2
     """
     if not isinstance(claim, str):
         raise _refuse_fit(claim, {"models": models, "labs": labs, "sizes": sizes})

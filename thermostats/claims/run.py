@@ -272,11 +272,31 @@ COLUMNS = ("claim", "title", "said", "reads", "needs", "file")
 
 
 def claims(analyses: str | Path | None = None) -> pd.DataFrame:
-    """Every claim of a folder of analyses, by default those that ship: id, title, what is said,
-    rows it reads, script.
+    """List every claim of a folder of analyses, by default those that ship.
 
-    `thermostats.findings(id)` has the verdicts of the last report, `thermostats.report(id)` makes
-    them. Raises UsageError where the folder has no claims.
+    `thermostats.claims()` is this function. `thermostats.findings(id)` has the verdicts of the last
+    report, `thermostats.report(id)` makes them.
+
+    Parameters
+    ----------
+    analyses : str or Path
+        A folder of analyses.
+
+    Returns
+    -------
+    DataFrame
+        A row each claim: id, title, what is said, rows it reads, what it needs, script.
+
+    Raises
+    ------
+    UsageError
+        Where the folder has no claims.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> thermostats.claims().set_index("claim").loc["C04", "title"]
+    'Heritage > geometry > scale'
     """
     folder = find_shipped("analyses") if analyses is None else Path(analyses)
     rows = []

@@ -280,18 +280,45 @@ FORMS = ("stored", "function")
 def weight_distances(
     models: Mapping[str, str | Path] | Sequence[str | Path], *, form: str = "stored"
 ) -> pd.DataFrame:
-    """Squared relative distances of models of one shape, models × models; for `neighbour_joining`.
+    """Compute squared relative distances of models of one shape from their weights.
 
-    form: of the weights as ``stored``, or as a ``function``: in the canonical form that `compare`
-    describes, in which models are at no distance that changes connect which leave every output;
-    each is the mean of both directions.
+    Tensors that not all have, such as heads for a task, are left out and named in `attrs["notes"]`.
+    One tensor of all models is in memory at a time, in float64.
 
-    models: folders, by name or called as they are. Tensors that not all have, such as heads for a
-    task, are left out and named in `attrs["notes"]`. One tensor of all models is in memory at a
-    time, in float64.
+    Parameters
+    ----------
+    models : mapping of str to path, or sequence of path
+        Folders, by name or called as they are.
+    form : str
+        Of the weights as `stored`, or as a `function`: in the canonical form that `compare`
+        describes, in which models are at no distance that changes connect which leave every output;
+        each is the mean of both directions.
 
-    Raises UsageError for models of other blocks or shapes, DataError for folders that cannot be
-    read.
+    Returns
+    -------
+    DataFrame
+        Models × models, without a unit; for `neighbour_joining`.
+
+    Raises
+    ------
+    UsageError
+        For models of other blocks or shapes.
+    DataError
+        For folders that cannot be read.
+
+    Examples
+    --------
+    >>> import transformers
+    >>> import thermostats
+    >>> transformers.set_seed(1)
+    >>> shape = {"n_layer": 2, "n_head": 2, "n_embd": 16, "vocab_size": 8, "n_positions": 8}
+    >>> for name in ("base", "other"):
+    ...     model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**shape))
+    ...     model.save_pretrained(name)
+    >>> thermostats.weight_distances(["base", "other"]).round(3)
+            base  other
+    base   0.000  0.043
+    other  0.043  0.000
     """
     folders = (
         models if isinstance(models, Mapping) else {Path(model).name: model for model in models}
@@ -336,16 +363,37 @@ def _measure_function_distances(names: Sequence[str], paths: Sequence[Path]) -> 
 
 
 def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
-    """Angles in radians between the spectra of models of any shape, models × models; for
-    `neighbour_joining`.
+    """Compute the angles between the spectra of models of any shape.
 
-    weights: rows as table `weights` has them (`layer`, `matrix`, `head`, `spectral_norm`,
-    `frobenius_norm`), with `model_id`, of one run a model. Of W_V and W_O the norms of every
-    head, the largest of a block first, are read at 16 depths and 8 ranks; cos θ is the mean over
-    the two matrices and two norms of the cosines between these. It does not change with the size of
-    all weights.
+    Of W_V and W_O the norms of every head, the largest of a block first, are read at 16 depths and
+    8 ranks; cos θ is the mean over the two matrices and two norms of the cosines between these. It
+    does not change with the size of all weights.
 
-    Raises UsageError for models without such rows, or with two for one head.
+    Parameters
+    ----------
+    weights : DataFrame
+        Rows as table `weights` has them (`layer`, `matrix`, `head`, `spectral_norm`,
+        `frobenius_norm`), with `model_id`, of one run a model.
+
+    Returns
+    -------
+    DataFrame
+        Models × models, in radians; for `neighbour_joining`.
+
+    Raises
+    ------
+    UsageError
+        For models without such rows, or with two for one head.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> names = ["rxnfp/bert_ft", "rxnfp/bert_ft_10k_25s"]
+    >>> weights = thermostats.load("weights", model=names, models=True)
+    >>> thermostats.spectral_angles(weights).round(2)
+                           rxnfp/bert_ft_10k_25s  rxnfp/bert_ft
+    rxnfp/bert_ft_10k_25s                   0.00           0.03
+    rxnfp/bert_ft                           0.03           0.00
     """
     needed = ("model_id", "layer", "matrix", "head", *MEASURES)
     if absent := [name for name in needed if name not in check_frame(weights)]:

@@ -253,25 +253,66 @@ def measure(
     layers: int | Sequence[int] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
-    """Measure one model and return its rows of the table `layers`, with model_id and revision.
+    """Measure one model, and return its rows of the table `layers`.
 
-    model: a hub id or a model's folder, in whose case the data folder may stand second; or a
-    transformers model in memory, compiled or spread over devices, with its tokenizer (of images,
-    its processor). Of one in memory the weights as they are now are written to a temporary folder
-    and loaded again, so that there must be room for them twice; it is refused where it computes
-    something else than they do. It is called `name`, or else as its configuration says, and its
-    revision is a digest of its weights. Without a data folder rows are returned and kept nowhere.
+    What was measured before is not measured again. Of a model in memory the weights as they are now
+    are written to a temporary folder and loaded again, so that there must be room for them twice;
+    it is refused where it computes something else than they do. It is called `name`, or else as its
+    configuration says, and its revision is a digest of its weights.
 
-    prompts: a prompt set, a file of prompts, a folder of images, or a list of texts, whose
-    prompt_id are p001, p002, …. what: any of weights, gains, outputs, attention. revision: one or
-    several branches, tags or commits. layers: numbers of the blocks whose rows are returned, from
-    1; all are measured. `options` are the other fields of RunSpec: dtype, device, device_map,
-    token_budget, heritage, name, trust_remote_code, download, cache, source.
+    Parameters
+    ----------
+    model : str, Path or transformers model
+        A hub id or a model's folder, in whose case the data folder may stand second; or a
+        transformers model in memory, compiled or spread over devices, with its tokenizer.
+    tokenizer : transformers tokenizer
+        Of a model in memory; of images its processor.
+    data : str or Path
+        Folder in which rows are kept; without one they are returned and kept nowhere.
+    prompts : str, Path or sequence of str
+        A prompt set, a file of prompts, a folder of images, or a list of texts, whose prompt_id are
+        p001, p002, ….
+    what : str or sequence of str
+        Any of weights, gains, outputs, attention.
+    revision : str or sequence of str
+        One or several branches, tags or commits.
+    layers : int or sequence of int
+        Numbers of the blocks whose rows are returned, from 1; all are measured.
+    **options
+        The other fields of `RunSpec`: dtype, device, device_map, token_budget, heritage, name,
+        trust_remote_code, download, cache, source.
 
-    What was measured before is not measured again.
+    Returns
+    -------
+    DataFrame
+        Rows of the table `layers`, with model_id and revision; gains are ratios of norms.
 
-    Raises UsageError for wrong arguments, ThermostatsError where the model cannot be measured; of a
-    call that is refused nothing is left.
+    Raises
+    ------
+    UsageError
+        For wrong arguments.
+    ThermostatsError
+        Where the model cannot be measured; of a call that is refused nothing is left.
+
+    Examples
+    --------
+    A tiny model with random weights, and a tokenizer of seven words:
+
+    >>> import tokenizers
+    >>> import transformers
+    >>> import thermostats
+    >>> words = {word: number for number, word in enumerate("? a b c d e f".split())}
+    >>> vocabulary = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="?"))
+    >>> vocabulary.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    >>> tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=vocabulary, unk_token="?")
+    >>> transformers.set_seed(1)
+    >>> shape = {"n_layer": 3, "n_head": 2, "n_embd": 16, "vocab_size": 8, "n_positions": 24}
+    >>> config = transformers.GPT2Config(**shape, bos_token_id=1, eos_token_id=1)
+    >>> model = transformers.GPT2LMHeadModel(config).eval()
+    >>> asked = {"prompts": ["a b c d", "b a f"], "what": "gains", "name": "tiny"}
+    >>> rows = thermostats.measure(model, tokenizer, **asked)
+    >>> rows[rows["position"] == "last"].groupby("layer")["gain_block"].median().round(1).tolist()
+    [1.0, 1.0, 1.0]
     """
     if isinstance(model, (str, Path)) and isinstance(tokenizer, (str, Path)) and data is None:
         tokenizer, data = None, tokenizer

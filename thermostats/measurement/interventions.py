@@ -73,35 +73,84 @@ def steer(
     dry_run: bool = False,
     **settings: Any,
 ) -> pd.DataFrame:
-    """Move one gain g of a model to targets t at the least KL, and return what each costs: the
-    price curve.
+    """Move one gain of a model to targets, and return what each costs in KL: the price curve.
 
-    A copy q of the model p minimises mean KL(p‖q) + w (log g − log t)² on texts that p sampled
-    itself. A row says KL and cross-entropy on further such texts, with 95% bootstrap intervals,
-    every gain before and after, the share of texts whose gain is beyond 1, and the relative change
-    of the weights. With every target comes its mirror g²/t, as far on the other side of where the
-    gain was, and once the floor: the same steps without a target. A price is an upper bound: more
-    steps and more texts can only lower it.
+        mean KL(p‖q) + w (log g − log t)², the least over copies q of the model p
 
-    model: a hub id or a model's folder, in whose case the data folder may stand second; or a
-    transformers model in memory with its tokenizer. It is never changed. Without a data folder rows
-    are returned and kept nowhere; with one, what is finished is not trained again, and an
-    interrupted call is resumed by the same one.
+    It is taken on texts that p sampled itself. With every target comes its mirror g²/t, as far on
+    the other side of where the gain was, and once the floor: the same steps without a target. A
+    price is an upper bound: more steps and more texts can only lower it. With a data folder what is
+    finished is not trained again, and an interrupted call is resumed by the same one.
 
-    gain: one of the tables' gains, with or without the word gain, or a block's number. to: targets;
-    by default exp(±.1, ±.2, ±.4) times the model's own gain. only: blocks (`3`, `2-4`) and parts
-    (W_V, W_O, attention, mlp, norms, embedding, unembedding) that may change. rank: of adapters
-    (LoRA), which need peft. until: add steps until the price changes by less than this share.
-    prompts: a prompt set, a file or a list of texts in place of samples; a third is held out. also:
-    a prompt set or file on which cross-entropy and gains are read besides. save: folder for the
-    steered model, with a folder in it for each target where there are several. dry_run: say what it
-    takes, and train nothing. `settings` are those of `SteeringSettings` (steps, penalty, rate,
-    batch, texts, held_out, tokens, every), device, name and lab.
+    Parameters
+    ----------
+    model : str, Path or transformers model
+        A hub id or a model's folder, in whose case the data folder may stand second; or a
+        transformers model in memory with its tokenizer. It is never changed.
+    tokenizer : transformers tokenizer
+        Of a model in memory.
+    data : str or Path
+        Folder in which rows are kept; without one they are returned and kept nowhere.
+    gain : str or int
+        One of the tables' gains, with or without the word gain, or a block's number.
+    to : float or sequence of float
+        Targets; by default exp(±.1, ±.2, ±.4) times the model's own gain.
+    only : str or sequence of str
+        Blocks (`3`, `2-4`) and parts (W_V, W_O, attention, mlp, norms, embedding, unembedding) that
+        may change.
+    rank : int
+        Of adapters (LoRA), which need peft.
+    until : float
+        Add steps until the price changes by less than this share.
+    prompts : str, Path or sequence of str
+        A prompt set, a file or a list of texts in place of samples; a third is held out.
+    also : str or Path
+        A prompt set or file on which cross-entropy and gains are read besides.
+    save : str or Path
+        Folder for the steered model, with a folder in it for each target where there are several.
+    seed : int
+        Of samples and training.
+    dtype : str
+        Precision of the weights.
+    dry_run : bool
+        Say what it takes, and train nothing.
+    **settings
+        Those of `SteeringSettings` (steps, penalty, rate, batch, texts, held_out, tokens, every),
+        device, name and lab.
 
-    Returns rows of the table `interventions`, with model_id and revision.
+    Returns
+    -------
+    DataFrame
+        Rows of the table `interventions`, with model_id and revision: KL and cross-entropy in nats
+        a token on further sampled texts, with 95% bootstrap intervals, every gain before and after,
+        the share of texts whose gain is beyond 1, and the relative change of the weights.
 
-    Raises UsageError for what cannot be asked of a model, DataError or ThermostatsError where it
-    cannot be loaded or a training diverges, of which there is no row.
+    Raises
+    ------
+    UsageError
+        For what cannot be asked of a model.
+    DataError, ThermostatsError
+        Where it cannot be loaded or a training diverges, of which there is no row.
+
+    Examples
+    --------
+    A tiny model with random weights, and a tokenizer of seven words; no target but one and few
+    steps:
+
+    >>> import tokenizers
+    >>> import transformers
+    >>> import thermostats
+    >>> words = {word: number for number, word in enumerate("? a b c d e f".split())}
+    >>> vocabulary = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="?"))
+    >>> tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=vocabulary, unk_token="?")
+    >>> transformers.set_seed(1)
+    >>> shape = {"n_layer": 3, "n_head": 2, "n_embd": 16, "vocab_size": 8, "n_positions": 24}
+    >>> config = transformers.GPT2Config(**shape, bos_token_id=1, eos_token_id=1)
+    >>> model = transformers.GPT2LMHeadModel(config).eval()
+    >>> few = {"steps": 4, "texts": 16, "tokens": 12, "batch": 4}
+    >>> prices = thermostats.steer(model, tokenizer, to=1.1, **few)
+    >>> prices["operation"].tolist(), bool((prices["kl"] >= 0).all())
+    (['floor', 'steer', 'steer'], True)
     """
     model, tokenizer, data = _order_arguments(model, tokenizer, data)
     _check_settings(settings, "steer")
@@ -232,17 +281,57 @@ def do(
 ) -> pd.DataFrame:
     """Change a model without training, and return what it costs and what it moves, a row a change.
 
-    what: `W_V * 2`, `W_O / 2`, `W_V 2-4 * 2` (b_V goes with W_V), `block 3 * 0.5` (what block 3
-    writes), `without block 3`, `without every block` (each in turn), `stream + 64`, `stream 3 - 8`
-    (a times the vector of ones); several in one text, separated by commas, are done together. The
-    model itself is never changed.
+    Parameters
+    ----------
+    model : str, Path or transformers model
+        As in `steer`; the model itself is never changed.
+    what : str or sequence of str
+        `W_V * 2`, `W_O / 2`, `W_V 2-4 * 2` (b_V goes with W_V), `block 3 * 0.5` (what block 3
+        writes), `without block 3`, `without every block` (each in turn), `stream + 64`, `stream 3 -
+        8` (a times the vector of ones); several in one text, separated by commas, are done
+        together.
+    tokenizer, data
+        As in `steer`.
+    gain : str or int
+        The gain that a row is about besides all others; by default the penultimate, of one block
+        the last.
+    prompts, also
+        As in `steer`.
+    save : str or Path
+        Folder for the changed model, of changes of W_V and W_O alone.
+    seed, dtype, **settings
+        As in `steer`.
 
-    gain: the gain that a row is about besides all others; by default the penultimate, of one block
-    the last. The other arguments are those of `steer`; save: folder for the changed model, of
-    changes of W_V and W_O alone.
+    Returns
+    -------
+    DataFrame
+        Rows of the table `interventions`, with model_id and revision; `gains_after` also has the
+        spectral norms of W_V and W_O and their ratio.
 
-    Returns rows of the table `interventions`, with model_id and revision; `gains_after` also has
-    the spectral norms of W_V and W_O and their ratio. Raises as `steer`.
+    Raises
+    ------
+    UsageError, DataError, ThermostatsError
+        As `steer` does.
+
+    Examples
+    --------
+    W_V twice and W_O half as large is the same function, of another ratio; a tiny model with random
+    weights shows it:
+
+    >>> import tokenizers
+    >>> import transformers
+    >>> import thermostats
+    >>> words = {word: number for number, word in enumerate("? a b c d e f".split())}
+    >>> vocabulary = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="?"))
+    >>> tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=vocabulary, unk_token="?")
+    >>> transformers.set_seed(1)
+    >>> shape = {"n_layer": 3, "n_head": 2, "n_embd": 16, "vocab_size": 8, "n_positions": 24}
+    >>> config = transformers.GPT2Config(**shape, bos_token_id=1, eos_token_id=1)
+    >>> model = transformers.GPT2LMHeadModel(config).eval()
+    >>> changes = ["W_V * 2, W_O / 2", "without block 2"]
+    >>> rows = thermostats.do(model, changes, tokenizer, texts=16, tokens=12)
+    >>> (rows["kl"] > 1e-6).tolist()
+    [False, True]
     """
     texts = make_list(what, "what") or []
     model, tokenizer, data = _order_arguments(model, tokenizer, data)

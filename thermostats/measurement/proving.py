@@ -186,7 +186,24 @@ class ModelProof:
         return f"proved: {len(held)} identities to {largest:.1e} ({where})"
 
     def to_json(self) -> dict[str, Any]:
-        """All of it as plain values; what is infinite is None."""
+        """Give all of it as plain values; what is infinite is None.
+
+        Returns
+        -------
+        dict
+            Names to values, as JSON takes them.
+
+        Examples
+        --------
+        >>> import transformers
+        >>> import thermostats
+        >>> transformers.set_seed(1)
+        >>> shape = {"n_layer": 3, "n_head": 2, "n_embd": 16, "vocab_size": 64, "n_positions": 64}
+        >>> config = transformers.GPT2Config(**shape, bos_token_id=1, eos_token_id=1)
+        >>> proof = thermostats.prove(transformers.GPT2LMHeadModel(config).eval())
+        >>> proof.to_json()["passed"]
+        True
+        """
         values: dict[str, Any] = replace_infinite(asdict(self))
         return {"badge": self.badge, "passed": self.passed, **values}
 
@@ -225,19 +242,47 @@ def prove(
 ) -> ModelProof:
     """Hold a model against itself on its own prompts, block by block and token by token.
 
-    stream: x_l = x_(l−1) + what attention and feed-forward layer write; where norms stand; Σ_h
-    W_O,h z_h = attention's output; the last state before the final norm; read gains; and what a run
-    proves of itself. `IDENTITIES` names all.
+        x_l = x_(l−1) + what attention and feed-forward layer write,
+        Σ_h W_O,h z_h = attention's output
 
-    model: a hub id or a model's folder, or a transformers model in memory, with its tokenizer where
-    there is one. prompts: as for `measure`; by default the set core, of images the set images;
-    without a tokenizer ids are drawn. tool: nnterp, transformer-lens or nnsight, whose accessors
-    are held against the same on the shortest and the longest prompt; the model is then in memory
-    twice. options: dtype, revision, device, download, trust_remote_code of RunSpec.
+    Further: where norms stand; the last state before the final norm; read gains; and what a run
+    proves of itself. `IDENTITIES` names all. What fails is no error: `passed` is False, and
+    `failed` names it.
 
-    Raises UsageError and DataError as `measure` does, and UsageError for a tool that is not
-    installed or cannot read the class. What fails is no error: `passed` is False, and `failed`
-    names it.
+    Parameters
+    ----------
+    model : str, Path or transformers model
+        A hub id or a model's folder, or a transformers model in memory.
+    tokenizer : transformers tokenizer
+        Of a model in memory, where there is one; without it ids are drawn.
+    prompts : str, Path or sequence of str
+        As for `measure`; by default the set core, of images the set images.
+    tool : str
+        nnterp, transformer-lens or nnsight, whose accessors are held against the same on the
+        shortest and the longest prompt; the model is then in memory twice.
+    **options
+        dtype, revision, device, download, trust_remote_code of `RunSpec`.
+
+    Returns
+    -------
+    ModelProof
+        Every identity with its state and its largest relative difference.
+
+    Raises
+    ------
+    UsageError, DataError, ThermostatsError
+        As `measure` does, and UsageError for a tool that is not installed or cannot read the class.
+
+    Examples
+    --------
+    >>> import transformers
+    >>> import thermostats
+    >>> transformers.set_seed(1)
+    >>> shape = {"n_layer": 3, "n_head": 2, "n_embd": 16, "vocab_size": 64, "n_positions": 64}
+    >>> config = transformers.GPT2Config(**shape, bos_token_id=1, eos_token_id=1)
+    >>> proof = thermostats.prove(transformers.GPT2LMHeadModel(config).eval())
+    >>> proof.passed, proof.failed
+    (True, ())
     """
     other = find_tool(tool) if tool else None
     with TemporaryDirectory(prefix="thermostats-") as temporary:

@@ -129,7 +129,24 @@ class SteeringSettings:
             _refuse("every", self.every, " or ".join(EVERY))
 
     def scale_rate(self, width: int) -> float:
-        """The learning rate for a stream of a width."""
+        """Give the learning rate for a stream of a width.
+
+        Parameters
+        ----------
+        width : int
+            Numbers in the stream at a token.
+
+        Returns
+        -------
+        float
+            The rate that was set; else the standard one, less where the stream is wide.
+
+        Examples
+        --------
+        >>> from thermostats.measurement.steering_spec import SteeringSettings
+        >>> SteeringSettings(rate=0.001).scale_rate(768)
+        0.001
+        """
         return self.rate if self.rate is not None else RATE * min(1.0, WIDTH / width)
 
 

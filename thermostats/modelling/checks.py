@@ -117,7 +117,21 @@ class Gate:
         return f"gate {'open' if self.passes else 'closed'}: {', '.join(counts)}"
 
     def table(self) -> pd.DataFrame:
-        """One row per check."""
+        """Write the checks as a table.
+
+        Returns
+        -------
+        DataFrame
+            A row each check: check, outcome, reason.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> list(fit.check(refits=False).table().columns)
+        ['check', 'outcome', 'reason']
+        """
         return pd.DataFrame(
             [{"check": c.name, "outcome": c.outcome, "reason": c.reason} for c in self.checks]
         )

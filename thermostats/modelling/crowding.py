@@ -136,20 +136,50 @@ def fit_crowding(
     prompt_counts: Mapping[str, int] | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ.
+    """Fit the slope of the log gain on head density, within labs and between them.
 
-    `table`: rows of `features`, or your own, one per model or per model and prompt (`prompt_id`):
-    `outcome`, `model`, `lab` and `density` (ρ) name its columns, and `<outcome>_sd` (divisor n − 1)
-    with `n_prompts`, where there, the errors. `source`: files to take, in order of preference, all
-    but the controlled study by default. `error_from`: the gain whose relative spread stands in
-    where that of the outcome is not known. `prompt_counts`: prompts of each prompt set, for
-    averages that have no number of prompts, whose standard deviations then count as published
-    (divisor n). Quantities: within (b_w), between (b_b), their difference, lab_sd, residual_sd; a
-    slope is the change of log gain when ρ grows by a factor e. Tables: `models`, and `rivals`
-    (constant, slope, step, slopes within and between apart: evidence, leave one model out, leave
-    one lab out).
+        log g_i = a + b_w (x_i − x̄_lab) + b_b (x̄_lab − x̄) + u_lab + ε_i with x = log ρ
 
-    Raises UsageError for fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `features`, or your own, one per model or per model and prompt (`prompt_id`).
+        `<outcome>_sd` (divisor n − 1) with `n_prompts`, where there, are the errors.
+    outcome, model, lab, density : str
+        Columns of the gain, the model's name, its lab and ρ.
+    source : str or sequence of str
+        Files to take, in order of preference, all but the controlled study by default.
+    error_from : str
+        The gain whose relative spread stands in where that of the outcome is not known.
+    prompt_counts : mapping of str to int
+        Prompts of each prompt set, for averages that have no number of prompts, whose standard
+        deviations then count as published (divisor n).
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Fit
+        Quantities: within (b_w), between (b_b), their difference, lab_sd, residual_sd; a slope is
+        the change of log gain when ρ grows by a factor e. Tables: `models`, and `rivals` (constant,
+        slope, step, slopes within and between apart: evidence, leave one model out, leave one lab
+        out).
+
+    Raises
+    ------
+    UsageError
+        For fewer than 5 models, fewer than 2 labs, ρ constant, or a gain not above 0.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> from thermostats.studies.delia2026 import fit_crowding
+    >>> rows = thermostats.features(evidence="pooled").dropna(subset="penultimate_gain")
+    >>> fit_crowding(rows).params[["within", "between"]].round(2)
+    quantity
+    within    -0.04
+    between    0.02
+    Name: mean, dtype: float64
     """
     columns = build_gain_columns("fit_crowding", outcome, model=model, lab=lab, density=density)
     crowded = read_crowding_rows(
@@ -187,12 +217,36 @@ def fit_threshold(
     prompt_counts: Mapping[str, int] | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log g_i = a + δ [ρ_i > c] + u_lab + ε_i, log c uniform between the smallest and the largest
-    log ρ.
+    """Fit a step of the log gain at a threshold of head density.
 
-    `table` and the rest as in `fit_crowding`, which raises the same. Quantities: threshold (c),
-    step (δ), below (a), above (a + δ), lab_sd, residual_sd. Tables: `models`, `threshold`
-    (posterior of c over the gaps between neighbouring values of ρ), `rivals`.
+        log g_i = a + δ [ρ_i > c] + u_lab + ε_i,
+        log c uniform between the smallest and the largest log ρ
+
+    Parameters
+    ----------
+    table, outcome, model, lab, density, source, error_from, prompt_counts, seed
+        As in `fit_crowding`.
+
+    Returns
+    -------
+    Fit
+        Quantities: threshold (c), step (δ), below (a), above (a + δ), lab_sd, residual_sd. Tables:
+        `models`, `threshold` (posterior of c over the gaps between neighbouring values of ρ),
+        `rivals`.
+
+    Raises
+    ------
+    UsageError
+        As `fit_crowding` does.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> from thermostats.studies.delia2026 import fit_threshold
+    >>> rows = thermostats.features(evidence="pooled").dropna(subset="penultimate_gain")
+    >>> fit = fit_threshold(rows)
+    >>> sorted(fit.reported)
+    ['above', 'below', 'lab_sd', 'residual_sd', 'step', 'threshold']
     """
     columns = build_gain_columns("fit_threshold", outcome, model=model, lab=lab, density=density)
     crowded = read_crowding_rows(
@@ -485,19 +539,46 @@ def fit_spectral(
     prompt_counts: Mapping[str, int] | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖), against the same
-    without z.
+    """Ask whether the ratio of the spectral norms of W_V and W_O predicts the gain.
 
-    `table`, `source`, `error_from`, `prompt_counts` as in `fit_crowding`; `ratios`: one row per
-    model (`model_id`, `ratio`, and `doubt`, what may be doubted of it, empty for none); of
-    several rows of a model the mean log ratio is taken. Quantities: slope (change of log gain over
-    one SD of z), elasticity (over an e-fold of the ratio), lab_sd, residual_sd. Tables: `left_out`
-    (each lab predicted by the others with and without the ratio, intervals, sign right or not),
-    `rivals` (evidence, leave one model out and leave one lab out), `across_labs` (what they come
-    to, in one row).
+        log g_i = a + b z_i + u_lab + ε_i, z the standardised log(‖W_V‖/‖W_O‖)
 
-    Raises UsageError for fewer than 4 models with gain and ratio, a ratio that is constant or not
-    above 0, gains that are constant, fewer than 2 labs.
+    It is compared with the same without z.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As in `fit_crowding`.
+    ratios : DataFrame
+        One row per model (`model_id`, `ratio`, and `doubt`, what may be doubted of it, empty for
+        none); of several rows of a model the mean log ratio is taken.
+    estimand : str
+        Column of the gain.
+    source, error_from, prompt_counts, seed
+        As in `fit_crowding`.
+
+    Returns
+    -------
+    Fit
+        Quantities: slope (change of log gain over one SD of z), elasticity (over an e-fold of the
+        ratio), lab_sd, residual_sd. Tables: `left_out` (each lab predicted by the others with and
+        without the ratio, intervals, sign right or not), `rivals` (evidence, leave one model out
+        and leave one lab out), `across_labs` (what they come to, in one row).
+
+    Raises
+    ------
+    UsageError
+        For fewer than 4 models with gain and ratio, a ratio that is constant or not above 0, gains
+        that are constant, fewer than 2 labs.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> from thermostats.studies.delia2026 import fit_spectral
+    >>> rows = thermostats.features(evidence="pooled").dropna(subset="penultimate_gain")
+    >>> ratios = rows[["model_id"]].assign(ratio=rows["n_layers"] / rows["n_heads"], doubt="")
+    >>> sorted(fit_spectral(rows, ratios).reported)
+    ['elasticity', 'lab_sd', 'residual_sd', 'slope']
     """
     spectral = read_spectral_rows(
         table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts

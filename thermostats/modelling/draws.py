@@ -81,7 +81,19 @@ class Settings:
             raise UsageError("no such sampler", got=self.sampler, allowed="nutpie, pymc")
 
     def retried(self) -> Settings:
-        """Smaller steps and twice the draws."""
+        """Give the settings of the second and last attempt: smaller steps and twice the draws.
+
+        Returns
+        -------
+        Settings
+            New ones.
+
+        Examples
+        --------
+        >>> from thermostats.modelling.draws import Settings
+        >>> Settings(draws=500).retried().draws
+        1000
+        """
         accept = max(0.99, self.target_accept)
         return replace(self, draws=2 * self.draws, tune=2 * self.tune, target_accept=accept)
 

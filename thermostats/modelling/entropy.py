@@ -58,17 +58,48 @@ def fit_slopes(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp: slopes of entropy on log gain, a
-    population of models.
+    """Fit the slope of the next token's entropy on the log gain, model by model.
 
-    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category`, `entropy` and
-    `value`, the gain that `estimand` names. `without`: a category that one alternative leaves out.
-    Quantities: slopes by model, slope (their mean, inside prompts), slope_sd and between (over
-    prompts: whether those of high gain in every model have high entropy in every model). Tables:
-    `slopes`, and `correlation` (mean over models, prompts permuted: the classical counterpart).
+        entropy_mp = β_m (x_mp − x̄_p) + B x̄_p + γ_p + e_mp
 
-    Raises UsageError as `populations.cells`, for too large a table, for a category that is not
-    there, and where fewer than two models have entropies that vary.
+    The slopes β_m are a population of models; x is the log gain.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per model and prompt with `model_id`, `prompt_id`, `category`, `entropy` and
+        `value`, the gain.
+    estimand : str
+        The gain that is in `value`.
+    without : str
+        A category that one alternative leaves out.
+    seed : int
+        Of the draws.
+    settings : Settings
+        How to draw.
+
+    Returns
+    -------
+    Fit
+        Quantities: slopes by model, slope (their mean, inside prompts), slope_sd and between (over
+        prompts: whether those of high gain in every model have high entropy in every model).
+        Tables: `slopes`, and `correlation` (mean over models, prompts permuted: the classical
+        counterpart).
+
+    Raises
+    ------
+    UsageError
+        For gains not above 0, a cell twice, a prompt in two categories, fewer than 2 models or 4
+        prompts, missing labels, for too large a table, for a category that is not there, and where
+        fewer than two models have entropies that vary.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> from thermostats.studies.delia2026 import fit_slopes
+    >>> fit = fit_slopes(thermostats.prompt_rows("last_gain", "measured"))
+    >>> sorted(fit.reported)
+    ['between', 'slope', 'slope_sd', 'slopes']
     """
     rows, warnings = read_cells(table, "a slope over models")
     usable, left = _keep_usable(rows)

@@ -127,7 +127,32 @@ class Fit:
         return self.design.model
 
     def designed(self, kind: type[D]) -> D:
-        """The design, of the kind that a law makes; TypeError where it is of another law."""
+        """Give the design, of the kind that a law makes.
+
+        Parameters
+        ----------
+        kind : type
+            The class of the design.
+
+        Returns
+        -------
+        Design
+            The same object, known to be of this kind.
+
+        Raises
+        ------
+        TypeError
+            Where it is of another law.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> from thermostats.modelling.mixed_model import MixedDesign
+        >>> fit.designed(MixedDesign) is fit.design
+        True
+        """
         if not isinstance(self.design, kind):
             raise TypeError(f"the design of a fit of {self.law.name} is no {kind.__name__}")
         return self.design
@@ -180,8 +205,34 @@ class Fit:
         return self.model.log_prior(self.draws.few(self.draws.size))
 
     def probability(self, statement: str | Statement) -> float:
-        """Posterior probability of a statement, by its name among the law's or as a function of the
-        quantities."""
+        """Compute the posterior probability of a statement.
+
+        Parameters
+        ----------
+        statement : str or callable
+            Its name among the law's, or a function of the quantities that is true or false draw by
+            draw.
+
+        Returns
+        -------
+        float
+            The share of draws in which it holds.
+
+        Raises
+        ------
+        UsageError
+            For a name that the law does not have, and as `truth` does.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> round(fit.probability("slope on n_layers > 0"), 2)
+        0.01
+        >>> round(fit.probability(lambda quantities: quantities["group_sd"] > 0), 2)
+        1.0
+        """
         if isinstance(statement, str):
             if statement not in self.law.statements:
                 raise build_unknown_error(
@@ -191,10 +242,30 @@ class Fit:
         return float(self.truth(statement).mean())
 
     def truth(self, statement: Statement) -> NDArray[np.bool_]:
-        """Whether a statement holds, draw by draw.
+        """Say whether a statement holds, draw by draw.
 
-        Raises UsageError where it asks for a quantity that there is none of, or has no single value
-        a draw.
+        Parameters
+        ----------
+        statement : callable
+            A function of the quantities.
+
+        Returns
+        -------
+        array of bool
+            Chain × draw.
+
+        Raises
+        ------
+        UsageError
+            Where it asks for a quantity that there is none of, or has no single value a draw.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> fit.truth(lambda quantities: quantities["residual_sd"] > 0).shape
+        (4, 1000)
         """
         try:
             truth = evaluate_statement(statement, self.quantities)
@@ -214,10 +285,36 @@ class Fit:
         return truth
 
     def summary(self, *, level: float | None = None) -> pd.DataFrame:
-        """By quantity: mean, sd, median, and the ends lower and upper of its equal-tailed interval.
+        """Summarise every quantity: mean, sd, median, and the ends of its equal-tailed interval.
 
-        What is the same of every quantity is in `attrs`: law, estimand, sources, priors, kind and
-        level of the intervals.
+        Parameters
+        ----------
+        level : float
+            Probability of the intervals; by default the fit's.
+
+        Returns
+        -------
+        DataFrame
+            A row each quantity: mean, sd, median, lower, upper. What is the same of every quantity
+            is in `attrs`: law, estimand, sources, priors, kind and level of the intervals.
+
+        Raises
+        ------
+        UsageError
+            For a level below one half.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> fit.summary(level=0.9)[["median", "lower", "upper"]].round(2)
+                           median  lower  upper
+        quantity
+        mean                 0.06  -0.01   0.15
+        slope on n_layers   -0.01  -0.01  -0.00
+        residual_sd          0.10   0.08   0.14
+        group_sd             0.07   0.01   0.20
         """
         level = self.level if level is None else check_coverage(level, "fit.summary(level={})")
         table = summarise_quantities(self.reported, level=level, exact=self.reported).set_index(
@@ -235,8 +332,21 @@ class Fit:
         return result
 
     def convergence(self) -> pd.DataFrame:
-        """By quantity: rhat, ess_bulk and ess_tail of what was sampled; no rows where draws are
-        independent."""
+        """Measure how far sampling converged: rhat, ess_bulk and ess_tail by quantity.
+
+        Returns
+        -------
+        DataFrame
+            A row each quantity that was sampled; none where draws are independent.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> len(fit.convergence())  # drawn exactly
+        0
+        """
         sampled = {} if self.draws.exact else self.reported
         columns = [
             pd.DataFrame(measure_convergence(v.reshape(*v.shape[:2], -1))) for v in sampled.values()
@@ -266,17 +376,70 @@ class Fit:
         return self.summary()["mean"]
 
     def conf_int(self, level: float | None = None) -> pd.DataFrame:
-        """Equal-tailed intervals by quantity: lower, upper. UsageError for a level below one
-        half."""
+        """Give equal-tailed intervals by quantity.
+
+        Parameters
+        ----------
+        level : float
+            Probability of the intervals; by default the fit's.
+
+        Returns
+        -------
+        DataFrame
+            Columns lower and upper.
+
+        Raises
+        ------
+        UsageError
+            For a level below one half.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> fit.conf_int(0.5).round(2)
+                           lower  upper
+        quantity
+        mean                0.04   0.09
+        slope on n_layers  -0.01  -0.01
+        residual_sd         0.09   0.12
+        group_sd            0.04   0.10
+        """
         level = level if level is None else check_coverage(level, "fit.conf_int({})")
         return self.summary(level=level)[["lower", "upper"]]
 
     def exclude_rows(self, out: NDArray[np.bool_] | pd.Series, *, refit: bool = True) -> Self:
-        """The same law fitted to the other rows, with fewer draws: 1,000 independent ones of the
-        exact engine.
+        """Fit the same law to the other rows, with fewer draws.
 
-        `refit`: else these are draws of this fit, weighted, where their weights can be trusted
-        (Pareto k up to 0.7). Raises UsageError for what is no truth value of every row.
+        The exact engine makes 1,000 independent ones.
+
+        Parameters
+        ----------
+        out : array or Series of bool
+            True for every row that is left out.
+        refit : bool
+            Else these are draws of this fit, weighted, where their weights can be trusted (Pareto k
+            up to 0.7).
+
+        Returns
+        -------
+        Fit
+            Of the rows that stay.
+
+        Raises
+        ------
+        UsageError
+            For what is no truth value of every row.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> others = fit.exclude_rows(fit.rows["heritage"] == "EleutherAI")
+        >>> len(fit.rows), len(others.rows)
+        (22, 10)
         """
         gone = np.asarray(out)
         if gone.shape != (len(self.rows),) or gone.dtype != bool:
@@ -300,7 +463,27 @@ class Fit:
         return replace(self, rows=rest, design=design, drawn=draws, call=None)
 
     def refit_law(self, law: Law) -> Self:
-        """Another law fitted to the same rows, with fewer draws like `without`."""
+        """Fit another law to the same rows, with fewer draws, as `exclude_rows` has them.
+
+        Parameters
+        ----------
+        law : Law
+            The law, such as one of `fit.law.alternatives`.
+
+        Returns
+        -------
+        Fit
+            Of the same rows.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> name, law = next(iter(fit.law.alternatives.items()))
+        >>> name, fit.refit_law(law).status
+        ('half the prior scales', 'passed')
+        """
         return self._refit_rows(law, self.rows)
 
     def _refit_rows(self, law: Law, rows: pd.DataFrame) -> Self:
@@ -318,19 +501,41 @@ class Fit:
         scale: str = OWN,
         level: float | None = None,
     ) -> pd.DataFrame:
-        """Predicted outcomes of new rows on the outcome's own scale: <outcome>_mean, _sd, _median,
-        _lower, _upper.
+        """Predict outcomes of new rows on the outcome's own scale.
 
-        new: a table, whose index the predictions have, records, or one row as a dict. scale: "log"
-        (of a law that has it; "log10" of others) for columns log_<outcome>_mean, …. Of gains
-        `P(<outcome> < 1)`, too. A lab never seen is drawn anew: `new` names levels that the fit has
-        not seen, and `outside` numbers
-        beyond those of its rows. Where the law's outcomes are not rows, such as counts of groups,
-        `outcome` names them. level: of the equal-tailed intervals, by default the fit's; it is in
-        `attrs`.
+        A lab never seen is drawn anew.
 
-        Raises UsageError for what is no table, for columns that are missing, for numbers that are
-        not finite, and for a scale that the law does not have.
+        Parameters
+        ----------
+        new : DataFrame, mapping or sequence of mapping
+            A table, whose index the predictions have, records, or one row as a dict.
+        scale : str
+            "log" (of a law that has it; "log10" of others) for columns `log_<outcome>_mean`, ….
+        level : float
+            Of the equal-tailed intervals, by default the fit's; it is in `attrs`.
+
+        Returns
+        -------
+        DataFrame
+            `<outcome>_mean`, _sd, _median, _lower, _upper; of gains `P(<outcome> < 1)`, too. `new`
+            names levels that the fit has not seen, and `outside` numbers beyond those of its rows.
+            Where the law's outcomes are not rows, such as counts of groups, `outcome` names them.
+
+        Raises
+        ------
+        UsageError
+            For what is no table, for columns that are missing, for numbers that are not finite, and
+            for a scale that the law does not have.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> predicted = fit.predict({"n_layers": 24, "heritage": "a new lab"})
+        >>> predicted[["log_gain_median", "new"]].round(1)
+           log_gain_median            new
+        0              0.1  lab a new lab
         """
         new = read_frame(new)
         index = new.index
@@ -347,7 +552,31 @@ class Fit:
         return table
 
     def predicted(self, new: Any) -> Array:
-        """Predictive draws of new rows' outcomes on the law's scale, draws × outcomes."""
+        """Draw outcomes of new rows on the law's scale.
+
+        Parameters
+        ----------
+        new : DataFrame, mapping or sequence of mapping
+            As for `predict`.
+
+        Returns
+        -------
+        array
+            Draws × outcomes.
+
+        Raises
+        ------
+        UsageError
+            As `predict` does.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> fit.predicted({"n_layers": 24, "heritage": "a new lab"}).shape
+        (4000, 1)
+        """
         return self._draw_predictions(read_frame(new))[2]
 
     def _draw_predictions(self, new: pd.DataFrame) -> tuple[Design, pd.DataFrame, Array]:
@@ -392,11 +621,25 @@ class Fit:
         return leave_one_out(self.model, self.draws, seed=self.seed)
 
     def loo(self, *, refit: bool = True) -> LeftOut:
-        """Every outcome predicted from all others: elpd, its standard error, PIT, Pareto k before
-        any refit.
+        """Predict every outcome from all others (leave one out).
 
-        `refit`: a sampled model without each outcome whose weights cannot be trusted; else they
-        stand.
+        Parameters
+        ----------
+        refit : bool
+            A sampled model without each outcome whose weights cannot be trusted; else they stand.
+
+        Returns
+        -------
+        LeftOut
+            elpd, its standard error, PIT, Pareto k before any refit.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> round(fit.loo().elpd), round(fit.loo().se)
+        (17, 3)
         """
         if refit or not isinstance(self.model, Sampled) or "_left_out" in vars(self):
             return self._left_out
@@ -410,7 +653,31 @@ class Fit:
         return leave_one_out(self.model, self.draws, seed=self.seed, together=False)
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of the law's tables; computed when first asked for."""
+        """Give one of the law's tables, computed when first asked for.
+
+        Parameters
+        ----------
+        name : str
+            One of `fit.law.tables`.
+
+        Returns
+        -------
+        DataFrame
+            A copy.
+
+        Raises
+        ------
+        UsageError
+            For a table that the law does not have.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> list(fit.law.tables), len(fit.table("rows")) == len(fit.rows)
+        (['rows'], True)
+        """
         if name not in self.law.tables:
             raise build_unknown_error(
                 "no such table of the fit", name, self.law.tables, where=self.law.name
@@ -425,19 +692,66 @@ class Fit:
         return {}
 
     def effects(self, group: str = "lab") -> GroupEffects:
-        """What every group adds to its outcomes, partially pooled: draws, and a table at a prompt.
+        """Estimate what every group adds to its outcomes, partially pooled.
 
-        `group`: lab, family, or the column of other groups; on the scale of the law, of gains the
-        log. Raises UsageError for a fit without such groups.
+        Parameters
+        ----------
+        group : str
+            lab, family, or the column of other groups; on the scale of the law, of gains the log.
+
+        Returns
+        -------
+        GroupEffects
+            Draws, and a table at a prompt.
+
+        Raises
+        ------
+        UsageError
+            For a fit without such groups.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> fit.effects("lab").table[["n_models", "mean"]].round(2)
+                     n_models  mean
+        lab
+        BigScience          4  0.03
+        EleutherAI         12 -0.05
+        Meta                4  0.03
+        StabilityAI         1 -0.01
+        TII                 1  0.01
         """
         return measure_group_effects(self, group)
 
     def contrast(self, first: str, second: str, *, group: str = "") -> GroupContrast:
-        """The effect of one group minus that of another, from the draws: estimate, interval and
-        P > 0.
+        """Estimate the effect of one group minus that of another, from the draws.
 
-        `group`: as in `effects`; by default the fit's first, labs where it has any. Raises
-        UsageError for a group that is not there or is of one model, and for a fit without groups.
+        Parameters
+        ----------
+        first, second : str
+            Names of groups.
+        group : str
+            As in `effects`; by default the fit's first, labs where it has any.
+
+        Returns
+        -------
+        GroupContrast
+            Estimate, interval and P > 0.
+
+        Raises
+        ------
+        UsageError
+            For a group that is not there or is of one model, and for a fit without groups.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> round(fit.contrast("EleutherAI", "Meta").estimate, 2)
+        -0.08
         """
         return contrast_groups(self, first, second, group)
 
@@ -479,6 +793,15 @@ class Fit:
         ------
         UsageError
             For sizes that no study has, and for laws whose outcomes are not rows.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> planned = fit.power(models=20, labs=4, studies=10)
+        >>> list(planned.table.columns)[:3]
+        ['asked', 'models', 'labs']
         """
         return simulate_power(
             self, models, labs, sizes, studies=studies, seed=self.seed if seed is None else seed
@@ -503,10 +826,29 @@ class Fit:
         refits: bool = True,
         seed: int | None = None,
     ) -> Gate:
-        """What keeps the answer to some statements (the law's by default) from counting, and what
-        they hang on.
+        """Check what keeps the answer to some statements from counting, and what they hang on.
 
-        `refits`: also under other priors and without each unit, by refits.
+        Parameters
+        ----------
+        statements : mapping
+            Statements by name; the law's by default.
+        refits : bool
+            Also under other priors and without each unit, by refits.
+        seed : int
+            Of what is simulated; by default the fit's.
+
+        Returns
+        -------
+        Gate
+            A row each check: passed, warned or failed, with the reason.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> fit.check(refits=False).passes
+        True
         """
         asked_for = self.law.statements if statements is None else statements
         return checks.run_checks(
@@ -516,51 +858,161 @@ class Fit:
     def sensitivity(
         self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True
     ) -> pd.DataFrame:
-        """Probabilities of statements as fitted and under every alternative, as
-        `checks.measure_sensitivity` has them."""
+        """Compute the probabilities of statements as fitted and under every alternative.
+
+        Parameters
+        ----------
+        statements : mapping
+            Statements by name; the law's by default.
+        refits : bool
+            With exact refits under the law's alternatives.
+
+        Returns
+        -------
+        DataFrame
+            Columns: statement, alternative, probability (missing where weights cannot be trusted),
+            pareto_k (of importance weights; without it an exact refit).
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> table = fit.sensitivity({"rises": lambda q: q["slope on n_layers"] > 0}, refits=False)
+        >>> table["alternative"].tolist()
+        ['as fitted', 'prior to the power 0.8', 'prior to the power 1.25']
+        """
         return checks.measure_sensitivity(
             self, self.law.statements if statements is None else statements, refits=refits
         )
 
     def plot(self, kind: str = "", axes: Axes | None = None) -> Axes:
-        """Draw one figure, onto the axes or onto those of a new figure, and return them.
+        """Draw one figure, onto the axes or onto those of a new figure.
 
-        kind: one of the law's figures (the first by default), `intervals`, `prior` (before and
-        after the data) or `replicated` (the test quantities). Raises UsageError for another one.
+        Parameters
+        ----------
+        kind : str
+            One of the law's figures (the first by default), `intervals`, `prior` (before and after
+            the data) or `replicated` (the test quantities).
+        axes : Axes
+            Where to draw.
+
+        Returns
+        -------
+        Axes
+            What was drawn onto.
+
+        Raises
+        ------
+        UsageError
+            For another kind.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> fit.plot("intervals").figure.savefig("intervals.svg")
         """
         with set_level(self.level):
             return display.draw(self, kind, axes)
 
     def to_arviz(self) -> Any:
-        """As the installed ArviZ has it: InferenceData before 1.0, DataTree since.
+        """Give the fit as the installed ArviZ has it: InferenceData before 1.0, DataTree since.
 
         Quantities that the rows leave no doubt of, such as the mean of outcomes that are exact, are
-        not among them: no density can be drawn of them. Groups: posterior, prior,
-        posterior_predictive, prior_predictive, log_likelihood, log_prior, observed_data (outcomes
-        `y`) and constant_data (columns that the law reads, `lab_index`, `y_se`). Effects of labs
-        are `lab_effect`, of the dimension `lab`, whose coordinates are their names; so of other
-        groups. Attributes say in words of which outcomes the weights of `az.loo` cannot be trusted
-        (`log_likelihood.attrs["pareto_k"]`; `fit.loo()` predicts these too), and that exact draws
-        have no energy.
+        not among them: no density can be drawn of them.
+
+        Returns
+        -------
+        InferenceData or DataTree
+            Groups: posterior, prior, posterior_predictive, prior_predictive, log_likelihood,
+            log_prior, observed_data (outcomes `y`) and constant_data (columns that the law reads,
+            `lab_index`, `y_se`). Effects of labs are `lab_effect`, of the dimension `lab`, whose
+            coordinates are their names; so of other groups. Attributes say in words of which
+            outcomes the weights of `az.loo` cannot be trusted (`log_likelihood.attrs["pareto_k"]`;
+            `fit.loo()` predicts these too), and that exact draws have no energy.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> float(fit.to_arviz()["posterior"]["residual_sd"].mean()) > 0
+        True
         """
         return build_groups(self, list(_names_of_outcomes(self)))
 
     def save(self, path: str | Path) -> Path:
-        """Write draws, rows and words to a netCDF file; `thermostats.load_fit` reads it.
+        """Write draws, rows and words to a netCDF file, which `thermostats.load_fit` reads.
 
-        Raises UsageError where the file cannot be written.
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Path
+            The same.
+
+        Raises
+        ------
+        UsageError
+            Where the file cannot be written.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> fit.save("line.nc").name
+        'line.nc'
         """
         from thermostats.modelling.saving import save  # noqa: PLC0415
 
         return save(self, path)
 
     def to_latex(self, *, digits: int = 3) -> str:
-        """The summary as a table for a paper, with booktabs; `digits`: significant ones of every
-        number."""
+        """Write the summary as a table for a paper, with booktabs.
+
+        Parameters
+        ----------
+        digits : int
+            Significant ones of every number.
+
+        Returns
+        -------
+        str
+            LaTeX.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> print(fit.to_latex(digits=2).splitlines()[0])
+        % line fit of log_gain: 22 models of 5 labs, passed
+        """
         return display.render_latex(self, digits)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the draws, as JSON takes it: missing and infinite numbers are null."""
+        """Give everything but the draws, as JSON takes it: missing and infinite numbers are null.
+
+        Returns
+        -------
+        dict
+            Words, numbers and tables by name.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> import json
+        >>> isinstance(json.dumps(fit.to_dict()), str)
+        True
+        """
         return display.dump_fit(self)
 
     def __reduce__(self) -> tuple[Callable[[type[Fit], bytes], Fit], tuple[type[Fit], bytes]]:
@@ -620,18 +1072,57 @@ def fit(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """A PyMC model of your own, fitted to a table and checked like every other fit.
+    """Fit a PyMC model of your own to a table and check it like every other fit.
 
-    `model(data)` declares variables in an open PyMC model. `per_row` names the columns that it
-    reads from `data`, and `outcome` the observed variable and the column of its values, which the
-    model finds as `data["<outcome>_observed"]`. Columns of text are numbered from 0 in the order of
-    their names, `data["n_<column>"]` is how many there are; numbers stay as they are. `constants`:
-    further entries of `data`. `statements`: functions of the variables, draw by draw. `units`:
-    columns whose values `check` leaves out one by one.
+    Parameters
+    ----------
+    rows : DataFrame
+        The table.
+    model : callable
+        `model(data)` declares variables in an open PyMC model.
+    per_row : sequence of str
+        Columns that the model reads from `data`. Columns of text are numbered from 0 in the order
+        of their names, and `data["n_<column>"]` is how many there are; numbers stay as they are.
+    outcome : str
+        The observed variable and the column of its values, which the model finds as
+        `data["<outcome>_observed"]`.
+    constants : mapping
+        Further entries of `data`.
+    statements : mapping
+        Functions of the variables by name, true or false draw by draw.
+    units : sequence of str
+        Columns whose values `check` leaves out one by one.
+    seed : int
+        Of the draws.
+    settings : Settings
+        How to draw.
 
-    Raises UsageError for a column that is missing or not finite, a model that declares no such
-    outcome or one of another length or reads what its data lack; ThermostatsError where sampling
-    cannot start.
+    Returns
+    -------
+    Fit
+        Drawn when draws are first asked for.
+
+    Raises
+    ------
+    UsageError
+        For a column that is missing or not finite, a model that declares no such outcome or one of
+        another length or reads what its data lack.
+    ThermostatsError
+        Where sampling cannot start.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import pymc as pm
+    >>> import thermostats
+    >>> rows = pd.DataFrame({"model_id": list("abcdef"), "x": range(6), "y": range(6)})
+    >>> def line(data):
+    ...     slope = pm.Normal("slope", 0, 1)
+    ...     pm.Normal("y", slope * data["x"], 1.0, observed=data["y_observed"])
+    >>> rising = {"slope > 0": lambda quantities: quantities["slope"] > 0}
+    >>> fit = thermostats.fit(rows, model=line, per_row=["x"], statements=rising)
+    >>> round(fit.probability("slope > 0"), 2)
+    1.0
     """
     law = build_own_law(
         model,
@@ -654,11 +1145,38 @@ if TYPE_CHECKING:
 
 
 def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None = None) -> Fit:
-    """A fit that `save` wrote, of a function of this package as it was; else with its law, or a
-    PyMC model of your own.
+    """Read a fit that `save` wrote.
 
-    Raises UsageError for a file that is missing, no fit, or of another law; DataError for a damaged
-    one, and for one whose rows this version of the package reads otherwise.
+    A fit of a function of this package is as it was; of any other its law or model is named again.
+
+    Parameters
+    ----------
+    path : str or Path
+        The netCDF file.
+    law : Law
+        The law of the fit, where no function of this package made it.
+    model : callable
+        The PyMC model of your own that was fitted.
+
+    Returns
+    -------
+    Fit
+        With the draws of the file.
+
+    Raises
+    ------
+    UsageError
+        For a file that is missing, no fit, or of another law.
+    DataError
+        For a damaged file, and for one whose rows this version of the package reads otherwise.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.model_rows("published", "penultimate_gain")
+    >>> path = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5).save("line.nc")
+    >>> thermostats.load_fit(path).status
+    'passed'
     """
     from thermostats.modelling.saving import read_call, read_file, read_rows  # noqa: PLC0415
 
@@ -714,16 +1232,42 @@ def compare(
     first: str | Path, second: str | Path, *, data: str | Path | None = None
 ) -> Comparison: ...
 def compare(first: Any, second: Any = None, *, data: Any = None) -> Any:
-    """Fits by name, {"with lab": a, "without": b}, as a table; or two folders of models, tensor by
-    tensor.
+    """Compare fits by how well they predict, or two folders of models tensor by tensor.
 
-    Fits: indexed by name, the best first: rank (0 is the best), elpd, elpd_diff (below the best's),
-    weight (stacking: of the mixture of predictive densities that predicts best), se, dse (of the
-    difference), p_worse (that the expected difference is above 0, by its normal error; NaN of the
-    best). Folders: a `Comparison`, see `thermostats.measurement`.
+    Parameters
+    ----------
+    first : mapping of Fit, str or Path
+        Fits by name, such as `{"with lab": a, "without": b}`; or a folder of a model, or its hub
+        id.
+    second : str or Path
+        The other folder.
+    data : str or Path
+        A user's folder, in which measurements of both are looked up.
 
-    Raises UsageError for what is neither, for fits of other outcomes, and for models that cannot be
-    subtracted.
+    Returns
+    -------
+    DataFrame or Comparison
+        Of fits a table, indexed by name, the best first: rank (0 is the best), elpd, elpd_diff
+        (below the best's), weight (stacking: of the mixture of predictive densities that predicts
+        best), se, dse (of the difference), p_worse (that the expected difference is above 0, by its
+        normal error; NaN of the best). Of folders a `Comparison`, see `thermostats.measurement`.
+
+    Raises
+    ------
+    UsageError
+        For what is neither, for fits of other outcomes, and for models that cannot be subtracted.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.model_rows("published", "penultimate_gain")
+    >>> depth = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+    >>> none = thermostats.fit_line(rows, "log_gain", scale=0.5)
+    >>> thermostats.compare({"depth": depth, "none": none})[["rank", "elpd", "elpd_diff"]].round(1)
+           rank  elpd  elpd_diff
+    fit
+    depth     0  16.6        0.0
+    none      1  14.0        2.5
     """
     if isinstance(first, Mapping):
         return compare_fits(first)

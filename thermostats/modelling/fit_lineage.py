@@ -432,31 +432,73 @@ def fit_lineage(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """log G_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i; shares φ of τ² ~ Dirichlet(a, …,
-    a).
+    """Ask what of a gain is inherited along a tree of descent, next to shape and size.
 
-    rows: `model_id` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd`
-    and `n_prompts`), or `log_gain` with its standard error `error`, one row per model and
-    `instrument` (a column of who measured); several rows of a model count as repeats. se: known
-    errors of `gain` as given, a column or a number. tree: of `thermostats.tree`; base and tuned
-    models enter together. blocks: name to columns of numbers; by default geometry and scale by
-    their logarithms, where the rows have them; `{}`: none. process: `brownian`, `free` (a pull α,
-    by quadrature; siblings may resemble each other more than parent and child do), `levels` (labs,
-    families and parents each with a scale; the nested heritage model). The covariance is that of a
-    tree whose highest model stands at 1, not a correlation; in trees of unequal heights lower
-    models vary less. More than 400 models, up to 2,000, are drawn along the tree (Brownian motion,
-    one row a model, no merges); their errors count as known. total_sd: scale of the half-normal
-    prior of τ.
+        log G_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i,
+        shares φ of τ² ~ Dirichlet(a, …, a)
 
-    Quantities: sd_<block>, share_<block> of `descent`, every block and the single `model`; lambda;
-    half_life, parent_child and siblings of `free`. Statements: orders of the blocks. Tables: slopes
-    (least squares, Brownian, Pagel's λ, the posterior), likelihood, nodes (ancestral log gains),
-    branches and sides (how often the side of 1 changes), next (sibling, child, lab), left out
-    (exact, clade by clade), power.
+    The covariance is that of a tree whose highest model stands at 1, not a correlation; in trees of
+    unequal heights lower models vary less. More than 400 models, up to 2,000, are drawn along the
+    tree (Brownian motion, one row a model, no merges); their errors count as known.
 
-    Raises UsageError for rows that are not in the tree, fewer than 4 models, gains that are not
-    positive or all the same, a tree on which no two models share a branch, a process or column that
-    does not exist.
+    Parameters
+    ----------
+    rows : DataFrame
+        `model_id` and `gain` as `gain_rows` gives them (per prompt, or averages with `gain_sd` and
+        `n_prompts`), or `log_gain` with its standard error `error`, one row per model and
+        `instrument`; several rows of a model count as repeats.
+    tree : Tree
+        Of `thermostats.tree`; base and tuned models enter together.
+    blocks : mapping of str to columns
+        Name to columns of numbers; by default geometry and scale by their logarithms, where the
+        rows have them; `{}`: none.
+    process : str
+        `brownian`, `free` (a pull α, by quadrature; siblings may resemble each other more than
+        parent and child do), `levels` (labs, families and parents each with a scale; the nested
+        heritage model).
+    estimand : str
+        Which gain it is.
+    instrument : str
+        A column of who measured.
+    se : str or float
+        Known errors of `gain` as given, a column or a number.
+    total_sd : float
+        Scale of the half-normal prior of τ.
+    concentration : float
+        The a of the prior of the shares.
+    seed : int
+        Of the draws.
+    settings : Settings
+        How to draw.
+
+    Returns
+    -------
+    Fit
+        Quantities: `sd_<block>`, `share_<block>` of `descent`, every block and the single `model`;
+        lambda; half_life, parent_child and siblings of `free`. Statements: orders of the blocks.
+        Tables: slopes (least squares, Brownian, Pagel's λ, the posterior), likelihood, nodes
+        (ancestral log gains), branches and sides (how often the side of 1 changes), next (sibling,
+        child, lab), left out (exact, clade by clade), power.
+
+    Raises
+    ------
+    UsageError
+        For rows that are not in the tree, fewer than 4 models, gains that are not positive or all
+        the same, a tree on which no two models share a branch, a process or column that does not
+        exist.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.model_rows("pooled", "penultimate_gain")
+    >>> tree = thermostats.tree(rows)
+    >>> fit = thermostats.fit_lineage(rows, tree, blocks={})
+    >>> fit.params[["share_descent", "share_model", "lambda"]].round(1)
+    quantity
+    share_descent    0.6
+    share_model      0.4
+    lambda           0.7
+    Name: mean, dtype: float64
     """
     if process not in PROCESSES:
         raise build_unknown_error("no such process", process, PROCESSES)

@@ -275,25 +275,54 @@ def fit_kleiber(
     scale: float | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …: exponent and constant of the
-    curve in the middle.
+    """Fit a power of depth to the gain: the curve in the middle of the models.
 
-    `table`: rows of `features`, or your own, one per model or per model and prompt (`prompt_id`):
-    `outcome`, `model`, `lab` (None: all are of one) and `depth` name its columns, and
-    `<outcome>_sd` (divisor n − 1) with `n_prompts`, where there, the errors; `se` states them
-    instead, a column or a number, of the gain as given, known whatever n. `source`: files to take,
-    in order of preference, all but the controlled study by default. `error_from`: the gain whose
-    relative spread stands in where that of the outcome is not known. `prompt_counts`: prompts of
-    each prompt set, for averages that have no number of prompts, whose standard deviations then
-    count as published (divisor n). `scale`: prior scale of log10 G, by default `SCALE`, and for a
-    mean over the blocks `SCALE` over the root of their number. Quantities: k, beta, sigma, lab_sd,
-    new_model_over_bound (log10 G of a new model at the middle depth over 1/L). Tables: `models`
-    (P(above 10^(1/L)) with each model's error of measurement), `quantiles` (the envelope by
-    quantile regression), `rivals` (evidence, leave one model out and leave one lab out; `published`
-    is k = β = 1 through the middle with its spread free).
+        log10 G_i = m (L_i/L₀)^(−β) + u_lab + ε_i = k L_i^(−β) + …
 
-    Raises UsageError for fewer than 4 models, one depth only, or a gain that is not finite and
-    above 0.
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `features`, or your own, one per model or per model and prompt (`prompt_id`).
+        `<outcome>_sd` (divisor n − 1) with `n_prompts`, where there, are the errors.
+    outcome, model, lab, depth : str
+        Columns of the gain, the model's name, its lab (None: all are of one) and its number of
+        layers.
+    se : str or float
+        States the errors instead, a column or a number, of the gain as given, known whatever n.
+    source : str or sequence of str
+        Files to take, in order of preference, all but the controlled study by default.
+    error_from : str
+        The gain whose relative spread stands in where that of the outcome is not known.
+    prompt_counts : mapping of str to int
+        Prompts of each prompt set, for averages that have no number of prompts, whose standard
+        deviations then count as published (divisor n).
+    scale : float
+        Prior scale of log10 G, by default `SCALE`, and for a mean over the blocks `SCALE` over the
+        root of their number.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Fit
+        Quantities: k, beta, sigma, lab_sd, new_model_over_bound (log10 G of a new model at the
+        middle depth over 1/L). Tables: `models` (P(above 10^(1/L)) with each model's error of
+        measurement), `quantiles` (the envelope by quantile regression), `rivals` (evidence, leave
+        one model out and leave one lab out; `published` is k = β = 1 through the middle with its
+        spread free).
+
+    Raises
+    ------
+    UsageError
+        For fewer than 4 models, one depth only, or a gain that is not finite and above 0.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.features(source="pythia_family")
+    >>> fit = thermostats.fit_kleiber(rows, "max_gain_to_penultimate")
+    >>> round(float(fit.params["beta"]), 1)
+    0.5
     """
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = build_gain_columns(
@@ -328,12 +357,33 @@ def fit_envelope(
     scale: float | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """log10 G_i = m (L_i/L₀)^(−β) − w_i + v_i, w half-normal, v normal: the curve below which
-    models lie.
+    """Fit the curve below which the gains of models lie, a power of depth.
 
-    `table` and the rest as in `fit_kleiber`, which raises the same. Quantities: frontier_k,
-    frontier_beta, below (scale of w), noise (of v), frontier_over_bound (its height over 1/L at the
-    middle depth). Tables: those of `fit_kleiber`.
+        log10 G_i = m (L_i/L₀)^(−β) − w_i + v_i, w half-normal, v normal
+
+    Parameters
+    ----------
+    table, outcome, model, lab, depth, se, source, error_from, prompt_counts, scale, seed
+        As in `fit_kleiber`.
+
+    Returns
+    -------
+    Fit
+        Quantities: frontier_k, frontier_beta, below (scale of w), noise (of v), frontier_over_bound
+        (its height over 1/L at the middle depth). Tables: those of `fit_kleiber`.
+
+    Raises
+    ------
+    UsageError
+        As `fit_kleiber` does.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.features(source="pythia_family")
+    >>> fit = thermostats.fit_envelope(rows, "max_gain_to_penultimate")
+    >>> list(fit.priors.index)
+    ['m', 'β', 'ω', 'η']
     """
     of_table = {"se": se} if isinstance(se, str) else {}
     columns = build_gain_columns(

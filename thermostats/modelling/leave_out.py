@@ -84,7 +84,27 @@ class LeftOut:
         )
 
     def interval(self, level: float | None = None) -> tuple[Array, Array]:
-        """Equal-tailed predictive interval of every outcome."""
+        """Give the equal-tailed predictive interval of every outcome.
+
+        Parameters
+        ----------
+        level : float
+            Its probability; by default that of `options`.
+
+        Returns
+        -------
+        tuple of array
+            Lower and upper ends.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+        >>> lower, upper = fit.loo().interval(0.9)
+        >>> bool((lower < upper).all())
+        True
+        """
         return find_equal_tailed(self.draws, level)
 
 

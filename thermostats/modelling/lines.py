@@ -96,28 +96,70 @@ def fit_line(
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
-    """y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i, z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² +
-    error_i²).
+    """Fit a straight line to a table, with a level of every group and known errors.
 
-    `table`: one row per unit. `outcome` and `covariates` name columns of numbers, or `outcome` is a
-    formula such as "gain ~ layers + np.log(params)". `se`: known standard errors of the outcome as
-    given, a column or one number; of the log of a column, by the delta method, those of the column.
-    `model`: the column, or columns together, that name a row (None: rows are units; with `levels` a
-    model has a row of each). `group`: a column whose values have a level of their own (None: no
-    levels, and none where a table has no column `heritage` and no other is named). `levels`:
-    further ones, such as source, prompt_set and dtype where rows of several sources meet; of each v
-    ~ N(0, τ_k²) is added. `scale`: a difference of the outcome that would be no surprise; a ~ N(0,
-    (2 scale)²), b_k ~ N(0, scale²), σ and every τ half-normal of that scale. By default it is the
-    outcome's standard deviation, and of a its root mean square. Quantities: mean (a), "slope on
-    <covariate>" for each in units of the covariate, residual_sd, with levels group_sd, and
-    <column>_sd of every further one. Statements: "mean > 0" and "slope on <covariate> > 0" for
-    each. Table: `rows`. Alternatives are exact refits. Models whose gains are near 1 by
-    construction (`comparable` false) are left out with a warning.
+        y_i = a + Σ_k b_k z_ik + u_g(i) + ε_i,
+        z standardised, u_g ~ N(0, τ²), ε_i ~ N(0, σ² + error_i²)
 
-    Raises UsageError for missing columns or groups, a unit in two rows, values that are no finite
-    numbers, a constant outcome or covariate, errors that are missing, below 0 or, without a scale,
-    larger than the outcomes, a scale that is not above 0, or fewer rows than four more than
-    covariates.
+    Alternatives are exact refits. Models whose gains are near 1 by construction (`comparable`
+    false) are left out with a warning.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per unit.
+    outcome : str
+        A column of numbers, or a formula such as "gain ~ layers + np.log(params)".
+    covariates : str or sequence of str
+        Columns of numbers.
+    scale : float
+        A difference of the outcome that would be no surprise: a ~ N(0, (2 scale)²), b_k ~ N(0,
+        scale²), σ and every τ half-normal of that scale. By default it is the outcome's standard
+        deviation, and of a its root mean square.
+    model : str or sequence of str
+        The column, or columns together, that name a row (None: rows are units; with `levels` a
+        model has a row of each).
+    group : str
+        A column whose values have a level of their own (None: no levels, and none where a table has
+        no column `heritage` and no other is named).
+    levels : sequence of str
+        Further columns, such as source, prompt_set and dtype where rows of several sources meet; of
+        each v ~ N(0, τ_k²) is added.
+    se : str or float
+        Known standard errors of the outcome as given, a column or one number; of the log of a
+        column, by the delta method, those of the column.
+    sources : sequence of str
+        Where the rows come from.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Fit
+        Quantities: mean (a), `slope on <covariate>` for each in units of the covariate,
+        residual_sd, with levels group_sd, and `<column>_sd` of every further one. Statements:
+        `mean > 0` and `slope on <covariate> > 0` for each. Table: `rows`.
+
+    Raises
+    ------
+    UsageError
+        For missing columns or groups, a unit in two rows, values that are no finite numbers, a
+        constant outcome or covariate, errors that are missing, below 0 or, without a scale, larger
+        than the outcomes, a scale that is not above 0, or fewer rows than four more than
+        covariates.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.model_rows("published", "penultimate_gain")
+    >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+    >>> fit.params.round(2)
+    quantity
+    mean                 0.06
+    slope on n_layers   -0.01
+    residual_sd          0.11
+    group_sd             0.08
+    Name: mean, dtype: float64
     """
     named = dict.fromkeys([covariates] if isinstance(covariates, str) else covariates)
     formula = read_formula(outcome, table) if "~" in outcome else None

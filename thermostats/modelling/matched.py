@@ -308,26 +308,65 @@ def fit_matched(
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
-    """log y_i = a + δ[lab_i = focal] + v_cell + u_family + ε_i.
+    """Compare one lab with others at exactly equal shape: the ratio of their gains within cells.
 
-    v ~ N(0, τ_c²), u ~ N(0, τ_f²), ε_i ~ N(0, σ² + error_i²). `table`: one row per model; `outcome`
-    above 0. A cell is all models of the same values in the columns `shape`; those that hold models
-    of the lab `focal` and of other labs count, the others are left out and said. `family`: a column
-    of models that are alike (None, or where the table has none: every model is one of its own).
-    `se`: known errors of the outcome as given, a column or a number, by the delta method on the log
-    scale. `scale`: a log ratio that would be no surprise; a ~ N(0, (2 scale)²), δ ~ N(0, scale²),
-    all standard deviations half-normal of that scale.
+        log y_i = a + δ[lab_i = focal] + v_cell + u_family + ε_i,
+        v ~ N(0, τ_c²), u ~ N(0, τ_f²), ε_i ~ N(0, σ² + error_i²)
 
-    Quantities: ratio (e^δ), log_ratio (δ), cell_sd, family_sd, residual_sd. Statement: "ratio < 1".
-    Tables: `estimate` (the mean over cells of the log ratio of geometric means as a ratio, with its
-    t interval over cells), `cells` (a row each), `permutation` (exact: families moved whole, which
-    is primary, and models within cells, with the number of arrangements, p two-sided and that the
-    focal lab is lower, the least p that there could be, and how often such a test at 5% would err
-    with families as unlike as the fit has them).
+    A cell is all models of the same values in the columns `shape`; those that hold models of the
+    lab `focal` and of other labs count, the others are left out and said.
 
-    Raises UsageError for missing columns, a model in several rows, outcomes that are not finite and
-    above 0, labels or shapes that are missing, a focal lab that is absent, a family of the focal
-    lab and another, fewer than two cells.
+    Parameters
+    ----------
+    table : DataFrame
+        One row per model.
+    outcome : str
+        A column of numbers above 0.
+    focal : str
+        The lab that is compared with all others.
+    model, lab : str
+        Columns of the model's name and its lab.
+    family : str
+        A column of models that are alike (None, or where the table has none: every model is one of
+        its own).
+    shape : sequence of str
+        Columns that are equal within a cell.
+    se : str or float
+        Known errors of the outcome as given, a column or a number, by the delta method on the log
+        scale.
+    scale : float
+        A log ratio that would be no surprise: a ~ N(0, (2 scale)²), δ ~ N(0, scale²), all standard
+        deviations half-normal of that scale.
+    sources : sequence of str
+        Where the rows come from.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Fit
+        Quantities: ratio (e^δ), log_ratio (δ), cell_sd, family_sd, residual_sd. Statement: "ratio <
+        1". Tables: `estimate` (the mean over cells of the log ratio of geometric means as a ratio,
+        with its t interval over cells), `cells` (a row each), `permutation` (exact: families moved
+        whole, which is primary, and models within cells, with the number of arrangements, p
+        two-sided and that the focal lab is lower, the least p that there could be, and how often
+        such a test at 5% would err with families as unlike as the fit has them).
+
+    Raises
+    ------
+    UsageError
+        For missing columns, a model in several rows, outcomes that are not finite and above 0,
+        labels or shapes that are missing, a focal lab that is absent, a family of the focal lab and
+        another, fewer than two cells.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.model_rows("published", "penultimate_gain")
+    >>> fit = thermostats.fit_matched(rows, focal="EleutherAI")
+    >>> fit.table("estimate")[["ratio", "lower", "upper", "cells"]].round(2)
+       ratio  lower  upper  cells
+    0   0.84   0.78   0.91      5
     """
     columns = tuple(dict.fromkeys(make_list(shape, "shape") or ()))
     focal = convert_label(focal)

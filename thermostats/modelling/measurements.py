@@ -98,20 +98,51 @@ def fit_sources(
     seed: int = SEED,
     sources: Sequence[str] = (),
 ) -> Fit:
-    """y_r = α + lab + model + source + prompt set + precision + ε_r, ε_r ~ N(0, σ² + error_r²), y
-    the log of a gain.
+    """Ask how much measurements of one gain differ by source, prompt set and precision.
 
-    `table`: rows of `features`, one per model and measurement: model_id, heritage, source,
-    prompt_set, dtype, `gain` and, where known, `<gain>_sd` over `<gain>_n` prompts, whose error is
-    taken as known. A measurement that states no error has none beyond σ. α ~ N(0, 1); scales
-    half-normal, 0.5 of labs and models, 0.25 of all others. Quantities: sd_<kind> of heritage,
-    model_id, source, prompt_set, dtype and run (σ), and the level of every value of each.
-    Statement: "sd of sources > 0.1". Table: `levels`, factors by which a source, prompt set or
-    precision multiplies a gain. Kinds with one value are left out, with a warning; kinds that
-    coincide are named.
+        y_r = α + lab + model + source + prompt set + precision + ε_r, ε_r ~ N(0, σ² + error_r²),
+        y the log of a gain
 
-    Raises UsageError for missing columns or names, gains that are no finite numbers above 0 or all
-    the same, a measurement twice, and where no model was measured by two sources.
+    α ~ N(0, 1); scales are half-normal, 0.5 of labs and models, 0.25 of all others. A measurement
+    that states no error has none beyond σ. Kinds with one value are left out, with a warning; kinds
+    that coincide are named.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `features`, one per model and measurement: model_id, heritage, source, prompt_set,
+        dtype, `gain` and, where known, `<gain>_sd` over `<gain>_n` prompts, whose error is taken as
+        known.
+    gain : str
+        Column of the gain.
+    seed : int
+        Of the draws.
+    sources : sequence of str
+        Where the rows come from.
+
+    Returns
+    -------
+    Fit
+        Quantities: `sd_<kind>` of heritage, model_id, source, prompt_set, dtype and run (σ), and
+        the level of every value of each. Statement: "sd of sources > 0.1". Table: `levels`, factors
+        by which a source, prompt set or precision multiplies a gain.
+
+    Raises
+    ------
+    UsageError
+        For missing columns or names, gains that are no finite numbers above 0 or all the same, a
+        measurement twice, and where no model was measured by two sources.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.features(evidence="pooled").dropna(subset="penultimate_gain")
+    >>> fit = thermostats.fit_sources(rows, "penultimate_gain")
+    >>> fit.params[["sd_model_id", "sd_source"]].round(2)
+    quantity
+    sd_model_id    0.09
+    sd_source      0.04
+    Name: mean, dtype: float64
     """
     check_columns(table, *KINDS, gain)
     rows, messages = keep_comparable(table[table[gain].notna()].reset_index(drop=True))

@@ -472,20 +472,45 @@ def gain_rows(
     incomparable: bool = False,
     position: str = LAST,
 ) -> pd.DataFrame:
-    """Rows for `fit_heritage` from the tables: base models, each from its run with the most
-    prompts.
+    """Give rows of base models for `fit_heritage`, each from its run with the most prompts.
 
     A model whose variant is not stated counts as a base model, unless it is of the controlled
-    study.
+    study. `fit_heritage` warns of models and prompts that are left out (`read_remarks`).
 
-    A model measured prompt by prompt has a row per prompt (`gain`); one of which only mean and
-    standard deviation over prompts are known has one row with `prompt_id` empty, `gain`, `gain_sd`
-    (divisor n − 1) and `n_prompts`. `source`: files or measurements to take, in order of
-    preference; all by default. `position`: token of the gains. Models whose gains are near 1 by
-    construction are left out unless `incomparable`. `fit_heritage` warns of models and prompts that
-    are left out (`read_remarks`).
+    Parameters
+    ----------
+    estimand : str
+        A named gain, one of `GAINS`.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    source : str or sequence of str
+        Files or measurements to take, in order of preference; all by default.
+    incomparable : bool
+        With models whose gains are near 1 by construction.
+    position : str
+        Token of the gains.
 
-    Raises UsageError for a gain that is not in `GAINS` or that no row of these sources holds.
+    Returns
+    -------
+    DataFrame
+        A model measured prompt by prompt has a row per prompt (`gain`); one of which only mean and
+        standard deviation over prompts are known has one row with `prompt_id` empty, `gain`,
+        `gain_sd` (divisor n − 1) and `n_prompts`.
+
+    Raises
+    ------
+    UsageError
+        For a gain that is not in `GAINS` or that no row of these sources holds.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.gain_rows("penultimate_gain")
+    >>> rows[["model_id", "heritage", "n_layers", "gain"]].round(3).head(3)
+                      model_id    heritage  n_layers   gain
+    0             01-ai/Yi-34B       01.AI        60  1.184
+    1      EleutherAI/gpt-j-6b  EleutherAI        28  1.136
+    2  EleutherAI/gpt-neo-1.3B  EleutherAI        24  0.892
     """
     check_gain(estimand, "gain_rows")
     loaded = {name: store.load(name, data) for name in ("runs", "models", "layers", "summaries")}

@@ -197,21 +197,54 @@ def fit_invariance(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """b̄_j ~ N(μ_j, s_0² + e_j²), d̄_j − γ_j b̄_j ~ N(δ_j − γ_j μ_j, s_0² + f_j²): change of the
-    gain by tuning.
+    """Ask whether tuning changes a gain: pairs of a base and a tuned model on the same prompts.
+
+        b̄_j ~ N(μ_j, s_0² + e_j²), d̄_j − γ_j b̄_j ~ N(δ_j − γ_j μ_j, s_0² + f_j²)
 
     A pair has two outcomes: its base's mean log gain, and its mean change less what the base's
     prompts tell of it, with standard errors over prompts that are uncertain themselves. δ_j ~ N(Δ,
-    s_δ²), μ_j ~ N(m, s_μ²). `table`: one row per model and prompt, as `build_pairs` takes it;
-    `estimand` names the gain in `value`. Quantities: ratio (by pair), ratio_of_all (exp Δ),
-    shift_sd, level_sd; statements may read level (μ) and change (δ) too. Tables: `pairs` (levels,
-    ratio with interval, P(sign changes), P(ratio within 1/margin to margin), share of prompts that
-    change sides), `new_pair` (P(sign changes) of a pair not seen: of any pair, with a base
-    that dampens, that expands, that is near 1; from the prior alone with it), `shown` (what so many
-    pairs can show: the chance of one that changes sides, were a share of them to do so, and the
-    bound on that share had none).
+    s_δ²), μ_j ~ N(m, s_μ²).
 
-    Raises UsageError as `build_pairs`, and for a margin not above 1.
+    Parameters
+    ----------
+    table : DataFrame
+        One row per model and prompt, as `prompt_rows` gives it.
+    estimand : str
+        The gain that is in `value`.
+    only_related : bool
+        Pairs of which the tuned model was made from the base, alone.
+    margin : float
+        A ratio within 1/margin to margin counts as no change; above 1.
+    seed : int
+        Of the draws.
+    settings : Settings
+        How to draw.
+
+    Returns
+    -------
+    Fit
+        Quantities: ratio (by pair), ratio_of_all (exp Δ), shift_sd, level_sd; statements may read
+        level (μ) and change (δ) too. Tables: `pairs` (levels, ratio with interval, P(sign changes),
+        P(ratio within 1/margin to margin), share of prompts that change sides), `new_pair` (P(sign
+        changes) of a pair not seen: of any pair, with a base that dampens, that expands, that is
+        near 1; from the prior alone with it), `shown` (what so many pairs can show: the chance of
+        one that changes sides, were a share of them to do so, and the bound on that share had
+        none).
+
+    Raises
+    ------
+    UsageError
+        For gains that are missing, infinite or not above 0, a prompt twice, a missing lab, no pair,
+        fewer than 3 prompts of a pair, a pair in which one gain is constant or follows from the
+        other exactly, and for a margin not above 1.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> from thermostats.studies.delia2026 import fit_invariance
+    >>> fit = fit_invariance(thermostats.prompt_rows("last_gain", "pooled"))
+    >>> sorted(fit.reported)
+    ['level_sd', 'ratio', 'ratio_of_all', 'shift_sd']
     """
     rows, warnings = check_pairs(table, margin, only_related=only_related)
     return build_fit(
@@ -538,17 +571,46 @@ def paired(
     data: str | Path | None = None,
     level: float | None = None,
 ) -> pd.DataFrame:
-    """d̄_l ± t_(n−1) s_l / √n of the differences d_lp = G_l^second(p) − G_l^first(p) over the n
-    prompts p of both.
+    """Compare two models block by block on the prompts that both were measured on.
 
-    One row a block: layer, n_prompts, first and second (means over those prompts), difference, sd,
-    lower and upper (the interval of Student's t, Biometrika 6, 1908, for the mean difference over
-    prompts like these). Its attributes (`attrs`) say of what it is; `thermostats.profile` draws it.
-    Prompts are the same where their texts are, whatever set they are of. first, second, quantity,
-    position: as in `profile`. level: by default that of `options`.
+        d̄_l ± t_(n−1) s_l / √n of the differences d_lp = G_l^second(p) − G_l^first(p)
+        over the n prompts p of both
 
-    Raises UsageError for models without such rows, of different depths, or measured on other
-    prompts.
+    Prompts are the same where their texts are, whatever set they are of.
+
+    Parameters
+    ----------
+    first, second, quantity, position : str
+        As in `profile`.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    level : float
+        Of the intervals; by default that of `options`.
+
+    Returns
+    -------
+    DataFrame
+        One row a block: layer, n_prompts, first and second (means over those prompts), difference,
+        sd, lower and upper (the interval of Student's t for the mean difference over prompts like
+        these). Its attributes (`attrs`) say of what it is; `thermostats.profile` draws it.
+
+    Raises
+    ------
+    UsageError
+        For models without such rows, of different depths, or measured on other prompts.
+
+    References
+    ----------
+    Student, The probable error of a mean, Biometrika 6, 1908.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> both = thermostats.paired("nursery/r01-5", "nursery/r01-6")
+    >>> both[["layer", "n_prompts", "difference", "lower", "upper"]].round(2).head(3)
+       layer  n_prompts  difference  lower  upper
+    0      1          6        3.43   2.07   4.79
+    1      2          6       -0.23  -0.40  -0.05
     """
     inside = session.level if level is None else check_coverage(level)
     a, b = (read_values(model, quantity, position, data) for model in (first, second))

@@ -60,18 +60,50 @@ def fit_benchmark(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²): ranks of models by means over categories of prompts.
+    """Rank models by their mean log gain over categories of prompts.
 
-    `table`: one row per model and prompt with `model_id`, `prompt_id`, `category` and `value`,
-    the gain that `estimand` names. `order`: models from low to high whose order is asked for; by
-    default that of the means (which any table has, so that its probability is no test). Quantities:
-    gain (by model, the exponential of its mean over these categories), category_sd, interplay_sd
-    (s_ξ), share (realised variance of each part over these cells, prompts and what is left as
-    observed; Gelman 2005, doi:10.1214/009053604000001048). Statements may read the mean log gain by
-    the name of a model. Tables: `ranks`, `shares`, `order`.
+        ȳ_mc ~ N(c + u_m + κ_c, s_ξ² + e_mc²)
 
-    Raises UsageError as `populations.cells`, for too large a table, and for an order of models that
-    are not there.
+    Parameters
+    ----------
+    table : DataFrame
+        One row per model and prompt with `model_id`, `prompt_id`, `category` and `value`, the gain.
+    estimand : str
+        The gain that is in `value`.
+    order : sequence of str
+        Models from low to high whose order is asked for; by default that of the means (which any
+        table has, so that its probability is no test).
+    seed : int
+        Of the draws.
+    settings : Settings
+        How to draw.
+
+    Returns
+    -------
+    Fit
+        Quantities: gain (by model, the exponential of its mean over these categories), category_sd,
+        interplay_sd (s_ξ), share (realised variance of each part over these cells, prompts and what
+        is left as observed). Statements may read the mean log gain by the name of a model. Tables:
+        `ranks`, `shares`, `order`.
+
+    Raises
+    ------
+    UsageError
+        For gains not above 0, a cell twice, a prompt in two categories, fewer than 2 models or 4
+        prompts, missing labels, for too large a table, and for an order of models that are not
+        there.
+
+    References
+    ----------
+    Gelman 2005, doi:10.1214/009053604000001048, on the realised variance.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> from thermostats.studies.delia2026 import fit_benchmark
+    >>> fit = fit_benchmark(thermostats.prompt_rows("last_gain", "measured"))
+    >>> sorted(fit.reported)
+    ['category_sd', 'gain', 'interplay_sd', 'share']
     """
     rows, warnings = read_cells(table, "an order of models")
     refuse_large(rows, rows["model_id"].nunique() + rows["category"].nunique())

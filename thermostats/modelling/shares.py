@@ -50,20 +50,50 @@ def fit_share(
     sources: Sequence[str] = (),
     seed: int = SEED,
 ) -> Fit:
-    """k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g: the share of units for which a statement
-    holds.
+    """Estimate the share of units for which a statement holds, over groups of units that are alike.
 
-    `table`: one row per unit; `holds` names a column of true and false, or is an expression such as
-    "gain > 1". `model`: the column, or columns together, that name a row (None: rows are units).
-    Units of one value of `group` are alike (None, or one group: all units are). μ ~ N(0, 1.5²),
-    close to uniform on the share; τ half-normal(1). Quantities: share (over the units at hand,
-    their groups' p weighted by size), p of every group, and where there are groups
-    share_of_new_group and tau. Statements: "share > {against}", "every group > {against}". Table:
-    `groups`.
+        k_g ~ Binomial(n_g, p_g), logit p_g = μ + τ z_g, μ ~ N(0, 1.5²), τ half-normal(1)
 
-    Raises UsageError for missing columns, a unit in two rows, an empty table, cells that are
-    neither true nor false or of which an expression cannot tell since a value is missing, a missing
-    group, `against` outside (0, 1).
+    The prior of the share is close to uniform.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per unit.
+    holds : str
+        A column of true and false, or an expression such as "gain > 1".
+    against : float
+        The share that statements compare with, between 0 and 1.
+    model : str or sequence of str
+        The column, or columns together, that name a row (None: rows are units).
+    group : str
+        Units of one value of this column are alike (None, or one group: all units are).
+    sources : sequence of str
+        Where the rows come from.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Fit
+        Quantities: share (over the units at hand, their groups' p weighted by size), p of every
+        group, and where there are groups share_of_new_group and tau. Statements: "share >
+        {against}", "every group > {against}". Table: `groups`.
+
+    Raises
+    ------
+    UsageError
+        For missing columns, a unit in two rows, an empty table, cells that are neither true nor
+        false or of which an expression cannot tell since a value is missing, a missing group,
+        `against` outside (0, 1).
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.model_rows("published", "penultimate_gain")
+    >>> fit = thermostats.fit_share(rows, "gain < 1", group=None)
+    >>> round(float(fit.quantities["share"].mean()), 1)
+    0.4
     """
     request = Columns(
         call="fit_share", named={"holds": holds}, computed=partial(_group_rows, group)

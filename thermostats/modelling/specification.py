@@ -521,8 +521,28 @@ class SpecificationCurve:
         return "; ".join(filter(None, words))
 
     def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the curve with its choices below, onto the axes or onto those of a new figure, and
-        return them."""
+        """Draw the curve with its choices below, onto the axes or onto those of a new figure.
+
+        Parameters
+        ----------
+        axes : Axes
+            Where to draw.
+
+        Returns
+        -------
+        Axes
+            What was drawn onto.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> from thermostats.modelling.specification import build_correlation
+        >>> rows = thermostats.model_rows("published", "penultimate_gain")
+        >>> gains = ("penultimate_gain", "geometric_gain_to_penultimate")
+        >>> choices = {"gain": {name: {"outcome": f"log({name})"} for name in gains}}
+        >>> curve = thermostats.specification_curve(rows, choices, build_correlation("n_layers"))
+        >>> curve.plot().figure.savefig("curve.svg")
+        """
         with set_house_style():
             axes = axes if axes is not None else Figure().add_subplot()
             moves = dict(zip(self.moves["choice"], self.moves["alone"], strict=True))
@@ -540,13 +560,59 @@ def specification_curve(
     resamples: int = RESAMPLES,
     seed: int = 1,
 ) -> SpecificationCurve:
-    """The estimate in every universe, and the median of all against `resamples` rearrangements
-    under the null.
+    """Estimate in every universe of choices, and test the median against rearrangements.
 
-    choices: see `build_universes`. estimate: a closed form of `estimators`, or `wrap_function` of
-    any function. above: the statement is that the estimate is large, else that it is small. p = (b
-    + 1)/(resamples + 1), the same rearrangement of models in every universe. Raises UsageError as
-    `build_universes` does, and where no universe has an estimate.
+        p = (b + 1)/(resamples + 1), the same rearrangement of models in every universe
+
+    Parameters
+    ----------
+    rows : DataFrame
+        A row each unit.
+    choices : mapping
+        See `build_universes`.
+    estimate : Estimator
+        A closed form, such as `build_correlation` makes one, or `wrap_function` of any function.
+    null : Null
+        What is rearranged, such as `permute_within_labs()`; None: no joint p.
+    above : bool
+        The statement is that the estimate is large, else that it is small.
+    judge : callable
+        Verdicts in the universes.
+    resamples : int
+        Number of rearrangements.
+    seed : int
+        Of the rearrangements.
+
+    Returns
+    -------
+    SpecificationCurve
+        The estimate in every universe, and what its choices move.
+
+    Raises
+    ------
+    UsageError
+        As `build_universes` does, and where no universe has an estimate.
+
+    References
+    ----------
+    Simonsohn, Simmons and Nelson 2020, doi:10.1038/s41562-020-0912-z.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> from thermostats.modelling.specification import build_correlation, permute_within_labs
+    >>> rows = thermostats.model_rows("published", "penultimate_gain")
+    >>> gains = ("penultimate_gain", "geometric_gain_to_penultimate")
+    >>> choices = {
+    ...     "gain": {name: {"outcome": f"log({name})"} for name in gains},
+    ...     "models": {"all": "", "no Pythia": "family != 'pythia'"},
+    ... }
+    >>> estimate = build_correlation("n_layers", groups="heritage")
+    >>> curve = thermostats.specification_curve(
+    ...     rows, choices, estimate, null=permute_within_labs(), above=False, resamples=99
+    ... )
+    >>> len(curve.table), round(curve.median, 2)
+    (4, -0.7)
     """
     rows = check_frame(rows)
     rearranged = Rearranged(rows, null, resamples, seed) if null is not None else None

@@ -319,29 +319,60 @@ def fit_transition(
     published: Formula | None = None,
     seed: int = SEED,
 ) -> Fit:
-    """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: p lies between (L* −
-    1)/L and L*/L.
+    """Predict in which layer of a network its transition lies, from depth and heads.
+
+        logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉:
+        p lies between (L* − 1)/L and L*/L
 
     In the first and the last layer one of these bounds is infinite on the logit
-    (`impute_outcomes`).
+    (`impute_outcomes`). On the logit no prediction leaves the network. Next to it, each fitted
+    without the lab that is predicted: the polynomial L* = L (a + b L + c/H) and the mean fraction,
+    and without any fit L/2 and the `published` formula. Networks without an L* are left out with a
+    warning. L* is no gain, so models whose gains are near 1 by construction count too.
 
-    `table`: rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace
-    variant>` where there is one), or your own, whose columns `outcome` (L*), `model`, `lab`,
-    `depth` and `heads` name; of several rows of a model the mean is taken. L* is no gain, so models
-    whose gains are near 1 by construction count too. On the logit no prediction leaves the network.
-    Next to it, each fitted without the lab that is predicted: the polynomial L* = L (a + b L + c/H)
-    and the mean fraction, and without any fit L/2 and the `published` formula, the polynomial with
-    these a, b, c. Quantities: depth (p of a network of middling shape), new_network (of a new
-    network of a new lab), slopes, lab_sd, residual_sd. Tables: `models` (L* and every prediction
-    from other labs with the logit model's interval), `errors` (`error_of_depth` = mean |predicted −
-    L*|/L, `mape` relative to L*, `better_than_half`: the error of L/2 minus the rule's, with paired
-    t interval, share of predictions and of intervals inside the network, coverage and width of the
-    intervals), `errors_within_labs` (the same of networks whose lab has others, each predicted from
-    all others, so that its lab is known), `polynomial` (its terms).
+    Parameters
+    ----------
+    table : DataFrame
+        Rows of `features` with the column `L_star_<definition>` (1-based; `<definition>_<trace
+        variant>` where there is one), or your own. Of several rows of a model the mean is taken.
+    definition : str
+        Which layer is called L*.
+    outcome, model, lab, depth, heads : str
+        Columns of L*, the model's name, its lab, its number of layers and of heads.
+    source : str or sequence of str
+        Files to take, in order of preference.
+    published : Formula
+        The polynomial with these a, b, c.
+    seed : int
+        Of the draws.
 
-    Networks without an L* are left out with a warning. Raises UsageError for fewer than 4 models,
-    fewer than 2 labs, a layer outside 1 to L, missing depth, heads or lab, a model with two of one
-    of these.
+    Returns
+    -------
+    Fit
+        Quantities: depth (p of a network of middling shape), new_network (of a new network of a new
+        lab), slopes, lab_sd, residual_sd. Tables: `models` (L* and every prediction from other labs
+        with the logit model's interval), `errors` (`error_of_depth` = mean |predicted − L*|/L,
+        `mape` relative to L*, `better_than_half`: the error of L/2 minus the rule's, with paired t
+        interval, share of predictions and of intervals inside the network, coverage and width of
+        the intervals), `errors_within_labs` (the same of networks whose lab has others, each
+        predicted from all others, so that its lab is known), `polynomial` (its terms).
+
+    Raises
+    ------
+    UsageError
+        For fewer than 4 models, fewer than 2 labs, a layer outside 1 to L, missing depth, heads or
+        lab, a model with two of one of these.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> fit = thermostats.fit_transition(thermostats.features(), "first_sign_change")
+    >>> fit.table("errors")[["rule", "error_of_depth"]].round(2)
+                rule  error_of_depth
+    0          logit            0.04
+    1     polynomial            0.06
+    2  mean fraction            0.08
+    3            L/2            0.31
     """
     unprefixed = not outcome and definition in table and f"L_star_{definition}" not in table
     column = outcome or (definition if unprefixed else f"L_star_{definition}")

@@ -108,17 +108,53 @@ def fit_unit_means(
     seed: int = SEED,
     settings: Settings = Settings(),  # noqa: B008
 ) -> Fit:
-    """ȳ_m ~ N(θ_m, s_0² + e_m²), θ_m ~ N(c, s²): the mean of every model over groups of outcomes.
+    """Estimate the mean of an outcome of units of several groups, partially pooled.
 
-    `table`: rows with `model_id`, `outcome` (a column of numbers) and `group` (a column of
-    labels). `scale`: a difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s
-    half-normal of that scale, s_0 of a twentieth of it. e_m is the standard error over the groups'
-    means, over outcomes where no model has two groups; it is itself uncertain. Quantities: mean (θ,
-    by model), population (c), unit_sd (s). Statements: "every mean < 0", "every mean > 0". Tables:
-    `means`, `rows`.
+        ȳ_m ~ N(θ_m, s_0² + e_m²), θ_m ~ N(c, s²)
 
-    Raises UsageError for missing columns or labels, outcomes that are no finite numbers or
-    constant, fewer than 4 outcomes of a model, a scale that is not above 0.
+    e_m is the standard error over the groups' means, over outcomes where no model has two groups;
+    it is itself uncertain.
+
+    Parameters
+    ----------
+    table : DataFrame
+        Rows with `model_id`, `outcome` and `group`.
+    outcome : str
+        A column of numbers.
+    scale : float
+        A difference of the outcome that would be no surprise; c ~ N(0, (2 scale)²), s half-normal
+        of that scale, s_0 of a twentieth of it.
+    group : str
+        A column of labels.
+    sources : sequence of str
+        Where the rows come from.
+    seed : int
+        Of the draws.
+    settings : Settings
+        How to draw.
+
+    Returns
+    -------
+    Fit
+        Quantities: mean (θ, by model), population (c), unit_sd (s). Statements: "every mean < 0",
+        "every mean > 0". Tables: `means`, `rows`.
+
+    Raises
+    ------
+    UsageError
+        For missing columns or labels, outcomes that are no finite numbers or constant, fewer than 4
+        outcomes of a model, a scale that is not above 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import thermostats
+    >>> from thermostats.modelling.unit_means import fit_unit_means
+    >>> rows = thermostats.prompt_rows("last_gain", "measured")
+    >>> rows = rows.assign(log_gain=np.log(rows["value"].astype(float)))
+    >>> fit = fit_unit_means(rows, "log_gain", scale=0.5)
+    >>> list(fit.reported)
+    ['mean', 'population', 'unit_sd']
     """
     rows = check_means(table, outcome, group=group, scale=scale)
     units = declare_units(outcome, group, scale)

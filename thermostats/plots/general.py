@@ -608,18 +608,45 @@ def profile(
     figure: str | Path | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """Median over prompts of a quantity of block l against l, one line a model, and the band of 80%
-    of the prompts.
+    """Draw a quantity over depth: its median over prompts, and the band of 80% of the prompts.
 
-    models: one or several names in the tables, with or without the owner, or folders; behind an @ a
-    revision. Or the table that `paired` returns, whose differences are drawn with their intervals.
-    Models of other depths are drawn over the relative depth l / L. Runs on a prompt set that all
-    models share are taken, else the newest of each.
+    Block l is drawn against l, one line a model; models of other depths are drawn over the relative
+    depth l / L. Runs on a prompt set that all models share are taken, else the newest of each.
 
-    quantity: gain ‖x_l‖ / ‖x_(l−1)‖, norm ‖x_(l−1)‖ (what block l reads), read gain, attention gain
-    or mlp gain. figure: a file to write, SVG, PNG or PDF, as wide as a column of print.
+    Parameters
+    ----------
+    models : str, Path, sequence of them or DataFrame
+        One or several names in the tables, with or without the owner, or folders; behind an @ a
+        revision. Or the table that `paired` returns, whose differences are drawn with their
+        intervals.
+    quantity : str
+        `gain` ‖x_l‖ / ‖x_(l−1)‖, `norm` ‖x_(l−1)‖ (what block l reads), `read gain`, `attention
+        gain` or `mlp gain`.
+    position : str
+        Token position.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    figure : str or Path
+        A file to write, SVG, PNG or PDF, as wide as a column of print.
+    axes : Axes
+        Where to draw; without it a new figure is made.
 
-    Raises UsageError for a model without such rows, a quantity, position or file that there is not.
+    Returns
+    -------
+    Axes
+        What was drawn onto.
+
+    Raises
+    ------
+    UsageError
+        For a model without such rows, a quantity, position or file that there is not.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> axes = thermostats.profile("SmolLM2-135M-Instruct", figure="profile.svg")
+    >>> axes.get_xlabel()
+    'block l (band: 80% of the prompts)'
     """
     path = check_figure_file(figure)
     with set_column_style():

@@ -664,14 +664,39 @@ def trajectories(
     data: str | Path | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """A named gain against training steps, with one line for each model and source that has two
-    checkpoints or more.
+    """Draw a named gain against training steps, a line for each model with two checkpoints or more.
 
     The step is the number in a revision such as `step4000`; a revision without one, such as `main`,
-    is left out. model, family: as in `features`; the controlled study is included if it is named.
-    Without `axes` a new figure is made.
+    is left out. A model that two sources measured has two lines.
 
-    Raises UsageError for a gain that is none, and where no model has two checkpoints.
+    Parameters
+    ----------
+    gain : str
+        A named gain.
+    model, family : str or sequence of str
+        As in `features`; the controlled study is included if it is named.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    axes : Axes
+        Where to draw; without it a new figure is made.
+
+    Returns
+    -------
+    Axes
+        What was drawn onto.
+
+    Raises
+    ------
+    UsageError
+        For a gain that is none, and where no model has two checkpoints.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> models = ["nursery/r01-5", "nursery/r01-6"]
+    >>> axes = thermostats.trajectories("penultimate_gain", model=models)
+    >>> axes.get_xlabel()
+    'training step'
     """
     check_gain(gain, "trajectories")
     rows = features(data, model=model, family=family, every=True).dropna(subset=gain)

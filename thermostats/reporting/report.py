@@ -115,24 +115,61 @@ def report(
     single_file: bool = False,
     processes: int | None = None,
 ) -> ReportRun:
-    """Run the analyses whose script, code or rows changed and write the report; with `check`, only
-    list the stale ones.
+    """Run the analyses whose script, code or rows changed and write the report.
 
-    claims: one id such as C04, or several; their pages are written with the index, and those about
-    all claims that the folder has already. None: all, and pages of claims that are no more are
-    removed. force: run them all the same. draw: also draw the posteriors that PyMC alone can draw,
-    about a minute a claim; else their places show what the snapshot of this version has of them. No
-    verdict reads them. thorough: run all, draw, and fit again what was drawn under other priors and
-    without each unit, which takes minutes a claim; else that is done for exact fits alone.
-    calibrate: run all, and simulate rules on rows whose design no table knows, at most 20
-    CPU-seconds a finding. snapshot: draw, and write the files that are kept under version control,
-    too, of all claims that the folder has. single_file: write the page of each claim named as one
-    HTML file for sending, too, figures inside. processes: analyses run side by side in so many; 1:
-    in this one.
+    Parameters
+    ----------
+    claims : str or sequence of str
+        One id such as C04, or several; their pages are written with the index, and those about all
+        claims that the folder has already. None: all, and pages of claims that are no more are
+        removed.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    out : str or Path
+        Folder of the report.
+    analyses : str or Path
+        Folder of analyses; by default those that ship.
+    check : bool
+        Only list the stale ones.
+    force : bool
+        Run them all the same.
+    draw : bool
+        Also draw the posteriors that PyMC alone can draw, about a minute a claim; else their places
+        show what the snapshot of this version has of them. No verdict reads them.
+    thorough : bool
+        Run all, draw, and fit again what was drawn under other priors and without each unit, which
+        takes minutes a claim; else that is done for exact fits alone.
+    calibrate : bool
+        Run all, and simulate rules on rows whose design no table knows, at most 20 CPU-seconds a
+        finding.
+    snapshot : bool
+        Draw, and write the files that are kept under version control, too, of all claims that the
+        folder has.
+    single_file : bool
+        Write the page of each claim named as one HTML file for sending, too, figures inside.
+    processes : int
+        Analyses run side by side in so many; 1: in this one.
 
-    Raises UsageError for an unknown claim or folder, and for a snapshot that would lose claims,
-    before anything is written; DataError where a table is damaged or a file cannot be written, or a
-    page is too large for one file.
+    Returns
+    -------
+    ReportRun
+        What became of every page, and the files written and removed; its text is lines for a
+        terminal.
+
+    Raises
+    ------
+    UsageError
+        For an unknown claim or folder, and for a snapshot that would lose claims, before anything
+        is written.
+    DataError
+        Where a table is damaged or a file cannot be written, or a page is too large for one file.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> run = thermostats.report("C04", out="my-report", check=True)
+    >>> [(outcome.claim, outcome.status) for outcome in run.outcomes]
+    [('C04', 'stale')]
     """
     if not isinstance(out, (str, Path)):
         raise UsageError(

@@ -202,6 +202,27 @@ def list_citations(data: str | Path | None = None) -> tuple[Citation, ...]:
 
 
 def citations(data: str | Path | None = None) -> str:
-    """BibTeX entries of what to cite for the rows of a data folder and what is fitted to them, each
-    with its reason."""
+    """Give BibTeX entries of what to cite for the rows of a folder and for fits to them.
+
+    Parameters
+    ----------
+    data : str or Path
+        A user's folder, whose sources are among them.
+
+    Returns
+    -------
+    str
+        Each entry with its reason.
+
+    Raises
+    ------
+    UsageError
+        For a folder that does not exist.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> "10.5281/zenodo.18165365" in thermostats.citations()
+    True
+    """
     return "\n".join(map(str, list_citations(data)))

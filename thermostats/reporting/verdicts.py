@@ -22,20 +22,45 @@ def findings(
     changed: bool = False,
     out: str | Path = "reports",
 ) -> pd.DataFrame:
-    """Verdicts of the last report, one row per finding, each claim's headline first; columns as in
-    table `findings`.
+    """Read the verdicts of the last report, one row per finding, each claim's headline first.
 
-    changed: those alone that moved since the report's rows changed last, as by `join`, before and
-    now, on every set; claims that are stale are made again first, and `attrs["compared_with"]` says
-    what they are compared with: without an earlier state the findings that ship.
+    Parameters
+    ----------
+    claims : str or sequence of str
+        One id such as C04, or several, whatever their case; None: all.
+    evidence : str
+        The set that questions were put to (`published`, `external`, `measured`, `pooled`, `own`,
+        `nursery`); None: of each question the set it was first asked of, `all`: every set.
+    changed : bool
+        Those alone that moved since the report's rows changed last, as by `join`, before and now,
+        on every set; claims that are stale are made again first.
+    out : str or Path
+        Folder the report was written to.
 
-    claims: one id such as C04, or several, whatever their case; None: all. evidence: the set that
-    questions were put to (`published`, `external`, `measured`, `pooled`, `own`, `nursery`); None:
-    of each question the set it was first asked of, `all`: every set. out: folder the report was
-    written to.
+    Returns
+    -------
+    DataFrame
+        Columns as in table `findings`. Of what changed `attrs["compared_with"]` says what it is
+        compared with: without an earlier state the findings that ship.
 
-    Raises UsageError where no report is there, it has no such claim or there is no such set,
-    DataError where its table is damaged.
+    Raises
+    ------
+    UsageError
+        Where no report is there, it has no such claim or there is no such set.
+    DataError
+        Where its table is damaged.
+
+    Examples
+    --------
+    The findings that ship with the package are in a folder of their own:
+
+    >>> import thermostats
+    >>> from thermostats.tables.folders import find_shipped
+    >>> table = thermostats.findings(["C03", "C22"], out=find_shipped("reports") / "snapshot")
+    >>> table.loc[table["headline"], ["claim", "verdict"]]
+      claim        verdict
+    0   C03  not supported
+    2   C22  not supported
     """
     folder = Path(out)
     wanted = make_list(claims, "claims")

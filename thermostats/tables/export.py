@@ -313,18 +313,43 @@ def export(
     format: str = "csv",
     partition: str | None = None,
 ) -> list[Exported]:
-    """Write tables (one name or several, without any all that have rows) to a new or empty folder,
-    whole or not at all.
+    """Write tables to a new or empty folder, whole or not at all.
 
     `export("layers", "out")` is `export("out", "layers")`: what is a table's name is no folder's
-    then.
+    then. CSV files are described by `datapackage.json`, both formats by `CODEBOOK.md`. Texts of
+    prompts that may not be shipped are left out.
 
-    CSV files are described by `datapackage.json`, both formats by `CODEBOOK.md`. Texts of prompts
-    that may not be shipped are left out. partition: a column, such as model_id, by whose values
-    Parquet files lie in folders `column=value/`; tables of runs have the columns of their runs for
-    it.
+    Parameters
+    ----------
+    out : str or Path
+        The folder.
+    tables : str or sequence of str
+        One name or several; without any all tables that have rows.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    format : str
+        `csv` or `parquet`.
+    partition : str
+        A column, such as model_id, by whose values Parquet files lie in folders `column=value/`;
+        tables of runs have the columns of their runs for it.
 
-    Raises UsageError for an unknown table, format or column, or a folder that is not empty.
+    Returns
+    -------
+    list of Exported
+        Name, number of rows and path of each table.
+
+    Raises
+    ------
+    UsageError
+        For an unknown table, format or column, or a folder that is not empty.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> for each in thermostats.export("out", ["lineage", "models"]):
+    ...     print(each.table, each.path.name)
+    lineage lineage.csv
+    models models.csv
     """
     if out in TABLES and isinstance(tables, (str, Path)) and tables not in TABLES:
         out, tables = tables, str(out)
@@ -483,18 +508,48 @@ NEEDED = ("name", "title", "address", "licence")
 
 
 def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Exported]:
-    """Write the rows of one source of a user's folder to `out`/<name>/, as `data/external` holds
-    others' rows.
+    """Write the rows of one source of a user's folder as `data/external` holds others' rows.
 
-    `source.toml` in the user's folder says whose they are; where it is missing a first one is
-    written, to be filled in. The tables come with `source.toml`, LICENSE and CHECKS.md. Runs become
-    external ones with ids that follow; texts of prompts are left out, their hashes stay. Models
-    that the package lacks come with their rows. What is written was read back as a part of
-    `data/external` and checked as `thermostats check` does.
+    They go to `out`/<name>/. `source.toml` in the user's folder says whose they are; where it is
+    missing a first one is written, to be filled in. The tables come with `source.toml`, LICENSE and
+    CHECKS.md. Runs become external ones with ids that follow; texts of prompts are left out, their
+    hashes stay. Models that the package lacks come with their rows. What is written was read back
+    as a part of `data/external` and checked as `thermostats check` does.
 
-    Raises UsageError for a folder that is not empty, provenance that is not stated, a licence that
-    does not let figures be passed on and a source without own rows; DataError for rows under
-    another licence, and as `check` does.
+    Parameters
+    ----------
+    out : str or Path
+        A new or empty folder.
+    data : str or Path
+        The user's folder; by default the one that `THERMOSTATS_DATA` names.
+
+    Returns
+    -------
+    list of Exported
+        Name, number of rows and path of each table.
+
+    Raises
+    ------
+    UsageError
+        For a folder that is not empty, provenance that is not stated, a licence that does not let
+        figures be passed on and a source without own rows.
+    DataError
+        For rows under another licence, and as `check` does.
+
+    Examples
+    --------
+    The first call writes what is to be filled in:
+
+    >>> import pandas as pd
+    >>> import thermostats
+    >>> gains = pd.DataFrame({"layer": [11, 12], "prompt_id": "a", "gain_block": [1.31, 1.12]})
+    >>> stated = {"position": "last", "model_id": "EleutherAI/pythia-160m", "source": "my hooks"}
+    >>> _ = thermostats.join(gains, mapping={"table": "layers", "constants": stated}, data="mine")
+    >>> try:
+    ...     thermostats.contribute("given", data="mine")
+    ... except thermostats.errors.UsageError as error:
+    ...     print(str(error).split(";")[0])
+    nothing says whose rows these are
     """
     folder = find_data_folder(find_own_folder(data))
     place = Path(out)

@@ -117,24 +117,63 @@ def join(
     accept: bool = False,
     dry_run: bool = False,
 ) -> list[Joined]:
-    """Join CSV, TSV, JSON, JSON Lines or Parquet files, DataFrames, Arrow tables or dicts into a
-    data folder.
+    """Join rows of files, frames or dicts into a data folder, all checked before any is written.
 
-    Which table each belongs to follows from its columns, unless `table` or a mapping says so; then
-    columns that may be empty may be left out. `mapping`: from other people's columns to ours, a
-    TOML file or a dict (`tables/column_map.py`), in which named gains may stand next to the facts
-    of their models, over a `recipe` for the tables of a tool, one of `RECIPES`; `constants`: what
-    every row has; `states`: of norms, `inputs` or `outputs`, where there are fewer than L + 1 of
-    them; `form`: of norms, `raw` or `centred`, of hooks of TransformerLens. Sources of one call may
-    refer to each other (runs and their layers). All are checked before the first is written.
+    Sources are CSV, TSV, JSON, JSON Lines or Parquet files, DataFrames, Arrow tables or dicts.
+    Those of one call may refer to each other (runs and their layers). Equal rows change nothing.
 
-    accept: take rows that lie far beyond every known one, contradict another column or name a lab
-    that is spelt otherwise elsewhere, which are refused without it. dry_run: check and count, and
-    write nothing.
+    Parameters
+    ----------
+    sources : path, DataFrame, Arrow table or dict, or a sequence of them
+        The rows. Which table each belongs to follows from its columns, unless `table` or a mapping
+        says so; then columns that may be empty may be left out.
+    table : str
+        The table that the rows belong to.
+    mapping : str, Path, dict or ColumnMap
+        From other people's columns to ours, a TOML file or a dict (`tables/column_map.py`), in
+        which named gains may stand next to the facts of their models.
+    recipe : str
+        A mapping for the tables of a tool, one of `RECIPES`, over which `mapping` stands.
+    constants : dict
+        What every row has.
+    states : str
+        Of norms, `inputs` or `outputs`, where there are fewer than L + 1 of them.
+    form : str
+        Of norms, `raw` or `centred`, of hooks of TransformerLens.
+    data : str or Path
+        The user's folder; by default the one that `THERMOSTATS_DATA` names.
+    replace : bool
+        Put rows with other values in the place of those with the same key.
+    accept : bool
+        Take rows that lie far beyond every known one, contradict another column or name a lab that
+        is spelt otherwise elsewhere, which are refused without it.
+    dry_run : bool
+        Check and count, and write nothing.
 
-    Raises DataError where a source is damaged, a row is not as it must be, refers to a row that
-    does not exist, contradicts one that does or is hardly what it says, and UsageError where a
-    source belongs to no table.
+    Returns
+    -------
+    list of Joined
+        A record each table: rows added, unchanged and replaced.
+
+    Raises
+    ------
+    DataError
+        Where a source is damaged, a row is not as it must be, refers to a row that does not exist,
+        contradicts one that does or is hardly what it says.
+    UsageError
+        Where a source belongs to no table.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import thermostats
+    >>> gains = pd.DataFrame({"block": [11, 12], "prompt": "a", "growth": [1.31, 1.12]})
+    >>> columns = {"block": "layer", "prompt": "prompt_id", "growth": "gain_block"}
+    >>> stated = {"position": "last", "model_id": "EleutherAI/pythia-160m", "source": "my hooks"}
+    >>> column_map = {"table": "layers", "columns": columns, "constants": stated}
+    >>> joined = thermostats.join(gains, mapping=column_map, data="mine")
+    >>> [(each.table, each.added) for each in joined]
+    [('runs', 1), ('layers', 2)]
     """
     inputs = _list_sources(sources)
     options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
@@ -770,14 +809,41 @@ MODEL = ["model_id", "revision"]
 
 
 def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False) -> dict[str, int]:
-    """Rows removed from a user's folder, by table: the runs of a source, their rows, and models
-    whose facts it states.
+    """Remove the runs of a source from a user's folder, with their rows and the models it states.
 
     A model stays while a run of another source is of it; prompts stay. Rows of runs go before the
     runs, so that what is interrupted is finished by the same call.
 
-    Raises UsageError where the folder has no tables yet or no rows of this source, DataError where
-    a file cannot be removed.
+    Parameters
+    ----------
+    source : str
+        The source, as its rows name it.
+    data : str or Path
+        The user's folder; by default the one that `THERMOSTATS_DATA` names.
+    dry_run : bool
+        Count, and remove nothing.
+
+    Returns
+    -------
+    dict
+        Number of rows removed, by table.
+
+    Raises
+    ------
+    UsageError
+        Where the folder has no tables yet or no rows of this source.
+    DataError
+        Where a file cannot be removed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import thermostats
+    >>> gains = pd.DataFrame({"layer": [11, 12], "prompt_id": "a", "gain_block": [1.31, 1.12]})
+    >>> stated = {"position": "last", "model_id": "EleutherAI/pythia-160m", "source": "my hooks"}
+    >>> _ = thermostats.join(gains, mapping={"table": "layers", "constants": stated}, data="mine")
+    >>> thermostats.forget("my hooks", data="mine")
+    {'layers': 2, 'runs': 1}
     """
     folder = find_data_folder(find_own_folder(data))
     with hold_folder(folder):

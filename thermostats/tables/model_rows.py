@@ -356,21 +356,46 @@ def model_rows(
     data: str | Path | None = None,
     incomparable: bool = False,
 ) -> pd.DataFrame:
-    """One row per model with a named gain; a tuned model only where its base has no such gain,
-    seeds together.
+    """Give one row per model with a named gain, seeds together.
 
-    evidence: a set of evidence by name, with `data`, or the tables under one. Of a model's
-    revisions the last that has the gain counts. Rows without the gain change neither the models nor
-    their gains. Models whose gains are near 1 by construction (`comparable` false) are left out
-    unless `incomparable`; `attrs["left out"]` of the rows says which, and a fit repeats it.
+    A tuned model is among them only where its base has no such gain. Of a model's revisions the
+    last that has the gain counts. Rows without the gain change neither the models nor their gains.
 
-    Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and `upper`
-    (t interval over prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and `total_from_input` =
-    n_(L−1)/n_0. Of several measurements the one with most prompts counts; in the set
-    `pooled` all of them, by `tables.pooling`, the files of a study being one
-    instrument.
+    Parameters
+    ----------
+    evidence : str or Selection
+        A set of evidence by name (`published`, `external`, `measured`, `pooled`, `own`, `nursery`),
+        or the tables under one. Of several measurements the one with most prompts counts; in the
+        set `pooled` all of them, by `tables.pooling`, the files of a study being one instrument.
+    gain : str
+        A named gain, such as `penultimate_gain`.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    incomparable : bool
+        With models whose gains are near 1 by construction (`comparable` false).
 
-    Raises UsageError for a set of evidence or a gain that does not exist.
+    Returns
+    -------
+    DataFrame
+        Columns of `features`, and `gain` (the named one), `log_gain`, `n_prompts`, `lower` and
+        `upper` (t interval over prompts, 95%), `total_to_penultimate` = n_(L−1)/n_1 and
+        `total_from_input` = n_(L−1)/n_0. `attrs["left out"]` says which models are left out, and a
+        fit repeats it.
+
+    Raises
+    ------
+    UsageError
+        For a set of evidence or a gain that does not exist.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.model_rows("published", "penultimate_gain")
+    >>> rows[["model_id", "gain", "n_prompts"]].round(3).head(3)
+                      model_id   gain  n_prompts
+    0      EleutherAI/gpt-j-6b  1.136        5.0
+    1  EleutherAI/gpt-neo-1.3B  0.892        5.0
+    2  EleutherAI/gpt-neo-125m  0.920        5.0
     """
     if gain not in (named := GAINS | READ_GAINS):
         raise build_unknown_error("no such gain", gain, named)
@@ -512,13 +537,41 @@ RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
 def prompt_rows(
     gain: str = "last_gain", evidence: Selection | str = POOLED, *, data: str | Path | None = None
 ) -> pd.DataFrame:
-    """One row per model and prompt of a named gain (column `value`), on the prompt set that most
-    models share.
+    """Give one row per model and prompt of a named gain, on the prompt set that most models share.
 
-    evidence: a set of evidence by name, with `data`, or the tables under one. Columns besides:
-    run_id, model_id, heritage, family, variant, parent, source, prompt_set, prompt_id, category,
-    entropy (of the next token, where measured). `fit_invariance`, `fit_slopes` and `fit_benchmark`
-    take these rows. Raises UsageError for a gain or a set of evidence that does not exist.
+    `fit_invariance`, `fit_slopes` and `fit_benchmark` take these rows.
+
+    Parameters
+    ----------
+    gain : str
+        A named gain, such as `last_gain`.
+    evidence : str or Selection
+        A set of evidence by name, or the tables under one.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+
+    Returns
+    -------
+    DataFrame
+        The gain is in column `value`. Columns besides: run_id, model_id, heritage, family, variant,
+        parent, source, prompt_set, prompt_id, category, entropy (of the next token, where
+        measured).
+
+    Raises
+    ------
+    UsageError
+        For a gain or a set of evidence that does not exist.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.prompt_rows("last_gain", "published")
+    >>> rows.groupby("model_id")["value"].median().round(2).head(3)
+    model_id
+    EleutherAI/gpt-j-6b       1.06
+    EleutherAI/pythia-6.9b    0.80
+    google/gemma-7b           2.28
+    Name: value, dtype: float64
     """
     if gain not in GAINS:
         raise build_unknown_error("no such gain", gain, GAINS)

@@ -54,26 +54,59 @@ def load(
     runs: str | Collection[str] | None = None,
     without: str | Collection[str] = (),
 ) -> pd.DataFrame:
-    """Whole table `name`, validated and sorted by key; empty with the right columns where there are
-    no rows.
+    """Read a whole table, validated and sorted by its key.
 
-    Without a name: the tables that there are, one row each, with their number of rows, key and
-    meaning.
+    A row of a user's folder replaces the package's row with the same key. Where there are no rows
+    the table is empty, with the right columns.
 
+    Parameters
+    ----------
+    name : str
+        A table, such as `layers`; without one the tables that there are come, a row each, with
+        their number of rows, key and meaning.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    model : str or sequence of str
+        Models whose rows are kept, named as in `features`.
+    models : bool
+        With the columns of each row's run and model, among them `model_id`, `heritage` (the lab),
+        `family`, `n_layers`, `n_heads`, `d_head` and `n_params`.
+    private : bool
+        Whether prompt texts that may not be shipped are filled in from `private/prompts.csv`, if it
+        exists.
+    runs, without : str or collection of str
+        Ids of the runs whose rows are kept, or left out.
+
+    Returns
+    -------
+    DataFrame
+        A row each key; types, units and meanings of its columns are those of `thermostats ls
+        columns TABLE`.
+
+    Raises
+    ------
+    UsageError
+        For a table, a folder, models or runs that do not exist, and for models of a table whose
+        rows belong to none.
+    DataError
+        If a file is damaged, a value is not allowed or a key occurs twice.
+
+    Notes
+    -----
     The table `models` has no rows of the third controlled study, which N01 to N05 ask: its 656
     models are in `thermostats.studies.nursery.load_shipped_table("third/models")`.
 
-    model: rows of these models alone, named as in `features`. models: with the columns of each
-    row's run and model, among them `model_id`, `heritage` (the lab), `family`, `n_layers`,
-    `n_heads`, `d_head` and `n_params`. runs, without: ids of the runs whose rows are kept, or left
-    out.
-
-    A row of a user's store replaces the package's row with the same key. Prompt texts that may not
-    be shipped are filled in from `private/prompts.csv` if it exists, unless `private` is False.
-
-    Raises UsageError for a table, a folder, models or runs that do not exist, and for models of a
-    table whose rows belong to none; DataError if a file is damaged, a value is not allowed or a key
-    occurs twice.
+    Examples
+    --------
+    >>> import thermostats
+    >>> layers = thermostats.load("layers", model="pythia-160m")
+    >>> last = layers[layers["position"] == "last"]
+    >>> last.groupby("layer")["gain_block"].median().round(2).head(3)
+    layer
+    1    17.35
+    2     1.22
+    3     1.05
+    Name: gain_block, dtype: float64
     """
     if not name:
         return _list_tables(data)
@@ -157,10 +190,39 @@ def _list_tables(data: str | Path | None) -> pd.DataFrame:
 def models(
     data: str | Path | None = None, *, model: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """Every model of the tables, or those named, one row each revision: the table `models`, as
-    `load("models")` gives it.
+    """List every model of the tables, or those named, one row each revision.
 
-    The 656 models of the third controlled study are in tables of its own, see `load`.
+    It is the table `models`, as `load("models")` gives it. The 656 models of the third controlled
+    study are in tables of its own, see `load`.
+
+    Parameters
+    ----------
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    model : str or sequence of str
+        Models whose rows are kept, named as in `features`.
+
+    Returns
+    -------
+    DataFrame
+        A row each model and revision: lab (`heritage`), family, shape, number of parameters and
+        what else `thermostats ls columns models` lists.
+
+    Raises
+    ------
+    UsageError
+        For a folder or a model that does not exist.
+    DataError
+        If a file is damaged.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> pythia = thermostats.models(model=["pythia-160m", "pythia-1.4b"])
+    >>> pythia[["model_id", "heritage", "n_layers", "n_heads"]]
+                     model_id    heritage  n_layers  n_heads
+    0  EleutherAI/pythia-1.4b  EleutherAI        24       16
+    1  EleutherAI/pythia-160m  EleutherAI        12       12
     """
     _check_no_model(data, "models")
     return load("models", data, model=model)
@@ -179,25 +241,56 @@ def features(
     comparable: bool = False,
     every: bool = False,
 ) -> pd.DataFrame:
-    """One row per model and source, with every named gain that its rows allow, geometry and lab
-    (column `heritage`).
+    """Give one row per model and source, with every named gain, geometry and lab.
 
-    The columns are those of `thermostats ls columns features`. Of a model that a source measured at
-    several revisions the last counts (`main`, else the highest number), and of its runs the one
-    with most prompts; transition layers that it lacks are those of the source's other runs. The
-    controlled study (the nursery) is left out unless it is asked for by lab, model or source.
-    every: a row for each revision, prompt set and precision, the controlled study's too.
+    A gain is missing where its rows do not allow it.
 
-    lab (or heritage, as its column is called), family, model, source: one or several, whatever the
-    case; of a source the beginning is enough, of a model the name without its owner, and behind an
-    @ a revision. evidence: a set of measurements of decoders, one of `published`, `external`,
-    `measured`, `pooled` and `nursery`. position: token position of the gains, one of those in the
-    table layers. comparable: without models that norm after the residual sum, whose gains are near
-    1 by construction. `model_rows` gives one row a model.
+    Of a model that a source measured at several revisions the last counts (`main`, else the highest
+    number), and of its runs the one with most prompts; transition layers that it lacks are those of
+    the source's other runs. The controlled study (the nursery) is left out unless it is asked for
+    by lab, model or source. `model_rows` gives one row a model.
 
-    Raises UsageError for a lab, family, model, source, set of evidence or position that the tables
-    do not have, DataError where a table is damaged or refers to a run or model that is not
-    there.
+    Parameters
+    ----------
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    heritage, lab, family, model, source : str or sequence of str
+        Rows to keep, one or several names each, whatever the case. `heritage` is what the column of
+        labs is called. Of a source the beginning is enough, of a model the name without its owner,
+        and behind an @ a revision.
+    evidence : str
+        A set of measurements of decoders: `published`, `external`, `measured`, `pooled` or
+        `nursery`.
+    position : str
+        Token position of the gains, one of those in the table `layers`.
+    comparable : bool
+        Without models that norm after the residual sum, whose gains are near 1 by construction.
+    every : bool
+        A row for each revision, prompt set and precision, the controlled study's too.
+
+    Returns
+    -------
+    DataFrame
+        The columns are those of `thermostats ls columns features`; gains are ratios of norms,
+        without a unit.
+
+    Raises
+    ------
+    UsageError
+        For a lab, family, model, source, set of evidence or position that the tables do not have.
+    DataError
+        Where a table is damaged or refers to a run or model that is not there.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> gains = thermostats.features(source="pythia_family")
+    >>> gains = gains.sort_values("n_layers")
+    >>> gains[["model_id", "n_layers", "penultimate_gain"]].round(3).head(3)
+                     model_id  n_layers  penultimate_gain
+    7   EleutherAI/pythia-70m         6             1.201
+    2  EleutherAI/pythia-160m        12             1.157
+    3    EleutherAI/pythia-1b        16             1.216
     """
     if lab is not None and heritage is not None:
         raise UsageError(

@@ -34,11 +34,30 @@ LIKE = [label for label in MEASURED if label != "measure_version"]
 
 
 def run_id(run: Mapping[str, Any]) -> str:
-    """First 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in that
-    order, in UTF-8.
+    """Compute the id of a run from what was asked for and what was measured.
 
-    `model_sha` is a last line where the run states it; runs of versions that did not know it keep
-    their ids.
+    It is the first 16 hexadecimal digits of the SHA-256 of the values of `MEASURED`, one a line, in
+    that order, in UTF-8. The hash of the model's files is a last line where the run states it; runs
+    of versions that did not know it keep their ids.
+
+    Parameters
+    ----------
+    run : mapping
+        A row of the table `runs`: model_id, revision, dtype, attention, prompt_set, prompt_sha,
+        measure_version and source, and model_sha where it is known.
+
+    Returns
+    -------
+    str
+        16 hexadecimal digits.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> runs = thermostats.load("runs")
+    >>> run = runs[runs["model_sha"] != ""].iloc[0]
+    >>> thermostats.run_id(run) == run["run_id"]
+    True
     """
     values = [run[label] for label in MEASURED] + [sha for sha in (run.get("model_sha"),) if sha]
     return hashlib.sha256("\n".join(map(str, values)).encode()).hexdigest()[:16]

@@ -695,9 +695,30 @@ def save(frame: pd.DataFrame, name: str, path: Path) -> None:
 
 
 def check(data: str | Path | None = None) -> dict[str, int]:
-    """Rows per table, after every table was checked against its schema, keys and cross-references.
+    """Check every table against its schema, its keys and the tables that it refers to.
 
-    Raises DataError at the first thing that is wrong.
+    Parameters
+    ----------
+    data : str or Path
+        A user's folder, whose rows are checked together with the package's; none: the package's
+        alone.
+
+    Returns
+    -------
+    dict
+        Number of rows of every table.
+
+    Raises
+    ------
+    DataError
+        At the first thing that is wrong.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.check()
+    >>> rows["models"] > 100, rows["layers"] > 10_000
+    (True, True)
     """
     tables = {name: load(name, data) for name in TABLES}
     for name, frame in tables.items():

@@ -51,8 +51,17 @@ MOST_DENSE = 1_000
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Nodes, parents before children; the first is the root, and any node may be a model with rows
-    of its own."""
+    """Nodes of a tree of descent, parents before children; the first is the root.
+
+    Any node may be a model with rows of its own. `thermostats.tree` makes one.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> tree = thermostats.tree("((base,tuned)family,other)lab;")
+    >>> len(tree), "tuned" in tree, tree.tips
+    (5, True, ('other', 'base', 'tuned'))
+    """
 
     names: tuple[str, ...]
     parents: tuple[tuple[int, ...], ...]
@@ -90,12 +99,37 @@ class Tree:
 
     @classmethod
     def build(cls, edges: pd.DataFrame, *, unit: str = EQUAL, notes: Sequence[str] = ()) -> Tree:
-        """The tree of a table: name, parent (empty: the root), length; share and kind where there
-        are such columns.
+        """Build the tree of a table with a row each node and parent.
 
-        Raises DataError for a node that is its own ancestor, two roots, a parent that is no node, a
-        branch twice, lengths that are missing, infinite or below 0, and shares that do not add up
-        to 1.
+        Parameters
+        ----------
+        edges : DataFrame
+            name, parent (empty: the root) and length; share and kind where there are such columns.
+        unit : str
+            What lengths are: equal, tokens, distance, or as given.
+        notes : sequence of str
+            What a reader should know of them.
+
+        Returns
+        -------
+        Tree
+            Parents come before their children.
+
+        Raises
+        ------
+        DataError
+            For a node that is its own ancestor, two roots, a parent that is no node, a branch
+            twice, lengths that are missing, infinite or below 0, and shares that do not add up to
+            1.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from thermostats.tables.tree import Tree
+        >>> rows = [("lab", "", 0.0), ("base", "lab", 1.0), ("tuned", "base", 0.5)]
+        >>> edges = pd.DataFrame(rows, columns=["name", "parent", "length"])
+        >>> Tree.build(edges).newick()
+        '((tuned:0.5)base:1.0)lab;'
         """
         return _build_tree(edges, unit, tuple(notes))
 
@@ -124,14 +158,53 @@ class Tree:
         return heights
 
     def place(self, name: str) -> int:
-        """Where a node stands among `names`; UsageError for one that is not in the tree."""
+        """Say where a node stands among `names`.
+
+        Parameters
+        ----------
+        name : str
+            A node.
+
+        Returns
+        -------
+        int
+            Its place, from 0.
+
+        Raises
+        ------
+        UsageError
+            For a node that is not in the tree.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> tree = thermostats.tree("((base,tuned)family,other)lab;")
+        >>> tree.names[tree.place("tuned")]
+        'tuned'
+        """
         if name not in self._place:
             raise build_unknown_error("no such node in the tree", name, self.names)
         return self._place[name]
 
     def roots(self) -> Array:
-        """R, nodes × nodes, with K = RRᵀ; row i holds the square roots of the branches that lead to
-        node i."""
+        """Give R, nodes × nodes, with K = RRᵀ.
+
+        Returns
+        -------
+        array
+            Row i holds the square roots of the branches that lead to node i.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> tree = thermostats.tree("((base,tuned)family,other)lab;")
+        >>> tree.roots().round(1)
+        array([[0., 0., 0., 0., 0.],
+               [0., 1., 0., 0., 0.],
+               [0., 0., 1., 0., 0.],
+               [0., 1., 0., 1., 0.],
+               [0., 1., 0., 0., 1.]])
+        """
         shares_of = np.zeros((len(self), len(self)))
         for i, (parents, shares) in enumerate(zip(self.parents, self.shares, strict=True)):
             for parent, share in zip(parents, shares, strict=True):
@@ -140,13 +213,62 @@ class Tree:
         return shares_of
 
     def covariance(self, names: Sequence[str] | None = None) -> Array:
-        """K over some nodes, all tips by default, on a tree whose highest of these is 1 high."""
+        """Compute the covariance K of what drifts along the tree.
+
+        The highest of these nodes is 1 high.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Some nodes; all tips by default.
+
+        Returns
+        -------
+        array
+            Nodes × nodes, in the order of `names`.
+
+        Raises
+        ------
+        UsageError
+            For a node that is not in the tree.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> tree = thermostats.tree("((base,tuned)family,other)lab;")
+        >>> tree.covariance(["base", "tuned", "other"])
+        array([[1. , 0.5, 0. ],
+               [0.5, 1. , 0. ],
+               [0. , 0. , 0.5]])
+        """
         rows = self.roots()[[self.place(name) for name in (self.tips if names is None else names)]]
         k = rows @ rows.T
         return np.asarray(k / k.diagonal().max())
 
     def ancestors(self, name: str) -> tuple[str, ...]:
-        """A node and all that it comes from, root first."""
+        """List a node and all that it comes from, root first.
+
+        Parameters
+        ----------
+        name : str
+            A node.
+
+        Returns
+        -------
+        tuple of str
+            Names, the node itself last.
+
+        Raises
+        ------
+        UsageError
+            For a node that is not in the tree.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> thermostats.tree("((base,tuned)family,other)lab;").ancestors("tuned")
+        ('lab', 'family', 'tuned')
+        """
         seen = set()
         waiting = [self.place(name)]
         while waiting:
@@ -155,7 +277,30 @@ class Tree:
         return tuple(self.names[i] for i in sorted(seen))
 
     def keep(self, names: Iterable[str]) -> Tree:
-        """The tree of some nodes and what they come from, without the stem that all share."""
+        """Keep some nodes and what they come from, without the stem that all share.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Nodes.
+
+        Returns
+        -------
+        Tree
+            A new tree.
+
+        Raises
+        ------
+        UsageError
+            For a node that is not in the tree, and for no names.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> tree = thermostats.tree("((base,tuned)family,other)lab;")
+        >>> tree.keep(["base", "tuned"]).newick()
+        '(base:1.0,tuned:1.0)family;'
+        """
         places = {self.place(name) for name in names}
         if not places:
             raise UsageError(
@@ -185,8 +330,29 @@ class Tree:
         )
 
     def clades(self, names: Sequence[str]) -> list[str]:
-        """For every node the branch from the root that it lies on; of a merge of several all of
-        them, joined by +."""
+        """Name for every node the branch from the root that it lies on.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Nodes.
+
+        Returns
+        -------
+        list of str
+            A name each node; of a merge of several branches all of them, joined by +.
+
+        Raises
+        ------
+        UsageError
+            For a node that is not in the tree.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> thermostats.tree("((base,tuned)family,other)lab;").clades(["tuned", "other"])
+        ['family', 'other']
+        """
         of: list[frozenset[str]] = []
         for i, parents in enumerate(self.parents):
             above = (
@@ -198,7 +364,24 @@ class Tree:
         return [" + ".join(sorted(of[self.place(name)])) or self.names[0] for name in names]
 
     def edges(self) -> pd.DataFrame:
-        """One row per node and parent: name, parent, share, length, kind, height of the node."""
+        """Write the tree as a table.
+
+        Returns
+        -------
+        DataFrame
+            A row each node and parent: name, parent, share, length, kind, height of the node.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> edges = thermostats.tree("((base,tuned)family,other)lab;").edges()
+        >>> edges[["name", "parent", "length", "height"]]
+             name  parent  length  height
+        0  family     lab     1.0     1.0
+        1   other     lab     1.0     1.0
+        2    base  family     1.0     2.0
+        3   tuned  family     1.0     2.0
+        """
         heights = self.heights
         rows = [
             (self.names[i], self.names[parent], share, self.lengths[i], self.kinds[i], heights[i])
@@ -208,8 +391,24 @@ class Tree:
         return pd.DataFrame(rows, columns=["name", "parent", "share", "length", "kind", "height"])
 
     def newick(self) -> str:
-        """The tree in Newick's notation, with names of inner nodes; UsageError where a model has
-        several parents."""
+        """Write the tree in Newick's notation, with names of inner nodes.
+
+        Returns
+        -------
+        str
+            `thermostats.tree` reads it.
+
+        Raises
+        ------
+        UsageError
+            Where a model has several parents.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> thermostats.tree("((base,tuned)family,other)lab;").newick()
+        '((base:1.0,tuned:1.0)family:1.0,other:1.0)lab;'
+        """
         if self.merges:
             raise UsageError(
                 "Newick's notation has one parent a node",

@@ -173,19 +173,44 @@ def tree(
     models: Collection[str] | None = None,
     data: str | Path | None = None,
 ) -> Tree:
-    """The tree of descent of the models in the tables, of a table of your own, or of a file in
-    Newick's notation.
+    """Build the tree of descent of models, from tables or from Newick's notation.
 
-    source: None for the tables `models` and `lineage`; a table or CSV file with `model_id` and,
-    where known, `heritage` (lab), `family`, `parent` (model_id; several rows for a merge, with
-    `share`), `kind` and `year`; text or a file (.nwk) in Newick's notation. Models that are named
-    as parents and stand in no row of a table of yours are looked up in the package's. lengths:
-    `equal`, `tokens`, `distance`, or a column of the table; a branch without a length takes the
-    median of the others and is named in `notes`. models: those that are kept, with their ancestors.
+    Parameters
+    ----------
+    source : DataFrame, str or Path
+        None for the tables `models` and `lineage`. A table or CSV file has `model_id` and, where
+        known, `heritage` (lab), `family`, `parent` (model_id; several rows for a merge, with
+        `share`), `kind` and `year`; models that are named as parents and stand in no row of it are
+        looked up in the package's. Or text or a file (.nwk) in Newick's notation.
+    lengths : str
+        `equal`, `tokens`, `distance`, or a column of the table. A branch without a length takes the
+        median of the others and is named in `notes`.
+    models : collection of str
+        Those that are kept, with their ancestors.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
 
-    Raises DataError for a circle, a model that is its own parent, an orphan, two roots, a child
-    older than its parent, shares that do not add up to 1, lengths below 0; UsageError for a file or
-    column that does not exist.
+    Returns
+    -------
+    Tree
+        Labs stand below the root, families below their labs, models below their parents.
+
+    Raises
+    ------
+    DataError
+        For a circle, a model that is its own parent, an orphan, two roots, a child older than its
+        parent, shares that do not add up to 1, lengths below 0.
+    UsageError
+        For a file or column that does not exist.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> tree = thermostats.tree("((base,tuned)family,other)lab;")
+    >>> tree
+    Tree of 5 nodes, 3 tips; branches: equal
+    >>> tree.ancestors("tuned")
+    ('lab', 'family', 'tuned')
     """
     if isinstance(source, (str, Path)):
         source = _read(source)
@@ -360,16 +385,43 @@ Branch = tuple[str, str, float]
 
 
 def neighbour_joining(distances: pd.DataFrame, *, root: str | None = None) -> Tree:
-    """The tree of models whose distances are given, every model a tip.
+    """Build the tree of models whose distances are given, every model a tip.
 
-    distances: models × models, symmetric, 0 on the diagonal, names as index and columns;
-    `weight_distances` and `spectral_angles` make them. root: the model that the others come from,
-    such as the base; by default the middle of the longest path. A negative branch becomes 0 and its
-    neighbour shorter by as much (Kuhner and Felsenstein 1994,
-    doi:10.1093/oxfordjournals.molbev.a040126).
+    A negative branch becomes 0 and its neighbour shorter by as much.
 
-    Raises UsageError for fewer than 3 models, distances that are not symmetric, missing, below 0 or
-    all 0, and a root that is none of the models.
+    Parameters
+    ----------
+    distances : DataFrame
+        Models × models, symmetric, 0 on the diagonal, names as index and columns;
+        `weight_distances` and `spectral_angles` make them.
+    root : str
+        The model that the others come from, such as the base; by default the middle of the longest
+        path.
+
+    Returns
+    -------
+    Tree
+        Branches have the unit of the distances.
+
+    Raises
+    ------
+    UsageError
+        For fewer than 3 models, distances that are not symmetric, missing, below 0 or all 0, and a
+        root that is none of the models.
+
+    References
+    ----------
+    Kuhner and Felsenstein 1994, doi:10.1093/oxfordjournals.molbev.a040126.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import thermostats
+    >>> names = ["base", "chat", "code"]
+    >>> apart = [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
+    >>> distances = pd.DataFrame(apart, index=names, columns=names)
+    >>> thermostats.neighbour_joining(distances, root="base").newick()
+    "((chat:1.0,code:2.0)'joint 1':0.0)base;"
     """
     names, d = _check_distances(distances)
     if root is not None and root not in names:

@@ -124,21 +124,53 @@ def next_models(
     data: str | Path | None = None,
     analyses: str | Path | None = None,
 ) -> NextModels:
-    """Public models to measure next for a claim: the three best sets within a budget, by what they
-    would tell of its effect.
+    """Suggest public models to measure next for a claim: the three best sets within a budget.
 
-    I(S) = x'Px of the rows at hand and those of S in the claim's own worlds (of a claim about
-    variances that of the covariance) orders sets; a verdict's probability is simulated with the
+        I(S) = x'Px of the rows at hand and those of S
+
+    Sets are ordered by what they would tell of the claim's effect, in the claim's own worlds (of a
+    claim about variances that of the covariance). A verdict's probability is simulated with the
     claim's rule, its level and α*, once with the effect drawn from its posterior given the rows at
     hand, and once at the size that the claim states. A look at the verdict has the level .05/L.
+    What was computed of the same rows, worlds and candidates is kept in the cache.
 
-    claim: its id. budget: 10⁹ bytes of downloads. models: how many at most. candidates: a CSV file
-    of one's own, by default `data/candidates.csv`. looks, taken: L, how often the verdict is asked
-    for in all, at most five, and how often it was already; the rows at hand are one. finding: as
-    for `power`. What was computed of the same rows, worlds and candidates is kept in the cache.
+    Parameters
+    ----------
+    claim : str
+        Its id.
+    budget : float
+        10⁹ bytes of downloads.
+    models : int
+        How many at most.
+    candidates : str or Path
+        A CSV file of one's own, by default `data/candidates.csv`.
+    looks, taken : int
+        L, how often the verdict is asked for in all, at most five, and how often it was already;
+        the rows at hand are one.
+    finding : str
+        As for `power`.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    analyses : str or Path
+        A folder of analyses of your own.
 
-    Raises UsageError for an unknown claim or finding, a budget that no candidate fits, candidates
-    without shape, and more looks than declared.
+    Returns
+    -------
+    NextModels
+        The sets with their models, downloads and chances of a verdict.
+
+    Raises
+    ------
+    UsageError
+        For an unknown claim or finding, a budget that no candidate fits, candidates without shape,
+        and more looks than declared.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> advice = thermostats.next_models("C01", budget=25, models=2)
+    >>> advice.claim, len(advice.sets) <= 3
+    ('C01', True)
     """
     terms = Terms(Budget(float(budget), int(models)), Looks(looks, taken), finding, data)
     paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))

@@ -482,8 +482,7 @@ def fit_phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases
     doi:10.1111/j.1541-0420.2006.00662.x). Pieces need not meet. Only as many pieces are tried as
     have four points each.
 
-    Raises:
-        UsageError: fewer than 8 points, missing values, x not increasing.
+    Raises UsageError for fewer than 8 points, missing values, x not increasing.
     """
     x = read_numbers(x, "x", least=2 * LEAST_POINTS)
     y = read_numbers(y, "y", least=2 * LEAST_POINTS, varied=True)

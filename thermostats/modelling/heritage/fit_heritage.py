@@ -527,42 +527,85 @@ def fit_heritage(
     priors: Mapping[str, Any] | None = None,
     settings: Settings = CAREFUL,
 ) -> Fit:
-    """ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a): heritage,
-    geometry and scale.
+    """Share the variance of a gain among lab (heritage), geometry and scale.
 
-    `table`: one row per model, one per model and prompt, or averages with `gain_sd` (divisor n − 1)
-    and `n_prompts`; as `gain_rows` gives it, or your own, in which `outcome` (the gain; by default
-    `gain`, or the `estimand`), `model`, `lab` (None: no labs), `geometry`, `scale` and `prompt`
-    name the columns. Without geometry or scale named, those of `gain_rows` count, and where there
-    are none the fit goes without and says so. Numbers enter as logs, in any unit. `family`, where
-    known, is a block of its own within labs. Models enter by their mean log gain ȳ_i with its
-    standard error, which `se` states: a column, or a number, of the gain as given; by the delta
-    method that of ȳ_i is se/gain, known, of any n. Predicted are log gains. Models whose gains are
-    near 1 by construction (`comparable` false) are left out with a warning. `estimand` says which
-    gain it is, and sets the prior scale of τ. `blocks`: other blocks in the order that is asked
-    about, name to columns, of names (groups, the first of which stand for labs) or of numbers as
-    they are. `concentration`: a. `residuals`: normal, student or skew; `lab_df` above 2: Student-t
-    lab effects. Normal ones are drawn exactly, others by PyMC, which takes a minute.
+        ȳ_i = α + Σ_b f_b,i + f_i,model + error_i, shares φ of τ² ~ Dirichlet(a, …, a)
 
-    `priors`: in the place of ours, frozen distributions of `scipy.stats` or numbers; `fit.priors`
-    prints all. `intercept`: norm(mean, sd), or the sd of one about 0, of α. `total_sd`: halfnorm,
-    halfcauchy, expon, gamma or lognorm, or the scale of a half-normal, of τ. `shares`: the
-    concentration a of all, or {block: a_b}, `family` and `model` among them. The model's own SD is
-    τ times the root of its share. `fit.sensitivity()` halves and doubles what was given.
+    Models enter by their mean log gain ȳ_i with its standard error. Predicted are log gains. Models
+    whose gains are near 1 by construction (`comparable` false) are left out with a warning.
+    `family`, where known, is a block of its own within labs.
 
-    Quantities: sd_<block> and share_<block> of every block and of the single `model`, total_sd (τ);
-    population_mean_log_gain (of models that there could be: those at hand are a sample) and, not
-    printed, models_mean_log_gain (of those at hand); with families sd_lineage and lineage_share, of
-    lab and family together. Statements: heritage > geometry and scale, which is the lab above shape
-    and size together; then orders of the blocks. Tables: orders, labs, models, superpopulation,
-    left out (by exact refits, of normal residuals alone), and classical counterparts: classical,
-    dominance, commonality.
+    Parameters
+    ----------
+    table : DataFrame
+        One row per model, one per model and prompt, or averages with `gain_sd` (divisor n − 1) and
+        `n_prompts`; as `gain_rows` gives it, or your own.
+    outcome : str
+        Column of the gain; by default `gain`, or the `estimand`.
+    model, prompt : str
+        Columns of the model's name and the prompt's.
+    lab : str
+        Column of the lab; None: no labs.
+    geometry, scale : str or sequence of str
+        Columns of shape and size, which enter as logs, in any unit. Without either those of
+        `gain_rows` count, and where there are none the fit goes without and says so.
+    se : str or float
+        Known standard errors of the gain as given, a column or a number, of any n; by the delta
+        method that of ȳ_i is se/gain.
+    estimand : str
+        Which gain it is; sets the prior scale of τ.
+    seed : int
+        Of the draws.
+    blocks : mapping of str to columns
+        Other blocks in the order that is asked about, of names (groups, the first of which stand
+        for labs) or of numbers as they are.
+    concentration : float
+        The a of the prior of the shares.
+    residuals : str
+        `normal`, `student` or `skew`. Normal ones are drawn exactly, others by PyMC, which takes a
+        minute.
+    lab_df : float
+        Above 2: Student-t lab effects.
+    priors : mapping
+        In the place of ours, frozen distributions of `scipy.stats` or numbers; `fit.priors` prints
+        all. `intercept`: norm(mean, sd), or the sd of one about 0, of α. `total_sd`: halfnorm,
+        halfcauchy, expon, gamma or lognorm, or the scale of a half-normal, of τ. `shares`: the
+        concentration a of all, or {block: a_b}, `family` and `model` among them. The model's own SD
+        is τ times the root of its share. `fit.sensitivity()` halves and doubles what was given.
+    settings : Settings
+        How to draw.
 
-    Raises UsageError for gains that are not positive and finite or all the same, missing geometry,
-    a model in several rows that no prompt tells apart, a model with two labs, fewer than 4 models,
-    one lab, one model in every lab, a block without variation, a prompt twice in one model, blocks
-    of names and numbers together, errors that are missing, below 0 or not below their gains, priors
-    out of range.
+    Returns
+    -------
+    Fit
+        Quantities: `sd_<block>` and `share_<block>` of every block and of the single `model`,
+        total_sd (τ); population_mean_log_gain (of models that there could be: those at hand are a
+        sample) and, not printed, models_mean_log_gain (of those at hand); with families sd_lineage
+        and lineage_share, of lab and family together. Statements: heritage > geometry and scale,
+        which is the lab above shape and size together; then orders of the blocks. Tables: orders,
+        labs, models, superpopulation, left out (by exact refits, of normal residuals alone), and
+        classical counterparts: classical, dominance, commonality.
+
+    Raises
+    ------
+    UsageError
+        For gains that are not positive and finite or all the same, missing geometry, a model in
+        several rows that no prompt tells apart, a model with two labs, fewer than 4 models, one
+        lab, one model in every lab, a block without variation, a prompt twice in one model, blocks
+        of names and numbers together, errors that are missing, below 0 or not below their gains,
+        priors out of range.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> rows = thermostats.gain_rows("penultimate_gain")
+    >>> fit = thermostats.fit_heritage(rows, estimand="penultimate_gain")
+    >>> fit.params[["share_heritage", "share_geometry", "share_scale"]].round(1)
+    quantity
+    share_heritage    0.2
+    share_geometry    0.2
+    share_scale       0.2
+    Name: mean, dtype: float64
     """
     outcome = outcome or ("gain" if "gain" in table or estimand not in table else estimand)
     roles = {"geometry": geometry, "scale": scale}

@@ -52,7 +52,31 @@ class TrackRecord:
 
     @classmethod
     def build(cls, left_out: HeldOut, level: float) -> TrackRecord:
-        """What a fit's models left out say."""
+        """Count what a fit's models left out say.
+
+        Parameters
+        ----------
+        left_out : HeldOut
+            Of `leave_one_out`.
+        level : float
+            Probability that the intervals were meant to have.
+
+        Returns
+        -------
+        TrackRecord
+            Sides, errors and coverage.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> from thermostats.modelling.heritage.fit_heritage import leave_one_out
+        >>> from thermostats.modelling.heritage.prediction import TrackRecord
+        >>> rows = thermostats.gain_rows("penultimate_gain")
+        >>> fit = thermostats.fit_heritage(rows, estimand="penultimate_gain")
+        >>> record = TrackRecord.build(leave_one_out(fit, by="model"), fit.level)
+        >>> record.lab, 0 < record.right <= record.models
+        ('known', True)
+        """
         rows = left_out.predictions
         above = rows["observed"] > 0
         predicted = rows["predicted"] > 0
@@ -74,7 +98,21 @@ class TrackRecord:
         return self.right <= self.majority
 
     def sentence(self) -> str:
-        """The record in plain words."""
+        """Say the record in plain words.
+
+        Returns
+        -------
+        str
+            Two sentences.
+
+        Examples
+        --------
+        >>> from thermostats.modelling.heritage.prediction import TrackRecord
+        >>> counts = {"models": 10, "right": 7, "majority": 6, "side": "above 1"}
+        >>> record = TrackRecord(lab="new", **counts, error=0.1, covered=0.9, level=0.94)
+        >>> print(record.sentence().split(";")[0])
+        Of 10 models of labs of which no model was at hand, 7 were predicted on the right side of 1
+        """
         of = {
             "known": "labs with other models at hand",
             "new": "labs of which no model was at hand",
@@ -95,8 +133,8 @@ class Prediction:
     """A gain that was not measured yet, with the record of such predictions."""
 
     table: pd.DataFrame
-    """One row: the facts, then as `Fit.predict`: <gain>_mean, _sd, _median, _lower, _upper,
-    P(<gain> < 1), what lies beyond the rows of the fit."""
+    """One row: the facts, then as `Fit.predict`: `<gain>_mean`, _sd, _median, _lower, _upper,
+    `P(<gain> < 1)`, what lies beyond the rows of the fit."""
     gain: str
     records: tuple[TrackRecord, ...]
     """Of labs that are known, and of new ones."""
@@ -120,7 +158,21 @@ class Prediction:
         return "\n".join(self.sentences())
 
     def sentences(self) -> list[str]:
-        """What is predicted, and how far it can be relied on, in plain words."""
+        """Say what is predicted, and how far it can be relied on, in plain words.
+
+        Returns
+        -------
+        list of str
+            Sentences.
+
+        Examples
+        --------
+        >>> import thermostats
+        >>> facts = {"n_layers": 20, "n_heads": 10, "d_head": 128, "n_params": 5.2e8}
+        >>> prediction = thermostats.predict_gain(facts, lab="EleutherAI", family="pythia")
+        >>> len(prediction.sentences()) > 1
+        True
+        """
         row = self.table.iloc[0]
         median, lower, upper = (row[f"{self.gain}_{what}"] for what in ("median", "lower", "upper"))
         words = self.gain.replace("_", " ")
@@ -150,17 +202,48 @@ def predict_gain(
     level: float | None = None,
     seed: int = SEED,
 ) -> Prediction:
-    """The gain of a model that was not measured, by `fit_heritage` to the models at hand, and the
-    record of such.
+    """Predict the gain of a model that was not measured, with the record of such predictions.
 
-    model: a config.json, a model's folder or hub id, of which no weights are read, or its facts:
-    n_layers, n_heads, d_head, n_params. lab: who trains it; one that the rows lack, or none, is
-    drawn anew. family: of the lab's, where it belongs to one. gain: which of the named gains. The
-    record is computed from the same rows by leaving out each model of labs of two or more, and each
-    lab (`leave_one_out`).
+    It is predicted by `fit_heritage` to the models at hand. The record is computed from the same
+    rows by leaving out each model of labs of two or more, and each lab (`leave_one_out`).
 
-    Raises UsageError for facts that are missing or no numbers above 0, a configuration of a class
-    that is not described, a lab that the tables spell otherwise and a gain that no row holds.
+    Parameters
+    ----------
+    model : str, Path or mapping
+        A config.json, a model's folder or hub id, of which no weights are read, or its facts:
+        n_layers, n_heads, d_head, n_params.
+    lab : str
+        Who trains it; one that the rows lack, or none, is drawn anew.
+    family : str
+        Of the lab's, where it belongs to one.
+    gain : str
+        Which of the named gains.
+    data : str or Path
+        A user's folder, read together with the package's own tables.
+    level : float
+        Of the intervals; by default that of `options`.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    Prediction
+        The prediction on the gain's own scale, and the records.
+
+    Raises
+    ------
+    UsageError
+        For facts that are missing or no numbers above 0, a configuration of a class that is not
+        described, a lab that the tables spell otherwise and a gain that no row holds.
+
+    Examples
+    --------
+    >>> import thermostats
+    >>> facts = {"n_layers": 20, "n_heads": 10, "d_head": 128, "n_params": 5.2e8}
+    >>> prediction = thermostats.predict_gain(facts, lab="EleutherAI", family="pythia")
+    >>> prediction.table[["penultimate_gain_median", "P(penultimate_gain < 1)"]].round(1)
+       penultimate_gain_median  P(penultimate_gain < 1)
+    0                      1.1                      0.1
     """
     _check_label(lab, LAB)
     _check_label(family, "family")

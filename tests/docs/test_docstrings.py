@@ -1,0 +1,105 @@
+"""Docstrings of public names have numpydoc's sections, name the parameters that there are, and
+their examples run."""
+
+from __future__ import annotations
+
+import builtins
+import doctest
+import inspect
+import re
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from surface import ROOT
+
+import thermostats
+from thermostats.claims.run import claims
+from thermostats.studies import delia2026
+
+SECTION = re.compile(r"^(\w+)\n-+$", re.MULTILINE)
+PAGES = ("package", "fits")
+"""Pages of the reference whose classes are what public functions take and return."""
+ENGINE = "thermostats.modelling.gaussian"
+"""On the page of fits, but what laws are made of: nobody is given one."""
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+def list_functions() -> dict[str, Callable[..., Any]]:
+    """Functions of the package and of the study, by the name under which they are imported."""
+    no_functions = {"__version__", "claims", "options"}
+    names = [name for name in thermostats.__all__ if name not in no_functions]
+    found = {f"thermostats.{name}": getattr(thermostats, name) for name in names}
+    found["thermostats.claims"] = claims
+    own = [name for name in delia2026.__all__ if name.startswith("fit_")]
+    return found | {f"{delia2026.HOME}.{name}": getattr(delia2026, name) for name in own}
+
+
+def list_methods() -> dict[str, Callable[..., Any]]:
+    """Methods of the classes on these pages, properties and fields apart."""
+    found = {}
+    for page in PAGES:
+        text = (ROOT / f"docs/reference/api/{page}.md").read_text(encoding="utf-8")
+        classes = re.findall(r"^::: (\S+)\.([A-Z]\w+)$", text, re.MULTILINE)
+        for module, name in (each for each in classes if each[0] != ENGINE):
+            home = vars(getattr(import_module(module), name))
+            fields = home.get("__annotations__", {})
+            for method, code in home.items():
+                function = getattr(code, "__func__", code)
+                if inspect.isfunction(function) and method not in fields and method[0] != "_":
+                    found[f"{module}.{name}.{method}"] = function
+    return found
+
+
+FUNCTIONS = list_functions()
+DOCUMENTED = FUNCTIONS | list_methods()
+
+
+def split_sections(function: Callable[..., Any]) -> dict[str, str]:
+    """Sections of a docstring by heading; what is above the first is under the empty heading."""
+    first, *rest = SECTION.split(inspect.getdoc(function) or "")
+    return {"": first} | dict(zip(rest[::2], rest[1::2], strict=True))
+
+
+def read_names(section: str) -> list[str]:
+    """Names that a section begins a line with, those of a line with several apart."""
+    heads = re.findall(r"^(\S[^:\n]*?)(?: : .*)?$", section, re.MULTILINE)
+    return [name.strip().lstrip("*") for head in heads for name in head.split(",")]
+
+
+def test_there_are_many_public_names() -> None:
+    assert len(FUNCTIONS) > 45 and len(DOCUMENTED) > len(FUNCTIONS) + 20
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_have_their_sections(name: str) -> None:
+    function = DOCUMENTED[name]
+    sections = split_sections(function)
+    summary, *_ = sections[""].split("\n\n")
+    assert "\n" not in summary and summary.endswith("."), "the first sentence is a line of its own"
+    signature = inspect.signature(function)
+    parameters = [each for each in signature.parameters if each not in {"self", "cls"}]
+    assert sorted(read_names(sections.get("Parameters", ""))) == sorted(parameters)
+    returns = signature.return_annotation not in {None, "None"}
+    assert ("Returns" in sections) == returns
+    raised = read_names(sections.get("Raises", ""))
+    assert set(raised) <= {*vars(thermostats.errors), *vars(builtins)}
+    assert ">>> " in sections["Examples"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_examples_of_docstrings_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = inspect.getdoc(DOCUMENTED[name]) or ""
+    for module in ("torch", "transformers"):
+        if f"import {module}" in text:
+            pytest.importorskip(module)
+    monkeypatch.chdir(tmp_path)
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, None)
+    printed: list[str] = []
+    results = doctest.DocTestRunner(optionflags=FLAGS).run(example, out=printed.append)
+    assert results.attempted and not results.failed, "".join(printed)
