@@ -129,7 +129,7 @@ def describe_rule(rows: pd.DataFrame, result: Result) -> Result:
 
 BY_RULE = Test(judge_rule, ("log_gain",), describe=describe_rule)
 VIEWS = Views(models=5)
-STEPS = build_line_worlds("log_gain", "dense", STEP_SIZE, mean=True)
+STEPS = build_line_worlds("log_gain", "dense", STEP_SIZE, mean=True, measured="penultimate_gain")
 RULED = Trial(select_outside, BY_RULE, worlds=STEPS)
 
 
@@ -197,7 +197,7 @@ def judge_association(rows: pd.DataFrame) -> Result:
     return RANKS(rows).adding(inference=Inference(fit, tables=("rows",)))
 
 
-DRIVEN = partial(build_line_worlds, "log_gain", "rho", DRIVES)
+DRIVEN = partial(build_line_worlds, "log_gain", "rho", DRIVES, measured="penultimate_gain")
 INSIDE = Trial(
     partial(select_family, inside=True), RANKS, "model_id", DRIVEN(kinds=IN_ONE_LAB, group="")
 )

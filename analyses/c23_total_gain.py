@@ -104,23 +104,22 @@ def find_law_slope(rows: pd.DataFrame) -> float:
 
 AGAINST_THE_LAW = Test(compare_law, ("excess",), INTERVAL, "p-value against the law")
 VIEWS = partial(Views, models=8, groups=3)
-TRIAL = Trial(
-    select_growing,
-    AGAINST_THE_LAW,
-    "heritage",
-    replace(
-        build_exponent_worlds("excess", "log_blocks", 0.0, RIVAL, SCATTER),
-        null=RIVAL,
-        others={"falling": -RIVAL},
-    ),
-)
+
+
+def build_trial(what: Product) -> Trial:
+    """The test of a product in worlds whose errors go as far as its residuals allow."""
+    worlds = build_exponent_worlds(
+        "excess", "log_blocks", 0.0, RIVAL, SCATTER, measured=f"growth_{what.id}"
+    )
+    sizes = replace(worlds, null=RIVAL, others={"falling": -RIVAL})
+    return Trial(select_growing, AGAINST_THE_LAW, "heritage", sizes)
 
 
 @CLAIM.finding(
     "law",
     primary=HOLDS,
     over=PRODUCTS[:1],
-    trial=TRIAL,
+    trial=build_trial,
     evidence=POOLED,
     views=VIEWS(sets=(PUBLISHED, EXTERNAL, MEASURED)),
 )
@@ -155,7 +154,7 @@ def judge_block_product(evidence: Evidence, what: Product) -> Result:
     "law",
     primary=HOLDS,
     over=PRODUCTS[1:],
-    trial=TRIAL,
+    trial=build_trial,
     views=VIEWS(sets=(POOLED, EXTERNAL, MEASURED)),
 )
 def judge_input_product(evidence: Evidence, what: Product) -> Result:

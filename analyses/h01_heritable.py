@@ -95,13 +95,14 @@ def estimate_descent(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[st
 DESCENT = Test(estimate_descent, ("log_gain",), INTERVAL, "p-value")
 VIEWS = Views(models=10, groups=2, sets=(PUBLISHED, EXTERNAL, MEASURED))
 """The controlled study is of one lab; N01 asks what its recipes do."""
-TRIAL = Trial(
-    select_rows,
-    DESCENT,
-    "heritage",
-    build_descent_worlds("log_gain", CLAIMED, "log_n", LAMBDA.name, group="source"),
-    version=3,
-)
+
+
+def build_trial(gain: Case) -> Trial:
+    """The test of a gain in worlds whose errors go as far as its residuals allow."""
+    worlds = build_descent_worlds(
+        "log_gain", CLAIMED, "log_n", LAMBDA.name, group="source", measured=gain.column
+    )
+    return Trial(select_rows, DESCENT, "heritage", worlds, version=3)
 
 
 def prepare_tree_figure(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:
@@ -140,7 +141,7 @@ def draw(fits: pd.DataFrame, tree: Tree, values: Mapping[str, float], axes: Axes
     "beyond_shape",
     primary=HERITABLE,
     over=GAINS[:1],
-    trial=TRIAL,
+    trial=build_trial,
     evidence=POOLED,
     needs=LEAST,
     views=VIEWS,
@@ -160,7 +161,7 @@ def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     "beyond_shape",
     primary=HERITABLE,
     over=GAINS[1:],
-    trial=TRIAL,
+    trial=build_trial,
     evidence=POOLED,
     needs=LEAST,
     views=VIEWS,

@@ -24,8 +24,9 @@ import pandas as pd
 from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from thermostats.claims import calibration
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.levels import SIDES, calibrate_rule, measure_levels
+from thermostats.claims.question import Question
 from thermostats.claims.result import TooFew, Verdict
 from thermostats.claims.run import load_claim
 from thermostats.claims.study import list_scripts
@@ -36,7 +37,9 @@ ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "data" / "worlds.csv"
 SECONDS = 2.0
 """The most that one world of a search takes."""
-Key = tuple[str, int]
+Key = tuple[str, int, str]
+"""A rule, the number of its rows, and the digest of rule, test and worlds, of which a rule that is
+asked of several gains has several."""
 
 
 @cache
@@ -46,26 +49,38 @@ def evidence() -> Evidence:
 
 @cache
 def designs(claim: str) -> dict[Key, tuple[Any, pd.DataFrame]]:
-    """Question and rows of every rule that has worlds, by the rule and the number of rows."""
+    """Question and rows of every rule that has worlds."""
     by_design: dict[Key, tuple[Any, pd.DataFrame]] = {}
     for question in load_claim(list_scripts(ROOT / "analyses")[claim]).questions:
         if question.trial is None or question.trial.worlds is None:
             continue
-        with suppress(TooFew):
-            rows = question.trial.read_rows(
-                evidence().named(question.scope.evidence), question.over
-            )
-            by_design.setdefault((question.key, len(rows)), (question, rows))
+        for name in name_sets(question):
+            with suppress(TooFew, UsageError):
+                rows = question.trial.read_rows(evidence().named(name), question.over)
+                if question.views is not None and name != question.scope.evidence:
+                    rows = question.views.check_rows(rows)
+                design = question.key, len(rows), question.digest()
+                by_design.setdefault(design, (question, rows))
     return by_design
+
+
+def name_sets(question: Question) -> list[str]:
+    """The sets of evidence whose designs are simulated: the first, and all evidence where bounds
+    of nuisances belong to the outcome."""
+    assert question.trial is not None and question.trial.worlds is not None  # noqa: S101
+    own = question.trial.worlds.limits.outcome
+    pooled = own and question.views is not None and POOLED in question.views.sets
+    return list(dict.fromkeys([question.scope.evidence, *([POOLED] if pooled else [])]))
 
 
 def asked(claim: str, design: Key) -> dict[Verdict, list[float]]:
     """Levels of both sides in every finding of a rule, on every set of evidence, whose limits are
     those of a design."""
-    (key, n), levels = design, {side: set[float]() for side in SIDES}
-    sizes = [size for rule, size in designs(claim) if rule == key]
+    key, n, digest = design
+    levels = {side: set[float]() for side in SIDES}
+    sizes = [size for rule, size, own in designs(claim) if (rule, own) == (key, digest)]
     for question in load_claim(list_scripts(ROOT / "analyses")[claim]).questions:
-        if question.key != key or question.trial is None:
+        if question.key != key or question.trial is None or question.digest() != digest:
             continue
         for name in (question.scope.evidence, *(question.views.sets if question.views else ())):
             with suppress(TooFew, UsageError):
@@ -100,9 +115,7 @@ def current(claims: list[str]) -> pd.DataFrame:
     """The table as it is on the disk, without rows of rules of these claims that no longer
     stand."""
     table = calibration.load_levels.__wrapped__()
-    stands = {
-        (*design, question.digest()) for c in claims for design, (question, _) in designs(c).items()
-    }
+    stands = {design for claim in claims for design in designs(claim)}
     rows = zip(table["rule"], table["n_models"], table["digest"], strict=True)
     kept = [row in stands or row[0].partition(".")[0] not in claims for row in rows]
     return table[np.array(kept, dtype=bool)]
@@ -110,11 +123,13 @@ def current(claims: list[str]) -> pd.DataFrame:
 
 def write(table: pd.DataFrame, made: pd.DataFrame) -> None:
     """Write the table with the rows of a rule and design in the place of those that it had."""
-    design = set(zip(made["rule"], made["n_models"], strict=True))
-    others = [row not in design for row in zip(table["rule"], table["n_models"], strict=True)]
+    key = ["rule", "n_models", "digest"]
+    design = set(made[key].itertuples(index=False, name=None))
+    others = [row not in design for row in table[key].itertuples(index=False, name=None)]
     parts = [part for part in (table[np.array(others, dtype=bool)], made) if len(part)]
     every = pd.concat(parts, ignore_index=True).reindex(columns=list(calibration.ORDER))
-    every = every.sort_values(["rule", "n_models", "side", "box", "point"], ignore_index=True)
+    order = ["rule", "n_models", "digest", "side", "box", "point"]
+    every = every.sort_values(order, ignore_index=True)
     every.to_csv(TABLE, index=False, float_format="%.4g", lineterminator="\n")
 
 
@@ -135,7 +150,7 @@ def main(chosen: list[str], jobs: int, seconds: float, anew: bool = False) -> No
         task = bar.add_task("rules", total=len(waiting))
         running = {pool.submit(tried, *job, seconds): job for job in waiting}
         for future in as_completed(running):
-            name = "{} on {} rows".format(*running[future][1])
+            name = "{} on {} rows ({})".format(*running[future][1])
             if error := future.exception():
                 failed[name] = error
                 bar.console.print(f"{name} failed: {error}", markup=False)

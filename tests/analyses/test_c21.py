@@ -21,6 +21,7 @@ from altered import (
 
 from thermostats.claims.result import Result, TooFew
 from thermostats.claims.rule import V
+from thermostats.errors import UsageError
 
 
 def rows(ratio: float, families: int, c21: Any) -> pd.DataFrame:
@@ -46,12 +47,11 @@ def rows(ratio: float, families: int, c21: Any) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "families", "expected"), [(0.85, 3, YES), (1.15, 3, NO), (0.85, 2, OPEN)]
+    ("ratio", "families", "expected"), [(0.85, 3, YES), (1.15, 3, NO), (1.0, 4, OPEN)]
 )
 def test_a_lab_that_lowers_the_gain_at_equal_shape_supports_it(
     ratio: float, families: int, expected: str
 ) -> None:
-    """Of six families of which three are the lab's p is 1/20 at least; of four 1/6."""
     c21 = analysis("c21")
     result = c21.SHAPES(rows(ratio, families, c21))
     assert verdict(c21, "shape.penultimate_gain", result) == expected
@@ -69,36 +69,25 @@ def test_many_studies_have_what_single_ones_have() -> None:
             assert part.read_number(many)[place] == pytest.approx(part.read_number(single))
 
 
-def test_p_is_the_share_of_families_that_lie_as_far_to_that_side() -> None:
-    """By hand: two shapes of two models each, of four families; the six ways to choose the lab's
-    two."""
+def test_three_families_carry_a_test_and_two_do_not() -> None:
     c21 = analysis("c21")
-    y = {"a": -0.3, "b": -0.1, "c": 0.1, "d": 0.4}
-    design = pd.DataFrame(
-        {c21.CELL: ["s", "s", "t", "t"], "family": ["a", "c", "b", "d"], "heritage": list("EOEO")}
-    )
-    design = design.assign(focal=design["heritage"] == "E", model_id=design["family"])
-    result = c21.SHAPES(design.assign(log_outcome=design["family"].map(y)))
-    # of the arrangements {a, b}, {a, d}, {b, c} and {c, d} hold both sides of both shapes, {a, c}
-    # and {b, d} of none
-    ratios = {
-        "ab": (-0.4 - 0.5) / 2,
-        "ad": (-0.4 + 0.5) / 2,
-        "bc": (0.4 - 0.5) / 2,
-        "cd": (0.4 + 0.5) / 2,
-    }
-    assert result.quantities["ratio"].value == pytest.approx(np.exp(ratios["ab"]))
-    assert result.quantities["ratio"].p == 1 / 4
+    design = rows(0.9, 2, c21)
+    assert c21.SHAPES(design[design["family"] != "another 1"]).headline.p < 0.05
+    with pytest.raises(UsageError, match="2 families in 6 cells; allowed: 3 families or more"):
+        c21.SHAPES(rows(0.9, 1, c21))
 
 
-def test_on_the_study_s_files_four_families_leave_it_open_whatever_the_gains() -> None:
+def test_on_the_study_s_files_four_families_have_two_degrees_of_freedom() -> None:
+    """Halved gains are lower whatever families do, which no choice of two of four families shows
+    below 1/6."""
+    found = {}
     for by in (1.0, 0.5):
         lowered = altered(layers=scaled(lambda f: f["model_id"].str.startswith("EleutherAI"), by))
-        found = judged(untried(by_rules_alone("c21")), lowered, "shape.penultimate_gain")[
+        found[by] = judged(untried(by_rules_alone("c21")), lowered, "shape.penultimate_gain")[
             "shape.penultimate_gain"
         ]
-        assert found.verdict == OPEN and found.headline.p == 1 / 6
-        assert "5 shapes" in found.plain and found.sample.n_models == 12
+        assert "5 shapes" in found[by].plain and found[by].sample.n_models == 12
+    assert found[0.5].verdict == YES and found[0.5].headline.p < found[1.0].headline.p
 
 
 def test_shapes_that_one_side_alone_has_are_left_out() -> None:

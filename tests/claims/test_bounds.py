@@ -46,7 +46,7 @@ def test_without_an_outcome_all_is_as_it_is_declared_today() -> None:
     assert declared.plausible.ratio == noise.LARGEST_RATIO
     names = {"ar": "ar", "ratio": "ratio", "between": "share"}
     box = bounds.make_box(declared.plausible, names)
-    assert box == {"ar": worlds.AR, "ratio": worlds.RATIO, "between": worlds.BETWEEN}
+    assert box == {"ar": (0.0, 0.6), "ratio": worlds.RATIO, "between": worlds.BETWEEN}
     assert declared.describe("ar") == "0.6, declared"
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import linalg, optimize, stats
+from statsmodels.regression.linear_model import GLS
 
 import thermostats
 from thermostats.errors import UsageError
@@ -18,6 +19,8 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.matched import (
     Cells,
     build_cells,
+    build_side_design,
+    estimate_random_ratios,
     estimate_ratio,
     fit_matched,
     simulate_false_rate,
@@ -132,6 +135,51 @@ def test_a_test_of_models_errs_as_often_as_its_arrangements_say_and_more_where_f
     assert simulate_false_rate(cells, cells.permute_groups(), group_sd=0.09, unit_sd=0.07) == 0, (
         "no p of six is below 1/6"
     )
+
+
+def test_random_families_are_those_of_the_largest_likelihood() -> None:
+    """The likelihood of contrasts, by scipy between all ratios of variances, and generalised least
+    squares of statsmodels there."""
+    rng = np.random.default_rng(4)
+    side = np.tile([True, True, False, False], 7)
+    group = np.where(side, rng.integers(0, 3, 28), rng.integers(3, 8, 28))
+    cells = Cells(cell=np.repeat(np.arange(7), 4), side=side, group=group)
+    x = build_side_design(cells)
+    contrasts = linalg.null_space(x.T)
+    alike = (group[:, None] == group).astype(float)
+    studies = rng.normal(0, 0.1, (6, 28)) + rng.normal(0, 0.1, (6, 8))[:, group] - 0.1 * side
+    found = estimate_random_ratios(studies, cells)
+    df = np.unique(group).size - 2
+    for place, y in enumerate(studies):
+
+        def lack(log_ratio: float, y: Any = y) -> float:
+            own = contrasts.T @ (np.exp(log_ratio) * alike + np.eye(28)) @ contrasts
+            left = contrasts.T @ y
+            variance = left @ np.linalg.solve(own, left) / len(left)
+            return float(-stats.multivariate_normal(cov=variance * own).logpdf(left))
+
+        best = optimize.minimize_scalar(lack, bounds=(-12, 4), method="bounded").x
+        line = GLS(y, x, np.exp(best) * alike + np.eye(28)).fit()
+        error = line.bse[-1]
+        assert np.log(found.estimate[place]) == pytest.approx(line.params[-1], abs=0.03 * error)
+        half = stats.t.ppf(0.975, df) * error
+        upper = line.params[-1] + half
+        assert np.log(found.upper[place]) == pytest.approx(upper, abs=0.15 * error)
+        p = stats.t.sf(abs(line.params[-1]) / error, df)
+        assert found.p[place] == pytest.approx(p, rel=0.15)
+
+
+def test_random_families_err_in_one_study_in_twenty() -> None:
+    """On the study's five cells, where moving models errs in one study in five."""
+    cells = design()
+    rng = np.random.default_rng(5)
+    group = np.unique(cells.group, return_inverse=True)[1]
+    for between in (0.0, 0.09):
+        families = rng.normal(0, between, (4000, group.max() + 1))[:, group]
+        found = estimate_random_ratios(families + rng.normal(0, 0.07, (4000, group.size)), cells)
+        assert 0.005 < ((found.p <= 0.05) & (found.estimate < 1)).mean() < 0.07
+        covered = (found.lower < 1) & (found.upper > 1)
+        assert covered.mean() > 0.93
 
 
 def simulated(ratio: float, seed: int, cells: int = 20) -> pd.DataFrame:

@@ -255,7 +255,7 @@ class Claim(ByColumn):
         *,
         primary: Rule,
         robustness: Rule | None = None,
-        trial: Trial | None = None,
+        trial: Trial | Callable[[Any], Trial] | None = None,
         evidence: str | None = PUBLISHED,
         needs: AtLeast | None = None,
         views: Views | None = None,
@@ -269,7 +269,8 @@ class Claim(ByColumn):
 
         primary: the rule that decides. robustness: a rule that is shown with it. trial: the rows
         that `primary` reads and the test on them, for leaving units out and for the simulated
-        worlds by which the rule was chosen. evidence: a name of `SETS`, None for mathematics.
+        worlds by which the rule was chosen; a function makes that of a case of `over`. evidence: a
+        name of `SETS`, None for mathematics.
         needs: with fewer models or groups the finding needs measurement. views: other sets of
         evidence to which the question is put; `trial` reads and tests their rows, and `primary`
         judges them. over: frozen records with an `id`, such as `Case`. group: what groups models,
@@ -300,7 +301,8 @@ class Claim(ByColumn):
                 words = section or name
                 groups = group or ("recipe" if evidence == NURSERY else "lab")
                 stated = statement and statement + (f", {item.id}" if item is not None else "")
-                rules = (primary, robustness, Scope(evidence or "", needs, groups), trial)
+                own = trial(item) if callable(trial) else trial
+                rules = (primary, robustness, Scope(evidence or "", needs, groups), own)
                 question = Question(
                     key, words, item, answer, *rules, views=others, statement=stated
                 )

@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.claims.noise import ERRORS, Random
+from thermostats.claims.noise import Random
 from thermostats.claims.question import Question, Trial, convert_numpy
 from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdict
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
@@ -558,13 +558,11 @@ class Search:
         if box == POWER:
             row["power"] = row["rate"] if limit >= ALPHA else measure_rate(made, limit, ties=False)
         if box == HOSTILE:
-            kind = str(point["kind"])
             nuisances = worlds.describe_nuisances(
                 **{name: value for name, value in point.items() if name not in WORDS}
             )
-            row["words"] = ", with ".join(
-                filter(None, [nuisances, ERRORS.get(kind, kind) * (kind != "normal")])
-            )
+            kind = worlds.build_world(**point).errors.kind_words * (point["kind"] != "normal")
+            row["words"] = ", with ".join(filter(None, [nuisances, kind]))
         return row
 
     def find_tipping(self, size: str, levels: Sequence[float]) -> Iterator[dict[str, Any]]:

@@ -4,15 +4,17 @@ within groups."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy import stats
 
 from thermostats.formatting import format_declared
+from thermostats.modelling.nuisances import DECLARED, Bounds
 
 Array = NDArray[Any]
 Rng = np.random.Generator
@@ -34,6 +36,23 @@ ERRORS: Mapping[str, str] = {
     "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
     "one aberrant model": "normal errors, and one model four standard deviations off",
 }
+LONG_TAILED, UPWARD, DOWNWARD = "long-tailed", "upward skewed", "downward skewed"
+UNLIKE_LABS, UNLIKE_SOURCES = "unlike labs", "unlike sources"
+ESTIMATED: Mapping[str, str] = {
+    LONG_TAILED: "errors with the tails of t with {df} degrees of freedom",
+    UPWARD: "log-normal errors of σ {up}",
+    DOWNWARD: "log-normal errors of σ {down} whose long tail lies below",
+    UNLIKE_LABS: "errors as large as the lab has them (SD {labs} of their log)",
+    UNLIKE_SOURCES: "errors as large as the source has them (SD {sources} of their log)",
+}
+"""Kinds that go as far as residuals of the outcome allow (`Limits`)."""
+INSTEAD = {
+    "t3": (LONG_TAILED,),
+    "t4": (),
+    "lognormal": (UPWARD, DOWNWARD),
+    "heteroscedastic labs": (UNLIKE_LABS,),
+}
+"""Kinds of `ERRORS` whose strength is declared, and those of `ESTIMATED` in their place."""
 ALONG = {
     "n_layers": "depth",
     "log_n": "size",
@@ -83,6 +102,9 @@ _AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "on
 """Kinds of errors of prompts of models by the names of the same for models of labs."""
 
 
+QUARTILE = 0.75
+
+
 @dataclass(frozen=True)
 class Random:
     """Random numbers of many studies of one design at once: every array begins with an axis of
@@ -96,10 +118,16 @@ class Random:
         return scale * self.rng.standard_normal((self.studies, *shape))
 
     def t(self, df: float, *shape: int) -> Array:
-        """Of Student's t with variance 1; of infinite df normal ones."""
+        """Of Student's t with variance 1, or where it has none with the quartiles of a normal; of
+        infinite df normal ones."""
         if np.isinf(df):
             return self.normal(*shape)
-        return np.asarray(self.rng.standard_t(df, (self.studies, *shape)) * ((df - 2) / df) ** 0.5)
+        scale = (
+            ((df - 2) / df) ** 0.5
+            if df > 2
+            else stats.norm.ppf(QUARTILE) / stats.t.ppf(QUARTILE, df)
+        )
+        return np.asarray(self.rng.standard_t(df, (self.studies, *shape)) * scale)
 
     def uniform(self, *shape: int) -> Array:
         """Numbers between 0 and 1."""
@@ -116,8 +144,50 @@ class Random:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """How far errors of one outcome may go: as its residuals allow, or as it is declared."""
+
+    outcome: str = ""
+    """Its name in `data/nuisances.csv`; empty: all is declared."""
+    errors: Bounds = DECLARED
+    """Those between labs have the SDs of labs as `spread`."""
+    sources: float = DECLARED.spread
+    """SD of the logarithm of sources' SDs."""
+
+    def widen(self) -> Limits:
+        """Beyond them, as the hostile box is."""
+        return replace(self, errors=self.errors.widen(), sources=2 * self.sources)
+
+    def choose_kinds(self, kinds: tuple[str, ...], group: str) -> tuple[str, ...]:
+        """Kinds of errors, those whose strength was estimated in the place of declared ones;
+        group: the column of groups, of which sources may have SDs of their own."""
+        if not self.outcome:
+            return kinds
+        chosen = [own for kind in kinds for own in INSTEAD.get(kind, (kind,))]
+        if group == "source":
+            chosen.append(UNLIKE_SOURCES)
+        none = {UPWARD: self.errors.skew[1] == 0, DOWNWARD: self.errors.skew[0] == 0}
+        return tuple(kind for kind in chosen if not none.get(kind, False))
+
+    def describe(self, kind: str) -> str:
+        """A kind of errors in words."""
+        if kind not in ESTIMATED:
+            return ERRORS[kind]
+        down, up = self.errors.skew
+        numbers = {
+            "df": 1 / self.errors.tails,
+            "up": up,
+            "down": -down,
+            "labs": self.errors.spread,
+            "sources": self.sources,
+        }
+        shown = {name: format_declared(float(f"{value:.2g}")) for name, value in numbers.items()}
+        return ESTIMATED[kind].format(**shown)
+
+
+@dataclass(frozen=True)
 class Errors:
-    """Errors of models: a kind of `ERRORS`, and what else may be wrong with them.
+    """Errors of models: a kind of `ERRORS` or `ESTIMATED`, and what else may be wrong with them.
 
     Along a column e_t = ar·e_(t−1) + √(1 − ar²)·e_t of independent errors e; then what labs and
     aberrant rows have by the kind; then √b·u + √(1 − b)·e with b = `between` and u of the row's
@@ -131,6 +201,9 @@ class Errors:
     along: str = ""
     ar: float = 0.0
     ratio: float = 1.0
+    unlike: float = 0.0
+    """Where it is not 0, levels u of groups have this ratio of SDs, not that of errors."""
+    limits: Limits = Limits()
 
     def draw(self, rows: pd.DataFrame, random: Random) -> Array:
         """One error for each study and row."""
@@ -143,20 +216,29 @@ class Errors:
 
     def _draw_parts(self, rows: pd.DataFrame, random: Random) -> tuple[Array, Array]:
         """Errors, and of these what groups have in common."""
-        chain = _build_chain(
-            _draw_base(len(rows), self.kind, random), self._order_rows(rows), self.ar
-        )
+        base = _draw_base(len(rows), self.kind, random, self.limits)
+        chain = _build_chain(base, self._order_rows(rows), self.ar)
         off, levels = _draw_aberrant(rows, self.kind, random)
-        drawn = chain * _draw_lab_sds(rows, self.kind, random) + off
+        drawn = chain * self._draw_sds(rows, random) + off
         drawn = drawn + levels
+        common = np.zeros((1, 1))
         if self.between:
             common = self.between**0.5 * random.levels(rows, self.group)
-            levels = common + (1 - self.between) ** 0.5 * levels
-            drawn = common + (1 - self.between) ** 0.5 * drawn
+            levels = (1 - self.between) ** 0.5 * levels
+            drawn = (1 - self.between) ** 0.5 * drawn
         if not self.along:
-            return drawn, levels
+            return common + drawn, common + levels
         sds = _build_uneven_sds(rows, self.along, self.ratio)
-        return drawn * sds, levels * sds
+        common = common * (_build_uneven_sds(rows, self.along, self.unlike) if self.unlike else sds)
+        return common + drawn * sds, common + levels * sds
+
+    def _draw_sds(self, rows: pd.DataFrame, random: Random) -> Array:
+        """How many times as large errors of each row are."""
+        if self.kind == UNLIKE_LABS:
+            return _draw_group_sds(rows["heritage"], self.limits.errors.spread, random)
+        if self.kind == UNLIKE_SOURCES:
+            return _draw_group_sds(rows["source"], self.limits.sources, random)
+        return _draw_lab_sds(rows, self.kind, random)
 
     def _order_rows(self, rows: pd.DataFrame) -> NDArray[np.int64]:
         """Rows along the column; as they are where errors go along none."""
@@ -167,7 +249,7 @@ class Errors:
     @property
     def words(self) -> str:
         """What they are like."""
-        parts = [ERRORS[self.kind]]
+        parts = [self.kind_words]
         parts += [
             f"{self.between:.0%} of their variance between {describe_groups(self.group)}"
         ] * bool(self.between)
@@ -175,7 +257,17 @@ class Errors:
             f"correlated at {format_declared(self.ar)} between neighbours in "
             f"{describe_column(self.along)}"
         ] * bool(self.ar)
-        return ", ".join([*parts, *_describe_uneven(self.along, self.ratio)])
+        parts += _describe_uneven(self.along, self.ratio)
+        if self.unlike not in (0.0, 1.0):
+            where = AMONG.get(self.along, f"at the largest {describe_column(self.along)}")
+            times = format_declared(self.unlike)
+            parts.append(f"{describe_groups(self.group)} {times} times as unlike {where}")
+        return ", ".join(parts)
+
+    @property
+    def kind_words(self) -> str:
+        """The kind in words."""
+        return self.limits.describe(self.kind)
 
 
 def _build_chain(errors: Array, order: NDArray[np.int64], ar: float) -> Array:
@@ -219,11 +311,16 @@ class PromptErrors:
     @property
     def words(self) -> str:
         """What they are like."""
-        parts = [BY_PROMPT[self.kind]]
+        parts = [self.kind_words]
         parts += [f"{self.shared:.0%} of their variance of prompts in all models"] * (
             self.shared != SHARED
         )
         return ", ".join([*parts, *_describe_uneven(self.along, self.ratio)])
+
+    @property
+    def kind_words(self) -> str:
+        """The kind in words."""
+        return BY_PROMPT[self.kind]
 
 
 def describe_groups(column: str) -> str:
@@ -251,19 +348,38 @@ def describe_column(name: str) -> str:
 
 def _draw_errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
     """Errors with variance 1 but for what is aberrant."""
-    drawn = _draw_base(len(rows), kind, random)
+    drawn = _draw_base(len(rows), kind, random, Limits())
     off, levels = _draw_aberrant(rows, kind, random)
     return drawn * _draw_lab_sds(rows, kind, random) + off + levels
 
 
-def _draw_base(n: int, kind: str, random: Random) -> Array:
+def _draw_base(n: int, kind: str, random: Random, limits: Limits) -> Array:
     """Independent errors of n rows, of variance 1; normal where a kind is about labs or single
     rows."""
     if kind in {"t3", "t4"}:
         return random.t(int(kind[1]), n)
+    if kind == LONG_TAILED:
+        return random.t(1 / limits.errors.tails, n)
+    if kind == UPWARD:
+        return _draw_skewed(limits.errors.skew[1], n, random)
+    if kind == DOWNWARD:
+        return -_draw_skewed(-limits.errors.skew[0], n, random)
     if kind == "lognormal":
-        return np.asarray((np.exp(random.normal(n)) - np.e**0.5) / (np.e * (np.e - 1)) ** 0.5)
+        return _draw_skewed(1.0, n, random)
     return random.normal(n)
+
+
+def _draw_skewed(sigma: float, n: int, random: Random) -> Array:
+    """Log-normal errors of mean 0 and variance 1."""
+    square = np.exp(sigma**2)
+    drawn = np.exp(random.normal(n, scale=sigma)) - square**0.5
+    return np.asarray(drawn / (square * (square - 1)) ** 0.5)
+
+
+def _draw_group_sds(groups: pd.Series, spread: float, random: Random) -> Array:
+    """Log-normal SDs of groups, one for each row."""
+    codes = pd.factorize(groups)[0]
+    return np.asarray(np.exp(random.normal(int(codes.max()) + 1, scale=spread))[:, codes])
 
 
 def _draw_lab_sds(rows: pd.DataFrame, kind: str, random: Random) -> Array:
@@ -271,7 +387,7 @@ def _draw_lab_sds(rows: pd.DataFrame, kind: str, random: Random) -> Array:
     lab = pd.factorize(rows["heritage"])[0]
     sizes = np.bincount(lab)
     if kind == "heteroscedastic labs":
-        return np.asarray(np.exp(random.normal(sizes.size, scale=0.7))[:, lab])
+        return _draw_group_sds(rows["heritage"], DECLARED.spread, random)
     if kind == "small noisy labs":
         return np.where(sizes[lab] <= 2, NOISY, 1.0)[None]
     return np.ones((1, len(rows)))

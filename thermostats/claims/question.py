@@ -360,6 +360,7 @@ class Question:
             )
             parts += [*map(str, sizes), worlds.build_world().words]
             parts += [f"worlds {worlds.version}"] * (worlds.version > 1)
+            parts += [str(worlds.limits)] * bool(worlds.limits.outcome)
         parts += [f"averaged over {', '.join(trial.averaged)}"] * bool(trial.averaged)
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 

@@ -40,12 +40,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from thermostats.claims.bounds import make_box, read_bounds
 from thermostats.claims.noise import (
     BY_PROMPT,
     ERRORS,
-    LARGEST_AR,
     LARGEST_RATIO,
     Errors,
+    Limits,
     Noise,
     PromptErrors,
     Random,
@@ -55,6 +56,9 @@ from thermostats.claims.noise import (
 from thermostats.claims.result import Estimate, Result
 from thermostats.errors import DataError
 from thermostats.formatting import format_declared, join_words
+from thermostats.modelling.nuisances import AR as ALONG_CHAIN
+from thermostats.modelling.nuisances import DECLARED, SHARE, SKEW, SPREAD, TAILS, Bounds
+from thermostats.modelling.nuisances import RATIO as OF_SDS
 
 Array = NDArray[Any]
 Rng = np.random.Generator
@@ -68,10 +72,10 @@ TOTAL = 0.2
 """Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
 NULL = "null"
 CLAIMED = "claimed"
-AR = (0.0, LARGEST_AR)
 BETWEEN = (0.0, 0.6)
 OF_PROMPTS = (0.0, 0.6)
 RATIO = (1.0, LARGEST_RATIO, 1 / LARGEST_RATIO)
+HALF = 0.5
 MEAN = (0.0, 1.0, -1.0)
 """Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column;
 share of the errors' variance between labs; share that a prompt has in all models; ratio of SDs at
@@ -89,10 +93,26 @@ NUISANCES = {
     "alike": "{value} of the variance of log odds lies between groups",
     "shared": "{value} of the errors' variance is a prompt's in all models",
     "families": "{value} of the errors' variance lies between families",
+    "unlike": "levels of {groups} differ {value} times as much along {column}",
     "mean": "the mean lies {value} half-widths of its interval off",
 }
 """Nuisances in words; a family may name others (`Worlds.nuisances`), else they go by their name and
 value."""
+MEASURED = {"ar": ALONG_CHAIN, "ratio": OF_SDS, "between": SHARE}
+"""Nuisances of a box by the names that estimates of them have."""
+WIDE = "wide"
+"""Part of a point beyond the bounds that were estimated."""
+FACTORS = ("ratio", "unlike")
+"""Nuisances that multiply, of which bounds below 1 are inverse."""
+SAID = {
+    ALONG_CHAIN: "correlation of neighbours up to",
+    OF_SDS: "ratio of SDs up to",
+    SHARE: "share between groups up to",
+    SKEW: "σ of log-normal errors from",
+    TAILS: "1/ν of errors with the tails of t up to",
+    SPREAD: "SD of the logarithm of labs' SDs up to",
+}
+"""Nuisances that were estimated, in words."""
 PERCENT = ("between", "alike", "shared", "families")
 
 
@@ -178,7 +198,9 @@ class Worlds:
         column = describe_column(getattr(errors, "along", ""))
         groups = describe_groups(getattr(errors, "group", ""))
         for name, value in nuisances.items():
-            up = 1 / value if name == "ratio" and value < 1 else value
+            if name not in self.box:
+                continue
+            up = 1 / value if name in FACTORS and value < 1 else value
             at = f"{value:.0%}" if name in PERCENT else format_declared(float(f"{up:.2g}"))
             words = {**NUISANCES, **self.nuisances}.get(name, f"{name} is {{value}}").format(
                 value=at, column=column, groups=groups
@@ -187,9 +209,10 @@ class Worlds:
         return join_words(parts)
 
     def plausible(self) -> list[Point]:
-        """At most one nuisance at its bound, the others at half of theirs or at rest."""
+        """At most one nuisance at its bound, the others at half of theirs or at rest; where bounds
+        were estimated, correlation of neighbours and ratio of SDs at theirs together, too."""
         points = []
-        for ends in self._list_directions():
+        for ends in self._list_directions(self.box):
             levels = {
                 name: (self.box[name][0], take_half(name, self.box[name][0], end), end)
                 for name, end in ends.items()
@@ -200,22 +223,64 @@ class Worlds:
                     middle,
                     *({**middle, name: value} for name in levels for value in levels[name]),
                 ]
+                if self.limits.outcome and {"ar", "ratio"} <= set(ends):
+                    points.append({**middle, "ar": ends["ar"], "ratio": ends["ratio"]})
         return list({tuple(point.items()): point for point in points}.values())
 
     def hostile(self) -> list[Point]:
-        """All nuisances at their bounds."""
-        return list(self._list_directions())
+        """All nuisances at their bounds; where these were estimated, beyond them as `Bounds.widen`
+        has it, shapes of errors among them."""
+        if not self.limits.outcome:
+            return list(self._list_directions(self.box))
+        return [{**ends, WIDE: 1.0} for ends in self._list_directions(self._widen_box())]
 
-    def _list_directions(self) -> Iterator[dict[str, float]]:
-        """A bound of every nuisance, in each direction."""
-        for ends in itertools.product(*(values[1:] for values in self.box.values())):
-            yield dict(zip(self.box, ends, strict=True))
+    @property
+    def limits(self) -> Limits:
+        """How far errors may go."""
+        errors = self.build_world().errors
+        return errors.limits if isinstance(errors, Errors) else Limits()
+
+    def _widen_box(self) -> dict[str, tuple[float, ...]]:
+        """The box with bounds beyond those that were estimated, or declared in their stead."""
+        known = {name: nuisance for name, nuisance in MEASURED.items() if name in self.box}
+        ends = {nuisance: self.box[name][1] for name, nuisance in known.items()}
+        bounds = Bounds(
+            ar=ends.get(ALONG_CHAIN, DECLARED.ar),
+            ratio=ends.get(OF_SDS, DECLARED.ratio),
+            share=ends.get(SHARE, DECLARED.share),
+        )
+        wider = make_box(bounds.widen(), known)
+        box = {
+            name: (values[0], *wider[name][1:])
+            for name, values in self.box.items()
+            if name in wider
+        }
+        if "unlike" in self.box:
+            box["unlike"] = tuple(value**2 for value in self.box["unlike"])
+        return {**self.box, **box}
+
+    def describe_bounds(self) -> str:
+        """How far each nuisance may go and what that rests on, in words."""
+        errors = self.build_world().errors
+        if not isinstance(errors, Errors) or not errors.limits.outcome:
+            return "All bounds of nuisances are declared."
+        found = read_bounds(errors.limits.outcome, errors.along, errors.group)
+        labs = read_bounds(errors.limits.outcome, errors.along)
+        names = [nuisance for name, nuisance in MEASURED.items() if name in self.box]
+        parts = [f"{SAID[name]} {found.describe(name)}" for name in (*names, SKEW, TAILS)]
+        parts.append(f"{SAID[SPREAD]} {labs.describe(SPREAD)}")
+        return f"Bounds: {join_words(parts)}."
+
+    def _list_directions(self, box: Mapping[str, tuple[float, ...]]) -> Iterator[dict[str, float]]:
+        """A bound of every nuisance of a box, in each direction."""
+        for ends in itertools.product(*(values[1:] for values in box.values())):
+            yield dict(zip(box, ends, strict=True))
 
 
 def take_half(name: str, rest: float, end: float) -> float:
     """Half of the way to a bound; of a ratio below 1 that of its inverse, 1/3 and 1/2 as 3 and
     2."""
-    if name == "ratio" and end < rest:
+    if name in FACTORS and end < rest:
         return 1 / take_half(name, 1 / rest, 1 / end)
     return (rest + end) / 2
 
@@ -257,8 +322,13 @@ def build_family(
     see `World`.
     """
 
-    def make(size: Any, *, kind: str, mean: float | None = None, **nuisances: float) -> World:
-        errors = replace(at_rest[0], kind=kind, **nuisances)
+    limits = getattr(at_rest[0], "limits", Limits())
+
+    def make(
+        size: Any, *, kind: str, mean: float | None = None, wide: float = 0.0, **nuisances: float
+    ) -> World:
+        further: dict[str, Any] = {"limits": limits.widen()} if wide else {}
+        errors = replace(at_rest[0], kind=kind, **nuisances, **further)
         made = partial(signal, size)
         named = words.format(describe_size(size))
         if mean is None:
@@ -269,7 +339,8 @@ def build_family(
         )
 
     version = CHANGED if units or "ar" in at_rest[1] or large is not None else 1
-    return Worlds(make, claimed, null, at_rest[1], tuple(kinds), others, version=version)
+    chosen = limits.choose_kinds(tuple(kinds), getattr(at_rest[0], "group", ""))
+    return Worlds(make, claimed, null, at_rest[1], chosen, others, version=version)
 
 
 def name_size(quantity: str, size: float) -> Result:
@@ -287,18 +358,40 @@ def describe_size(size: Any) -> str:
 
 
 def build_errors(
-    column: str = "", *, ordered: bool = True, group: str = "heritage", mean: bool = False
+    column: str = "",
+    *,
+    ordered: bool = True,
+    group: str = "heritage",
+    mean: bool = False,
+    measured: str = "",
 ) -> tuple[Errors, dict[str, tuple[float, ...]]]:
     """Errors at rest along a column and in groups, with their nuisances.
 
     ordered: whether neighbours along the column may err alike. group: empty for none. mean: see
-    `Off`.
+    `Off`. measured: name of the outcome in `data/nuisances.csv`, whose residuals say how far
+    nuisances go; without one all is declared.
     """
-    box: dict[str, tuple[float, ...]] = {"ar": AR} if column and ordered else {}
-    box |= {"ratio": RATIO} if column else {}
-    box |= {"between": BETWEEN} if group else {}
+    groups = group or "heritage"
+    found = read_bounds(measured, column, groups).plausible
+    labs = read_bounds(measured, column, "heritage").plausible
+    sources = read_bounds(measured, column, "source").plausible
+    limits = Limits(measured, replace(found, spread=labs.spread), sources.spread)
+    names = {"ar"} if column and ordered else set()
+    names |= {"ratio"} if column else set()
+    names |= {"between"} if group else set()
+    box = make_box(found, {name: kind for name, kind in MEASURED.items() if name in names})
     box |= {"mean": MEAN} if mean else {}
-    return Errors(along=column, group=group or "heritage"), box
+    return Errors(along=column, group=groups, limits=limits), box
+
+
+def make_unlike(
+    errors: Errors, box: Mapping[str, tuple[float, ...]]
+) -> tuple[Errors, dict[str, tuple[float, ...]]]:
+    """Errors of which half lies between groups at rest, whose levels differ more or less along the
+    column than they do elsewhere."""
+    least, most = box["between"]
+    between = (HALF, max(HALF, most), least)
+    return replace(errors, unlike=1.0), {**box, "between": between, "unlike": RATIO}
 
 
 @dataclass(frozen=True)
@@ -460,12 +553,12 @@ def build_mean_worlds(
     sd: float,
     group: str = "heritage",
     others: Mapping[str, float] = NONE,
+    measured: str = "",
 ) -> Worlds:
     """An outcome about a mean as claimed or as in the null, with standard deviation `sd`."""
     signal = partial(_simulate_shift, outcome, sd, "")
-    return build_family(
-        signal, "mean {}", outcome, build_errors(group=group), claimed, null, others=others
-    )
+    at_rest = build_errors(group=group, measured=measured)
+    return build_family(signal, "mean {}", outcome, at_rest, claimed, null, others=others)
 
 
 def build_shift_worlds(
@@ -475,17 +568,25 @@ def build_shift_worlds(
     by: str = "",
     column: str = "",
     units: bool = False,
+    families: bool = False,
+    large: Callable[[float], Result] | None = None,
     **errors: Any,
 ) -> Worlds:
     """Errors of standard deviation `sd`, and a shift of all rows, or of those where the column `by`
     is true, or none.
 
     column: along which errors differ, by default `by`; units: whether the rule names units at hand,
-    such as one group; errors: `ordered` and `group`, as `build_errors` has them.
+    such as one group; families: whether levels of groups have half of the variance at rest, and
+    differ more or less where `by` is true; large: the rule's numbers in an endless sample; errors:
+    `ordered`, `group` and `measured`, as `build_errors` has them.
     """
     at_rest = build_errors(column or by, **{"ordered": bool(column), **errors})
+    if families:
+        at_rest = make_unlike(*at_rest)
     signal = partial(_simulate_shift, outcome, sd, by)
-    return build_family(signal, "a difference of {}", outcome, at_rest, shift, units=units)
+    return build_family(
+        signal, "a difference of {}", outcome, at_rest, shift, large=large, units=units
+    )
 
 
 def build_bound_worlds(
@@ -748,7 +849,7 @@ def build_slope_worlds(
 
 
 def build_exponent_worlds(
-    outcome: str, predictor: str, claimed: float, margin: float, scatter: float
+    outcome: str, predictor: str, claimed: float, margin: float, scatter: float, measured: str = ""
 ) -> Worlds:
     """A log outcome that rises with a log column at a slope as claimed, or off by a margin; errors
     of SD `scatter`."""
@@ -758,7 +859,7 @@ def build_exponent_worlds(
         signal,
         "slope {}",
         outcome,
-        build_errors(predictor),
+        build_errors(predictor, measured=measured),
         claimed,
         claimed - margin,
         others=others,

@@ -61,6 +61,10 @@ MOST = 20_000
 TIE = 1e-12
 """Of the largest statistic: rounding, within which two are the same."""
 LEAST_CELLS = 2
+LEAST_GROUPS = 3
+"""Families, for a degree of freedom of their spread."""
+FAMILY_RATIOS = np.concatenate([[0.0], np.geomspace(0.01, 100.0, 33)])
+"""Variances of families over that within them between which the likelihood is compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,27 +260,66 @@ def simulate_false_rate(
     return float((p <= level).mean())
 
 
-def estimate_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95, seed: int = 1) -> Many:
-    """Ratio e^T of many studies (study × unit, logs) with its t interval; p is one-sided, whole
-    groups moved.
+def estimate_random_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95) -> Many:
+    """Ratio e^δ of many studies (study × unit, logs) beside levels of cells, families random.
 
-    p: the share of arrangements that lie as far to the side of the one at hand. Raises UsageError
-    as `estimate_ratio`.
+    y = Σ v_cell + δ [first side] + u_group + ε, levels of cells fixed, u ~ N(0, r σ²),
+    ε ~ N(0, σ²): δ by generalised least squares at the r of `FAMILY_RATIOS` whose restricted
+    likelihood is largest. Interval and p by t with two degrees of freedom less than groups, of
+    which only those in the rows count; p is one-sided, to the side of the estimate. Raises
+    UsageError for fewer than two cells, for fewer than three groups, and where cells and sides
+    leave nothing over.
     """
-    each = cells.weigh_cells()
-    if len(each) < LEAST_CELLS:
+    design = build_side_design(cells)
+    n, columns = design.shape
+    groups = np.unique(cells.group)
+    if columns - 1 < LEAST_CELLS:
         raise UsageError(
             "too few cells that hold both sides",
-            got=len(each),
+            got=columns - 1,
             allowed=f"{LEAST_CELLS} cells or more",
         )
-    ratios = outcomes @ each.T
-    estimate = ratios.mean(axis=1)
-    half = stats.t.ppf((1 + check_coverage(level)) / 2, len(each) - 1) * stats.sem(ratios, axis=1)
-    null = outcomes @ cells.permute_groups(seed).T * np.where(estimate < 0, 1.0, -1.0)[:, None]
-    near = TIE * np.abs(null).max(axis=1, keepdims=True)
-    p = (null <= -np.abs(estimate)[:, None] + near).mean(axis=1)
+    if groups.size < LEAST_GROUPS or n <= columns:
+        raise UsageError(
+            "too few families for a spread of families",
+            got=f"{format_count(n, 'unit')} of {groups.size} families in {columns - 1} cells",
+            allowed=f"{LEAST_GROUPS} families or more, and units beyond the cells",
+        )
+    alike = (cells.group[:, None] == cells.group).astype(np.float64)
+    fits = [_fit_side(outcomes, design, ratio * alike + np.eye(n)) for ratio in FAMILY_RATIOS]
+    likelihood, estimates, errors = (np.stack(part) for part in zip(*fits, strict=True))
+    best = likelihood.argmax(axis=0), np.arange(len(outcomes))
+    estimate = estimates[best]
+    error = errors[best]
+    df = groups.size - 2
+    half = stats.t.ppf((1 + check_coverage(level)) / 2, df) * error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = stats.t.sf(np.abs(estimate) / error, df)
     return Many(np.exp(estimate), np.exp(estimate - half), np.exp(estimate + half), p)
+
+
+def build_side_design(cells: Cells) -> Array:
+    """Levels of cells, and last whether a unit is on the first side, unit × column."""
+    levels = cells.cell[:, None] == np.unique(cells.cell)
+    return np.column_stack([levels, cells.side]).astype(np.float64)
+
+
+def _fit_side(outcomes: Array, design: Array, covariance: Array) -> tuple[Array, Array, Array]:
+    """Twice the restricted log likelihood, the last coefficient and its standard error, of every
+    study, at one covariance up to σ²."""
+    n, columns = design.shape
+    root = np.linalg.cholesky(covariance)
+    x = np.linalg.solve(root, design)
+    y = np.linalg.solve(root, outcomes.T)
+    basis, triangle = np.linalg.qr(x)
+    turned = basis.T @ y
+    squares = np.square(y).sum(axis=0) - np.square(turned).sum(axis=0)
+    variance = np.maximum(squares, 0.0) / (n - columns)
+    determinants = np.log(np.diag(root)).sum() + np.log(np.abs(np.diag(triangle))).sum()
+    with np.errstate(divide="ignore"):
+        likelihood = -(n - columns) * np.log(variance) - 2 * determinants
+    corner = triangle[-1, -1]
+    return likelihood, turned[-1] / corner, np.sqrt(variance) / abs(corner)
 
 
 SHAPE = ("n_layers", "n_heads", "d_model")
