@@ -7,6 +7,7 @@ Trial(models, count_share("share of models", "grows"), worlds=worlds_of_share(�
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 from warnings import warn
@@ -18,6 +19,7 @@ from thermostats.claims.question import Test
 from thermostats.claims.result import Result
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import FISHER, NOT_FISHER
+from thermostats.modelling.classical.boxed import Design, Grid, compute_p
 from thermostats.modelling.classical.many import (
     Many,
     describe_rearrangements,
@@ -30,6 +32,7 @@ from thermostats.modelling.columns import read_labels
 
 FISHER_95 = f"95% {FISHER}"
 EXACT_95 = "Clopper–Pearson exact interval, 95%"
+BOXED = "likelihoods with the nuisances in them, by χ² of one degree of freedom"
 IN_GROUPS_95 = "95% Korn–Graubard interval, units in groups"
 
 
@@ -40,13 +43,17 @@ def correlate_columns(
     *,
     groups: str = "",
     method: Literal["pearson", "spearman"] = "pearson",
+    box: Grid | None = None,
     seed: int | None = None,
 ) -> Test:
     """Correlation of two columns, within groups where a column names some, with its interval and
     its p, which has no floor.
 
     p is that over all pairings of up to eight models, of more that of t; the word `permutation`
-    says which. seed: of no effect, as nothing is drawn; it goes in 0.6.0.
+    says which. With a `box` it is that of a ratio of likelihoods of the slope over which nuisances
+    are profiled along the predictor and between labs (`modelling/classical/boxed.py`), 1 where the
+    slope has another sign than the correlation: it orders studies, and α* makes it a test. seed: of
+    no effect, as nothing is drawn; it goes in 0.6.0.
     """
     if seed is not None:
         warn("correlate_columns draws nothing: leave out seed", DeprecationWarning, stacklevel=2)
@@ -56,10 +63,15 @@ def correlate_columns(
         made = estimate_correlations(
             rows[predictor], outcomes[outcome], groups=within, method=method
         )
-        return {quantity: made}
+        if box is None:
+            return {quantity: made}
+        design = Design.read(rows[predictor], rows["heritage"], within)
+        p = compute_p(design, box, outcomes[outcome], made.estimate)
+        return {quantity: replace(made, p=p)}
 
     def describe(rows: pd.DataFrame, result: Result) -> Result:
         words = describe_rearrangements(len(rows), rows[groups].nunique() if groups else 1)
+        words = words if box is None else BOXED
         return name_correlation(quantity, result).adding(words={"permutation": words})
 
     return Test(correlate, (outcome,), FISHER_95, "p-value", describe)

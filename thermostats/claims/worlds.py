@@ -819,11 +819,12 @@ def build_line_worlds(
     kinds: Sequence[str] = EVERY,
     mean: bool = False,
     others: Mapping[str, float] = NONE,
+    large: Callable[[float], Result] | None = None,
     **errors: Any,
 ) -> Worlds:
     """An outcome that goes with a column at correlation `r` over the rows, or not at all.
 
-    others: further correlations by name. errors: `ordered` and `group`, and with `mean` the
+    others: further correlations by name. large: the rule's numbers over endless rows. errors: `ordered` and `group`, and with `mean` the
     outcome's mean, as `build_errors` has them.
     """
     at_rest = build_errors(predictor, mean=mean, **errors)
@@ -835,6 +836,7 @@ def build_line_worlds(
         r,
         kinds=kinds,
         others=others,
+        large=large,
     )
 
 

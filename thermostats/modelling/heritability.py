@@ -10,6 +10,7 @@ doi:10.1080/01621459.1987.10478472).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -215,6 +216,10 @@ LEAST_TIPS = 3
 """Contrasts that columns must leave, and models beyond the labs."""
 SHARES, SOURCES = np.linspace(0, 1, 21), np.array([0, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9])
 """λ, and shares of sources in the whole, ρ/(1 + ρ), between which the likelihood is compared."""
+FEW = 2
+"""Models of a small lab."""
+SMALLS = (1.0, 1.75, 3.0)
+"""How many times as large errors of models of small labs may be."""
 TOLERANCE = 1e-9
 
 
@@ -230,13 +235,19 @@ def build_lab_covariance(rows: pd.DataFrame) -> Array:
 
 
 def estimate_heritabilities(
-    rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], *, level: float = 0.95
+    rows: pd.DataFrame,
+    outcomes: Array,
+    columns: Sequence[str],
+    *,
+    level: float = 0.95,
+    smalls: Sequence[float] = (1.0,),
 ) -> Many:
     """λ of every row of outcomes (study × model) beyond columns and sources, with p of none.
 
     The estimate is that of the largest restricted likelihood, the interval the λ that its ratio
-    does not reject by χ² of one degree of freedom, both to 0.05. rows: heritage, family, model_id,
-    source and the columns. Raises UsageError where labs or models are too few.
+    does not reject by χ² of one degree of freedom, both to 0.05. smalls: how many times as large
+    errors of labs of one or two models may be, over which the likelihood is profiled. rows:
+    heritage, family, model_id, source and the columns. Raises UsageError where labs or models are too few.
     """
     if not has_enough_models(rows, columns):
         raise UsageError(
@@ -245,7 +256,7 @@ def estimate_heritabilities(
             allowed=f"2 labs, {LEAST_TIPS} models more than labs, {LEAST_TIPS} more than columns "
             f"and the mean",
         )
-    by_share = _score_shares(rows, outcomes, columns)
+    by_share = _score_shares(rows, outcomes, columns, smalls)
     best = by_share.max(axis=1)
     inside = best[:, None] - by_share <= stats.chi2.ppf(check_coverage(level), 1)
     ratio = best - by_share[:, 0]
@@ -259,16 +270,23 @@ def estimate_heritabilities(
     )
 
 
-def _score_shares(rows: pd.DataFrame, outcomes: Array, columns: Sequence[str]) -> Array:
-    """Twice the restricted log likelihood of each λ, study × λ, at the best share of sources."""
-    likelihood, shares = _score_restricted(
-        outcomes, _build_contrasts(_build_columns(rows, columns)), rows
-    )
+def _score_shares(
+    rows: pd.DataFrame, outcomes: Array, columns: Sequence[str], smalls: Sequence[float]
+) -> Array:
+    """Twice the restricted log likelihood of each λ, study × λ, at the best share of sources and
+    the best errors of small labs."""
+    contrasts = _build_contrasts(_build_columns(rows, columns))
+    likelihood, shares = _score_restricted(outcomes, contrasts, rows, smalls)
     return np.stack([likelihood[:, shares == share].max(axis=1) for share in SHARES], axis=1)
 
 
 def profile_heritability(
-    rows: pd.DataFrame, outcome: str, columns: Sequence[str], *, level: float = 0.95
+    rows: pd.DataFrame,
+    outcome: str,
+    columns: Sequence[str],
+    *,
+    level: float = 0.95,
+    smalls: Sequence[float] = (1.0,),
 ) -> pd.DataFrame:
     """How well each λ fits: `share`, `log_likelihood` minus the largest, and whether the interval
     has it.
@@ -276,7 +294,7 @@ def profile_heritability(
     The same restricted likelihood, rows and interval as `estimate_heritabilities`, which raises
     what this raises.
     """
-    [twice] = _score_shares(rows, rows[[outcome]].to_numpy(np.float64).T, columns)
+    [twice] = _score_shares(rows, rows[[outcome]].to_numpy(np.float64).T, columns, smalls)
     below = (twice - twice.max()) / 2
     return pd.DataFrame(
         {"share": SHARES, "log_likelihood": below, "inside": below >= -stats.chi2.ppf(level, 1) / 2}
@@ -302,20 +320,26 @@ def _build_contrasts(x: Array) -> Array:
     return np.asarray(u[:, int((s > 1e-9 * s[0]).sum()) :].T)
 
 
-def _score_restricted(outcomes: Array, contrasts: Array, rows: pd.DataFrame) -> tuple[Array, Array]:
+def _score_restricted(
+    outcomes: Array, contrasts: Array, rows: pd.DataFrame, smalls: Sequence[float]
+) -> tuple[Array, Array]:
     """Twice the restricted log likelihood, study × point, σ² at its maximum, and λ of each
     point."""
+    few = (rows.groupby("heritage")["heritage"].transform("size") <= FEW).to_numpy()
+    if not 0 < few.sum() < len(few):
+        smalls = (1.0,)
     source = rows["source"].astype(str).to_numpy()
     alike = (source[:, None] == source).astype(np.float64)
     descent, sources = (contrasts @ k @ contrasts.T for k in (build_lab_covariance(rows), alike))
     of_sources = SOURCES if np.unique(source).size > 1 else SOURCES[:1]
-    points = [(share, rest) for share in SHARES for rest in of_sources]
+    points = list(itertools.product(SHARES, of_sources, smalls))
     w = (outcomes @ contrasts.T).T
     df = len(contrasts)
     values = []
-    for share, rest in points:
-        inherited = share * descent + (1 - share) * np.eye(df)
+    for share, rest, small in points:
+        own = contrasts @ np.diag(np.where(few, small**2, 1.0)) @ contrasts.T
+        inherited = share * descent + (1 - share) * own
         root = np.linalg.cholesky(rest * sources + (1 - rest) * inherited)
         rss = np.square(linalg.solve_triangular(root, w, lower=True)).sum(axis=0)
         values.append(-df * np.log(rss / df) - 2 * np.log(np.diagonal(root)).sum())
-    return np.stack(values, axis=1), np.array([share for share, _ in points])
+    return np.stack(values, axis=1), np.array([share for share, *_ in points])
