@@ -265,7 +265,7 @@ class Worlds:
         if not isinstance(errors, Errors) or not errors.limits.outcome:
             return "All bounds of nuisances are declared."
         found = read_bounds(errors.limits.outcome, errors.along, errors.group)
-        labs = read_bounds(errors.limits.outcome, errors.along)
+        labs = read_bounds(errors.limits.outcome, errors.along, "heritage")
         names = [nuisance for name, nuisance in MEASURED.items() if name in self.box]
         parts = [f"{SAID[name]} {found.describe(name)}" for name in (*names, SKEW, TAILS)]
         parts.append(f"{SAID[SPREAD]} {labs.describe(SPREAD)}")
@@ -824,8 +824,9 @@ def build_line_worlds(
 ) -> Worlds:
     """An outcome that goes with a column at correlation `r` over the rows, or not at all.
 
-    others: further correlations by name. large: the rule's numbers over endless rows. errors: `ordered` and `group`, and with `mean` the
-    outcome's mean, as `build_errors` has them.
+    others: further correlations by name. large: the rule's numbers over endless rows. errors:
+    `ordered`, `group` and `measured`, and with `mean` the outcome's mean, as `build_errors` has
+    them.
     """
     at_rest = build_errors(predictor, mean=mean, **errors)
     return build_family(

@@ -247,7 +247,8 @@ def estimate_heritabilities(
     The estimate is that of the largest restricted likelihood, the interval the λ that its ratio
     does not reject by χ² of one degree of freedom, both to 0.05. smalls: how many times as large
     errors of labs of one or two models may be, over which the likelihood is profiled. rows:
-    heritage, family, model_id, source and the columns. Raises UsageError where labs or models are too few.
+    heritage, family, model_id, source and the columns. Raises UsageError where labs or models are
+    too few.
     """
     if not has_enough_models(rows, columns):
         raise UsageError(

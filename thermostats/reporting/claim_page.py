@@ -323,6 +323,7 @@ def build_claim_files(
         "claim.md",
         claim=claim,
         parts=parts,
+        bounds=_describe_bounds(claim),
         compared=collect_compared_figures(parts),
         whole=whole,
         further=[part for part in parts[1:] if id(part["finding"]) not in shown],
@@ -444,6 +445,15 @@ def _build_part(
         "compared": formatting.compare_figures(published, reproduced),
         **_describe_levels(finding, number, suffix, files),
         **_describe_posterior(made, number, suffix, files),
+    }
+
+
+def _describe_bounds(claim: Claim) -> dict[str, str]:
+    """How far nuisances of each finding's worlds may go, by its id."""
+    return {
+        question.id: question.trial.worlds.describe_bounds()
+        for question in claim.questions
+        if question.trial is not None and question.trial.worlds is not None
     }
 
 
