@@ -107,11 +107,11 @@ CLAIM = Claim.read(__file__)
 
 @CLAIM.shared
 def list_all_models(evidence: Evidence) -> pd.DataFrame:
-    """Models with logs of shape and size."""
+    """Models with logs of shape and size; missing where a number is 0, as the heads of a
+    state-space model are."""
     rows = load_gains(evidence)
-    logs = rows.assign(
-        **{name: np.log(rows[column].astype(float)) for name, column in LOG_COLUMNS.items()}
-    )
+    numbers = {name: rows[column].astype(float) for name, column in LOG_COLUMNS.items()}
+    logs = rows.assign(**{name: np.log(each.where(each > 0)) for name, each in numbers.items()})
     return logs.assign(
         log_shape=logs["log_L"] - logs["log_d"], log_rho=np.log(rows["rho"].astype(float))
     )

@@ -61,9 +61,13 @@ GAINS = (
 
 @CLAIM.shared
 def select_models(evidence: Evidence, gain: str) -> pd.DataFrame:
-    """One row per model with its log gain and the logarithms of its shape and size."""
+    """One row per model with its log gain and the logarithms of its shape and size.
+
+    Models without one of these numbers are left out, as state-space models without heads are.
+    """
     rows = drop_unlabelled(model_rows(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
+    facts = facts.where(facts > 0)
     logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [
         *facts,

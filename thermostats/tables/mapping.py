@@ -384,6 +384,8 @@ NO_PROMPTS = {
     *("loss", "entropy", "norm", "gain", "value", "score", "prob", "logit", "hash", "sha"),
 }
 """Words that forbid it."""
+STEPS = {"step", "steps", "iteration", "iterations", "iter", "checkpoint", "ckpt"}
+"""Words of a column that tells checkpoints of a training apart, which are revisions of a model."""
 UNCLEAR = {
     "model_id": "name id checkpoint",
     "heritage": "company owner vendor developer group maker team",
@@ -401,6 +403,7 @@ MEANT = {
     "heritage": "the lab",
     "family": "the family",
     "prompt_id": "the prompt",
+    "revision": "a step of training, each a revision of its model",
     "n_layers": "the number of layers",
     "n_heads": "the number of heads",
     "d_model": "the width",
@@ -494,6 +497,8 @@ def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     apart = _find_key_column(frame, columns, norms) if by_layer and not wide else ""
     if _tells_prompts(apart):
         columns[apart] = "prompt_id"
+    if by_layer and (step := _find_step_column(frame, columns, norms)):
+        columns[step] = "revision"
     if wide and not _holds_gains(wide):
         norms = {"state": "state", "norm": "norm", "last": STREAM}
     if "model_id" not in columns.values() or (
@@ -558,6 +563,22 @@ def _find_key_column(
     return apart[0] if len(apart) == 1 else ""
 
 
+def _find_step_column(
+    frame: pd.DataFrame, columns: Mapping[str, str], norms: Mapping[str, str]
+) -> str:
+    """The one column called a step of training that tells rows apart which are else of one model,
+    block and prompt; empty where there is none."""
+    rows = frame.set_axis([*map(str, frame)], axis=1).astype(str)
+    whose = ("model_id", "layer", "prompt_id")
+    key = [theirs for theirs, ours in columns.items() if ours in whose]
+    key += [norms["state"]] if norms else []
+    if "revision" in columns.values() or not key or not rows.duplicated(key).any():
+        return ""
+    steps = [name for name in rows if name not in columns and split_words(name) & STEPS]
+    apart = [name for name in steps if not rows.duplicated([*key, name]).any()]
+    return apart[0] if len(apart) == 1 else ""
+
+
 def _tells_prompts(name: str) -> bool:
     """Whether the name of a column says that it tells prompts apart."""
     words = split_words(name)
@@ -594,6 +615,7 @@ def _guessed(mapping: Mapping[str, Any]) -> dict[str, str]:
         theirs: ours
         for theirs, ours in columns.items()
         if spell_name(theirs) in UNCLEAR.get(ours, "").split()
+        or ours == "revision" != spell_name(theirs)
         or (ours == "prompt_id" and guess_column(ours, [theirs]) == "" and theirs != ours)
         or (ours in ("gain_block", "last_gain") and theirs != ours and not _says_gain(theirs))
     }

@@ -57,7 +57,7 @@ class Remedy:
     as_given: bool = False
     """Whether `rows` is of the rows as the source has them, in their own names."""
     before: str = ""
-    """Rows to join first, as the arguments of a dict, for the one that is refused."""
+    """Rows to join first, as an expression, for what is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class JoinCall:
     def _write_rows(self, remedy: Remedy) -> str:
         """The sources, with what the remedy does to the rows of a single one."""
         if remedy.before or remedy.file:
-            return f"[dict({remedy.before})]" if remedy.before else remedy.file
+            return remedy.before or remedy.file
         if not remedy.rows:
             sources = [
                 _name_source(source, f"df{i or ''}") for i, source in enumerate(self.sources)

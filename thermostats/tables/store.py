@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
 from thermostats.errors import DataError, UsageError, describe_file_error, find_nearest
-from thermostats.next_steps import write_value
 from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC0414
 from thermostats.settings import OFF as OFF  # noqa: PLC0414
 from thermostats.tables import sealed_runs
@@ -68,6 +67,7 @@ from thermostats.tables.schemas import (
     list_written,
 )
 from thermostats.tables.sealed_runs import RUN_FILE, encode_run, is_run_file, is_sealed
+from thermostats.tables.suggested_models import suggest_models
 from thermostats.tables.validation import (
     WORDS,
     compare_columns,
@@ -744,42 +744,33 @@ def check_reference(
         if len(labels) > 1
         else pd.DataFrame({label: frame[label].unique()})
     )
-    for row in distinct.itertuples(index=False, name=None):
-        if row not in keys:
-            near = find_nearest(row[0], other["model_id"]) if target == "models" else ""
-            near = "" if near == row[0] else near  # of another revision
-            remedy = _suggest_remedy(label, row[0], near) if target == "models" else None
-            raise DataError(
-                f"table {name} refers to a row that table {target} does not have",
-                got=f"{label} {' @ '.join(map(repr, row))}",
-                next_step=f"did you mean {near}? Otherwise " * bool(near)
-                + _suggest_addition(target, row),
-                remedy=remedy,
-            )
-
-
-def _suggest_remedy(label: str, model: str, near: str) -> Remedy:
-    """The rows under the name that is near, or the model to join first, with what only the user
-    knows in capitals."""
-    if near:
-        return Remedy(when=f"if {near} is meant", rows=write_renaming(label, model, near))
-    return Remedy(
-        when="join the model first, with its facts for the words in capitals",
-        before=suggest_facts(model),
+    lacking = [row for row in distinct.itertuples(index=False, name=None) if row not in keys]
+    if not lacking:
+        return
+    row = lacking[0]
+    where = f"table {name} refers to a row that table {target} does not have"
+    got = f"{label} {' @ '.join(map(repr, row))}"
+    if target != "models":
+        step = f"add it to {target}, for instance by thermostats join FILES"
+        raise DataError(where, got=got, next_step=step)
+    near = find_nearest(row[0], other["model_id"])
+    near = "" if near == row[0] else near  # of another revision
+    facts = suggest_models(lacking, other)
+    raise DataError(
+        where,
+        got=got,
+        next_step=f"did you mean {near}? Otherwise " * bool(near)
+        + f"add it to models first: thermostats.join({facts})",
+        remedy=_suggest_remedy(label, row[0], near, facts),
     )
 
 
-def suggest_facts(model: str) -> str:
-    """A row of models as arguments of a dict, with what only the user knows in capitals."""
-    facts = 'heritage="LAB", n_layers=LAYERS, n_heads=HEADS, d_model=WIDTH, n_params=PARAMETERS'
-    return f"model_id={write_value(model)}, {facts}"
-
-
-def _suggest_addition(target: str, row: tuple[str, ...]) -> str:
-    """How what is referred to gets into its table."""
-    if target != "models":
-        return f"add it to {target}, for instance by thermostats join FILES"
-    return f"add it to models first: thermostats.join([dict({suggest_facts(row[0])})])"
+def _suggest_remedy(label: str, model: str, near: str, facts: str) -> Remedy:
+    """The rows under the name that is near, or the models to join first."""
+    if near:
+        return Remedy(when=f"if {near} is meant", rows=write_renaming(label, model, near))
+    capitals = ", with its facts for the words in capitals" * ("=LAYERS" in facts)
+    return Remedy(when=f"join the model first{capitals}", before=facts)
 
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:

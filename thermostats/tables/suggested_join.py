@@ -34,7 +34,7 @@ from thermostats.tables.mapping import (
     write_toml,
 )
 from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
-from thermostats.tables.store import suggest_facts
+from thermostats.tables.suggested_models import IN_CAPITALS, suggest_facts
 from thermostats.tables.validation import is_missing
 from thermostats.tables.written_numbers import read_written
 
@@ -44,15 +44,6 @@ MOST_NAMED = 5
 """Models that are named one by one in a line of their facts."""
 DEEPEST = 3
 """Questions that one try after another may find."""
-OF_FACTS = ("heritage", "n_layers", "n_heads", "d_model", "n_params")
-"""Facts that a model must come with, besides its name."""
-IN_CAPITALS = {
-    "heritage": "LAB",
-    "n_layers": "LAYERS",
-    "n_heads": "HEADS",
-    "d_model": "WIDTH",
-    "n_params": "PARAMETERS",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +88,7 @@ def suggest_join(
     notes = [doubts] if (doubts := describe_doubts(frame)) else []
     theirs = {ours: name for name, ours in mapping["columns"].items()}
     of_models = "table" not in mapping and not made.recipe and "wide" not in mapping
-    of_models = of_models and bool({*theirs} & {*OF_FACTS})
+    of_models = of_models and bool({*theirs} & {*IN_CAPITALS})
     if of_models:
         return _suggest_facts(frame, made, mapping, notes, attempt)
     whose = theirs.get("model_id", "")
@@ -131,10 +122,10 @@ def _write_facts(models: Sequence[str], made: JoinCall, frame: pd.DataFrame, who
     whose: the column of models.
     """
     names = [name for name in map(str, frame) if name != whose]
-    theirs = {ours: column for ours in OF_FACTS if (column := guess_column(ours, names))}
+    theirs = {ours: column for ours in IN_CAPITALS if (column := guess_column(ours, names))}
     once = frame.drop_duplicates([whose, *theirs.values()])
     if theirs and not once[whose].duplicated().any():
-        lacking = {ours: Code(IN_CAPITALS[ours]) for ours in OF_FACTS if ours not in theirs}
+        lacking = {ours: Code(IN_CAPITALS[ours]) for ours in IN_CAPITALS if ours not in theirs}
         columns = {whose: "model_id", **{column: ours for ours, column in theirs.items()}}
         columns |= {ours: ours for ours in lacking}
         assigned = f".assign(**{write_value(lacking)})" if lacking else ""
@@ -142,10 +133,21 @@ def _write_facts(models: Sequence[str], made: JoinCall, frame: pd.DataFrame, who
         facts = replace(made, mapping={"columns": columns, "ignore": OTHERS}, recipe="")
         return Suggestion(made=replace(facts, constants=None), rows=rows).write()
     some = models[:MOST_NAMED]
-    facts_of_each = ", ".join(f"dict({suggest_facts(name)})" for name in some)
-    more = ", MORE" * (len(models) > len(some))
-    line = call("join", Code(f"[{facts_of_each}{more}]"), data=str(made.data))
+    steps = _find_steps(made)
+    revisions = {
+        name: rows[steps].astype(str).unique().tolist() if steps else []
+        for name, rows in frame.groupby(frame[whose].astype(str))
+    }
+    stated = " + ".join(suggest_facts(name, revisions[name]) for name in some)
+    more = " + MORE" * (len(models) > len(some))
+    line = call("join", Code(f"{stated}{more}"), data=str(made.data))
     return write_shell_command(line) if SHELL.get() else line
+
+
+def _find_steps(made: JoinCall) -> str:
+    """The column that a mapping takes for a revision; empty where it has none."""
+    columns = (made.mapping or {}).get("columns", {})
+    return next((theirs for theirs, ours in columns.items() if ours == "revision"), "")
 
 
 def _suggest_facts(
@@ -160,7 +162,7 @@ def _suggest_facts(
     columns = dict(mapping["columns"])
     theirs = {ours: name for name, ours in columns.items()}
     assigned = dict[str, str]()
-    for ours in OF_FACTS:
+    for ours in IN_CAPITALS:
         if ours in theirs or ours in mapping.get("constants", {}):
             continue
         text, cells = _find_written(frame, ours, columns)

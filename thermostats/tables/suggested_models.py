@@ -1,0 +1,69 @@
+"""Rows of models that rows of another table refer to and that are not there yet: as an expression
+to paste."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import pandas as pd
+
+from thermostats.next_steps import write_value
+from thermostats.tables.choices import MAIN
+
+IN_CAPITALS = {
+    "heritage": "LAB",
+    "n_layers": "LAYERS",
+    "n_heads": "HEADS",
+    "d_model": "WIDTH",
+    "n_params": "PARAMETERS",
+}
+"""Facts that a model must come with, besides its name, and the words that stand for them."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def suggest_models(lacking: Sequence[tuple[str, ...]], models: pd.DataFrame) -> str:
+    """Rows for models and revisions that are lacking, as an expression of a list.
+
+    Where some are further revisions of models that are known, these with their facts; else the
+    first alone, with what only the user knows in capitals.
+    """
+    revisions = dict[str, list[str]]()
+    for model, revision in lacking:
+        revisions.setdefault(model, []).append(revision)
+    known = models[models["model_id"].isin([*revisions])].drop_duplicates("model_id")
+    facts = {row.pop("model_id"): _drop_missing(row) for row in known.to_dict("records")}
+    asked = [*facts] or [lacking[0][0]]
+    rows = [suggest_facts(model, revisions[model], facts.get(model, NOTHING)) for model in asked]
+    return " + ".join(rows)
+
+
+def _drop_missing(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts that are stated of a model, whichever of its revisions it is."""
+    return {
+        name: value
+        for name, value in row.items()
+        if name != "revision" and not pd.isna(value) and value != ""
+    }
+
+
+def suggest_facts(
+    model: str, revisions: Sequence[str] = (), facts: Mapping[str, Any] = NOTHING
+) -> str:
+    """Rows of a model as an expression of a list, one a revision, with what only the user knows in
+    capitals.
+
+    facts: those that are known.
+    """
+    capitals = {
+        name: f'"{word}"' if name == "heritage" else word for name, word in IN_CAPITALS.items()
+    }
+    stated = {name: write_value(value) for name, value in facts.items()}
+    words = [f"{name}={value}" for name, value in {**capitals, **stated}.items()]
+    name = f"model_id={write_value(model)}"
+    if not {*revisions} - {MAIN}:
+        return f"[dict({', '.join([name, *words])})]"
+    each = ", ".join([name, "revision=step", *words])
+    steps = sorted(revisions, key=lambda step: (len(step), step))
+    return f"[dict({each}) for step in {write_value(steps)}]"
