@@ -47,12 +47,15 @@ APART = {
         "prompt_id",
     ),
     **dict.fromkeys(
+        (*("step", "global_step", "training steps", "iteration", "checkpoint_no", "ckpt"), "_step"),
+        "revision",
+    ),
+    **dict.fromkeys(
         (
-            *("step", "global_step", "training steps", "iteration", "epoch", "checkpoint_no"),
-            *("ckpt", "seed", "random_seed", "rng", "replicate", "trial", "fold", "run"),
+            *("epoch", "seed", "random_seed", "rng", "replicate", "trial", "fold", "run"),
             *("time", "timestamp", "created_at", "date", "token", "token_position", "pos"),
             *("input_tokens", "sample_seed", "seq_len", "head", "batch", "precision", "gpu", "lr"),
-            *("text_length", "question_time", "rank", "unit", "_step", "item_count"),
+            *("text_length", "question_time", "rank", "unit", "item_count"),
         ),
         NONE,
     ),
