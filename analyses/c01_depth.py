@@ -20,7 +20,7 @@ from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification import build_correlation, permute_within_labs
 from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
 from thermostats.studies.delia2026 import curves
-from thermostats.studies.delia2026 import stated_facts as audit
+from thermostats.studies.delia2026 import stated_audits as audit
 from thermostats.studies.delia2026.largest_gains import (
     INNER,
     SPANS,
@@ -28,7 +28,7 @@ from thermostats.studies.delia2026.largest_gains import (
     find_largest,
     read_block_gains,
 )
-from thermostats.studies.delia2026.stated_facts import NAMED_GAINS, PYTHIA, load_family_gains
+from thermostats.studies.delia2026.published_gains import NAMED_GAINS, PYTHIA, load_family_gains
 from thermostats.tables.schemas import INTERVENED
 
 ALPHA = 0.05

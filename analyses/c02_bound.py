@@ -51,15 +51,14 @@ from thermostats.studies.delia2026.largest_gains import (
     list_family_exponents,
     list_undefined,
 )
-from thermostats.studies.delia2026.stated_facts import (
+from thermostats.studies.delia2026.published_gains import (
     FOUR,
     PYTHIA_FAMILY,
     build_penultimate_features,
     load_family_gains,
     load_gains,
-    load_stated,
-    load_stated_models,
 )
+from thermostats.studies.delia2026.stated_facts import load_stated, load_stated_models
 
 TOTAL = 10.0
 TOLERATED = 0.05

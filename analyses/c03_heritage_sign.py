@@ -41,15 +41,15 @@ from thermostats.modelling.specification import build_fraction_difference, permu
 from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.plots.posterior import draw_lab_forest
 from thermostats.studies.delia2026 import curves
-from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026.stated_facts import (
-    FOCAL,
+from thermostats.studies.delia2026 import stated_audits as audit
+from thermostats.studies.delia2026.published_gains import (
     HUNT,
     PYTHIA,
     build_source_features,
     load_gains,
     select_heritage_rows,
 )
+from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.tables.labels import drop_unlabelled
 
 ALPHA = 0.05

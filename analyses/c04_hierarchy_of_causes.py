@@ -41,8 +41,7 @@ from thermostats.modelling.heritage.variance_shares import (
 )
 from thermostats.modelling.specification import build_share_estimator, permute_across_labs
 from thermostats.plots.general import draw_forest, prepare_drawing
-from thermostats.studies.delia2026 import curves
-from thermostats.studies.delia2026 import hierarchy as cause_worlds
+from thermostats.studies.delia2026 import cause_worlds, curves
 from thermostats.studies.delia2026.fitted_hierarchy import (
     Fits,
     FittedHierarchy,
@@ -77,7 +76,7 @@ from thermostats.studies.delia2026.hierarchy import (
     Division,
     declare_shares,
 )
-from thermostats.studies.delia2026.stated_facts import (
+from thermostats.studies.delia2026.published_gains import (
     HUNT,
     NAMED_GAINS,
     PYTHIA,

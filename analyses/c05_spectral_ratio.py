@@ -27,8 +27,9 @@ from thermostats.modelling.classical.many import (
 )
 from thermostats.modelling.crowding import fit_spectral
 from thermostats.studies.delia2026.curves import draw_norm_ratio
-from thermostats.studies.delia2026.stated_facts import H4_V2, load_gains, load_known_gains
-from thermostats.studies.delia2026.weights_of_claims import (
+from thermostats.studies.delia2026.published_gains import load_gains
+from thermostats.studies.delia2026.stated_facts import H4_V2, load_known_gains
+from thermostats.studies.delia2026.weight_norms import (
     LABS,
     check_value_norms,
     collect_norms_and_gains,

@@ -17,7 +17,7 @@ from thermostats.modelling.columns import read_numbers
 from thermostats.plots.general import prepare_drawing, strip_by_group
 from thermostats.studies.delia2026.curves import draw_squared_norms
 from thermostats.studies.delia2026.stated_facts import load_stated
-from thermostats.studies.delia2026.weights_of_claims import (
+from thermostats.studies.delia2026.weight_norms import (
     LATE,
     build_pairs,
     build_squared_means,

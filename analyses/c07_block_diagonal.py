@@ -13,7 +13,7 @@ from thermostats.studies.delia2026.curves import (
     draw_times_slower,
     draw_worst_residuals,
 )
-from thermostats.studies.delia2026.weights_of_claims import compare_exact, compare_formula
+from thermostats.studies.delia2026.layer_traces import compare_exact, compare_formula
 from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
 

@@ -20,8 +20,7 @@ from thermostats.modelling.classical.many import (
 )
 from thermostats.modelling.columns import RESAMPLES as FINE
 from thermostats.studies.delia2026.curves import draw_file_traces
-from thermostats.studies.delia2026.stated_facts import H4_V2
-from thermostats.studies.delia2026.weights_of_claims import (
+from thermostats.studies.delia2026.layer_traces import (
     FILES,
     SMALL_OPT,
     SMALLEST_GPT2,
@@ -30,6 +29,7 @@ from thermostats.studies.delia2026.weights_of_claims import (
     summarise_traces,
     trace_audit,
 )
+from thermostats.studies.delia2026.stated_facts import H4_V2
 
 ALPHA = 0.05
 FOLD, ALIKE = 26.0, 1.0

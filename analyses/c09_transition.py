@@ -28,9 +28,10 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.lines import LEAST, fit_line
 from thermostats.modelling.transition import fit_transition
 from thermostats.studies.delia2026 import curves as claim_figures
-from thermostats.studies.delia2026 import weights_of_claims as layers
-from thermostats.studies.delia2026.stated_facts import build_source_features, drop_tuned
-from thermostats.studies.delia2026.weights_of_claims import TRANSITION_DEFINITIONS as DEFINITIONS
+from thermostats.studies.delia2026 import restriction_maps, transition_layers
+from thermostats.studies.delia2026.prompt_gains import drop_tuned
+from thermostats.studies.delia2026.published_gains import build_source_features
+from thermostats.studies.delia2026.transition_layers import TRANSITION_DEFINITIONS as DEFINITIONS
 from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
 
@@ -71,7 +72,9 @@ CLAIM = Claim.read(__file__)
 @CLAIM.shared
 def load_predictions(evidence: Evidence) -> pd.DataFrame:
     """Empirical L* by model and definition, calibration values too, with what the formulas say."""
-    rows = layers.add_predictions(layers.collect_transitions(evidence), evidence)
+    rows = transition_layers.add_predictions(
+        transition_layers.collect_transitions(evidence), evidence
+    )
     return rows[
         rows["kind"].isin([*(one.column for one in DEFINITIONS), "calibration"])
     ].reset_index(drop=True)
@@ -125,13 +128,15 @@ def select_definition(evidence: Evidence, definition: Case) -> pd.DataFrame:
 
 def compare_errors(rows: pd.DataFrame) -> Result:
     """Errors of depth of the formula and of L/2 over models, by one definition of L*."""
-    relative = [layers.measure_relative_error(rows, name) for name in ("formula", "half")]
+    relative = [
+        transition_layers.measure_relative_error(rows, name) for name in ("formula", "half")
+    ]
     words = {
         "formula": rows["error_formula"].mean(),
         "half": rows["error_half"].mean(),
         "nearer": int((rows["error_formula"] < rows["error_half"]).sum()),
         "relative": relative if isfinite(relative[0]) else [],
-        "fraction": layers.measure_fraction_error(rows),
+        "fraction": transition_layers.measure_fraction_error(rows),
     }
     return NEARER_THAN_HALF(add_gained(rows, "error_half")).adding(words=words)
 
@@ -192,14 +197,14 @@ def judge_error(evidence: Evidence, definition: Case) -> Result:
     rows = load_predictions(evidence)
     part = select_definition(evidence, definition)
     calibrated = rows[rows["kind"] == "calibration"].reset_index(drop=True)
-    audit = layers.check_errors(evidence, rows, definition.column)
+    audit = transition_layers.check_errors(evidence, rows, definition.column)
     found = compare_errors(part).adding(
         audit=audit, inference=fit_error_line(part), words={"scope": compare_scoped_errors(part)}
     )
     if definition.id == "figure_5":
         draw = partial(claim_figures.draw_transition_layers, rows=rows, kinds=SHOWN)
         return found.adding(
-            table=rows[COLUMNS], draw=draw, words=layers.describe_figure(evidence, rows)
+            table=rows[COLUMNS], draw=draw, words=transition_layers.describe_figure(evidence, rows)
         )
     if definition.id == "steepest":
         same = part["model_id"].map(calibrated.set_index("model_id")["layer"]) == part["layer"]
@@ -216,9 +221,13 @@ def judge_error(evidence: Evidence, definition: Case) -> Result:
 @CLAIM.shared
 def fit_places(evidence: Evidence) -> Fit:
     """L*/L by depth and heads, labs partially pooled, first change of sign."""
-    rows = build_source_features(evidence, layers.SIGN_CHANGE)
+    rows = build_source_features(evidence, transition_layers.SIGN_CHANGE)
     return fit_transition(
-        rows, "first_sign_change", source=layers.SIGN_CHANGE, published=layers.FORMULA, seed=SEED
+        rows,
+        "first_sign_change",
+        source=transition_layers.SIGN_CHANGE,
+        published=transition_layers.FORMULA,
+        seed=SEED,
     )
 
 
@@ -266,7 +275,7 @@ def load_curve_layers(evidence: Evidence) -> pd.DataFrame:
         if trained
         else evidence.table("attention", variant="exact")
     )
-    curves = layers.summarise_layers(attention)
+    curves = restriction_maps.summarise_layers(attention)
     deep = curves.groupby("model_id")["layer"].transform("size") >= LEAST_BLOCKS
     lowest = (
         curves[deep]
@@ -276,7 +285,7 @@ def load_curve_layers(evidence: Evidence) -> pd.DataFrame:
     places = lowest[["model_id"]].assign(
         kind="contraction", layer=lowest["layer"].astype(float) - 1
     )
-    rows = layers.add_predictions(places, evidence)
+    rows = transition_layers.add_predictions(places, evidence)
     rows = rows.assign(heritage=rows["model_id"].map(lowest.set_index("model_id")["heritage"]))
     return add_gained(rows if trained else drop_tuned(evidence, rows), "error_half").reset_index(
         drop=True

@@ -34,8 +34,8 @@ from thermostats.modelling.lines import fit_line
 from thermostats.modelling.specification import build_correlation, permute_between_and_within_labs
 from thermostats.plots.general import draw_reference, draw_scatter, log_axis
 from thermostats.studies.delia2026 import curves
-from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026.stated_facts import (
+from thermostats.studies.delia2026 import stated_audits as audit
+from thermostats.studies.delia2026.published_gains import (
     HUNT,
     NAMED_GAINS,
     PYTHIA,

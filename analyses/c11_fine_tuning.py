@@ -32,9 +32,9 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritability import BranchChange, estimate_branch_change
 from thermostats.modelling.pairs import fit_invariance, is_changing_sides
 from thermostats.plots.general import draw_slopes
-from thermostats.studies.delia2026 import gains_of_claims as tuned_pairs
-from thermostats.studies.delia2026.gains_of_claims import check_derived
-from thermostats.studies.delia2026.stated_facts import TWIN
+from thermostats.studies.delia2026 import tuned_pairs
+from thermostats.studies.delia2026.anomalies import check_derived
+from thermostats.studies.delia2026.prompt_gains import TWIN
 from thermostats.studies.nursery import steered
 from thermostats.tables.schemas import INTERVENED
 

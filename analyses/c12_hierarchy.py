@@ -23,9 +23,9 @@ from thermostats.modelling.classical.many import (
 from thermostats.modelling.columns import Array
 from thermostats.modelling.specification import build_smallest_step, permute_between_labs
 from thermostats.plots.general import prepare_drawing, strip_by_group
-from thermostats.studies.delia2026 import curves, hierarchy
-from thermostats.studies.delia2026.hierarchy import ORDER
-from thermostats.studies.delia2026.stated_facts import (
+from thermostats.studies.delia2026 import curves, family_order
+from thermostats.studies.delia2026.family_order import ORDER
+from thermostats.studies.delia2026.prompt_gains import (
     BENCHMARK,
     LAST_GAIN_FILES,
     TWIN,
@@ -37,7 +37,8 @@ LEAST_BASES = 2
 RATIO = V("ratio")
 BASES = V("base models of the family with fewest")
 REVERSED = "clear reversals that share no model"
-RISES, FALLS = Each("steps", V(hierarchy.OVER_CATEGORIES).lower > 1), Some("steps", RATIO.upper < 1)
+RISES = Each("steps", V(family_order.OVER_CATEGORIES).lower > 1)
+FALLS = Some("steps", RATIO.upper < 1)
 """Over prompts "supported" would be false more often where prompts of a category are alike."""
 STATED, TIED = (0.80, 1.11, 1.48, 2.31), (0.80, 1.11, 1.11, 2.31)
 """Levels by place as the claim states them, and the null nearest to them: two neighbours alike."""
@@ -48,7 +49,7 @@ CLAIM = Claim.read(__file__)
 def name_steps(levels: Mapping[int, float]) -> Result:
     """Every step over endless prompts of endless models of the four families."""
     steps = [math.exp(high - low) for low, high in pairwise(levels.values())]
-    table = pd.DataFrame({RATIO.name: steps, hierarchy.OVER_CATEGORIES: steps})
+    table = pd.DataFrame({RATIO.name: steps, family_order.OVER_CATEGORIES: steps})
     return Result(quantities={BASES.name: Estimate(math.inf)}, rows={"steps": table})
 
 
@@ -65,7 +66,7 @@ def estimate_steps(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
     order; that over categories has 95%, as an order needs every pair. p is one-sided, for "the
     higher one is not higher".
     """
-    pairs = hierarchy.list_neighbours(rows)
+    pairs = family_order.list_neighbours(rows)
     places = rows.assign(at=np.arange(len(rows))).pivot(
         index=["prompt_id", "category"], columns="model_id", values="at"
     )
@@ -86,7 +87,7 @@ def estimate_steps(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
             {
                 "n_prompts": wrap_counts(np.full(len(apart), apart.shape[1])),
                 RATIO.name: replace(transform_logs(over_prompts), p=not_higher),
-                hierarchy.OVER_CATEGORIES: replace(
+                family_order.OVER_CATEGORIES: replace(
                     transform_logs(over_categories), p=np.full(len(apart), np.nan)
                 ),
                 "prompts_in_order": wrap_counts((apart > 0).sum(axis=1)),
@@ -102,16 +103,16 @@ def estimate_steps(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
 
 def count_reversals(rows: pd.DataFrame, steps: Sequence[Mapping[str, Many]]) -> Array:
     """Clear reversals of every study that share no model."""
-    pairs = pd.DataFrame(hierarchy.list_neighbours(rows), columns=["lower", "higher"])
+    pairs = pd.DataFrame(family_order.list_neighbours(rows), columns=["lower", "higher"])
     upper = np.stack([step[RATIO.name].upper for step in steps], axis=1)
     return np.array(
-        [hierarchy.count_replicated(pairs.assign(ratio_upper=study), rows) for study in upper]
+        [family_order.count_replicated(pairs.assign(ratio_upper=study), rows) for study in upper]
     )
 
 
 def describe_steps(rows: pd.DataFrame, result: Result) -> Result:
     """The steps by their models, headed by the one of the lowest limit, and by the largest p."""
-    pairs = pd.DataFrame(hierarchy.list_neighbours(rows), columns=["lower", "higher"])
+    pairs = pd.DataFrame(family_order.list_neighbours(rows), columns=["lower", "higher"])
     counts = {"n_prompts": int, "prompts_in_order": int}
     order = pairs.join(result.rows["steps"].astype(counts))
     worst = order.loc[order["ratio_lower"].idxmin()]
@@ -140,13 +141,13 @@ def select_members(evidence: Evidence) -> pd.DataFrame:
     """Logs of last gains of every measured model of the families, tuned ones too, by the place of
     the family."""
     tuned = evidence.table("models", variant="instruct")["model_id"]
-    rows = hierarchy.add_places(hierarchy.select_members(load_last_gains(evidence)))
+    rows = family_order.add_places(family_order.select_members(load_last_gains(evidence)))
     return rows.assign(tuned=rows["model_id"].isin(tuned))
 
 
 def select_four(rows: pd.DataFrame) -> pd.DataFrame:
     """Logs of gains of the four models."""
-    return hierarchy.add_places(hierarchy.select_four(rows)).assign(tuned=False)
+    return family_order.add_places(family_order.select_four(rows)).assign(tuned=False)
 
 
 def select_last_gains(evidence: Evidence) -> pd.DataFrame:
@@ -179,7 +180,7 @@ def judge_families(evidence: Evidence) -> Result:
     xlabel = "last gain, one point per prompt; tick: mean"
     return found.adding(
         draw=prepare_drawing(strip_by_group, shown, value="value", group="model_id", xlabel=xlabel),
-        audit=hierarchy.check_means(evidence, load_last_gains(evidence)),
+        audit=family_order.check_means(evidence, load_last_gains(evidence)),
         words={
             "steps": order,
             "against": order[order["ratio_upper"] < 1],

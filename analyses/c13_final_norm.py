@@ -18,15 +18,9 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import measure_accuracy
 from thermostats.modelling.classical.many import Many, estimate_shares, wrap_counts
 from thermostats.plots.general import MUTED, draw_reference, draw_scatter, log_axis
-from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026.stated_facts import (
-    CLEAN,
-    HUNT,
-    LAST_GAIN_FILES,
-    PYTHIA,
-    build_source_features,
-    select_single_runs,
-)
+from thermostats.studies.delia2026 import stated_audits as audit
+from thermostats.studies.delia2026.prompt_gains import LAST_GAIN_FILES, select_single_runs
+from thermostats.studies.delia2026.published_gains import CLEAN, HUNT, PYTHIA, build_source_features
 from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import model_rows, read_prompt_gains
 

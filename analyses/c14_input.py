@@ -29,9 +29,10 @@ from thermostats.modelling.classical.mixed import (
     read_crossed_table,
 )
 from thermostats.plots.general import prepare_drawing, strip_by_group
-from thermostats.studies.delia2026 import stated_facts as audit
-from thermostats.studies.delia2026 import stated_facts as by_prompt
-from thermostats.studies.delia2026.stated_facts import BENCHMARK, LAST_GAIN_FILES, PYTHIA
+from thermostats.studies.delia2026 import prompt_gains as by_prompt
+from thermostats.studies.delia2026 import stated_audits as audit
+from thermostats.studies.delia2026.prompt_gains import BENCHMARK, LAST_GAIN_FILES
+from thermostats.studies.delia2026.published_gains import PYTHIA
 from thermostats.tables.model_rows import read_prompt_gains
 from thermostats.tables.schemas import NURSERY
 

@@ -11,8 +11,8 @@ from thermostats.claims.rule import Above, AtLeast, Decide, V
 from thermostats.claims.worlds import build_share_worlds
 from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026 import curves as claim_figures
-from thermostats.studies.delia2026 import weights_of_claims as maps
-from thermostats.studies.delia2026.gains_of_claims import check_derived
+from thermostats.studies.delia2026 import restriction_maps as maps
+from thermostats.studies.delia2026.anomalies import check_derived
 from thermostats.studies.nursery.study_rows import select_end_rows
 from thermostats.tables.schemas import NURSERY
 

@@ -19,9 +19,9 @@ from thermostats.modelling.columns import read_numbers
 from thermostats.modelling.lines import fit_line
 from thermostats.modelling.shares import fit_share
 from thermostats.plots.general import draw_lines_by_layer, prepare_drawing
-from thermostats.studies.delia2026 import gains_of_claims as gains
+from thermostats.studies.delia2026 import layer_gains as gains
+from thermostats.studies.delia2026.anomalies import check_derived
 from thermostats.studies.delia2026.curves import draw_attention_and_mlp, draw_gain_by_size
-from thermostats.studies.delia2026.gains_of_claims import check_derived
 
 STATED, MARGIN, SCATTER = 0.35, 0.10, 0.35
 """The exponent, how far off it is another, and the SD of log gains about the line that makes the

@@ -22,10 +22,10 @@ from thermostats.modelling.classical.many import (
     estimate_within_correlations,
 )
 from thermostats.plots.general import draw_forest, prepare_drawing, strip_by_group
-from thermostats.studies.delia2026 import stated_facts as by_prompt
-from thermostats.studies.delia2026 import weights_of_claims as entropies
-from thermostats.studies.delia2026.gains_of_claims import check_derived
-from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, LAST_GAIN_FILES
+from thermostats.studies.delia2026 import entropies
+from thermostats.studies.delia2026 import prompt_gains as by_prompt
+from thermostats.studies.delia2026.anomalies import check_derived
+from thermostats.studies.delia2026.prompt_gains import BENCHMARK, GPT2, LAST_GAIN_FILES
 from thermostats.tables.schemas import NURSERY
 
 SEED, RESAMPLES, FEWER, FEWEST = 18, 4999, 999, 299

@@ -42,10 +42,10 @@ from thermostats.plots.general import (
     prepare_drawing,
     strip_by_group,
 )
-from thermostats.studies.delia2026 import gains_of_claims as anomalies
+from thermostats.studies.delia2026 import anomalies
+from thermostats.studies.delia2026.anomalies import LLAMA, LLAMA_FILE, MISTRAL, OPT
 from thermostats.studies.delia2026.curves import trace_by_norm
-from thermostats.studies.delia2026.gains_of_claims import LLAMA, LLAMA_FILE, MISTRAL, OPT
-from thermostats.studies.delia2026.stated_facts import BENCHMARK, GPT2, GPTJ, load_prompt_gains
+from thermostats.studies.delia2026.prompt_gains import BENCHMARK, GPT2, GPTJ, load_prompt_gains
 from thermostats.studies.nursery.study_rows import load_trained_unembeddings
 from thermostats.tables.schemas import NURSERY
 

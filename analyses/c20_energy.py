@@ -9,14 +9,14 @@ from thermostats.claims.claim import PUBLISHED, Claim, Evidence, Inference, Resu
 from thermostats.claims.rule import Always, Each, Gate, Posterior, V
 from thermostats.claims.worlds import build_mean_worlds
 from thermostats.modelling.shares import fit_share
-from thermostats.studies.delia2026.curves import draw_net_amplification
-from thermostats.studies.delia2026.gains_of_claims import (
+from thermostats.studies.delia2026.amplification import (
     BELOW,
     check_product,
     declare_amplifying,
     load_published_product,
     measure_amplification,
 )
+from thermostats.studies.delia2026.curves import draw_net_amplification
 from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import model_rows
 

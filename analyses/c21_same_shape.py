@@ -34,7 +34,8 @@ from thermostats.modelling.matched import (
     fit_matched,
     simulate_false_rate,
 )
-from thermostats.studies.delia2026.stated_facts import FOCAL, HUNT, PYTHIA, load_gains
+from thermostats.studies.delia2026.published_gains import HUNT, PYTHIA, load_gains
+from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.tables.labels import drop_unlabelled
 
 ALPHA = 0.05

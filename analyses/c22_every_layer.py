@@ -36,7 +36,7 @@ from thermostats.formatting import format_declared
 from thermostats.modelling.classical.many import Many, estimate_differences, estimate_means
 from thermostats.plots.general import draw_lines_by_layer, prepare_drawing
 from thermostats.studies.delia2026.block_gains import collect_block_gains
-from thermostats.studies.delia2026.stated_facts import FOCAL
+from thermostats.studies.delia2026.stated_audits import FOCAL
 
 SEED = 22
 EVERY, HALF = 1.0, 0.5

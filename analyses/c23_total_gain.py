@@ -26,7 +26,7 @@ from thermostats.claims.worlds import build_exponent_worlds
 from thermostats.modelling.classical.many import Many, fit_clustered_slopes
 from thermostats.modelling.left_out import describe_left_out
 from thermostats.plots.general import draw_gain_by_depth, prepare_drawing
-from thermostats.studies.delia2026.stated_facts import load_gains
+from thermostats.studies.delia2026.published_gains import load_gains
 from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.schemas import INTERVENED
 

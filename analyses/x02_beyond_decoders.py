@@ -9,8 +9,8 @@ from scipy import stats
 from thermostats.claims.claim import MEASURED, POOLED, Claim, Evidence, Result, Trial
 from thermostats.claims.rule import Always, AtLeast, Each, Gate, V
 from thermostats.claims.worlds import build_mean_worlds
+from thermostats.studies.delia2026.amplification import BELOW, declare_amplifying
 from thermostats.studies.delia2026.curves import draw_net_amplification
-from thermostats.studies.delia2026.gains_of_claims import BELOW, declare_amplifying
 from thermostats.tables.model_rows import model_rows
 
 LEAST = AtLeast(models=4)

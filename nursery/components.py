@@ -30,7 +30,7 @@ import numpy.typing as npt
 from thermostats.claims.result import Estimate
 from thermostats.claims.rule import Above
 from thermostats.errors import UsageError
-from thermostats.studies.delia2026.stated_facts import LEVEL
+from thermostats.studies.delia2026.published_gains import LEVEL
 from thermostats.studies.nursery.crossed import REFERENCE
 
 Array = npt.NDArray[np.float64]

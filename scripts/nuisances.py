@@ -30,7 +30,7 @@ from thermostats.errors import UsageError, build_unknown_error
 from thermostats.modelling import nuisances
 from thermostats.modelling.draws import Array
 from thermostats.modelling.nuisances import NuisancePosterior
-from thermostats.studies.delia2026.stated_facts import FOCAL
+from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.study_rows import add_logs
 from thermostats.studies.nursery.training_choices import add_predictions, combine_slopes

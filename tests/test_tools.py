@@ -20,7 +20,7 @@ from thermostats.modelling.model_gains import gain_rows
 from thermostats.reporting import snapshot as citing
 from thermostats.reporting import state as posteriors
 from thermostats.reporting.report import report
-from thermostats.studies.delia2026.stated_facts import HUNT, PYTHIA
+from thermostats.studies.delia2026.published_gains import HUNT, PYTHIA
 from thermostats.tables import register, store
 from thermostats.tables.folders import prepare_folder
 from thermostats.tables.join import join

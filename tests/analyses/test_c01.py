@@ -11,7 +11,7 @@ from conftest import shipped_tables
 
 from thermostats.claims.judge import weigh
 from thermostats.studies.delia2026.largest_gains import INNER, exchange_blocks
-from thermostats.studies.delia2026.stated_facts import NAMED_GAINS
+from thermostats.studies.delia2026.published_gains import NAMED_GAINS
 
 
 @pytest.mark.parametrize(

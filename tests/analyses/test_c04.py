@@ -12,7 +12,7 @@ from thermostats.claims.noise import Random
 from thermostats.claims.question import convert_numpy
 from thermostats.modelling.heritage.variance_shares import measure_signal_shares
 from thermostats.plots.general import draw_forest
-from thermostats.studies.delia2026 import hierarchy
+from thermostats.studies.delia2026 import cause_worlds, hierarchy
 
 GAIN = "penultimate_gain"
 GAINS = (GAIN, "geometric_gain_to_penultimate", "max_gain_to_penultimate", "penultimate_read_gain")
@@ -71,7 +71,7 @@ def test_the_truth_of_a_world_is_that_of_its_signal_in_every_coding() -> None:
     question = next(q for q in c04.CLAIM.questions if q.id == f"C04.geometry.{GAIN}")
     rows = question.trial.read_rows(shipped().named("published"), question.over)
     for size in ("claimed", "density alone", "scale only", "strong lab, scale above geometry"):
-        world = hierarchy.GEOMETRY_SHARES.build_world(size)
+        world = cause_worlds.GEOMETRY_SHARES.build_world(size)
         drawn = world.signal(
             rows, lambda own: np.zeros((200, len(own))), Random(np.random.default_rng(1), 200)
         )
@@ -100,7 +100,7 @@ def test_the_boundary_is_where_what_is_compared_is_0(name: str) -> None:
     c04 = analysis("c04")
     rows, boundary = (
         c04.select_models(shipped().named("published"), c04.GAIN),
-        getattr(hierarchy, name),
+        getattr(cause_worlds, name),
     )
     random = Random(np.random.default_rng(1), 5)
     signals = boundary.draw_outcomes(

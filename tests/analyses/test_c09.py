@@ -9,7 +9,7 @@ from altered import NO, OPEN, YES, altered, by_rules_alone, shipped
 
 from thermostats.claims.result import Result
 from thermostats.studies.delia2026.stated_facts import H4_EXTENDED
-from thermostats.studies.delia2026.weights_of_claims import find_all_head_transitions
+from thermostats.studies.delia2026.transition_layers import find_all_head_transitions
 
 c09 = by_rules_alone("c09")
 ACROSS = [question.name for question in c09.CLAIM.questions].index("across_labs")

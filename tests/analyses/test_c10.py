@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, shipped
 
 from thermostats.claims.result import Estimate, Result
-from thermostats.studies.delia2026.stated_facts import score_density_rule
+from thermostats.studies.delia2026.stated_audits import score_density_rule
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of
 
-from thermostats.studies.delia2026.gains_of_claims import build_penultimate_pairs
+from thermostats.studies.delia2026.tuned_pairs import build_penultimate_pairs
 
 
 @pytest.mark.parametrize(

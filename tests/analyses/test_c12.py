@@ -5,7 +5,7 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled, untried
 
 from thermostats.claims.rule import Always, Decide
-from thermostats.studies.delia2026 import hierarchy
+from thermostats.studies.delia2026 import family_order
 
 
 def test_the_order_falls_when_two_models_change_places() -> None:
@@ -28,7 +28,9 @@ def test_what_one_model_turns_round_counts_once() -> None:
     def count(*pairs: str) -> int:
         lower, higher = zip(*pairs, strict=True) if pairs else ((), ())
         order = pd.DataFrame({"lower": lower, "higher": higher, "ratio_upper": 0.9})
-        return hierarchy.count_replicated(order.astype({"lower": object, "higher": object}), rows)
+        return family_order.count_replicated(
+            order.astype({"lower": object, "higher": object}), rows
+        )
 
     assert [
         count(),
@@ -39,7 +41,7 @@ def test_what_one_model_turns_round_counts_once() -> None:
         count("ab", "AB"),
     ] == [*(0, 1, 1, 1, 2, 2)]
     order = pd.DataFrame({"lower": list("ab"), "higher": list("bc"), "ratio_upper": [1.1, 0.9]})
-    assert hierarchy.count_replicated(order, rows) == 1
+    assert family_order.count_replicated(order, rows) == 1
 
 
 @pytest.mark.parametrize(("bases", "verdict"), [(2, OPEN), (1, YES)])

@@ -6,7 +6,7 @@ import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of, scaled, shipped
 
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026 import gains_of_claims
+from thermostats.studies.delia2026 import anomalies
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_correlation_decides_where_there_are_models_enough(
         heritage=table["model_id"].str.split("/").str[0], gain_stated=np.exp(noise) * norm**slope
     )
     table = table.assign(last_gain_measured=1.0, effective_amplification=1.0).set_index("model_id")
-    monkeypatch.setattr(gains_of_claims, "collect_unembeddings", lambda *_: table)
-    monkeypatch.setattr(gains_of_claims, "check_projector", lambda *_: Audit())
+    monkeypatch.setattr(anomalies, "collect_unembeddings", lambda *_: table)
+    monkeypatch.setattr(anomalies, "check_projector", lambda *_: Audit())
     found = judged(analysis("c19"), shipped(), "unembedding")["unembedding"]
     assert found.posterior is None and found.verdict == verdict

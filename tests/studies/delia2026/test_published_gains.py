@@ -10,10 +10,10 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.errors import DataError
+from thermostats.studies.delia2026.published_gains import load_gains
 from thermostats.studies.delia2026.stated_facts import (
     H4_EXTENDED,
     H4_V2,
-    load_gains,
     load_known_gains,
     load_stated,
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thermostats.studies.delia2026.weights_of_claims import find_patterns
+from thermostats.studies.delia2026.restriction_maps import find_patterns
 
 MODELS = pd.DataFrame({"model_id": ["deep", "shallow"], "n_layers": [6, 3], "n_heads": [4, 4]})
 

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
-from thermostats.studies.delia2026.stated_facts import FOCAL, load_gains
+from thermostats.studies.delia2026.published_gains import load_gains
+from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.tables.labels import drop_unlabelled
 
 FACTS = ["run_id", "model_id", "heritage", "family", "source", "n_layers"]

@@ -29,7 +29,8 @@ from thermostats.plots.general import (
 )
 from thermostats.plots.point_names import GROUND, name_ends, place_labels
 from thermostats.studies.delia2026.largest_gains import SPANS
-from thermostats.studies.delia2026.stated_facts import FOCAL, LEVEL, NAMED_GAINS, load_gains
+from thermostats.studies.delia2026.published_gains import LEVEL, NAMED_GAINS, load_gains
+from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.tables.model_rows import model_rows
 
 FACTS = [

@@ -40,21 +40,18 @@ from thermostats.plots.general import (
 )
 from thermostats.plots.svg import reduce_svg
 from thermostats.reporting.render import Files, make_slug
-from thermostats.studies.delia2026.stated_facts import (
-    FOCAL,
-    HUNT,
-    LAST_GAIN_FILES,
-    PYTHIA,
-    load_gains,
-    select_single_runs,
+from thermostats.studies.delia2026.prompt_gains import LAST_GAIN_FILES, select_single_runs
+from thermostats.studies.delia2026.published_gains import HUNT, PYTHIA, load_gains
+from thermostats.studies.delia2026.stated_audits import FOCAL
+from thermostats.studies.delia2026.transition_layers import (
+    add_predictions,
+    load_published_transitions,
 )
-from thermostats.studies.delia2026.weights_of_claims import (
+from thermostats.studies.delia2026.weight_norms import (
     LATE,
     MEANS,
     SUMMARY,
     W_O,
-    add_predictions,
-    load_published_transitions,
     load_value_norms,
     load_weight_norms,
 )

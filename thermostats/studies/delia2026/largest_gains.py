@@ -16,7 +16,7 @@ from thermostats.claims.evidence import EXTERNAL, Evidence
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.many import Many, fit_clustered_slopes, fit_slopes
 from thermostats.modelling.specification import Statistic
-from thermostats.studies.delia2026.stated_facts import load_gains
+from thermostats.studies.delia2026.published_gains import load_gains
 from thermostats.tables.model_rows import model_rows
 
 STATED = -1.0

@@ -13,7 +13,7 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
 from thermostats.modelling.draws import Array
-from thermostats.studies.delia2026.stated_facts import LEVEL
+from thermostats.studies.delia2026.published_gains import LEVEL
 from thermostats.tables.schemas import NURSERY
 
 DESIGN = [

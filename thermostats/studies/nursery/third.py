@@ -15,7 +15,7 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.rule import AtLeast
 from thermostats.modelling.draws import Array
-from thermostats.studies.delia2026.stated_facts import LEVEL
+from thermostats.studies.delia2026.published_gains import LEVEL
 from thermostats.studies.nursery.crossed import (
     LOGS,
     build_table,

@@ -30,7 +30,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.many import Many, estimate_means, wrap_counts
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import draw_forest, prepare_drawing
-from thermostats.studies.delia2026.stated_facts import LEVEL
+from thermostats.studies.delia2026.published_gains import LEVEL
 from thermostats.studies.nursery.crossed import (
     ALIKE,
     RECIPE,

@@ -34,7 +34,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.many import Many, estimate_differences, wrap_counts
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import INK, MUTED, draw_reference, place_legend
-from thermostats.studies.delia2026.stated_facts import LEVEL, load_gains
+from thermostats.studies.delia2026.published_gains import LEVEL, load_gains
 from thermostats.studies.nursery.crossed import LOGS, build_table, fit_lines
 from thermostats.studies.nursery.study_rows import (
     add_logs,

@@ -1,0 +1,201 @@
+"""Figures that the study states of single models, and tests that one of them stands apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Audit
+from thermostats.studies.delia2026.prompt_gains import GPT2, GPTJ
+from thermostats.studies.delia2026.published_gains import FOUR
+from thermostats.studies.delia2026.stated_facts import (
+    H4_V2,
+    check_model_figures,
+    iterate_model_figures,
+    join_audits,
+    load_stated,
+)
+
+OPT_FILE = "OPT_anomaly_20260106_013155.json"
+
+OPT = "facebook/opt-125m"
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+NOT_ASKED = ("google/gemma-7b", "EleutherAI/pythia-6.9b")
+"""Models of the benchmark that no explanation is about."""
+
+LLAMA_FILE = "llama_anomaly_hypothesis_tests.json"
+
+LLAMA_GAIN = "/hypothesis_1_titanium_projector/results/llama3.1-8b/last_gain"
+
+MISTRAL_FILE = "mistral_paradox_investigation_results.json"
+
+MISTRAL = "mistralai/Mistral-7B-v0.1"
+
+BY_FILE = {
+    OPT_FILE: {
+        "attention entropy of {}": r"/attention_analysis/[^/]+/mean_entropy",
+        "attention sparsity of {}": r"/attention_analysis/[^/]+/mean_sparsity",
+    },
+    LLAMA_FILE: {
+        "{} effective "
+        "amplification": r"/hypothesis_1_titanium_projector/results/[^/]+/effective_amplification",
+        "{} spectral norm over root of "
+        "V": r"/hypothesis_1_titanium_projector/results/[^/]+/spectral_per_sqrt_vocab",
+    },
+    MISTRAL_FILE: {
+        "{} unembedding over embedding, Frobenius": r"/unembedding_analysis/[^/]+/wu_we_ratio",
+        "{} unembedding, spectral norm over root of "
+        "d": r"/unembedding_analysis/[^/]+/unembedding/spectral_normalized",
+        "{} embedding, spectral norm over root of "
+        "d": r"/unembedding_analysis/[^/]+/embedding/spectral_normalized",
+        "{} unembedding, root mean "
+        "square": r"/unembedding_analysis/[^/]+/unembedding/frobenius_normalized",
+        "{} embedding, root mean "
+        "square": r"/unembedding_analysis/[^/]+/embedding/frobenius_normalized",
+        "{} exp of the entropy": r"/entropy_analysis/[^/]+/effective_vocab",
+        "{}, % of gains below 1": r"/residual_stream_analysis/[^/]+/contracting_pct",
+    },
+}
+"""Names of the figures, with {} for the model, and patterns of their pointers."""
+
+IN_TEST = ("{} mean", "{} SD", "{} smallest", "{} largest", "{} t", "{} one-sided p")
+
+BY_TEST = {
+    GPT2: [
+        rf"/validation_results/\d+/{key}"
+        for key in ("Mean_Gain", "Std", "Min", "Max", "t_stat", "p_value")
+    ],
+    GPTJ: [f"/results/{key}_gain" for key in ("mean", "std", "min", "max")]
+    + ["/results/t_statistic", "/results/p_value_one_sided"],
+}
+"""Patterns of pointers to the figures of IN_TEST in the files that test whether a model's last gain
+lies below 1."""
+
+CATEGORY = "mean over the category {}"
+
+
+def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
+    """Figures of a file of `BY_TEST` from its rows by prompt and category."""
+
+    def figures(of_model: pd.DataFrame) -> tuple[float, ...]:
+        gain = of_model["value"]
+        t = stats.ttest_1samp(of_model["value"], 1.0, alternative="less")
+        return gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue
+
+    names = dict(zip(IN_TEST, BY_TEST[source], strict=True))
+    audit = check_model_figures(tables, source, names, iterate_model_figures(rows, figures))
+    if source != GPTJ:
+        return audit
+    means = {
+        CATEGORY.format(name): float(values.mean())
+        for name, values in rows.groupby("category")["value"]
+    }
+    places = {
+        CATEGORY.format(name): f"/category_means/{name}" for name in sorted(set(rows["category"]))
+    }
+    return join_audits(audit, Audit(load_stated(tables, places, source), means))
+
+
+def collect_traces_and_norms(tables: Evidence) -> pd.DataFrame:
+    """By model the mean trace, the mean norm of W_V as the OPT file has it, and the trace over its
+    square."""
+    traces = (
+        tables.table("attention", source=H4_V2, variant="multi_head")
+        .groupby("model_id")["trace"]
+        .mean()
+    )
+    norms = tables.table("summaries", source=OPT_FILE)
+    norms = norms[norms["estimand"].str.startswith("W_V_frobenius_norm_mean")].set_index("model_id")
+    norms = norms[["heritage", "estimand", "value"]].rename(columns={"value": "W_V_frobenius"})
+    table = norms.join(traces.rename("trace"), how="inner")
+    table["trace_over_W_V_squared"] = table["trace"] / np.square(table["W_V_frobenius"])
+    table["raw_ratio"] = table["trace"] / table.loc[OPT, "trace"]
+    table["divided_ratio"] = (
+        table["trace_over_W_V_squared"] / table.loc[OPT, "trace_over_W_V_squared"]
+    )
+    for name in ("raw", "divided"):
+        table[f"{name}_factor"] = np.exp(np.log(table[f"{name}_ratio"]).abs())
+    return table.assign(sliced=table["estimand"].str.endswith("published_thirds"))
+
+
+def check_opt(tables: Evidence) -> Audit:
+    """Means over layers of attention entropy (where it is a number) and sparsity, of the OPT
+    file."""
+    entropy = tables.table("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
+    rows = tables.table("summaries", source=OPT_FILE)
+    rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
+    both = pd.concat([entropy, rows.groupby("model_id")["value"].mean()], axis=1)
+    return check_model_figures(
+        tables, OPT_FILE, BY_FILE[OPT_FILE], ((m, list(figures)) for m, figures in both.iterrows())
+    )
+
+
+def collect_unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
+    """By model with a published unembedding: its spectral norm, the gain that the file multiplies,
+    the measured one."""
+    spectra = tables.table("weights", source=LLAMA_FILE, matrix="unembedding").set_index("model_id")
+    copied = tables.table("statements", source=LLAMA_FILE, statistic="last gain, copied by hand")
+    table = spectra[["heritage", "spectral_norm"]].assign(
+        gain_stated=copied.set_index("model_id")["value"],
+        last_gain_measured=gains.groupby("model_id")["value"].mean().reindex(spectra.index),
+    )
+    return table.assign(effective_amplification=table["spectral_norm"] * table["gain_stated"])
+
+
+def check_llama(tables: Evidence, gain: float) -> tuple[Audit, float]:
+    """The last ratio that called for an explanation, which runs over the final norm and pools all
+    tokens."""
+    rows = tables.table("summaries", estimand="normed_gain_all_tokens", model_id=LLAMA)
+    pooled = float(rows.loc[rows["source"] == FOUR, "value"].iloc[0])
+    published = load_stated(tables, {"last ratio, final norm in it": LLAMA_GAIN}, LLAMA_FILE)
+    return Audit(
+        published, {"last ratio, final norm in it": pooled, "last gain, block": gain}
+    ), pooled
+
+
+def check_derived(tables: Evidence, source: str) -> dict[str, float]:
+    """Derived figures of a file that follow from its rows, their largest relative difference; how
+    many do not."""
+    rows = tables.table("reconciliation", file=source, fate="derivable")
+    wrong = tables.table("inconsistencies", file=source, kind="does not follow")
+    largest = float(rows["largest_difference"].max()) if len(rows) else 0.0
+    return {"figures": int(rows["numbers"].sum()), "largest": largest, "wrong": len(wrong)}
+
+
+def check_projector(tables: Evidence, table: pd.DataFrame) -> Audit:
+    """What the LLaMA and Mistral files derive from (un)embeddings, output, stream; `table` from
+    `collect_unembeddings`."""
+    models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
+    scaled = table["spectral_norm"] / np.sqrt(
+        models["vocab_size"].reindex(table.index).astype(float)
+    )
+    of_llama = zip(
+        table.index, zip(table["effective_amplification"], scaled, strict=True), strict=True
+    )
+    V, d = (float(models.loc[MISTRAL, label]) for label in ("vocab_size", "d_model"))
+    W = (
+        tables.table("weights", source=MISTRAL_FILE)
+        .set_index("matrix")
+        .loc[["unembedding", "embedding"]]
+    )
+    ratios = (
+        tables.table("layers", source=MISTRAL_FILE)["gain_block"].dropna().astype(float).tolist()
+    )
+    ends = tables.table(
+        "summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated"
+    )["value"]
+    of_mistral = (
+        W["frobenius_norm"].iloc[0] / W["frobenius_norm"].iloc[1],
+        *(W["spectral_norm"] / np.sqrt(d)),
+        *(W["frobenius_norm"] / np.sqrt(V * d)),
+        np.exp(tables.table("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]),
+        100 * np.mean(np.array([*ratios, *ends]) < 1),
+    )
+    return join_audits(
+        check_model_figures(tables, LLAMA_FILE, BY_FILE[LLAMA_FILE], of_llama),
+        check_model_figures(tables, MISTRAL_FILE, BY_FILE[MISTRAL_FILE], [(MISTRAL, of_mistral)]),
+    )

@@ -1,0 +1,325 @@
+"""Worlds in which two causes are alike, in which heritage, geometry and scale are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.noise import ERRORS, Errors, Noise, Random
+from thermostats.claims.result import Estimate, Result
+from thermostats.claims.worlds import (
+    BETWEEN,
+    EVERY,
+    RATIO,
+    TOTAL,
+    Array,
+    Outcomes,
+    World,
+    Worlds,
+    build_cause_worlds,
+    standardise_values,
+)
+from thermostats.formatting import format_declared
+from thermostats.modelling.heritage.variance_shares import Blocks, measure_signal_shares
+from thermostats.studies.delia2026.hierarchy import (
+    AGAINST_ARCHITECTURE,
+    BLOCKS,
+    CODINGS,
+    GEOMETRY_MINUS_SCALE,
+    HERITAGE,
+    HERITAGE_MINUS_ARCHITECTURE,
+    LINEAGE,
+    LINEAGE_AGAINST_ARCHITECTURE,
+    LINEAGE_MINUS_ARCHITECTURE,
+    MARGIN,
+    SHARE_OF_SCALE,
+    SPAN,
+    TABLE_OF_CODINGS,
+    TABLE_OF_COUNTS,
+)
+
+ANGLES = 91
+"""Angles between 0 and 90° at which shares are computed; between them they are taken as
+straight."""
+
+AT_THE_BAR = "at the bar"
+
+BOX: Mapping[str, tuple[float, ...]] = {
+    "signal": (0.8, 0.95, 0.3),
+    "tilt": (0.5, 0.0, 1.0),
+    "families": BETWEEN,
+    "ratio": RATIO,
+}
+"""At rest and at their bounds: the signal's share, the direction of columns, errors between
+families, and their SD along the last column."""
+
+NUISANCES = dict(  # noqa: C408 - names of parameters, no words
+    signal="a share of {value} of the variance is signal",
+    tilt="columns point in direction {value}",
+    beside="lab effects make a share of {value} of the signal",
+)
+"""Those of this family alone in words."""
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """A comparison of blocks, and the causes whose mixture lies on its boundary.
+
+    codings: ways to put columns into blocks, in each of which the first of `pair` must exceed the
+    second by more than `margin`, a share of the whole variance; without a second it is a share
+    alone. first, second: the causes that are mixed, groups whose levels add up, or columns: at tilt
+    0 along the first, at tilt 1 the last, between them both, of random signs. `beside`: a share of
+    lab effects in the signal, whatever the mixture.
+    """
+
+    outcome: str
+    codings: tuple[Blocks, ...]
+    pair: tuple[str, ...]
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    words: str
+    large: Result
+    """The rule's numbers at the boundary, in a sample without end."""
+    margin: float = 0.0
+    beside: float = 0.0
+
+    def compare_signals(self, rows: pd.DataFrame, signals: Array, signal: float) -> Array:
+        """What is compared for every signal (one a row), of the whole variance, in the coding where
+        it is least."""
+        differences = []
+        for blocks in self.codings:
+            shares = signal * measure_signal_shares(rows, signals, blocks)
+            named = [shares[:, list(blocks).index(name)] for name in self.pair]
+            differences.append(named[0] - named[1] if len(named) > 1 else self.margin - named[0])
+        return np.asarray(
+            np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0)
+        )
+
+    def draw_outcomes(
+        self,
+        signal: float,
+        tilt: float,
+        beside: float,
+        rows: pd.DataFrame,
+        noise: Noise,
+        random: Random,
+    ) -> Outcomes:
+        """Outcomes with a signal on the boundary, and noise."""
+        a, b = (
+            self._build_cause(rows, cause, tilt, random)[:, None]
+            for cause in (self.first, self.second)
+        )
+        lab = standardise_values(random.levels(rows, "heritage"))[:, None]
+        errors = noise(rows)
+        angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
+        mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
+        compared = self.compare_signals(rows, mixed.reshape(-1, len(rows)), signal).reshape(
+            mixed.shape[:2]
+        )
+        made = standardise_values(_find_zero(mixed, compared))
+        return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
+
+    def _build_cause(
+        self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random
+    ) -> Array:
+        if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
+            return standardise_values(
+                np.sum([random.levels(rows, column) for column in columns], axis=0)
+            )
+        x = np.column_stack(
+            [standardise_values(rows[column].to_numpy(np.float64)) for column in columns]
+        )
+        weights = np.cos(np.pi / 2 * (tilt * (x.shape[1] - 1) - np.arange(x.shape[1])).clip(-1, 1))
+        return standardise_values((weights * random.signs(x.shape[1])) @ x.T)
+
+
+def _find_zero(signals: Array, compared: Array) -> Array:
+    """Of every study (study × angle) the signal between two neighbours where what is compared
+    crosses 0.
+
+    Where it never is above 0, the one where it is most; where it never falls to 0, the last.
+    """
+    falls = (compared[:, :-1] > 0) & (compared[:, 1:] <= 0)
+    study = np.arange(len(signals))
+    place = falls.argmax(axis=1)
+    before = compared[study, place]
+    after = compared[study, place + 1]
+    part = np.divide(before, before - after, out=np.zeros_like(before), where=before > after)[
+        :, None
+    ]
+    between = signals[study, place] + part * (signals[study, place + 1] - signals[study, place])
+    most = signals[study, compared.argmax(axis=1)]
+    above = (compared > 0).any(axis=1, keepdims=True)
+    crossed = falls.any(axis=1, keepdims=True)
+    return np.asarray(np.where(crossed, between, np.where(above, signals[:, -1], most)))
+
+
+def build_worlds(
+    boundary: Boundary,
+    shares: Worlds,
+    along: str,
+    kinds: Sequence[str] = EVERY,
+    **box: tuple[float, ...],
+) -> Worlds:
+    """A family of shares of causes with the boundary of their comparison among its sizes, and the
+    boundary's nuisances.
+
+    along: a column along which errors are uneven. box: nuisances that lie elsewhere, such as
+    `beside`, the share of lab effects in the signal.
+    """
+    make = partial(_make_world, boundary, shares, along)
+    others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
+    return replace(
+        shares,
+        make=make,
+        box={**BOX, **box},
+        kinds=tuple(kinds),
+        others=others,
+        nuisances=NUISANCES,
+    )
+
+
+def _make_world(
+    boundary: Boundary,
+    shares: Worlds,
+    along: str,
+    size: Any,
+    *,
+    kind: str,
+    signal: float,
+    tilt: float,
+    families: float,
+    ratio: float,
+    beside: float | None = None,
+) -> World:
+    if size != AT_THE_BAR:
+        return shares.make(size, kind=kind, between=families, ratio=ratio)
+    beside = boundary.beside if beside is None else beside
+    errors = Errors(kind, between=families, group="family", along=along, ratio=ratio)
+    of_labs = f", lab effects of {beside:.0%} of it too" if beside else ""
+    words = (
+        f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction "
+        f"{format_declared(tilt)}"
+    )
+    outcomes = partial(boundary.draw_outcomes, signal, tilt, beside)
+    return World(f"{words}, {errors.words}", outcomes, errors, boundary.large)
+
+
+KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
+"""Errors that rules are tried with. Labs have two models or more here, and one that lies off is a
+lab's effect."""
+
+COLUMNS = {
+    "geometry": BLOCKS["geometry"],
+    "density": ("log_rho",),
+    "scale": BLOCKS["scale"],
+    "architecture": SPAN,
+    "curve": ("log_L",),
+}
+
+
+def build_zero_result(name: str, value: float = 0.0) -> Result:
+    """The numbers of a rule in a sample without end where a quantity lies at its bar."""
+    return Result(quantities={name: Estimate(value)})
+
+
+LAB_EQUALS_ARCHITECTURE = Boundary(
+    "outcome",
+    (AGAINST_ARCHITECTURE,),
+    ("heritage", "architecture"),
+    HERITAGE,
+    SPAN,
+    "lab and architecture alike",
+    build_zero_result(HERITAGE_MINUS_ARCHITECTURE),
+)
+
+LINEAGE_EQUALS_ARCHITECTURE = Boundary(
+    "outcome",
+    (LINEAGE_AGAINST_ARCHITECTURE,),
+    ("lineage", "architecture"),
+    LINEAGE,
+    SPAN,
+    "lineage and architecture alike",
+    build_zero_result(LINEAGE_MINUS_ARCHITECTURE),
+)
+
+GEOMETRY_EQUALS_SCALE = Boundary(
+    "outcome",
+    tuple(coding.blocks for coding in CODINGS),
+    ("geometry", "scale"),
+    BLOCKS["geometry"],
+    BLOCKS["scale"],
+    "geometry and scale alike in the coding where geometry is least",
+    Result(rows={TABLE_OF_CODINGS: pd.DataFrame({GEOMETRY_MINUS_SCALE: [0.0]})}),
+    beside=0.4,
+)
+
+SCALE_AT_MARGIN = Boundary(
+    "outcome",
+    (BLOCKS,),
+    ("scale",),
+    BLOCKS["geometry"],
+    BLOCKS["scale"],
+    f"scale has a share of {MARGIN:.0%}",
+    Result(rows={TABLE_OF_COUNTS: pd.DataFrame({SHARE_OF_SCALE: [MARGIN]})}),
+    MARGIN,
+    0.5,
+)
+
+OTHERS = {
+    "strong heritage": {"heritage": 0.85, "architecture": 0.1},
+    "lab alone": {"heritage": 0.9},
+    "families only": {"family": 0.6},
+    "geometry only": {"geometry": 0.6},
+    "curved depth": {"curve": 0.6},
+    "scale only": {"scale": 0.6},
+    "architecture above heritage": {"heritage": 0.25, "architecture": 0.6},
+}
+"""One cause alone, and the claimed shares turned round."""
+
+SHARES = partial(build_cause_worlds, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
+
+HERITAGE_WORLDS = SHARES({"heritage": 0.6, "architecture": 0.25}, OTHERS)
+
+GEOMETRY_SHARES = SHARES(
+    {"heritage": 0.6, "density": 0.2, "scale": 0.05},
+    {
+        "density alone": {"density": 0.6},
+        "lab alone": {"heritage": 0.9},
+        "scale only": {"scale": 0.6},
+        "strong lab, scale above geometry": {"heritage": 0.7, "geometry": 0.05, "scale": 0.2},
+        "scale above geometry": {"heritage": 0.5, "scale": 0.3},
+    },
+)
+
+SIZE_SHARES = SHARES(
+    {"heritage": 0.6, "density": 0.2},
+    {
+        "size matters": {"heritage": 0.5, "geometry": 0.1, "scale": 0.3},
+        "scale only": {"scale": 0.6},
+    },
+)
+
+ALONG = "log_n"
+
+ONE_WAY, ANY_LAB = (1.0, 1.0), (0.4, 0.8, 0.0)
+"""Nuisances at rest and at their bounds: columns go one way; a share of lab effects in the
+signal."""
+
+ARCHITECTURE_WORLDS = build_worlds(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS)
+
+LINEAGE_WORLDS = build_worlds(
+    LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0)
+)
+
+GEOMETRY_WORLDS = build_worlds(
+    GEOMETRY_EQUALS_SCALE, GEOMETRY_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
+)
+
+SIZE_WORLDS = build_worlds(SCALE_AT_MARGIN, SIZE_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+"""Of each comparison: the worlds in which its rule is tried, the boundary among them."""

@@ -1,0 +1,148 @@
+"""Restriction maps by layer: their norms, and the layers that the study's definitions name."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.result import Audit
+from thermostats.studies.delia2026.stated_facts import load_stated
+
+SOURCE = "restriction_maps_results.json"
+
+DEFINITIONS = {
+    "minimum": "minimum of the contraction ratio",
+    "steepest": "steepest change of the trace",
+    "formula": "formula L(0.11 + 0.012 L + 4.9/H)",
+}
+
+MEASURES = ["contraction_ratio", "operator_norm"]
+"""Norms of the maps: over ‖W_V‖₂, the mean of √A_ij, and as they are."""
+
+LEAST_BLOCKS = 4
+
+BY_INDEX = {
+    "L* minimum, from 0": "/restriction_maps/L_star_min_contraction",
+    "L* inflection, from 0": "/restriction_maps/L_star_inflection",
+}
+
+
+def find_transition_layers(
+    maps: pd.DataFrame, traces: pd.DataFrame, model: pd.Series
+) -> dict[str, float]:
+    """L* (1-based) by the names of `DEFINITIONS`, among the layers that are numbers."""
+    L = float(model["n_layers"])
+    H = float(model["n_heads"])
+    steep = np.abs(
+        np.gradient(traces["trace"].to_numpy(float))
+    )  # missing where a neighbouring layer is
+    layers = (
+        float(maps.loc[maps["contraction_ratio"].idxmin(), "layer"]),
+        float(traces["layer"].iloc[int(np.nanargmax(steep))]),
+        L * (0.11 + 0.012 * L + 4.9 / H),
+    )
+    return dict(zip(DEFINITIONS, layers, strict=True))
+
+
+def compare_transition_sides(
+    maps: pd.DataFrame, layers: dict[str, float], measure: str
+) -> pd.DataFrame:
+    """One row per definition: geometric means of a measure before and after L*, layers below 1
+    before, `shows_it`."""
+    log = np.log(maps[measure])
+    rows = []
+    for name, at in layers.items():
+        before = log[maps["layer"] < at]
+        after = log[maps["layer"] > at]
+        means = float(np.exp(before.mean())), float(np.exp(after.mean()))
+        rows.append((DEFINITIONS[name], at, *means, int((before < 0).sum()), len(before)))
+    columns = ["definition", "L_star", "before", "after", "layers_below_1_before", "layers_before"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(shows_it=(table["before"] < 1) & (table["after"] > 1))
+
+
+def load_published_maps(tables: Evidence) -> tuple[pd.DataFrame, dict[str, float], pd.Series]:
+    """Both measures by layer of the file's model, its L* by definition, its row of the table of
+    models.
+
+    Layers in which attention overflowed have no numbers and are left out.
+    """
+    rows = tables.table("attention", source=SOURCE)
+    model = tables.table("models", model_id=rows["model_id"].iloc[0]).iloc[0]
+    maps = select_layer_maps(rows).dropna().astype(float).reset_index(drop=True)
+    traces = (
+        rows[rows["variant"] == "subsampled"].sort_values("layer")[["layer", "trace"]].astype(float)
+    )
+    return maps, find_transition_layers(maps, traces, model), model
+
+
+def select_layer_maps(rows: pd.DataFrame) -> pd.DataFrame:
+    """Layers of the file with both measures, missing where attention overflowed."""
+    return rows[rows["variant"] == "unstated"].sort_values("layer")[["layer", *MEASURES]]
+
+
+def is_wrong_matrix(tables: Evidence) -> bool:
+    """True where the file's operator norms were computed with a third of the fused matrix, which is
+    not W_V."""
+    sizes = tables.table("summaries", source=SOURCE)["estimand"]
+    return bool(sizes.str.startswith("W_V_spectral_norm_published_thirds").any())
+
+
+def check_maps(tables: Evidence, layers: dict[str, float]) -> tuple[Audit, int, int]:
+    """L* as the file gives it, counted from 0; layers without a number, and all layers. `layers`:
+    from `load_published_maps`."""
+    every = select_layer_maps(tables.table("attention", source=SOURCE))
+    slopes = np.abs(np.gradient(every["contraction_ratio"].to_numpy(float)))
+    values = (layers["minimum"] - 1, float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1)
+    figures = dict(zip(BY_INDEX, values, strict=True))
+    return (
+        Audit(load_stated(tables, BY_INDEX, SOURCE), figures),
+        int(every.isna().any(axis=1).sum()),
+        len(every),
+    )
+
+
+def summarise_layers(rows: pd.DataFrame) -> pd.DataFrame:
+    """One row per model and layer: geometric mean over prompts of both measures, mean trace; all
+    heads together."""
+    all_heads = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(
+        subset=[*MEASURES, "trace"]
+    )
+    logs = all_heads.assign(**{name: np.log(all_heads[name].astype(float)) for name in MEASURES})
+    mean = logs.groupby(["model_id", "heritage", "layer"], as_index=False)[
+        [*MEASURES, "trace"]
+    ].mean()
+    return mean.assign(**{name: np.exp(mean[name]) for name in MEASURES})
+
+
+def find_patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """One row per model deep enough: means before and after every L*, whether any definition shows
+    the pattern."""
+    by_model = models.drop_duplicates("model_id").set_index("model_id")
+    rows = []
+    for (model, heritage), of_model in layers.groupby(["model_id", "heritage"]):
+        if len(of_model) < LEAST_BLOCKS:
+            continue
+        curve = of_model.sort_values("layer").astype({"layer": float}).reset_index(drop=True)
+        sides = compare_transition_sides(
+            curve, find_transition_layers(curve, curve, by_model.loc[model]), measure
+        )
+        means = sides[["before", "after"]].to_numpy(float).ravel()
+        rows.append(
+            (model, heritage, *means, float(curve[measure].max()), bool(sides["shows_it"].any()))
+        )
+    means = [f"{side}_{name}" for name in DEFINITIONS for side in ("before", "after")]
+    return pd.DataFrame(rows, columns=["model_id", "heritage", *means, "largest", "shows_it"])
+
+
+def summarise_models(table: pd.DataFrame) -> pd.DataFrame:
+    """Median and middle 90% of models of every mean of `find_patterns`, one row per definition and
+    side of L*."""
+    rows = []
+    for name in DEFINITIONS:
+        for side in ("before", "after"):
+            logs = np.log(table[f"{side}_{name}"].dropna())
+            middle = (float(np.exp(logs.quantile(q))) for q in (0.5, 0.05, 0.95))
+            rows.append((f"L* by {name}, {side}", name, side, *middle))
+    return pd.DataFrame(rows, columns=["row", "definition", "part", "estimate", "lower", "upper"])

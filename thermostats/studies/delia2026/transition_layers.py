@@ -1,0 +1,238 @@
+"""Transition layers L* by the study's definitions, and their errors under its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thermostats.claims.claim import Case
+from thermostats.claims.evidence import VIEWS, Evidence
+from thermostats.claims.result import Audit
+from thermostats.formatting import strip_owner
+from thermostats.studies.delia2026.prompt_gains import drop_tuned
+from thermostats.studies.delia2026.stated_facts import (
+    H4_EXTENDED,
+    H4_V2,
+    check_model_figures,
+    join_audits,
+    load_known_gains,
+    load_stated,
+)
+from thermostats.tables.reading import keep_last_revision
+
+SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
+
+FORMULA = (0.11, 0.012, 4.9)
+"""a, b, c of the study's L* = L (a + b L + c/H)."""
+
+CONSTANTS = {"a": "section 5.3, eq. 6 a", "b": "section 5.3, eq. 6 b", "c": "section 5.3, eq. 6 c"}
+
+TRANSITIONS_BY_MODEL = {
+    "L* of {}, mean over prompts": r"/results/\d+/L_star_empirical",
+    "L* of {}, SD over prompts": r"/results/\d+/L_star_std",
+    "L* of {} by the formula": r"/results/\d+/L_star_predicted",
+    "error for {}, % of depth": r"/results/\d+/error_pct",
+}
+
+A_PRIORI = "L* of {} from its gain"
+
+ALL_HEADS = "max_abs_gradient_all_heads"
+
+STATED_TRANSITIONS = {
+    "error within heritage, % of depth": "section 5.3 within",
+    "error across heritages, % of depth": "fig. 5",
+    "error of L/2, % of depth": "section 5.3 naive",
+}
+
+COMPARED_WITH = {"error the file compares with, %": "/comparison_v2_argmax"}
+
+TRANSITIONS_IN_THE_FILE = {
+    "error by the first change of sign, % of depth": "/overall_mape",
+    "improvement, points": "/improvement_pp",
+}
+
+FIGURE_5 = "L* of {} in figure 5"
+
+TRANSITION_DEFINITIONS = (
+    Case("figure_5", "values of figure 5", "figure"),
+    Case("steepest", "steepest change of the trace", "max_abs_gradient"),
+    Case("steepest_all_heads", "steepest change of the trace of all heads", ALL_HEADS),
+    Case("first_sign_change", "first change of sign of the trace's slope", "first_sign_change"),
+)
+"""Definitions of the empirical L*, each with the `kind` that tables call it by."""
+
+
+def collect_transitions(tables: Evidence) -> pd.DataFrame:
+    """One row per model and definition: L* as the study counts it (index from 0 where its files
+    hold indices).
+
+    Of another set of evidence the mean over prompts on the exact trace, counted in the same way.
+    """
+    if tables.name in VIEWS:
+        rows = tables.table("transitions", trace_variant="exact").dropna(subset="layer")
+        rows = keep_last_revision(rows, "model_id").rename(columns={"definition": "kind"})
+        rows = rows.assign(layer=rows["layer"] - 1)
+        return (
+            drop_tuned(tables, rows).groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+        )
+    both = pd.concat([load_published_transitions(tables), find_all_head_transitions(tables)])
+    return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+
+
+def load_published_transitions(tables: Evidence) -> pd.DataFrame:
+    """L* as the study counts it, of figure 5 and by model, prompt and definition: columns model_id,
+    kind, layer."""
+    figure = tables.table("statements", source="preprint")
+    figure = figure[figure["statistic"].str.startswith("L* read off")].rename(
+        columns={"value": "layer"}
+    )
+    layers = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
+    layers = layers[layers["layer"].notna()].rename(columns={"definition": "kind"})
+    layers = layers.assign(layer=layers["layer"] - 1)
+    return pd.concat(
+        [part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), layers)]
+    )
+
+
+def find_all_head_transitions(tables: Evidence) -> pd.DataFrame:
+    """L* (index from 0) as argmax |∂ trace/∂ layer| of the trace of all heads; models with every
+    layer a number."""
+    rows = tables.table(
+        "attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head=""
+    ).sort_values("layer")
+    steepest = [
+        {
+            "model_id": model,
+            "kind": ALL_HEADS,
+            "layer": float(np.abs(np.gradient(part["trace"])).argmax()),
+        }
+        for model, part in rows.groupby("model_id")
+        if part["trace"].notna().all()
+    ]
+    return pd.DataFrame(steepest, columns=["model_id", "kind", "layer"])
+
+
+def add_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
+    """Predictions of the formula and of L/2 with their errors of depth in per cent."""
+    at = load_stated(tables, CONSTANTS)
+    shape = tables.table("models")[
+        ["model_id", "heritage", "n_layers", "n_heads", "position_scheme"]
+    ]
+    rows = rows.merge(shape.drop_duplicates("model_id"), on="model_id").astype(
+        {"n_layers": float, "n_heads": float}
+    )
+    L = rows["n_layers"]
+    rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
+    rows["half"] = L / 2
+    return rows.assign(**measure_errors(rows))
+
+
+def measure_errors(rows: pd.DataFrame) -> pd.DataFrame:
+    """Errors of depth of the formula and of L/2 in per cent: columns error_formula and
+    error_half."""
+    names = ("formula", "half")
+    return pd.DataFrame(
+        {
+            f"error_{name}": 100 * (rows[name] - rows["layer"]).abs() / rows["n_layers"]
+            for name in names
+        }
+    )
+
+
+def measure_fraction_error(rows: pd.DataFrame) -> float:
+    """Error of depth in per cent of L* put at the mean fraction of the other models."""
+    fraction = rows["layer"] / rows["n_layers"]
+    of_others = (fraction.sum() - fraction) / (len(rows) - 1)
+    return float(100 * (of_others - fraction).abs().mean())
+
+
+def measure_relative_error(rows: pd.DataFrame, name: str) -> float:
+    """Mean absolute percentage error relative to L*; infinite where an L* is 0."""
+    return float((100 * (rows[name] - rows["layer"]).abs() / rows["layer"]).mean())
+
+
+def list_gain_transitions(tables: Evidence) -> Iterator[tuple[str, list[float]]]:
+    """L* by the formula of the small models' file, (L/2)(1 + tanh(5(G − 1))), from the gains that
+    it copies."""
+    depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
+    for row in load_known_gains(tables, H4_V2).itertuples():
+        yield row.model_id, [depth[row.model_id] / 2 * (1 + np.tanh(5 * (row.known_gain - 1)))]
+
+
+def list_sign_changes(
+    tables: Evidence, rows: pd.DataFrame
+) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Model by model: mean and standard deviation (divisor n) of L* over prompts, the formula's L*
+    and its error."""
+    layers = tables.table("transitions", source=SIGN_CHANGE, definition="first_sign_change")
+    sd = layers.groupby("model_id")["layer"].std(ddof=0)
+    for row in rows.itertuples():
+        yield row.model_id, (row.layer, sd[row.model_id], row.formula, row.error_formula)
+
+
+def check_errors(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
+    """Figures that the study states for one definition of L*; `rows` from `add_predictions`."""
+    if kind == ALL_HEADS:
+        return Audit()
+    if kind == "max_abs_gradient":
+        return check_model_figures(
+            tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"}, list_gain_transitions(tables)
+        )
+    part = rows[rows["kind"] == kind]
+    error = float(part["error_formula"].mean())
+    compared_with = load_stated(tables, COMPARED_WITH, SIGN_CHANGE)
+    if kind == "first_sign_change":
+        (other,) = compared_with.values()
+        overall = dict(zip(TRANSITIONS_IN_THE_FILE, (error, other - error), strict=True))
+        by_model = check_model_figures(
+            tables, SIGN_CHANGE, TRANSITIONS_BY_MODEL, list_sign_changes(tables, part)
+        )
+        return join_audits(
+            Audit(load_stated(tables, TRANSITIONS_IN_THE_FILE, SIGN_CHANGE), overall), by_model
+        )
+    read = {
+        FIGURE_5.format(strip_owner(row.model_id)): float(row.layer) for row in part.itertuples()
+    }
+    within = float(rows.loc[rows["kind"] == "calibration", "error_formula"].mean())
+    reproduced = dict(
+        zip(STATED_TRANSITIONS, (within, error, float(part["error_half"].mean())), strict=True)
+    )
+    return Audit(
+        load_stated(tables, STATED_TRANSITIONS) | compared_with | read,
+        reproduced | dict.fromkeys(COMPARED_WITH, error),
+    )
+
+
+def describe_figure(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
+    """What the published errors of figure 5 rest on; `rows` with predictions of every definition
+    and calibration."""
+    figure, calibrated = (
+        rows[rows["kind"] == kind].reset_index(drop=True) for kind in ("figure", "calibration")
+    )
+    at = load_stated(evidence, CONSTANTS)
+    by_choice = {
+        f"{kind} on the {words}": value
+        for words, part in (("calibration values", calibrated), ("values of figure 5", figure))
+        for kind, value in (
+            ("error of depth", float(part["error_half"].mean())),
+            ("error relative to L*", measure_relative_error(part, "half")),
+        )
+    }
+    published_transitions = check_errors(evidence, rows, "figure").published[
+        "error of L/2, % of depth"
+    ]
+    missing = evidence.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
+    return {
+        "shapes": len(figure[["n_layers", "n_heads"]].drop_duplicates()),
+        "seen": len(set(figure["model_id"]) & set(calibrated["model_id"])),
+        "calibrated": calibrated[["error_formula", "error_half"]].mean(),
+        "calibrated_relative": measure_relative_error(calibrated, "half"),
+        "published": published_transitions,
+        "nearest": min(by_choice.items(), key=lambda item: abs(item[1] - published_transitions)),
+        "leaves": (1 - at["a"] - at["c"] / 64) / at["b"],
+        "missing": list(missing.loc[missing["layer"].isna(), "model_id"]),
+        "from_one": measure_errors(figure.assign(layer=figure["layer"] - 1)).mean(),
+    }
