@@ -25,7 +25,7 @@ from thermostats.modelling.classical.many import (
     take_group_means,
     wrap_counts,
 )
-from thermostats.modelling.crowding import fit_spectral
+from thermostats.modelling.spectral_ratio import fit_spectral
 from thermostats.studies.delia2026.curves import draw_norm_ratio
 from thermostats.studies.delia2026.published_gains import load_gains
 from thermostats.studies.delia2026.stated_facts import H4_V2, load_known_gains

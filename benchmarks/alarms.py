@@ -27,14 +27,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling import laws
+from thermostats.modelling import regressors
 from thermostats.modelling.checks import FAILED, WARNED, Gate, check_replicates
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.simulated import simulate_facts
-from thermostats.modelling.laws import Regressors
 from thermostats.modelling.lines import fit_line
+from thermostats.modelling.regressors import Regressors
 
 Array = NDArray[np.float64]
 
@@ -235,7 +235,7 @@ def limits() -> pd.DataFrame:
             table = world(RIGHT_MODEL, n_models, n_labs, seed)
             x = (table["log_n_layers"] - table["log_n_layers"].mean()).to_numpy()
             design = Regressors(x=x[:, None] / x.std(), groups=pd.factorize(table["heritage"])[0])
-            statistics = laws.build_statistics(design, laws.CLOSING)
+            statistics = regressors.build_statistics(design, regressors.CLOSING)
             check = check_replicates(
                 "residuals", noise, table["log_gain"].to_numpy(), statistics, outcome=FAILED
             )

@@ -35,6 +35,7 @@ from thermostats.modelling import (
     measurements,
     pairs,
     ranking,
+    spectral_ratio,
     transition,
     unit_means,
 )
@@ -270,7 +271,7 @@ def declarations() -> dict[str, Declaration]:
         ),
         "fit_matched": matched.declare_cells(matched.SCALE, lines.ERROR),
         "fit_sources": measurements.declare_measurements(measurements.KINDS),
-        "fit_spectral": crowding.LINE,
+        "fit_spectral": spectral_ratio.LINE,
         "fit_crowding": crowding.declare_slopes(unit, "within", "between"),
         "fit_threshold": crowding.STEP,
         "fit_transition": transition.declare_places(list(transition.SHAPE)),

@@ -32,9 +32,9 @@ from thermostats.errors import DataError, ThermostatsError
 from thermostats.measurement.architectures import STACKS
 from thermostats.measurement.checkpoint import read_geometry
 from thermostats.measurement.class_facts import collect_facts
+from thermostats.measurement.empty_models import build_empty_model
 from thermostats.measurement.lookup import lookup
 from thermostats.measurement.model_class import Architecture
-from thermostats.measurement.plan import build_empty_model
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import store
 from thermostats.tables.folders import write_atomically

@@ -16,7 +16,7 @@ pytest.importorskip("transformers")
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.execute import open_engine
-from thermostats.measurement.plan import PROCESS, Need, Place
+from thermostats.measurement.resources import PROCESS, Need, Place
 from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec
 
 GIB = 2**30

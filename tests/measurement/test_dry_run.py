@@ -16,7 +16,7 @@ from conftest import make_empty_store
 
 from thermostats.measurement.engines import Job
 from thermostats.measurement.execute import find_missing_kinds, plan_job
-from thermostats.measurement.plan import Need, Place, estimate
+from thermostats.measurement.resources import Need, Place, estimate
 from thermostats.measurement.spec import Outcome, RunSpec
 
 TEXTS = ["a b c"]

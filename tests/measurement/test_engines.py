@@ -23,7 +23,7 @@ import transformers
 
 from thermostats.measurement.engines import Inline, Job, Local
 from thermostats.measurement.execute import open_engine, order_jobs, run_specs
-from thermostats.measurement.plan import Place, estimate
+from thermostats.measurement.resources import Place, estimate
 from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec
 from thermostats.tables import runs as spec_states
 from thermostats.tables import store

@@ -16,21 +16,15 @@ import tiny
 import torch
 
 from thermostats.errors import ThermostatsError
-from thermostats.measurement import plan
+from thermostats.measurement import resources
 from thermostats.measurement.attention import measure_attention
 from thermostats.measurement.batching import TokenisedPrompt
+from thermostats.measurement.empty_models import count_parameters
 from thermostats.measurement.forward import Decoder, make_batches, prepare_model
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import fetch_model_folder
 from thermostats.measurement.loading import load
-from thermostats.measurement.plan import (
-    PROCESS,
-    Need,
-    Place,
-    count_devices,
-    count_parameters,
-    find_refusal,
-)
+from thermostats.measurement.resources import PROCESS, Need, Place, count_devices, find_refusal
 from thermostats.measurement.spec import RunSpec
 
 GIB = 2**30
@@ -117,7 +111,7 @@ def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, atten
     with prepare_model(decoder.model):
         (batch,) = make_batches(decoder, prompts, 1000, packed=True)
     for decode in (None, str):
-        stated = plan.estimate_activation_bytes(decoder, batch, outputs=decode is not None)
+        stated = resources.estimate_activation_bytes(decoder, batch, outputs=decode is not None)
         measured = highest(decoder, prompts, token_budget=1000, decode=decode)
         assert measured < 1.1 * stated < 4 * measured, (stated / measured, decode)
 
@@ -125,7 +119,7 @@ def test_estimate_is_above_what_torch_allocates_and_of_its_size(name: str, atten
 def test_a_batch_that_would_not_fit_is_named_before_it_is_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(plan, "find_free_memory", lambda _device: 100_000)
+    monkeypatch.setattr(resources, "find_free_memory", lambda _device: 100_000)
     for measure, attention in ((measure_gains, "sdpa"), (measure_attention, "eager")):
         with pytest.raises(
             ThermostatsError, match=r"not enough memory for a batch of prompts.*--set token_budget"
@@ -139,7 +133,7 @@ def test_weights_that_would_not_fit_are_named_from_the_headers(
     model = tiny.build("llama")
     model.save_pretrained(tmp_path)  # type: ignore[operator]
     numbers = sum(parameter.numel() for parameter in model.parameters())
-    monkeypatch.setattr(plan, "find_free_memory", lambda _device: 2 * numbers)
+    monkeypatch.setattr(resources, "find_free_memory", lambda _device: 2 * numbers)
     load(fetch_model_folder(str(tmp_path)), dtype="bfloat16", device="cpu", tokenizer=False)
     with pytest.raises(
         ThermostatsError, match=r"not enough memory for the model .*--dtype bfloat16"

@@ -15,7 +15,7 @@ from thermostats.cli.listing import list_table_rows
 from thermostats.errors import UsageError
 from thermostats.measurement.engines import Job
 from thermostats.measurement.execute import run_specs
-from thermostats.measurement.plan import Place
+from thermostats.measurement.resources import Place
 from thermostats.measurement.session import write_state
 from thermostats.measurement.spec import EngineSettings, Outcome, Problem, RunSpec, build_loss
 from thermostats.tables import runs

@@ -25,12 +25,12 @@ from thermostats.errors import DataError, UsageError
 from thermostats.measurement import spectra
 from thermostats.measurement.checkpoint import read_geometry
 from thermostats.measurement.class_facts import check_loaded, collect_facts, find_differences
+from thermostats.measurement.empty_models import build_empty_model
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.loading import load
 from thermostats.measurement.model_row import build_model_row
-from thermostats.measurement.plan import build_empty_model
 from thermostats.measurement.spectra import read_config
 from thermostats.tables import store
 from thermostats.tables.identities import WEIGHTS, count_parameters

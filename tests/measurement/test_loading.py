@@ -24,11 +24,11 @@ from safetensors.torch import load_file, save_file
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement import loading
 from thermostats.measurement.batching import TokenisedPrompt, tokenise
+from thermostats.measurement.empty_models import build_empty_model
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.hub import fetch_model_folder
 from thermostats.measurement.loading import load
-from thermostats.measurement.plan import build_empty_model
 from thermostats.measurement.proof import check_proof
 from thermostats.measurement.spectra import WITHOUT_HEAD
 from thermostats.tables import store

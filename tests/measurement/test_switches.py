@@ -32,8 +32,8 @@ from thermostats.measurement.forward import extract_input, extract_tensor, prepa
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.lookup import is_eager_wrong
 from thermostats.measurement.model_class import UnsupportedArchitectureError
-from thermostats.measurement.plan import Place
 from thermostats.measurement.proof import check_conformance
+from thermostats.measurement.resources import Place
 from thermostats.measurement.spec import RunSpec
 
 LENGTHS = (9, 3, 5, 2)

@@ -12,13 +12,7 @@ import pandas as pd
 import pytest
 from simulated import benchmark_table, model_table, pairs_table, transition_table
 
-from thermostats.modelling.crowding import (
-    fit_crowding,
-    fit_spectral,
-    fit_threshold,
-    read_crowding_rows,
-    read_spectral_rows,
-)
+from thermostats.modelling.crowding import fit_crowding, fit_threshold, read_crowding_rows
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.simulated import simulate_facts
@@ -30,6 +24,7 @@ from thermostats.modelling.pairs import build_pairs, fit_invariance
 from thermostats.modelling.populations import read_cells
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.shares import fit_share
+from thermostats.modelling.spectral_ratio import fit_spectral, read_spectral_rows
 from thermostats.modelling.transition import fit_transition, read_transition_rows
 from thermostats.modelling.unit_means import fit_unit_means
 

@@ -25,7 +25,7 @@ from simulated import (
 )
 from test_measurements import measured
 
-from thermostats.modelling.crowding import fit_crowding, fit_spectral, fit_threshold
+from thermostats.modelling.crowding import fit_crowding, fit_threshold
 from thermostats.modelling.draws import Array, Settings
 from thermostats.modelling.entropy import fit_slopes
 from thermostats.modelling.fit import Fit
@@ -38,6 +38,7 @@ from thermostats.modelling.measurements import fit_sources
 from thermostats.modelling.pairs import fit_invariance
 from thermostats.modelling.ranking import fit_benchmark
 from thermostats.modelling.sampling import Sampled
+from thermostats.modelling.spectral_ratio import fit_spectral
 from thermostats.modelling.transition import fit_transition
 from thermostats.modelling.unit_means import fit_unit_means
 

@@ -13,12 +13,12 @@ import pytest
 from calibrated import FALSE_ALARM
 from scipy import stats
 
-from thermostats.modelling import checks, laws
-from thermostats.modelling.laws import Regressors
+from thermostats.modelling import checks, regressors
+from thermostats.modelling.regressors import Regressors
 
 ROOT = Path(__file__).parents[2]
 FAILS, WARNS = 0.02, 0.10
-ALL = {**laws.CLOSING, **laws.WARNING}
+ALL = {**regressors.CLOSING, **regressors.WARNING}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_statistics_are_those_of_textbooks() -> None:
     d, y = design(), np.random.default_rng(1).standard_normal(40)
     values = {
         name: float(statistic(y[None])[0])
-        for name, statistic in laws.build_statistics(d, ALL).items()
+        for name, statistic in regressors.build_statistics(d, ALL).items()
     }
     labs = np.eye(5)[d.groups]
     plain = np.column_stack([labs, d.x])
@@ -73,7 +73,7 @@ def test_limits_hold_for_all_statistics_together() -> None:
     """Replicated and observed data from one distribution: blamed as often as the level says."""
     d, rng = design(), np.random.default_rng(5)
     statistics = {"mean": lambda y: y.mean(axis=-1), "share": lambda y: (y > 0).mean(axis=-1)}
-    statistics |= laws.build_statistics(d, ALL)
+    statistics |= regressors.build_statistics(d, ALL)
     blamed = []
     for _ in range(400):
         y = rng.standard_normal((501, 40))
@@ -144,7 +144,7 @@ def test_spread_along_a_covariate_is_noticed_by_the_statistic_that_is_there_for_
     """160 models, SD that grows e^0.9-fold over one SD: the statistic is beyond all of 500
     replicates."""
     d, rng = design(160, 8), np.random.default_rng(2)
-    statistic = laws.build_statistics(d, ALL)["spread along a covariate"]
+    statistic = regressors.build_statistics(d, ALL)["spread along a covariate"]
     replicates = statistic(rng.standard_normal((500, 160)))
     growing = np.exp(0.9 * d.x[:, 1]) * rng.standard_normal(160)
     assert statistic(growing[None])[0] > replicates.max()

@@ -16,11 +16,11 @@ import pytest
 from conftest import command
 
 from thermostats.errors import DataError, UsageError
+from thermostats.measurement.empty_models import read_config_facts
 from thermostats.measurement.model_class import (
     UnknownArchitectureError,
     UnsupportedArchitectureError,
 )
-from thermostats.measurement.plan import read_config_facts
 from thermostats.modelling.heritage import prediction
 from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out
 from thermostats.modelling.heritage.prediction import TrackRecord, predict_gain

@@ -286,7 +286,7 @@ def test_the_script_gives_the_committed_bytes(script: Any) -> None:
 def test_facts_are_those_that_a_prediction_reads(
     model: str, script: Any, candidates: pd.DataFrame, tmp_path: Path
 ) -> None:
-    from thermostats.measurement.plan import read_config_facts
+    from thermostats.measurement.empty_models import read_config_facts
 
     shape = script.read_shapes().set_index("model_id").loc[model]
     config = script.transformers.AutoConfig.for_model(

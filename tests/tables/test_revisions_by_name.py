@@ -41,17 +41,17 @@ def test_specs_take_it_apart() -> None:
 
 
 def test_a_configuration_is_read_of_that_revision(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = pytest.importorskip("thermostats.measurement.plan")
+    empty_models = pytest.importorskip("thermostats.measurement.empty_models")
     asked = []
 
     def fetch(name: str, *, revision: str) -> Path:
         asked.append((name, revision))
         raise UsageError("asked")
 
-    monkeypatch.setattr(plan, "fetch_config_folder", fetch)
+    monkeypatch.setattr(empty_models, "fetch_config_folder", fetch)
     for name in ("owner/name@step5", "owner/name"):
         with pytest.raises(UsageError, match="asked"):
-            plan.read_config_facts(name)
+            empty_models.read_config_facts(name)
     assert asked == [("owner/name", "step5"), ("owner/name", "main")]
 
 

@@ -78,7 +78,7 @@ def predict(
         allowed = f"a config.json, or all of {', '.join(OPTIONS.values())}"
         raise UsageError(what, got=f"no {', '.join(lacking)}", allowed=allowed, next_step=line)
     if model is not None and lacking:
-        from thermostats.measurement.plan import read_config_facts  # noqa: PLC0415
+        from thermostats.measurement.empty_models import read_config_facts  # noqa: PLC0415
 
         facts = {**read_config_facts(model), **facts}
     from thermostats.modelling.heritage.prediction import LAB, predict_gain  # noqa: PLC0415

@@ -29,7 +29,7 @@ from thermostats.measurement.forward import (
     track_layers,
 )
 from thermostats.measurement.lookup import is_eager_wrong
-from thermostats.measurement.plan import check_batches
+from thermostats.measurement.resources import check_batches
 from thermostats.measurement.sheaf import (
     MEASURES,
     Row,

@@ -17,7 +17,7 @@ import ray.exceptions
 
 from thermostats.errors import ThermostatsError, take_first_line
 from thermostats.measurement.engines import Job
-from thermostats.measurement.plan import PROCESS, Place
+from thermostats.measurement.resources import PROCESS, Place
 from thermostats.measurement.session import measure_quietly
 from thermostats.measurement.spec import EngineSettings, Outcome, build_loss
 

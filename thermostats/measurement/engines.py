@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Protocol
 
-from thermostats.measurement.plan import PROCESS, Need, Place
+from thermostats.measurement.resources import PROCESS, Need, Place
 from thermostats.measurement.session import OnProgress as Progress
 from thermostats.measurement.session import measure_one, set_quiet
 from thermostats.measurement.spec import EngineSettings, Outcome, RunSpec, build_loss
@@ -216,7 +216,7 @@ def find_local_place(settings: EngineSettings) -> Place:
     its free memory."""
     import torch  # noqa: PLC0415
 
-    from thermostats.measurement.plan import find_free_memory  # noqa: PLC0415
+    from thermostats.measurement.resources import find_free_memory  # noqa: PLC0415
 
     if settings.device == "cpu" or not torch.cuda.is_available():
         return Place("cpu", find_free_memory(torch.device("cpu")))

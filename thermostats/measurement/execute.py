@@ -32,20 +32,17 @@ from thermostats.measurement.engines import Engine, Inline, Job, Local
 from thermostats.measurement.hub import ASKED_AT_ONCE, download_bytes, fetch_config_folder
 from thermostats.measurement.lookup import is_eager_wrong, lookup
 from thermostats.measurement.model_row import check_quantised, check_switches, find_stored_dtype
-from thermostats.measurement.plan import (
+from thermostats.measurement.plan import fetch_folder, find_finished_runs, name_model, plan
+from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.resources import (
     Need,
     Place,
     count_devices,
     estimate,
     estimate_seconds,
-    fetch_folder,
-    find_finished_runs,
     find_refusal,
     format_gib,
-    name_model,
-    plan,
 )
-from thermostats.measurement.prompts import load_prompts
 from thermostats.measurement.session import OnProgress as Progress
 from thermostats.measurement.spec import (
     RETRIES,

@@ -36,8 +36,8 @@ from thermostats.measurement.forward import (
 )
 from thermostats.measurement.lookup import select_decoder_config
 from thermostats.measurement.model_class import Architecture
-from thermostats.measurement.plan import check_batches
 from thermostats.measurement.readings import POST_NORM, is_read_centred
+from thermostats.measurement.resources import check_batches
 from thermostats.tables.schemas import TABLES
 
 Record = dict[str, Tensor]

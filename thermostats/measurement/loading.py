@@ -13,11 +13,12 @@ from torch import nn
 
 from thermostats.errors import DataError, TransientError, UsageError, take_first_line
 from thermostats.measurement.checkpoint import BUFFERS, UNLOADABLE, open_checkpoint
+from thermostats.measurement.empty_models import load_class_config
 from thermostats.measurement.forward import Decoder, build_decoder
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.lookup import is_eager_wrong, lookup
 from thermostats.measurement.model_class import Architecture
-from thermostats.measurement.plan import check_memory, load_class_config
+from thermostats.measurement.resources import check_memory
 from thermostats.measurement.spectra import read_config
 
 

@@ -23,17 +23,16 @@ from thermostats.measurement.from_python import (
 from thermostats.measurement.gguf_parts import is_gguf
 from thermostats.measurement.intervention_rows import RealTexts, RowKeeper, describe_run
 from thermostats.measurement.loading import Loaded, load
-from thermostats.measurement.plan import (
+from thermostats.measurement.plan import MeasurementPlan, plan
+from thermostats.measurement.prompts import load_prompts
+from thermostats.measurement.proof import check_proof
+from thermostats.measurement.resources import (
     ITEM,
     RATE,
-    MeasurementPlan,
     estimate_pass_bytes,
     find_free_memory,
     format_gib,
-    plan,
 )
-from thermostats.measurement.prompts import load_prompts
-from thermostats.measurement.proof import check_proof
 from thermostats.measurement.sampled_texts import (
     Texts,
     find_first_token,

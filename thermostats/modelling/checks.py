@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
-from thermostats.modelling import laws
+from thermostats.modelling import regressors
 from thermostats.modelling.draws import (
     ESS_LIMIT,
     LOCATION,
@@ -69,7 +69,7 @@ SHAPES: Mapping[str, Statistic] = {
 }
 """What calls for a model with heavier tails or skew, where there are no residuals of a linear model
 to look at."""
-LARGE_IS_ODD = ("spread", *laws.LARGE_IS_ODD)
+LARGE_IS_ODD = ("spread", *regressors.LARGE_IS_ODD)
 """A spread below what a prior expects is what a weak prior is for."""
 UNITS = (
     "are the outcomes in the unit that the prior is stated for (gains and their logs, not per "
@@ -158,7 +158,9 @@ def run_checks(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, s
     observed = fit.model.observed
     statistics = fit.law.statistics(fit.design)
     placed = {
-        name: T for name, T in {**LOCATION, **statistics}.items() if name not in laws.LARGE_IS_ODD
+        name: T
+        for name, T in {**LOCATION, **statistics}.items()
+        if name not in regressors.LARGE_IS_ODD
     }
     prior = fit.model.replicate(fit.model.draw_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
@@ -260,7 +262,9 @@ def check_shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     """
     statistics = SHAPES
     if fit.design.regressors is not None:
-        statistics = laws.build_statistics(fit.design.regressors, {**laws.CLOSING, **laws.WARNING})
+        statistics = regressors.build_statistics(
+            fit.design.regressors, {**regressors.CLOSING, **regressors.WARNING}
+        )
         if isinstance(fit.model, Gaussian):
             replicates = fit.model.replicate(fit.model.new_levels(fit.draws.few(REPLICATES)), rng)
     return check_replicates(

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.modelling import laws
+from thermostats.modelling import regressors
 from thermostats.modelling.columns import check_columns
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, read_scales
@@ -33,7 +33,7 @@ from thermostats.modelling.heritage.law import (
     read_logs,
     standardise,
 )
-from thermostats.modelling.laws import Prior, Regressors
+from thermostats.modelling.laws import Prior
 from thermostats.modelling.mixed_model import (
     Effects,
     Kind,
@@ -42,6 +42,7 @@ from thermostats.modelling.mixed_model import (
     MixedDesign,
     MixtureDesign,
 )
+from thermostats.modelling.regressors import Regressors
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     DESCENT,
@@ -593,5 +594,5 @@ def build_statistics(design: LineageDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the shares."""
     return {
         "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **laws.build_statistics(design.regressors, laws.CLOSING),
+        **regressors.build_statistics(design.regressors, regressors.CLOSING),
     }

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from thermostats.errors import UsageError
 from thermostats.formatting import join_words, strip_owner
-from thermostats.modelling import laws
+from thermostats.modelling import regressors
 from thermostats.modelling.columns import (
     Columns,
     check_prior_scale,
@@ -377,7 +377,7 @@ def _is_positive(name: str, quantities: Mapping[str, Array]) -> NDArray[np.bool_
 
 def build_line_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
     """What of the residuals may close the gate."""
-    return laws.build_statistics(design.regressors, laws.CLOSING)
+    return regressors.build_statistics(design.regressors, regressors.CLOSING)
 
 
 def measure_covariance(z: Array) -> Statistic:

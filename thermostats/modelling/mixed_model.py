@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 from thermostats.modelling.columns import COMPUTED, drop_computed
 from thermostats.modelling.draws import Array
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture, Shares
-from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior, Regressors
+from thermostats.modelling.laws import AS_GIVEN, WIDER, Design, Law, OutcomeScale, Prior
 from thermostats.modelling.populations import build_contrasts, index_levels
 from thermostats.modelling.positive import PositivePrior
+from thermostats.modelling.regressors import Regressors
 from thermostats.modelling.sampling import Sampled
 
 Model = Gaussian | Mixture | Sampled

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling import laws as residuals
+from thermostats.modelling import regressors as residuals
 from thermostats.modelling.draws import Array, Statistic
 from thermostats.modelling.importance import NEAR_INFINITE
-from thermostats.modelling.laws import LOG, Regressors
+from thermostats.modelling.laws import LOG
 from thermostats.modelling.mixed_model import (
     Effects,
     Fixed,
@@ -39,6 +39,7 @@ from thermostats.modelling.mixed_model import (
 )
 from thermostats.modelling.model_gains import GEOMETRY, SCALE
 from thermostats.modelling.positive import PositivePrior
+from thermostats.modelling.regressors import Regressors
 from thermostats.modelling.sampling import Sampled, pad_levels
 
 Integers = NDArray[np.int64]

@@ -7,11 +7,11 @@ from thermostats.claims.study import InReport, Literature, Study
 
 if TYPE_CHECKING:
     from thermostats.modelling.crowding import fit_crowding as fit_crowding
-    from thermostats.modelling.crowding import fit_spectral as fit_spectral
     from thermostats.modelling.crowding import fit_threshold as fit_threshold
     from thermostats.modelling.entropy import fit_slopes as fit_slopes
     from thermostats.modelling.pairs import fit_invariance as fit_invariance
     from thermostats.modelling.ranking import fit_benchmark as fit_benchmark
+    from thermostats.modelling.spectral_ratio import fit_spectral as fit_spectral
 
 HOME = "thermostats.studies.delia2026"
 _FITS = {
@@ -19,7 +19,7 @@ _FITS = {
     "fit_crowding": "thermostats.modelling.crowding",
     "fit_invariance": "thermostats.modelling.pairs",
     "fit_slopes": "thermostats.modelling.entropy",
-    "fit_spectral": "thermostats.modelling.crowding",
+    "fit_spectral": "thermostats.modelling.spectral_ratio",
     "fit_threshold": "thermostats.modelling.crowding",
 }
 __all__ = ["HOME", "STUDY", *_FITS]  # noqa: PLE0604

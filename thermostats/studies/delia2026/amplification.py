@@ -23,11 +23,8 @@ from thermostats.tables.model_rows import read_prompt_gains
 OFFSET = 1e-10
 """The study adds it to a gain before taking the logarithm; the published products have it in every
 factor."""
-
 BELOW = "models clearly below 1"
-
 INTERVAL = "Clopper–Pearson exact interval of the share of families, 95%"
-
 BY_MODEL = {
     "product of {}": r"/results/[^/]+/final_cumulative",
     "{}, % of gains below 1": r"/results/[^/]+/contracting_pct",

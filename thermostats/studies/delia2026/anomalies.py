@@ -19,22 +19,14 @@ from thermostats.studies.delia2026.stated_facts import (
 )
 
 OPT_FILE = "OPT_anomaly_20260106_013155.json"
-
 OPT = "facebook/opt-125m"
-
 LLAMA = "meta-llama/Llama-3.1-8B"
-
 NOT_ASKED = ("google/gemma-7b", "EleutherAI/pythia-6.9b")
 """Models of the benchmark that no explanation is about."""
-
 LLAMA_FILE = "llama_anomaly_hypothesis_tests.json"
-
 LLAMA_GAIN = "/hypothesis_1_titanium_projector/results/llama3.1-8b/last_gain"
-
 MISTRAL_FILE = "mistral_paradox_investigation_results.json"
-
 MISTRAL = "mistralai/Mistral-7B-v0.1"
-
 BY_FILE = {
     OPT_FILE: {
         "attention entropy of {}": r"/attention_analysis/[^/]+/mean_entropy",
@@ -61,9 +53,7 @@ BY_FILE = {
     },
 }
 """Names of the figures, with {} for the model, and patterns of their pointers."""
-
 IN_TEST = ("{} mean", "{} SD", "{} smallest", "{} largest", "{} t", "{} one-sided p")
-
 BY_TEST = {
     GPT2: [
         rf"/validation_results/\d+/{key}"
@@ -74,7 +64,6 @@ BY_TEST = {
 }
 """Patterns of pointers to the figures of IN_TEST in the files that test whether a model's last gain
 lies below 1."""
-
 CATEGORY = "mean over the category {}"
 
 

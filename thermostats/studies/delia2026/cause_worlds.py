@@ -46,9 +46,7 @@ from thermostats.studies.delia2026.hierarchy import (
 ANGLES = 91
 """Angles between 0 and 90° at which shares are computed; between them they are taken as
 straight."""
-
 AT_THE_BAR = "at the bar"
-
 BOX: Mapping[str, tuple[float, ...]] = {
     "signal": (0.8, 0.95, 0.3),
     "tilt": (0.5, 0.0, 1.0),
@@ -57,7 +55,6 @@ BOX: Mapping[str, tuple[float, ...]] = {
 }
 """At rest and at their bounds: the signal's share, the direction of columns, errors between
 families, and their SD along the last column."""
-
 NUISANCES = dict(  # noqa: C408 - names of parameters, no words
     signal="a share of {value} of the variance is signal",
     tilt="columns point in direction {value}",
@@ -213,7 +210,6 @@ def _make_world(
 KINDS = tuple(kind for kind in ERRORS if kind != "one outlying lab")
 """Errors that rules are tried with. Labs have two models or more here, and one that lies off is a
 lab's effect."""
-
 COLUMNS = {
     "geometry": BLOCKS["geometry"],
     "density": ("log_rho",),
@@ -237,7 +233,6 @@ LAB_EQUALS_ARCHITECTURE = Boundary(
     "lab and architecture alike",
     build_zero_result(HERITAGE_MINUS_ARCHITECTURE),
 )
-
 LINEAGE_EQUALS_ARCHITECTURE = Boundary(
     "outcome",
     (LINEAGE_AGAINST_ARCHITECTURE,),
@@ -247,7 +242,6 @@ LINEAGE_EQUALS_ARCHITECTURE = Boundary(
     "lineage and architecture alike",
     build_zero_result(LINEAGE_MINUS_ARCHITECTURE),
 )
-
 GEOMETRY_EQUALS_SCALE = Boundary(
     "outcome",
     tuple(coding.blocks for coding in CODINGS),
@@ -258,7 +252,6 @@ GEOMETRY_EQUALS_SCALE = Boundary(
     Result(rows={TABLE_OF_CODINGS: pd.DataFrame({GEOMETRY_MINUS_SCALE: [0.0]})}),
     beside=0.4,
 )
-
 SCALE_AT_MARGIN = Boundary(
     "outcome",
     (BLOCKS,),
@@ -270,7 +263,6 @@ SCALE_AT_MARGIN = Boundary(
     MARGIN,
     0.5,
 )
-
 OTHERS = {
     "strong heritage": {"heritage": 0.85, "architecture": 0.1},
     "lab alone": {"heritage": 0.9},
@@ -281,11 +273,8 @@ OTHERS = {
     "architecture above heritage": {"heritage": 0.25, "architecture": 0.6},
 }
 """One cause alone, and the claimed shares turned round."""
-
 SHARES = partial(build_cause_worlds, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
-
 HERITAGE_WORLDS = SHARES({"heritage": 0.6, "architecture": 0.25}, OTHERS)
-
 GEOMETRY_SHARES = SHARES(
     {"heritage": 0.6, "density": 0.2, "scale": 0.05},
     {
@@ -296,7 +285,6 @@ GEOMETRY_SHARES = SHARES(
         "scale above geometry": {"heritage": 0.5, "scale": 0.3},
     },
 )
-
 SIZE_SHARES = SHARES(
     {"heritage": 0.6, "density": 0.2},
     {
@@ -304,22 +292,17 @@ SIZE_SHARES = SHARES(
         "scale only": {"scale": 0.6},
     },
 )
-
 ALONG = "log_n"
-
 ONE_WAY, ANY_LAB = (1.0, 1.0), (0.4, 0.8, 0.0)
 """Nuisances at rest and at their bounds: columns go one way; a share of lab effects in the
 signal."""
 
 ARCHITECTURE_WORLDS = build_worlds(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS)
-
 LINEAGE_WORLDS = build_worlds(
     LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0)
 )
-
 GEOMETRY_WORLDS = build_worlds(
     GEOMETRY_EQUALS_SCALE, GEOMETRY_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
 )
-
 SIZE_WORLDS = build_worlds(SCALE_AT_MARGIN, SIZE_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
 """Of each comparison: the worlds in which its rule is tried, the boundary among them."""

@@ -16,21 +16,17 @@ from thermostats.studies.delia2026.stated_facts import (
 )
 
 BENTOV = "{} Pearson of entropy and |gain − 1|"
-
 BENTOV_P = "p of " + BENTOV
-
 IN_THE_FILE = {
     "{} Spearman": r"/entropy_correlations/\d+/Spearman_r",
     "{} Spearman p": r"/entropy_correlations/\d+/Spearman_p",
     "{} Pearson": r"/entropy_correlations/\d+/Pearson_r",
     "{} Pearson p": r"/entropy_correlations/\d+/Pearson_p",
 }
-
 IN_GPT2_FILE = {
     BENTOV: r"/bentov_law_results/\d+/Bentov_Correlation",
     BENTOV_P: r"/bentov_law_results/\d+/p_value",
 }
-
 CLICHES = {
     "{} mean entropy, clichés": r"/p3_platitude_tunnel/\d+/Cliche_Entropy_Mean",
     "{} mean entropy, novel": r"/p3_platitude_tunnel/\d+/Novel_Entropy_Mean",

@@ -25,11 +25,8 @@ ORDER = (
     "meta-llama/Llama-3.1-8B",
     "google/gemma-7b",
 )
-
 NAMES = ("Pythia", "Mistral", "LLaMA", "Gemma")
-
 MEASUREMENTS = "measurements"
-
 IN_THE_FILE = "mean of {}"
 
 OVER_CATEGORIES = "ratio over categories"

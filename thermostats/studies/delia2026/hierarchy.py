@@ -23,16 +23,12 @@ from thermostats.modelling.heritage.variance_shares import (
 from thermostats.studies.delia2026.published_gains import LEVEL
 
 SEED = 4
-
 ALPHA, MARGIN = 0.05, 0.05
 """Level of a block's own test, and the share of the variance below which size counts for almost
 nothing."""
-
 WEIGHT_COUNTS = {"without embeddings": "log_n", "all": "log_n_all"}
 """Ways to count weights, each with its column."""
-
 HERITAGE = ("heritage",)
-
 LINEAGE = ("heritage", "family")
 
 
@@ -57,20 +53,15 @@ CODINGS = (
 )
 """Ways to divide one span of columns. The first is declared: shape at a given size, which is log
 N."""
-
 WHOLE_SHAPE = Coding(
     "log L, log H, log d_h | log N of all", ("log_L", "log_H", "log_d_h"), ("log_n_all",)
 )
 """The division that `fit_heritage` takes where nothing is said. These columns of shape hold size as
 well, so the rules do not read it; the fitted model is asked in it too."""
-
 BLOCKS = CODINGS[0].blocks
-
 SPAN = (*BLOCKS["geometry"], *BLOCKS["scale"])
 """Architecture, shape and size together, whatever is called which."""
-
 AGAINST_ARCHITECTURE = {"heritage": HERITAGE, "architecture": SPAN}
-
 LINEAGE_AGAINST_ARCHITECTURE = {"lineage": LINEAGE, "architecture": SPAN}
 
 
@@ -92,15 +83,11 @@ class Division(Enum):
 
 
 HERITAGE_MINUS_ARCHITECTURE = "heritage − architecture"
-
 LINEAGE_MINUS_ARCHITECTURE = "lineage − architecture"
-
 GEOMETRY_MINUS_SCALE, SHARE_OF_SCALE = "geometry − scale", "share of scale"
 """Quantities that the rules read, by the names that they state."""
-
 TABLE_OF_SHARES, TABLE_OF_CODINGS, TABLE_OF_COUNTS = "shares", "codings", "ways to count weights"
 """Tables of rows in the results."""
-
 PARTS = ("estimate", "lower", "upper", "p")
 
 
@@ -169,13 +156,9 @@ def declare_shares(blocks: Blocks, pair: tuple[str, str]) -> Test:
 
 
 INTERVAL = f"{LEVEL:.0%} t interval, parametric bootstrap with the design fixed"
-
 BY_ARCHITECTURE = declare_shares(AGAINST_ARCHITECTURE, ("heritage", "architecture"))
-
 BY_LINEAGE = declare_shares(LINEAGE_AGAINST_ARCHITECTURE, ("lineage", "architecture"))
-
 BY_GEOMETRY = Test(compare_codings, ("outcome",), INTERVAL, describe=describe_codings)
-
 BY_SIZE = Test(compare_counts, ("outcome",), INTERVAL, describe=describe_counts)
 """Lab against shape and size together, lab and family against them, shape against size, and
 size."""

@@ -13,9 +13,7 @@ from thermostats.studies.delia2026.stated_facts import check_model_figures, load
 from thermostats.tables.reading import keep_last_revision
 
 SCALING = "scaling_law_multi_pythia_results.json"
-
 FFN = "ffn_expansion_results.json"
-
 FIT = {
     "exponent": "/scaling_law/exponent_alpha",
     "standard error of the exponent": "/scaling_law/exponent_std_err",
@@ -23,7 +21,6 @@ FIT = {
     "R²": "/scaling_law/r_squared",
     "p of the exponent against 0": "/scaling_law/p_value",
 }
-
 CONTRACTING = {
     "attention of {} contracts, % of blocks": r"/models/\d+/attn_contracting_pct",
     "MLPs of {} contract, % of blocks": r"/models/\d+/mlp_contracting_pct",

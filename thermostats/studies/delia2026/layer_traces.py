@@ -70,21 +70,15 @@ def compare_exact(attention: pd.DataFrame) -> pd.DataFrame:
 
 
 FILES = {H4_V2: "small models", H4_EXTENDED: "larger models"}
-
 SUBSAMPLED = "H4_validation_20260106_014132.json"
-
 SMALLEST_GPT2 = "openai-community/gpt2"
-
 SMALL_OPT = "facebook/opt-125m"
-
 STATED = {
     "mean trace of GPT-2": "section 5.2.3 GPT-2",
     "mean trace of OPT-125m": "section 5.2.3 OPT-125m",
     "ratio of the two": "section 5.2.3 ratio",
 }
-
 VARIANTS = {"multi_head": "trace of {}, all heads", "first_head": "trace of {}, first head"}
-
 BY_MODEL = {
     H4_V2: {
         VARIANTS["multi_head"]: r"/results/\d+/mean_trace_multihead",

@@ -9,17 +9,12 @@ from thermostats.claims.evidence import POOLED, VIEWS, Evidence
 from thermostats.tables.model_rows import add_category, choose_prompt_set, read_prompt_gains
 
 TWIN = "twin_test_results_20260105_160237.json"
-
 BENCHMARK = "thermodynamic_benchmark_20260105_141034.json"
-
 GPT2 = "gpt2_layernorm_validation_20260105_150306.json"
-
 GPTJ = "gptj_parallel_test_20260105_152333.json"
-
 LAST_GAIN_FILES = (BENCHMARK, TWIN, GPT2, GPTJ)
 """Files that hold the gain of the last block by prompt, in order of preference where two measured
 one model."""
-
 MEASURED = "thermostats"
 """Source of what this package measured itself."""
 

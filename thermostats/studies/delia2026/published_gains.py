@@ -19,17 +19,11 @@ from thermostats.tables.model_rows import model_rows, pick_model_rows
 from thermostats.tables.schemas import GAIN_WORDS
 
 PYTHIA = "pythia_family_NO_FINAL_LN_20260105_174820.json"
-
 PYTHIA_FAMILY = "pythia"
-
 HUNT = "high_rho_hunt_NO_FINAL_LN_20260105_184728.json"
-
 CLEAN = "clean_residual_NO_FINAL_LN_20260105_173546.json"
-
 FOUR = "4model_validation_results.json"
-
 LEVEL = 0.95
-
 COLUMNS = {
     "penultimate_gain": "penultimate_gain",
     "normed_gain": "normed_gain",
@@ -37,7 +31,6 @@ COLUMNS = {
     "max_gain": "max_gain_to_penultimate",
 }
 """The study's gains are those of blocks up to L − 1."""
-
 NAMED_GAINS = tuple(Case(name, GAIN_WORDS[column], column) for name, column in COLUMNS.items())
 """The named gains that the files of penultimate gains hold; findings are declared over several."""
 

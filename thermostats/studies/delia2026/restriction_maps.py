@@ -10,18 +10,14 @@ from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.stated_facts import load_stated
 
 SOURCE = "restriction_maps_results.json"
-
 DEFINITIONS = {
     "minimum": "minimum of the contraction ratio",
     "steepest": "steepest change of the trace",
     "formula": "formula L(0.11 + 0.012 L + 4.9/H)",
 }
-
 MEASURES = ["contraction_ratio", "operator_norm"]
 """Norms of the maps: over ‖W_V‖₂, the mean of √A_ij, and as they are."""
-
 LEAST_BLOCKS = 4
-
 BY_INDEX = {
     "L* minimum, from 0": "/restriction_maps/L_star_min_contraction",
     "L* inflection, from 0": "/restriction_maps/L_star_inflection",

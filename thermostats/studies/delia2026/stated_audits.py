@@ -23,70 +23,54 @@ from thermostats.studies.delia2026.stated_facts import (
 
 DENSE, SPARSE = "EleutherAI/pythia-6.9b", "EleutherAI/gpt-j-6b"
 """The two models that the study names for head density."""
-
 DENSITY = {
     "accuracy in the hunt, %": "appendix B with",
     "ρ of Pythia-6.9B": "section 5.4 Pythia-6.9B",
     "ρ of GPT-J-6B": "section 5.4 GPT-J-6B",
     "ratio of the two": "section 5.4 ratio",
 }
-
 ACCURACY = {
     HUNT: "accuracy in the hunt's file, share",
     CLEAN: "accuracy in the clean residual's file, %",
 }
-
 DENSITY_IN_THE_FAMILY = {
     "r of ρ and gain in the file": "/analysis/rho_gain_correlation",
     "its p": "/analysis/correlation_p_value",
     "share of dense models that dampen": "/analysis/high_rho_dampen_rate",
     "share of other models that expand": "/analysis/low_rho_expand_rate",
 }
-
 ON_THREE_PROMPTS = "gain of {} on three prompts"
-
 DEPTH = {
     "r of the text": "abstract (1) r",
     "p of the text": "abstract (1) p",
     "r of the later note": "Kleiber r",
     "p of the later note": "Kleiber p",
 }
-
 DEPTH_IN_THE_FILE = {
     "r with ρ in place of depth": "/analysis/rho_gain_correlation",
     "p with ρ in place of depth": "/analysis/correlation_p_value",
 }
-
 DEPTH_POINTS = {
     "mean gain of {}": r"/models/\d+/residual_gain_mean",
     "SD of {}": r"/models/\d+/residual_gain_std",
 }
-
 FOCAL = "EleutherAI"
-
 LABS = (FOCAL, "TII", "StabilityAI", "Meta", "BigScience")
-
 DAMPENS = "EleutherAI dampens, %"
-
 EXPAND = "others expand, %"
-
 FISHER = "Fisher p <"
-
 SIGNS = {
     DAMPENS: "abstract (2) EleutherAI",
     EXPAND: "abstract (2) others",
     FISHER: "section 4.2 Fisher",
 } | {f"mean gain {lab}": f"fig. 2 {lab}" for lab in LABS}
-
 SIGNS_IN_THE_HUNT = {
     f"mean gain {lab} in the hunt": f"/h26_lab_signatures/{lab}/mean_gain" for lab in LABS
 } | {f"{lab} dampens in the hunt, %": f"/h26_lab_signatures/{lab}/dampen_pct" for lab in LABS}
-
 FINAL_NORM = {
     "accuracy with the norm, %": "appendix B with",
     "accuracy without, %": "appendix B without",
 }
-
 FINAL_NORM_IN_FILES = {
     HUNT: {"hunt, without the norm, share": "/h25_accuracy"},
     CLEAN: {"two models, without, %": "/h25_accuracy"},
@@ -261,14 +245,11 @@ def check_lab_signs(evidence: Evidence, every: pd.DataFrame) -> Audit:
 
 
 INPUT = "input_dependency_thermodynamics.json"
-
 PROMPTS = "prompts per model"
-
 FIGURE_7 = {
     "mean penultimate gain of {}": r"/models/\d+/residual_gain_mean",
     "SD of the penultimate gain of {}": r"/models/\d+/residual_gain_std",
 }
-
 OVER_PROMPTS = {
     "smallest last gain of {}": r"/modulation_ranges/[^/]+/min",
     "largest last gain of {}": r"/modulation_ranges/[^/]+/max",
@@ -277,7 +258,6 @@ OVER_PROMPTS = {
     "Spearman": r"/complexity_correlations/\d+/Complexity_Spearman_r",
     "complexity and last gain of {}, p": r"/complexity_correlations/\d+/Complexity_Spearman_p",
 }
-
 CORRELATION = {
     "Pearson r": "/correlation/pearson_r",
     "Pearson p": "/correlation/pearson_p",

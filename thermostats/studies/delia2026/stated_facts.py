@@ -12,11 +12,8 @@ from thermostats.errors import DataError
 from thermostats.formatting import strip_owner
 
 STATED_IN = ("preprint", "note")
-
 H4_V2 = "H4_v2_validation_20260106_015547.json"
-
 H4_EXTENDED = "H4_v2_extended_20260106_012606.json"
-
 KNOWN_GAIN = "known gain"
 
 

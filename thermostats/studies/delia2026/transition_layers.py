@@ -24,36 +24,27 @@ from thermostats.studies.delia2026.stated_facts import (
 from thermostats.tables.reading import keep_last_revision
 
 SIGN_CHANGE = "l_star_sign_change_20260106_111315.json"
-
 FORMULA = (0.11, 0.012, 4.9)
 """a, b, c of the study's L* = L (a + b L + c/H)."""
-
 CONSTANTS = {"a": "section 5.3, eq. 6 a", "b": "section 5.3, eq. 6 b", "c": "section 5.3, eq. 6 c"}
-
 TRANSITIONS_BY_MODEL = {
     "L* of {}, mean over prompts": r"/results/\d+/L_star_empirical",
     "L* of {}, SD over prompts": r"/results/\d+/L_star_std",
     "L* of {} by the formula": r"/results/\d+/L_star_predicted",
     "error for {}, % of depth": r"/results/\d+/error_pct",
 }
-
 A_PRIORI = "L* of {} from its gain"
-
 ALL_HEADS = "max_abs_gradient_all_heads"
-
 STATED_TRANSITIONS = {
     "error within heritage, % of depth": "section 5.3 within",
     "error across heritages, % of depth": "fig. 5",
     "error of L/2, % of depth": "section 5.3 naive",
 }
-
 COMPARED_WITH = {"error the file compares with, %": "/comparison_v2_argmax"}
-
 TRANSITIONS_IN_THE_FILE = {
     "error by the first change of sign, % of depth": "/overall_mape",
     "improvement, points": "/improvement_pp",
 }
-
 FIGURE_5 = "L* of {} in figure 5"
 
 TRANSITION_DEFINITIONS = (

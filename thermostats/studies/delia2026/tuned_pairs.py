@@ -20,19 +20,14 @@ from thermostats.studies.delia2026.stated_facts import load_stated, load_stated_
 from thermostats.tables.reading import keep_last_revision
 
 COUNTS = {"pairs": "/n_families", "measurements": "/n_total_measurements"}
-
 LARGEST = "largest change, %"
-
 IN_THE_TEXT = {
     "gemma-7b": "section 5.5 Gemma base",
     "gemma-7b-it": "section 5.5 Gemma instruct",
     LARGEST: "section 5.5 change",
 }
-
 BASE = r"/twin_summary/[^/]+/base/"
-
 TUNED = r"/twin_summary/[^/]+/instruct/"
-
 PAIRS_BY_MODEL = {
     "{} in the file": f"({BASE}|{TUNED})mean_gain",
     "SD of {}": f"({BASE}|{TUNED})std_gain",

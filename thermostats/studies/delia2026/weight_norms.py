@@ -15,13 +15,9 @@ from thermostats.tables.schemas import MODEL
 
 LATE = 0.75
 """Late layers are those beyond this share of the depth."""
-
 MAPS = "restriction_maps_results.json"
-
 SUMMARY = "restriction_map_summary_20260105_202448.csv"
-
 BY_LAYER = "W_V_spectral_norm_published_thirds_layer_"
-
 MEANS = ["W_V_spectral_norm_mean", "W_V_spectral_norm_mean_published_thirds"]
 
 
@@ -110,11 +106,8 @@ def build_pairs(
 
 
 W_V, CUT = MEANS
-
 W_O = "W_O_spectral_norm_mean"
-
 STATED_RATIOS = {"ratio of W_V norms, EleutherAI to Meta": "section 4.3"}
-
 LABS = ("EleutherAI", "Meta")
 
 

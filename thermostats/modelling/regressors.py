@@ -1,0 +1,213 @@
+"""What is left of outcomes about groups and covariates: eight statistics by which a fit is held
+against replicated data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from thermostats.modelling.draws import Array, Statistic
+
+LEAST = 3
+"""Degrees of freedom that must be left."""
+TINY = 1e-6
+"""Share of a column, or of a residual's variance, that counts as none."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Regressors:
+    """Groups and covariates of n outcomes."""
+
+    x: Array
+    """n × p; slopes on the first may differ between groups."""
+    groups: NDArray[np.int64] | None = None
+    """Number of every outcome's group."""
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom that are left."""
+        return int(len(self.x) - self.basis.shape[1])
+
+    @cached_property
+    def members(self) -> Array:
+        """Whether an outcome is of a group, n × groups, where groups and covariates leave enough;
+        else one of ones."""
+        if self.groups is None:
+            return np.ones((len(self.x), 1))
+        members = (self.groups[:, None] == np.unique(self.groups)).astype(np.float64)
+        left = len(members) - _build_basis(np.column_stack([members, self.x])).shape[1]
+        return members if left >= LEAST else np.ones((len(self.x), 1))
+
+    @cached_property
+    def basis(self) -> Array:
+        """Orthonormal columns of all that is taken off."""
+        return _build_basis(np.column_stack([self.members, self.x]))
+
+    @cached_property
+    def left(self) -> Array:
+        """Share of every outcome's variance that is left."""
+        return np.asarray(1 - np.square(self.basis).sum(axis=1))
+
+    def take_residuals(self, y: Array) -> Array:
+        """Residuals of every data set, … × n."""
+        return np.asarray(y - (y @ self.basis) @ self.basis.T)
+
+    def scale_residuals(self, y: Array) -> Array:
+        """Residuals of one standard deviation, in units of their root mean square; where nothing is
+        left 0."""
+        some = self.left > TINY
+        r = self.take_residuals(y)
+        unit = np.sqrt(np.square(r).sum(axis=-1, keepdims=True) / self.freedom)
+        return np.asarray(
+            np.where(some, r / np.sqrt(np.where(some, self.left, 1.0)), 0.0)
+            / np.maximum(unit, 1e-300)
+        )
+
+
+def _build_basis(columns: Array) -> Array:
+    u, s, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(u[:, s > TINY * s[0]])
+
+
+def measure_group_slopes(design: Regressors) -> Statistic | None:
+    """Share of the residuals' squares that slopes of every group on the first covariate explain."""
+    if design.members.shape[1] < 2 or not design.x.size:
+        return None
+    return _measure_explained(design, design.members * design.x[:, [0]])
+
+
+def measure_curvature(design: Regressors) -> Statistic | None:
+    """The largest share of the residuals' squares that the square of a covariate explains."""
+    off = design.x - design.x.mean(axis=0)
+    shares = [
+        share
+        for square in np.square(off).T
+        if (share := _measure_explained(design, square[:, None]))
+    ]
+    return (lambda y: np.max([share(y) for share in shares], axis=0)) if shares else None
+
+
+def _measure_explained(design: Regressors, columns: Array) -> Statistic | None:
+    """None where the columns have nothing beyond the design, or leave nothing."""
+    beyond = columns - design.basis @ (design.basis.T @ columns)
+    beyond = beyond[
+        :, np.linalg.norm(beyond, axis=0) > TINY * (1 + np.linalg.norm(columns, axis=0))
+    ]
+    q = _build_basis(beyond) if beyond.size else beyond
+    if not 0 < q.shape[1] < design.freedom:
+        return None
+    return lambda y: np.square(y @ q).sum(axis=-1) / _measure_squares(design, y)
+
+
+def measure_group_spread(design: Regressors) -> Statistic | None:
+    """Variance between groups of the mean absolute scaled residual, in units of the mean of all;
+    Levene's."""
+    members = design.members * (design.left > TINY)[:, None]
+    members = members[:, members.sum(axis=0) >= 2]
+    if members.shape[1] < 2:
+        return None
+    sizes = members.sum(axis=0)
+
+    def statistic(y: Array) -> Array:
+        size = np.abs(design.scale_residuals(y))
+        means = size @ members / sizes
+        overall = (means @ sizes / sizes.sum())[..., None]
+        return np.asarray(np.square(means / np.maximum(overall, 1e-300) - 1) @ sizes)
+
+    return statistic
+
+
+def measure_covariate_spread(design: Regressors) -> Statistic | None:
+    """Largest rank correlation of a covariate with the size of the scaled residual, of either
+    sign."""
+    some = design.left > TINY
+    ranks = (
+        stats.rankdata(design.x[some], axis=0) if design.x.size and some.any() else np.empty((0, 0))
+    )
+    off = ranks - ranks.mean(axis=0) if ranks.size else ranks
+    length = np.linalg.norm(off, axis=0)
+    if not (length > TINY).any():
+        return None
+    unit = off[:, length > TINY] / length[length > TINY]
+
+    def statistic(y: Array) -> Array:
+        size = stats.rankdata(np.abs(design.scale_residuals(y))[..., some], axis=-1)
+        size -= size.mean(axis=-1, keepdims=True)
+        return np.asarray(
+            np.abs(size @ unit).max(axis=-1) / np.maximum(np.linalg.norm(size, axis=-1), 1e-300)
+        )
+
+    return statistic
+
+
+def measure_largest_residual(design: Regressors) -> Statistic | None:
+    """Largest absolute scaled residual."""
+    return lambda y: np.abs(design.scale_residuals(y)).max(axis=-1)
+
+
+def measure_skew(design: Regressors) -> Statistic | None:
+    """Absolute third standardised moment of the residuals."""
+    return lambda y: (
+        np.abs((design.take_residuals(y) ** 3).mean(axis=-1))
+        / (_measure_squares(design, y) / len(design.x)) ** 1.5
+    )
+
+
+def measure_heaps(design: Regressors) -> Statistic | None:
+    """Minus the fourth standardised moment, which is least for residuals in two heaps."""
+    return lambda y: (
+        -(design.take_residuals(y) ** 4).mean(axis=-1)
+        / (_measure_squares(design, y) / len(design.x)) ** 2
+    )
+
+
+def measure_outlying_group(design: Regressors) -> Statistic | None:
+    """Largest distance of a group's mean from the groups' mean, in their standard deviations;
+    covariates taken off."""
+    members = design.members
+    if members.shape[1] < 4:
+        return None
+    off = _build_basis(np.column_stack([np.ones(len(members)), design.x]))
+    means = members / members.sum(axis=0)
+
+    def statistic(y: Array) -> Array:
+        centre = (y - (y @ off) @ off.T) @ means
+        away = centre - centre.mean(axis=-1, keepdims=True)
+        return np.asarray(np.abs(away).max(axis=-1) / np.maximum(away.std(axis=-1), 1e-300))
+
+    return statistic
+
+
+def _measure_squares(design: Regressors, y: Array) -> Array:
+    return np.asarray(np.maximum(np.square(design.take_residuals(y)).sum(axis=-1), 1e-300))
+
+
+CLOSING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
+    "slopes by group": measure_group_slopes,
+    "curvature": measure_curvature,
+    "spread by group": measure_group_spread,
+    "largest residual": measure_largest_residual,
+}
+"""What moves slopes, shares and standard errors of a linear model."""
+WARNING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
+    "spread along a covariate": measure_covariate_spread,
+    "skew of residuals": measure_skew,
+    "two heaps of residuals": measure_heaps,
+    "outlying group": measure_outlying_group,
+}
+"""What calls for another law of the residuals or of the groups."""
+LARGE_IS_ODD = (*CLOSING, *WARNING)
+
+
+def build_statistics(
+    design: Regressors | None, which: Mapping[str, Callable[[Regressors], Statistic | None]]
+) -> dict[str, Statistic]:
+    """Those that this design has; none where fewer than `LEAST` degrees of freedom are left."""
+    if design is None or design.freedom < LEAST:
+        return {}
+    return {name: statistic for name, of in which.items() if (statistic := of(design)) is not None}
