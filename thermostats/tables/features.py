@@ -3,7 +3,7 @@ spectral norms."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,6 +84,8 @@ class Groups:
 
 OF_RUNS = ("layers", "summaries", "transitions", "weights")
 """Tables of runs that features are made of."""
+LAYER_COLUMNS = ("run_id", "layer", "prompt_id", "position", "gain_block", "gain_read")
+"""Columns of the table layers that features are made of."""
 WEIGHT_NAMES = {"W_V": "wv_norm", "W_O": "wo_norm"}
 STATED_MEANS = {f"{matrix}_spectral_norm_mean": label for matrix, label in WEIGHT_NAMES.items()}
 ACROSS = ("total_amplification",)
@@ -105,9 +107,9 @@ def build_features(data: str | Path | None = None, *, position: str = LAST) -> p
     """
     if position not in POSITIONS:
         raise build_unknown_error("no such token position", position, POSITIONS)
-    return combine(
-        **{name: store.load(name, data) for name in ("runs", "models", *OF_RUNS)}, position=position
-    )
+    tables = {name: store.load(name, data) for name in ("runs", "models", *OF_RUNS[1:])}
+    layers = store.load_parts("layers", data, LAYER_COLUMNS)
+    return _combine_parts(layers, **tables, position=position)
 
 
 def combine(
@@ -148,20 +150,45 @@ def combine(
     Raises DataError where a run's model is not in the table models, or a row's run not in the table
     runs.
     """
+    return _combine_parts(
+        [layers], runs, models, summaries, transitions, weights, position=position
+    )
+
+
+def _combine_parts(
+    parts: Iterable[pd.DataFrame],
+    runs: pd.DataFrame,
+    models: pd.DataFrame,
+    summaries: pd.DataFrame,
+    transitions: pd.DataFrame,
+    weights: pd.DataFrame,
+    *,
+    position: str,
+) -> pd.DataFrame:
+    """As `combine`, of the table layers in parts, no run of which is in two of them."""
     store.check_reference(runs, "runs", "model_id", models, "models")
-    for name, frame in zip(OF_RUNS, (layers, summaries, transitions, weights), strict=True):
+    for name, frame in zip(OF_RUNS[1:], (summaries, transitions, weights), strict=True):
         store.check_reference(frame, name, "run_id", runs, "runs")
+    measured = runs
     runs = runs[~of_interventions(runs)]
-    if (old := mark_superseded(runs)).any():
-        runs = runs[~old]
-        layers, summaries, transitions, weights = (
+    old = mark_superseded(runs)
+    runs = runs[~old]
+    if old.any():
+        summaries, transitions, weights = (
             frame[frame["run_id"].isin(runs["run_id"])]
-            for frame in (layers, summaries, transitions, weights)
+            for frame in (summaries, transitions, weights)
         )
     stated = summaries if position == LAST else summaries.iloc[:0]
-    gains = _summarise_prompts(
-        collect_prompt_gains(runs, models, layers, stated, position=position), stated
-    )
+    summarised: list[pd.DataFrame] = []
+    for layers in parts:
+        store.check_reference(layers, "layers", "run_id", measured, "runs")
+        counted = layers[layers["run_id"].isin(runs["run_id"])] if old.any() else layers
+        here = stated["run_id"].isin(counted["run_id"].unique())
+        values = collect_prompt_gains(runs, models, counted, stated[here], position=position)
+        summarised.append(_summarise_prompts(values, stated[here]))
+        stated = stated[~here]
+    summarised.append(_summarise_prompts(_read_summaries(stated), stated))
+    gains = pd.concat(summarised, ignore_index=True)
     rows = _pick_runs(runs, gains["run_id"])[RUN].merge(
         _compute_geometry(models), on=["model_id", "revision"], how="left", validate="many_to_one"
     )
@@ -198,10 +225,10 @@ def collect_prompt_gains(
     there = layers["position"] == position
     at_token = columns if there.all() else columns[there]
     depths = _read_depths(runs, models)
-    parts = [
-        _compute_layer_gains(at_token, depths),
-        _read_gains(fill_read_gains(at_token, runs, models), depths),
-    ]
+    parts = [_compute_layer_gains(at_token, depths)]
+    read = fill_read_gains(at_token, runs, models)
+    if read["gain_read"].notna().any():
+        parts.append(_read_gains(read, depths))
     parts += [_read_summaries(summaries)] if position == LAST else []
     return pd.concat(parts, ignore_index=True)
 

@@ -67,6 +67,17 @@ def is_sealed(content: bytes, name: str, run_id: str) -> bool:
     return at >= 0 and there == _hash_content(memoryview(content), at, name, run_id).encode()
 
 
+def list_filled(file: pq.FileMetaData) -> list[str]:
+    """Columns of a file that have a value in some row."""
+    filled: dict[str, None] = {}
+    for group in map(file.row_group, range(file.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            counted = column.statistics
+            if counted is None or counted.null_count < column.num_values:
+                filled[column.path_in_schema] = None
+    return list(filled)
+
+
 def _locate_seal(content: memoryview) -> int:
     """Where the digits of a seal are in the footer of a file; -1 where there is none."""
     size = int.from_bytes(content[-FOOTER : -FOOTER // 2], "little")

@@ -66,7 +66,7 @@ from thermostats.tables.schemas import (
     list_references,
     list_written,
 )
-from thermostats.tables.sealed_runs import RUN_FILE, encode_run, is_run_file, is_sealed
+from thermostats.tables.sealed_runs import RUN_FILE, encode_run, is_run_file, is_sealed, list_filled
 from thermostats.tables.suggested_models import suggest_models
 from thermostats.tables.validation import (
     WORDS,
@@ -391,6 +391,8 @@ PARSED: dict[bytes, pd.DataFrame] = {}
 several times."""
 MOST_PARSED = 64
 FEW_CELLS = 300_000
+ROWS_OF_A_PART = 1_000_000
+"""Rows of sealed runs that are handed out at a time, about."""
 PANDAS = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}
 """Types of pandas by those of Arrow, where they are not its own."""
 
@@ -414,10 +416,7 @@ def load(
     """
     check_table(name)
     folder = find_data_folder(data)
-    files = [
-        [path for path in list_own_files(name, layer) if is_candidate(path, runs)]
-        for layer in list_layers(folder)
-    ]
+    files = _list_files(name, folder, runs)
     digest = _hash_files(name, files, runs)
     frame = PARSED.get(digest)
     if frame is None:
@@ -431,27 +430,65 @@ def load(
     return _fill_private_texts(frame, folder) if name == "prompts" and private else frame
 
 
+def load_parts(
+    name: str, data: str | Path | None, columns: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    """Some columns of table `name` in parts: first all rows that `load` validates, then some sealed
+    runs at a time, read when they are asked for, texts as categories. No run is in two of them.
+
+    Raises DataError as `load` does.
+    """
+    check_table(name)
+    folder = find_data_folder(data)
+    checked, sealed = _read_unsealed(name, _list_files(name, folder, None), folder, None)
+    yield checked[list(columns)]
+    read: list[pa.Table] = []
+    for number, path in enumerate(sealed, 1):
+        read.append(_read_sealed(path, name, columns))
+        if sum(map(len, read)) >= ROWS_OF_A_PART or number == len(sealed):
+            rows = pa.concat_tables(read).unify_dictionaries()
+            read = []
+            yield rows.to_pandas(types_mapper=PANDAS.get, split_blocks=True)
+
+
+def _list_files(name: str, folder: Path, runs: Collection[str] | None) -> list[list[Path]]:
+    """Files of a table by layer, without those named after other runs."""
+    return [
+        [path for path in list_own_files(name, layer) if is_candidate(path, runs)]
+        for layer in list_layers(folder)
+    ]
+
+
 def _read_files(
     name: str, files: list[list[Path]], folder: Path, runs: Collection[str] | None
 ) -> pd.DataFrame:
     """Table `name` from files by layer, those of a higher layer over those of a lower one."""
-    sealed = _read_sealed(name, files)
+    checked, sealed = _read_unsealed(name, files, folder, runs)
+    return _insert_runs(checked, sealed, name) if sealed else checked
+
+
+def _read_unsealed(
+    name: str, files: list[list[Path]], folder: Path, runs: Collection[str] | None
+) -> tuple[pd.DataFrame, list[Path]]:
+    """Rows of all files but those of sealed runs, validated, and these files in the order of
+    runs."""
+    sealed = _find_sealed(name, files)
     rows = _stack_files(name, files, runs, sealed)
     ids = {path.stem for path in sealed}
     if ids and not ids.isdisjoint(rows["run_id"].unique().to_pylist()):
-        sealed = {}  # other files have rows of these runs as well
+        sealed = []  # other files have rows of these runs as well
         rows = _stack_files(name, files, runs, sealed)
     paths = [path for in_layer in files for path in in_layer]
     checked = validate(
         _convert_frame(_order_runs(rows), name), name, paths[0] if len(paths) == 1 else folder
     )
-    return _insert_runs(checked, sealed, name) if sealed else checked
+    return checked, sealed
 
 
 def _stack_files(
     name: str, files: list[list[Path]], runs: Collection[str] | None, sealed: Collection[Path]
 ) -> pa.Table:
-    """Rows of all files but the sealed ones, as `_read_files` puts them over each other."""
+    """Rows of all files but the sealed ones, those of a higher layer over those of a lower one."""
     rows = build_schema(name, ()).empty_table()
     for in_layer in files:
         archives = [read(path, name, runs) for path in in_layer if is_archive(path)]
@@ -462,28 +499,46 @@ def _stack_files(
     return rows
 
 
-def _read_sealed(name: str, files: list[list[Path]]) -> dict[Path, pa.Table]:
-    """Rows of the runs whose files say that they were validated, by file in the order of runs; none
-    where two files are of one run."""
+def _find_sealed(name: str, files: list[list[Path]]) -> list[Path]:
+    """Files of runs that are as they were written, in the order of runs; none where two are of one
+    run."""
     paths = [path for in_layer in files for path in in_layer if is_run_file(path)]
     if len({path.name for path in paths}) < len(paths):
-        return {}
-    contents = ((path, _read_content(path)) for path in sorted(paths, key=lambda each: each.name))
-    return {
-        path: _read_parquet(content, path, name)
-        for path, content in contents
-        if is_sealed(content, name, path.stem)
-    }
+        return []
+    by_run = sorted(paths, key=lambda path: path.name)
+    return [path for path in by_run if is_sealed(_read_content(path), name, path.stem)]
 
 
-def _insert_runs(checked: pd.DataFrame, sealed: Mapping[Path, pa.Table], name: str) -> pd.DataFrame:
+def _read_sealed(path: Path, name: str, columns: Sequence[str] = ()) -> pa.Table:
+    """Rows of a sealed run: the columns that hold something, or those that are asked for, texts as
+    categories."""
+    content = _read_content(path)
+    if not is_sealed(content, name, path.stem):
+        raise DataError(
+            "a file was changed while it was read", where=path, next_step="read it again"
+        )
+    file = pq.ParquetFile(
+        pa.BufferReader(content),
+        read_dictionary=[label for label in columns if list_dtypes(name)[label] == TEXT],
+    )
+    filled = [label for label in list_filled(file.metadata) if label in columns or not columns]
+    rows = file.read(filled)
+    if not columns:
+        return rows
+    lacking = {label: ARROW[list_dtypes(name)[label]] for label in columns if label not in filled}
+    for label, dtype in lacking.items():
+        rows = rows.append_column(label, pa.nulls(len(rows), dtype))
+    return rows.select(list(columns))
+
+
+def _insert_runs(checked: pd.DataFrame, sealed: Sequence[Path], name: str) -> pd.DataFrame:
     """Validated rows with those of sealed runs between them, in the order of runs."""
     rest = pa.Table.from_pandas(checked, build_schema(name, checked), preserve_index=False)
     places = checked["run_id"].searchsorted([path.stem for path in sealed])
     pieces: list[pa.Table] = []
     before = 0
-    for place, rows in zip(places, sealed.values(), strict=True):
-        pieces += [rest.slice(before, place - before), rows]
+    for place, path in zip(places, sealed, strict=True):
+        pieces += [rest.slice(before, place - before), _read_sealed(path, name)]
         before = place
     rows = pa.concat_tables([*pieces, rest.slice(before)], promote_options="default")
     return _convert_frame(rows, name)
