@@ -19,7 +19,7 @@ import pytest
 from conftest import layer, make_store, model, run, table
 from start_states import files_of, make_news
 
-from thermostats.tables import sealed_runs, store
+from thermostats.tables import sealed_runs, store, waiting
 from thermostats.tables.folders import MARK, list_layers, prepare_folder
 from thermostats.tables.join import forget, join
 from thermostats.tables.store import CACHE_VARIABLE
@@ -74,7 +74,7 @@ def joined(folder: Path) -> None:
 
 
 def joined_as_large(folder: Path) -> None:
-    with mock.patch.object(sealed_runs, "LARGE", 2):
+    with mock.patch.object(sealed_runs, "LARGE", 2), mock.patch.object(waiting, "MANY", 5):
         joined(folder)
 
 

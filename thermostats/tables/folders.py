@@ -59,29 +59,57 @@ def hold_folder(folder: Path) -> Iterator[None]:
             lock.release()
 
 
-def write_all(folder: Path, contents: Mapping[Path, bytes]) -> None:
-    """Replace files of a folder: all are staged in it and synced before the first is renamed to its
-    place.
+class Staged:
+    """Files of a folder that wait in it, whole and synced, to be renamed to their places."""
 
-    Raises DataError where one cannot be written or lies outside the folder; every file is as it was
-    then, unless renaming itself failed midway.
-    """
-    staged: dict[Path, Path] = {}
-    place = folder
-    try:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.paths: dict[Path, Path] = {}
+
+    def add(self, contents: Mapping[Path, bytes]) -> None:
+        """Write files that are to stand in their places, over those that waited for the same;
+        raises DataError where one cannot be written or lies outside the folder."""
         for place in contents:
-            _check_inside(place, folder)
+            _check_inside(place, self.folder)
         for place, content in contents.items():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, staged[place] = _create(folder / STAGING, place.name)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            staged[place].chmod(0o644)
-        for place in contents:
-            staged[place].replace(place)
-            del staged[place]
+            with _refuse_unwritten(place):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                if place in self.paths:
+                    self.paths[place].unlink()
+                descriptor, self.paths[place] = _create(self.folder / STAGING, place.name)
+                with os.fdopen(descriptor, "wb") as stream:
+                    stream.write(content)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                self.paths[place].chmod(0o644)
+
+    def put(self) -> None:
+        """Rename all to their places."""
+        for place in list(self.paths):
+            with _refuse_unwritten(place):
+                self.paths[place].replace(place)
+            del self.paths[place]
+
+
+@contextmanager
+def stage_files(folder: Path) -> Iterator[Staged]:
+    """Files that are written bit by bit and put in their places together; what was not put there by
+    then is removed."""
+    staged = Staged(folder)
+    try:
+        yield staged
+    finally:
+        for leftover in staged.paths.values():
+            with suppress(OSError):  # the next writer removes it
+                leftover.unlink(missing_ok=True)
+        with suppress(OSError):  # there is none, or another writer's file is in it
+            (folder / STAGING).rmdir()
+
+
+@contextmanager
+def _refuse_unwritten(place: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise DataError(
             "cannot write; the file is as it was",
@@ -89,12 +117,18 @@ def write_all(folder: Path, contents: Mapping[Path, bytes]) -> None:
             got=describe_file_error(error),
             next_step="free space or choose a folder that can be written",
         ) from error
-    finally:
-        for leftover in staged.values():
-            with suppress(OSError):  # the next writer removes it
-                leftover.unlink(missing_ok=True)
-        with suppress(OSError):  # there is none, or another writer's file is in it
-            (folder / STAGING).rmdir()
+
+
+def write_all(folder: Path, contents: Mapping[Path, bytes]) -> None:
+    """Replace files of a folder: all are staged in it and synced before the first is renamed to its
+    place.
+
+    Raises DataError where one cannot be written or lies outside the folder; every file is as it was
+    then, unless renaming itself failed midway.
+    """
+    with stage_files(folder) as staged:
+        staged.add(contents)
+        staged.put()
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -163,6 +163,8 @@ def check_products(layers: pd.DataFrame) -> None:
     Between stages of a hierarchical model patches are merged: there is another number of tokens,
     and no such product.
     """
+    if layers["norm_in"].isna().all():
+        return
     chain = ["run_id", "prompt_id", "position"]
     ordered = layers.sort_values([*chain, "layer"])
     groups = ordered.groupby(chain)

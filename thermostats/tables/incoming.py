@@ -42,6 +42,8 @@ SEEN = 100_000
 """Characters of a file in which decimal commas are looked for."""
 BLOCK = 100_000
 """Rows that are made columns at once."""
+AT_ONCE = 16_000_000
+"""Bytes of a file without quotes that are parsed at once; a longer row is for another reader."""
 FIRST_LINE = re.compile(rb"(?:\xef\xbb\xbf)?[\r\n]*[^\r\n]+")
 """The first line that is not empty, without its end, with what is before it."""
 DECIMAL_COMMA = re.compile(r"\d,\d")
@@ -212,14 +214,19 @@ def _index_rows(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _read_delimited(content: bytes, separator: str) -> pd.DataFrame:
-    text = content.decode("utf-8-sig")
+    first = FIRST_LINE.match(content)
+    head = content if b'"' in content or first is None else first.group()
+    text = head.decode("utf-8-sig")
+    if not text.strip():
+        text = content.decode("utf-8-sig")
     if not text.strip():
         return pd.DataFrame()
     _check_separator(text.lstrip("\r\n").partition("\n")[0].rstrip("\r"), separator)
     names = next(_split_rows(text, separator))
-    check_cells(len(names) * text.count("\n"))
+    check_cells(len(names) * content.count(b"\n"))
     frame = _read_unquoted(content, separator, len(names))
-    frame = _read_by_rows(text, separator, len(names)) if frame is None else frame
+    if frame is None:
+        frame = _read_by_rows(content.decode("utf-8-sig"), separator, len(names))
     frame.columns = pd.Index(names)
     used = [
         bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)
@@ -256,7 +263,9 @@ def _read_unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFra
     try:
         table = read_csv(
             pa.py_buffer(memoryview(content)[names.end() :]),
-            ReadOptions(use_threads=False, block_size=len(content), column_names=labels),
+            ReadOptions(
+                use_threads=False, block_size=min(len(content), AT_ONCE), column_names=labels
+            ),
             ParseOptions(delimiter=separator, quote_char=False),
             ConvertOptions(
                 column_types=dict.fromkeys(labels, pa.large_string()), strings_can_be_null=False

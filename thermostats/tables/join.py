@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -38,6 +40,7 @@ from thermostats.tables.folders import (
     hold_folder,
     list_layers,
     list_own_files,
+    stage_files,
     start_folder,
     write_all,
 )
@@ -70,6 +73,7 @@ from thermostats.tables.validation import (
     rank_keys,
     rank_rows,
 )
+from thermostats.tables.waiting import Waiting
 
 MAP = "thermostats ls columns {}; --map names a file that maps yours to ours"
 Tables = Mapping[str, pd.DataFrame]
@@ -206,7 +210,6 @@ def _run_join(
 ) -> list[Joined]:
     """What `join` does, its sources in a list; digest: of the call, see `finished_joins`."""
     incoming = _read_incoming(inputs, call)
-    pa.default_memory_pool().release_unused()
     if dry_run:
         return _join_all(incoming, find_lookup_folder(call.data), replace, accept, dry_run)
     with start_folder(call.data) as folder, hold_folder(folder):
@@ -246,8 +249,8 @@ def _append_call(call: JoinCall) -> Iterator[None]:
         raise error.replace_next_step("\n  or ".join(lines)) from error
 
 
-def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.DataFrame]:
-    """Rows of the sources of a call by table, in the order of tables."""
+def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Waiting:
+    """Rows of the sources of a call by table."""
     table = call.table
     mapping = call.mapping
     recipe = call.recipe
@@ -257,43 +260,40 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> dict[str, pd.Dat
     if maps == [None] and (mapping is not None or recipe or constants or call.states or call.form):
         content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
         maps = [*load_maps(content, table, recipe, constants, call.states, call.form)]
-    incoming: dict[str, pd.DataFrame] = {}
+    waiting = Waiting()
 
     def hashes() -> dict[str, str]:
         held = store.load("prompts", find_lookup_folder(data), private=False)
-        return hash_sets(_merge_rows(held, incoming.get("prompts"), "prompts"))
+        return hash_sets(_merge_rows(held, waiting.get("prompts"), "prompts"))
 
     def models() -> pd.DataFrame:
         folder = find_lookup_folder(data)
         held = {
-            name: _merge_rows(store.load(name, folder), incoming.get(name), name)
+            name: _merge_rows(store.load(name, folder), waiting.get(name), name)
             for name in ("models", "runs")
         }
         return index_facts(held["models"], held["runs"])
 
     def list_model_ids() -> set[str]:
         held = store.load("models", find_lookup_folder(data))
-        return set(_merge_rows(held, incoming.get("models"), "models")["model_id"])
+        return set(_merge_rows(held, waiting.get("models"), "models")["model_id"])
 
-    for source in inputs:
+    def read_source(source: Source) -> None:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
         given_rows = read(source)
         using_each = (
             find_maps(given_rows, where, data) if maps == [None] and table is None else maps
         )
-        for name, frame in (
-            pair
-            for using in using_each
-            for pair in split_tables(
+        for using in using_each:
+            for name, frame in split_tables(
                 given_rows, table, using, where, hashes, models, list_model_ids
-            )
-        ):
-            rows = convert_rows(frame, name, where)
-            if name in incoming:
-                both = pd.concat([incoming[name], rows]).drop_duplicates(ignore_index=True)
-                rows = store.validate(both, name, where)
-            incoming[name] = rows
-    return {name: incoming[name] for name in TABLES if name in incoming}
+            ):
+                waiting.add(name, convert_rows(frame, name, where), where)
+
+    for source in inputs:
+        read_source(source)
+        pa.default_memory_pool().release_unused()
+    return waiting
 
 
 def _list_sources(inputs: Source | Sequence[Source]) -> list[Source]:
@@ -326,25 +326,88 @@ def _list_items(sources: Any) -> Sequence[Any]:
     return sources if isinstance(sources, (list, tuple)) else ()
 
 
+REFERRED = ("models", "prompts", "runs")
+"""Tables that the rows of a join may refer to."""
+
+
 def _join_all(
-    incoming: Tables, folder: Path, replace: bool, accept: bool, dry_run: bool
+    incoming: Waiting, folder: Path, replace: bool, accept: bool, dry_run: bool
 ) -> list[Joined]:
+    new = {name: incoming.get(name) for name in REFERRED}
+    existing = {name: store.load(name, folder, private=new[name] is not None) for name in REFERRED}
+    after = {name: _merge_rows(existing[name], new[name], name) for name in REFERRED}
+    if new["runs"] is not None:
+        check_run_ids(new["runs"])
+        store.check_prompts(new["runs"], after["prompts"])
+    names = incoming.list_tables()
+    done: dict[str, Joined] = {}
+    unread: list[pd.DataFrame] = []
+    with stage_files(folder) as staged:
+        for rows in incoming.split_turns(after["runs"]):
+            texts, plans = _plan_turn(rows, existing, after, folder, replace, accept)
+            contents = {
+                name: {} if dry_run else _plan_contents(name, folder, plan, staged.paths)
+                for name, plan in plans.items()
+            }
+            if not dry_run:
+                for each in (texts, *contents.values()):
+                    staged.add(each)
+            for name, plan in plans.items():
+                fresh = _stack_rows(plan.added, plan.replaced)
+                unstated = ask_facts(fresh, folder) if name == "models" else ""
+                turn = Joined(
+                    name,
+                    len(plan.added),
+                    plan.unchanged,
+                    len(plan.replaced),
+                    tuple(contents[name]),
+                    unstated,
+                )
+                done[name] = _add_joined(done[name], turn) if name in done else turn
+                if name == "layers":
+                    unread.append(fresh.loc[fresh["position"].isin(UNREAD), ["position"]])
+                del fresh
+            del rows, plans, contents
+            pa.default_memory_pool().release_unused()
+        staged.put()
+    if not dry_run:
+        for name in names:
+            store.remove_replaced(name, folder)
+    if unread:
+        done["layers"] = replace_fields(done["layers"], unread=count_unread(pd.concat(unread)))
+    return [done.get(name, Joined(name, 0, 0, 0, ())) for name in names]
+
+
+def _add_joined(one: Joined, more: Joined) -> Joined:
+    """What two turns of a join did to a table."""
+    return replace_fields(
+        one,
+        added=one.added + more.added,
+        unchanged=one.unchanged + more.unchanged,
+        replaced=one.replaced + more.replaced,
+        files=one.files + more.files,
+    )
+
+
+def _plan_turn(
+    incoming: Tables, held: Tables, after: Tables, folder: Path, replace: bool, accept: bool
+) -> tuple[dict[Path, bytes], dict[str, Plan]]:
+    """Check rows against each other and those that are there: texts of prompts to write, and by
+    table which rows are new.
+
+    held, after: the tables of `REFERRED` as they are, and as they will be.
+    """
     about = {
         run for frame in incoming.values() if "run_id" in frame for run in frame["run_id"].unique()
     }
     existing = {
-        name: store.load(
-            name, folder, runs=about if name in MEASURES else None, private=name in incoming
-        )
-        for name in dict.fromkeys(["models", "prompts", "runs", *incoming])
+        **held,
+        **{
+            name: store.load(name, folder, runs=about if name in MEASURES else None)
+            for name in incoming
+            if name not in held
+        },
     }
-    after = {
-        name: _merge_rows(existing[name], incoming.get(name), name)
-        for name in ("models", "prompts", "runs")
-    }
-    if "runs" in incoming:
-        check_run_ids(incoming["runs"])
-        store.check_prompts(incoming["runs"], after["prompts"])
     for name, rows in incoming.items():
         for label, target in list_references(name).items():
             store.check_reference(rows, name, label, after[target], target)
@@ -364,39 +427,7 @@ def _join_all(
         check_models(incoming["models"])
     if not incoming.keys().isdisjoint({"runs", *MEASURES}):
         check_identities(_collect_same_models(incoming, existing, after, about, folder))
-    contents = {
-        name: {} if dry_run else _plan_contents(name, folder, plan) for name, plan in plans.items()
-    }
-    if not dry_run:
-        write_all(
-            folder,
-            {
-                path: content
-                for each in (texts, *contents.values())
-                for path, content in each.items()
-            },
-        )
-        for name in contents:
-            store.remove_replaced(name, folder)
-    models = [
-        each
-        for name, plan in plans.items()
-        if name == "models"
-        for each in (plan.added, plan.replaced)
-    ]
-    unstated = {"models": ask_facts(pd.concat(models), folder)} if models else {}
-    return [
-        Joined(
-            name,
-            len(plan.added),
-            plan.unchanged,
-            len(plan.replaced),
-            tuple(contents[name]),
-            unstated.get(name, ""),
-            count_unread(pd.concat([plan.added, plan.replaced])) if name == "layers" else "",
-        )
-        for name, plan in plans.items()
-    ]
+    return texts, plans
 
 
 def count_unread(layers: pd.DataFrame) -> str:
@@ -566,9 +597,12 @@ def _describe_conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> s
     )
 
 
-def _plan_contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
-    """Files that a join changes, as they will be."""
-    changed, fresh = _replace_rows(name, folder, plan.replaced)
+def _plan_contents(
+    name: str, folder: Path, plan: Plan, staged: Mapping[Path, Path]
+) -> dict[Path, bytes]:
+    """Files that a join changes, as they will be. staged: files that earlier turns of it wrote, by
+    their places."""
+    changed, fresh = _replace_rows(name, folder, plan.replaced, staged)
     new = _stack_rows(plan.added, fresh)
     number, paths = _locate_rows(new, name, folder)
     changed |= {
@@ -586,7 +620,7 @@ def _plan_contents(name: str, folder: Path, plan: Plan) -> dict[Path, bytes]:
 
 
 def _replace_rows(
-    name: str, folder: Path, new: pd.DataFrame
+    name: str, folder: Path, new: pd.DataFrame, staged: Mapping[Path, Path]
 ) -> tuple[dict[Path, pd.DataFrame], pd.DataFrame]:
     """Files with rows that others stand in the place of, with these; and the rows whose old ones
     are in no file."""
@@ -595,7 +629,7 @@ def _replace_rows(
     if len(fresh):
         _refuse_published(name, folder, fresh.index)
         runs = set(new["run_id"]) if "run_id" in new else None
-        for path, rows in _read_own_files(name, folder, runs):
+        for path, rows in _read_own_files(name, folder, runs, staged):
             held = rows.set_index(list_key_columns(name))
             here = held.index.intersection(fresh.index)
             if len(here):
@@ -887,12 +921,16 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
 
 
 def _read_own_files(
-    name: str, folder: Path, runs: Collection[str] | None = None
+    name: str,
+    folder: Path,
+    runs: Collection[str] | None = None,
+    staged: Mapping[Path, Path] = MappingProxyType({}),
 ) -> Iterator[tuple[Path, pd.DataFrame]]:
-    """Files of a table that may have rows of some runs, archives left out, each with its rows."""
+    """Files of a table that may have rows of some runs, archives left out, each with its rows as
+    they are, or will be where it is staged."""
     for path in list_own_files(name, folder):
         if not is_archive(path) and store.is_candidate(path, runs):
-            yield path, store.read_typed(path, name)
+            yield path, store.read_typed(staged.get(path, path), name)
 
 
 def _replace(files: dict[Path, pd.DataFrame], name: str, folder: Path) -> None:

@@ -102,7 +102,8 @@ def find_grouped_misspelt(
     )
     new, old = (each.loc[each[label] != ""] for each in (new, old))
     both = pd.concat([old, new]).drop_duplicates()
-    same = both.assign(spelling=both[label].map(normalise_spelling)).duplicated(
+    spelt = {text: normalise_spelling(text) for text in both[label].unique()}
+    same = both.assign(spelling=both[label].map(spelt)).duplicated(
         [*columns[:-1], "spelling"], keep=False
     )
     odd = both[same]

@@ -480,7 +480,7 @@ def _read_unsealed(
         rows = _stack_files(name, files, runs, sealed)
     paths = [path for in_layer in files for path in in_layer]
     checked = validate(
-        _convert_frame(_order_runs(rows), name), name, paths[0] if len(paths) == 1 else folder
+        convert_frame(_order_runs(rows), name), name, paths[0] if len(paths) == 1 else folder
     )
     return checked, sealed
 
@@ -541,7 +541,7 @@ def _insert_runs(checked: pd.DataFrame, sealed: Sequence[Path], name: str) -> pd
         pieces += [rest.slice(before, place - before), _read_sealed(path, name)]
         before = place
     rows = pa.concat_tables([*pieces, rest.slice(before)], promote_options="default")
-    return _convert_frame(rows, name)
+    return convert_frame(rows, name)
 
 
 def _hash_files(name: str, files: list[list[Path]], runs: Collection[str] | None) -> bytes:
@@ -577,7 +577,7 @@ def read_typed(path: Path, name: str) -> pd.DataFrame:
 
     Raises DataError where it is damaged, naming the first cell that is not of its column's type.
     """
-    return _convert_frame(read(path, name), name)
+    return convert_frame(read(path, name), name)
 
 
 def read_own_runs(folder: Path) -> pd.DataFrame:
@@ -626,7 +626,7 @@ def _order_runs(rows: pa.Table) -> pa.Table:
     )
 
 
-def _convert_frame(rows: pa.Table, name: str) -> pd.DataFrame:
+def convert_frame(rows: pa.Table, name: str) -> pd.DataFrame:
     """Rows of files as a frame of the declared types."""
     return convert_columns(rows.to_pandas(types_mapper=PANDAS.get, split_blocks=True), name)[0]
 

@@ -488,7 +488,7 @@ def convert_columns(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[
     wrong = []
     unstated = {
         dtype: pd.Series(None, index=range(len(frame)), dtype=dtype)
-        for dtype in set(list_dtypes(name).values())
+        for dtype in {dtype for label, dtype in list_dtypes(name).items() if label not in frame}
     }
     for label, dtype in list_dtypes(name).items():
         values = frame[label].reset_index(drop=True) if label in frame else unstated[dtype]
