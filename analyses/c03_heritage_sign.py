@@ -20,7 +20,7 @@ from thermostats.claims.claim import (
     Trial,
     Views,
 )
-from thermostats.claims.finding import Panel
+from thermostats.claims.result import Panel
 from thermostats.claims.rule import ACCIDENTS, Decide, Gate, Posterior, V
 from thermostats.claims.shared import build_covariance
 from thermostats.claims.worlds import SideColumns, build_contrast_worlds, build_side_worlds

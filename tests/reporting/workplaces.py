@@ -114,7 +114,8 @@ import pandas as pd
 from thermostats.modelling.checks import Check, Gate
 from thermostats.claims.claim import Basis, Claim, Estimate
 from thermostats.claims.finding import Convergence, Finding, Sample
-from thermostats.claims.finding import Computation, Conclusion, FittedModel, Panel
+from thermostats.claims.finding import Computation, Conclusion, FittedModel
+from thermostats.claims.result import Panel
 
 
 class Made(Claim):

@@ -25,6 +25,7 @@ from thermostats.claims.result import (
     Audit,
     ByColumn,
     Estimate,
+    Panel,
     Reason,
     Result,
 )
@@ -45,18 +46,6 @@ from thermostats.modelling.fit import Fit
 from thermostats.modelling.specification import SpecificationCurve
 from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
 from thermostats.settings import THOROUGH_VARIABLE
-
-
-@dataclass(frozen=True, kw_only=True)
-class Panel:
-    """One figure of a fit."""
-
-    name: str
-    """Short, for a file name: `prior-to-posterior`."""
-    draw: Callable[..., object]
-    """Draws the figure onto the matplotlib axes it is given."""
-    caption: str
-    """What it shows and what was estimated, with its result; the alt text."""
 
 
 @dataclass(frozen=True, kw_only=True)

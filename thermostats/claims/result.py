@@ -14,7 +14,6 @@ from thermostats.errors import DataError
 from thermostats.modelling.draws import evaluate_statement
 
 if TYPE_CHECKING:
-    from thermostats.claims.finding import Panel
     from thermostats.modelling import columns as estimates
     from thermostats.modelling.draws import Statement
     from thermostats.modelling.fit import Fit
@@ -134,6 +133,18 @@ class Audit:
 
     published: Mapping[str, float] = field(default_factory=dict)
     reproduced: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Panel:
+    """One figure of a fit."""
+
+    name: str
+    """Short, for a file name: `prior-to-posterior`."""
+    draw: Callable[..., object]
+    """Draws the figure onto the matplotlib axes it is given."""
+    caption: str
+    """What it shows and what was estimated, with its result; the alt text."""
 
 
 @dataclass(frozen=True)

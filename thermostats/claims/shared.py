@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.finding import Panel
+from thermostats.claims.result import Panel
 from thermostats.formatting import format_number
 from thermostats.modelling.causal_graph import (
     CausalGraph,
