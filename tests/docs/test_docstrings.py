@@ -37,24 +37,39 @@ def list_functions() -> dict[str, Callable[..., Any]]:
     return found | {f"{delia2026.HOME}.{name}": getattr(delia2026, name) for name in own}
 
 
+def list_page_names() -> list[tuple[str, str]]:
+    """Modules and names of functions and classes on these pages."""
+    folder = ROOT / "docs" / "reference" / "api"
+    texts = [(folder / f"{page}.md").read_text(encoding="utf-8") for page in PAGES]
+    found = re.findall(r"^::: (\S+)\.(\w+)$", "".join(texts), re.MULTILINE)
+    return [(module, name) for module, name in found if module != ENGINE]
+
+
+def list_other_functions() -> dict[str, Callable[..., Any]]:
+    """Functions on these pages that are imported from modules of their own."""
+    known = {*thermostats.__all__, *delia2026.__all__}
+    others = [(module, name) for module, name in list_page_names() if name not in known]
+    found = {f"{module}.{name}": getattr(import_module(module), name) for module, name in others}
+    return {name: each for name, each in found.items() if inspect.isfunction(each)}
+
+
 def list_methods() -> dict[str, Callable[..., Any]]:
     """Methods of the classes on these pages, properties and fields apart."""
     found = {}
-    for page in PAGES:
-        text = (ROOT / f"docs/reference/api/{page}.md").read_text(encoding="utf-8")
-        classes = re.findall(r"^::: (\S+)\.([A-Z]\w+)$", text, re.MULTILINE)
-        for module, name in (each for each in classes if each[0] != ENGINE):
-            home = vars(getattr(import_module(module), name))
-            fields = home.get("__annotations__", {})
-            for method, code in home.items():
-                function = getattr(code, "__func__", code)
-                if inspect.isfunction(function) and method not in fields and method[0] != "_":
-                    found[f"{module}.{name}.{method}"] = function
+    for module, name in list_page_names():
+        home = getattr(import_module(module), name)
+        if not inspect.isclass(home):
+            continue
+        fields = vars(home).get("__annotations__", {})
+        for method, code in vars(home).items():
+            function = getattr(code, "__func__", code)
+            if inspect.isfunction(function) and method not in fields and method[0] != "_":
+                found[f"{module}.{name}.{method}"] = function
     return found
 
 
 FUNCTIONS = list_functions()
-DOCUMENTED = FUNCTIONS | list_methods()
+DOCUMENTED = FUNCTIONS | list_other_functions() | list_methods()
 
 
 def split_sections(function: Callable[..., Any]) -> dict[str, str]:

@@ -51,11 +51,38 @@ class _Part:
 def build_universes(
     rows: pd.DataFrame, choices: Choices
 ) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
-    """Labels of the options and rows of every universe; rows without a finite `outcome` are left
-    out.
+    """Build the rows of every universe, one for each combination of options.
 
-    Raises UsageError for a choice without options, an option that cannot be applied, or universes
-    without `outcome`.
+    Rows without a finite `outcome` are left out.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        A row each unit.
+    choices : mapping
+        By choice its options by what they are called: a mapping sets columns by expressions, a text
+        is a condition on the rows that stay, a function changes the rows last.
+
+    Returns
+    -------
+    iterator of tuple
+        Labels of the options, and the rows.
+
+    Raises
+    ------
+    UsageError
+        For a choice without options, an option that cannot be applied, or universes without
+        `outcome`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from thermostats.modelling.specification import build_universes
+    >>> rows = pd.DataFrame({"gain": [0.9, 1.2, 1.4], "lab": ["a", "a", "b"]})
+    >>> labs = {"all": "", "a": "lab == 'a'"}
+    >>> choices = {"gain": {"log": {"outcome": "log(gain)"}}, "labs": labs}
+    >>> [(labels, len(table)) for labels, table in build_universes(rows, choices)]
+    [(('log', 'all'), 3), (('log', 'a'), 2)]
     """
     if empty := [name for name, options in choices.items() if not options]:
         raise UsageError(
@@ -142,9 +169,32 @@ Estimator = Callable[[pd.DataFrame], Statistic]
 def build_correlation(
     column: str, *, method: Literal["pearson", "spearman"] = "pearson", groups: str = ""
 ) -> Estimator:
-    """Correlation of a column with the outcome; with `groups` both less the means of their groups.
+    """Build the correlation of a column with the outcome.
 
-    As `classical.association.correlation`.
+    As `classical.association.estimate_correlation`.
+
+    Parameters
+    ----------
+    column : str
+        The column.
+    method : str
+        `pearson` or `spearman`.
+    groups : str
+        A column; both are then less the means of their groups.
+
+    Returns
+    -------
+    Estimator
+        For `specification_curve`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from thermostats.modelling.specification import build_correlation
+    >>> rows = pd.DataFrame({"n_layers": [6, 12, 24, 36], "outcome": [0.3, 0.2, 0.2, 0.1]})
+    >>> outcomes = rows[["outcome"]].to_numpy().T
+    >>> build_correlation("n_layers")(rows)(outcomes).round(2)
+    array([-0.92])
     """
 
     def estimator(rows: pd.DataFrame) -> Statistic:
@@ -174,14 +224,64 @@ def build_correlation(
 def build_share_estimator(
     first: str, second: str, blocks: Mapping[str, Sequence[str]]
 ) -> Estimator:
-    """Difference between the corrected shares of two blocks:
-    `heritage.variance_shares.build_share_difference`."""
+    """Build the difference between the corrected shares of variance of two blocks.
+
+    As `heritage.variance_shares.build_share_difference`.
+
+    Parameters
+    ----------
+    first, second : str
+        Names of blocks.
+    blocks : mapping of str to sequence of str
+        Columns of every block.
+
+    Returns
+    -------
+    Estimator
+        For `specification_curve`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import thermostats
+    >>> from thermostats.modelling.specification import build_share_estimator
+    >>> rows = thermostats.model_rows("published", "penultimate_gain")
+    >>> rows = rows.assign(outcome=rows["log_gain"], log_L=np.log(rows["n_layers"].astype(float)))
+    >>> blocks = {"heritage": ["heritage"], "depth": ["log_L"]}
+    >>> difference = build_share_estimator("heritage", "depth", blocks)(rows)
+    >>> difference(rows[["outcome"]].to_numpy().T).shape
+    (1,)
+    """
     return lambda rows: build_share_difference(rows, OUTCOME, blocks, first, second)
 
 
 def build_fraction_difference(column: str, unit: str) -> Estimator:
-    """Mean over units of the fraction of negative outcomes, where a true/false column is true less
-    where it is not."""
+    """Build a difference of fractions of negative outcomes between two kinds of units.
+
+    It is the mean over units of the fraction where a true/false column is true, less where it is
+    not.
+
+    Parameters
+    ----------
+    column : str
+        The true/false column.
+    unit : str
+        The column that names units.
+
+    Returns
+    -------
+    Estimator
+        For `specification_curve`; UsageError where all units are of one kind.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from thermostats.modelling.specification import build_fraction_difference
+    >>> rows = pd.DataFrame({"focal": [True, True, False], "lab": ["a", "a", "b"]})
+    >>> rows["outcome"] = [-1.0, 1.0, 1.0]
+    >>> build_fraction_difference("focal", "lab")(rows)(rows[["outcome"]].to_numpy().T)
+    array([0.5])
+    """
 
     def estimator(rows: pd.DataFrame) -> Statistic:
         codes, units = pd.factorize(rows[unit])
@@ -203,15 +303,61 @@ def build_fraction_difference(column: str, unit: str) -> Estimator:
 
 
 def build_fraction_above(rows: pd.DataFrame) -> Statistic:
-    """Fraction of positive outcomes."""
+    """Build the fraction of positive outcomes.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        A row each unit.
+
+    Returns
+    -------
+    callable
+        From outcomes, a row each arrangement, to an estimate each.
+
+    Raises
+    ------
+    UsageError
+        For no rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from thermostats.modelling.specification import build_fraction_above
+    >>> build_fraction_above(pd.DataFrame({"outcome": [1.0, -1.0]}))(np.array([[1.0, -1.0]]))
+    array([0.5])
+    """
     if rows.empty:
         raise UsageError("no rows", got="0 rows", allowed="1 or more")
     return lambda outcomes: np.asarray((outcomes > 0).mean(axis=1))
 
 
 def build_smallest_step(place: str, unit: str) -> Estimator:
-    """Smallest difference of mean outcomes of two units whose places follow one another, higher
-    less lower."""
+    """Build the smallest difference of mean outcomes of two units whose places follow one another.
+
+    The lower unit's mean is taken from that of the higher.
+
+    Parameters
+    ----------
+    place : str
+        The column that orders units.
+    unit : str
+        The column that names them.
+
+    Returns
+    -------
+    Estimator
+        For `specification_curve`; UsageError where there are no two places.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from thermostats.modelling.specification import build_smallest_step
+    >>> rows = pd.DataFrame({"place": [0, 1, 2], "family": list("abc"), "outcome": [0.0, 1.0, 1.5]})
+    >>> build_smallest_step("place", "family")(rows)(rows[["outcome"]].to_numpy().T)
+    array([0.5])
+    """
 
     def estimator(rows: pd.DataFrame) -> Statistic:
         codes, units = pd.factorize(rows[unit])
@@ -234,15 +380,56 @@ def build_smallest_step(place: str, unit: str) -> Estimator:
 
 
 def wrap_function(function: Callable[[pd.DataFrame], float]) -> Estimator:
-    """Any estimate of rows, called once for every rearrangement: as slow as the function."""
+    """Wrap any estimate of rows.
+
+    It is called once for every rearrangement: as slow as the function.
+
+    Parameters
+    ----------
+    function : callable
+        From rows to a number.
+
+    Returns
+    -------
+    Estimator
+        For `specification_curve`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from thermostats.modelling.specification import wrap_function
+    >>> rows = pd.DataFrame({"outcome": [1.0, 2.0, 6.0]})
+    >>> wrap_function(lambda table: table["outcome"].median())(rows)(rows[["outcome"]].to_numpy().T)
+    array([2.])
+    """
     return lambda rows: (
         lambda outcomes: np.array([function(rows.assign(outcome=y)) for y in outcomes])
     )
 
 
 def transform_normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
-    """Outcomes as normal scores of their ranks, Φ⁻¹((r − ½)/n), on which heavy tails and skew have
-    no hold."""
+    """Give outcomes as normal scores of their ranks, on which heavy tails and skew have no hold.
+
+        Φ⁻¹((r − ½)/n)
+
+    Parameters
+    ----------
+    rows : DataFrame
+        With a column `outcome`.
+
+    Returns
+    -------
+    DataFrame
+        The same rows with the scores as `outcome`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from thermostats.modelling.specification import transform_normal_scores
+    >>> rows = pd.DataFrame({"outcome": [1.0, 2.0, 600.0]})
+    >>> transform_normal_scores(rows)["outcome"].round(2).tolist()
+    [-0.97, 0.0, 0.97]
+    """
     ranks = stats.rankdata(rows[OUTCOME].to_numpy(np.float64))
     return rows.assign(outcome=stats.norm.ppf((ranks - 0.5) / len(rows)) if len(rows) else ranks)
 
@@ -290,15 +477,52 @@ class Null:
 
 
 def permute_across_labs(*columns: str) -> Null:
-    """The lab makes no difference: residuals, given some columns, move among all models."""
+    """Declare the null that the lab makes no difference: residuals move among all models.
+
+    Parameters
+    ----------
+    *columns : str
+        Residuals are those given these columns.
+
+    Returns
+    -------
+    Null
+        For `specification_curve`.
+
+    Examples
+    --------
+    >>> from thermostats.modelling.specification import permute_across_labs
+    >>> permute_across_labs("log_L").words
+    'residuals given log_L among the models of all labs'
+    """
     return Null(
         f"residuals{_describe_given(columns)} among the models of all labs", columns=columns
     )
 
 
 def permute_within_labs(*columns: str, lab: str = "heritage") -> Null:
-    """A model-level column makes no difference inside labs: residuals move among the models of each
-    lab."""
+    """Declare the null that a column of models makes no difference inside labs.
+
+    Residuals move among the models of each lab.
+
+    Parameters
+    ----------
+    *columns : str
+        Residuals are those given these columns.
+    lab : str
+        The column of labs.
+
+    Returns
+    -------
+    Null
+        For `specification_curve`.
+
+    Examples
+    --------
+    >>> from thermostats.modelling.specification import permute_within_labs
+    >>> permute_within_labs().words
+    'residuals among the models of each lab'
+    """
     return Null(
         f"residuals{_describe_given(columns)} among the models of each {_describe_column(lab)}",
         within=lab,
@@ -307,8 +531,28 @@ def permute_within_labs(*columns: str, lab: str = "heritage") -> Null:
 
 
 def permute_between_labs(*columns: str, lab: str = "heritage") -> Null:
-    """A lab-level column makes no difference: labs' means move among labs, with labs' residuals
-    where they are."""
+    """Declare the null that a column of labs makes no difference.
+
+    Labs' means move among labs, with labs' residuals where they are.
+
+    Parameters
+    ----------
+    *columns : str
+        Means are those given these columns.
+    lab : str
+        The column of labs.
+
+    Returns
+    -------
+    Null
+        For `specification_curve`.
+
+    Examples
+    --------
+    >>> from thermostats.modelling.specification import permute_between_labs
+    >>> permute_between_labs().words
+    'the means of labs among them'
+    """
     return Null(
         f"the means of {_format_plural(lab)}{_describe_given(columns)} among them",
         within=None,
@@ -318,8 +562,28 @@ def permute_between_labs(*columns: str, lab: str = "heritage") -> Null:
 
 
 def permute_between_and_within_labs(*columns: str, lab: str = "heritage") -> Null:
-    """A column makes no difference, neither inside labs nor between them: both means and residuals
-    move."""
+    """Declare the null that a column makes no difference, neither inside labs nor between them.
+
+    Both means and residuals move.
+
+    Parameters
+    ----------
+    *columns : str
+        Means and residuals are those given these columns.
+    lab : str
+        The column of labs.
+
+    Returns
+    -------
+    Null
+        For `specification_curve`.
+
+    Examples
+    --------
+    >>> from thermostats.modelling.specification import permute_between_and_within_labs
+    >>> permute_between_and_within_labs().words
+    'the means of labs among them, and residuals among the models of each'
+    """
     words = (
         f"the means of {_format_plural(lab)}{_describe_given(columns)} among them, and residuals "
         f"among the models "
