@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,14 +35,19 @@ NOT_RUN = "<!-- not run: it downloads the models -->"
 END = "<!-- end of campaign {} -->\n"
 
 
-def plan_campaign(budget: float) -> tuple[list[NextModels], campaign.Campaign]:
-    """The advice for every claim within a budget, and the campaign of it, judged."""
+def plan_campaign(
+    budget: float, smaller: Sequence[NextModels]
+) -> tuple[list[NextModels], campaign.Campaign]:
+    """The advice for every claim within a budget, and the campaign of it, judged.
+
+    smaller: the advice within smaller budgets, whose sets may be taken too.
+    """
     terms = Terms(Budget(budget, MODELS))
     advice = []
     for each in campaign.plan_all(terms):
         print(f"{budget:g} GB, {each.claim}: {each.first_line}", file=sys.stderr, flush=True)
         advice.append(each)
-    chosen = campaign.choose_campaign(advice, budget)
+    chosen = campaign.choose_campaign([*smaller, *advice], budget)
     judged = []
     for claim, shown in campaign.judge_campaign(chosen, advice, terms):
         print(f"{budget:g} GB, {claim.claim}: {shown.chance:.0%}", file=sys.stderr, flush=True)
@@ -50,10 +56,20 @@ def plan_campaign(budget: float) -> tuple[list[NextModels], campaign.Campaign]:
 
 
 def make_table() -> pd.DataFrame:
-    """The table for all budgets; each claim's own set is that within the first."""
-    planned = [plan_campaign(budget) for budget in BUDGETS]
-    runs = digest_runs(Evidence(None))
-    return campaign.tabulate_campaigns(planned[0][0], [each for _, each in planned], runs)
+    """The table for all budgets; each claim's own set is that within the first.
+
+    Where a larger budget's campaign brings fewer verdicts once it is judged, that of the smaller
+    one stands for both.
+    """
+    advice: list[NextModels] = []
+    campaigns: list[campaign.Campaign] = []
+    for budget in sorted(BUDGETS):
+        more, chosen = plan_campaign(budget, advice)
+        advice += more
+        best = max([*campaigns, chosen], key=lambda one: one.expected)
+        campaigns.append(replace(best, gigabytes=budget))
+    first = [each for each in advice if each.budget.gigabytes == min(BUDGETS)]
+    return campaign.tabulate_campaigns(first, campaigns, digest_runs(Evidence(None)))
 
 
 def write_page(page: str, advice: pd.DataFrame) -> str:

@@ -3,7 +3,7 @@ what is printed."""
 
 import json
 from dataclasses import replace
-from itertools import chain, combinations
+from itertools import chain, combinations, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,7 @@ from thermostats.claims.planning.next_models import (
 )
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.planning.scoring import Looks, Verdicts, shares_of
-from thermostats.claims.planning.search import Budget, Pool, SetSearch
+from thermostats.claims.planning.search import SMALL, SMALLER, Budget, Pool, SetSearch
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Result
 from thermostats.claims.rule import NEVER, Decide, V
@@ -159,6 +159,28 @@ def test_the_search_agrees_with_brute_force(seed: int, worlds: Worlds) -> None:
     found = SetSearch(of, budget).best_sets()
     assert of.fits(found[0], budget) and len(set(found)) == len(found)
     assert of.information(found[0]) == pytest.approx(best, rel=2e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("worlds", [LINE, SHIFT, DESCENT, SHARE])
+def test_more_to_spend_never_tells_less(seed: int, worlds: Worlds) -> None:
+    of = pool(seed, worlds)
+    budgets = [50.0 * SMALLER**k for k in range(4, -1, -1)]
+    told = [
+        of.information(found[0]) if found else 0.0
+        for found in (SetSearch(of, Budget(each, 4)).best_sets() for each in budgets)
+    ]
+    assert all(more >= less * (1 - 2 * SMALL) for less, more in pairwise(told))
+
+
+def test_what_tells_as_much_for_less_is_among_the_sets() -> None:
+    """One candidate of 135 GB tells a little more than one of 10 GB: both are named."""
+    effect = np.array([0.0, 0.1, 1.0, 1.005])
+    contrast = DesignContrast(Moved.MEAN, effect, np.ones((4, 1)), np.eye(4)[None])
+    files = tuple(frozenset({name}) for name in ("a", "b"))
+    of = Pool(contrast, 2, files, {"a": 10.0, "b": 135.0})
+    found = SetSearch(of, Budget(140.0, 1)).best_sets()
+    assert found == [frozenset({1}), frozenset({0})]
 
 
 def test_candidates_that_tell_something_only_together_are_found() -> None:
@@ -324,26 +346,28 @@ def test_the_table_over_claims_names_the_line_for_each() -> None:
     assert rows["N01"]["next"] == "thermostats needs N01" and rows["N01"]["models"] == 0
 
 
-def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
-    def advice(
-        claim: str, sizes: dict[str, float], decided: float, verdict: str = ""
-    ) -> NextModels:
+def told(claim: str, *sets: tuple[dict[str, float], float], verdict: str = "") -> NextModels:
+    """Advice for a claim: sets, each of models with their gigabytes and a probability of a
+    verdict."""
+    made = []
+    for sizes, decided in sets:
         models = tuple(NextModel(name, size, 1.0, "no", "") for name, size in sizes.items())
         shares = {SUPPORTED: decided, AGAINST: 0.0, OPEN: 1 - decided}
         predicted = {str(side): share for side, share in shares.items()}
         limits, least = ({str(side): value for side in shares} for value in (0.05, 0.0))
         found = Verdicts(limits, least, predicted, decided, 0.0, 400)
-        one = NextSet(models, 9, 0.1, (1.0, 0.9), found)
-        return NextModels(
-            claim, claim, claim, POOLED, 3, Budget(10, 6), Looks(), (one,), verdict=verdict
-        )
+        made.append(NextSet(models, 9, 0.1, (1.0, 0.9), found))
+    budget = Budget(10, 6)
+    return NextModels(claim, claim, claim, POOLED, 3, budget, Looks(), tuple(made), verdict=verdict)
 
+
+def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
     every = [
-        advice("A", {"a": 4.0, "b": 1.0}, 0.9),
-        advice("B", {"b": 1.0, "c": 5.0}, 0.85),
-        advice("C", {"d": 1.0}, 0.5),
-        advice("D", {"e": 1.0}, 1.0, str(AGAINST)),
-        advice("E", {"f": 8.0}, 0.9),
+        told("A", ({"a": 4.0, "b": 1.0}, 0.9)),
+        told("B", ({"b": 1.0, "c": 5.0}, 0.85)),
+        told("C", ({"d": 1.0}, 0.5)),
+        told("D", ({"e": 1.0}, 1.0), verdict=str(AGAINST)),
+        told("E", ({"f": 8.0}, 0.9)),
     ]
     chosen = choose_campaign(every, 10.0)
     assert [model.model_id for model in chosen.models] == ["a", "b", "d"]
@@ -354,6 +378,42 @@ def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
     assert every[2].first_line.startswith("No 6 models within 10 GB settle this")
     assert "The rows at hand decide this: not supported" in every[3].first_line
     assert summarise_advice(every[4])["verdict comes"] == "90%"
+
+
+def test_a_campaign_takes_what_brings_as_much_for_less_and_then_what_brings_more() -> None:
+    large, small = ({"h": 135.0}, 0.83), ({"a": 1.0}, 0.8)
+    every = [told("A", large, small), told("B", ({"b": 30.0}, 0.7)), told("C", ({"c": 20.0}, 0.5))]
+    chosen = choose_campaign(every, 150.0)
+    assert [model.model_id for model in chosen.models] == ["a", "b", "c"]
+    better = [told("A", ({"h": 90.0}, 0.99), small), *every[1:]]
+    assert "h" in {model.model_id for model in choose_campaign(better, 150.0).models}
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_larger_budget_never_brings_fewer_verdicts(seed: int) -> None:
+    """Of claims whose sets share models, for any two budgets."""
+    rng = np.random.default_rng(seed)
+    sizes = dict(zip("abcdefghijkl", rng.lognormal(1.5, 1.5, 12).round(2).tolist(), strict=True))
+    every, chances = [], {}
+    for claim in "ABCDEF":
+        sets = []
+        for _ in range(3):
+            names = rng.choice(list(sizes), size=int(rng.integers(1, 4)), replace=False)
+            chance = round(float(rng.uniform(0.1, 1.0)), 3)
+            sets.append(({name: sizes[name] for name in sorted(names)}, chance))
+        every.append(told(claim, *sets))
+        chances[claim] = sets
+    brought = []
+    for budget in np.sort(rng.uniform(1, sum(sizes.values()), 12)):
+        chosen = choose_campaign(every, float(budget))
+        names = {model.model_id for model in chosen.models}
+        assert chosen.download_gb <= budget
+        of_claims = (
+            max((chance for sizes_, chance in chances[claim] if set(sizes_) <= names), default=0.0)
+            for claim in chosen.claims
+        )
+        brought.append(sum(of_claims))
+    assert brought == sorted(brought)
 
 
 def test_a_side_that_no_study_reaches_is_told() -> None:

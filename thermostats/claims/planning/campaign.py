@@ -4,7 +4,7 @@ budget, and every claim judged with all of them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -111,44 +111,75 @@ def plan_all(
             yield find_advice(claim, evidence.fork(), pool, terms)
 
 
+@dataclass(frozen=True)
+class _Choice:
+    """Sets taken together: their models, and the probability of a verdict by claim served."""
+
+    taken: Mapping[str, NextModel]
+    served: Mapping[str, float]
+
+    @property
+    def download_gb(self) -> float:
+        """10⁹ bytes of all."""
+        return sum(model.download_gb for model in self.taken.values())
+
+    @property
+    def verdicts(self) -> float:
+        """How many verdicts they bring on average, each claim by its own set."""
+        return sum(self.served.values())
+
+    def with_set(self, claim: str, of: NextSet) -> _Choice:
+        """The same with a set for a claim."""
+        taken = {**self.taken, **{model.model_id: model for model in of.models}}
+        return _Choice(taken, {**self.served, claim: of.chance})
+
+    def adds(self, before: _Choice) -> float:
+        """Verdicts that it brings more than another choice."""
+        return self.verdicts - before.verdicts
+
+    def rate(self, before: _Choice) -> float:
+        """Those for a gigabyte that it downloads more."""
+        return self.adds(before) / max(self.download_gb - before.download_gb, FREE)
+
+
 def choose_campaign(
     advice: Sequence[NextModels], budget: float, data: str | Path | None = None
 ) -> Campaign:
-    """The sets of open claims that together fit a budget, those first that bring most verdicts for
-    a gigabyte more; how claims stand with all of them is not judged yet.
+    """The sets of open claims that together fit a budget; how claims stand with all of them is not
+    judged yet.
 
-    Claims that the rows at hand decide, and sets that hardly bring a verdict, are passed over.
-    data: the folder that the lines measure into.
+    Sets are taken one by one, the one first that brings most verdicts for a gigabyte more, and of
+    a claim that is served already a set that brings more. Of what this comes to within every
+    smaller budget the best is taken, so that more to spend never brings less. Claims that the rows
+    at hand decide, and sets that hardly bring a verdict, are passed over. advice: of one claim also
+    within several budgets. data: the folder that the lines measure into.
     """
-    left = {
-        each.claim: each.sets[0]
-        for each in advice
-        if each.open and each.sets and each.sets[0].chance >= LITTLE
-    }
-    taken: dict[str, NextModel] = {}
-    served: list[str] = []
+    options = [
+        (each.claim, of) for each in advice if each.open for of in each.sets if of.chance >= LITTLE
+    ]
+    best = chosen = _take_sets(options, budget)
+    while chosen.served:
+        chosen = _take_sets(options, math.nextafter(chosen.download_gb, 0.0))
+        best = max(best, chosen, key=lambda one: (one.verdicts, -one.download_gb))
+    models = tuple(best.taken[name] for name in sorted(best.taken))
+    modalities = {model.model_id: model.modality for model in models}
+    lines = write_lines(modalities, MEASURES, str(data or OWN_FOLDER))
+    return Campaign(budget, models, tuple(best.served), lines)
+
+
+def _take_sets(options: Sequence[tuple[str, NextSet]], budget: float) -> _Choice:
+    """Sets by the verdicts that each adds for a gigabyte that it adds, as long as one fits.
+
+    Any budget from what they download up to this one gives the same.
+    """
+    chosen = _Choice({}, {})
     while True:
-        fitting = {
-            claim: size
-            for claim, of in left.items()
-            if (size := _add_size(taken, of)) + _sum_sizes(taken) <= budget
-        }
+        after = [chosen.with_set(claim, of) for claim, of in options]
+        fitting = [one for one in after if one.download_gb <= budget and one.adds(chosen) >= LITTLE]
         if not fitting:
-            models = tuple(taken[name] for name in sorted(taken))
-            modalities = {name: taken[name].modality for name in sorted(taken)}
-            lines = write_lines(modalities, MEASURES, str(data or OWN_FOLDER))
-            return Campaign(budget, models, tuple(served), lines)
-        best = max(fitting, key=lambda claim: left[claim].chance / max(fitting[claim], FREE))
-        taken |= {model.model_id: model for model in left.pop(best).models}
-        served.append(best)
-
-
-def _add_size(taken: dict[str, NextModel], of: NextSet) -> float:
-    return sum(model.download_gb for model in of.models if model.model_id not in taken)
-
-
-def _sum_sizes(taken: dict[str, NextModel]) -> float:
-    return sum(model.download_gb for model in taken.values())
+            return chosen
+        rates = [one.rate(chosen) for one in fitting]
+        chosen = fitting[rates.index(max(rates))]
 
 
 def judge_campaign(

@@ -1,11 +1,11 @@
 """Which candidates, together, tell most about an effect within a budget: greedy choice, then
-exchanges."""
+exchanges, begun from what a smaller budget gives too."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -18,6 +18,8 @@ ROUNDS = 8
 """Rounds of exchanges at most."""
 LONG = 25
 """Candidates of most gain that are tried in an exchange."""
+SMALLER = 0.4
+"""Share of a budget within which is searched first, and within that share of it, and so on."""
 SMALL = 1e-3
 """Relative gain of information below which less to download is preferred."""
 
@@ -78,9 +80,11 @@ class Pool:
 class SetSearch:
     """The best choices that were met, each computed once."""
 
-    def __init__(self, pool: Pool, budget: Budget) -> None:
+    def __init__(
+        self, pool: Pool, budget: Budget, known: dict[Chosen, float] | None = None
+    ) -> None:
         self.pool, self.budget = pool, budget
-        self._known: dict[Chosen, float] = {}
+        self._known: dict[Chosen, float] = {} if known is None else known
 
     def value(self, chosen: Chosen) -> float:
         """Information of a choice."""
@@ -92,15 +96,12 @@ class SetSearch:
         """The best choices from several starts, the best first; none where no candidate fits.
 
         A start is greedy by information, or by information for each gigabyte, or by gigabytes alone
-        where rows are too few for a test, or leaves out the best candidate of a choice before, so
-        that the sets differ.
+        where rows are too few for a test, or the best within a smaller budget, or leaves out the
+        best candidate of a choice before, so that the sets differ. So more to spend never tells
+        less, and what a smaller budget gives is among the choices where it tells as much.
         """
         every = frozenset(range(len(self.pool.files)))
-        found: list[Chosen] = []
-        for per_gigabyte in (False, True):
-            found.append(self.exchange(self.greedy(every, per_gigabyte), every))
-        if self.pool.shortfall(NONE):
-            found.append(self.exchange(self.smallest(), every))
+        found = self._search_starts()
         found.sort(key=self._rank)
         for _ in range(count):
             best = found[0]
@@ -109,6 +110,27 @@ class SetSearch:
             found.append(self.exchange(self.greedy(rest, False), rest))
         distinct = sorted({chosen for chosen in found if chosen}, key=self._rank)
         return distinct[:count]
+
+    def _search_starts(self) -> list[Chosen]:
+        """Choices after exchanges from every start, and the best within a smaller budget as it
+        is."""
+        every = frozenset(range(len(self.pool.files)))
+        starts = [self.greedy(every, per_gigabyte) for per_gigabyte in (False, True)]
+        if self.pool.shortfall(NONE):
+            starts.append(self.smallest())
+        smaller = self._search_smaller()
+        made = [self.exchange(start, every) for start in (*starts, *smaller)]
+        return [*made, *smaller]
+
+    def _search_smaller(self) -> list[Chosen]:
+        """The best choice within `SMALLER` of the budget; none where no candidate fits."""
+        gigabytes = self.budget.gigabytes * SMALLER
+        budget = replace(self.budget, gigabytes=gigabytes)
+        singles = (frozenset({place}) for place in range(len(self.pool.files)))
+        if not any(self.pool.fits(one, budget) for one in singles):
+            return []
+        search = SetSearch(self.pool, budget, self._known)
+        return [min(search._search_starts(), key=search._rank)]
 
     def greedy(self, among: Chosen, per_gigabyte: bool) -> Chosen:
         """Candidates added one by one, or a few that belong together, as long as they fit and
