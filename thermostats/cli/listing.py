@@ -1,5 +1,5 @@
-"""Listings as rows: architectures, columns and claims, which need no table; others are
-`table_listing`'s."""
+"""Listings as rows: of tables, models, runs and prompts, and of architectures, columns and claims,
+which need no table."""
 
 from __future__ import annotations
 

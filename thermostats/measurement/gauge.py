@@ -1,17 +1,19 @@
 """Changes of weights that leave every output of a model as it is, and what a model must be for
 each.
 
-    heads       W_V,k → A W_V,k, b_V,k → A b_V,k and W_O,h → W_O,h A⁻¹ for the query heads h of a
-    key/value head k fold        a norm's γ into all that read it: W → W diag(γ), β → β/γ, γ → 1
-    readers     W_V → W_V + u (1/γ)ᵀ, b_V → b_V − u (1/γ)ᵀβ where W_V reads a LayerNorm: (1/γ)ᵀ(γ⊙x̂
-    + β) = (1/γ)ᵀβ ones        W_O → W_O + 1uᵀ, b_O → b_O + a·1 where all that read the stream are
-    LayerNorms post-norm   γ, β of the norm behind a residual sum times c, its readers / c, the next
-    write times c, the next ε · c² logits      W_U → W_U + 1vᵀ: all logits of a token move by one
-    number, which no probability knows
+    heads      W_V,k → A W_V,k, b_V,k → A b_V,k and W_O,h → W_O,h A⁻¹
+               for the query heads h of a key/value head k
+    fold       a norm's γ into all that read it: W → W diag(γ), β → β/γ, γ → 1
+    readers    W_V → W_V + u (1/γ)ᵀ, b_V → b_V − u (1/γ)ᵀβ
+               where W_V reads a LayerNorm: (1/γ)ᵀ(γ⊙x̂ + β) = (1/γ)ᵀβ
+    ones       W_O → W_O + 1uᵀ, b_O → b_O + a·1 where all that read the stream are LayerNorms
+    post-norm  γ, β of the norm behind a residual sum times c, its readers / c,
+               the next write times c, the next ε · c²
+    logits     W_U → W_U + 1vᵀ: all logits of a token move by one number, which no probability knows
 
 γ and β are those that a norm applies. What a change needs of a class stands in `find_obstacle`;
 every change is tried on every class of the registry in `tests/measurement/test_gauge.py`, and the
-two agree. Arrays are float64; nothing is written to a model's files. numpy alone: `gauge_models`
+two agree. Arrays are float64; nothing is written to a model's files. numpy alone: `replace_weights`
 puts changed weights into a loaded model.
 """
 

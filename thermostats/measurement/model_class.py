@@ -28,7 +28,7 @@ class Architecture:
 
     Paths of blocks, final norm and embedding are relative to the base model, all others to a block;
     an empty path means that there is no such module. Layouts of the matrix that holds the values
-    (rows are outputs; see `layouts`):
+    (rows are outputs; `checkpoint.split` takes it apart):
 
     - ``separate``: a matrix of its own, K·d_h rows;
     - ``stacked``: queries, keys, values one below the other, H·d_h + K·d_h + K·d_h rows;

@@ -1,6 +1,6 @@
 """What a run proves of itself before it is stored, and what it leaves out where a proof fails.
 
-The model is held to its entry on one token (`oracle`); then two inputs, each alone in the model as
+The model is held to its entry on one token; then two inputs, each alone in the model as
 it was loaded, are held to the rows in which they stood among others. Where these part, all are
 measured again, each alone.
 """

@@ -1,7 +1,7 @@
 """`fit_lineage`: gains of models on a tree of descent, by the exact engine; what of the gain is
 inherited.
 
-log G = α + Xβ + u + e, u drifting along the tree (`lineage_processes`), e the model's own. On a
+log G = α + Xβ + u + e, u drifting along the tree (`tree_likelihood.py`), e the model's own. On a
 tree of unit height the share of u in u + e is Pagel's λ, the heritability of quantitative genetics
 (Lynch 1991, doi:10.2307/2409687; Housworth, Martins and Lynch 2004, doi:10.1086/380570).
 """

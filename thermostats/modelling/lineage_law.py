@@ -1,7 +1,7 @@
 """ȳ_i = α + Σ_b f_b,i + f_descent,i + f_i,model + error_i: rows of models on a tree, laid out for
 the exact engine.
 
-Descent is a block like any other, its basis the sources of drift (`lineage_processes`), centred
+Descent is a block like any other, its basis the sources of drift (`build_sources`), centred
 over models and scaled to unit expected variance. On a star of labs that is the block of labs of the
 heritage model.
 """

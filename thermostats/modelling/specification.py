@@ -841,7 +841,7 @@ def specification_curve(
     above : bool
         The statement is that the estimate is large, else that it is small.
     judge : callable
-        Verdicts in the universes.
+        From a universe's rows to further columns, such as its interval and its verdict.
     resamples : int
         Number of rearrangements.
     seed : int

@@ -1,7 +1,7 @@
 """logit p_i = a + b z(log L_i) + c z(log H_i) + u_lab + ε_i, L* = ⌈p L⌉: where in the network is
 the transition layer?
 
-How it and its rivals predict networks that they were not fitted on is asked by `transition_rules`.
+How it and its rivals predict networks that they were not fitted on is in the table `errors`.
 """
 
 from __future__ import annotations
@@ -340,7 +340,7 @@ def fit_transition(
     outcome, model, lab, depth, heads : str
         Columns of L*, the model's name, its lab, its number of layers and of heads.
     source : str or sequence of str
-        Files to take, in order of preference.
+        Files to take; all by default.
     published : Formula
         The polynomial with these a, b, c.
     seed : int

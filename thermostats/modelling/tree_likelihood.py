@@ -424,7 +424,7 @@ def fit_pagel_by_pruning(
     y: Array, x: Array, tree: Tree, names: Sequence[str], *, method: str = REML
 ) -> Maximum:
     """The maximum over λ of the line with Var = σ² ((1 − λ) I + λ K), the same as
-    `lineage_likelihood.fit_pagel`.
+    `fit_pagel`.
 
     y: an outcome a model; x: columns, models × p, the intercept among them; K the covariance on a
     tree of unit height.

@@ -29,8 +29,8 @@ def findings(
     claims : str or sequence of str
         One id such as C04, or several, whatever their case; None: all.
     evidence : str
-        The set that questions were put to (`published`, `external`, `measured`, `pooled`, `own`,
-        `nursery`); None: of each question the set it was first asked of, `all`: every set.
+        The set that questions were put to, such as `published` or `own` (`thermostats ls evidence`
+        lists them); None: of each question the set it was first asked of, `all`: every set.
     changed : bool
         Those alone that moved since the report's rows changed last, as by `join`, before and now,
         on every set; claims that are stale are made again first.

@@ -364,9 +364,10 @@ def model_rows(
     Parameters
     ----------
     evidence : str or Selection
-        A set of evidence by name (`published`, `external`, `measured`, `pooled`, `own`, `nursery`),
-        or the tables under one. Of several measurements the one with most prompts counts; in the
-        set `pooled` all of them, by `tables.pooling`, the files of a study being one instrument.
+        A set of evidence by name, such as `published` or `pooled` (`thermostats ls evidence` lists
+        them), or the tables under one. Of several measurements the one with most prompts counts; in
+        the set `pooled` all of them, by `combine_measurements`, the files of a study being one
+        instrument.
     gain : str
         A named gain, such as `penultimate_gain`.
     data : str or Path
@@ -490,7 +491,7 @@ def pick_model_rows(
 
 
 def prepare_pooling(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.DataFrame:
-    """Rows for `tables.pooling` from rows of `features`; the files of a study are one
+    """Rows for `combine_measurements` from rows of `features`; the files of a study are one
     instrument."""
     return _prepare_gain(
         rows.assign(n_prompts=_read_prompts(rows, evidence, gain)),

@@ -259,8 +259,8 @@ def features(
         labs is called. Of a source the beginning is enough, of a model the name without its owner,
         and behind an @ a revision.
     evidence : str
-        A set of measurements of decoders: `published`, `external`, `measured`, `pooled` or
-        `nursery`.
+        A set of measurements, such as `published` or `pooled`; `thermostats ls evidence` lists
+        them.
     position : str
         Token position of the gains, one of those in the table `layers`.
     comparable : bool

@@ -135,7 +135,7 @@ def list_levels(fits: Mapping[str, Fit]) -> pd.DataFrame:
 
 
 def count_evidence(tables: Evidence) -> pd.DataFrame:
-    """Sets of evidence with their models and labs: see `tables.between_sources.counts`."""
+    """Sets of evidence with their models and labs: see `count_models`."""
     both = {
         name: pd.concat(
             [tables.named(POOLED).table(name), tables.table(name, source=NURSERY)],

@@ -48,7 +48,7 @@ def build_source_features(tables: Evidence, *sources: str) -> pd.DataFrame:
 
 def select_heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.DataFrame:
     """Rows for `fit_heritage` of the named files, in order of preference: see
-    `modelling.heritage.rows.gain_rows`.
+    `thermostats.gain_rows`.
 
     Without files: of all rows but the controlled study's, a user's own among them, as files written
     by `thermostats new heritage` ask.
