@@ -13,7 +13,8 @@ from conftest import layer, make_store, model, run, snapshot, table
 
 from thermostats.errors import DataError
 from thermostats.tables import export, sealed_runs, store
-from thermostats.tables.features import build_features
+from thermostats.tables.features import LAYER_COLUMNS, OF_RUNS, build_features, combine
+from thermostats.tables.folders import write_all
 from thermostats.tables.join import forget, join
 from thermostats.tables.schemas import RUN_TABLES
 
@@ -241,3 +242,35 @@ def test_a_file_under_the_name_of_another_run_is_validated(
     path.rename(path.with_name(f"{'0' * 16}.parquet"))
     seen = validated(monkeypatch)
     assert len(store.load("layers", small_store)) == 10 and seen == [10]
+
+
+@pytest.mark.parametrize("position", ["last", "mean"])
+@pytest.mark.usefixtures("low")
+def test_features_of_sealed_runs_are_those_of_all_rows_at_once(
+    position: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {name: store.load(name) for name in ("runs", "models", *OF_RUNS)}
+    layers = tables["layers"]
+    counts = layers["run_id"].value_counts()
+    some = set(counts[counts > 3].index[::40])
+    parts = {
+        tmp_path / "measured" / "layers" / f"{run_id}.csv": rows
+        for run_id, rows in layers[layers["run_id"].isin(some)].groupby("run_id")
+    }
+    contents = store.encode_files(store.FilesOfRows.build(parts, "layers"), "layers")
+    rest = {**tables, "layers": layers[~layers["run_id"].isin(some)]}
+    contents |= {
+        tmp_path / f"{name}.csv": store.encode_csv(rows, name) for name, rows in rest.items()
+    }
+    write_all(tmp_path, contents)
+    sealed = list((tmp_path / "measured" / "layers").glob("*.parquet"))
+    assert len(sealed) == len(some) > 5
+    size = int(counts[list(some)].sum() // 3)
+    monkeypatch.setattr(store, "ROWS_OF_A_PART", size)
+    assert len(list(store.load_parts("layers", tmp_path, LAYER_COLUMNS))) > 2
+    pd.testing.assert_frame_equal(
+        build_features(tmp_path, position=position),
+        combine(**tables, position=position),
+        check_exact=True,
+    )
+    pd.testing.assert_frame_equal(store.load("layers", tmp_path), layers, check_exact=True)

@@ -533,15 +533,55 @@ def _read_sealed(path: Path, name: str, columns: Sequence[str] = ()) -> pa.Table
 
 def _insert_runs(checked: pd.DataFrame, sealed: Sequence[Path], name: str) -> pd.DataFrame:
     """Validated rows with those of sealed runs between them, in the order of runs."""
-    rest = pa.Table.from_pandas(checked, build_schema(name, checked), preserve_index=False)
     places = checked["run_id"].searchsorted([path.stem for path in sealed])
-    pieces: list[pa.Table] = []
+    pieces: list[pd.DataFrame | pa.Table] = []
     before = 0
     for place, path in zip(places, sealed, strict=True):
-        pieces += [rest.slice(before, place - before), _read_sealed(path, name)]
+        pieces += [checked.iloc[before:place], _read_sealed(path, name)]
         before = place
-    rows = pa.concat_tables([*pieces, rest.slice(before)], promote_options="default")
-    return convert_frame(rows, name)
+    pieces.append(checked.iloc[before:])
+    dtypes = list_dtypes(name)
+    cells = {
+        label: _join_cells(pieces, label, dtype, list_optional(name).get(label))
+        for label, dtype in dtypes.items()
+        if dtype != FLOAT
+    }
+    others = pa.table(cells).to_pandas(types_mapper=PANDAS.get, split_blocks=True)
+    columns = {
+        label: _join_numbers(pieces, label) if dtype == FLOAT else others[label]
+        for label, dtype in dtypes.items()
+    }
+    return pd.DataFrame(columns, copy=False)
+
+
+def _join_numbers(pieces: Sequence[pd.DataFrame | pa.Table], label: str) -> NDArray[np.float64]:
+    """A column of numbers of several pieces, missing where one does not have it."""
+    numbers = np.full(sum(map(len, pieces)), np.nan)
+    first = 0
+    for piece in pieces:
+        if isinstance(piece, pd.DataFrame) or label in piece.column_names:
+            numbers[first : first + len(piece)] = piece[label].to_numpy()
+        first += len(piece)
+    return numbers
+
+
+def _join_cells(
+    pieces: Sequence[pd.DataFrame | pa.Table], label: str, dtype: str, default: object
+) -> pa.ChunkedArray:
+    """Another column of several pieces; where one does not have it, what it is there."""
+    kind = ARROW[dtype]
+    spare = pa.scalar("" if default is None and dtype == TEXT else default, kind)
+    chunks: list[pa.Array] = []
+    for piece in pieces:
+        if isinstance(piece, pd.DataFrame):
+            cells = pa.array(piece[label])
+        elif label in piece.column_names:
+            cells = piece[label]
+        else:
+            cells = pa.repeat(spare, len(piece))
+        chunks += cells.chunks if isinstance(cells, pa.ChunkedArray) else [cells]
+    wide = pa.large_string() if dtype == TEXT else kind
+    return pa.chunked_array([each.cast(wide) for each in chunks], wide)
 
 
 def _hash_files(name: str, files: list[list[Path]], runs: Collection[str] | None) -> bytes:
