@@ -12,10 +12,12 @@ from workplaces import make_workplace, write_analysis
 from thermostats.claims.claim import Claim
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.run import load_claims
+from thermostats.claims.study import list_further_statements
 from thermostats.reporting.claim_page import Entry
 from thermostats.reporting.pages.index import group_entries, index_text, put_headline_first
 from thermostats.reporting.report import report
 from thermostats.reporting.snapshot import read_findings
+from thermostats.studies.delia2026 import STUDY
 from thermostats.tables import folders
 
 
@@ -47,6 +49,31 @@ def test_the_index_adds_what_further_findings_say_in_short() -> None:
     text = index_text([replace(entry("C02"), findings=(first, *more))], {})
     assert "So. It falls more slowly. (" in text
     assert text.count("It falls more slowly.") == 2
+
+
+def test_claims_and_findings_of_one_observation_stand_below_all_others() -> None:
+    """The study's first come first; none loses its row, and a finding's sentence is said once."""
+    ids = ("C01", "C04", "C06", "C18", "N01", "R01")
+    entries = [entry(claim) for claim in ids]
+    first = entries[3].findings[0]
+    apart = replace(first, id="C18.cliches", estimand="difference", short="It is less.")
+    entries[3] = replace(entries[3], findings=(first, apart))
+    text = index_text(entries, {})
+    rows = re.findall(r"^(?:## (.*)|\| \[(\S+) .*)$", text.partition("## Details")[0], re.M)
+    assert [title or id_ for title, id_ in rows] == [
+        *("Claims of the study", "C04", "C01", "C18"),
+        *("The nursery: a controlled study", "N01"),
+        *("Further statements", "C06", "C18.cliches", "R01"),
+    ]
+    assert text.count("It is less.") == 1
+    assert "| [C18.cliches Difference](c18/index.md) | It is less. | " in text
+
+
+def test_statements_of_one_observation_name_claims_and_findings_that_there_are() -> None:
+    kept = read_findings(folders.find_shipped("reports") / "snapshot" / "findings.csv")
+    there = {*kept["claim"], *kept["finding"]}
+    named = [*list_further_statements(), *STUDY.report.leading]
+    assert named and set(named) <= there
 
 
 def test_a_further_finding_never_stands_for_the_first_one_on_a_set_of_evidence() -> None:

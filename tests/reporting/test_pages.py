@@ -4,7 +4,6 @@ import base64
 import hashlib
 import html as html_text
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,16 +14,35 @@ import pandas as pd
 import pytest
 from workplaces import EVIL, make_workplace, write_analysis
 
+from thermostats.claims.calibration import load_levels
 from thermostats.claims.claim import Audit, Basis, Claim, Meanings
 from thermostats.claims.finding import Criterion, Finding, Sample, Strength, read_finding
+from thermostats.claims.run import run_one
 from thermostats.claims.stored import Made
+from thermostats.claims.study import list_scripts
 from thermostats.errors import DataError, UsageError
+from thermostats.formatting import format_declared
 from thermostats.reporting import render
-from thermostats.reporting.claim_page import build_claim_files, estimate_surely, read_entry
+from thermostats.reporting.claim_page import (
+    MOST_OF_P,
+    build_claim_files,
+    estimate_surely,
+    read_entry,
+    state_p,
+)
+from thermostats.reporting.pages.methods import (
+    FIGURE,
+    build_methods_files,
+    choose_example,
+    describe_example,
+)
 from thermostats.reporting.render import build_single, render_page
 from thermostats.reporting.report import report
 from thermostats.reporting.state import list_table_pages
+from thermostats.tables.folders import find_shipped
+from thermostats.tables.store import find_data_folder
 
+SCRIPTS = list_scripts(find_shipped("analyses"))
 VOID = {"meta", "img", "br", "circle", "path", "rect", "link", "input", "hr", "use"}
 
 
@@ -180,9 +198,10 @@ def test_what_a_reader_must_know_of_a_verdict_is_said(tmp_path: Path, out: Path)
         assert "changed after its test was first run" in page and "Before, it was wrong." in page
         assert (
             "inconclusive (too little data)" in page
-            and "It was tried." in page
-            and "no effect at all" in page
+            and "It was tried." not in page
+            and "worlds.csv" in page
         )
+    assert "no effect at all" in read(workplace["out"] / "worlds.md")
     assert (workplace["out"] / "c02" / "worlds.csv").is_file()
 
 
@@ -191,7 +210,7 @@ import pandas as pd
 WORLDS = pd.DataFrame(
     {
         "side": ["supported"], "box": ["plausible"], "words": ["no effect at all"], "studies": [60], "rate": [0.02],
-        "bound_05": [0.1], "bound_01": [0.01], "bound_001": [0.001],
+        "bound_05": [0.1], "bound_01": [0.01], "bound_001": [0.001], "power": [None],
     }
 )
 """  # noqa: E501
@@ -458,15 +477,11 @@ def test_a_test_that_would_decide_at_5_percent_alone_does_not_decide_beside_an_o
         }
     )
     said = render.render_text(
-        "both.md",
-        f=found,
-        posterior=posterior,
-        decisive=lambda _: "P = 0.01",
-        is_p_value=lambda _: False,
-        pooled={},
+        "both.md", f=found, posterior=posterior, decisive=lambda _: "P = 0.01", pooled={}
     )
-    assert "false | ◐ inconclusive (at 5% alone: not supported) |" in said
-    assert "on all evidence" not in said and "so the verdict is “inconclusive”" in said
+    assert "**Fitted model.** P = 0.01." in said and "on all evidence" not in said
+    assert "At 5% alone the test would give “not supported”" in said
+    assert "so the verdict is “inconclusive”" in said
 
 
 def tried(level: float, *worlds: tuple[float, float, float, float]) -> Finding:
@@ -509,23 +524,58 @@ def test_a_page_says_how_often_a_false_study_says_the_same(
     said = estimate_surely(found)
     assert said is not None and (said.side, said.low, said.high) == ("supported", low, high)
     page = files_of(found)["c01/index.md"].decode()
-    line = page.partition("- **How surely.** ")[2].partition("\n")[0]
-    assert f", {words} would say it as clearly" in line and ("(errors alike)" in line) is (
-        level <= 0.05
-    )
-    assert (
-        "below a level of 0.002, where at most 5% would" in line
-        and "a quarter of that without EleutherAI" in line
-    )
-    assert ("At 5% alone it would be given" in line) is (level <= 0.05)
-    assert ("For “supported” a level of 0.002 stands in place of 5%" in page) is True
+    folded = page.partition("#### The exact rule, and what p is worth")[2].partition("\n## ")[0]
+    assert f"is false, {words} say it with as small a p" in folded
+    assert "(../worlds.md)" in folded and "(worlds.csv)" in folded
 
 
 def test_a_share_that_was_never_seen_is_none_and_an_untried_rule_says_nothing() -> None:
     known = tried(0.0, (0.2, 0.3, 0.4, 0.0))
-    assert "false, none would say it as clearly" in files_of(known)["c01/index.md"].decode()
+    assert "false, none say it with as small a p" in files_of(known)["c01/index.md"].decode()
     assert estimate_surely(replace(known, criterion=Criterion())) is None
-    assert "How surely" not in made_by_hand(0, 0)[1]
+    page = made_by_hand(0, 0)[1]
+    assert "**p.**" not in page and "worlds.csv" not in page
+
+
+WORSE = (0.0002, 0.001, 0.002, 0.2)
+FALSELY = "5% of simulated studies in which that is false reach"
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, f"In the worst plausible case (errors alike) {FALSELY} p ≤ 0.002; only a smaller"),
+        ({"limit": 0.08}, f"At most {FALSELY} p ≤ 0.05, even in the worst plausible case (errors"),
+        (
+            {"limit": 0.0},
+            "(errors alike) even the smallest p comes too often, so it is never given.",
+        ),
+        ({"limit": None}, "No simulated study says what that is worth, so 5% decides."),
+        ({}, "is 0.0100, a quarter of that without EleutherAI."),
+        ({"tipping": ("not up to a", "b at 2")}, "The verdict falls with b at 2."),
+        ({"tipping": ("not up to a",)}, "No single assumption that was tried undoes it."),
+    ],
+)
+def test_a_page_says_what_p_is_worth_in_words_of_the_field(
+    changed: dict[str, Any], said: str
+) -> None:
+    """p, the largest that 5% of simulated studies reach falsely and what is assumed, the tipping
+    point."""
+    found = tried(0.01, WORSE)
+    found = replace(found, strength=replace(found.strength, **changed))
+    assert said in state_p(found) and "α" not in state_p(found)
+
+
+def test_what_is_said_of_p_is_short_however_much_is_assumed() -> None:
+    """What is beyond the words allowed is left out, and that it is left out is seen."""
+    found = tried(0.01, WORSE)
+    assert found.criterion.levels is not None
+    words = ", ".join(["size", *["errors of one kind"] * 20])
+    levels = found.criterion.levels.assign(words=words)
+    strength = replace(found.strength, tipping=("neighbours err alike (0.5)",), provisional="So.")
+    long = state_p(replace(found, criterion=Criterion(levels=levels), strength=strength))
+    assert MOST_OF_P - 5 < len(long.split()) <= MOST_OF_P
+    assert ", …)" in long and "size" not in long and "…" not in state_p(found)
 
 
 def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
@@ -561,7 +611,8 @@ def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
         "◐ inconclusive (undecided), leans to “supported”: 0.500",
         "◐ inconclusive (hangs on one unit, EleutherAI), leans to “supported”, provisional: 0.500",
     ]
-    assert cells[4:7] == ["“supported”: more than 20%", "0.300 (0.002)", "More."]
+    assert cells[4:6] == ["0.300 (0.002)", "More."]
+    assert text.count("in brackets the value below which it must lie") == 1
     assert "All evidence is 36 models of 6 labs." in unfolded(page) and "2. mean" in unfolded(page)
     assert "**Its parts.** ◐ 1 inconclusive" in text and "**Asked too.** ◐ 1 inconclusive" in text
     robust = text.partition("## Robustness")[2].partition("## Details")[0]
@@ -569,17 +620,25 @@ def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
     assert "On all evidence (pooled): ◐ inconclusive (undecided), provisional" in text
 
 
-def test_words_of_verdicts_are_explained_on_the_page() -> None:
-    found = read_finding(
-        {"id": "C01.a", "estimand": "mean", "verdict": "supported", "plain": "It is.", "rule": ""}
-    )
-    _, _, said = files_of(found)["c01/index.md"].decode().partition("### What the words mean")
+def test_words_of_verdicts_are_explained_once() -> None:
+    """On the page of methods, which every claim's page leads to."""
+    text = build_methods_files()["methods.md"].decode()
+    said = text.partition("## What the words mean")[2].partition("\n## ")[0]
     for word in ("Provisional", "Tipping point", "*box*", "Declared size", "Too little data", "α"):
         assert word in said, word
+    assert "(../methods.md)" in files_of(tried(0.01, WORSE))["c01/index.md"].decode()
+
+
+def test_the_picture_of_methods_is_of_a_world_in_which_false_studies_come_too_often() -> None:
+    example = choose_example(load_levels())
+    assert example is not None and example["bound_05"] < 0.05 < example["rate"]
+    assert format_declared(float(f"{example['bound_05']:.2g}")) in describe_example(example)
+    assert build_methods_files()[FIGURE].startswith(b"<svg")
+    assert choose_example(load_levels().iloc[:0]) is None
 
 
 def test_verdicts_that_differ_and_a_gate_that_is_closed_are_told(out: Path) -> None:
-    assert "The two differ, as two answers to two questions may" in read(out / "c04" / "index.md")
+    assert "The two differ: the posterior gives" in read(out / "c04" / "index.md")
     closed = read(out / "c05" / "index.md")
     assert (
         "By its rule alone the posterior gives “supported”, but a check of the fit failed" in closed
@@ -591,7 +650,10 @@ def test_the_bundle_holds_every_page_and_leads_within_itself(out: Path) -> None:
     text = read(out / "thermostats-report.html")
     page = Page(text)
     articles = [attributes["id"] for tag, attributes in page.tags if tag == "article"]
-    claims, pages = ["c01", "c02", "c03", "c04", "c05"], [*list_table_pages(), "methods", "data"]
+    claims, pages = (
+        ["c01", "c02", "c03", "c04", "c05"],
+        [*list_table_pages(), "worlds", "methods", "data"],
+    )
     assert articles == ["index", "growth", *claims, *pages]
     assert 'href="#c03"' in text and "data:text/csv" in text
     assert len(text) < 15_000_000
@@ -601,7 +663,7 @@ def test_the_numbers_of_the_methods_page_are_those_of_the_code(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from thermostats.modelling import draws
-    from thermostats.reporting.build import render_methods
+    from thermostats.reporting.pages.methods import render_methods
 
     assert f"above {draws.RHAT_LIMIT:g} for a quantity that the statement reads (Vehtari" in read(
         out / "methods.md"
@@ -610,8 +672,14 @@ def test_the_numbers_of_the_methods_page_are_those_of_the_code(
     assert "below 123" in render_methods()
 
 
-MOST_WORDS = 1200
-"""Unfolded words of a page."""
+MOST_WORDS, MOST_OPEN = 1200, 4000
+"""Words of a claim's page with all folds closed, and with all of them open."""
+
+
+def opened(page: str) -> str:
+    """All that a page has, figures apart."""
+    text = re.sub(r"<(script|style|svg|head)\b.*?</\1>", "", page, flags=re.DOTALL)
+    return html_text.unescape(re.sub(r"<[^>]+>", " ", text))
 
 
 def unfolded(page: str) -> str:
@@ -634,23 +702,27 @@ def test_what_is_unfolded_is_counted_as_a_reader_sees_it() -> None:
     )
     page = f"<head>a</head>one <b>two</b>{folded} four"
     assert unfolded(page).split() == ["one", "two", "three", "four"]
-
-
-def of_shipped_claims(folder: Path) -> Iterator[tuple[str, str, str]]:
-    for name in ("c03", "c04", "h01"):
-        yield name, read(folder / name / "index.html"), read(folder / name / "index.md")
+    assert opened(page).split() == ["one", "two", "three", "no", "no", "four"]
 
 
 @pytest.mark.slow
-def test_pages_of_claims_are_short_and_begin_without_simulated_worlds(tmp_path: Path) -> None:
-    assert report(["C03", "C04", "H01"], out=tmp_path, processes=1).ok
-    for name, page, markdown in of_shipped_claims(tmp_path):
-        assert len(unfolded(page).split()) <= MOST_WORDS, name
-        first = markdown.partition("\n## Why\n")[0]
-        assert not re.search(r"simulat|\bworlds?\b|studies of", first), name
-        figure = page.partition("<figure>")[2].partition("</figure>")[0]
-        assert re.match(r'<p class="title">[^<]', figure) and 'download="figure.svg"' in figure
-        assert 'download="table.csv"' in figure and (tmp_path / name / "table.csv").is_file()
+@pytest.mark.parametrize("claim", SCRIPTS)
+def test_pages_of_claims_are_short_and_begin_without_simulated_worlds(claim: str) -> None:
+    run = run_one(SCRIPTS[claim], find_data_folder())
+    assert run.claim is not None and not run.error, run.error
+    made = build_claim_files(run.claim, run.made, SCRIPTS[claim].name, MADE_OF)
+    name = claim.lower()
+    markdown = made[f"{name}/index.md"].decode()
+    at = render.Page(f"{name}/index.html", markdown)
+    page = render_page(at, made.__getitem__, pages={}, bundled=False).decode()
+    assert len(unfolded(page).split()) <= MOST_WORDS
+    assert len(opened(page).split()) <= MOST_OPEN
+    of_p = [line for line in markdown.splitlines() if line.startswith("- **p.**")]
+    assert all(len(line.split()) <= MOST_OF_P + len(["-", "**p.**"]) for line in of_p)
+    first = markdown.partition("\n## Why\n")[0]
+    assert not re.search(r"simulated|\bworlds?\b|studies of", first)
+    figure = page.partition("<figure>")[2].partition("</figure>")[0]
+    assert re.match(r'<p class="title">[^<]', figure) and 'download="figure.svg"' in figure
 
 
 def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(

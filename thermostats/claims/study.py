@@ -35,6 +35,10 @@ class InReport:
     credit: str = ""
     """Whose it is and under which conditions it is used, in one sentence at the foot of the
     index."""
+    leading: tuple[str, ...] = ()
+    """Its claims that the index lists first, by id, in this order."""
+    further: tuple[str, ...] = ()
+    """Its claims and findings of one observation, by id, which the index lists below all others."""
 
 
 UNSAID = InReport()
@@ -87,6 +91,12 @@ class Study:
 def list_study_models() -> list[str]:
     """What studies say of models that are no rows of the table `models`."""
     return [study.apart for study in load_studies().values() if study.apart]
+
+
+def list_further_statements() -> tuple[str, ...]:
+    """Claims and findings of one observation, by id, in the order of their studies."""
+    studies = sorted(load_studies().values(), key=lambda study: study.letter)
+    return tuple(id_ for study in studies for id_ in study.report.further)
 
 
 @cache

@@ -15,25 +15,21 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
-from thermostats.claims import levels
-from thermostats.claims.calibration import FAIR
 from thermostats.claims.evidence import NAMES_FOLDER
 from thermostats.claims.finding import Convergence, EarlierDraws, Undrawn, check_agreement
-from thermostats.claims.result import SURE
-from thermostats.claims.rule import ALPHA, NEAR
 from thermostats.claims.run import Run, run_all
 from thermostats.claims.stored import Made, hash_selections
 from thermostats.claims.study import group_claims, load_named
-from thermostats.modelling import checks, draws
-from thermostats.modelling.draws import Settings
 from thermostats.reporting import pages as called
 from thermostats.reporting import snapshot
-from thermostats.reporting.claim_page import INTERVALS, Entry, build_claim_files, read_entry
+from thermostats.reporting.claim_page import Entry, build_claim_files, read_entry
 from thermostats.reporting.pages import CHECKSUMS, PAGES, SECONDS, SHIPPED_SECONDS, SNAPSHOT
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.data import render_data_page
+from thermostats.reporting.pages.methods import build_methods_files
 from thermostats.reporting.pages.sources import count_evidence
-from thermostats.reporting.render import Page, build_bundle, render_page, render_text
+from thermostats.reporting.pages.worlds import render_worlds_page
+from thermostats.reporting.render import Page, build_bundle, render_page
 from thermostats.reporting.state import (
     BUNDLE,
     DATA,
@@ -42,7 +38,7 @@ from thermostats.reporting.state import (
     INDEX,
     LINKS,
     METHODS,
-    SAMPLERS,
+    WORLDS,
     Posteriors,
     Record,
     State,
@@ -58,10 +54,8 @@ from thermostats.reporting.state import (
     write_files,
     write_manifest,
 )
-from thermostats.settings import LEVEL
 from thermostats.tables import store
 from thermostats.tables.folders import find_shipped
-from thermostats.tables.schemas import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 
 def add_earlier_posterior(made: Made, posteriors: Posteriors, inputs: str) -> Made:
@@ -118,7 +112,10 @@ class About:
             )
             return made
         if name == METHODS:
-            return {"methods.md": render_methods().encode()}
+            return build_methods_files()
+        if name == WORLDS:
+            page = render_worlds_page(self._list_entries(), self._read_file)
+            return {f"{WORLDS}.md": page.encode()}
         if name == DATA:
             return {
                 "data.md": render_data_page(state.layout, state.evidence.fork()).encode(),
@@ -149,7 +146,7 @@ class About:
     def _index_text(self) -> str:
         state = self.state
         others = (
-            *(name for name in (GROWTH, METHODS, DATA) if name in state.about),
+            *(name for name in (GROWTH, WORLDS, METHODS, DATA) if name in state.about),
             *state.list_made_pages(),
         )
         titles = {
@@ -184,6 +181,11 @@ class About:
                 pages, ["atlas.html"], lambda name: (out / name).read_bytes()
             )
         }
+
+    def _read_file(self, name: str) -> bytes | None:
+        """A file of the report; None where there is none."""
+        path = self.state.out / name
+        return path.read_bytes() if path.is_file() else None
 
     def _list_entries(self) -> list[Entry]:
         entries = []
@@ -418,33 +420,3 @@ class Build:
         self.written += write_files(state.out, files)
         self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
         state.records[name] = record.add_made(record.rows, files)
-
-
-CLASSICAL_LEVEL = 0.95
-
-
-def render_methods() -> str:
-    """The page's Markdown."""
-    versions = describe_machine()
-    return render_text(
-        "methods.md",
-        sure=SURE,
-        draws=draws,
-        checks=checks,
-        powers=checks.POWERS,
-        level_of_posteriors=LEVEL,
-        settings=Settings(),
-        level=CLASSICAL_LEVEL,
-        simulations=levels.STUDY_BY_STUDY.fresh,
-        at_once=levels.AT_ONCE.fresh,
-        most_false=ALPHA,
-        without=levels.WITHOUT,
-        fair=FAIR,
-        near=NEAR,
-        interval=INTERVALS[draws.KIND],
-        gains=GAINS,
-        positions=POSITIONS,
-        layers=TRANSITION_DEFINITIONS,
-        samplers={name: version for name, version in versions.items() if name in SAMPLERS},
-        machine=versions,
-    )

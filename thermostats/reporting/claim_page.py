@@ -19,9 +19,9 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding, FittedModel, Undrawn, read_finding
 from thermostats.claims.judge import pick_verdicts
-from thermostats.claims.levels import BOUNDS, PLAUSIBLE, POWER
+from thermostats.claims.levels import BOUNDS, PLAUSIBLE
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
-from thermostats.claims.rule import ALPHA, NEAR
+from thermostats.claims.rule import ALPHA
 from thermostats.claims.stored import Made
 from thermostats.claims.study import find_study, is_own
 from thermostats.errors import DataError
@@ -29,7 +29,7 @@ from thermostats.formatting import format_count, join_words
 from thermostats.modelling import checks, draws
 from thermostats.modelling.specification import SpecificationCurve
 from thermostats.plots.svg import render_svg
-from thermostats.reporting.pages import name_folder
+from thermostats.reporting.pages import WORLDS_TABLE, name_folder
 from thermostats.reporting.render import Files, Text, make_slug, render_link, render_text
 from thermostats.reporting.state import hash_inputs
 from thermostats.tables.choices import CALLED
@@ -252,16 +252,10 @@ PLACES = {
     "rank": "computation",
 }
 """Section of a panel by a part of its name; any other stands with the posterior."""
-LEVELS = {
-    "side": "side",
-    "box": "box",
-    "words": "world",
-    "studies": "studies",
-    "rate": "given at 5%",
-    "bound_05": "α*: 5% of studies lie below",
-    "bound_01": "1% lie below",
-}
-"""Columns of the table of simulated worlds that a page shows, with their headings."""
+MOST_ROWS = 12
+"""Rows of a table on a claim's page; the file with it has all."""
+MOST_OF_P = 60
+"""Words that a page says of p unfolded."""
 
 
 class Surely(NamedTuple):
@@ -281,11 +275,9 @@ def estimate_surely(finding: Finding) -> Surely | None:
     Of the side that is given, or to which an open verdict leans; None where no such world was
     tried.
     """
-    table = finding.criterion.levels
     strength = finding.strength
-    side = strength.leans or (SUPPORTED if finding.reason else finding.verdict)
-    rows = None if table is None else table[(table["box"] == PLAUSIBLE) & (table["side"] == side)]
-    if rows is None or rows.empty or strength.level is None:
+    rows = _select_plausible(finding)
+    if rows is None or strength.level is None:
         return None
     reached = [0.0]
     beyond = [0.0]
@@ -300,7 +292,54 @@ def estimate_surely(finding: Finding) -> Surely | None:
             min((share for level, share in shares if level > strength.level), default=1.0)
         )
     worst = rows.loc[rows["bound_05"].idxmin()]
-    return Surely(str(side), max(reached), max(beyond), str(worst["words"]))
+    return Surely(_choose_side(finding), max(reached), max(beyond), str(worst["words"]))
+
+
+def _choose_side(finding: Finding) -> str:
+    """The side that is given, or to which an open verdict leans."""
+    return str(finding.strength.leans or (SUPPORTED if finding.reason else finding.verdict))
+
+
+def _select_plausible(finding: Finding) -> pd.DataFrame | None:
+    """Plausible worlds in which the side is false; None where no such world was tried."""
+    table = finding.criterion.levels
+    if table is None:
+        return None
+    rows = table[(table["box"] == PLAUSIBLE) & (table["side"] == _choose_side(finding))]
+    return None if rows.empty else rows
+
+
+def state_p(finding: Finding) -> Text:
+    """p of the side that is given or leant to, the largest that 5% of simulated studies reach
+    falsely, what is assumed in them, and the tipping point; empty where nothing has a level."""
+    at = finding.strength
+    if at.level is None:
+        return Text()
+    values = {
+        "at": at,
+        "side": _choose_side(finding),
+        "unit": finding.decisive_unit,
+        "bar": ALPHA,
+        "falls": [point for point in at.tipping if not point.startswith("not up to")],
+    }
+    rest = len(render_text("p.md", assumed="", **values).split())
+    assumed = _describe_assumed(_select_plausible(finding), MOST_OF_P - rest)
+    return Text(render_text("p.md", assumed=assumed, **values))
+
+
+def _describe_assumed(worlds: pd.DataFrame | None, most: int) -> str:
+    """What the worst of some worlds assumes but for the size; what is beyond `most` words is left
+    to the table of worlds."""
+    if worlds is None:
+        return ""
+    size, *parts = str(worlds.loc[worlds["bound_05"].idxmin(), "words"]).split(", ")
+    said = [parts[0] if parts else size]
+    for part in parts[1:]:
+        if len(" ".join([*said, part, "…"]).split()) > most:
+            said.append("…")
+            break
+        said.append(part)
+    return ", ".join(said)
 
 
 def build_claim_files(
@@ -315,6 +354,9 @@ def build_claim_files(
     files = Files(name_folder(claim.id))
     findings = [each.finding for each in made]
     parts = _build_parts(made, files)
+    worlds = collect_worlds(findings)
+    if worlds is not None:
+        files.add(WORLDS_TABLE, worlds.to_csv(index=False, lineterminator="\n").encode())
     whole = _list_whole_parts(findings)
     views = [finding for finding in findings if finding.sample.view_of]
     shown = {id(row["own"]) for row in whole} | {id(row["every"]) for row in whole}
@@ -344,13 +386,14 @@ def build_claim_files(
         draws=draws,
         checks=checks,
         decisive=_format_probability,
-        capital=_set_capital,
+        capital=set_capital,
         is_p_value=formatting.is_p_value,
         both={"own": own_set, "every": every_set},
         pooled=_list_pooled_fits(findings),
         sets={name: f"{words} ({name})" for name, words in CALLED.items()},
         surely=estimate_surely,
-        near=NEAR,
+        state_p=state_p,
+        worlds=worlds is not None,
         **made_of,
     )
     files.add("index.md", page.encode())
@@ -372,10 +415,14 @@ def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
         parts[lead - 1]["figure"], parts[0]["figure"] = Text(), parts[lead - 1]["figure"]
     fitted = next((part["number"] for part in parts if part["posterior"]), 0)
     rules = [part["finding"].criterion.words for part in parts]
-    return [
-        part | {"ruled_by": rules.index(rule) + 1, "fit_shown": part["number"] == fitted}
-        for part, rule in zip(parts, rules, strict=True)
-    ]
+    said: set[str] = set()
+    built = []
+    for part, rule in zip(parts, rules, strict=True):
+        notes = [note for note in part["finding"].notes if note not in said]
+        said.update(notes)
+        at = {"ruled_by": rules.index(rule) + 1, "fit_shown": part["number"] == fitted}
+        built.append(part | at | {"notes": notes})
+    return built
 
 
 def _list_whole_parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -427,7 +474,10 @@ def _build_part(
     data = ""
     if finding.table is not None:
         data = f"table{suffix}.csv"
-        table = files.add_table(finding.table, f"Numbers behind finding {number}", data)
+        label = f"Numbers behind finding {number}"
+        table = files.add_table(finding.table, label, data, most=MOST_ROWS)
+        if number > 1:
+            table = Text(f"{label}: {render_link(data, data)}")
     screen = Text()
     if finding.screen.table is not None:
         screen = files.add_table(finding.screen.table, finding.screen.label, f"screen{suffix}.csv")
@@ -443,7 +493,6 @@ def _build_part(
         "screen": screen,
         "universes": describe_universes(finding, number, suffix, files),
         "compared": formatting.compare_figures(published, reproduced),
-        **_describe_levels(finding, number, suffix, files),
         **_describe_posterior(made, number, suffix, files),
     }
 
@@ -457,18 +506,17 @@ def _describe_bounds(claim: Claim) -> dict[str, str]:
     }
 
 
-def _describe_levels(finding: Finding, number: int, suffix: str, files: Files) -> dict[str, Any]:
-    """The worst worlds of the rule and its power: a table of the first finding, of others a
-    file."""
-    known = finding.criterion.levels
-    if known is None:
-        return {"levels": Text()}
-    name = f"worlds{suffix}.csv"
-    shown = known[known["box"] != POWER]
-    label = "The rule in its worst simulated worlds"
-    excerpt = shown[list(LEVELS)].rename(columns=LEVELS)
-    table = files.add_table(known, label, name, excerpt=excerpt)
-    return {"levels": table if number == 1 else render_link(name, name)}
+def collect_worlds(findings: Sequence[Finding]) -> pd.DataFrame | None:
+    """The simulated worlds of all findings on the sets that they are asked of first; None without
+    any."""
+    tables = {
+        finding.id: finding.criterion.levels
+        for finding in findings
+        if finding.criterion.levels is not None and not finding.sample.view_of
+    }
+    if not tables:
+        return None
+    return pd.concat(tables, names=["finding"]).reset_index("finding").reset_index(drop=True)
 
 
 def _describe_posterior(made: Made, number: int, suffix: str, files: Files) -> dict[str, Any]:
@@ -615,7 +663,10 @@ def _place_posterior(
     ) -> None:
         excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
         called = f"{stem}-{name or make_slug(re.split(r'[:(,]', label)[0])}.csv"
-        placed[section].append(files.add_table(frame, label, called, excerpt=excerpt))
+        shown = files.add_table(frame, label, called, excerpt=excerpt, most=MOST_ROWS)
+        if section == "more":
+            shown = Text(f"- {label}: {render_link(called, called)}")
+        placed[section].append(shown)
 
     for panel, svg in zip(posterior.panels, drawn, strict=True):
         section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
@@ -643,22 +694,10 @@ def _place_posterior(
         add("checks", posterior.gate.table(), "All checks", "checks")
     if posterior.sensitivity is not None:
         add("sensitivity", posterior.sensitivity, "Alternatives", "sensitivity")
-    for word, section in (
-        ("predictive", "checks"),
-        ("sensitivity", "sensitivity"),
-        ("influence", "sensitivity"),
-    ):
-        for check in posterior.gate.checks:
-            is_shown = posterior.sensitivity is not None and check.table.equals(
-                posterior.sensitivity
-            )
-            if (
-                word in check.name
-                and len(check.table)
-                and POINTWISE not in check.table
-                and not is_shown
-            ):
-                add(section, check.table, _set_capital(check.name))
+    for check in posterior.gate.checks:
+        is_shown = posterior.sensitivity is not None and check.table.equals(posterior.sensitivity)
+        if len(check.table) and POINTWISE not in check.table and not is_shown:
+            add("more", check.table, set_capital(check.name))
     for title, frame in posterior.tables.items():
         add("more", frame, title)
     return placed
@@ -688,6 +727,6 @@ def _format_probability(posterior: FittedModel) -> str:
     )
 
 
-def _set_capital(name: str) -> str:
+def set_capital(name: str) -> str:
     """With a capital, but for a Greek letter, which is a symbol."""
     return f"{name[:1].upper()}{name[1:]}" if name[:1].isascii() else name

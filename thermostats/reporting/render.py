@@ -57,11 +57,18 @@ class Files:
     contents: dict[str, bytes] = field(default_factory=dict)
 
     def add_table(
-        self, frame: pd.DataFrame, label: str, name: str, *, excerpt: pd.DataFrame | None = None
+        self,
+        frame: pd.DataFrame,
+        label: str,
+        name: str,
+        *,
+        excerpt: pd.DataFrame | None = None,
+        most: int = ROWS_SHOWN,
     ) -> Text:
-        """A table as text; its rows in full precision go to the file `name`."""
+        """A table as text, with at most so many rows; all of them in full precision go to the file
+        `name`."""
         self.add(name, frame.to_csv(index=False, lineterminator="\n").encode())
-        return render_table(frame if excerpt is None else excerpt, label, name)
+        return render_table(frame if excerpt is None else excerpt, label, name, most)
 
     def add_figure(self, svg: bytes, name: str, caption: str, data: str = "") -> Text:
         """A figure with its caption, which is its alternative text; `data`: the file of its

@@ -33,6 +33,7 @@ from thermostats.reporting.pages import (
     TABLE,
     name_findings_file,
     name_folder,
+    name_worlds_file,
 )
 from thermostats.tables import folders
 from thermostats.tables.folders import (
@@ -452,12 +453,14 @@ class Layout:
 
 INDEX = "index"
 GROWTH = "growth"
+WORLDS = "worlds"
 METHODS = "methods"
 DATA = "data"
 BUNDLE = "bundle"
 ABOUT = tuple(name for name, page in PAGES.items() if page.at_once)
-"""Pages about all claims that are made at once, in this order; a report of some claims alone begins
-with INDEX only."""
+"""Pages about all claims that are made at once, in this order."""
+ALWAYS = (INDEX, WORLDS, METHODS)
+"""Those of a report of some claims alone: every claim's page leads to them."""
 FILES = {BUNDLE: "thermostats-report.html"}
 ROWS_STATE = ("*.csv", "*.parquet", PROVENANCE)
 """Files of the package that rows are read from, or where they come from."""
@@ -533,7 +536,9 @@ class State:
     def about(self) -> tuple[str, ...]:
         """Pages about all claims that this report has, of those that are made at once, in their
         order."""
-        there = (name for name in ABOUT if self.all_claims or name == INDEX or name in self.records)
+        there = (
+            name for name in ABOUT if self.all_claims or name in ALWAYS or name in self.records
+        )
         return tuple(name for name in there if name != GROWTH or self.account)
 
     @cached_property
@@ -678,7 +683,7 @@ class State:
 
     def hash_bundled(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
-        order = [INDEX, GROWTH, *self.claims, *self.pages, METHODS, DATA]
+        order = [INDEX, GROWTH, *self.claims, *self.pages, WORLDS, METHODS, DATA]
         files = {
             self.name_file(name): self.records[name].files for name in order if name in self.records
         }
@@ -689,10 +694,11 @@ class State:
         }
 
     def _collect_rates(self, claim: str) -> bytes:
-        """Lines of the table of simulated worlds that are of the claim's rules."""
+        """Lines of the table of simulated worlds that are of the claim's rules; all without one."""
         path = folders.find_shipped("data") / "worlds.csv"
         lines = path.read_bytes().splitlines() if path.is_file() else []
-        return b"\n".join(line for line in lines if line.startswith(f"{claim}.".encode()))
+        begin = f"{claim}.".encode() if claim else b""
+        return b"\n".join(line for line in lines if line.startswith(begin))
 
     def _hash_rows(self, name: str) -> str:
         """SHA-256 of the rows that a claim's findings, or a page, would be made of; loads the
@@ -716,8 +722,14 @@ class State:
         if name == BUNDLE:
             return self.hash_bundled()
         if name == METHODS:
-            return ""
+            return [hash_content(self._collect_rates(""))]
         built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
+        if name == WORLDS:
+            shown = {claim: (name_findings_file(claim), name_worlds_file(claim)) for claim in built}
+            return {
+                claim: [built[claim].files.get(file) for file in files_shown]
+                for claim, files_shown in shown.items()
+            }
         findings = {
             claim: record.files.get(name_findings_file(claim)) for claim, record in built.items()
         }

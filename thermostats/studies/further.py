@@ -11,6 +11,7 @@ REPLICATION = Study(
         fixed="written before any of the study’s models was measured here",
         about="Published figures are held against measurements of the same models, by anyone who "
         "joins theirs.",
+        further=("R01",),
     ),
 )
 BEYOND = Study(
@@ -27,6 +28,7 @@ BEYOND = Study(
         "model available here come with packages and are few, so these pages describe what was "
         "seen in them, "
         "not what holds for such models in general.",
+        further=("X02",),
     ),
 )
 DESCENT = Study(

@@ -44,6 +44,7 @@ PAGES: Mapping[str, ReportPage] = {
     "causes": ReportPage("Rival causes"),
     "interventions": ReportPage("What can be changed"),
     "next": ReportPage("What would settle it"),
+    "worlds": ReportPage("Simulated worlds", in_navigation=False, at_once=True),
     "methods": ReportPage("Methods", at_once=True),
     "data": ReportPage("Data", at_once=True),
     "bundle": ReportPage("All in one file", in_navigation=False, at_once=True),
@@ -62,6 +63,8 @@ BEFORE = "findings-before.csv"
 """The table as it was until the rows of the report changed last."""
 MADE_OF = ".made-of.json"
 """Folders of rows and analyses that the report was last made of; empty: those that ship."""
+WORLDS_TABLE = "worlds.csv"
+"""Of a claim's folder: the simulated worlds in which its rules were tried."""
 INDEX = "index.md"
 SNAPSHOT = "snapshot"
 """Folder within the report of what is kept of it under version control."""
@@ -81,6 +84,11 @@ def name_single_file(script: Path) -> str:
 def name_findings_file(claim: str) -> str:
     """File of a claim's findings within the report."""
     return f"{name_folder(claim)}/findings.json"
+
+
+def name_worlds_file(claim: str) -> str:
+    """File of the simulated worlds of a claim's rules within the report."""
+    return f"{name_folder(claim)}/{WORLDS_TABLE}"
 
 
 def find_findings_file(out: Path) -> Path:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, zip_longest
 from typing import Any, NamedTuple
@@ -18,7 +19,13 @@ from thermostats.claims.finding import Finding
 from thermostats.claims.judge import pick_own_verdict, pick_verdicts
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.rule import ALPHA
-from thermostats.claims.study import is_own, list_study_models, load_studies
+from thermostats.claims.study import (
+    Study,
+    is_own,
+    list_further_statements,
+    list_study_models,
+    load_studies,
+)
 from thermostats.formatting import (
     escape_markdown,
     estimate_range,
@@ -27,7 +34,7 @@ from thermostats.formatting import (
     join_words,
     take_sentences,
 )
-from thermostats.reporting.claim_page import Entry
+from thermostats.reporting.claim_page import Entry, set_capital
 from thermostats.reporting.pages import name_folder
 from thermostats.reporting.render import (
     FAILED,
@@ -144,6 +151,8 @@ TITLE = "Residual-stream gains in transformers"
 FURTHER, OVERALL = "Further claims", "overall"
 """Group of claims that are of no registered study, and of findings that have no set of evidence of
 their own."""
+ONE_OBSERVATION = "Further statements"
+"""Heading of claims and findings of one observation."""
 ORDER = [*VERDICTS, FAILED, MISSING]
 """Verdicts in the order in which the index lists them."""
 IN_SHORT = (
@@ -176,10 +185,19 @@ def index_text(
     """
     grouped = group_entries(entries)
     rows = {entry.id: _build_row(entry, page_of) for entry in entries}
+    further = list_further_statements()
     tally = Counter(row["verdict"] for row in rows.values())
     matrix = _build_matrix(entries)
     by_heading = {
         study.report.heading: study for study in load_studies().values() if study.report.heading
+    }
+    listed = {
+        title: [
+            rows[entry.id]
+            for entry in _put_leading_first(group, by_heading.get(title))
+            if entry.id not in further
+        ]
+        for title, group in grouped.items()
     }
     return render_text(
         "index.md",
@@ -189,13 +207,15 @@ def index_text(
             {
                 "title": title,
                 "study": by_heading.get(title),
-                "rows": [rows[entry.id] for entry in group],
+                "rows": listed[title],
                 **_summarise_entries(group),
             }
             for title, group in grouped.items()
         ],
+        further=_list_further_rows(entries, rows, page_of),
+        title_of_further=ONE_OBSERVATION,
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        short=summarise_groups([[rows[entry.id] for entry in group] for group in grouped.values()]),
+        short=summarise_groups(list(listed.values())),
         command=Text(command),
         tried=sum(
             bool(finding.criterion.worlds) for entry in entries for finding in entry.findings
@@ -216,6 +236,32 @@ def index_text(
         pages=pages,
         machine=describe_machine(),
     )
+
+
+def _put_leading_first(group: Sequence[Entry], study: Study | None) -> list[Entry]:
+    """Entries of a study with those first that it names so, in its order."""
+    leading = study.report.leading if study is not None else ()
+    return sorted(
+        group, key=lambda entry: leading.index(entry.id) if entry.id in leading else len(leading)
+    )
+
+
+def _list_further_rows(
+    entries: Sequence[Entry], rows: Mapping[str, dict[str, Any]], page_of: str
+) -> list[dict[str, Any]]:
+    """Rows of the claims and findings of one observation that the report has."""
+    by_claim = {entry.id: entry for entry in entries}
+    listed = []
+    for id_ in list_further_statements():
+        claim, _, name = id_.partition(".")
+        if claim not in by_claim:
+            continue
+        own = [f for f in _list_findings(by_claim[claim]) if f.id == id_]
+        if not name:
+            listed.append(rows[claim])
+        elif own:
+            listed.append(_build_statement_row(by_claim[claim], own, page_of))
+    return listed
 
 
 def render_pictures(entries: Sequence[Entry]) -> dict[str, bytes]:
@@ -410,10 +456,23 @@ def _state_verdict(finding: Finding | None) -> str:
 
 
 def _answer_claim(claim: Claim, findings: Sequence[Finding]) -> str:
-    """The answer to a claim's first question, and what further findings add to it."""
+    """The answer to a claim's first question, and what further findings add to it that have no
+    row of their own."""
     first = findings[0]
     answer = claim.answer(first.verdict) or take_sentences(first.plain, 1)
-    return " ".join([answer, *(finding.short for finding in findings[1:] if finding.short)])
+    apart = list_further_statements()
+    more = (finding.short for finding in findings[1:] if finding.id not in apart)
+    return " ".join([answer, *filter(None, more)])
+
+
+def _build_statement_row(entry: Entry, findings: Sequence[Finding], page_of: str) -> dict[str, Any]:
+    """The row of one finding, on its own set of evidence and on others."""
+    first = findings[0]
+    row = _build_row(replace(entry, findings=tuple(findings)), page_of)
+    page = page_of.format(name_folder(entry.id))
+    answer = first.short or take_sentences(first.plain, 1)
+    link = render_link(f"{first.id} {set_capital(first.estimand)}", page)
+    return row | {"link": link, "answer": answer, "picture": Text()}
 
 
 def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:

@@ -42,6 +42,8 @@ STUDY = Study(
         credit="The study is D’Elia 2026, doi:10.5281/zenodo.18165365. Its figures are used under "
         "its licence; its "
         "sentences are not used.",
+        leading=("C04", "C01", "C02", "C03", "C05", "C11", "C10", "C09"),
+        further=("C06", "C07", "C13", "C16", "C18.cliches", "C19"),
     ),
     literature=Literature(
         published={

@@ -1,0 +1,66 @@
+"""The page of simulated worlds: for every claim and verdict the worst world in which it is false,
+and what p is worth there."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from thermostats.claims.levels import PLAUSIBLE, POWER
+from thermostats.claims.rule import ALPHA
+from thermostats.formatting import format_declared
+from thermostats.reporting.claim_page import Entry
+from thermostats.reporting.pages import WORLDS_TABLE, name_folder
+from thermostats.reporting.pages.index import group_entries
+from thermostats.reporting.render import Text, render_link, render_text
+
+Read = Callable[[str], bytes | None]
+
+
+def render_worlds_page(entries: Sequence[Entry], read: Read) -> str:
+    """The page's Markdown. read: a file of the report by name; None where there is none."""
+    groups = {
+        title: [row for entry in group for row in list_worst_worlds(entry, read)]
+        for title, group in group_entries(entries).items()
+    }
+    filled = {title: rows for title, rows in groups.items() if rows}
+    return render_text("worlds.md", groups=filled, bar=ALPHA)
+
+
+def list_worst_worlds(entry: Entry, read: Read) -> Iterator[dict[str, Any]]:
+    """A row for each verdict of the findings that lead a claim: the worst plausible world in which
+    it is false."""
+    folder = name_folder(entry.id)
+    content = read(f"{folder}/{WORLDS_TABLE}")
+    if content is None or entry.error:
+        return
+    table = pd.read_csv(io.BytesIO(content))
+    first = entry.findings[0]
+    for id_ in first.criterion.parts or (first.id,):
+        own = table[table["finding"] == id_]
+        for side, of_side in own[own["box"] == PLAUSIBLE].groupby("side", sort=False):
+            worst = of_side.loc[of_side["bound_05"].idxmin()]
+            power = own.loc[(own["box"] == POWER) & (own["side"] == side), "power"]
+            yield {
+                "claim": _link_finding(id_, folder, whole=not first.criterion.parts),
+                "side": side,
+                "limit": _round(worst["bound_05"]),
+                "rate": float(worst["rate"]),
+                "power": float(power.iloc[0]) if len(power) else math.nan,
+                "words": worst["words"],
+            }
+
+
+def _link_finding(id_: str, folder: str, *, whole: bool) -> Text:
+    """The claim's page, with the finding's name where others lead it too."""
+    claim, _, name = id_.partition(".")
+    link = render_link(claim, f"{folder}/index.md")
+    return link if whole else Text(f"{link} {name.partition('.')[0].replace('_', ' ')}")
+
+
+def _round(limit: float) -> str:
+    return format_declared(float(f"{limit:.2g}"))
