@@ -365,7 +365,7 @@ class Question:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
     def rule(self) -> str:
-        """How it is decided, in words."""
+        """How it is decided, in words; the rule of a posterior next to it stands with the fit."""
         if self.primary is None:
             parts = ", ".join(self.parts)
             return (
@@ -373,9 +373,8 @@ class Question:
                 f"supported"
             )
         text = self.primary.words()
-        if self.robustness is not None:
-            by = "posterior" if isinstance(self.robustness, Posterior) else "test"
-            text += f"; shown with it is the {by}: {self.robustness.words()}"
+        if self.robustness is not None and not isinstance(self.robustness, Posterior):
+            text += f"; shown with it is the test: {self.robustness.words()}"
         return text + (f"; {self.scope.needs.words()}" if self.scope.needs else "")
 
     def brief(self) -> str:

@@ -39,9 +39,7 @@ MOVES = {
     "alone": "explains alone",
     "together": "with its interplay",
     "lowest": "lowest with",
-    "lowest_mean": "mean there",
     "highest": "highest with",
-    "highest_mean": "mean of those",
 }
 """Columns of the table of choices, with their headings."""
 
@@ -79,7 +77,6 @@ def describe_universes(
         "choices": join_words(
             [f"{name} ({len(options)})" for name, options in curve.labels.items()]
         ),
-        "first": curve.moves.iloc[0].to_dict(),
         "still": join_words(
             [
                 str(row["choice"])
@@ -108,10 +105,7 @@ STILL = 0.01
 
 def _select_shown(curve: SpecificationCurve) -> Any:
     shares = {name: curve.moves[name].map("{:.0%}".format) for name in ("alone", "together")}
-    means = {
-        name: curve.moves[name].map("{:.3g}".format) for name in ("lowest_mean", "highest_mean")
-    }
-    return curve.moves.assign(**shares, **means)[list(MOVES)].rename(columns=MOVES)
+    return curve.moves.assign(**shares)[list(MOVES)].rename(columns=MOVES)
 
 
 @dataclass(frozen=True)
@@ -215,7 +209,7 @@ def _convert_json(value: Any) -> Any:
 
 DECIDED = (SUPPORTED, AGAINST)
 FOLDED = 12
-"""Published figures above which those that agree are folded."""
+"""Published figures above which those that agree stand in a file alone."""
 INTERVALS = {"ETI": "equal-tailed interval", "HDI": "highest-density interval"}
 """Kinds of intervals in words."""
 HEADINGS = {
@@ -227,31 +221,11 @@ HEADINGS = {
     "shift_in_sd": "shift in SD",
     "pareto_k": "Pareto k",
 }
-SUMMARY = (
-    "quantity",
-    "mean",
-    "sd",
-    "median",
-    "lower",
-    "upper",
-    "rhat",
-    "ess_bulk",
-    "ess_tail",
-    "mcse",
-)
+SUMMARY = ("quantity", "mean", "lower", "upper", "rhat", "ess_bulk", "mcse")
 POINTWISE = "pit"
 """Column of a check's table that has a row for every observation, too long for a page."""
-PLACES = {
-    "prior-to-posterior": "prior",
-    "predict": "checks",
-    "pit": "checks",
-    "left-out": "robust",
-    "leave": "robust",
-    "sensitiv": "sensitivity",
-    "trace": "computation",
-    "rank": "computation",
-}
-"""Section of a panel by a part of its name; any other stands with the posterior."""
+PLACES = {"prior-to-posterior": "prior", "posterior": "posterior", "posterior-predictive": "checks"}
+"""Section of a panel by its name; any other is a file that the page links to."""
 MOST_ROWS = 12
 """Rows of a table on a claim's page; the file with it has all."""
 MOST_OF_P = 60
@@ -320,11 +294,16 @@ def state_p(finding: Finding) -> Text:
         "side": _choose_side(finding),
         "unit": finding.decisive_unit,
         "bar": ALPHA,
-        "falls": [point for point in at.tipping if not point.startswith("not up to")],
+        "falls": list_falls(finding),
     }
     rest = len(render_text("p.md", assumed="", **values).split())
     assumed = _describe_assumed(_select_plausible(finding), MOST_OF_P - rest)
     return Text(render_text("p.md", assumed=assumed, **values))
+
+
+def list_falls(finding: Finding) -> list[str]:
+    """Tipping points at which the verdict falls; not those at which it still stands."""
+    return [point for point in finding.strength.tipping if not point.startswith("not up to")]
 
 
 def _describe_assumed(worlds: pd.DataFrame | None, most: int) -> str:
@@ -358,6 +337,10 @@ def build_claim_files(
     if worlds is not None:
         files.add(WORLDS_TABLE, worlds.to_csv(index=False, lineterminator="\n").encode())
     whole = _list_whole_parts(findings)
+    compared = collect_compared_figures(parts)
+    if len(compared) > FOLDED:
+        listed = pd.DataFrame(compared)
+        files.add("figures.csv", listed.to_csv(index=False, lineterminator="\n").encode())
     views = [finding for finding in findings if finding.sample.view_of]
     shown = {id(row["own"]) for row in whole} | {id(row["every"]) for row in whole}
     own_set, every_set = pick_verdicts(findings)
@@ -366,7 +349,8 @@ def build_claim_files(
         claim=claim,
         parts=parts,
         bounds=_describe_bounds(claim),
-        compared=collect_compared_figures(parts),
+        compared=compared,
+        bar=ALPHA,
         whole=whole,
         further=[part for part in parts[1:] if id(part["finding"]) not in shown],
         views=views,
@@ -387,12 +371,13 @@ def build_claim_files(
         checks=checks,
         decisive=_format_probability,
         capital=set_capital,
-        is_p_value=formatting.is_p_value,
         both={"own": own_set, "every": every_set},
         pooled=_list_pooled_fits(findings),
         sets={name: f"{words} ({name})" for name, words in CALLED.items()},
         surely=estimate_surely,
         state_p=state_p,
+        list_falls=list_falls,
+        number_of={part["finding"].id: part["number"] for part in parts},
         worlds=worlds is not None,
         **made_of,
     )
@@ -534,7 +519,6 @@ def _describe_posterior(made: Made, number: int, suffix: str, files: Files) -> d
     written = [name.rpartition("/")[2] for name in files.contents if name not in before]
     if number > 1:
         placed["posterior"] = placed["prior"] + placed["posterior"]
-        placed["sensitivity"] = placed["robust"] + placed["sensitivity"]
     numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
     rests_on = [formatting.format_count(n, noun) for n, noun in numbered if n]
     return {
@@ -642,16 +626,7 @@ def _place_posterior(
     """Figures, then tables of a posterior, by section of its page."""
     placed: dict[str, list[Text]] = {
         name: []
-        for name in (
-            "prior",
-            "robust",
-            "priors",
-            "computation",
-            "posterior",
-            "checks",
-            "sensitivity",
-            "more",
-        )
+        for name in ("prior", "priors", "computation", "posterior", "checks", "sensitivity", "more")
     }
 
     def add(
@@ -665,26 +640,27 @@ def _place_posterior(
         called = f"{stem}-{name or make_slug(re.split(r'[:(,]', label)[0])}.csv"
         shown = files.add_table(frame, label, called, excerpt=excerpt, most=MOST_ROWS)
         if section == "more":
-            shown = Text(f"- {label}: {render_link(called, called)}")
+            shown = render_link(called, called)
         placed[section].append(shown)
 
+    rule = f"Rule: {posterior.conclusion.rule}"
+    model = "\n".join([posterior.model, "", *posterior.equations, "", rule, ""])
+    files.add(f"{stem}-model.txt", model.encode())
     for panel, svg in zip(posterior.panels, drawn, strict=True):
-        section = next((place for part, place in PLACES.items() if part in panel.name), "posterior")
-        placed[section].append(
-            files.add_figure(svg, f"{stem}-{make_slug(panel.name)}.svg", panel.caption)
-        )
+        name = f"{stem}-{make_slug(panel.name)}.svg"
+        figure = files.add_figure(svg, name, panel.caption)
+        section = PLACES.get(make_slug(panel.name), "more")
+        placed[section].append(render_link(name, name) if section == "more" else figure)
     if posterior.priors:
-        add(
-            "priors",
-            pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"]),
-            "Priors",
-        )
+        priors = pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"])
+        add("priors", priors, "Priors", excerpt=priors[["quantity", "distribution"]])
     if len(posterior.computation.diagnostics):
         add(
             "computation",
             posterior.computation.diagnostics,
             "Diagnostics of the sampler",
             "diagnostics",
+            posterior.computation.diagnostics.drop(columns="failure", errors="ignore"),
         )
     columns = [name for name in SUMMARY if name in posterior.summary]
     all_columns = len(_list_interval_kinds(posterior)) != 1
@@ -693,7 +669,9 @@ def _place_posterior(
     if posterior.gate.checks:
         add("checks", posterior.gate.table(), "All checks", "checks")
     if posterior.sensitivity is not None:
-        add("sensitivity", posterior.sensitivity, "Alternatives", "sensitivity")
+        alternatives = posterior.sensitivity
+        varied = [name for name in alternatives if alternatives[name].nunique(dropna=False) > 1]
+        add("sensitivity", alternatives, "Alternatives", "sensitivity", alternatives[varied])
     for check in posterior.gate.checks:
         is_shown = posterior.sensitivity is not None and check.table.equals(posterior.sensitivity)
         if len(check.table) and POINTWISE not in check.table and not is_shown:
