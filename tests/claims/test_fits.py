@@ -98,7 +98,7 @@ def test_the_test_decides_and_the_posterior_is_shown(fit: Fit, statement: str) -
     assert found.plain.startswith(f"{SUPPORTED.sentence}. The fitted model gives P({statement})")
     assert ("agrees" in found.plain) == agreed
     assert "P(" not in found.criterion.words
-    assert found.posterior.conclusion.rule.startswith("supported where P(")
+    assert found.posterior.conclusion.rule.startswith("Supported where P(")
     assert (found.convergence.rhat_max, found.convergence.divergences) == (
         None,
         None,

@@ -538,7 +538,7 @@ FALSELY = "5% of simulated studies in which that is false reach"
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, f"In the worst plausible case (errors alike) {FALSELY} p ≤ 0.002; only a smaller"),
+        ({}, f"In the worst plausible case (errors alike) {FALSELY} p ≤ 0.0020; only a smaller"),
         ({"limit": 0.08}, f"At most {FALSELY} p ≤ 0.05, even in the worst plausible case (errors"),
         (
             {"limit": 0.0},
@@ -605,7 +605,7 @@ def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
         "◐ inconclusive (undecided), leans to “supported”: 0.500",
         "◐ inconclusive (hangs on one unit, EleutherAI), leans to “supported”, provisional: 0.500",
     ]
-    assert cells[4:6] == ["0.300 (0.002)", ""]
+    assert cells[4:6] == ["0.300 (0.0020)", ""]
     assert text.count("in brackets the value below which it must lie") == 1
     assert "All evidence is 36 models of 6 labs." in unfolded(page) and "2. mean" in unfolded(page)
     assert "**Its parts.** ◐ 1 inconclusive" in text and "**Asked too.** ◐ 1 inconclusive" in text
