@@ -194,6 +194,8 @@ class Criterion:
     levels: pd.DataFrame | None = None
     """The worst of these worlds, with the levels below which their studies lie, one row a side and
     world."""
+    bounds: str = ""
+    """How far nuisances of these worlds may go and what that rests on, in a sentence."""
     parts: tuple[str, ...] = ()
     """Findings that the verdict is over, by id; empty where it has a rule of its own."""
 

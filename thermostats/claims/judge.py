@@ -587,8 +587,15 @@ def _describe_weighed(question: Question, weighed: Weighed) -> dict[str, Any]:
         "could": describe_power(calibration) if question.trial else "",
         "settles": describe_settling(question, weighed),
         "worlds": len(calibration.rows) if question.trial else None,
+        "bounds": _describe_bounds(question) if calibration.tried else "",
         "levels": calibration.rows if calibration.tried else None,
     }
+
+
+def _describe_bounds(question: Question) -> str:
+    """How far nuisances of a question's worlds may go, in words; empty without worlds."""
+    worlds = question.trial.worlds if question.trial is not None else None
+    return worlds.describe_bounds() if worlds is not None else ""
 
 
 def describe_power(calibration: Calibration) -> str:

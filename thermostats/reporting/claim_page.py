@@ -348,7 +348,6 @@ def build_claim_files(
         "claim.md",
         claim=claim,
         parts=parts,
-        bounds=_describe_bounds(claim),
         compared=compared,
         bar=ALPHA,
         whole=whole,
@@ -479,15 +478,6 @@ def _build_part(
         "universes": describe_universes(finding, number, suffix, files),
         "compared": formatting.compare_figures(published, reproduced),
         **_describe_posterior(made, number, suffix, files),
-    }
-
-
-def _describe_bounds(claim: Claim) -> dict[str, str]:
-    """How far nuisances of each finding's worlds may go, by its id."""
-    return {
-        question.id: question.trial.worlds.describe_bounds()
-        for question in claim.questions
-        if question.trial is not None and question.trial.worlds is not None
     }
 
 

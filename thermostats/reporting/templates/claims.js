@@ -13,8 +13,9 @@
     const found = columns.map((head) => row.cells[heads.indexOf(head)].textContent.match(/ · (\d+) model/)).filter(Boolean);
     return found.length ? Math.max(...found.map((match) => Number(match[1]))) : null;
   };
-  const value = (row, head) => (head === "claim" ? row.id : columns.includes(head) ? order.indexOf(inColumn(row, head)) : models(row));
-  const sortable = ["claim", ...columns, "models"];
+  const listed = "as listed";
+  const value = (row, head) => (head === listed ? rows.indexOf(row) : head === "claim" ? row.id : columns.includes(head) ? order.indexOf(inColumn(row, head)) : models(row));
+  const sortable = [listed, "claim", ...columns, "models"];
 
   const form = document.createElement("form");
   form.className = "controls";
@@ -40,7 +41,7 @@
   form.append(shownOf);
   tables[0].closest(".scroll").before(form);
 
-  let key = "claim";
+  let key = listed;
   let direction = 1;
   const arrange = (by, towards) => {
     [key, direction] = [by, towards];
@@ -82,6 +83,6 @@
   chosen.addEventListener("change", filter);
   search.addEventListener("input", filter);
   sort.addEventListener("change", () => arrange(sort.value, numbered[sort.value] || 1));
-  arrange("claim", 1);
+  arrange(listed, 1);
   filter();
 })();
