@@ -36,6 +36,7 @@ from thermostats.reporting.pages.methods import (
     choose_example,
     describe_example,
 )
+from thermostats.reporting.pages.worlds import render_worlds_page
 from thermostats.reporting.render import build_single, render_page
 from thermostats.reporting.report import report
 from thermostats.reporting.state import list_table_pages
@@ -484,7 +485,7 @@ def tried(level: float, *worlds: tuple[float, float, float, float]) -> Finding:
     names = ("bound_001", "bound_01", "bound_05", "rate")
     rows = [dict(zip(names, world, strict=True)) for world in worlds]
     table = pd.DataFrame(rows).assign(
-        side="supported", box="plausible", words="errors alike", studies=1000
+        side="supported", box="plausible", words="errors alike", studies=1000, power=None
     )
     strength = Strength(
         level=level, limit=table["bound_05"].min(), p="≤ .05", leans="supported", unit="EleutherAI"
@@ -621,6 +622,16 @@ def test_words_of_verdicts_are_explained_once() -> None:
     for word in ("Provisional", "Tipping point", "*box*", "Declared size", "Too little data", "α"):
         assert word in said, word
     assert "(../methods.md)" in files_of(tried(0.01, WORSE))["c01/index.md"].decode()
+
+
+@pytest.mark.parametrize(("limit", "shown"), [(0.002, "0.0020"), (0.0, "never")])
+def test_the_page_of_worlds_has_the_worst_world_of_every_verdict(limit: float, shown: str) -> None:
+    """Of the findings that lead a claim, by the file in the claim's folder."""
+    files = files_of(tried(0.01, (0.0, 0.0, limit, 0.2), (0.001, 0.01, 0.03, 0.08)))
+    page = render_worlds_page([read_entry(files["c01/findings.json"])], files.get)
+    [row] = [line for line in page.splitlines() if line.startswith("| [C01](c01/index.md)")]
+    assert row == f"| [C01](c01/index.md) | supported | {shown} | 20% |  | errors alike |"
+    assert "No rule of these claims was tried" in render_worlds_page([], files.get)
 
 
 def test_the_picture_of_methods_is_of_a_world_in_which_false_studies_come_too_often() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from thermostats.claims.study import load_studies
 from thermostats.errors import DataError
 from thermostats.reporting import state
 from thermostats.reporting import state as posteriors
@@ -19,6 +20,7 @@ from thermostats.tables.folders import BOUNDS, MOVES
 def test_a_claim_is_stale_where_its_rules_are_tried_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    load_studies()  # of the shipped data, before others stand in their place
     (tmp_path / "c01.py").write_text("")
     monkeypatch.setattr(state.folders, "find_shipped", lambda name: tmp_path / name)
     monkeypatch.setattr(state, "hash_package", lambda: "")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from thermostats.claims.levels import PLAUSIBLE, POWER
 from thermostats.claims.rule import ALPHA
-from thermostats.formatting import format_declared
+from thermostats.formatting import format_number
 from thermostats.reporting.claim_page import Entry
 from thermostats.reporting.pages import WORLDS_TABLE, name_folder
 from thermostats.reporting.pages.index import group_entries
@@ -48,7 +48,7 @@ def list_worst_worlds(entry: Entry, read: Read) -> Iterator[dict[str, Any]]:
             yield {
                 "claim": _link_finding(id_, folder, whole=not first.criterion.parts),
                 "side": side,
-                "limit": _round(worst["bound_05"]),
+                "limit": format_number(worst["bound_05"], 2) if worst["bound_05"] else "never",
                 "rate": float(worst["rate"]),
                 "power": float(power.iloc[0]) if len(power) else math.nan,
                 "words": worst["words"],
@@ -60,7 +60,3 @@ def _link_finding(id_: str, folder: str, *, whole: bool) -> Text:
     claim, _, name = id_.partition(".")
     link = render_link(claim, f"{folder}/index.md")
     return link if whole else Text(f"{link} {name.partition('.')[0].replace('_', ' ')}")
-
-
-def _round(limit: float) -> str:
-    return format_declared(float(f"{limit:.2g}"))
