@@ -211,20 +211,23 @@ def repeat_question(
 
 def _fit_view(
     question: Question, evidence: Evidence, result: Result, first: Finding | None
-) -> FittedModel | None:
+) -> FittedModel | Undrawn | None:
     """The posterior on all evidence of a question that has one on its own set, without figures and
-    tables; None on other sets, and where its views have no fit."""
+    tables, undrawn where that one is; None on other sets, and where its views have no fit."""
     views, rule = question.views, question.robustness
     own = first.posterior if first is not None else None
-    if evidence.name != POOLED or not isinstance(own, FittedModel):
+    if evidence.name != POOLED or own is None:
         return None
     if views is None or views.fit is None or not isinstance(rule, Posterior):
         return None
     over = () if question.over is None else (question.over,)
-    drawn = result.adding(inference=views.fit(evidence, *over))
-    if drawn.inference.fit is None:
+    inference = views.fit(evidence, *over)
+    result = result.adding(inference=inference.drawn() if is_drawing() else inference)
+    if result.inference.later is not None:
+        return record_undrawn(result, rule, own.model)
+    if result.inference.fit is None:
         return None
-    fitted = record_posterior(drawn, rule, own.model, question.primary)
+    fitted = record_posterior(result, rule, own.model, question.primary)
     return replace(fitted, tables={}, panels=())
 
 

@@ -372,6 +372,7 @@ def build_claim_files(
         capital=set_capital,
         both={"own": own_set, "every": every_set},
         pooled=_list_pooled_fits(findings),
+        pooled_earlier=_list_earlier_fits(findings),
         sets={name: f"{words} ({name})" for name, words in CALLED.items()},
         surely=estimate_surely,
         state_p=state_p,
@@ -430,6 +431,18 @@ def _list_pooled_fits(findings: Sequence[Finding]) -> dict[str, Finding]:
         if finding.sample.view_of
         and finding.sample.evidence == POOLED
         and isinstance(finding.posterior, FittedModel)
+    }
+
+
+def _list_earlier_fits(findings: Sequence[Finding]) -> dict[str, Finding]:
+    """Findings on all evidence whose fit an earlier report drew, by their id."""
+    return {
+        finding.id: finding
+        for finding in findings
+        if finding.sample.view_of
+        and finding.sample.evidence == POOLED
+        and isinstance(finding.posterior, Undrawn)
+        and finding.posterior.earlier is not None
     }
 
 
