@@ -16,6 +16,7 @@ import pytest
 from surface import ROOT
 
 import thermostats
+from thermostats.claims import condition, rule
 from thermostats.claims.run import claims
 from thermostats.studies import delia2026
 
@@ -68,8 +69,22 @@ def list_methods() -> dict[str, Callable[..., Any]]:
     return found
 
 
+def list_rules() -> dict[str, Any]:
+    """Functions and classes of which an analysis makes its rule."""
+    return {
+        f"{module.__name__}.{name}": each
+        for module in (rule, condition)
+        for name, each in vars(module).items()
+        if name[0] != "_" and getattr(each, "__module__", "") == module.__name__
+        if inspect.isfunction(each) or inspect.isclass(each)
+    }
+
+
 FUNCTIONS = list_functions()
+RULES = list_rules()
 DOCUMENTED = FUNCTIONS | list_other_functions() | list_methods()
+DOCUMENTED |= {name: each for name, each in RULES.items() if inspect.isfunction(each)}
+WITH_EXAMPLES = DOCUMENTED | RULES
 
 
 def split_sections(function: Callable[..., Any]) -> dict[str, str]:
@@ -105,11 +120,11 @@ def test_docstrings_have_their_sections(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DOCUMENTED)
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_of_docstrings_run(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = inspect.getdoc(DOCUMENTED[name]) or ""
+    text = inspect.getdoc(WITH_EXAMPLES[name]) or ""
     for module in ("torch", "transformers"):
         if f"import {module}" in text:
             pytest.importorskip(module)

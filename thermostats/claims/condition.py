@@ -74,8 +74,16 @@ def _refuse_draws(drawn: Mapping[str, NDArray[Any]]) -> Truth:
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """Something that holds of a result, or of one row of its tables, and says what it is; joined
-    with `&` and `|`."""
+    """Something that holds of a result, or of one row of its tables, and says what it is.
+
+    Conditions are joined with `&` and `|`.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import V
+    >>> ((V("share") > 0.8) & (V("models") >= 12)).words
+    'share > 0.8 and models ≥ 12'
+    """
 
     words: str
     """The condition as a person reads it."""
@@ -203,11 +211,17 @@ def _drop_subject(first: str, second: str) -> str:
 
 @dataclass(frozen=True)
 class V:
-    """A named number of a result: the estimate, or with `.lower`, `.upper`, `.p`, `.interval`
-    another part of it.
+    """A named number of a result, or a part of it.
 
-    `V("x").interval` is compared as a whole: `> 1` where its lower end is above 1. Comparisons with
-    a number or another V are conditions.
+    It is the estimate; with `.lower`, `.upper`, `.p` or `.interval` another part. `V("x").interval`
+    is compared as a whole: `> 1` where its lower end is above 1. Comparisons with a number or
+    another V are conditions.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import V
+    >>> (V("share").interval > 0.8).words
+    'the interval of share lies above 0.8'
     """
 
     name: str
@@ -331,10 +345,29 @@ class V:
 
 
 def Each(table: str, condition: Condition) -> Condition:
-    """A condition on every row of one of the result's tables; an empty table does not meet it.
+    """Declare a condition on every row of one of the result's tables.
 
-    Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the quantity x; without them the
-    columns `lower`, `upper` and `p` belong to every quantity of the row.
+    An empty table does not meet it. Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the
+    quantity x; without them the columns `lower`, `upper` and `p` belong to every quantity of the
+    row.
+
+    Parameters
+    ----------
+    table : str
+        The result's table.
+    condition : Condition
+        Of a row.
+
+    Returns
+    -------
+    Condition
+        Of the result.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import Each, V
+    >>> Each("labs", V("gain") < 1).words
+    'in each of the labs, gain < 1'
     """
 
     def is_met(result: Result) -> bool:
@@ -354,8 +387,28 @@ def Each(table: str, condition: Condition) -> Condition:
 
 
 def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
-    """A condition on at least one row; `adjust="holm"` adjusts column `p` over them. Columns: see
-    `Each`."""
+    """Declare a condition on at least one row of one of the result's tables.
+
+    Parameters
+    ----------
+    table : str
+        The result's table; columns as for `Each`.
+    condition : Condition
+        Of a row.
+    adjust : str
+        `holm` adjusts column `p` over the rows.
+
+    Returns
+    -------
+    Condition
+        Of the result.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import Some, V
+    >>> Some("labs", V("gain").p <= 0.05, adjust="holm").words
+    'in at least one of the labs, the p-value of gain ≤ 0.05 (adjusted by Holm over all of them)'
+    """
     adjusted = f" (adjusted by {adjust.capitalize()} over all of them)" if adjust else ""
     return Condition(
         f"in at least one of the {table}, {condition.words}{adjusted}",
@@ -370,8 +423,26 @@ def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
 
 
 def Gate(condition: Condition) -> Condition:
-    """A condition on the sample alone, such as a count: it must be met, and says nothing of a large
-    sample."""
+    """Declare a condition on the sample alone, such as a count.
+
+    It must be met, and says nothing of a large sample.
+
+    Parameters
+    ----------
+    condition : Condition
+        What must be met.
+
+    Returns
+    -------
+    Condition
+        The same, without what it states of a large sample.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import Gate, V
+    >>> Gate(V("models") >= 12).words
+    'models ≥ 12'
+    """
     return replace(condition, states=None)
 
 

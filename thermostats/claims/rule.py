@@ -75,6 +75,14 @@ class Decide:
     """Supported and not supported by a condition each, in that order; neither: inconclusive.
 
     `a & b`: one against decides, support needs both; `a | b`: the reverse.
+
+    Examples
+    --------
+    >>> from thermostats.claims.result import Estimate, Result
+    >>> from thermostats.claims.rule import Decide, V
+    >>> rule = Decide(V("share").interval > 0.8, V("share") < 0.5)
+    >>> str(rule.verdict(Result(quantities={"share": Estimate(0.9, 0.85, 0.95)})))
+    'supported'
     """
 
     supported: Condition
@@ -137,23 +145,107 @@ class Decide:
 
 
 def Above(name: str, bar: float) -> Decide:
-    """Supported if the whole interval lies above the threshold, not supported if it lies below."""
+    """Declare supported if the whole interval lies above the threshold, not supported if below.
+
+    Parameters
+    ----------
+    name : str
+        The quantity.
+    bar : float
+        The threshold.
+
+    Returns
+    -------
+    Decide
+        The rule.
+
+    Examples
+    --------
+    >>> from thermostats.claims.result import Estimate, Result
+    >>> from thermostats.claims.rule import Above
+    >>> str(Above("share", 0.8).verdict(Result(quantities={"share": Estimate(0.9, 0.7, 0.95)})))
+    'inconclusive'
+    """
     return Decide(V(name).interval > bar, V(name).interval < bar)
 
 
 def Below(name: str, bar: float) -> Decide:
-    """Supported if the whole interval lies below the threshold, not supported if it lies above."""
+    """Declare supported if the whole interval lies below the threshold, not supported if above.
+
+    Parameters
+    ----------
+    name : str
+        The quantity.
+    bar : float
+        The threshold.
+
+    Returns
+    -------
+    Decide
+        The rule.
+
+    Examples
+    --------
+    >>> from thermostats.claims.result import Estimate, Result
+    >>> from thermostats.claims.rule import Below
+    >>> str(Below("slope", 0).verdict(Result(quantities={"slope": Estimate(-0.2, -0.3, -0.1)})))
+    'supported'
+    """
     return Decide(V(name).interval < bar, V(name).interval > bar)
 
 
 def Within(name: str, low: float, high: float) -> Decide:
-    """Supported if the whole interval lies within the limits, not supported if it lies outside."""
+    """Declare supported if the whole interval lies within the limits, not supported if outside.
+
+    Parameters
+    ----------
+    name : str
+        The quantity.
+    low, high : float
+        The limits.
+
+    Returns
+    -------
+    Decide
+        The rule.
+
+    Examples
+    --------
+    >>> from thermostats.claims.result import Estimate, Result
+    >>> from thermostats.claims.rule import Within
+    >>> near = Result(quantities={"ratio": Estimate(1, 0.95, 1.05)})
+    >>> str(Within("ratio", 0.9, 1.1).verdict(near))
+    'supported'
+    """
     return Above(name, low) & Below(name, high)
 
 
 def EveryRow(rule: Decide, table: str = "rows") -> Decide:
-    """A rule that every row of a table must meet: one row against it decides, and support needs all
-    rows."""
+    """Declare a rule that every row of a table must meet.
+
+    One row against it decides, and support needs all rows.
+
+    Parameters
+    ----------
+    rule : Decide
+        The rule of a row.
+    table : str
+        The result's table.
+
+    Returns
+    -------
+    Decide
+        The rule of the result.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from thermostats.claims.result import Result
+    >>> from thermostats.claims.rule import Above, EveryRow
+    >>> rows = pd.DataFrame({"share": [0.9, 0.6], "lower": [0.85, 0.5], "upper": [1.0, 0.7]})
+    >>> str(EveryRow(Above("share", 0.8)).verdict(Result(rows={"rows": rows})))
+    'not supported'
+    """
     return Decide(Each(table, rule.supported), Some(table, rule.against))
 
 
@@ -162,12 +254,35 @@ ACCIDENTS = 1
 
 
 def Always(counterexamples: str, enough: Condition, clear: str = "") -> Decide:
-    """A statement about every unit: supported where none is against it and there is enough for it.
+    """Declare a statement about every unit.
 
-    Not supported where more than `ACCIDENTS` units are against it, beyond their errors of
-    measurement where those are known (`clear`, a quantity of its own where some are against it that
-    are not clear). One alone leaves it open. What some units do is a fact about them, so neither
-    count says anything of a large sample.
+    It is supported where none is against it and there is enough for it. Not supported where more
+    than `ACCIDENTS` units are against it, beyond their errors of measurement where those are known.
+    One alone leaves it open. What some units do is a fact about them, so neither count says
+    anything of a large sample.
+
+    Parameters
+    ----------
+    counterexamples : str
+        The quantity that counts units against it.
+    enough : Condition
+        There is enough for it.
+    clear : str
+        A quantity of its own, where some are against it that are not clear.
+
+    Returns
+    -------
+    Decide
+        The rule.
+
+    Examples
+    --------
+    >>> from thermostats.claims.result import Estimate, Result
+    >>> from thermostats.claims.rule import Always, V
+    >>> rule = Always("against", V("models") >= 10)
+    >>> counts = {"against": Estimate(0), "models": Estimate(12)}
+    >>> str(rule.verdict(Result(quantities=counts)))
+    'supported'
     """
     return Decide(
         Gate(V(counterexamples) <= 0) & enough, Gate(V(clear or counterexamples) > ACCIDENTS)
@@ -175,16 +290,47 @@ def Always(counterexamples: str, enough: Condition, clear: str = "") -> Decide:
 
 
 def Sometimes(instances: str, enough: Condition) -> Decide:
-    """That something can happen, the contrary of `Always`: supported where more than `ACCIDENTS`
-    units show it."""
+    """Declare that something can happen, the contrary of `Always`.
+
+    It is supported where more than `ACCIDENTS` units show it.
+
+    Parameters
+    ----------
+    instances : str
+        The quantity that counts units that show it.
+    enough : Condition
+        Where no unit shows it and this holds, it is not supported.
+
+    Returns
+    -------
+    Decide
+        The rule.
+
+    Examples
+    --------
+    >>> from thermostats.claims.result import Estimate, Result
+    >>> from thermostats.claims.rule import Sometimes, V
+    >>> rule = Sometimes("crossed", V("models") >= 10)
+    >>> counts = {"crossed": Estimate(3), "models": Estimate(4)}
+    >>> str(rule.verdict(Result(quantities=counts)))
+    'supported'
+    """
     always = Always(instances, enough)
     return Decide(always.against, always.supported)
 
 
 @dataclass(frozen=True)
 class AtLeast:
-    """A minimum number of models and groups (labs, recipes); with fewer the statement needs
-    measurement."""
+    """A minimum number of models and groups (labs, recipes).
+
+    With fewer the statement needs measurement.
+
+    Examples
+    --------
+    >>> from thermostats.claims.rule import AtLeast
+    >>> AtLeast(models=12, groups=4).words()
+    'needs at least 12 models and 4 groups'
+    """
 
     models: int = 0
     groups: int = 0
@@ -231,6 +377,12 @@ class Posterior:
     `draws` is the statement as a condition on the fit's quantities, draw by draw; without it the
     result's `statements` or those of the fit know it, or its `probabilities`. `refuted` is a
     condition that speaks against whatever the posterior says, such as a clear counterexample.
+
+    Examples
+    --------
+    >>> from thermostats.claims.rule import Posterior, V
+    >>> Posterior("the gain falls", draws=V("slope") < 0).sure
+    0.95
     """
 
     statement: str
@@ -308,8 +460,19 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Given:
-    """A rule that applies only where a condition holds; elsewhere there is too little data for
-    it."""
+    """A rule that applies only where a condition holds.
+
+    Elsewhere there is too little data for it.
+
+    Examples
+    --------
+    >>> from thermostats.claims.result import Estimate, Result
+    >>> from thermostats.claims.rule import Above, Given, V
+    >>> rule = Given(V("pairs") >= 5, Above("share", 0.5))
+    >>> few = {"pairs": Estimate(3), "share": Estimate(0.9, 0.8, 1.0)}
+    >>> str(rule.verdict(Result(quantities=few)))
+    'inconclusive'
+    """
 
     enough: Condition
     rule: Decide
@@ -351,7 +514,24 @@ enough (`nearly`)."""
 
 
 def find_missing_level(rule: Rule) -> str:
-    """Words of the first side that has no attained level; empty where every side has one."""
+    """Give the words of the first side that has no attained level; empty where every side has one.
+
+    Parameters
+    ----------
+    rule : Rule
+        A rule.
+
+    Returns
+    -------
+    str
+        The verdict, and where it is given.
+
+    Examples
+    --------
+    >>> from thermostats.claims.rule import Above, find_missing_level
+    >>> find_missing_level(Above("share", 0.8))
+    ''
+    """
     sides = {} if isinstance(rule, Posterior) else {v: rule.side(v) for v in (SUPPORTED, AGAINST)}
     return next(
         (
