@@ -8,7 +8,7 @@ import pytest
 from scipy import linalg, optimize, stats
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.boxed import Design, Grid, compare_likelihoods, compute_p
+from thermostats.modelling.classical.boxed import BoxedDesign, Grid, compare_likelihoods, compute_p
 from thermostats.modelling.nuisances import Bounds
 
 N = 18
@@ -43,7 +43,9 @@ def test_likelihoods_and_slopes_are_those_of_scipy() -> None:
     y = np.random.default_rng(3).normal(size=(3, N)) - 2 * design["x"].to_numpy()
     for point in ((0.0, 1.0, 0.0, 1.0), (0.4, 0.5, 0.3, 3.0), (0.0, 2.0, 0.5, 1.0)):
         grid = Grid(*((value,) for value in point))
-        slopes, ratio = compare_likelihoods(Design.read(design["x"], design["heritage"]), grid, y)
+        slopes, ratio = compare_likelihoods(
+            BoxedDesign.read(design["x"], design["heritage"]), grid, y
+        )
         own = contrasts.T @ covariance(design, *point) @ contrasts
         x = contrasts.T @ design["x"].to_numpy()
         for place, study in enumerate(y):
@@ -64,7 +66,7 @@ def test_likelihoods_and_slopes_are_those_of_scipy() -> None:
 
 
 def test_of_several_points_the_largest_likelihoods_are_compared() -> None:
-    design = Design.read(rows()["x"], rows()["heritage"])
+    design = BoxedDesign.read(rows()["x"], rows()["heritage"])
     y = (
         np.random.default_rng(4).normal(size=(50, N))
         @ np.linalg.cholesky(covariance(rows(), 0.5, 2.5, 0.3, 1.0)).T
@@ -76,7 +78,7 @@ def test_of_several_points_the_largest_likelihoods_are_compared() -> None:
 
 def test_it_is_no_chi_square_and_errs_far_less_than_a_test_without_the_box() -> None:
     """Neighbours at 0.5: more than 5%, less than half of what least squares have."""
-    design = Design.read(rows()["x"], rows()["heritage"])
+    design = BoxedDesign.read(rows()["x"], rows()["heritage"])
     root = np.linalg.cholesky(covariance(rows(), 0.5, 1.0, 0.0, 1.0))
     y = np.random.default_rng(5).normal(size=(4000, N)) @ root.T
     size = (compute_p(design, Grid.span_bounds(BOUNDS), y) <= 0.05).mean()
@@ -87,7 +89,7 @@ def test_it_is_no_chi_square_and_errs_far_less_than_a_test_without_the_box() -> 
 
 
 def test_a_slope_of_the_other_sign_is_none() -> None:
-    design = Design.read(rows()["x"], rows()["heritage"])
+    design = BoxedDesign.read(rows()["x"], rows()["heritage"])
     y = 5 * rows()["x"].to_numpy()[None] + np.random.default_rng(7).normal(0, 0.1, (1, N))
     assert compute_p(design, Grid(), y, np.ones(1)) < 0.001
     assert compute_p(design, Grid(), y, -np.ones(1)) == 1.0
@@ -96,7 +98,7 @@ def test_a_slope_of_the_other_sign_is_none() -> None:
 def test_levels_of_groups_are_taken_out() -> None:
     """What a level has in common moves neither slope nor likelihood."""
     family = pd.Series(["a", "b"] * (N // 2))
-    design = Design.read(rows()["x"], rows()["heritage"], family)
+    design = BoxedDesign.read(rows()["x"], rows()["heritage"], family)
     y = np.random.default_rng(8).normal(size=(2, N))
     moved = y + np.where(family == "a", 3.0, -1.0)
     for one, other in zip(
@@ -110,7 +112,7 @@ def test_levels_of_groups_are_taken_out() -> None:
 def test_rows_that_carry_no_slope_are_refused() -> None:
     few = rows().iloc[:3]
     with pytest.raises(UsageError, match="too few rows for a slope: got 3 rows and 1 columns"):
-        compute_p(Design.read(few["x"], few["heritage"]), Grid(), np.zeros((1, 3)))
+        compute_p(BoxedDesign.read(few["x"], few["heritage"]), Grid(), np.zeros((1, 3)))
     alike = rows().assign(x=1.0)
     with pytest.raises(UsageError, match="a slope needs values that differ"):
-        compute_p(Design.read(alike["x"], alike["heritage"]), Grid(), np.zeros((1, N)))
+        compute_p(BoxedDesign.read(alike["x"], alike["heritage"]), Grid(), np.zeros((1, N)))

@@ -19,7 +19,7 @@ from thermostats.claims.question import Test
 from thermostats.claims.result import Result
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import FISHER, NOT_FISHER
-from thermostats.modelling.classical.boxed import Design, Grid, compute_p
+from thermostats.modelling.classical.boxed import BoxedDesign, Grid, compute_p
 from thermostats.modelling.classical.many import (
     Many,
     describe_rearrangements,
@@ -65,7 +65,7 @@ def correlate_columns(
         )
         if box is None:
             return {quantity: made}
-        design = Design.read(rows[predictor], rows["heritage"], within)
+        design = BoxedDesign.read(rows[predictor], rows["heritage"], within)
         p = compute_p(design, box, outcomes[outcome], made.estimate)
         return {quantity: replace(made, p=p)}
 

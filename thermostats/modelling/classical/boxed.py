@@ -61,7 +61,7 @@ class Grid:
 
 
 @dataclass(frozen=True)
-class Design:
+class BoxedDesign:
     """Rows of a study: what is tested, what is taken out, and what errors go along."""
 
     x: tuple[float, ...]
@@ -74,14 +74,14 @@ class Design:
     """Codes of groups."""
 
     @staticmethod
-    def read(x: pd.Series, groups: pd.Series, levels: pd.Series | None = None) -> Design:
+    def read(x: pd.Series, groups: pd.Series, levels: pd.Series | None = None) -> BoxedDesign:
         """Of a slope beside a level, or beside one of each value of `levels`, with errors along the
         same column; groups: of any names."""
         values = tuple(x.to_numpy(np.float64).tolist())
         codes = tuple(pd.factorize(np.asarray(groups))[0].tolist())
         names = np.zeros(len(x)) if levels is None else pd.factorize(np.asarray(levels))[0]
         removed = (names == np.unique(names)[:, None]).astype(np.float64)
-        return Design(values, tuple(map(tuple, removed.tolist())), values, codes)
+        return BoxedDesign(values, tuple(map(tuple, removed.tolist())), values, codes)
 
     def build_contrasts(self) -> Array:
         """Contrasts that the columns W leave, row × contrast."""
@@ -130,7 +130,7 @@ class Point:
         return null, full, slope
 
 
-def compare_likelihoods(design: Design, grid: Grid, outcomes: Array) -> tuple[Array, Array]:
+def compare_likelihoods(design: BoxedDesign, grid: Grid, outcomes: Array) -> tuple[Array, Array]:
     """The slope at the largest likelihood, and twice the logarithm of the ratio of likelihoods with
     and without it, of every row of `outcomes` (study × row).
 
@@ -149,11 +149,11 @@ def compare_likelihoods(design: Design, grid: Grid, outcomes: Array) -> tuple[Ar
 
 
 @lru_cache(maxsize=64)
-def _keep_points(design: Design, grid: Grid) -> tuple[Point, ...]:
+def _keep_points(design: BoxedDesign, grid: Grid) -> tuple[Point, ...]:
     return tuple(_list_points(design, grid))
 
 
-def _list_points(design: Design, grid: Grid) -> Iterator[Point]:
+def _list_points(design: BoxedDesign, grid: Grid) -> Iterator[Point]:
     contrasts = design.build_contrasts()
     n, free = contrasts.shape
     if free < LEAST_FREE:
@@ -171,7 +171,7 @@ def _list_points(design: Design, grid: Grid) -> Iterator[Point]:
         yield Point(whitener, whitener.T @ turned, float(turned @ turned), determinant)
 
 
-def compute_p(design: Design, grid: Grid, outcomes: Array, sign: Array | None = None) -> Array:
+def compute_p(design: BoxedDesign, grid: Grid, outcomes: Array, sign: Array | None = None) -> Array:
     """p of the ratio of likelihoods by χ² of one degree of freedom, which orders studies and has no
     level of its own; 1 where the slope has another sign than `sign` of the study."""
     slopes, ratio = compare_likelihoods(design, grid, outcomes)
