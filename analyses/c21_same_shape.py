@@ -82,7 +82,7 @@ def build_cells(rows: pd.DataFrame) -> Cells:
 
 
 def compare_shapes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
-    """Ratio of EleutherAI's gains to others' beside levels of shapes, families random; p to its
+    """Ratio of EleutherAI's gains to others' given levels of shapes, families random; p to its
     side."""
     return {RATIO.name: estimate_random_ratios(outcomes["log_outcome"], build_cells(rows))}
 

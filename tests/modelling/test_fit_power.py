@@ -87,7 +87,9 @@ def test_what_is_stopped_keeps_what_it_has_and_says_what_it_lacks(
     monkeypatch.setattr(planning, "_simulate", stop_soon)
     made = line.power([20, 40], studies=30)
     assert made.table["studies"].tolist() == [7] * 3
-    assert made.stopped == ("Stopped after 7 of 30 studies of 20 models; 1 further size not begun.")
+    assert made.stopped == (
+        "Stopped after 7 of 30 studies of 20 models; 1 further size not started."
+    )
     assert made.sentences[-1] == made.stopped
 
 

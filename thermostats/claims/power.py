@@ -196,7 +196,7 @@ def simulate_planned_power(
         except KeyboardInterrupt:
             left = len(planned) - place - 1
             stopped = f"Stopped while studies of {study.words} were simulated"
-            stopped += f"; {format_count(left, 'further size')} not begun" * bool(left) + "."
+            stopped += f"; {format_count(left, 'further size')} not started" * bool(left) + "."
         size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
         rows += [
             {

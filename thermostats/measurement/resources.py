@@ -1,4 +1,4 @@
-"""Memory, time and devices that measuring a spec takes, and what there is of them."""
+"""Memory, time and devices that measuring a spec takes, and what this machine has."""
 
 from __future__ import annotations
 

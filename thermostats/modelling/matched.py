@@ -261,7 +261,7 @@ def simulate_false_rate(
 
 
 def estimate_random_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95) -> Many:
-    """Ratio e^δ of many studies (study × unit, logs) beside levels of cells, families random.
+    """Ratio e^δ of many studies (study × unit, logs) given levels of cells, families random.
 
     y = Σ v_cell + δ [first side] + u_group + ε, levels of cells fixed, u ~ N(0, r σ²),
     ε ~ N(0, σ²): δ by generalised least squares at the r of `FAMILY_RATIOS` whose restricted

@@ -116,7 +116,7 @@ def simulate_power(
         except KeyboardInterrupt:
             left = len(planned) - place - 1
             stopped = f"Stopped after {len(reached)} of {studies} studies of {study.words}"
-            stopped += f"; {format_count(left, 'further size')} not begun" * bool(left) + "."
+            stopped += f"; {format_count(left, 'further size')} not started" * bool(left) + "."
         if reached:
             rows += _summarise(study, list(asked), np.array(reached))
         if stopped:

@@ -397,7 +397,7 @@ class Build:
             )
 
     def _keep_earlier_findings(self) -> None:
-        """Keep the table of findings beside itself where the rows that it was made of changed."""
+        """Keep the table of findings next to itself where the rows that it was made of changed."""
         state, origin = self.state, read_origin(self.state.out)
         table = state.out / called.TABLE
         if table.is_file() and origin and origin["rows"] != state.read_files:

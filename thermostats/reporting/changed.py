@@ -1,5 +1,5 @@
 """What moved in a report's findings since its rows changed last: those that the report kept from
-before, beside those of the rows as they are now."""
+before, next to those of the rows as they are now."""
 
 from __future__ import annotations
 

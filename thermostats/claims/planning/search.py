@@ -1,5 +1,5 @@
 """Which candidates, together, tell most about an effect within a budget: greedy choice, then
-exchanges, begun from what a smaller budget gives too."""
+exchanges, also from what a smaller budget gives."""
 
 from __future__ import annotations
 

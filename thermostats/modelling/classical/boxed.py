@@ -75,8 +75,8 @@ class BoxedDesign:
 
     @staticmethod
     def read(x: pd.Series, groups: pd.Series, levels: pd.Series | None = None) -> BoxedDesign:
-        """Of a slope beside a level, or beside one of each value of `levels`, with errors along the
-        same column; groups: of any names."""
+        """Of a slope and a level, or a level of each value of `levels`, with errors along the same
+        column; groups: of any names."""
         values = tuple(x.to_numpy(np.float64).tolist())
         codes = tuple(pd.factorize(np.asarray(groups))[0].tolist())
         names = np.zeros(len(x)) if levels is None else pd.factorize(np.asarray(levels))[0]
