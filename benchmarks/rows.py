@@ -202,7 +202,7 @@ def write(table: pd.DataFrame) -> None:
         same = pd.MultiIndex.from_frame(before[keys]).isin(pd.MultiIndex.from_frame(table[keys]))
         table = pd.concat([before[~same], table])
     table.to_csv(path, index=False, float_format="%.4g", lineterminator="\n")
-    lines = ["# Runs of many rows", "", HEADING, "", markdown(table.fillna("")), ""]
+    lines = ["# Runs of many rows", "", HEADING, "", markdown(table), ""]
     lines += [verdict(row) for row in table.to_dict("records") if find_goal(row)]
     (RESULTS / "rows.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -82,6 +82,17 @@ def test_a_large_run_is_one_file_with_the_rows_of_a_small_one(
     for folder, out in zip((small, large), exports, strict=True):
         export.export(out, data=folder)
     assert snapshot(exports[0]) == snapshot(exports[1])
+    tables = []
+    for folder in (small, large):
+        out = tmp_path / f"parquet-{folder.name}"
+        done = export.export(out, data=folder, format="parquet")
+        counts = {each.table: each.rows for each in done}
+        tables.append((counts, pq.read_table(out / "layers.parquet")))
+        of_models = tmp_path / f"by-model-{folder.name}"
+        export.export(of_models, "layers", data=folder, format="parquet", partition="model_id")
+        assert len(pq.read_table(of_models / "layers")) == 10
+    assert tables[0][0] == tables[1][0] and tables[0][0]["layers"] == 10
+    assert tables[0][1].equals(tables[1][1], check_metadata=True)
 
 
 @pytest.mark.usefixtures("low")

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,7 @@ from thermostats.tables.folders import (
     write_all,
     write_atomically,
 )
+from thermostats.tables.incoming import build_csv_lines
 from thermostats.tables.model_rows import list_gain_pairs
 from thermostats.tables.reading import features
 from thermostats.tables.runs import run_id
@@ -364,19 +366,19 @@ def export(
     columns = {label for name in TABLES for label in TABLES[name].columns}
     if partition is not None and partition not in columns:
         raise build_unknown_error("no such column to partition by", partition, sorted(columns))
-    frames = {name: store.load(name, data, private=False) for name in chosen}
-    if wanted is None:
-        frames = {name: frame for name, frame in frames.items() if len(frame)}
     runs = store.load("runs", data) if partition else None
+    counts: dict[str, int] = {}
+    paths: dict[str, Path] = {}
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
             staged = Path(temporary) / "new"
             staged.mkdir()
-            paths = {
-                name: _write(frame, name, staged, format, partition, runs)
-                for name, frame in frames.items()
-            }
+            for name in chosen:
+                pieces = store.load_pieces(name, data)
+                if pieces.rows or wanted is not None:
+                    counts[name] = pieces.rows
+                    paths[name] = _write(pieces, name, staged, format, partition, runs)
             (staged / CODEBOOK).write_text(write_codebook(), encoding="utf-8")
             if format == "csv":
                 for name, content in build_tool_files(
@@ -388,11 +390,11 @@ def export(
             shutil.move(staged, folder)
     except OSError as error:
         raise DataError("cannot export", where=folder, got=describe_file_error(error)) from error
-    return [Exported(name, len(frames[name]), folder / path.name) for name, path in paths.items()]
+    return [Exported(name, counts[name], folder / path.name) for name, path in paths.items()]
 
 
 def _write(
-    frame: pd.DataFrame,
+    pieces: store.Pieces,
     name: str,
     folder: Path,
     format_: str,
@@ -401,20 +403,36 @@ def _write(
 ) -> Path:
     path = folder / f"{name}.{format_}"
     if format_ == "csv":
-        path.write_bytes(store.encode_csv(frame, name))
+        with path.open("wb") as stream:
+            for number, frame in enumerate(pieces.frames):
+                lines = build_csv_lines(frame[pieces.columns], name)
+                stream.write(lines.pack_rows(0, len(frame)) if number == 0 else lines.body)
         return path
+    if partition is None:
+        tables = (_build_table(frame, name) for frame in pieces.frames)
+        first = next(tables)
+        with pq.ParquetWriter(path, first.schema) as writer:
+            for table in chain([first], tables):
+                writer.write_table(table)
+        return path
+    frame = pd.concat(pieces.frames, ignore_index=True)
     if runs is not None and partition in runs and partition not in frame and "run_id" in frame:
         frame = frame.merge(runs[["run_id", partition]], on="run_id", how="left")
-    content = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(
-        {"table": name}
-    )
-    if partition is None or partition not in frame:
-        pq.write_table(content, path)
+    if partition not in frame:
+        pq.write_table(_build_table(frame, name), path)
         return path
     pq.write_to_dataset(
-        content, folder / name, partition_cols=[partition], basename_template="part-{i}.parquet"
+        _build_table(frame, name),
+        folder / name,
+        partition_cols=[partition],
+        basename_template="part-{i}.parquet",
     )
     return folder / name
+
+
+def _build_table(frame: pd.DataFrame, name: str) -> pa.Table:
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    return table.replace_schema_metadata({"table": name})
 
 
 FILE, LICENCE_FILE = PROVENANCE, "LICENSE"

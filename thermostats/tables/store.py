@@ -451,6 +451,36 @@ def load_parts(
             yield rows.to_pandas(types_mapper=PANDAS.get, split_blocks=True)
 
 
+class Pieces(NamedTuple):
+    """A table in pieces in the order of its keys: its rows, the columns that are written of it, and
+    the pieces, each read when it is asked for."""
+
+    rows: int
+    columns: list[str]
+    frames: Iterator[pd.DataFrame]
+
+
+def load_pieces(name: str, data: str | Path | None) -> Pieces:
+    """Table `name` as `load` gives it without private texts, each sealed run by itself.
+
+    Raises DataError as `load` does.
+    """
+    check_table(name)
+    folder = find_data_folder(data)
+    checked, sealed = _read_unsealed(name, _list_files(name, folder, None), folder, None)
+    stated = [pq.read_metadata(path) for path in sealed]
+    in_files = {label for file in stated for label in file.schema.names}
+    written = in_files.union(list_written(checked, name))
+    frames = (
+        convert_frame(_read_sealed(piece, name), name)
+        if isinstance(piece, Path)
+        else piece.reset_index(drop=True)
+        for piece in _order_pieces(checked, sealed)
+    )
+    rows = len(checked) + sum(file.num_rows for file in stated)
+    return Pieces(rows, [label for label in list_dtypes(name) if label in written], frames)
+
+
 def _list_files(name: str, folder: Path, runs: Collection[str] | None) -> list[list[Path]]:
     """Files of a table by layer, without those named after other runs."""
     return [
@@ -533,13 +563,10 @@ def _read_sealed(path: Path, name: str, columns: Sequence[str] = ()) -> pa.Table
 
 def _insert_runs(checked: pd.DataFrame, sealed: Sequence[Path], name: str) -> pd.DataFrame:
     """Validated rows with those of sealed runs between them, in the order of runs."""
-    places = checked["run_id"].searchsorted([path.stem for path in sealed])
-    pieces: list[pd.DataFrame | pa.Table] = []
-    before = 0
-    for place, path in zip(places, sealed, strict=True):
-        pieces += [checked.iloc[before:place], _read_sealed(path, name)]
-        before = place
-    pieces.append(checked.iloc[before:])
+    pieces = [
+        _read_sealed(piece, name) if isinstance(piece, Path) else piece
+        for piece in _order_pieces(checked, sealed)
+    ]
     dtypes = list_dtypes(name)
     cells = {
         label: _join_cells(pieces, label, dtype, list_optional(name).get(label))
@@ -552,6 +579,19 @@ def _insert_runs(checked: pd.DataFrame, sealed: Sequence[Path], name: str) -> pd
         for label, dtype in dtypes.items()
     }
     return pd.DataFrame(columns, copy=False)
+
+
+def _order_pieces(checked: pd.DataFrame, sealed: Sequence[Path]) -> Iterator[pd.DataFrame | Path]:
+    """Validated rows, cut where sealed runs stand between them, and the files of these."""
+    before = 0
+    places = checked["run_id"].searchsorted([path.stem for path in sealed]) if sealed else ()
+    for place, path in zip(places, sealed, strict=True):
+        if place > before:
+            yield checked.iloc[before:place]
+        yield path
+        before = place
+    if before < len(checked) or not sealed:
+        yield checked.iloc[before:]
 
 
 def _join_numbers(pieces: Sequence[pd.DataFrame | pa.Table], label: str) -> NDArray[np.float64]:
