@@ -181,6 +181,8 @@ def without_torch(place: Place) -> Iterator[tuple[str, bool]]:
     )
     refused = place.run(str(place.bin / "thermostats"), "measure", "gpt2", "--data", "mine", code=2)
     yield "measuring names the extra", "thermostats[measure]" in refused
+    place.run(str(place.bin / "python"), str(ROOT / "scripts" / "bare_calls.py"))
+    yield "every verb and every public function", True
     yield weight(place)
 
 
@@ -228,12 +230,14 @@ def main() -> None:
     parser.add_argument("--install-only", action="store_true")
     parser.add_argument("--measure", action="store_true", help="with the extra, and measure")
     parser.add_argument("--report", action="store_true", help="also make the whole report")
+    parser.add_argument("--bare", action="store_true", help="only what holds without extras")
     chosen = parser.parse_args()
     size = chosen.wheel.stat().st_size / 1e6
     print(f"wheel: {size:.1f} MB", flush=True)
     if size > LARGEST:
         sys.exit(f"the wheel is larger than {LARGEST} MB")
-    parts = [uses, with_torch if chosen.measure else without_torch, *[whole_report] * chosen.report]
+    parts = [with_torch if chosen.measure else without_torch, *[whole_report] * chosen.report]
+    parts = parts if chosen.bare else [uses, *parts]
     for interpreter in chosen.python:
         began = time.perf_counter()
         environment = installed(

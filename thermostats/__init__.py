@@ -141,7 +141,13 @@ def find_study(name: str) -> str:
 def import_public(module: str, name: str, home: str) -> Any:
     """What a module has by a name, as its users know it: a function whose wrong calls are refused
     in words, and that belongs to the package which is its home."""
-    public = getattr(import_module(module), name)
+    try:
+        public = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        from thermostats.errors import build_missing_error  # noqa: PLC0415
+
+        what = f"{home}.{name} needs torch and transformers"
+        raise build_missing_error(error, what) or error from error
     if isfunction(public):
         from thermostats.next_steps import wrap_function  # noqa: PLC0415
 

@@ -119,12 +119,17 @@ MAY_LEAVE = (ThermostatsError, OSError, MemoryError, ImportError, Warning)
 """What leaves the package as it is: errors that say what they are of."""
 
 
-def build_unforeseen_error(error: Exception, called: str, next_step: str) -> UnforeseenError | None:
+def build_unforeseen_error(
+    error: Exception, called: str, next_step: str
+) -> ThermostatsError | None:
     """The refusal in the place of an error that would leave the package bare; None of one that may.
 
-    called: what was called. May leave: errors of the package, of the system (OSError), of memory,
-    of a missing package, of warnings that were made errors, and of functions of the user's.
+    called: what was called. A package of an extra that is missing is named with the line that
+    installs it. May leave: errors of the package, of the system (OSError), of memory, of another
+    missing package, of warnings that were made errors, and of functions of the user's.
     """
+    if missing := build_missing_error(error, f"{called} needs torch and transformers"):
+        return missing
     place = None if isinstance(error, MAY_LEAVE) else find_failure(error)
     if place is None:
         return None
@@ -211,6 +216,21 @@ def build_install_error(
 ) -> UsageError:
     """The error for a package without an extra."""
     return UsageError(what, got=str(error), next_step=install(extra))
+
+
+OF_MEASURE = ("torch", "transformers", "huggingface_hub", "tokenizers", "accelerate", "psutil")
+"""Packages that come with the extra `measure` alone."""
+
+
+def build_missing_error(error: BaseException, what: str, allowed: str = "") -> UsageError | None:
+    """The error for a package that is not installed, where it comes with an extra; else None.
+
+    what: what cannot be done without it. allowed: what can.
+    """
+    missing = (getattr(error, "name", None) or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError) or missing not in OF_MEASURE:
+        return None
+    return UsageError(what, got=str(error), allowed=allowed, next_step=install("measure"))
 
 
 def build_unknown_error(

@@ -14,7 +14,7 @@ import typer
 
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.cli.options import Analyses, Data, Json
-from thermostats.errors import UsageError
+from thermostats.errors import UsageError, build_missing_error
 from thermostats.modelling.planned import plan_studies
 from thermostats.next_steps import write_command
 from thermostats.tables import folders
@@ -78,9 +78,7 @@ def predict(
         allowed = f"a config.json, or all of {', '.join(OPTIONS.values())}"
         raise UsageError(what, got=f"no {', '.join(lacking)}", allowed=allowed, next_step=line)
     if model is not None and lacking:
-        from thermostats.measurement.empty_models import read_config_facts  # noqa: PLC0415
-
-        facts = {**read_config_facts(model), **facts}
+        facts = {**_read_facts(model), **facts}
     from thermostats.modelling.heritage.prediction import LAB, predict_gain  # noqa: PLC0415
 
     try:
@@ -103,6 +101,18 @@ def predict(
         write_command("measure", model or "MODEL", what="gains", data=data or "mine"),
         visible=is_watched(as_json),
     )
+
+
+def _read_facts(model: str) -> dict[str, int]:
+    """Facts of a model by its configuration; UsageError where what reads it is not installed."""
+    try:
+        from thermostats.measurement.empty_models import read_config_facts  # noqa: PLC0415
+
+        return read_config_facts(model)
+    except ModuleNotFoundError as error:
+        what = "a configuration is read, and its weights are counted, by torch and transformers"
+        allowed = f"the facts themselves: {', '.join(OPTIONS.values())}"
+        raise build_missing_error(error, what, allowed) or error from error
 
 
 def parse_numbers(text: str, option: str) -> list[int]:

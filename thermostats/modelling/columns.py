@@ -511,6 +511,8 @@ OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "se")
 """Arguments whose column rows to predict need not have."""
 NONE_SAYS = ("lab", "group")
 """Arguments that are written out where they are None, since this is not their default."""
+MAY_LACK = ("family", "prompt")
+"""Arguments whose column may have empty cells."""
 TEXT = ("model", "lab", "family", "prompt", "group")
 """Arguments whose column holds names; that of the others holds numbers."""
 LOGS = ("geometry", "scale", "depth", "heads", "density")
@@ -620,7 +622,9 @@ class Columns:
                 if not likely and (numbers := _guess_numbers(table, name)):
                     column, made[numbers[0]] = numbers
                     likely = [column] if name in SEVERAL else column
-                spared = name in SEVERAL or (name in NONE_SAYS and is_none_allowed(name))
+                spared = (name in SEVERAL and name != "shape") or (
+                    name in NONE_SAYS and is_none_allowed(name)
+                )
                 chosen[name] = likely if likely or spared else Code(ASKED.get(name, name.upper()))
                 left += [name] * (not likely and spared)
             elif name not in OURS or names != OURS[name]:
@@ -629,8 +633,9 @@ class Columns:
                     names if isinstance(names, (str, type(None))) else list(names) or none
                 )
         outcome = chosen.get("outcome")
-        if "outcome" in absent and isinstance(outcome, str) and is_per_cent(outcome):
-            made[outcome] = f"df[{write_value(outcome)}] / 100"
+        guessed = "outcome" in absent and isinstance(outcome, str)
+        if guessed and outcome not in made and is_per_cent(str(outcome)):
+            made[str(outcome)] = f"df[{write_value(outcome)}] / 100"
         gone = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
         stated = {name: LEFT_OUT if name in gone else value for name, value in chosen.items()}
         plain = {name: value for name, value in stated.items() if value is not LEFT_OUT}
@@ -639,7 +644,8 @@ class Columns:
         if made:
             entries = ", ".join(f"{write_value(name)}: {cells}" for name, cells in made.items())
             chain += f".assign(**{{{entries}}})"
-        used = [column for name in absent for column in list_named(chosen[name])]
+        read = [value for name, value in chosen.items() if name not in MAY_LACK]
+        used = dict.fromkeys(column for value in read for column in list_named(value))
         lacking, gone = _find_blank(table, [column for column in used if column in table])
         if lacking and not gone.all():
             chain += _write_dropping(table, lacking)

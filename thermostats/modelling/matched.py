@@ -51,6 +51,7 @@ from thermostats.modelling.mixed_model import (
     look_along_line,
     name_draws,
 )
+from thermostats.next_steps import repeat_call
 from thermostats.plots.general import draw_reference, mark, place_legend
 from thermostats.settings import check_coverage
 from thermostats.tables.labels import convert_label
@@ -555,15 +556,14 @@ def _match_rows(
     matched = rows[both].sort_values([*shape, FOCAL], kind="stable", ignore_index=True)
     cells = matched[CELL].nunique()
     if cells < LEAST_CELLS:
-        step = f"shape={list(shape[:-1])!r}" if len(shape) > 1 else "another focal lab"
+        words = " has wider cells, which are then of less equal models"
+        wider = f"{repeat_call(shape=list(shape[:-1]))}\n#{words}"
         raise UsageError(
             "too few shapes that the focal lab shares with another",
             where=", ".join(shape),
             got=f"{format_count(cells, 'shape')}" + (f", {matched[CELL].iloc[0]}" if cells else ""),
             allowed=f"{LEAST_CELLS} or more, for an interval over them",
-            next_step=f"{step} has wider cells, which are then of less equal models"
-            if len(shape) > 1
-            else step,
+            next_step=wider if len(shape) > 1 else f"another focal lab{words}",
         )
     left = (
         f"{len(rows) - len(matched)} of {len(rows)} models are left out: their shape is not one of "

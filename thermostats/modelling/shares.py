@@ -21,6 +21,7 @@ from thermostats.modelling.columns import (
     read_labels,
     read_unit_rows,
     suggest_complete_rows,
+    suggest_numbers,
 )
 from thermostats.modelling.draws import SEED, Array, Statistic, find_equal_tailed
 from thermostats.modelling.fit import Fit, build_fit
@@ -152,8 +153,20 @@ def _add_comparison(table: pd.DataFrame, holds: str) -> pd.DataFrame:
             "the expression cannot be read",
             where=holds,
             got=take_first_line(error),
-            next_step=_suggest_comparison(table),
+            next_step=_suggest_read_numbers(table, holds) or _suggest_comparison(table),
         ) from None
+
+
+def _suggest_read_numbers(table: pd.DataFrame, holds: str) -> str:
+    """The call with the numbers that texts stand for which the expression compares; empty where
+    there are none."""
+    texts = [str(name) for name in table if str(name) in holds]
+    steps = (
+        suggest_numbers(name, table[name])
+        for name in texts
+        if not pd.api.types.is_numeric_dtype(table[name])
+    )
+    return next(filter(None, steps), "")
 
 
 def _suggest_comparison(table: pd.DataFrame) -> str:

@@ -485,7 +485,9 @@ def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
         }
         if prompt := _find_theirs("prompt_id", frame, columns):
             columns[prompt] = "prompt_id"
-    elif gain := _find_gain(name for name in names if name not in columns):
+    elif gain := _find_gain(
+        [name for name in names if name not in columns], () if by_layer else LAST
+    ):
         columns[gain] = "gain_block" if by_layer else "last_gain"
     elif by_layer and "gain_block" not in columns and (norm := guess_column("norm", names)):
         norms = {"state": guess_column("layer", names), "norm": norm, "last": STREAM}
@@ -632,10 +634,17 @@ def _says_gain(name: str) -> bool:
     return bool(split_words(name) & {"gain", "gains"})
 
 
-def _find_gain(names: Iterable[str]) -> str:
+LAST = ("final",)
+"""What the last gain of a model may be called besides."""
+
+
+def _find_gain(names: Iterable[str], further: Sequence[str]) -> str:
     """The column that is called a gain, else the only one with that word in its name; empty where
-    none is."""
-    called = [name for name in names if is_called_gain(name)]
+    none is.
+
+    further: words that its name may have besides.
+    """
+    called = [name for name in names if is_called_gain(name, *further)]
     plain = [name for name in called if name.casefold() in PLAIN_GAINS]
     return next(iter(plain), called[0] if len(called) == 1 else "")
 

@@ -169,8 +169,20 @@ def _suggest_facts(
         name = text or ours
         assigned[name] = cells or IN_CAPITALS[ours]
         columns[name] = theirs[ours] = ours
+    per_cent = _find_per_cent_texts(frame, mapping)
+    assigned |= per_cent
+    factors = {
+        ours: factor
+        for ours, factor in mapping.get("factors", {}).items()
+        if theirs.get(ours) not in per_cent
+    }
+    mapping = {**mapping, "factors": factors}
     ignore = [name for name in mapping.get("ignore", ()) if name not in columns]
-    kept = {name: entry for name, entry in mapping.items() if name not in ("columns", "ignore")}
+    kept = {
+        name: entry
+        for name, entry in mapping.items()
+        if name not in ("columns", "ignore") and entry
+    }
     entries = {"columns": columns, **kept, **({"ignore": ignore} if ignore else {})}
     made = replace(made, mapping=entries)
     needed = [
@@ -190,6 +202,16 @@ def _suggest_facts(
         rows = f"{rows or 'df'}.assign(**{{{cells}}})"
         return _write_all([Suggestion(made=made, rows=rows)], notes)
     return _write_all(_try_calls(Suggestion(made=made, rows=rows), frame, attempt), notes)
+
+
+def _find_per_cent_texts(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> dict[str, str]:
+    """Columns that are to be divided by 100 and hold texts such as 91.5%, with the expression of
+    their numbers, which does so."""
+    columns = [
+        name for name, ours in mapping["columns"].items() if ours in mapping.get("factors", {})
+    ]
+    made = {name: read_written(frame[name], f"df[{write_value(name)}]")[1] for name in columns}
+    return {name: cells for name, cells in made.items() if cells.endswith("/ 100")}
 
 
 def _find_written(frame: pd.DataFrame, ours: str, taken: Mapping[str, str]) -> tuple[str, str]:

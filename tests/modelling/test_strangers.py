@@ -1,0 +1,188 @@
+"""Tables of other people's habits: every line that a refusal proposes is run, until a fit is laid
+out, and held against what was asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pasted import OF_THE_USER, TEXT, code_in
+
+import thermostats
+from thermostats.errors import ThermostatsError, UsageError
+from thermostats.modelling.fit import Fit
+
+FOLDER = Path(__file__).parents[1] / "strangers"
+READ: dict[str, dict[str, Any]] = {"german": {"sep": ";", "decimal": ","}}
+ONE_A_MODEL = {
+    "models": ("Last-layer gain", "Organization", "SE"),
+    "german": ("Verstärkung", "Labor", "Standardfehler"),
+    "per_cent": ("gain %", "vendor", ""),
+    "text_sizes": ("final_gain", "company", ""),
+    "dates": ("gain", "lab", "gain_std"),
+    "missing": ("last_layer_gain", "lab", "se"),
+}
+"""Tables of a row a model: columns of the gain that they are of, of labs and of errors."""
+OF_BLOCKS = {
+    "wide": ("gain_L12", "lab"),
+    "nnsight": ("last_token_norm", "model"),
+    "transformer_lens": ("norm", "model"),
+    "wandb": ("resid_norm/layer_11", "model"),
+}
+"""Tables of blocks: an outcome that one may mean, and what may stand for labs."""
+CALLS = {
+    "fit_heritage": "thermostats.fit_heritage(df{outcome})",
+    "fit_line": "thermostats.fit_line(df{outcome})",
+    "fit_kleiber": "thermostats.fit_kleiber(df{outcome})",
+    "fit_envelope": "thermostats.fit_envelope(df{outcome})",
+    "fit_matched": "thermostats.fit_matched(df{outcome})",
+    "fit_share": "thermostats.fit_share(df)",
+    "fit_transition": "thermostats.fit_transition(df{outcome})",
+    "fit_sources": "thermostats.fit_sources(df)",
+}
+OTHERS = ("fit_transition", "fit_sources")
+"""Fits of another outcome than a gain, and of several measurements: these tables have neither."""
+HOPS = 8
+"""Lines that are followed, each out of the refusal of the one before."""
+
+
+class ReachedError(Exception):
+    """A fit is about to draw."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__()
+        self.fit = fit
+
+
+def stop(fit: Fit) -> None:
+    raise ReachedError(fit)
+
+
+@dataclass
+class Way:
+    """What came of following lines."""
+
+    fit: Fit | None
+    lines: list[str]
+    said: str
+    """All that the refusals said."""
+
+
+def read(name: str) -> pd.DataFrame:
+    return pd.read_csv(FOLDER / f"{name}.csv", **READ.get(name, {}))
+
+
+def follow(call: str, df: pd.DataFrame, known: Mapping[str, str]) -> Way:
+    """Run a call, and the line that its refusal proposes; words in capitals are filled in, where
+    they are known.
+
+    A line that was run before, or that ends in anything but a refusal in words, fails.
+    """
+    way = Way(None, [], "")
+    names = {"thermostats": thermostats, "pd": pd, "np": np, "df": df}
+    for _ in range(HOPS):
+        assert call not in way.lines, f"a line is proposed again: {call}"
+        way.lines.append(call)
+        try:
+            eval(call, names)  # noqa: S307
+        except ReachedError as reached:
+            way.fit = reached.fit
+            return way
+        except ThermostatsError as error:
+            way.said += f"{error}\n"
+            call = next((line for line in code_in(error.next_step) if "fit_" in line), "")
+        for word, value in known.items():
+            call = re.sub(rf"\b{word}\b", json.dumps(value, ensure_ascii=False), call)
+        if not call or OF_THE_USER.search(TEXT.sub("", call)):
+            return way
+    return way
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Fit, "draws", property(stop))
+
+
+def ask(name: str, function: str, outcome: str, lab: str, *, asked: bool) -> Way:
+    df = read(name)
+    words = f", outcome={json.dumps(outcome, ensure_ascii=False)}" * asked
+    known = {"FOCAL": str(df[lab].dropna().iloc[0]), "OUTCOME": outcome}
+    known["HOLDS"] = f"`{outcome}` > 1"
+    return follow(CALLS[function].format(outcome=words), df, known)
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["bare", "outcome"])
+@pytest.mark.parametrize("function", [name for name in CALLS if name not in OTHERS])
+@pytest.mark.parametrize("name", ONE_A_MODEL)
+def test_lines_lead_to_a_fit_of_what_was_asked(name: str, function: str, asked: bool) -> None:
+    """The gain, never its errors; every row, or those that are left out are told."""
+    outcome, lab, errors = ONE_A_MODEL[name]
+    way = ask(name, function, outcome, lab, asked=asked)
+    assert way.fit is not None, way
+    assert way.fit.estimand.replace("`", "").removesuffix(" > 1") == outcome
+    assert not errors or f'"{errors}"' not in way.lines[-1]
+    if len(way.fit.rows) < len(read(name)):
+        assert "leaves out" in way.said or "left out" in " ".join(way.fit.warnings)
+    groups = {f'lab="{lab}"', f'group="{lab}"'}
+    assert any(group in way.lines[-1] for group in groups) or (function, asked) == (
+        "fit_line",
+        True,
+    )
+
+
+@pytest.mark.parametrize("function", CALLS)
+@pytest.mark.parametrize("name", [*ONE_A_MODEL, *OF_BLOCKS])
+def test_no_line_fails_raw_or_comes_again(name: str, function: str) -> None:
+    outcome, lab, *_ = {**ONE_A_MODEL, **OF_BLOCKS}[name]
+    for asked in (False, True):
+        way = ask(name, function, outcome, lab, asked=asked)
+        assert way.fit is not None or way.said
+
+
+def test_one_missing_cell_of_the_size_leaves_a_row_out_and_not_the_size() -> None:
+    df = read("models").fillna({"Heads": 16, "Last-layer gain": 1.0})
+    way = follow("thermostats.fit_heritage(df)", df, {})
+    assert way.fit is not None and 'scale=["Params (B)"]' in way.lines[-1]
+    assert len(way.fit.rows) == len(df) - 1 and "leaves out 1 of 40 rows" in way.said
+
+
+JOINED = {
+    "nnsight": ("last_token_norm", '"norm": "last_token_norm"'),
+    "transformer_lens": ("norm", 'recipe="transformer-lens"'),
+    "wandb": ("resid_norm/layer_*", '"value": "norm"'),
+    "wide": ("gain_L*", '"value": "gain_block"'),
+    "models": ("Last-layer gain", '"Last-layer gain": "last_gain"'),
+    "german": ("Verstärkung", '"Verstärkung": '),
+    "dates": ("gain", '"gain": '),
+    "missing": ("last_layer_gain", '"last_layer_gain": "last_gain"'),
+    "text_sizes": ("final_gain", '"final_gain": '),
+    "per_cent": ("gain %", '"gain %": '),
+}
+"""Per table the column of its numbers, and what a suggested join makes of it."""
+FACTS = {"LAYERS": 12, "HEADS": 12, "WIDTH": 768, "PARAMETERS": 2e9}
+"""What only the user knows."""
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_a_suggested_join_runs_and_reads_the_numbers_as_what_they_are(
+    name: str, tmp_path: Path
+) -> None:
+    column, made = JOINED[name]
+    df = read(name)
+    with pytest.raises(UsageError) as refused:
+        thermostats.join(df, data=tmp_path / "mine")
+    lines = [line for line in code_in(refused.value.next_step) if "join(" in line]
+    assert made in " ".join(lines), (column, refused.value.next_step)
+    names = {"thermostats": thermostats, "pd": pd, "df": df, **FACTS}
+    if "\nif " in f"\n{refused.value.next_step}":  # one line or another, as the user's rows are
+        mine = str(tmp_path / "mine")
+        lines = [line.replace(mine, f"{mine}{k}") for k, line in enumerate(lines)]
+    joined = [each for line in lines for each in eval(line, names)]  # noqa: S307
+    assert sum(each.added for each in joined) > 0
