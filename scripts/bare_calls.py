@@ -131,8 +131,9 @@ import thermostats
 facts = {"model_id": "own/tiny", "heritage": "Ours", "n_layers": 12, "n_heads": 12, "d_model": 768}
 thermostats.join([{**facts, "n_params": 1e9, "source": "tiny"}], data="mine")
 """
-ROWS_LACK = ("contribute", "trajectories")
-"""Functions that say in words what the rows at hand lack: whose they are, a second checkpoint."""
+ROWS_LACK = ("contribute", "paired", "trajectories")
+"""Functions that say in words what the rows at hand lack: whose they are, two models of one depth
+on the same prompts, a second checkpoint."""
 
 
 def run(*command: str) -> tuple[int, str]:

@@ -150,13 +150,19 @@ def test_the_page_is_small(page_of_atlas: str) -> None:
     assert len(page_of_atlas.encode()) < 1_500_000
 
 
-def test_without_scripts_the_page_shows_six_models_of_different_labs(
+def test_without_scripts_the_page_shows_four_models_of_the_study_inside_one_panel(
     rows_of_atlas: pd.DataFrame, page_of_atlas: str
 ) -> None:
     shown = [line for line in lines_of(page_of_atlas) if "hidden" not in line and "first" in line]
     labs = {line["model"].partition(" @ ")[0]: line["lab"] for line in shown}
     assert set(labs) == set(atlas.choose_contrasting(rows_of_atlas, atlas.FIRST))
-    assert len(labs) == len(set(labs.values())) == atlas.FIRST
+    assert len(labs) == len(set(labs.values())) == atlas.FIRST == 4
+    of_study = rows_of_atlas[rows_of_atlas["origin"] == atlas.PUBLISHED_ORIGIN]
+    assert set(labs) <= set(of_study["model_id"])
+    gains = rows_of_atlas[rows_of_atlas["quantity"].eq(atlas.GAIN) & rows_of_atlas["layer"].ge(2)]
+    low, high = atlas._find_common_gains(gains)
+    theirs = gains[gains["model_id"].isin(set(labs)) & gains["origin"].ne(atlas.TRAINED_ORIGIN)]
+    assert theirs["value"].between(low, high).all()
     assert all(
         "hidden" in line
         for line in lines_of(page_of_atlas)

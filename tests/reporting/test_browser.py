@@ -275,7 +275,7 @@ def test_one_model_is_chosen_by_a_click_or_from_the_list_and_let_go_by_the_keybo
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_six_models_are_named_and_drawn_with_scripts_and_without(
+def test_four_models_are_named_and_drawn_with_scripts_and_without(
     browser: Any, shipped: Path, scripts: bool
 ) -> None:
     context = browser.new_context(java_script_enabled=scripts, offline=True)

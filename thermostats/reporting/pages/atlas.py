@@ -124,9 +124,15 @@ def collect_rows(tables: Evidence) -> pd.DataFrame:
 
 def choose_contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
     """Models that differ: of each lab the one with most quantities, and of these some with mean
-    gains far apart."""
+    gains far apart.
+
+    They are models of the study whose gains stay inside the panel, where these are of enough labs.
+    """
     trained = drawn[drawn["origin"] != TRAINED_ORIGIN]
-    gains = trained[(trained["quantity"] == GAIN) & (trained["layer"] > 1)]
+    published = trained.loc[trained["origin"] == PUBLISHED_ORIGIN, "model_id"]
+    study = trained[trained["model_id"].isin(set(published) & list_inside(trained))]
+    trained = study if study["heritage"].nunique() >= most else trained
+    gains = trained[(trained["quantity"] == GAIN) & (trained["layer"] >= SHOWN_GAIN_FROM)]
     table = pd.DataFrame(
         {
             "gain": np.log(gains["value"]).groupby(gains["model_id"]).mean(),
@@ -141,6 +147,14 @@ def choose_contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
     ordered = list(table.sort_values("gain").index)
     places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int)
     return [str(ordered[place]) for place in places]
+
+
+def list_inside(drawn: pd.DataFrame) -> set[str]:
+    """Models whose gains all stay inside the panel of gains that is shown at first."""
+    gains = drawn[(drawn["quantity"] == GAIN) & (drawn["layer"] >= SHOWN_GAIN_FROM)]
+    low, high = _find_common_gains(gains)
+    ends = gains.groupby("model_id")["value"].agg(["min", "max"])
+    return set(ends.index[(ends["min"] >= low) & (ends["max"] <= high)])
 
 
 def find_missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
@@ -338,7 +352,7 @@ DEEPEST = 1.015
 """Relative depth at the right end of a plot."""
 ARROW = 4
 """Half the width of the triangle where a line leaves its plot."""
-FIRST = 6
+FIRST = 4
 """Models that are shown at first."""
 DIGITS = 5
 """Significant digits of a value in the page."""
