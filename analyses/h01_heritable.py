@@ -16,16 +16,19 @@ from thermostats.claims.claim import (
     Case,
     Claim,
     Evidence,
+    Inference,
     Result,
     Test,
     TooFew,
     Trial,
     Views,
 )
-from thermostats.claims.rule import AtLeast, Decide, V
+from thermostats.claims.rule import AtLeast, Decide, Posterior, V
 from thermostats.claims.shared import build_tree
 from thermostats.claims.worlds import build_descent_worlds
 from thermostats.modelling.classical.many import Many
+from thermostats.modelling.fit import Fit
+from thermostats.modelling.fit_lineage import fit_lineage
 from thermostats.modelling.heritability import (
     SMALLS,
     estimate_heritabilities,
@@ -48,6 +51,8 @@ HEIGHT = 0.075
 COLUMNS = ("log_L", "log_H", "log_d_h", "log_n")
 LAMBDA = V("λ")
 HERITABLE = Decide((LAMBDA > 0) & (LAMBDA.p <= ALPHA), (LAMBDA.upper < LITTLE) & (LAMBDA.p > ALPHA))
+MOSTLY = Posterior(f"λ > {LITTLE:g}", draws=V("lambda") > LITTLE)
+SEED = 1
 INTERVAL = "likelihood ratio interval, 95%"
 LEAST = AtLeast(models=10)
 CLAIM = Claim.read(__file__)
@@ -114,6 +119,13 @@ def build_trial(gain: Case) -> Trial:
     return Trial(select_rows, DESCENT, "heritage", worlds, version=4)
 
 
+def fit_descent(evidence: Evidence, rows: pd.DataFrame) -> Fit:
+    """Shares of descent, of shape and size, and of the model in the log gain, along the tree."""
+    blocks = {"shape and size": list(COLUMNS)}
+    tree = build_tree(evidence, rows)
+    return fit_lineage(rows[["model_id", "gain", *COLUMNS]], tree, blocks, seed=SEED)
+
+
 def prepare_tree_figure(evidence: Evidence, rows: pd.DataFrame) -> Callable[[Axes], object]:
     """How well each λ fits, above the whole tree: models as measured, ancestors as expected given
     them."""
@@ -149,6 +161,7 @@ def draw(fits: pd.DataFrame, tree: Tree, values: Mapping[str, float], axes: Axes
 @CLAIM.finding(
     "beyond_shape",
     primary=HERITABLE,
+    robustness=MOSTLY,
     over=GAINS[:1],
     trial=build_trial,
     evidence=POOLED,
@@ -162,6 +175,7 @@ def judge_penultimate(evidence: Evidence, gain: Case) -> Result:
     return DESCENT(rows).adding(
         table=rows.drop(columns=list(COLUMNS)),
         draw=prepare_tree_figure(evidence, rows),
+        inference=Inference(fit_descent(evidence, rows), tables=("slopes", "sides")),
         words=words,
     )
 

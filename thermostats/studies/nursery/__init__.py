@@ -113,8 +113,8 @@ STUDY = Study(
         heading="The nursery: a controlled study",
         fixed="written before a trained model was analysed{% if changed %}, and changed since{% "
         "endif %}",
-        about="The models are small and were trained briefly. N01 to N05 ask the third of three "
-        "studies: "
+        about="Small models were trained for this, briefly, by recipes drawn at random, so that "
+        "what may cause the gain is set by design. N01 to N05 ask the third of three studies: "
         f"{COMPOSITION}. Recipes are therefore known causes here, but whether the results carry "
         f"over to large models "
         "is a hypothesis.",
