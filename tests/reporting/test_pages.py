@@ -547,6 +547,7 @@ FALSELY = "5% of simulated studies in which that is false reach"
         ),
         ({"limit": None}, "No simulated study says what that is worth, so 5% decides."),
         ({}, "is 0.0100, a quarter of that without EleutherAI."),
+        ({"level": 0.0}, "A count decides “supported”, so that its p is 0, a quarter"),
         ({"tipping": ("not up to a", "b at 2")}, "The verdict falls with b at 2."),
         ({"tipping": ("not up to a",)}, "No single assumption that was tried undoes it."),
     ],
@@ -565,12 +566,12 @@ def test_what_is_said_of_p_is_short_however_much_is_assumed() -> None:
     """What is beyond the words allowed is left out, and that it is left out is seen."""
     found = tried(0.01, WORSE)
     assert found.criterion.levels is not None
-    words = ", ".join(["size", *["errors of one kind"] * 20])
+    words = ", ".join(["size a 1", "b 2", *["errors of one kind"] * 20])
     levels = found.criterion.levels.assign(words=words)
     strength = replace(found.strength, tipping=("neighbours err alike (0.5)",), provisional="So.")
     long = state_p(replace(found, criterion=Criterion(levels=levels), strength=strength))
     assert MOST_OF_P - 5 < len(long.split()) <= MOST_OF_P
-    assert ", …)" in long and "size" not in long and "…" not in state_p(found)
+    assert "case (errors of one kind, " in long and ", …)" in long and "…" not in state_p(found)
 
 
 def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:

@@ -230,6 +230,8 @@ MOST_ROWS = 12
 """Rows of a table on a claim's page; the file with it has all."""
 MOST_OF_P = 60
 """Words that a page says of p unfolded."""
+OF_ERRORS = re.compile(r"\b(?:errors|variance|mean|SD)\b")
+"""With which what a world assumes of errors begins, after its size."""
 
 
 class Surely(NamedTuple):
@@ -307,18 +309,18 @@ def list_falls(finding: Finding) -> list[str]:
 
 
 def _describe_assumed(worlds: pd.DataFrame | None, most: int) -> str:
-    """What the worst of some worlds assumes but for the size; what is beyond `most` words is left
-    to the table of worlds."""
+    """What the worst of some worlds assumes of errors, or its size where it assumes nothing of
+    them; what is beyond `most` words is left to the table of worlds."""
     if worlds is None:
         return ""
-    size, *parts = str(worlds.loc[worlds["bound_05"].idxmin(), "words"]).split(", ")
-    said = [parts[0] if parts else size]
-    for part in parts[1:]:
-        if len(" ".join([*said, part, "…"]).split()) > most:
-            said.append("…")
-            break
-        said.append(part)
-    return ", ".join(said)
+    every = str(worlds.loc[worlds["bound_05"].idxmin(), "words"]).split(", ")
+    after = (place for place, part in enumerate(every) if place and OF_ERRORS.search(part))
+    said, *parts = every[next(after, 0) :]
+    for part in parts:
+        if len(f"{said}, {part}, …".split()) > most:
+            return f"{said}, …"
+        said = f"{said}, {part}"
+    return said
 
 
 def build_claim_files(
