@@ -245,9 +245,9 @@ def count_rows(study: Study) -> int:
 
 
 def pack_rows(wanted: list[Study], data: Path) -> None:
-    """Write all rows as archives that ship. Exits where some are not there yet."""
+    """Write all rows on sampled texts as archives that ship. Exits where some are not there yet."""
     runs = store.load("runs", data)
-    runs = runs[of_interventions(runs)]
+    runs = runs[of_interventions(runs) & (runs["prompt_set"] == "")]
     rows = store.load("interventions", data)
     made = rows.merge(runs[["run_id", "model_id"]], on="run_id")["model_id"].value_counts()
     lacking = [study.name for study in wanted if made.get(study.name, 0) < count_rows(study)]

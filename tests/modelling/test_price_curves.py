@@ -80,7 +80,9 @@ def test_what_is_no_crossing_is_none() -> None:
         ({"beyond": 31 / 32}, "a held-out text is not across"),
         ({"prompts_beyond": 24 / 25}, "a prompt is not across"),
         ({"ratio": 1.6}, "over 1.5 times its mirror"),
+        ({"prompts_beyond": None}, "no prompts of its own"),
         ({"real_ce_after": 3.2}, "cross-entropy on real texts"),
+        ({"real_ce_after": None}, "no real texts of its corpus"),
     ],
 )
 def test_each_part_of_the_rule_can_fail(changed: dict[str, Any], why: str) -> None:
@@ -96,7 +98,7 @@ def test_one_seed_or_no_limit_does_not_meet_the_rule() -> None:
     assert alone["why"] == "one seed of the steering"
     rows = list_crossings(pd.DataFrame([*crossed(1), *crossed(2)]))
     (unlimited,) = judge_models(rows, {}).to_dict("records")
-    assert unlimited["why"] == "cross-entropy on real texts"
+    assert unlimited["why"] == "no recipe with two seeds" and not unlimited["meets"]
 
 
 def test_a_ratio_is_met_where_neither_is_told_from_its_floor() -> None:

@@ -181,12 +181,16 @@ def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.Dat
 def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
     """Why a model's crossings of one gain do not meet the rule; none: they do."""
     near = (group["ratio"] <= MOST_RATIO) | ~(group["above_floor"] | group["mirror_above_floor"])
+    prompts, real = group["prompts_beyond"], group["ce_rise"]
     held = {
         "one seed of the steering": group["seed"].nunique() >= 2,
         "a held-out text is not across": (group["beyond"] == 1).all(),
-        "a prompt is not across": (group["prompts_beyond"] == 1).all(),
+        "no prompts of its own": prompts.notna().all(),
+        "a prompt is not across": (prompts.isna() | (prompts == 1)).all(),
         f"over {MOST_RATIO:g} times its mirror": near.all(),
-        "cross-entropy on real texts": (group["ce_rise"] < limit).all(),
+        "no real texts of its corpus": real.notna().all(),
+        "no recipe with two seeds": not np.isnan(limit),
+        "cross-entropy on real texts": not (real >= limit).any(),
     }
     return [words for words, fine in held.items() if not fine]
 
