@@ -63,7 +63,9 @@ class Groups:
     def build(cls, number: NDArray[np.int64]) -> Groups:
         order = np.argsort(number, kind="stable")
         ordered = number[order]
-        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
+        first = np.ones(len(ordered), dtype=np.bool_)
+        first[1:] = ordered[1:] != ordered[:-1]
+        starts = np.flatnonzero(first)
         return cls(order, ordered[starts], starts, np.diff(starts, append=len(ordered)))
 
     def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -326,6 +328,8 @@ def fill_read_gains(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFra
     ]
     plain = runs.merge(norms[["model_id", "revision"]], on=["model_id", "revision"])["run_id"]
     rows = layers["run_id"].isin(plain)
+    if not rows.any():
+        return layers
     filled = {
         name: layers[name].fillna(layers[raw].where(rows))
         for name, raw in AS_READ.items()
