@@ -120,6 +120,7 @@ rows = len(table.group_by("run_id").aggregate([("log", "mean")]))
     "duckdb": """
 import duckdb
 con = duckdb.connect(config={"threads": threads})
+con.execute("set enable_progress_bar = false")
 query = "select run_id, avg(ln(gain_block)) from read_parquet(?) group by run_id"
 rows = len(con.execute(query, [files]).fetchall())
 """,
@@ -148,7 +149,7 @@ def timed(command: list[str], folder: Path) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         return {"note": done.stderr.strip().splitlines()[-1][:200]}
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def ask_peer(name: str, python: str, folder: Path) -> dict[str, Any]:
