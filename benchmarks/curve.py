@@ -34,10 +34,9 @@ def main() -> None:
         raise RuntimeError(f"{question.id} has no curve")
     left_out = {"all labs": "", **{f"without {lab}": f"lab != '{lab}'" for lab in LABS[2:]}}
     curve = replace(question.curve, choices={**question.curve.choices, "labs": left_out})
-    evidence = Evidence().named(PUBLISHED)
-    curve.rows(evidence)
+    rows = curve.rows(Evidence().named(PUBLISHED))
     start = time.process_time()
-    made = build_curve(curve, question.primary, question.trial.test, evidence)
+    made = build_curve(curve, question.primary, question.trial.test, rows)
     seconds = time.process_time() - start
     n = len(made.table) + len(made.failed)
     line = (

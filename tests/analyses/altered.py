@@ -87,6 +87,7 @@ def altered(**change: Change) -> Evidence:
     """The shipped tables with some of them changed."""
     tables = shipped().fork()
     tables._loaded = dict(tables._loaded)
+    tables._frames = {}
     for name, changed in change.items():
         tables._loaded[name] = changed(tables._join_table(name).copy())
     return tables

@@ -48,8 +48,8 @@ def test_the_findings_own_universe_is_one_of_them(name: str) -> None:
     only = {
         choice: {label: question.curve.choices[choice][label]} for choice, label in chosen.items()
     }
-    curve = replace(question.curve, rows=lambda _: rows, choices=only)
-    made = build_curve(curve, question.primary, question.trial.test, evidence)
+    curve = replace(question.curve, choices=only)
+    made = build_curve(curve, question.primary, question.trial.test, rows)
     result = question.trial.test(question.trial.read_rows(evidence, question.over))
     (row,) = made.table.to_dict("records")
     assert row["n_models"] == result.n_models

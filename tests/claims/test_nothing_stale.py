@@ -24,7 +24,6 @@ from thermostats.claims.evidence import (
     describe_coincidence,
     find_lacking,
     find_measuring_runs,
-    hash_rows,
 )
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.question import Curve, describe_missing_models
@@ -153,7 +152,7 @@ def world(
     read anyway."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setattr(judge, "_record_fit", lambda *_: None)
-    monkeypatch.setattr(judge, "build_curve", rows_of_curve)
+    monkeypatch.setattr("thermostats.claims.claim.build_curve", rows_of_curve)
     monkeypatch.setattr(stored, "render_svg", lambda _: b"")
 
     def with_package(tiny: bool = False) -> Path:
@@ -163,9 +162,9 @@ def world(
     return with_package
 
 
-def rows_of_curve(curve: Curve, _rule: object, _test: object, evidence: Evidence) -> str:
+def rows_of_curve(_curve: Curve, _rule: object, _test: object, rows: pd.DataFrame) -> str:
     """In the place of a curve the rows that it is made of."""
-    return hash_rows(curve.rows(evidence))
+    return said_of(rows)
 
 
 class Compared(Stored):
@@ -191,6 +190,20 @@ class Compared(Stored):
             anew = partial(make, self.anew.named(evidence.name))
             self.compare(f"{name} ({evidence.name})", finding, anew)
         return finding
+
+    def add_curve(
+        self,
+        finding: Finding,
+        evidence: Evidence,
+        read: Callable[[Evidence], pd.DataFrame],
+        make: Callable[[pd.DataFrame], Any],
+    ) -> Finding:
+        kept = self._known.get((f"{finding.id} curve", evidence.name))
+        drawn = super().add_curve(finding, evidence, read, make)
+        if kept:
+            anew = self.anew.named(evidence.name)
+            self.compare(f"{finding.id} curve", drawn.curve, lambda: make(read(anew)))
+        return drawn
 
     def page(
         self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]

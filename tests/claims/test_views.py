@@ -312,6 +312,7 @@ def test_seeds_are_the_ceiling_of_shares_of_variance() -> None:
         seed_of=np.where(repeats, "EleutherAI/pythia-1.4b", "")
     )
     evidence._digests.clear()
+    evidence._frames.clear()
     (note,) = repeat_question(question, evidence).notes
     assert "seeds alone change the penultimate gain" in note and "of its log variance" in note
     assert "EleutherAI/pythia-1b" not in set(model_rows(evidence)["model_id"])

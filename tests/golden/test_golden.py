@@ -27,7 +27,7 @@ def marks(claim: str) -> list[pytest.MarkDecorator]:
 def test_findings_are_the_frozen_ones(claim: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Posteriors too; curves have `tests/analyses/test_curves.py`, rules alone
     `tests/analyses/test_frozen.py`."""
-    monkeypatch.setattr("thermostats.claims.judge.build_curve", lambda *_: None)
+    monkeypatch.setattr("thermostats.claims.claim.build_curve", lambda *_: None)
     frozen, allowed = (
         json.loads((Path(HERE) / f"{name}.json").read_text()) for name in ("findings", "changes")
     )

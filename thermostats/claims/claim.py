@@ -25,7 +25,9 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
+
+import pandas as pd
 
 import thermostats
 from thermostats.claims.evidence import (
@@ -57,6 +59,7 @@ from thermostats.claims.question import (
     Test,
     Trial,
     Views,
+    build_curve,
     describe_missing_models,
 )
 from thermostats.claims.result import (
@@ -72,6 +75,7 @@ from thermostats.claims.rule import AtLeast, Posterior, Rule, find_missing_level
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.formatting import estimate_range
+from thermostats.modelling.specification import SpecificationCurve
 from thermostats.settings import DRAW_VARIABLE, set_variables
 from thermostats.tables.choices import CALLED
 from thermostats.tables.folders import find_shipped
@@ -97,13 +101,56 @@ T = TypeVar("T")
 Answer = Callable[..., Result]
 REQUIRED = ("Said", "Estimand", "Identification")
 """Sections without which a claim is not read."""
-Keep = Callable[[str, Evidence, Callable[[Evidence], Finding], Sequence[Finding]], Finding]
 
 
-def _make_finding(
-    _name: str, evidence: Evidence, make: Callable[[Evidence], Finding], _over: Sequence[Finding]
-) -> Finding:
-    return make(evidence)
+class Keep(Protocol):
+    """Findings and curves made, or those that were kept of the same rows."""
+
+    def __call__(
+        self,
+        name: str,
+        evidence: Evidence,
+        make: Callable[[Evidence], Finding],
+        over: Sequence[Finding],
+        /,
+    ) -> Finding:
+        """The finding of an id on a set; `over`: the findings that it rests on."""
+
+    def add_curve(
+        self,
+        finding: Finding,
+        evidence: Evidence,
+        read: Callable[[Evidence], pd.DataFrame],
+        make: Callable[[pd.DataFrame], SpecificationCurve],
+    ) -> Finding:
+        """A finding with the curve that is made of the rows which are read."""
+
+
+class Anew:
+    """Findings and curves made anew, of which nothing is kept."""
+
+    def __call__(
+        self,
+        _name: str,
+        evidence: Evidence,
+        make: Callable[[Evidence], Finding],
+        _over: Sequence[Finding],
+    ) -> Finding:
+        """The finding."""
+        return make(evidence)
+
+    def add_curve(
+        self,
+        finding: Finding,
+        evidence: Evidence,
+        read: Callable[[Evidence], pd.DataFrame],
+        make: Callable[[pd.DataFrame], SpecificationCurve],
+    ) -> Finding:
+        """The finding with its curve."""
+        return replace(finding, curve=make(read(evidence)))
+
+
+ANEW = Anew()
 
 
 @dataclass(frozen=True)
@@ -367,13 +414,32 @@ class Claim(ByColumn):
 
         return run_shared
 
-    def judge(self, evidence: Evidence, keep: Keep = _make_finding) -> list[Finding]:
+    def kept(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Compute a function once for all findings, as `shared` does, and once for all reports of
+        the same rows.
+
+        It returns a record, whose fields are numbers, text, tables and further records.
+        """
+
+        @wraps(function)
+        def run_kept(*args: P.args, **named: P.kwargs) -> T:
+            evidence, *rest = args
+            name = f"{function.__name__} {rest} {sorted(named.items())}"
+
+            def compute(of: Evidence) -> T:
+                return cast(Callable[..., T], function)(of, *rest, **named)
+
+            return evidence.kept(name, compute)
+
+        return self.shared(run_kept)
+
+    def judge(self, evidence: Evidence, keep: Keep = ANEW) -> list[Finding]:
         """Put every question to its evidence, in the order of the file, then to the other sets that
         have rows for it, and last to the user's rows alone, where there are any.
 
-        keep: a function of a finding's id, its evidence, what makes it and the findings that it
-        rests on; it may return a stored finding. Raises DataError if words, rule and result do not
-        fit together, or if two findings decide one statement both ways.
+        keep: makes a finding or its curve, or gives what it has kept of the same rows. Raises
+        DataError if words, rule and result do not fit together, or if two findings decide one
+        statement both ways.
         """
         if self.words is None or not self.questions:
             raise DataError("a claim without questions has no findings", where=self.id)
@@ -381,9 +447,14 @@ class Claim(ByColumn):
         for question in sorted(self.questions, key=lambda q: bool(q.parts)):
             named = question.scope.select_evidence(evidence)
             parts = tuple(answers.values()) if question.parts else ()
-            answers[question.id] = keep(
-                question.id, named, partial(self._answer_question, question, answers), parts
-            )
+            make = partial(self._answer_question, question, answers)
+            answers[question.id] = keep(question.id, named, make, parts)
+            curve = question.curve
+            if curve is not None and answers[question.id].verdict != UNMEASURED:
+                primary, trial = question.require_trial()
+                build = partial(build_curve, curve, primary, trial.test)
+                found = answers[question.id]
+                answers[question.id] = keep.add_curve(found, named, curve.rows, build)
         findings = [answers[question.id] for question in self.questions]
         for question in self.questions:
             first = answers[question.id]
@@ -400,7 +471,7 @@ class Claim(ByColumn):
         questions: Sequence[Question],
         evidence: Evidence,
         answers: Mapping[str, Finding],
-        keep: Keep = _make_finding,
+        keep: Keep = ANEW,
     ) -> list[Finding]:
         """Those of some questions that can be put to the user's rows alone, in the order of the
         file; none where there are no such rows.
@@ -528,9 +599,7 @@ class Claim(ByColumn):
             finding = decide_by_rule(question, evidence)
             if finding is not None:
                 return finding
-        return self._answer_question(
-            replace(question, curve=None, robustness=None), before, evidence
-        )
+        return self._answer_question(replace(question, robustness=None), before, evidence)
 
     def first(self, findings: Sequence[Finding]) -> list[Finding]:
         """Those of the claim's first question, by which it stands."""

@@ -10,9 +10,11 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
+import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from thermostats.claims.study import load_named, load_studies
 from thermostats.formatting import format_count, join_words
@@ -54,6 +56,13 @@ TIMINGS = ("sheaf-exponents", "sheaf-dense")
 data/timings."""
 
 
+class ValueStore(Protocol):
+    """What keeps values from one report to the next, such as `stored.Stored`."""
+
+    def keep_inner(self, name: str, evidence: Evidence, make: Callable[[Evidence], Any]) -> Any:
+        """A value of a name and a set of evidence: as it was kept of the same rows, or made."""
+
+
 class ReadLog:
     """Which selections of rows were handed out, with the SHA-256 of the rows of each."""
 
@@ -86,6 +95,12 @@ class Evidence(Selection):
         self._results: dict[tuple[Hashable, ...], tuple[Any, dict[str, str]]] = {}
         """What was computed once for all findings, and the selections that it read."""
         self._digests: dict[str, str] = {}
+        self._frames: dict[tuple[Hashable, ...], tuple[pd.DataFrame, dict[str, str]]] = {}
+        """Rows that several claims compute alike, and the selections that they were made of."""
+        self._told: dict[str, str] = {}
+        """Digests of selections that another process read of the same folder."""
+        self._store: ValueStore | None = None
+        """Where values are kept for the next report; None where they are not."""
 
     @property
     def selections(self) -> Mapping[str, str]:
@@ -96,6 +111,7 @@ class Evidence(Selection):
         """The same tables, loaded once for both, with no selection recorded."""
         other = Evidence(self._folder)
         other._files, other._loaded, other._digests = self._files, self._loaded, self._digests
+        other._frames, other._told, other._store = self._frames, self._told, self._store
         return other
 
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
@@ -148,14 +164,45 @@ class Evidence(Selection):
         key: tells it from all else that is computed of this evidence. What raises is computed
         again.
         """
+        return cast(T, self._compute(self._results, key, compute))
+
+    def computed_rows(
+        self, key: tuple[Hashable, ...], compute: Callable[[], pd.DataFrame]
+    ) -> pd.DataFrame:
+        """The same of rows, for all claims that ask; whoever changes them changes a copy."""
+        rows: pd.DataFrame = self._compute(self._frames, key, compute)
+        return rows.copy(deep=False)
+
+    def _compute(
+        self,
+        known: dict[tuple[Hashable, ...], tuple[Any, dict[str, str]]],
+        key: tuple[Hashable, ...],
+        compute: Callable[[], Any],
+    ) -> Any:
+        """What is known under a key of this set, or computed now; its selections are recorded."""
         place = (self.name, self.left_out, *key)
-        if place not in self._results:
+        if place not in known:
             with self.recording() as selections:
                 result = compute()
-            self._results[place] = result, selections
-        value, selections = self._results[place]
+            known[place] = result, selections
+        value, selections = known[place]
         self.record(selections)
-        return cast(T, value)
+        return value
+
+    def kept(self, name: str, compute: Callable[[Evidence], T]) -> T:
+        """What `compute` gives of this set, from one report to the next where findings are kept; a
+        record of numbers, text and tables.
+
+        name: tells it from all else that the claim keeps. The selections that it read are recorded.
+        """
+        if self._store is None:
+            return compute(self)
+        without = f" without {self.left_out}" * bool(self.left_out)
+        return cast(T, self._store.keep_inner(f"{name}{without}", self, compute))
+
+    def keep_values(self, store: ValueStore) -> None:
+        """Have `kept` keep values from now on, of all sets."""
+        self._store = store
 
     def sources(self, models: Collection[str]) -> list[str]:
         """Who measured some models of the set: sources by name, the files of a study as one."""
@@ -175,10 +222,23 @@ class Evidence(Selection):
         """Columns of all tables that were read so far."""
         return {str(label) for frame in self._loaded.values() for label in frame}
 
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """SHA-256 of the rows of every selection that was read or asked for, by its name."""
+        return self._digests
+
+    def tell(self, digests: Mapping[str, str]) -> None:
+        """Digests that another process has of this folder: with them `changed` reads no rows.
+
+        What is recorded of rows that are handed out is always the digest of these.
+        """
+        self._told.update(digests)
+
     def changed(self, selections: Mapping[str, str]) -> bool:
         """True where any of the recorded selections has other rows by now."""
         return any(
-            self._hash_selection(selection) != digest for selection, digest in selections.items()
+            (self._told.get(selection) or self._hash_selection(selection)) != digest
+            for selection, digest in selections.items()
         )
 
     def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
@@ -219,16 +279,65 @@ class Planned(Evidence):
     def fork(self) -> Planned:
         """The same tables, loaded once for both."""
         other = Planned(self._folder)
-        other._files, other._loaded = self._files, self._loaded
+        other._files, other._loaded, other._frames = self._files, self._loaded, self._frames
         return other
 
     def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
         return self._rows_of(parts)
 
 
+NUMBERS_AND_FLAGS = (
+    pa.types.is_boolean,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_null,
+)
+
+
 def hash_rows(rows: pd.DataFrame) -> str:
-    """SHA-256 of rows with their columns."""
-    return hashlib.sha256(rows.to_csv(index=False, lineterminator="\n").encode()).hexdigest()
+    """SHA-256 of rows with their columns, by the buffers of Arrow: alike for the same cells of the
+    same types, wherever they were computed."""
+    digest = hashlib.sha256(str(len(rows)).encode())
+    for label, column in rows.items():
+        _hash_column(str(label), column, digest)
+    return digest.hexdigest()
+
+
+def _hash_column(label: str, column: pd.Series, digest: hashlib._Hash) -> None:
+    """Add name, type, missing cells and the others of a column to a digest."""
+    cells = _convert_cells(column)
+    digest.update(f"\n{label} {cells.type} {cells.null_count}\n".encode())
+    if cells.null_count:
+        digest.update(np.packbits(cells.is_null().to_numpy(zero_copy_only=False)).tobytes())
+    if pa.types.is_null(cells.type):
+        return
+    if not pa.types.is_large_string(cells.type):
+        filled = cells.fill_null(False if pa.types.is_boolean(cells.type) else 0)
+        digest.update(filled.to_numpy(zero_copy_only=False).tobytes())
+        return
+    filled = cells.fill_null("")
+    _, offsets, content = filled.buffers()
+    ends = np.frombuffer(offsets, np.int64)[filled.offset :][: len(filled) + 1]
+    digest.update(np.diff(ends).tobytes())
+    if content is not None:
+        digest.update(memoryview(content)[ends[0] : ends[-1]])
+
+
+def _convert_cells(column: pd.Series) -> pa.Array:
+    """Cells as Arrow has numbers, flags and text; those of another type, or of several, as text."""
+    try:
+        cells = pa.array(column, from_pandas=True)
+    except (pa.ArrowException, OverflowError):
+        cells = pa.array(column.astype("str"), from_pandas=True)
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    if any(is_type(cells.type) for is_type in NUMBERS_AND_FLAGS):
+        return cells
+    if not pa.types.is_string(cells.type) and not pa.types.is_large_string(cells.type):
+        cells = pa.array(column.astype("str"), from_pandas=True)
+    return cells.cast(pa.large_string())
 
 
 def _load_own_models(folder: Path) -> pd.DataFrame:

@@ -43,12 +43,7 @@ from thermostats.claims.levels import (
     measure_attained,
 )
 from thermostats.claims.planning.shipped_advice import advise
-from thermostats.claims.question import (
-    Question,
-    build_curve,
-    describe_missing_models,
-    describe_noise,
-)
+from thermostats.claims.question import Question, describe_missing_models, describe_noise
 from thermostats.claims.result import (
     AGAINST,
     OPEN,
@@ -131,14 +126,11 @@ def answer_question(
         reason = Reason.NO_MODEL if fit is None or fit.status == PASSED else Reason.SAMPLER
         weighed = replace(weighed, verdict=OPEN, reason=reason, strength=Strength())
     finding = _build_finding(words, question, result, weighed, fitted)
-    curve = None
-    if question.curve is not None and question.trial is not None and question.primary is not None:
-        curve = build_curve(question.curve, question.primary, question.trial.test, evidence)
     there = rows is not None and "model_id" in rows
     coincide = (
         describe_coincidence(evidence, set(rows["model_id"])) if there and rows is not None else ""
     )
-    return replace(finding, sample=replace(finding.sample, coincidence=coincide), curve=curve)
+    return replace(finding, sample=replace(finding.sample, coincidence=coincide))
 
 
 def repeat_question(

@@ -189,10 +189,12 @@ class Curve:
 
 
 def build_curve(
-    curve: Curve, rule: Rule, test: Callable[[pd.DataFrame], Result], evidence: Evidence
+    curve: Curve, rule: Rule, test: Callable[[pd.DataFrame], Result], rows: pd.DataFrame
 ) -> SpecificationCurve:
     """Estimate and verdict of every universe; the verdict is the rule's alone, with no unit left
     out.
+
+    rows: those that `curve.rows` gives.
 
     Raises DataError where the closed form is not the headline of the test, where that has a value.
     """
@@ -212,7 +214,7 @@ def build_curve(
         return {**ends, "n_models": result.n_models, "verdict": str(rule.verdict(result))}
 
     return specification_curve(
-        curve.rows(evidence),
+        rows,
         curve.choices,
         curve.estimate,
         null=curve.null,

@@ -17,7 +17,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import ModuleType
@@ -91,6 +91,7 @@ def run_all(
     *,
     anew: bool = False,
     together: Iterable[Sequence[str]] = (),
+    tables: Evidence | None = None,
 ) -> Iterator[tuple[str, Run]]:
     """Run jobs side by side, each result as it comes; `processes=1` runs them here, one after the
     other.
@@ -98,13 +99,14 @@ def run_all(
     jobs: scripts by claim; for a page about all claims its module, which has a function
     `files(tables)`. keys: SHA-256 by job of all that it depends on but rows; what has none is made
     anew and not kept. anew: so is all, and it is kept. together: jobs that one process runs after
-    one another, since they compile the same; their results come together.
+    one another, since they compile the same; their results come together. tables: those of the
+    folder, as far as they are read.
     """
     keys = keys or {}
     cores = count_cores()
     count = min(processes or cores, len(jobs))
+    tables = tables or Evidence(data)
     if processes == 1:
-        tables = Evidence(data)
         for name, job in jobs.items():
             yield name, run_one(job, data, tables.fork(), keys.get(name, ""), anew=anew)
         return
@@ -113,10 +115,9 @@ def run_all(
         _split_cores(share),
         ProcessPoolExecutor(count, get_context("spawn"), _ignore_interrupts) as pool,
     ):
+        run = partial(_run_beside, data=data, anew=anew, digests=dict(tables.digests))
         futures: dict[Future[list[Run]], Sequence[str]] = {
-            pool.submit(
-                _run_beside, [(jobs[name], keys.get(name, "")) for name in names], data, anew
-            ): names
+            pool.submit(run, [(jobs[name], keys.get(name, "")) for name in names]): names
             for names in _order_jobs(jobs, together)
         }
         try:
@@ -140,10 +141,17 @@ def _order_jobs(jobs: Iterable[str], together: Iterable[Sequence[str]]) -> list[
     return list(dict.fromkeys(of.get(name, (name,)) for name in jobs))
 
 
-def _run_beside(jobs: Sequence[tuple[Path | str, str]], data: Path, anew: bool) -> list[Run]:
+def _run_beside(
+    jobs: Sequence[tuple[Path | str, str]], data: Path, anew: bool, digests: Mapping[str, str]
+) -> list[Run]:
     """Run jobs, each with its key, in a process of the pool, which loads the tables once for all
-    that it runs."""
-    return [run_one(job, data, _load_tables(data).fork(), key, anew=anew) for job, key in jobs]
+    that it runs.
+
+    digests: what the report found when it asked what is stale.
+    """
+    tables = _load_tables(data)
+    tables.tell(digests)
+    return [run_one(job, data, tables.fork(), key, anew=anew) for job, key in jobs]
 
 
 @cache
@@ -194,6 +202,7 @@ def _run_analysis(path: Path, tables: Evidence, data: Path, key: str, anew: bool
         module = _load(path)
         claim = _find_claim(module, path)
         store = Stored(claim.id, key, anew=anew)
+        tables.keep_values(store)
         findings = claim.judge(tables, store)
         if len({(finding.estimand, finding.sample.evidence) for finding in findings}) < len(
             findings

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.evidence import Evidence
+from thermostats.claims.evidence import Evidence, hash_rows
 from thermostats.claims.finding import Finding, FittedModel, Undrawn
+from thermostats.modelling.specification import SpecificationCurve
 from thermostats.plots.svg import render_svg
 from thermostats.settings import is_drawing
 from thermostats.tables.store import cache_folder, write_cache
@@ -179,8 +181,59 @@ class MadeValue:
     selections: dict[str, str]
 
 
+@dataclass(frozen=True)
+class MadeOfRows:
+    """What is made of some rows alone, such as a curve: their SHA-256, and the selections that
+    they came from."""
+
+    value: Any
+    rows: str
+    selections: dict[str, str]
+
+
 PAGE = ("files", "")
 """Under which a page's files are kept."""
+INNER = "inner "
+"""How names begin of what findings are made of and nothing shows by itself."""
+UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError)
+"""What decoding raises of a file that this version did not write."""
+
+
+class Version:
+    """One version of a finding, of a page or of another value: the rows that it was made of, and
+    the rest, which is decoded where it is asked for.
+
+    text: JSON of it without its selections, as a file has it.
+    """
+
+    def __init__(self, selections: dict[str, str], text: str) -> None:
+        self.selections = selections
+        self._text = text
+
+    @classmethod
+    def keep(cls, made: Any) -> Version:
+        """What was made now; it is encoded where it is written."""
+        version = cls(made.selections, "")
+        version.made = made
+        return version
+
+    @cached_property
+    def made(self) -> Any:
+        """What was made, a record; raises one of `UNREADABLE` where the text is of no record."""
+        return replace(decode(json.loads(self._text)), selections=self.selections)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it can be decoded."""
+        try:
+            return bool(self.made)
+        except UNREADABLE:
+            return False
+
+    @property
+    def text(self) -> str:
+        """JSON of it; raises TypeError for what has no form in it."""
+        return self._text or json.dumps(encode(replace(self.made, selections={})))
 
 
 class Stored:
@@ -197,7 +250,7 @@ class Stored:
         self.made: dict[tuple[str, str], Made] = {}
         """What this run gave, by id and set of evidence."""
         read = self.file is not None and not anew
-        self._known: dict[tuple[str, str], list[Any]] = (
+        self._known: dict[tuple[str, str], list[Version]] = (
             _read(self.file, self.key) if self.file and read else {}
         )
         self._new = False
@@ -211,19 +264,36 @@ class Stored:
     ) -> Finding:
         """The finding of one question on one set, made only where its rows changed, or those of
         what it is over."""
-        made = self._find_fresh((name, evidence.name), evidence)
-        if made is None:
+        part = (name, evidence.name)
+        version = self._find_readable(part, evidence)
+        if version is None:
             with evidence.recording() as selections:
                 finding = make(evidence)
             rests_on = (self.made[part.id, part.sample.evidence].selections for part in over)
-            made = _draw_finding(
-                finding,
-                {name: digest for each in (*rests_on, selections) for name, digest in each.items()},
-            )
-        self._keep((name, evidence.name), made, evidence)
-        self.made[name, evidence.name] = made
-        finding_made: Finding = made.finding
+            known = {
+                name: digest for each in (*rests_on, selections) for name, digest in each.items()
+            }
+            version = Version.keep(_draw_finding(finding, known))
+        self._keep(part, version, evidence)
+        self.made[part] = version.made
+        finding_made: Finding = version.made.finding
         return finding_made
+
+    def add_curve(
+        self,
+        finding: Finding,
+        evidence: Evidence,
+        read: Callable[[Evidence], pd.DataFrame],
+        make: Callable[[pd.DataFrame], SpecificationCurve],
+    ) -> Finding:
+        """A finding that this run gave with its curve, which is made only where the rows of its
+        universes changed, whichever rows these came from."""
+        part = (f"{finding.id} curve", evidence.name)
+        curve = self.keep_of_rows(part, evidence, read, make)
+        drawn = replace(finding, curve=curve)
+        key = (finding.id, evidence.name)
+        self.made[key] = replace(self.made[key], finding=drawn)
+        return drawn
 
     def page(
         self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]
@@ -236,37 +306,77 @@ class Stored:
         self, part: tuple[str, str], evidence: Evidence, make: Callable[[Evidence], Any]
     ) -> Any:
         """A value of a name and a set of evidence, made only where rows that it reads changed."""
-        made = self._find_fresh(part, evidence)
-        if made is None:
+        version = self._find_readable(part, evidence)
+        if version is None:
             with evidence.recording() as selections:
                 value = make(evidence)
-            made = MadeValue(value, dict(selections))
-        self._keep(part, made, evidence)
-        return made.value
+            version = Version.keep(MadeValue(value, dict(selections)))
+        self._keep(part, version, evidence)
+        return version.made.value
+
+    def keep_inner(self, name: str, evidence: Evidence, make: Callable[[Evidence], Any]) -> Any:
+        """A value that findings are made of, which is shown by these alone: what they depend on is
+        what it was made of."""
+        return self.keep_value((f"{INNER}{name}", evidence.name), evidence, make)
+
+    def keep_of_rows(
+        self,
+        part: tuple[str, str],
+        evidence: Evidence,
+        read: Callable[[Evidence], pd.DataFrame],
+        make: Callable[[pd.DataFrame], Any],
+    ) -> Any:
+        """A value that is made of some rows and of nothing else, made only where these changed."""
+        version = self._find_readable(part, evidence)
+        if version is None:
+            with evidence.recording() as selections:
+                rows = read(evidence)
+            digest = hash_rows(rows)
+            before = (each.made for each in self._known.get(part, []) if each.is_readable)
+            alike = next((made for made in before if made.rows == digest), None)
+            value = make(rows) if alike is None else alike.value
+            version = Version.keep(MadeOfRows(value, digest, dict(selections)))
+        self._keep(part, version, evidence)
+        return version.made.value
 
     def rows(self, evidence: Evidence) -> str:
         """SHA-256 of the rows that all of it is made of; empty where a part has to be made anew."""
-        fresh = [self._find_fresh(part, evidence) for part in self._known]
-        if not fresh or any(made is None for made in fresh):
-            return ""
-        return hash_selections(
-            {name: digest for made in fresh for name, digest in made.selections.items()}
-        )
+        selections: dict[str, str] = {}
+        for part in self._known:
+            if part[0].startswith(INNER):
+                continue
+            version = self._find_fresh(part, evidence)
+            if version is None:
+                return ""
+            selections |= version.selections
+        return hash_selections(selections) if self._known else ""
 
-    def _find_fresh(self, part: tuple[str, str], evidence: Evidence) -> Any:
+    def _find_fresh(self, part: tuple[str, str], evidence: Evidence) -> Version | None:
         """The version that was made of the rows as they are now, drawn where it is to be; None
         where there is none."""
-        versions = (
-            made for made in self._known.get(part, []) if not (is_drawing() and _is_undrawn(made))
+        of_rows = (
+            version
+            for version in self._known.get(part, [])
+            if not evidence.changed(version.selections)
         )
-        return next((made for made in versions if not evidence.changed(made.selections)), None)
+        if is_drawing():
+            of_rows = (each for each in of_rows if each.is_readable and not _is_undrawn(each.made))
+        return next(of_rows, None)
 
-    def _keep(self, part: tuple[str, str], made: Any, evidence: Evidence) -> None:
+    def _find_readable(self, part: tuple[str, str], evidence: Evidence) -> Version | None:
+        """The same, without those that cannot be decoded, which are kept no longer."""
+        while (version := self._find_fresh(part, evidence)) is not None:
+            if version.is_readable:
+                break
+            self._known[part].remove(version)
+        return version
+
+    def _keep(self, part: tuple[str, str], version: Version, evidence: Evidence) -> None:
         """Put a version first of those that are kept."""
-        others = [version for version in self._known.get(part, []) if version is not made]
+        others = [each for each in self._known.get(part, []) if each is not version]
         self._new |= len(others) == len(self._known.get(part, []))
-        self._known[part] = [made, *others][:LAST]
-        evidence.record(made.selections)
+        self._known[part] = [version, *others][:LAST]
+        evidence.record(version.selections)
 
     def write(self) -> str:
         """Keep what this run gave for the next one; why it cannot be kept, empty where it is or
@@ -279,7 +389,7 @@ class Stored:
         return write_cache(self.file, content.encode())
 
 
-def _is_undrawn(made: Made | MadeValue) -> bool:
+def _is_undrawn(made: Made | MadeValue | MadeOfRows) -> bool:
     return isinstance(made, Made) and isinstance(made.finding.posterior, Undrawn)
 
 
@@ -289,37 +399,37 @@ def hash_selections(selections: Mapping[str, str]) -> str:
 
 
 def _encode_findings(
-    stored: Mapping[tuple[str, str], Sequence[Any]], key: str
-) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
-    """Findings as JSON, each version behind its checksum; what has no form in Parquet is made again
-    the next time."""
+    stored: Mapping[tuple[str, str], Sequence[Version]], key: str
+) -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
+    """Findings as JSON, each version as its checksum, its selections and the rest; what has no form
+    in Parquet is made again the next time."""
     for part, versions in stored.items():
         with suppress(TypeError):
-            texts = [json.dumps(encode(made)) for made in versions]
-            yield *part, [(_hash_version(key, *part, text), text) for text in texts]
+            texts = [(json.dumps(each.selections), each.text) for each in versions]
+            yield *part, [(_hash_version(key, *part, *text), *text) for text in texts]
 
 
-def _hash_version(key: str, name: str, evidence: str, text: str) -> str:
+def _hash_version(key: str, name: str, evidence: str, selections: str, text: str) -> str:
     """SHA-256 of one version, of what it is of, and of all that it depends on but rows."""
-    return hashlib.sha256(json.dumps([key, name, evidence, text]).encode()).hexdigest()
+    parts = [key, name, evidence, selections, text]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _read(file: Path, key: str) -> dict[tuple[str, str], list[Any]]:
+def _read(file: Path, key: str) -> dict[tuple[str, str], list[Version]]:
     """What a file keeps under a key, without what was edited; nothing where there is no such file,
     or it is damaged."""
-    known: dict[tuple[str, str], list[Any]] = {}
+    known: dict[tuple[str, str], list[Version]] = {}
     try:
         content = json.loads(file.read_bytes())
         if content["key"] != key:
             return {}
         for name, evidence, versions in content["findings"]:
-            sound = (
-                text
-                for checksum, text in versions
-                if checksum == _hash_version(key, name, evidence, text)
-            )
-            known[name, evidence] = [decode(json.loads(text)) for text in sound]
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError, RecursionError):
+            known[name, evidence] = [
+                Version(json.loads(selections), text)
+                for checksum, selections, text in versions
+                if checksum == _hash_version(key, name, evidence, selections, text)
+            ]
+    except (OSError, *UNREADABLE):
         return {}
     return known
 

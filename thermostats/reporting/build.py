@@ -22,6 +22,7 @@ from thermostats.claims.stored import Made, hash_selections
 from thermostats.claims.study import group_claims, load_named
 from thermostats.reporting import pages as called
 from thermostats.reporting import snapshot
+from thermostats.reporting.articles import Articles
 from thermostats.reporting.claim_page import Entry, build_claim_files, read_entry
 from thermostats.reporting.pages import CHECKSUMS, PAGES, SECONDS, SHIPPED_SECONDS, SNAPSHOT
 from thermostats.reporting.pages import index as index_page
@@ -95,17 +96,14 @@ class About:
 
     def check(self) -> None:
         """Raise DataError where two findings decide one statement both ways."""
-        check_agreement(finding for entry in self._list_entries() for finding in entry.findings)
+        check_agreement(finding for entry in self._entries for finding in entry.findings)
 
     def build_files(self, name: str) -> dict[str, bytes]:
         """Files of one of these pages."""
         state = self.state
         if name == GROWTH:
             findings = [
-                finding
-                for entry in self._list_entries()
-                if not entry.error
-                for finding in entry.findings
+                finding for entry in self._entries if not entry.error for finding in entry.findings
             ]
             made: dict[str, bytes] = load_named(state.account).build_files(
                 findings, state.evidence.fork()
@@ -114,7 +112,7 @@ class About:
         if name == METHODS:
             return build_methods_files()
         if name == WORLDS:
-            page = render_worlds_page(self._list_entries(), self._read_file)
+            page = render_worlds_page(self._entries, self._read_file)
             return {f"{WORLDS}.md": page.encode()}
         if name == DATA:
             return {
@@ -122,7 +120,7 @@ class About:
                 **state.layout.collect_copies(),
             }
         if name == INDEX:
-            pictures = index_page.render_pictures(self._list_entries())
+            pictures = index_page.render_pictures(self._entries)
             return {
                 called.INDEX: self._index_text().encode(),
                 called.TABLE: self._dump_findings(),
@@ -137,7 +135,7 @@ class About:
         claims = list(self.state.scripts)
         pictures = {index_page.GAIN: index_page.render_gain_picture()}
         index = index_page.index_text(
-            self._list_entries(), {}, "{}.md", sets=self._sets, illustrated=False
+            self._entries, {}, "{}.md", sets=self._sets, illustrated=False
         )
         return snapshot.write_snapshot(
             self.state.out, claims, index, self._dump_findings(), pictures
@@ -152,9 +150,7 @@ class About:
         titles = {
             name: PAGES[name].title if name in PAGES else name.capitalize() for name in others
         }
-        return index_page.index_text(
-            self._list_entries(), titles, sets=self._sets, command=state.command
-        )
+        return index_page.index_text(self._entries, titles, sets=self._sets, command=state.command)
 
     @cached_property
     def _sets(self) -> list[dict[str, Any]]:
@@ -163,7 +159,7 @@ class About:
         return [{str(name): value for name, value in row.items()} for row in rows]
 
     def _dump_findings(self) -> bytes:
-        return store.encode_csv(index_page.build_findings_table(self._list_entries()), "findings")
+        return store.encode_csv(index_page.build_findings_table(self._entries), "findings")
 
     def _build_bundle(self) -> dict[str, bytes]:
         out = self.state.out
@@ -176,18 +172,21 @@ class About:
         pages += [
             Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()
         ]
-        return {
-            FILES[BUNDLE]: build_bundle(
-                pages, ["atlas.html"], lambda name: (out / name).read_bytes()
-            )
-        }
+
+        def read(name: str) -> bytes:
+            return (out / name).read_bytes()
+
+        articles = Articles(sources, read)
+        return {FILES[BUNDLE]: build_bundle(pages, ["atlas.html"], read, articles.render)}
 
     def _read_file(self, name: str) -> bytes | None:
         """A file of the report; None where there is none."""
         path = self.state.out / name
         return path.read_bytes() if path.is_file() else None
 
-    def _list_entries(self) -> list[Entry]:
+    @cached_property
+    def _entries(self) -> list[Entry]:
+        """Every claim with its findings, as their files have them."""
         entries = []
         for claim in self.state.claims:
             path = self.state.out / called.name_findings_file(claim)
@@ -311,7 +310,15 @@ class Build:
         begun = f"{state.out}: building {describe_pages(jobs)}; a line as each is done"
         keys = {name: state.build_record(name).digest for name in jobs}
         runs = (
-            run_all(slowest_first, state.data, processes, keys, anew=anew, together=together)
+            run_all(
+                slowest_first,
+                state.data,
+                processes,
+                keys,
+                anew=anew,
+                together=together,
+                tables=state.evidence.fork(),
+            )
             if jobs
             else ()
         )
@@ -377,15 +384,14 @@ class Build:
         """Remove what is no more, write the pages about all claims that are stale, then the lists
         of checksums."""
         state = self.state
-        About(state, self.failed).check()
+        about = About(state, self.failed)
+        about.check()
         self._keep_earlier_findings()
         for name in gone:
             self.removed += remove_files(state.out, state.records.pop(name).files)
         for name in state.about:
             if state.find_stale_reason(name):
-                self._write(
-                    name, state.build_record(name), About(state, self.failed).build_files(name)
-                )
+                self._write(name, state.build_record(name), about.build_files(name))
         for name in {*reasons, *state.about} & set(state.records) - set(
             state.errors
         ):  # their rows are as they were

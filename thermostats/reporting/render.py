@@ -580,23 +580,22 @@ AWAY = re.compile(r"<nav\b.*?</nav>\n", re.DOTALL)
 
 
 def build_bundle(
-    pages: Sequence[Page], framed: Sequence[str], read: Callable[[str], bytes]
+    pages: Sequence[Page],
+    framed: Sequence[str],
+    read: Callable[[str], bytes],
+    keep: Callable[[Page, Callable[[Callable[[str], bytes]], str]], str],
 ) -> bytes:
     """The file's HTML. framed: names of pages with scripts of their own. read: content of a file of
-    the report."""
+    the report. keep: a page's article as it was kept, or as a function of how files are read makes
+    it."""
     anchors = {page.name: page.anchor for page in pages}
     titles = {page.anchor: page.title for page in pages}
     articles = {
-        page.anchor: render_body(page, read, partial(_map_links, page, anchors, read), level=1)
+        page.anchor: _frame_page(page, read)
+        if page.name in framed
+        else keep(page, partial(_render_article, page, anchors))
         for page in pages
     }
-    for page in pages:
-        if page.name in framed:
-            document = escape(AWAY.sub("", read(page.name).decode()))
-            frame = (
-                f'<iframe class="atlas" title="{escape(page.title)}" srcdoc="{document}"></iframe>'
-            )
-            articles[page.anchor] = f"<h2>{escape(page.title)}</h2>\n{frame}"
     listed = "\n".join(
         f'<li><a href="#{anchor}">{set_symbols(title)}</a></li>' for anchor, title in titles.items()
     )
@@ -610,6 +609,18 @@ def build_bundle(
         for anchor, article in articles.items()
     )
     return wrap_content(Markup(content), "bundle", TITLE, ["claims.js"], ["atlas.js"], bundled=True)  # noqa: S704
+
+
+def _frame_page(page: Page, read: Callable[[str], bytes]) -> str:
+    """A page with scripts of its own as an article: a frame that holds it."""
+    document = escape(AWAY.sub("", read(page.name).decode()))
+    frame = f'<iframe class="atlas" title="{escape(page.title)}" srcdoc="{document}"></iframe>'
+    return f"<h2>{escape(page.title)}</h2>\n{frame}"
+
+
+def _render_article(page: Page, anchors: Mapping[str, str], read: Callable[[str], bytes]) -> str:
+    """A page as an article among others, which its links lead to."""
+    return render_body(page, read, partial(_map_links, page, anchors, read), level=1)
 
 
 def build_single(page: Page, read: Callable[[str], bytes]) -> bytes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -402,6 +403,11 @@ def model_rows(
         raise build_unknown_error("no such gain", gain, named)
     if isinstance(evidence, str):
         evidence = select_set(evidence, data)
+    compute = partial(_compute_model_rows, evidence, gain, incomparable=incomparable)
+    return evidence.computed_rows(("model rows", gain, incomparable), compute)
+
+
+def _compute_model_rows(evidence: Selection, gain: str, *, incomparable: bool) -> pd.DataFrame:
     every = evidence.table("features")
     every = _keep_last_revision(every[every["n_layers"] > SHALLOW], gain)
     base_has_gain = every["parent"].isin(every.loc[every[gain] > 0, "model_id"])

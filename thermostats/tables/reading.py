@@ -3,7 +3,7 @@ names."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -483,6 +483,12 @@ class Selection:
         set are handed out; of a user's own rows with `source` too.
         """
         return self._select(name, equals)
+
+    def computed_rows(
+        self, _key: tuple[Hashable, ...], compute: Callable[[], pd.DataFrame]
+    ) -> pd.DataFrame:
+        """Rows that are computed of those of the set."""
+        return compute()
 
     def has_own_runs(self) -> bool:
         """Whether the user's folder has measurements besides those of the package."""
