@@ -33,6 +33,7 @@ from thermostats.claims.study import list_scripts
 from thermostats.errors import ThermostatsError
 from thermostats.reporting.state import list_table_pages
 from thermostats.tables import folders
+from thermostats.tables.model_rows import model_rows
 from thermostats.tables.schemas import TABLES
 from thermostats.tables.store import CACHE_VARIABLE
 
@@ -75,6 +76,10 @@ WAYS: dict[str, Callable[[Evidence], Any]] = {
     "measuring runs again": find_measuring_runs,
     "shared": lambda evidence: evidence.computed(("shared",), partial(twice_read, evidence)),
     "shared again": lambda evidence: evidence.computed(("shared",), partial(twice_read, evidence)),
+    "kept": lambda evidence: evidence.kept("kept", partial(twice_read, evidence)),
+    "kept again": lambda evidence: evidence.kept("kept", partial(twice_read, evidence)),
+    "computed rows": lambda evidence: model_rows(evidence, incomparable=True),
+    "computed rows again": lambda evidence: model_rows(evidence, incomparable=True),
     "coincidence": lambda evidence: describe_coincidence(evidence, MODELS),
     "coincidence again": lambda evidence: describe_coincidence(evidence, MODELS),
     "left out": lambda evidence: list(
@@ -174,6 +179,8 @@ class Compared(Stored):
     def __init__(self, name: str, anew: Evidence) -> None:
         super().__init__(name, "key")
         self.anew = anew
+        self.used = False
+        """Whether a finding that is made uses a value that was kept."""
         self.served: list[str] = []
         self.stale: list[str] = []
 
@@ -185,11 +192,17 @@ class Compared(Stored):
         over: Sequence[Finding],
     ) -> Finding:
         kept = self._find_fresh((name, evidence.name), evidence)
+        self.used = False
         finding = super().__call__(name, evidence, make, over)
-        if kept is not None:
+        if kept is not None or self.used:
             anew = partial(make, self.anew.named(evidence.name))
             self.compare(f"{name} ({evidence.name})", finding, anew)
         return finding
+
+    def keep_inner(self, name: str, evidence: Evidence, make: Callable[[Evidence], Any]) -> Any:
+        part = (f"{stored.INNER}{name}", evidence.name)
+        self.used |= self._find_fresh(part, evidence) is not None
+        return super().keep_inner(name, evidence, make)
 
     def add_curve(
         self,
@@ -248,6 +261,7 @@ def first_difference(kept: Any, anew: Any) -> str:
 def ask(name: str, tables: Evidence) -> Compared:
     """Ask a claim, or make a page, of tables: what is kept of it, and the same anew."""
     findings, evidence = Compared(name, tables.fork()), tables.fork()
+    evidence.keep_values(findings)
     before = findings.rows(evidence)
     try:
         if name in PAGES:

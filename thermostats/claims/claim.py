@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial, wraps
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import pandas as pd
 
@@ -151,6 +151,13 @@ class Anew:
 
 
 ANEW = Anew()
+
+
+def _require_evidence(evidence: object) -> Evidence:
+    """What a shared function takes first; raises DataError for anything else."""
+    if not isinstance(evidence, Evidence):
+        raise DataError("a shared function takes evidence first", got=type(evidence).__name__)
+    return evidence
 
 
 @dataclass(frozen=True)
@@ -405,12 +412,8 @@ class Claim(ByColumn):
         @wraps(function)
         def run_shared(*args: P.args, **named: P.kwargs) -> T:
             evidence, *rest = args
-            if not isinstance(evidence, Evidence):
-                raise DataError(
-                    "a shared function takes evidence first", got=type(evidence).__name__
-                )
             key = (function, *rest, *sorted(named.items()))
-            return evidence.computed(key, partial(function, *args, **named))
+            return _require_evidence(evidence).computed(key, partial(function, *args, **named))
 
         return run_shared
 
@@ -425,11 +428,7 @@ class Claim(ByColumn):
         def run_kept(*args: P.args, **named: P.kwargs) -> T:
             evidence, *rest = args
             name = f"{function.__name__} {rest} {sorted(named.items())}"
-
-            def compute(of: Evidence) -> T:
-                return cast(Callable[..., T], function)(of, *rest, **named)
-
-            return evidence.kept(name, compute)
+            return _require_evidence(evidence).kept(name, partial(function, *args, **named))
 
         return self.shared(run_kept)
 

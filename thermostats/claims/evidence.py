@@ -189,16 +189,16 @@ class Evidence(Selection):
         self.record(selections)
         return value
 
-    def kept(self, name: str, compute: Callable[[Evidence], T]) -> T:
+    def kept(self, name: str, compute: Callable[[], T]) -> T:
         """What `compute` gives of this set, from one report to the next where findings are kept; a
         record of numbers, text and tables.
 
         name: tells it from all else that the claim keeps. The selections that it read are recorded.
         """
         if self._store is None:
-            return compute(self)
+            return compute()
         without = f" without {self.left_out}" * bool(self.left_out)
-        return cast(T, self._store.keep_inner(f"{name}{without}", self, compute))
+        return cast(T, self._store.keep_inner(f"{name}{without}", self, lambda _: compute()))
 
     def keep_values(self, store: ValueStore) -> None:
         """Have `kept` keep values from now on, of all sets."""

@@ -34,7 +34,7 @@ from thermostats.modelling.draws import (
     resample_systematically,
     split_chains,
 )
-from thermostats.modelling.importance import draw_candidates
+from thermostats.modelling.importance import Squares, draw_candidates
 from thermostats.modelling.positive import LARGEST, PositivePrior
 
 
@@ -146,7 +146,7 @@ class Alike:
     """
 
     order: NDArray[np.int64]
-    """Rows by group."""
+    """Places of the weights of rows by group."""
     starts: NDArray[np.int64]
     """Where each group begins among them."""
     distinct: Array
@@ -157,9 +157,14 @@ class Alike:
     """Columns of the block and others in the matrix."""
 
     @classmethod
-    def build(cls, matrix: Array, widths: Sequence[int]) -> Alike | None:
+    def build(
+        cls, matrix: Array, widths: Sequence[int], which: NDArray[np.int64] | None = None
+    ) -> Alike | None:
         """By the widest of some blocks side by side; None where it is narrow or its rows are
-        distinct."""
+        distinct.
+
+        which: the place of every row's weight among the weights; None: each has its own.
+        """
         wide = int(np.argmax(widths))
         first = sum(widths[:wide])
         block = np.arange(first, first + widths[wide])
@@ -172,7 +177,7 @@ class Alike:
         others = np.delete(np.arange(matrix.shape[1]), block)
         starts = np.flatnonzero(np.diff(group.ravel()[order], prepend=-1))
         return cls(
-            order=order,
+            order=order if which is None else which[order],
             starts=starts,
             distinct=distinct,
             others=matrix[np.ix_(order, others)],
@@ -180,7 +185,7 @@ class Alike:
         )
 
     def weighted(self, weights: Array) -> Array:
-        """Weighted sums, draws × columns × columns; weights: draws × rows."""
+        """Weighted sums, draws × columns × columns; weights: draws × rows, or × what rows share."""
         block, others = self.places
         total = np.empty((len(weights), block.size + others.size, block.size + others.size))
         sorted_weights = weights[:, self.order]
@@ -204,6 +209,8 @@ class Alike:
 
 NUMBERS = 4_000_000
 """Numbers held at a time."""
+MANY = 1000
+"""Outcomes, or distinct errors, from which on they count for how much is held."""
 SMALLEST_SCALE, LARGEST_SCALE = 1e-4, 1e2
 """Range of a scale in the likelihood, in units of the outcomes' standard deviation: the square of
 their ratio times thousands of outcomes is what double precision holds."""
@@ -299,7 +306,7 @@ class Gaussian:
             effective=effective,
         )
 
-    def log_density(self, theta: Array, square: Array | None = None) -> Array:
+    def log_density(self, theta: Array, square: Array | Squares | None = None) -> Array:
         """log p(y | θ) + log p(θ) of every row of θ = log s, and of squared errors where they are
         not those given."""
         square = (
@@ -385,6 +392,10 @@ class Gaussian:
     def single(self, theta: Array, square: Array) -> tuple[Array, Array]:
         """Diagonal of the inverse covariance P of the outcomes, and Py, rows of θ × n; of distinct
         errors."""
+        if self.y.size > MANY and len(theta) > 1:
+            singles = [self.single(theta[[t]], square[[t]]) for t in range(len(theta))]
+            diagonals, pulled_outcomes = zip(*singles, strict=True)
+            return np.concatenate(diagonals), np.concatenate(pulled_outcomes)
         factor, noise, d = build_factor(self, theta, square)
         q = d.shape[1]
         half = np.linalg.solve(
@@ -439,7 +450,8 @@ class Gaussian:
         widths = [self.sd.size, *(z.shape[1] for z in self.blocks.values()), 1]
         if self.freedom is None:
             which = np.unique(np.square(self.error), return_inverse=True)[1]
-            return Products.build([both[which == j] for j in range(which.max() + 1)])
+            many = Alike.build(both, widths, which) if which.max() >= MANY else None
+            return many or Products.build([both[which == j] for j in range(which.max() + 1)])
         alike = Alike.build(both, widths)
         return alike or Products.build(list(both[:, None]))
 
@@ -459,9 +471,13 @@ class Gaussian:
         }
         return values if self.freedom is None else values | {"error": np.sqrt(square)}
 
-    def _split_pieces(self, theta: Array, square: Array) -> Iterator[tuple[Array, Array]]:
-        parts = max(1, len(theta) * (self.design.shape[1] + 1) ** 2 // NUMBERS)
-        return zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True)
+    def _split_pieces(self, theta: Array, square: Array | Squares) -> Iterator[tuple[Array, Array]]:
+        held = (self.design.shape[1] + 1) ** 2
+        if self.y.size > MANY:
+            held = max(held, self.y.size)
+        for rows in np.array_split(np.arange(len(theta)), max(1, len(theta) * held // NUMBERS)):
+            piece = slice(rows[0], rows[-1] + 1)
+            yield theta[piece], square[piece]
 
     def _check(self) -> None:
         arrays = {"outcomes": self.y, "columns": self.X, "known errors": self.error, **self.blocks}

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
 from thermostats.modelling.draws import Array, normalise_pareto_weights, resample_systematically
@@ -24,6 +26,8 @@ SMALLEST = 1e-5
 NODES = 64
 """Equally likely values of a squared error among which it is drawn."""
 NEAR_INFINITE = 1e6
+AT_ONCE = 16_000_000
+"""Numbers held at a time, of units and draws, or of units, places and nodes."""
 
 
 def estimate_moderated_errors(sd: Array, n: Array) -> tuple[Array, Array]:
@@ -60,6 +64,24 @@ def estimate_moderated_errors(sd: Array, n: Array) -> tuple[Array, Array]:
     return np.sqrt(square / n), d0 + df
 
 
+@dataclass(frozen=True)
+class Squares:
+    """Squared errors of many draws, of every unit the node that was drawn: draws × n numbers are
+    held as one byte each."""
+
+    nodes: Array
+    """n × nodes."""
+    places: NDArray[np.uint8]
+    """Draws × n."""
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Array:
+        """Squared errors of some draws, draws × n."""
+        return np.asarray(self.nodes[np.arange(len(self.nodes)), self.places[rows]])
+
+
 def weigh_nodes(
     error: Array, freedom: Array, square: Array, precision: Array, pulled: Array
 ) -> tuple[Array, Array]:
@@ -73,24 +95,38 @@ def weigh_nodes(
     """
     nu = np.minimum(freedom, NEAR_INFINITE)[:, None]
     nodes = np.square(error)[:, None] * nu / stats.chi2.isf((np.arange(NODES) + 0.5) / NODES, nu)
+    units = np.array_split(np.arange(len(nodes)), -(-square.size * NODES // AT_ONCE))
+    log_p = [
+        _weigh_units(nodes[some], square[:, some], precision[:, some], pulled[:, some])
+        for some in units
+    ]
+    return nodes, np.concatenate(log_p)
+
+
+def _weigh_units(nodes: Array, square: Array, precision: Array, pulled: Array) -> Array:
+    """Log probabilities of the nodes of some units."""
     change = nodes - square[..., None]
     grown = 1 + change * precision[..., None]
     log_p = special.log_softmax(
         0.5 * (change * np.square(pulled)[..., None] / grown - np.log(grown)), axis=-1
     )
-    return nodes, special.logsumexp(log_p, axis=0) - math.log(len(log_p))
+    return np.asarray(special.logsumexp(log_p, axis=0) - math.log(len(log_p)))
 
 
 def draw_squares(
     nodes: Array, log_p: Array, size: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Draws of squared errors, size × n, and the log of how much likelier each row is made than it
-    is."""
-    places = [
-        np.searchsorted(heights, rng.random(size)) for heights in np.cumsum(np.exp(log_p), axis=1)
+) -> tuple[Squares, Array]:
+    """Draws of squared errors, and the log of how much likelier each row is made than it is."""
+    places = np.empty((size, len(nodes)), dtype=np.uint8)
+    for unit, heights in enumerate(np.cumsum(np.exp(log_p), axis=1)):
+        drawn = np.searchsorted(heights, rng.random(size))
+        places[:, unit] = np.minimum(drawn, NODES - 1)
+    units = np.arange(len(nodes))
+    favoured = [
+        (log_p[units, some] + math.log(NODES)).sum(axis=1)
+        for some in np.array_split(places, -(-places.size // AT_ONCE))
     ]
-    at = np.arange(len(nodes)), np.minimum(np.stack(places, axis=1), NODES - 1)
-    return nodes[at], (log_p[at] + math.log(NODES)).sum(axis=1)
+    return Squares(nodes, places), np.concatenate(favoured)
 
 
 ROUNDS = (1000, 1500, 3000, 6000)
@@ -127,13 +163,13 @@ class Target(Protocol):
     def error(self) -> Array: ...
     @property
     def freedom(self) -> Array | None: ...
-    def log_density(self, theta: Array, square: Array | None = None) -> Array: ...
+    def log_density(self, theta: Array, square: Array | Squares | None = None) -> Array: ...
     def single(self, theta: Array, square: Array) -> tuple[Array, Array]: ...
 
 
 def draw_candidates(
     model: Target, draws: int, rng: np.random.Generator
-) -> tuple[Array, Array, Array, Array, float]:
+) -> tuple[Array, Array | Squares, Array, Array, float]:
     """Candidates of θ, squared errors of each, logs of weights p(y, θ, errors) over the density of
     the proposal.
 
@@ -183,7 +219,7 @@ def _draw_proposals(
     width: float,
     size: int,
     rng: np.random.Generator,
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, Array | Squares, Array]:
     """Candidates of Student-t at places, a share of them wide, with errors likely there, and the
     logs of their weights.
 
@@ -210,7 +246,7 @@ def _draw_proposals(
         for share, s in ((1 - SHARE_WIDE, width), (SHARE_WIDE, WIDE))
     ]
     density = constant + special.logsumexp(np.concatenate(parts, axis=1), axis=1)
-    square = np.broadcast_to(model.moments[0], (size, model.moments[0].size))
+    square: Array | Squares = np.broadcast_to(model.moments[0], (size, model.moments[0].size))
     if model.freedom is not None:
         nodes, log_p = weigh_nodes(
             model.error, model.freedom, squares, *model.single(places, squares)

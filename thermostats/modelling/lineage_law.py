@@ -33,6 +33,7 @@ from thermostats.modelling.heritage.law import (
     read_logs,
     standardise,
 )
+from thermostats.modelling.importance import Squares
 from thermostats.modelling.laws import Prior
 from thermostats.modelling.mixed_model import (
     Effects,
@@ -187,7 +188,7 @@ class AlongTree(Gaussian):
         common = self.common[which]
         return replace(fewer, pruning=pruning, rows_of_sources=rows, common=common)
 
-    def log_density(self, theta: Array, square: Array | None = None) -> Array:
+    def log_density(self, theta: Array, square: Array | Squares | None = None) -> Array:
         """log p(y | θ) + log p(θ) of every row of θ = log s."""
         density = [self._score_density(part) for part in self._split_parts(theta)]
         return np.concatenate(density) + self.prior.log_density(theta)

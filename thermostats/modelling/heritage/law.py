@@ -602,22 +602,26 @@ OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
 
 
-def compute_contributions(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
-    """Contribution of every block to every model's log gain, and what is left to the model, … ×
-    M."""
+def compute_contributions(
+    values: Mapping[str, Array], design: MixedDesign, rng: np.random.Generator | None = None
+) -> dict[str, Array]:
+    """Contribution of every block to every model's log gain, and what is left to the model, … × M;
+    `rng`: as of `log_gains`."""
     bases = list_bases(design)
     parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in bases.items()}
-    return {**parts, OWN: log_gains(values, design) - values["beta"] - sum(parts.values())}
+    return {**parts, OWN: log_gains(values, design, rng) - values["beta"] - sum(parts.values())}
 
 
-def log_gains(values: Mapping[str, Array], design: MixedDesign) -> Array:
+def log_gains(
+    values: Mapping[str, Array], design: MixedDesign, rng: np.random.Generator | None = None
+) -> Array:
     """Log gains of the models without their errors of measurement, … × M, drawn given all else.
 
-    Of given draws always the same. Where draws are of the prior they have outcomes of their own,
-    `y`.
+    Of given draws always the same; `rng`: what draws go on with that are computed part by part.
+    Where draws are of the prior they have outcomes of their own, `y`.
     """
     given = design.gaussian
-    rng = np.random.default_rng(0)
+    rng = rng or np.random.default_rng(0)
     models = slice(design.before, design.before + given.y.size)
     y = values.get("y", given.y)
     variance = np.square(values["scale"][..., -1:])
@@ -674,10 +678,30 @@ def _draw_skewed(
     return slope * z - mean, rest
 
 
+AT_ONCE = 4_000_000
+"""Draws times models up to which all are held at once."""
+
+
 def compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     """Finite-population standard deviations, shares, τ, and the mean log gain of every lab's
     models."""
-    parts = compute_contributions(values, design)
+    rng = np.random.default_rng(0)
+    scale = values["scale"]
+    parts = min(len(scale), -(-scale[..., 0].size * design.gaussian.y.size // AT_ONCE))
+    each = [
+        _compute_quantities({name: drawn[rows] for name, drawn in values.items()}, design, rng)
+        for rows in np.array_split(np.arange(len(scale)), parts)
+    ]
+    if parts == 1:
+        return each[0]
+    return {name: np.concatenate([part[name] for part in each]) for name in each[0]}
+
+
+def _compute_quantities(
+    values: Mapping[str, Array], design: MixedDesign, rng: np.random.Generator
+) -> dict[str, Array]:
+    """The same of some of the draws, the first axis of `values`."""
+    parts = compute_contributions(values, design, rng)
     square = np.square(values["scale"])
     total = square.sum(axis=-1)
     m = values["beta"] + sum(parts.values())
