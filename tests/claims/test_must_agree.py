@@ -45,7 +45,7 @@ def test_a_report_with_a_contradiction_is_not_finished(
         for name, said in (("N01.a", YES), ("N02.b", NO))
     ]
     build = Build(SimpleNamespace(out=tmp_path, about=(), records={}))  # type: ignore[arg-type]
-    monkeypatch.setattr(About, "_list_entries", lambda self: entries)
+    monkeypatch.setattr(About, "_entries", entries)
     with pytest.raises(DataError, match="decide one statement both ways"):
         build.write_remaining({}, [])
 
