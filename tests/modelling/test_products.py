@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from thermostats import fit_heritage
-from thermostats.modelling import gaussian
+from thermostats.modelling import gaussian, importance
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Alike, Products
+from thermostats.modelling.heritage import law
 from thermostats.modelling.heritage.simulated import simulate_facts, simulate_heritage
 
 
@@ -31,6 +32,38 @@ def test_alike_rows_give_the_sums_of_all() -> None:
     assert pairs == pytest.approx(
         np.einsum("ti,ij,ik->tjk", np.repeat(weights[:, :2], [20, 40], axis=1), m, m)
     )
+
+
+def test_many_rows_and_errors_that_rows_share_give_the_same_sums(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(1)
+    m, which, weights = matrix(10, 60, rng), rng.integers(0, 40, 60), rng.random((4, 40))
+    direct = np.einsum("ti,ij,ik->tjk", weights[:, which], m, m)
+    for many in (1000, 10):
+        monkeypatch.setattr(gaussian, "MANY", many)
+        alike = Alike.build(m, [3, 10, 1], which)
+        assert alike is not None
+        assert alike.weighted(weights) == pytest.approx(direct, abs=1e-12)
+
+
+def test_a_large_study_is_drawn_and_summarised_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same draws, but for rounding, whatever is held at a time."""
+    facts = simulate_facts(40, 12, np.random.default_rng(1))
+    shares = {"heritage": 0.6, "geometry": 0.2}
+    table = simulate_heritage(facts, shares=shares, n_prompts=5, seed=1).table
+    few = Settings(draws=100)
+    whole = fit_heritage(table, estimand="simulated", settings=few)
+    quantities = dict(whole.quantities)
+    for module in (importance, law):
+        monkeypatch.setattr(module, "AT_ONCE", 1000)
+    monkeypatch.setattr(gaussian, "MANY", 10)
+    parts = fit_heritage(table, estimand="simulated", settings=few)
+    # Weights that differ in rounding move a few draws across the boundaries of resampling.
+    assert np.isclose(parts["total_sd"], quantities["total_sd"], rtol=1e-3).mean() > 0.9
+    same = law.compute_quantities(whole.draws.values, whole.design)
+    for name, drawn in quantities.items():
+        assert same[name] == pytest.approx(drawn, abs=1e-12)
 
 
 def test_narrow_blocks_and_distinct_rows_stay_as_they_are() -> None:

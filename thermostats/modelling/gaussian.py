@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -194,8 +194,7 @@ class Alike:
             len(self.distinct), -1
         )
         total[:, block[:, None], block] = (of_groups @ squares).reshape(-1, block.size, block.size)
-        sums = np.add.reduceat(sorted_weights[..., None] * self.others, self.starts, axis=1)
-        across = self.distinct.T @ sums
+        across = self.distinct.T @ self._sum_others(sorted_weights)
         total[:, block[:, None], others] = across
         total[:, others[:, None], block] = np.swapaxes(across, 1, 2)
         of_others = (self.others[:, :, None] * self.others[:, None, :]).reshape(
@@ -205,6 +204,20 @@ class Alike:
             -1, others.size, others.size
         )
         return total
+
+    def _sum_others(self, sorted_weights: Array) -> Array:
+        """Weighted sums of the other columns over the rows of every group, draws × groups ×
+        columns."""
+        if len(self.others) <= MANY:
+            return np.asarray(
+                np.add.reduceat(sorted_weights[..., None] * self.others, self.starts, axis=1)
+            )
+        ends = [*self.starts[1:], len(self.others)]
+        groups = [
+            sorted_weights[:, first:end] @ self.others[first:end]
+            for first, end in zip(self.starts, ends, strict=True)
+        ]
+        return np.stack(groups, axis=1)
 
 
 NUMBERS = 4_000_000
@@ -285,7 +298,7 @@ class Gaussian:
         theta = np.log(values["scale"])
         square = np.square(values["error"]) if of.freedom is not None else None
         left = None if square is None else square[:, rows]
-        log_ratio = self.log_density(theta, left) - of.log_density(theta, square)
+        log_ratio = self.log_density(theta, left) - of.score_draws(draws, size)
         log_weight, k = normalise_pareto_weights(log_ratio[None])
         if not k[0] <= PARETO_LIMIT:
             return None
@@ -305,6 +318,22 @@ class Gaussian:
             settings=settings,
             effective=effective,
         )
+
+    def score_draws(self, draws: Draws, size: int) -> Array:
+        """`log_density` of at most so many of its draws; that of the last ones asked for is kept,
+        since every unit that is left out asks for the same."""
+        if not (self._scored and self._scored[0] is draws and self._scored[1] == size):
+            values = draws.few(size)
+            square = None if self.freedom is None else np.square(values["error"])
+            density = self.log_density(np.log(values["scale"]), square)
+            self._scored[:] = [draws, size, density]
+        scored: Array = self._scored[2]
+        return scored
+
+    @cached_property
+    def _scored(self) -> list[Any]:
+        """Draws, how many of them, and their log densities; empty: none was asked for."""
+        return []
 
     def log_density(self, theta: Array, square: Array | Squares | None = None) -> Array:
         """log p(y | θ) + log p(θ) of every row of θ = log s, and of squared errors where they are
