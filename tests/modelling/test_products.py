@@ -60,7 +60,7 @@ def test_a_large_study_is_drawn_and_summarised_in_parts(monkeypatch: pytest.Monk
     monkeypatch.setattr(gaussian, "MANY", 10)
     parts = fit_heritage(table, estimand="simulated", settings=few)
     # Weights that differ in rounding move a few draws across the boundaries of resampling.
-    assert np.isclose(parts["total_sd"], quantities["total_sd"], rtol=1e-3).mean() > 0.9
+    assert np.isclose(parts.quantities["total_sd"], quantities["total_sd"], rtol=1e-3).mean() > 0.9
     same = law.compute_quantities(whole.draws.values, whole.design)
     for name, drawn in quantities.items():
         assert same[name] == pytest.approx(drawn, abs=1e-12)
