@@ -139,8 +139,8 @@ def select_lab_models(evidence: Evidence, gain: Case) -> pd.DataFrame:
 
 
 def select_family_models(evidence: Evidence, gain: Case) -> pd.DataFrame:
-    """Comparable models of families of two models or more."""
-    return select_models(evidence, gain, LINEAGE)
+    """Comparable models of families of two models or more; without those of no stated family."""
+    return drop_unlabelled(select_models(evidence, gain, LINEAGE), "family")
 
 
 DIFFERENCE = V(GEOMETRY_MINUS_SCALE)

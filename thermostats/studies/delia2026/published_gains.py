@@ -117,8 +117,9 @@ SIZES_OF_A_FAMILY = 3
 
 def load_family_gains(tables: Evidence) -> pd.DataFrame:
     """Comparable models of `load_gains` by depth: the Pythia models of the study's own files, and
-    of other sets of evidence every family of three depths or more."""
-    rows = load_gains(tables)
+    of other sets of evidence every family of three depths or more; models whose family nobody
+    stated are of none."""
+    rows = drop_unlabelled(load_gains(tables), "family")
     if tables.name == PUBLISHED:
         rows = rows[rows["source"] == PYTHIA]
     depths = rows.groupby("family")["n_layers"].transform("nunique")
