@@ -1,7 +1,7 @@
 """Tests that many claims make, declared by names of columns: a correlation, and a share of rows.
 
-Trial(models, correlate_columns("r", "n_layers", "log_gain"), worlds=worlds_of_line(…))
-Trial(models, count_share("share of models", "grows"), worlds=worlds_of_share(…))
+Trial(models, correlate_columns("r", "n_layers", "log_gain"), worlds=build_line_worlds(…))
+Trial(models, count_share("share of models", "grows"), worlds=build_share_worlds(…))
 """
 
 from __future__ import annotations

@@ -200,7 +200,7 @@ def choose_claims(claims: Sequence[str] | None, paths: Mapping[str, Path]) -> li
         return list(paths)
     wanted = [claim.upper() for claim in claims]
     if unknown := [claim for claim in wanted if claim not in paths]:
-        elsewhere = all(map(is_own, paths)) and not is_own(unknown[0])
+        elsewhere = bool(paths) and all(map(is_own, paths)) and not is_own(unknown[0])
         shipped = "claims that ship with the package are reported without --analyses"
         other = shipped if elsewhere else "thermostats ls claims"
         padded = f"{unknown[0][:1]}{unknown[0][1:].zfill(2)}"  # C4 is C04, not C14
