@@ -83,6 +83,7 @@ from thermostats.studies.delia2026.published_gains import (
     load_gains,
     select_heritage_rows,
 )
+from thermostats.tables.labels import drop_unlabelled
 
 LOG_COLUMNS = {
     "log_L": "n_layers",

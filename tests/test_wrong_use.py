@@ -11,10 +11,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import thermostats
+from thermostats.cli.app import app
 from thermostats.errors import UsageError
 from thermostats.tables import store
+from thermostats.tables.choices import MOST_LINES
 
 LARGE = ["arviz", "huggingface_hub", "jinja2", "matplotlib", "numpy", "nutpie", "pandas"]
 LARGE += ["pymc", "ray", "scipy", "statsmodels", "torch", "transformers"]
@@ -167,3 +170,12 @@ def test_an_argument_that_is_missing_is_named(name: str) -> None:
         assert re.match(
             rf"thermostats\.{name}\((df|{needed[0].upper()})\b", refused.value.next_step
         )
+
+
+def test_a_figure_that_cannot_be_drawn_is_refused_before_anything_is_measured() -> None:
+    models = [f"owner/model-{number}" for number in range(MOST_LINES + 1)]
+    done = CliRunner().invoke(app, ["measure", *models, "--data", "mine", "--figure", "gains.svg"])
+    assert isinstance(done.exception, UsageError)
+    said = str(done.exception)
+    assert "more models than lines" in said
+    assert f"draw some: thermostats measure {' '.join(models[:MOST_LINES])} --data" in said

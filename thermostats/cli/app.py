@@ -35,7 +35,7 @@ from thermostats.measurement.spec import PRECISIONS, SETTINGS, list_shipped_spec
 from thermostats.next_steps import write_command
 from thermostats.reporting.pages import check_written
 from thermostats.tables import folders
-from thermostats.tables.choices import ALL, DESCRIBED, RECIPES, SETS, check_table
+from thermostats.tables.choices import ALL, DESCRIBED, MOST_LINES, RECIPES, SETS, check_table
 from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
@@ -352,6 +352,8 @@ def measure(
     }
     options |= {"what": tuple(map(str.strip, what.split(","))), "download": not offline}
     models_asked = [*(models or ()), *(files or ())]
+    if figure is not None:
+        _check_figure(models or [], files or [], figure, data)
     chosen = parse_settings(set_ or ())
     outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
     rows = [outcome.build_row() for outcome in outcomes]
@@ -385,6 +387,16 @@ def measure(
 
         show_gains(outcomes, models_asked, prompts, data, figure)
     print_next_step(OWN_ROWS, data=data, visible=not dry_run and not as_json)
+
+
+def _check_figure(models: list[str], files: list[str], figure: Path, data: Path | None) -> None:
+    """Raise UsageError before anything is measured for a figure that cannot be drawn then."""
+    from thermostats.plots.general import check_figure_file, check_lines  # noqa: PLC0415
+
+    check_figure_file(figure)
+    if not files:
+        some = write_command("measure", *models[:MOST_LINES], data=data, figure=figure)
+        check_lines(len(models), f"measure without --figure, then draw some: {some}")
 
 
 def _warn_missing_labs(models: list[str], data: Path | None) -> None:

@@ -25,7 +25,7 @@ from thermostats.measurement.spec import count_gpus
 from thermostats.next_steps import set_shell_lines, write_command
 from thermostats.reporting.state import versions
 from thermostats.tables import folders
-from thermostats.tables.choices import check_export
+from thermostats.tables.choices import MOST_LINES, check_export
 from thermostats.tables.folders import write_all
 from thermostats.tables.schemas import TABLES
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
@@ -66,7 +66,7 @@ def show_gains(
     elif rows:
         again = write_command(
             "measure",
-            *models,
+            *models[:MOST_LINES],
             prompts="" if prompts == "core" else prompts,
             data=data,
             figure="gains.svg",

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 from thermostats.errors import UsageError
 from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, strip_owner
 from thermostats.plots.point_names import name_ends, place_labels
+from thermostats.tables.choices import MOST_LINES
 from thermostats.tables.features import LAST
 from thermostats.tables.frames import check_frame, read_known_numbers
 from thermostats.tables.reading import find_shared_runs, read_values
@@ -594,8 +595,6 @@ WIDE_OVER_DEPTH = 10.0
 block's gain alone makes it so, that lies beyond the axis, and the legend has it."""
 MARGIN = 1.05
 """Room above and below what an axis shows, as a factor."""
-MOST = 8
-"""Lines that a reader can distinguish."""
 TOKENS = {"last": "at the last token", "first": "at the first token", "all": "over all tokens"}
 
 
@@ -659,13 +658,7 @@ def profile(
             _draw_differences(models, drawn)
         else:
             names = [models] if isinstance(models, (str, Path)) else list(models)
-            if not 0 < len(names) <= MOST:
-                what = (
-                    "no model to draw"
-                    if not names
-                    else "more models than lines that a reader can distinguish"
-                )
-                raise UsageError(what, where="models", got=len(names), allowed=f"1 to {MOST}")
+            check_lines(len(names))
             _draw_lines(
                 find_shared_runs([read_values(model, quantity, position, data) for model in names]),
                 drawn,
@@ -685,6 +678,20 @@ def write_figure(axes: Axes, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         canvas.savefig(
             path, dpi=RESOLUTION, metadata={"Date": None} if path.suffix.lower() == ".svg" else None
+        )
+
+
+def check_lines(models: int, next_step: str = "") -> None:
+    """Raise UsageError where there is no model to draw a line of, or more than can be
+    distinguished."""
+    if not 0 < models <= MOST_LINES:
+        what = "more models than lines that a reader can distinguish" if models else ""
+        raise UsageError(
+            what or "no model to draw",
+            where="models",
+            got=models,
+            allowed=f"1 to {MOST_LINES}",
+            next_step=next_step,
         )
 
 

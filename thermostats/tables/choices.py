@@ -71,6 +71,8 @@ def check_export(
         )
 
 
+MOST_LINES = 8
+"""Lines of a figure that a reader can distinguish."""
 MAIN = "main"
 """Revision where none is named, which stands for the last checkpoint wherever it is there."""
 
