@@ -29,7 +29,7 @@ class Articles:
         self.folder = cache_folder()
 
     def render(self, page: Page, make: Callable[[ReadFile], str]) -> str:
-        """A page's article; `make` makes it and is told how files are read."""
+        """A page's article; `make` makes it and gets what reads files."""
         key = hash_value([self.key, page.name, page.text])
         path = self.folder / "articles" / f"{page.anchor}.html" if self.folder else None
         kept = Article.read(path) if path else None
