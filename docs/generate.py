@@ -135,9 +135,10 @@ def worlds() -> str:
         "power",
         "for a power of 0.8",
     )
-    for (rule, n), rows in load_levels().groupby(["rule", "n_models"]):
+    for (rule, n, version), rows in load_levels().groupby(["rule", "n_models", "digest"]):
         tipping = int((rows["box"] == TIPPING).sum())
-        lines += ["", f"## {rule}, {n} rows" + f" ({tipping} tipping points)" * bool(tipping), ""]
+        head = f"## {rule}, {n} rows, worlds `{version}`"
+        lines += ["", head + f" ({tipping} tipping points)" * bool(tipping), ""]
         lines += [f"| {' | '.join(heads)} |", "|---|---|---" + 7 * "|---:" + "|"]
         for row in rows[rows["box"] != TIPPING].itertuples():
             bounds = [
