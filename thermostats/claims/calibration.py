@@ -24,6 +24,7 @@ from thermostats.claims.levels import (
     HOSTILE,
     PLAUSIBLE,
     POWER,
+    SIDES,
     TIPPING,
     WANTED,
     Search,
@@ -37,6 +38,8 @@ from thermostats.claims.rule import ALPHA
 from thermostats.formatting import format_count
 from thermostats.tables.folders import find_shipped
 
+TINY = 1e-6
+"""Limit below which a page says what makes it so."""
 FAIR = 0.5
 """Power at the declared size below which an open verdict is one of too little data."""
 EXPENSIVE = 20.0
@@ -197,6 +200,22 @@ class Calibration:
             f"the "
             f"{self.here:,} here"
         )
+
+    def explain_tiny(self) -> str:
+        """Which sides have a limit below `TINY`, and what makes it so, in a sentence each; empty
+        where none has."""
+        said = []
+        for verdict in SIDES:
+            side = self.side(verdict)
+            worst = side.worst
+            if worst is None or side.limit() >= TINY:
+                continue
+            given = f"only below {side.limit():.1g}" if side.limit() > 0 else "at no level"
+            said.append(
+                f"“{verdict}” is given {given}, since with {worst['words']}, where it is false, "
+                f"{worst['rate']:.0%} of studies give it at 5%."
+            )
+        return " ".join(said)
 
     def takes(self, larger: str, least: int = 0) -> str:
         """What finds the declared effect mostly, with no stop; empty if unknown, up to `least`, or

@@ -15,6 +15,7 @@ import pandas as pd
 from jinja2 import Template
 
 from thermostats import formatting
+from thermostats.claims.calibration import Calibration
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding, FittedModel, Undrawn, read_finding
@@ -381,6 +382,8 @@ def build_claim_files(
         list_falls=list_falls,
         number_of={part["finding"].id: part["number"] for part in parts},
         worlds=worlds is not None,
+        bounds=_describe_bounds(claim),
+        tiny=_explain_tiny(findings),
         **made_of,
     )
     files.add("index.md", page.encode())
@@ -493,6 +496,24 @@ def _build_part(
         "universes": describe_universes(finding, number, suffix, files),
         "compared": formatting.compare_figures(published, reproduced),
         **_describe_posterior(made, number, suffix, files),
+    }
+
+
+def _describe_bounds(claim: Claim) -> dict[str, str]:
+    """How far nuisances of each finding's worlds may go, by its id."""
+    return {
+        question.id: question.trial.worlds.describe_bounds()
+        for question in claim.questions
+        if question.trial is not None and question.trial.worlds is not None
+    }
+
+
+def _explain_tiny(findings: Sequence[Finding]) -> dict[str, str]:
+    """What makes limits below a millionth so, by the id of the finding."""
+    return {
+        finding.id: Calibration(finding.criterion.levels).explain_tiny()
+        for finding in findings
+        if finding.criterion.levels is not None and not finding.sample.view_of
     }
 
 
