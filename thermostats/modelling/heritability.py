@@ -11,9 +11,8 @@ doi:10.1080/01621459.1987.10478472).
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -221,9 +220,6 @@ FEW = 2
 """Models of a small lab."""
 SMALLS = (1.0, 1.75, 3.0)
 """How many times as large errors of models of small labs may be."""
-LABELS = ("heritage", "family", "model_id", "source")
-KEPT = 100
-"""Models up to which the points of a design are kept."""
 TOLERANCE = 1e-9
 
 
@@ -330,54 +326,23 @@ def _score_restricted(
 ) -> tuple[Array, Array]:
     """Twice the restricted log likelihood, study × point, σ² at its maximum, and λ of each
     point."""
-    labels = tuple(
-        map(tuple, rows[["heritage", "family", "model_id", "source"]].astype(str).values)
-    )
-    kept = len(rows) <= KEPT
-    design = Tips(labels, tuple(map(tuple, contrasts.tolist())), tuple(smalls))
-    points = _keep_points(design) if kept else design.list_points()
+    few = (rows.groupby("heritage")["heritage"].transform("size") <= FEW).to_numpy()
+    if not 0 < few.sum() < len(few):
+        smalls = smalls[:1]
+    source = rows["source"].astype(str).to_numpy()
+    alike = (source[:, None] == source).astype(np.float64)
+    descent, sources = (contrasts @ k @ contrasts.T for k in (build_lab_covariance(rows), alike))
+    of_sources = SOURCES if np.unique(source).size > 1 else SOURCES[:1]
     w = outcomes @ contrasts.T
     df = len(contrasts)
     values = []
-    shares = []
-    for share, whitener, determinant in points:
-        squares = np.square(w @ whitener.T).sum(axis=1)
+    for rest, small in itertools.product(of_sources, smalls):
+        own = contrasts @ np.diag(np.where(few, small**2, 1.0)) @ contrasts.T
+        none = rest * sources + (1 - rest) * own
+        # at λ the covariance is `none` + λ (1 − rest) (K − own), diagonal at once for every λ
+        roots, turn = linalg.eigh((1 - rest) * (descent - own), none)
+        spread = 1 + roots[:, None] * SHARES
+        squares = np.square(w @ turn) @ (1 / spread)
+        determinant = np.log(spread).sum(axis=0) - 2 * np.linalg.slogdet(turn)[1]
         values.append(-df * np.log(squares / df) - determinant)
-        shares.append(share)
-    return np.stack(values, axis=1), np.array(shares)
-
-
-@dataclass(frozen=True)
-class Tips:
-    """Models of one study: `LABELS` of each, contrasts, and errors of small labs."""
-
-    labels: tuple[tuple[str, ...], ...]
-    contrasts: tuple[tuple[float, ...], ...]
-    smalls: tuple[float, ...]
-
-    def list_points(self) -> Iterator[tuple[float, Array, float]]:
-        """λ, the whitener of contrasts, and twice the log determinant of its inverse, at each
-        point."""
-        rows = pd.DataFrame(self.labels, columns=list(LABELS))
-        contrasts = np.array(self.contrasts)
-        few = (rows.groupby("heritage")["heritage"].transform("size") <= FEW).to_numpy()
-        smalls = self.smalls if 0 < few.sum() < len(few) else self.smalls[:1]
-        source = rows["source"].to_numpy()
-        alike = (source[:, None] == source).astype(np.float64)
-        descent, sources = (
-            contrasts @ k @ contrasts.T for k in (build_lab_covariance(rows), alike)
-        )
-        of_sources = SOURCES if np.unique(source).size > 1 else SOURCES[:1]
-        errors = [
-            contrasts @ np.diag(np.where(few, small**2, 1.0)) @ contrasts.T for small in smalls
-        ]
-        for share, rest, own in itertools.product(SHARES, of_sources, errors):
-            inherited = share * descent + (1 - share) * own
-            root = np.linalg.cholesky(rest * sources + (1 - rest) * inherited)
-            whitener = linalg.solve_triangular(root, np.eye(len(root)), lower=True)
-            yield float(share), whitener, 2 * float(np.log(np.diagonal(root)).sum())
-
-
-@lru_cache(maxsize=32)
-def _keep_points(design: Tips) -> tuple[tuple[float, Array, float], ...]:
-    return tuple(design.list_points())
+    return np.hstack(values), np.tile(SHARES, len(values))

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import linalg, stats
 
 from thermostats.errors import UsageError, build_unknown_error, make_list
 from thermostats.formatting import format_count, format_number
@@ -286,12 +286,7 @@ def estimate_random_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95
             got=f"{format_count(n, 'unit')} of {groups.size} families in {columns - 1} cells",
             allowed=f"{LEAST_GROUPS} families or more, and units beyond the cells",
         )
-    alike = (cells.group[:, None] == cells.group).astype(np.float64)
-    fits = [_fit_side(outcomes, design, ratio * alike + np.eye(n)) for ratio in FAMILY_RATIOS]
-    likelihood, estimates, errors = (np.stack(part) for part in zip(*fits, strict=True))
-    best = likelihood.argmax(axis=0), np.arange(len(outcomes))
-    estimate = estimates[best]
-    error = errors[best]
+    estimate, error = _fit_sides(outcomes, cells)
     df = groups.size - 2
     half = stats.t.ppf((1 + check_coverage(level)) / 2, df) * error
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -305,22 +300,27 @@ def build_side_design(cells: Cells) -> Array:
     return np.column_stack([levels, cells.side]).astype(np.float64)
 
 
-def _fit_side(outcomes: Array, design: Array, covariance: Array) -> tuple[Array, Array, Array]:
-    """Twice the restricted log likelihood, the last coefficient and its standard error, of every
-    study, at one covariance up to σ²."""
-    n, columns = design.shape
-    root = np.linalg.cholesky(covariance)
-    x = np.linalg.solve(root, design)
-    y = np.linalg.solve(root, outcomes.T)
-    basis, triangle = np.linalg.qr(x)
-    turned = basis.T @ y
-    squares = np.square(y).sum(axis=0) - np.square(turned).sum(axis=0)
-    variance = np.maximum(squares, 0.0) / (n - columns)
-    determinants = np.log(np.diag(root)).sum() + np.log(np.abs(np.diag(triangle))).sum()
+def _fit_sides(outcomes: Array, cells: Cells) -> tuple[Array, Array]:
+    """δ and its standard error at the largest restricted likelihood of every study.
+
+    In contrasts that levels of cells do not move, turned so that families are independent, the
+    variance is σ² (1 + r λ).
+    """
+    contrasts = linalg.null_space(build_side_design(cells)[:, :-1].T)
+    indicators = contrasts.T @ (cells.group[:, None] == np.unique(cells.group))
+    roots, turn = np.linalg.eigh(indicators @ indicators.T)
+    y = outcomes @ contrasts @ turn
+    x = cells.side @ contrasts @ turn
+    spread = 1 + np.maximum(roots, 0.0)[:, None] * FAMILY_RATIOS
+    information = np.square(x) @ (1 / spread)
+    slopes = (y * x) @ (1 / spread) / information
+    squares = np.square(y) @ (1 / spread) - np.square(slopes) * information
+    df = x.size - 1
+    variance = np.maximum(squares, 0.0) / df
     with np.errstate(divide="ignore"):
-        likelihood = -(n - columns) * np.log(variance) - 2 * determinants
-    corner = triangle[-1, -1]
-    return likelihood, turned[-1] / corner, np.sqrt(variance) / abs(corner)
+        likelihood = -df * np.log(variance) - np.log(spread).sum(axis=0) - np.log(information)
+    best = np.arange(len(y)), likelihood.argmax(axis=1)
+    return slopes[best], np.sqrt(variance[best] / information[best[1]])
 
 
 SHAPE = ("n_layers", "n_heads", "d_model")
