@@ -61,7 +61,7 @@ def correlate_columns(
     def correlate(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
         within = rows[groups] if groups else None
         made = estimate_correlations(
-            rows[predictor], outcomes[outcome], groups=within, method=method
+            rows[predictor], outcomes[outcome], groups=within, method=method, exact=box is None
         )
         if box is None:
             return {quantity: made}

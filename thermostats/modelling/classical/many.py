@@ -54,6 +54,7 @@ def estimate_correlations(
     groups: Sequence[object] | pd.Series | None = None,
     seed: int = 0,
     resamples: int = 0,
+    exact: bool = True,
 ) -> Many:
     """Correlation r of x with every row of `outcomes` (study × row), its interval, and its
     two-sided p.
@@ -66,7 +67,7 @@ def estimate_correlations(
 
     p: of |r| over all n! pairings for n ≤ 8 without groups; else that of t = r √(ν/(1 − r²)) with
     ν = n − k − 1, which has no floor, or of so many rearrangements as `resamples` says, which
-    cannot be below 1/(resamples + 1).
+    cannot be below 1/(resamples + 1). exact: whether it is over all pairings where these are few.
 
     Raises UsageError for fewer than 4 points, a constant column, or missing values.
     """
@@ -96,7 +97,7 @@ def estimate_correlations(
         (1 if method == "pearson" else 1 + r * r / 2) / df
     )
     z = np.arctanh(np.where(np.abs(r) < 1 - CERTAIN, r, math.nan))
-    if resamples or _lists_orders(x.size, k):
+    if resamples or (exact and _lists_orders(x.size, k)):
         p = _compute_permutation_p(_permute_predictor(x, codes, seed, resamples), y, np.abs(r))
     else:
         p = _compute_correlation_p(r, x.size - k - 1)
