@@ -63,7 +63,7 @@ def test_the_page_says_what_it_does_and_does_not_say_and_is_short(page: dict[str
     text = page["interventions.md"].decode()
     for sentence in (
         "Tuning that aims at it moves this gain of these small models across 1, at this price.",
-        "Whether RLHF or instruction tuning does so unasked is a count, and open.",
+        "Whether RLHF or instruction tuning does so unasked is another question: only a count",
         "No model of the study was steered.",
     ):
         assert sentence in text

@@ -22,7 +22,7 @@ BLOCKS: Mapping[str, str] = {"heritage": "lab", "geometry": "shape", "scale": "s
 ABOVE_BOTH = f"heritage > {TOGETHER}"
 FIRST = "lab first"
 """Of the three, whatever the order of the other two."""
-NAMED = {ABOVE_BOTH: "lab > shape and size together", FIRST: "lab most of three"}
+NAMED = {ABOVE_BOTH: "lab > sum of shape and size", FIRST: "lab most of three"}
 WITH, WITHOUT = "with the lab", "without"
 
 
