@@ -154,3 +154,18 @@ def test_our_own_names_need_no_mapping_and_no_more_than_is_known(tmp_path: Path)
         model_id="b-1", source="hooks", position="last"
     )
     assert [each.added for each in thermostats.join(layers, data=tmp_path / "mine")] == [1, 4]
+
+
+def test_sizes_as_text_are_numbers_in_the_line_that_is_proposed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    facts = {"Layers": [12, 24], "Heads": [8, 16], "d_model": [512, 1024]}
+    sizes = {"Params": ["85M", "1.21B"], "Gain": [1.1, 1.2]}
+    df = pd.DataFrame({"Model": ["a", "b"], "Lab": ["A", "B"], **facts, **sizes})
+    with pytest.raises(UsageError) as refused:
+        thermostats.join(df, data="mine")
+    line = str(refused.value).split("Next: ")[1].split("\n")[0]
+    eval(line, {"thermostats": thermostats, "df": df})  # noqa: S307
+    models = thermostats.load("models", data="mine", model=["a", "b"])
+    assert models.set_index("model_id")["n_params"].to_dict() == {"a": 85 * 10**6, "b": 121 * 10**7}

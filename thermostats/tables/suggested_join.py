@@ -36,7 +36,7 @@ from thermostats.tables.mapping import (
 from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
 from thermostats.tables.suggested_models import IN_CAPITALS, suggest_facts
 from thermostats.tables.validation import is_missing
-from thermostats.tables.written_numbers import read_written
+from thermostats.tables.written_numbers import PLAIN, read_written
 
 MOST_ROWS = 200_000
 """Rows above which a call is printed without a try."""
@@ -163,7 +163,10 @@ def _suggest_facts(
     theirs = {ours: name for name, ours in columns.items()}
     assigned = dict[str, str]()
     for ours in IN_CAPITALS:
-        if ours in theirs or ours in mapping.get("constants", {}):
+        if ours in mapping.get("constants", {}):
+            continue
+        if ours in theirs:
+            assigned |= _write_numbers(frame, theirs[ours], ours)
             continue
         text, cells = _find_written(frame, ours, columns)
         name = text or ours
@@ -212,6 +215,15 @@ def _find_per_cent_texts(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> dic
     ]
     made = {name: read_written(frame[name], f"df[{write_value(name)}]")[1] for name in columns}
     return {name: cells for name, cells in made.items() if cells.endswith("/ 100")}
+
+
+def _write_numbers(frame: pd.DataFrame, name: str, ours: str) -> dict[str, str]:
+    """The numbers that the texts of a column stand for, as an expression by its name; empty where
+    they are plain numbers, or names."""
+    if ours == "heritage":
+        return {}
+    what, cells = read_written(frame[name], f"df[{write_value(name)}]")
+    return {name: cells} if cells and what != PLAIN else {}
 
 
 def _find_written(frame: pd.DataFrame, ours: str, taken: Mapping[str, str]) -> tuple[str, str]:

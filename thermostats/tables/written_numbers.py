@@ -23,9 +23,10 @@ KINDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
 MISSING = ("", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "unknown", "tbd")
 """Texts for a number that is not known."""
 DIGITS = r"[+-]?[0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?"
+PLAIN = "numbers"
 DATES = "dates, as days since the first"
 WRITTEN: Mapping[str, tuple[str, str]] = {
-    "numbers": (DIGITS, ".astype(float)"),
+    PLAIN: (DIGITS, ".astype(float)"),
     "sizes such as 7B": (
         rf"{DIGITS}\s*[kmbt]?",
         '.replace({" ": "", "k": "e3", "m": "e6", "b": "e9", "t": "e12"}, regex=True)'
