@@ -206,7 +206,7 @@ def describe_hierarchies(evidence: Evidence) -> tuple[FittedHierarchy, ...]:
     )
 
 
-@CLAIM.kept
+@CLAIM.keep
 def describe_hierarchy(evidence: Evidence, words: str) -> FittedHierarchy:
     """The same on one set of evidence."""
     rows = select_fitted_rows(evidence, GAIN)

@@ -417,7 +417,7 @@ class Claim(ByColumn):
 
         return run_shared
 
-    def kept(self, function: Callable[P, T]) -> Callable[P, T]:
+    def keep(self, function: Callable[P, T]) -> Callable[P, T]:
         """Compute a function once for all findings, as `shared` does, and once for all reports of
         the same rows.
 
@@ -428,7 +428,7 @@ class Claim(ByColumn):
         def run_kept(*args: P.args, **named: P.kwargs) -> T:
             evidence, *rest = args
             name = f"{function.__name__} {rest} {sorted(named.items())}"
-            return _require_evidence(evidence).kept(name, partial(function, *args, **named))
+            return _require_evidence(evidence).keep(name, partial(function, *args, **named))
 
         return self.shared(run_kept)
 

@@ -189,7 +189,7 @@ class Evidence(Selection):
         self.record(selections)
         return value
 
-    def kept(self, name: str, compute: Callable[[], T]) -> T:
+    def keep(self, name: str, compute: Callable[[], T]) -> T:
         """What `compute` gives of this set, from one report to the next where findings are kept; a
         record of numbers, text and tables.
 

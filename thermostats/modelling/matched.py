@@ -541,6 +541,11 @@ def _add_cells(
     return rows.assign(**{CELL: names.to_numpy(), FAMILY: families, FOCAL: side})
 
 
+def _count_shared(rows: pd.DataFrame, shape: Sequence[str]) -> int:
+    """Shapes of the focal lab that another lab has too."""
+    return int((rows.groupby(list(shape))[FOCAL].nunique() == 2).sum())
+
+
 def _match_rows(
     rows: pd.DataFrame, shape: Sequence[str], lab: str, focal: str
 ) -> tuple[pd.DataFrame, list[str]]:
@@ -557,13 +562,16 @@ def _match_rows(
     cells = matched[CELL].nunique()
     if cells < LEAST_CELLS:
         words = " has wider cells, which are then of less equal models"
-        wider = f"{repeat_call(shape=list(shape[:-1]))}\n#{words}"
+        shorter = [shape[:k] for k in range(len(shape) - 1, 0, -1)]
+        wider = [columns for columns in shorter if _count_shared(rows, columns) >= LEAST_CELLS]
         raise UsageError(
             "too few shapes that the focal lab shares with another",
             where=", ".join(shape),
             got=f"{format_count(cells, 'shape')}" + (f", {matched[CELL].iloc[0]}" if cells else ""),
             allowed=f"{LEAST_CELLS} or more, for an interval over them",
-            next_step=wider if len(shape) > 1 else f"another focal lab{words}",
+            next_step=f"{repeat_call(shape=list(wider[0]))}\n#{words}"
+            if wider
+            else f"another focal lab{words}",
         )
     left = (
         f"{len(rows) - len(matched)} of {len(rows)} models are left out: their shape is not one of "

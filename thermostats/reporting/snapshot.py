@@ -95,7 +95,9 @@ def render_first_screen(claim: str, page: str) -> str:
     head = re.sub(r"!\[.*\]\(posterior[^)]*\)\n\n.*\n\n", "", head)
     head = head.replace(" · [Details](#details)", "").replace(": [details](#details).", ".")
     head = head.replace(" · [What the words mean](../methods.md)", "")
-    head = re.sub(r"\[([^\]]*)\]\((?:\.\./(?:methods|worlds)\.md|worlds\.csv)\)", r"\1", head)
+    head = re.sub(
+        r"\[([^\]]*)\]\((?:\.\./(?:methods|worlds)\.md|(?:worlds|figures)\.csv)\)", r"\1", head
+    )
     head = re.sub(r"\n## Specification curve\n.*?(?=\n## |\Z)", "", head, flags=re.DOTALL)
     head = head.replace(" · [Specification curve](#specification-curve)", "")
     head = head.replace("[rule changed](#history)", "rule changed")

@@ -52,7 +52,9 @@ def test_cannot_is_refuted_in_both_directions_only() -> None:
 
 
 def test_models_that_are_judged_are_those_of_the_study() -> None:
-    judged = judge_steered(Evidence().named("intervened"))
+    every = judge_steered(Evidence().named("intervened"))
+    assert set(every["model_id"]) >= {"karpathy/stories260K"}
+    judged = every[every["model_id"].str.startswith("nursery/fourth/")]
     assert judged["model_id"].nunique() == 24
     assert set(judged["gain"]) == {gain.id for gain in GAINS}
     assert (judged["seeds"] == 2).all()
