@@ -83,6 +83,7 @@ from thermostats.studies.delia2026.published_gains import (
     load_gains,
     select_heritage_rows,
 )
+from thermostats.tables.frames import take_logs
 from thermostats.tables.labels import drop_unlabelled
 
 LOG_COLUMNS = {
@@ -110,8 +111,7 @@ def list_all_models(evidence: Evidence) -> pd.DataFrame:
     """Models with logs of shape and size; missing where a number is 0, as the heads of a
     state-space model are."""
     rows = load_gains(evidence)
-    numbers = {name: rows[column].astype(float) for name, column in LOG_COLUMNS.items()}
-    logs = rows.assign(**{name: np.log(each.where(each > 0)) for name, each in numbers.items()})
+    logs = rows.assign(**{name: take_logs(rows[column]) for name, column in LOG_COLUMNS.items()})
     return logs.assign(
         log_shape=logs["log_L"] - logs["log_d"], log_rho=np.log(rows["rho"].astype(float))
     )

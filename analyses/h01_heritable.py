@@ -38,6 +38,7 @@ from thermostats.modelling.heritability import (
 from thermostats.modelling.tree_likelihood import estimate_ancestors
 from thermostats.plots.general import draw_curve
 from thermostats.plots.posterior import draw_tree
+from thermostats.tables.frames import take_logs
 from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.tree import Tree
@@ -72,8 +73,7 @@ def select_models(evidence: Evidence, gain: str) -> pd.DataFrame:
     """
     rows = drop_unlabelled(model_rows(evidence, gain), "heritage")
     facts = rows[["n_layers", "n_heads", "d_head", "n_params"]].astype("float64")
-    facts = facts.where(facts > 0)
-    logs = {name: np.log(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
+    logs = {name: take_logs(facts[column]) for name, column in zip(COLUMNS, facts, strict=True)}
     kept = [
         *facts,
         "model_id",

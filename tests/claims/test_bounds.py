@@ -44,11 +44,10 @@ def table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 def test_without_an_outcome_all_is_as_it_is_declared_today() -> None:
     declared = bounds.read_bounds()
     assert declared.plausible == DECLARED and not declared.rows
-    assert declared.plausible.ar == noise.LARGEST_AR
-    assert declared.plausible.ratio == noise.LARGEST_RATIO
     names = {"ar": "ar", "ratio": "ratio", "between": "share"}
     box = bounds.make_box(declared.plausible, names)
-    assert box == {"ar": (0.0, 0.6), "ratio": worlds.RATIO, "between": worlds.BETWEEN}
+    assert box == {"ar": (0.0, 0.6), "ratio": (1.0, 3.0, 1 / 3), "between": (0.0, 0.6)}
+    assert (box["ratio"], box["between"]) == (worlds.RATIO, worlds.BETWEEN)
     assert declared.describe("ar") == "0.6, declared"
 
 

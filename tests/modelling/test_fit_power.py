@@ -9,7 +9,7 @@ from scipy import stats
 
 import thermostats
 from thermostats.errors import UsageError
-from thermostats.modelling import power as planning
+from thermostats.modelling import fit_power as planning
 from thermostats.modelling.fit import Fit
 
 SLOPE, NOISE, MODELS = 0.6, 1.0, 24
@@ -109,3 +109,12 @@ def test_what_has_no_power_is_refused_with_the_call_that_has(line: Fit) -> None:
     )
     with pytest.raises(UsageError, match="not simulated by this law"):
         share.power(40, 9)
+
+
+def test_a_sentence_says_how_often_studies_are_sure_of_the_opposite() -> None:
+    rows = {"asked": "P(slope > 0) ≥ 0.95", "models": [20, 40], "labs": 1, "largest": [20, 40]}
+    table = pd.DataFrame({**rows, "power": [0.0, 0.4], "against": [0.4, 0.0], "error": 0.03})
+    assert planning.FitPower(table, "line").sentences == [
+        "P(slope > 0) ≥ 0.95: 0% of studies of 20 models (40% are as sure of the opposite), "
+        "40% of studies of 40 models"
+    ]

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from workplaces import EVIL, make_workplace, write_analysis
 
-from thermostats.claims.calibration import load_levels
+from thermostats.claims.calibration import Calibration, load_levels
 from thermostats.claims.claim import Audit, Basis, Claim, Meanings
 from thermostats.claims.finding import Criterion, Finding, Sample, Strength, read_finding
 from thermostats.claims.run import run_one
@@ -729,6 +729,15 @@ def test_pages_of_claims_are_short_and_begin_without_simulated_worlds(claim: str
     assert not re.search(r"simulated|\bworlds?\b|studies of", first)
     figure = page.partition("<figure>")[2].partition("</figure>")[0]
     assert re.match(r'<p class="title">[^<]', figure) and 'download="figure.svg"' in figure
+
+
+def test_a_page_says_what_makes_a_limit_tiny() -> None:
+    run = run_one(SCRIPTS["C13"], find_data_folder())
+    assert run.claim is not None and not run.error, run.error
+    page = build_claim_files(run.claim, run.made, SCRIPTS["C13"].name, MADE_OF)["c13/index.md"]
+    tables = [made.finding.criterion.levels for made in run.made if not made.finding.sample.view_of]
+    said = [Calibration(rows).explain_tiny() for rows in tables if rows is not None]
+    assert any(said) and all(page.decode().count(each) == 1 for each in filter(None, said))
 
 
 def test_a_claim_is_sent_as_one_file_or_refused_over_its_size(

@@ -201,7 +201,7 @@ class Evidence(Selection):
         return cast(T, self._store.keep_inner(f"{name}{without}", self, lambda _: compute()))
 
     def keep_values(self, store: ValueStore) -> None:
-        """Have `kept` keep values from now on, of all sets."""
+        """Have `keep` keep values from now on, of all sets."""
         self._store = store
 
     def sources(self, models: Collection[str]) -> list[str]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.formatting import format_declared
+from thermostats.modelling.classical.boxed import FEW, NOISY
 from thermostats.modelling.nuisances import DECLARED, Bounds
 
 Array = NDArray[Any]
@@ -22,10 +23,6 @@ Noise = Callable[[pd.DataFrame], Array]
 """Draws errors of variance 1, study × row."""
 OUTLYING = 4.0
 """Standard deviations by which what is aberrant lies off."""
-NOISY = 3.0
-"""Factor of the errors of labs of one or two models, where those are noisy."""
-LARGEST_AR, LARGEST_RATIO = 0.6, 3.0
-"""Bounds of nuisances: correlation of neighbours' errors, and ratio of standard deviations."""
 ERRORS: Mapping[str, str] = {
     "normal": "normal errors",
     "t3": "errors with the tails of t₃",
@@ -389,7 +386,7 @@ def _draw_lab_sds(rows: pd.DataFrame, kind: str, random: Random) -> Array:
     if kind == "heteroscedastic labs":
         return _draw_group_sds(rows["heritage"], DECLARED.spread, random)
     if kind == "small noisy labs":
-        return np.where(sizes[lab] <= 2, NOISY, 1.0)[None]
+        return np.where(sizes[lab] <= FEW, NOISY, 1.0)[None]
     return np.ones((1, len(rows)))
 
 

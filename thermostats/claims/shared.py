@@ -10,7 +10,6 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
@@ -26,6 +25,7 @@ from thermostats.modelling.draws import Array
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.heritage.fit_heritage import leave_one_out
 from thermostats.plots.posterior import draw_left_out_errors
+from thermostats.tables.frames import take_logs
 from thermostats.tables.store import join_lineage
 from thermostats.tables.tree import Tree
 from thermostats.tables.tree_of_models import build_descent_tree
@@ -209,7 +209,7 @@ def _build_columns(causes: Causes, rows: pd.DataFrame, names: Sequence[str]) -> 
         values = rows[column]
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
             numbers = values.astype("float64")
-            by_cause[column] = np.log(numbers.where(numbers > 0)) if column in LOGS else numbers
+            by_cause[column] = take_logs(numbers) if column in LOGS else numbers
         else:
             text = values.astype("str").where(values.notna(), "")
             by_cause[column] = text if column == "quantised" else text.mask(text == "")

@@ -44,7 +44,6 @@ from thermostats.claims.bounds import make_box, read_bounds
 from thermostats.claims.noise import (
     BY_PROMPT,
     ERRORS,
-    LARGEST_RATIO,
     Errors,
     Limits,
     Noise,
@@ -72,9 +71,9 @@ TOTAL = 0.2
 """Standard deviation of log gain between models: models differ by a factor e^0.2 = 1.2."""
 NULL = "null"
 CLAIMED = "claimed"
-BETWEEN = (0.0, 0.6)
+BETWEEN = (0.0, DECLARED.share)
 OF_PROMPTS = (0.0, 0.6)
-RATIO = (1.0, LARGEST_RATIO, 1 / LARGEST_RATIO)
+RATIO = (1.0, DECLARED.ratio, 1 / DECLARED.ratio)
 HALF = 0.5
 MEAN = (0.0, 1.0, -1.0)
 """Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column;

@@ -41,6 +41,7 @@ from thermostats.modelling.draws import (
     read_only,
     summarise_quantities,
 )
+from thermostats.modelling.fit_power import STUDIES, FitPower, simulate_power
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.group_effects import (
     GroupContrast,
@@ -64,7 +65,6 @@ from thermostats.modelling.laws import (
 )
 from thermostats.modelling.leave_out import LeftOut, compare_predictions, leave_one_out
 from thermostats.modelling.planned import Numbers, Sizes
-from thermostats.modelling.power import STUDIES, FitPower, simulate_power
 from thermostats.modelling.sampling import Declare, Sampled
 from thermostats.next_steps import Code, wrap_methods
 from thermostats.next_steps import call as line

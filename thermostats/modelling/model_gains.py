@@ -35,6 +35,7 @@ from thermostats.next_steps import Code, repeat_call, write_value
 from thermostats.tables import store
 from thermostats.tables.choices import check_gain
 from thermostats.tables.features import LAST, build_features, collect_prompt_gains
+from thermostats.tables.frames import take_logs
 from thermostats.tables.model_rows import pick_model_rows
 from thermostats.tables.schemas import GAINS, NURSERY
 
@@ -282,7 +283,7 @@ def _take_means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
     _refuse_twice(rows[~averaged], rows.loc[averaged, "model_id"])
     gain = rows[outcome].astype("float64")
     logs = np.log(gain[~averaged]).groupby(rows["model_id"][~averaged])
-    stated = np.log(geometric.where(geometric > 0))
+    stated = take_logs(geometric)
     of_rows = pd.DataFrame(
         {
             "log_gain": stated.fillna(np.log(gain)),

@@ -382,7 +382,6 @@ def build_claim_files(
         list_falls=list_falls,
         number_of={part["finding"].id: part["number"] for part in parts},
         worlds=worlds is not None,
-        bounds=_describe_bounds(claim),
         tiny=_explain_tiny(findings),
         **made_of,
     )
@@ -496,15 +495,6 @@ def _build_part(
         "universes": describe_universes(finding, number, suffix, files),
         "compared": formatting.compare_figures(published, reproduced),
         **_describe_posterior(made, number, suffix, files),
-    }
-
-
-def _describe_bounds(claim: Claim) -> dict[str, str]:
-    """How far nuisances of each finding's worlds may go, by its id."""
-    return {
-        question.id: question.trial.worlds.describe_bounds()
-        for question in claim.questions
-        if question.trial is not None and question.trial.worlds is not None
     }
 
 

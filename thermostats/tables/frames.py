@@ -63,6 +63,13 @@ def check_single_values(frame: pd.DataFrame, *names: str) -> None:
             )
 
 
+def take_logs(numbers: pd.Series) -> pd.Series:
+    """Logarithms of numbers above 0; missing elsewhere, as of the heads of a model without
+    attention."""
+    numbers = numbers.astype("float64")
+    return pd.Series(np.log(numbers.where(numbers > 0)))
+
+
 def read_known_numbers(frame: pd.DataFrame, name: str) -> pd.Series:
     """A column as numbers, missing where they are not known; UsageError for what is no finite
     number."""

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 SURE = 0.95
 """A probability that a study reports as an answer."""
+SELDOM = 0.005
+"""Share of studies that are sure of the opposite, below which no sentence has it."""
 STUDIES, DESIGNS = 200, 10
 """Simulated studies of a size, and sets of rows that these have."""
 DRAWS = 250
@@ -53,7 +55,7 @@ class FitPower:
 
     table: pd.DataFrame
     """By what is asked and size: power, the share of simulated studies that reach it; against, that
-    reach its opposite; error, of both at most, by simulation; studies."""
+    are as sure of its opposite; error, of both at most, by simulation; studies."""
     law: str
     stopped: str = ""
     """What was not simulated, where it was stopped."""
@@ -63,10 +65,7 @@ class FitPower:
         """For each thing asked a line, from the smallest study to the largest."""
         lines = []
         for asked, rows in self.table.groupby("asked", sort=False):
-            parts = [
-                f"{format_percent(row['power'])} of studies of {_write_size(row)}"
-                for row in rows.to_dict("records")
-            ]
+            parts = [_write_share(row) for row in rows.to_dict("records")]
             lines.append(f"{asked}: {', '.join(parts)}")
         return [*lines, *([self.stopped] if self.stopped else [])]
 
@@ -90,6 +89,14 @@ class FitPower:
     def __repr__(self) -> str:
         table = self.table.to_string(index=False, float_format=lambda x: f"{x:.3f}")
         return "\n".join([*self.sentences, table])
+
+
+def _write_share(row: Mapping[Any, Any]) -> str:
+    """How often a study of a size reaches what is asked, and is as sure of the opposite where that
+    is not hardly ever."""
+    power = f"{format_percent(row['power'])} of studies of {_write_size(row)}"
+    opposite = f" ({format_percent(row['against'])} are as sure of the opposite)"
+    return power + opposite if row["against"] >= SELDOM else power
 
 
 def _write_size(row: Mapping[Any, Any]) -> str:
