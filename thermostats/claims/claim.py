@@ -71,7 +71,7 @@ from thermostats.claims.result import (
     Result,
     TooFew,
 )
-from thermostats.claims.rule import AtLeast, Posterior, Rule, find_missing_level
+from thermostats.claims.rule import AtLeast, Posterior, Rule
 from thermostats.claims.template import Template
 from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.formatting import estimate_range
@@ -339,11 +339,11 @@ class Claim(ByColumn):
                 got=evidence,
                 allowed=", ".join(SETS),
             )
-        if isinstance(primary, AtLeast) or (lacks := find_missing_level(primary)):
+        if isinstance(primary, AtLeast):
             raise DataError(
                 "a rule without a level",
                 where=f"{self.id}.{name}",
-                got=primary.words() if isinstance(primary, AtLeast) else lacks,
+                got=primary.words(),
                 allowed="comparisons of V, joined with & and |, Each, Some; a count of models is "
                 "`needs`",
             )

@@ -7,6 +7,9 @@ condition.
 
     (V("r") < 0) & (V("r").p <= 0.05)
     Each("models", V("last gain").interval < 1)
+
+It is a tree: `Comparison`s, joined by `Both` and `Either`, put to rows by `Each` and `Some`, within
+a `Gate`. Whatever is asked of it is asked of its parts.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from __future__ import annotations
 import math
 import operator
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,14 +70,11 @@ NEAR = 4 * ALPHA
 """Largest p at which a side is nearly met: an open verdict leans to it."""
 END = 1.959963984540054
 """Standard errors from an estimate to the end of its interval."""
+Bar = tuple[str, str, float]
+"""A number that a quantity is compared with: its name, < or >, the number."""
 
 
-def _refuse_draws(drawn: Mapping[str, NDArray[Any]]) -> Truth:
-    raise DataError("a condition on rows cannot be applied to draws", got=", ".join(drawn))
-
-
-@dataclass(frozen=True, eq=False)
-class Condition:
+class Condition(ABC):
     """Something that holds of a result, or of one row of its tables, and says what it is.
 
     Conditions are joined with `&` and `|`.
@@ -85,128 +86,458 @@ class Condition:
     'share > 0.8 and models ≥ 12'
     """
 
-    words: str
-    """The condition as a person reads it."""
-    holds: Callable[[Result], bool]
-    """Whether a result meets it; raises DataError for a quantity or a table that the result
-    lacks."""
-    truth: Callable[[Mapping[str, NDArray[Any]]], Truth] = _refuse_draws
-    """Whether the quantities of a fit meet it, of a quantity with several elements all; not for
-    conditions on rows."""
-    bars: tuple[tuple[str, str, float], ...] = ()
-    """Numbers that quantities are compared with: name, < or >, number."""
-    short: str = ""
-    """The condition in fewer words, for a sentence; empty where there are none."""
-    loosened: Callable[[], Condition] | None = None
-    """Makes the condition that is nearly this one; None: it is as strict."""
-    level: Callable[[Result], Levels] | None = None
-    """The smallest nominal level at which it would hold of a result, 1 where at none; of a gate 0
-    or 1."""
-    states: Callable[[], Condition] | None = None
-    """What it says of a large sample: estimates on one side of their bars; None: nothing, as
-    p-values and gates do."""
+    def __new__(cls, *stated: object, **named: object) -> Self:
+        """A node of a kind that can be ordered; raises DataError for a condition in words alone."""
+        if cls is Condition:
+            got = next(iter((*stated, *named.values())), "")
+            allowed = "comparisons of V, joined with & and |, Each, Some"
+            raise DataError("a condition without a level", got=got, allowed=allowed)
+        return super().__new__(cls)
 
-    def attained(self, result: Result) -> Levels:
-        """The attained level of a result; raises DataError for a condition without a level."""
-        if self.level is None:
-            raise DataError(
-                NO_LEVEL,
-                got=self.words,
-                allowed="comparisons of V, joined with & and |, Each, Some",
-            )
-        return self.level(result)
-
-    def statement(self) -> Condition:
-        """What it says of a large sample; the condition itself where it compares no estimate with a
-        bar."""
-        return self.states() if self.states is not None else self
-
-    def nearly(self) -> Condition:
-        """The condition with its bars loosened: ends of intervals are the estimate, and a p is
-        small up to `NEAR`."""
-        return self.loosened() if self.loosened is not None else self
-
-    def __and__(self, other: Condition) -> Condition:
-        """The condition that both conditions hold."""
-        if NEVER in (self, other):
-            return NEVER
-        return Condition(
-            f"{self.words} and {other.words}",
-            lambda result: self.holds(result) and other.holds(result),
-            lambda drawn: self.truth(drawn) & other.truth(drawn),
-            self.bars + other.bars,
-            _join_words(self.brief, other.brief),
-            lambda: self.nearly() & other.nearly(),
-            _combine_levels(np.maximum, self, other),
-            _combine_statements(self, other),
-        )
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """The condition as a person reads it."""
 
     @property
     def brief(self) -> str:
         """The condition in as few words as it has."""
-        return self.short or self.words
+        return self.words
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """Numbers that quantities are compared with."""
+        return ()
+
+    @abstractmethod
+    def holds(self, result: Result) -> bool:
+        """Whether a result meets it; raises DataError for a quantity or a table that the result
+        lacks."""
+
+    @abstractmethod
+    def attained(self, result: Result) -> Levels:
+        """The smallest nominal level at which it would hold of a result, 1 where at none; of a gate
+        0 or 1."""
+
+    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        """Whether the quantities of a fit meet it, of a quantity with several elements all; raises
+        DataError for conditions on rows."""
+        raise DataError("a condition on rows cannot be applied to draws", got=", ".join(drawn))
+
+    def nearly(self) -> Condition:
+        """The condition with its bars loosened: ends of intervals are the estimate, and a p is
+        small up to `NEAR`."""
+        return self
+
+    @property
+    def states(self) -> Condition | None:
+        """What it says of a large sample: estimates on one side of their bars; None: nothing, as
+        p-values and gates do."""
+        return None
+
+    def statement(self) -> Condition:
+        """What it says of a large sample; the condition itself where it compares no estimate with a
+        bar."""
+        return self.states or self
+
+    def __and__(self, other: Condition) -> Condition:
+        """The condition that both conditions hold."""
+        return NEVER if NEVER in (self, other) else Both(self, other)
 
     def __or__(self, other: Condition) -> Condition:
         """One of them, or both."""
         if NEVER in (self, other):
-            return other if self is NEVER else self
-        return Condition(
-            f"({self.words} or {other.words})",
-            lambda result: self.holds(result) or other.holds(result),
-            lambda drawn: self.truth(drawn) | other.truth(drawn),
-            self.bars + other.bars,
-            f"{self.brief}, or {_drop_subject(self.brief, other.brief)}",
-            lambda: self.nearly() | other.nearly(),
-            _combine_levels(np.minimum, self, other),
-            None if _is_opposite(self, other) else lambda: self.statement() | other.statement(),
-        )
+            return other if self == NEVER else self
+        return Either(self, other)
 
 
-def _combine_levels(
-    extreme: Callable[[Levels, Levels], Levels], first: Condition, second: Condition
-) -> Callable[[Result], Levels] | None:
-    """The level of two conditions together, where both have one."""
-    one = first.level
-    other = second.level
-    return (
-        None if one is None or other is None else lambda result: extreme(one(result), other(result))
-    )
+@dataclass(frozen=True)
+class Never(Condition):
+    """A condition that nothing meets, for a rule with one side.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import NEVER, V
+    >>> ((V("share") > 0.8) | NEVER).words
+    'share > 0.8'
+    """
+
+    @property
+    def words(self) -> str:
+        """Never."""
+        return "never"
+
+    def holds(self, result: Result) -> bool:
+        """It does not."""
+        return False
+
+    def attained(self, result: Result) -> Levels:
+        """At no level."""
+        return 1.0
 
 
-def _is_opposite(first: Condition, second: Condition) -> bool:
-    """Whether two conditions state nothing of a large sample, or both sides of one bar, of which
-    one always holds."""
-    sides = (
-        {(name, bar) for name, _, bar in first.bars},
-        {(name, bar) for name, _, bar in second.bars},
-    )
-    return not (first.states or second.states) or (bool(sides[0]) and sides[0] == sides[1])
+NEVER = Never()
 
 
-def _combine_statements(first: Condition, second: Condition) -> Callable[[], Condition] | None:
-    """What two conditions state together: p-values and gates next to an estimate state nothing."""
-    if first.states is None or second.states is None:
-        return first.states or second.states
-    one = first.states
-    other = second.states
-    return lambda: one() & other()
+@dataclass(frozen=True)
+class Comparison(Condition):
+    """A number of a result compared with another one, as `V` makes it.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import V
+    >>> (V("share").lower > 0.8).brief
+    'the interval of share is above 0.8'
+    """
+
+    left: V
+    sign: str
+    """One of `OPERATORS`."""
+    bar: float | V
+
+    def __post_init__(self) -> None:
+        if self.left.part == "interval" and self.sign not in LIES:
+            allowed = " and ".join(LIES)
+            raise DataError("an interval lies below or above", got=self.sign, allowed=allowed)
+
+    @property
+    def words(self) -> str:
+        """Both numbers with the sign, or where the interval lies."""
+        sign = LIES[self.sign] if self.left.part == "interval" else self.sign
+        return f"{self.left.words} {sign} {self._bar_words}"
+
+    @property
+    def brief(self) -> str:
+        """Where the interval lies of which an end is compared; else both numbers with the sign."""
+        where = SIDES.get((self.left.part, self.sign))
+        if where is None:
+            return self.words
+        return f"the interval of {self.left.name} is {where} {self._bar_words}"
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """The number, where all of what is asked of the estimate is asked."""
+        if isinstance(self.bar, V) or self.left.part not in REACHES[self._side]:
+            return ()
+        return ((self.left.name, self._side, self.bar),)
+
+    def holds(self, result: Result) -> bool:
+        """Whether the number of the result lies on this side of the other."""
+        number = self.left.read_number(result, self.sign)
+        return bool(OPERATORS[self.sign](number, self._read_bar(result)))
+
+    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        """The same of a quantity's draws, whichever part of it is compared."""
+        bar = drawn[self.bar.name] if isinstance(self.bar, V) else self.bar
+        holds = np.asarray(OPERATORS[self.sign](drawn[self.left.name], bar))
+        return np.asarray(holds.all(axis=tuple(range(2, holds.ndim))))
+
+    def attained(self, result: Result) -> Levels:
+        """p of "p ≤ α"; of an interval by how much it may be widened on that side, as a two-sided
+        normal level."""
+        value = self.left.read_number(result, self.sign)
+        if self._is_small_p:
+            return np.where(np.isnan(value), 1.0, value)
+        number = self._read_bar(result)
+        with np.errstate(invalid="ignore"):
+            exact = np.where(OPERATORS[self.sign](value, number), 0.0, 1.0)
+        if self.left.part not in {"interval", NEAREST[self._side]}:
+            return exact
+        middle = self.left.middle.read_number(result)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            stretch = (middle - number) / (middle - value)
+            widened = np.where(stretch > 0, 2 * special.ndtr(-END * stretch), 1.0)
+        has_no_width = np.isnan(middle) | (middle == value)
+        return np.where(has_no_width, exact, np.where(np.isnan(value), 1.0, widened))
+
+    def nearly(self) -> Condition:
+        """The estimates compared; of a p that is to be small whether it is up to `NEAR`."""
+        if self.left.part != "p":
+            bar = self.bar.middle if isinstance(self.bar, V) else self.bar
+            return replace(self, left=self.left.middle, bar=bar)
+        return replace(self, sign="≤", bar=NEAR) if self._is_small_p else self
+
+    @property
+    def states(self) -> Condition | None:
+        """The estimates compared; a p-value states nothing."""
+        return None if self.left.part == "p" else self.nearly()
+
+    @property
+    def _side(self) -> str:
+        """Side of the bar, the bar itself apart."""
+        return "<" if self.sign in "<≤" else ">"
+
+    @property
+    def _is_small_p(self) -> bool:
+        """Whether a p is to be as small as one that decides."""
+        if self.left.part != "p" or isinstance(self.bar, V):
+            return False
+        return self._side == "<" and self.bar <= NEAR
+
+    @property
+    def _bar_words(self) -> str:
+        return self.bar.words if isinstance(self.bar, V) else format_declared(self.bar)
+
+    def _read_bar(self, result: Result) -> float | NDArray[np.float64]:
+        return self.bar.read_number(result) if isinstance(self.bar, V) else self.bar
 
 
-def _join_words(left: str, right: str) -> str:
-    """Two conditions in a sentence."""
-    first, second = (
-        f"({part})" if ", or " in part else part for part in (left, _drop_subject(left, right))
-    )
-    return f"{first} and {second}"
+@dataclass(frozen=True)
+class _Joined(Condition):
+    """Two conditions as one."""
+
+    first: Condition
+    second: Condition
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """Those of both."""
+        return self.first.bars + self.second.bars
 
 
-def _drop_subject(first: str, second: str) -> str:
-    """The second of two conditions, without the subject that it shares with the first."""
-    about = OF_P.match(second)
-    if about and about[1] in first:
-        return f"its p-value {second[about.end() :]}"
-    subjects = [match[0] if (match := SUBJECT.match(part)) else "" for part in (first, second)]
-    return second.removeprefix(subjects[0]) if subjects[0] == subjects[1] else second
+@dataclass(frozen=True)
+class Both(_Joined):
+    """Two conditions that must both hold, as `&` makes it.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import V
+    >>> ((V("r") < 0) & (V("r").p <= 0.05)).brief
+    'r < 0 and its p-value ≤ 0.05'
+    """
+
+    @property
+    def words(self) -> str:
+        """Both in words."""
+        return f"{self.first.words} and {self.second.words}"
+
+    @property
+    def brief(self) -> str:
+        """Both, a subject that they share named once."""
+        parts = (self.first.brief, _drop_subject(self.first.brief, self.second.brief))
+        first, second = (f"({part})" if ", or " in part else part for part in parts)
+        return f"{first} and {second}"
+
+    def holds(self, result: Result) -> bool:
+        """Whether both hold."""
+        return self.first.holds(result) and self.second.holds(result)
+
+    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        """Whether both hold, draw by draw."""
+        return self.first.truth(drawn) & self.second.truth(drawn)
+
+    def attained(self, result: Result) -> Levels:
+        """The larger level."""
+        return np.maximum(self.first.attained(result), self.second.attained(result))
+
+    def nearly(self) -> Condition:
+        """Both, loosened."""
+        return self.first.nearly() & self.second.nearly()
+
+    @property
+    def states(self) -> Condition | None:
+        """What both state: p-values and gates next to an estimate state nothing."""
+        first = self.first.states
+        second = self.second.states
+        return first & second if first and second else first or second
+
+
+@dataclass(frozen=True)
+class Either(_Joined):
+    """Two conditions of which one must hold, or both, as `|` makes it.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import V
+    >>> ((V("share").interval < 0.5) | (V("share").interval > 0.8)).brief
+    'the interval of share is below 0.5, or above 0.8'
+    """
+
+    @property
+    def words(self) -> str:
+        """Both in words."""
+        return f"({self.first.words} or {self.second.words})"
+
+    @property
+    def brief(self) -> str:
+        """Both, a subject that they share named once."""
+        return f"{self.first.brief}, or {_drop_subject(self.first.brief, self.second.brief)}"
+
+    def holds(self, result: Result) -> bool:
+        """Whether one holds."""
+        return self.first.holds(result) or self.second.holds(result)
+
+    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        """Whether one holds, draw by draw."""
+        return self.first.truth(drawn) | self.second.truth(drawn)
+
+    def attained(self, result: Result) -> Levels:
+        """The smaller level."""
+        return np.minimum(self.first.attained(result), self.second.attained(result))
+
+    def nearly(self) -> Condition:
+        """Both, loosened."""
+        return self.first.nearly() | self.second.nearly()
+
+    @property
+    def states(self) -> Condition | None:
+        """What one of them states; nothing where neither does, and of both sides of one bar, of
+        which one always holds."""
+        if not (self.first.states or self.second.states):
+            return None
+        first = {(name, bar) for name, _, bar in self.first.bars}
+        second = {(name, bar) for name, _, bar in self.second.bars}
+        if first and first == second:
+            return None
+        return self.first.statement() | self.second.statement()
+
+
+@dataclass(frozen=True)
+class _OfRows(Condition):
+    """A condition on rows of one of the result's tables."""
+
+    table: str
+    """The result's table."""
+    condition: Condition
+    """Of a row."""
+
+    @property
+    def words(self) -> str:
+        """Of which rows, and the condition."""
+        return self._set_words(self.condition.words)
+
+    @property
+    def brief(self) -> str:
+        """Of which rows, and the condition in few words."""
+        return self._set_words(self.condition.brief)
+
+    @abstractmethod
+    def _set_words(self, condition: str) -> str:
+        """A condition in words, and of which rows it is."""
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """Those of a row."""
+        return self.condition.bars
+
+    def nearly(self) -> Condition:
+        """The condition of a row, loosened."""
+        return replace(self, condition=self.condition.nearly())
+
+    @property
+    def states(self) -> Condition | None:
+        """What the condition states, of the same rows."""
+        stated = self.condition.states
+        return replace(self, condition=stated) if stated else None
+
+
+@dataclass(frozen=True)
+class Each(_OfRows):
+    """A condition on every row of one of the result's tables.
+
+    An empty table does not meet it. Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the
+    quantity x; without them the columns `lower`, `upper` and `p` belong to every quantity of the
+    row.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import Each, V
+    >>> Each("labs", V("gain") < 1).words
+    'in each of the labs, gain < 1'
+    """
+
+    def _set_words(self, condition: str) -> str:
+        return f"in each of the {self.table}, {condition}"
+
+    def holds(self, result: Result) -> bool:
+        """Whether there are rows, and every one meets it."""
+        met = [self.condition.holds(row) for row in _split_rows(result, self.table)]
+        return bool(met) and all(met)
+
+    def attained(self, result: Result) -> Levels:
+        """The largest level of a row; 1 where there are none."""
+        levels = [self.condition.attained(row) for row in _split_rows(result, self.table)]
+        return np.maximum.reduce(levels, axis=0) if levels else 1.0
+
+
+@dataclass(frozen=True)
+class Some(_OfRows):
+    """A condition on at least one row of one of the result's tables, with columns as for `Each`.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import Some, V
+    >>> Some("labs", V("gain").p <= 0.05, adjust="holm").words
+    'in at least one of the labs, the p-value of gain ≤ 0.05 (adjusted by Holm over all of them)'
+    """
+
+    adjust: str = ""
+    """`holm` adjusts column `p` over the rows."""
+
+    def _set_words(self, condition: str) -> str:
+        how = self.adjust.capitalize()
+        adjusted = f" (adjusted by {how} over all of them)" if how else ""
+        return f"in at least one of the {self.table}, {condition}{adjusted}"
+
+    def holds(self, result: Result) -> bool:
+        """Whether a row meets it."""
+        return any(self.condition.holds(row) for row in self._split(result))
+
+    def attained(self, result: Result) -> Levels:
+        """The smallest level of a row; 1 where there are none."""
+        levels = [self.condition.attained(row) for row in self._split(result)]
+        return np.minimum.reduce(levels, axis=0) if levels else 1.0
+
+    def _split(self, result: Result) -> list[Result]:
+        return _split_rows(result, self.table, self.adjust)
+
+
+@dataclass(frozen=True)
+class Gate(Condition):
+    """A condition on the sample alone, such as a count.
+
+    It must be met, and says nothing of a large sample.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import Gate, V
+    >>> Gate(V("models") >= 12).words
+    'models ≥ 12'
+    """
+
+    condition: Condition
+    """What must be met."""
+
+    @property
+    def words(self) -> str:
+        """Those of the condition."""
+        return self.condition.words
+
+    @property
+    def brief(self) -> str:
+        """Those of the condition."""
+        return self.condition.brief
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """Those of the condition."""
+        return self.condition.bars
+
+    def holds(self, result: Result) -> bool:
+        """Whether the condition does."""
+        return self.condition.holds(result)
+
+    def truth(self, drawn: Mapping[str, NDArray[Any]]) -> Truth:
+        """Whether the condition holds, draw by draw."""
+        return self.condition.truth(drawn)
+
+    def attained(self, result: Result) -> Levels:
+        """That of the condition."""
+        return self.condition.attained(result)
+
+    def nearly(self) -> Condition:
+        """The condition, loosened."""
+        return Gate(self.condition.nearly())
 
 
 @dataclass(frozen=True)
@@ -263,67 +594,9 @@ class V:
         )
         return np.asarray(math.nan if value is None else value, dtype=np.float64)
 
-    def _build_condition(self, sign: str, bar: float | V) -> Condition:
-        compare = OPERATORS[sign]
-        left = self
-        side = "<" if sign in "<≤" else ">"
-        words = bar.words if isinstance(bar, V) else format_declared(bar)
-
-        where = SIDES.get((self.part, sign))
-
-        def evaluate_truth(drawn: Mapping[str, NDArray[Any]]) -> Truth:
-            holds = np.asarray(
-                compare(drawn[left.name], drawn[bar.name] if isinstance(bar, V) else bar)
-            )
-            return np.asarray(holds.all(axis=tuple(range(2, holds.ndim))))
-
-        return Condition(
-            f"{self.words} {LIES[sign] if self.part == 'interval' else sign} {words}",
-            lambda result: bool(
-                compare(
-                    left.read_number(result, sign),
-                    bar.read_number(result) if isinstance(bar, V) else bar,
-                )
-            ),
-            evaluate_truth,
-            ((self.name, side, bar),)
-            if self.part in REACHES[side] and not isinstance(bar, V)
-            else (),
-            f"the interval of {self.name} is {where} {words}" if where else "",
-            lambda: self._build_near_condition(sign, bar),
-            lambda result: self._measure_level(sign, bar, result),
-            None if self.part == "p" else lambda: self._build_near_condition(sign, bar),
-        )
-
-    def _measure_level(self, sign: str, bar: float | V, result: Result) -> Levels:
-        """p of "p ≤ α"; of an interval by how much it may be widened on that side, as a two-sided
-        normal level."""
-        number = bar.read_number(result) if isinstance(bar, V) else bar
-        value = self.read_number(result, sign)
-        side = "<" if sign in "<≤" else ">"
-        with np.errstate(invalid="ignore", divide="ignore"):
-            holds = OPERATORS[sign](value, number)
-            if self.part == "p" and side == "<" and not isinstance(bar, V) and bar <= NEAR:
-                return np.where(np.isnan(value), 1.0, value)
-            if self.part not in {"interval", NEAREST[side]}:
-                return np.where(holds, 0.0, 1.0)
-            middle = V(self.name).read_number(result)
-            stretch = (middle - number) / (middle - value)
-            of_stretch = np.where(stretch > 0, 2 * special.ndtr(-END * stretch), 1.0)
-            whole = np.isnan(middle) | (middle == value)
-            return np.where(
-                whole, np.where(holds, 0.0, 1.0), np.where(np.isnan(value), 1.0, of_stretch)
-            )
-
-    def _build_near_condition(self, sign: str, bar: float | V) -> Condition:
-        if self.part != "p":
-            return self._take_middle()._build_condition(
-                sign, bar._take_middle() if isinstance(bar, V) else bar
-            )
-        strict = sign in "<≤" and not isinstance(bar, V) and bar <= NEAR
-        return self._build_condition("≤", NEAR) if strict else self._build_condition(sign, bar)
-
-    def _take_middle(self) -> V:
+    @property
+    def middle(self) -> V:
+        """The estimate, of a part that is an end or the whole of its interval."""
         return V(self.name) if self.part in {"lower", "upper", "interval"} else self
 
     @property
@@ -332,128 +605,28 @@ class V:
         return PARTS[self.part].format(self.name)
 
     def __lt__(self, bar: float | V) -> Condition:
-        return self._build_condition("<", bar)
+        return self._compare("<", bar)
 
     def __le__(self, bar: float | V) -> Condition:
-        return self._build_condition("≤", bar)
+        return self._compare("≤", bar)
 
     def __gt__(self, bar: float | V) -> Condition:
-        return self._build_condition(">", bar)
+        return self._compare(">", bar)
 
     def __ge__(self, bar: float | V) -> Condition:
-        return self._build_condition("≥", bar)
+        return self._compare("≥", bar)
+
+    def _compare(self, sign: str, bar: float | V) -> Condition:
+        return Comparison(self, sign, bar)
 
 
-def Each(table: str, condition: Condition) -> Condition:
-    """Declare a condition on every row of one of the result's tables.
-
-    An empty table does not meet it. Columns `x`, `x_lower`, `x_upper`, `x_p` are the parts of the
-    quantity x; without them the columns `lower`, `upper` and `p` belong to every quantity of the
-    row.
-
-    Parameters
-    ----------
-    table : str
-        The result's table.
-    condition : Condition
-        Of a row.
-
-    Returns
-    -------
-    Condition
-        Of the result.
-
-    Examples
-    --------
-    >>> from thermostats.claims.condition import Each, V
-    >>> Each("labs", V("gain") < 1).words
-    'in each of the labs, gain < 1'
-    """
-
-    def is_met(result: Result) -> bool:
-        met = [condition.holds(row) for row in _split_rows(result, table)]
-        return bool(met) and all(met)
-
-    return Condition(
-        f"in each of the {table}, {condition.words}",
-        is_met,
-        bars=condition.bars,
-        short=f"in each of the {table}, {condition.brief}",
-        loosened=lambda: Each(table, condition.nearly()),
-        level=condition.level
-        and (lambda r: _find_extreme(np.maximum, condition, _split_rows(r, table))),
-        states=condition.states and (lambda: Each(table, condition.statement())),
-    )
-
-
-def Some(table: str, condition: Condition, adjust: str = "") -> Condition:
-    """Declare a condition on at least one row of one of the result's tables.
-
-    Parameters
-    ----------
-    table : str
-        The result's table; columns as for `Each`.
-    condition : Condition
-        Of a row.
-    adjust : str
-        `holm` adjusts column `p` over the rows.
-
-    Returns
-    -------
-    Condition
-        Of the result.
-
-    Examples
-    --------
-    >>> from thermostats.claims.condition import Some, V
-    >>> Some("labs", V("gain").p <= 0.05, adjust="holm").words
-    'in at least one of the labs, the p-value of gain ≤ 0.05 (adjusted by Holm over all of them)'
-    """
-    adjusted = f" (adjusted by {adjust.capitalize()} over all of them)" if adjust else ""
-    return Condition(
-        f"in at least one of the {table}, {condition.words}{adjusted}",
-        lambda result: any(condition.holds(row) for row in _split_rows(result, table, adjust)),
-        bars=condition.bars,
-        short=f"in at least one of the {table}, {condition.brief}{adjusted}",
-        loosened=lambda: Some(table, condition.nearly(), adjust),
-        level=condition.level
-        and (lambda r: _find_extreme(np.minimum, condition, _split_rows(r, table, adjust))),
-        states=condition.states and (lambda: Some(table, condition.statement(), adjust)),
-    )
-
-
-def Gate(condition: Condition) -> Condition:
-    """Declare a condition on the sample alone, such as a count.
-
-    It must be met, and says nothing of a large sample.
-
-    Parameters
-    ----------
-    condition : Condition
-        What must be met.
-
-    Returns
-    -------
-    Condition
-        The same, without what it states of a large sample.
-
-    Examples
-    --------
-    >>> from thermostats.claims.condition import Gate, V
-    >>> Gate(V("models") >= 12).words
-    'models ≥ 12'
-    """
-    return replace(condition, states=None)
-
-
-NEVER = Condition("never", lambda result: False, level=lambda result: 1.0)
-"""A condition that nothing meets, for a rule with one side."""
-NO_LEVEL = "a condition without a level"
-
-
-def _find_extreme(extreme: np.ufunc, condition: Condition, rows: list[Result]) -> Levels:
-    """The largest or smallest level of a condition over rows; 1 where there are none."""
-    return extreme.reduce([condition.attained(row) for row in rows], axis=0) if rows else 1.0
+def _drop_subject(first: str, second: str) -> str:
+    """The second of two conditions, without the subject that it shares with the first."""
+    about = OF_P.match(second)
+    if about and about[1] in first:
+        return f"its p-value {second[about.end() :]}"
+    subjects = [match[0] if (match := SUBJECT.match(part)) else "" for part in (first, second)]
+    return second.removeprefix(subjects[0]) if subjects[0] == subjects[1] else second
 
 
 def _split_rows(result: Result, table: str, adjust: str = "") -> list[Result]:
@@ -465,7 +638,8 @@ def _split_rows(result: Result, table: str, adjust: str = "") -> list[Result]:
         )
     frame: Any = result.rows[table]
     if isinstance(frame, list):
-        return [Result(quantities=row) for row in (_apply_holm(frame) if adjust else frame)]
+        rows = _apply_holm(frame) if adjust else frame
+        return [Result(quantities=row) for row in rows]
     if adjust and len(frame):
         frame = frame.assign(p=apply_holm(frame["p"].to_dict()))
     return [_build_row_result(row) for row in frame.to_dict("records")]

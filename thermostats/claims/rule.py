@@ -511,33 +511,3 @@ class Given:
 Rule = Decide | Posterior | Given
 """What decides on a result (`verdict`, `level`), states itself (`words`) and knows what is nearly
 enough (`nearly`)."""
-
-
-def find_missing_level(rule: Rule) -> str:
-    """Give the words of the first side that has no attained level; empty where every side has one.
-
-    Parameters
-    ----------
-    rule : Rule
-        A rule.
-
-    Returns
-    -------
-    str
-        The verdict, and where it is given.
-
-    Examples
-    --------
-    >>> from thermostats.claims.rule import Above, find_missing_level
-    >>> find_missing_level(Above("share", 0.8))
-    ''
-    """
-    sides = {} if isinstance(rule, Posterior) else {v: rule.side(v) for v in (SUPPORTED, AGAINST)}
-    return next(
-        (
-            f"“{verdict}” where {side.words}"
-            for verdict, side in sides.items()
-            if side.level is None
-        ),
-        "",
-    )
