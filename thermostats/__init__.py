@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from importlib import import_module
 from inspect import isfunction
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 from warnings import warn
+
+from thermostats.public_names import CLAIMS, HOME, STUDIES, VERSION, find_study
 
 if TYPE_CHECKING:
     from thermostats.claims.planning.next_models import next_models as next_models
@@ -53,89 +54,29 @@ if TYPE_CHECKING:
     from thermostats.tables.tree_of_models import neighbour_joining as neighbour_joining
     from thermostats.tables.tree_of_models import tree as tree
 
-__version__ = "0.4.0"
-
-_HOME = {
-    "check": "thermostats.tables.store",
-    "citations": "thermostats.reporting.snapshot",
-    "compare": "thermostats.modelling.fit",
-    "contribute": "thermostats.tables.export",
-    "do": "thermostats.measurement.interventions",
-    "export": "thermostats.tables.export",
-    "features": "thermostats.tables.reading",
-    "findings": "thermostats.reporting.verdicts",
-    "fit": "thermostats.modelling.fit",
-    "fit_envelope": "thermostats.modelling.kleiber",
-    "fit_heritage": "thermostats.modelling.heritage.fit_heritage",
-    "fit_kleiber": "thermostats.modelling.kleiber",
-    "fit_line": "thermostats.modelling.lines",
-    "fit_lineage": "thermostats.modelling.fit_lineage",
-    "fit_matched": "thermostats.modelling.matched",
-    "fit_share": "thermostats.modelling.shares",
-    "fit_sources": "thermostats.modelling.measurements",
-    "fit_transition": "thermostats.modelling.transition",
-    "forget": "thermostats.tables.join",
-    "gain_rows": "thermostats.modelling.model_gains",
-    "join": "thermostats.tables.join",
-    "load": "thermostats.tables.reading",
-    "load_fit": "thermostats.modelling.fit",
-    "models": "thermostats.tables.reading",
-    "measure": "thermostats.measurement.from_python",
-    "model_rows": "thermostats.tables.model_rows",
-    "neighbour_joining": "thermostats.tables.tree_of_models",
-    "options": "thermostats.settings",
-    "paired": "thermostats.modelling.pairs",
-    "next_models": "thermostats.claims.planning.next_models",
-    "power": "thermostats.claims.power",
-    "predict_gain": "thermostats.modelling.heritage.prediction",
-    "profile": "thermostats.plots.general",
-    "prompt_rows": "thermostats.tables.model_rows",
-    "prove": "thermostats.measurement.proving",
-    "report": "thermostats.reporting.report",
-    "run_id": "thermostats.tables.runs",
-    "spectral_angles": "thermostats.measurement.compare",
-    "specification_curve": "thermostats.modelling.specification",
-    "steer": "thermostats.measurement.interventions",
-    "trajectories": "thermostats.plots.posterior",
-    "tree": "thermostats.tables.tree_of_models",
-    "weight_distances": "thermostats.measurement.compare",
-}
-_CALLED = "claims"
-"""The package of claims, which is a function too."""
-_STUDIES = "studies"
-__all__ = ["__version__", _CALLED, *_HOME]  # noqa: PLE0604
+__version__ = VERSION
+__all__ = ["__version__", CLAIMS, *HOME]  # noqa: PLE0604
 _INSTEAD = {"Fit": 'thermostats.load_fit("fit.nc")'}
 """Names that one may look for, and the call that does what they would."""
 
 
 def __getattr__(name: str) -> Any:
     """Public functions are imported when first used, so that importing the package stays quick."""
-    if name in (_CALLED, _STUDIES):
+    if name in (CLAIMS, STUDIES):
         return import_module(f"{__name__}.{name}")
-    if name not in _HOME and (study := find_study(name)):
+    if name not in HOME and (study := find_study(name)):
         warn(f"thermostats.{name} is {study}.{name} now", DeprecationWarning, stacklevel=2)
         return getattr(import_module(study), name)
-    if name not in _HOME:
+    if name not in HOME:
         from thermostats.errors import find_nearest  # noqa: PLC0415
 
         step = _INSTEAD.get(name) or (
-            f"thermostats.{near}" if (near := find_nearest(name, _HOME)) else ""
+            f"thermostats.{near}" if (near := find_nearest(name, HOME)) else ""
         )
-        what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(_HOME)}"
+        what = f"module 'thermostats' has no attribute {name!r}; it has {', '.join(HOME)}"
         raise AttributeError(what + f". Next: {step}" * bool(step))
-    globals()[name] = import_public(_HOME[name], name, __name__)
+    globals()[name] = import_public(HOME[name], name, __name__)
     return globals()[name]
-
-
-def find_study(name: str) -> str:
-    """The study whose claims alone ask for a model of this name, empty where none does; such names
-    are found at the top, with a warning, for one release more."""
-    if not name.startswith("fit_"):
-        return ""
-    folder = import_module(f"{__name__}.{_STUDIES}").__path__
-    studies = [f"{__name__}.{_STUDIES}.{found.name}" for found in iter_modules(folder)]
-    own = (study for study in studies if name in getattr(import_module(study), "__all__", ()))
-    return next(own, "")
 
 
 def import_public(module: str, name: str, home: str) -> Any:

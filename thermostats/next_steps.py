@@ -16,8 +16,8 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-import thermostats
 from thermostats.errors import ThermostatsError, UsageError, build_unforeseen_error, find_nearest
+from thermostats.public_names import PUBLIC, find_study
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -336,8 +336,8 @@ def set_shell_lines() -> Iterator[None]:
 def call(function: str, *values: Any, **arguments: Any) -> str:
     """The call of a function by name: of the package, of the study that it is of, or where neither
     has one such, as its user has imported it."""
-    home = f"{PROGRAM}." if function in thermostats.__all__ else ""
-    if study := thermostats.find_study(function):
+    home = f"{PROGRAM}." if function in PUBLIC else ""
+    if study := find_study(function):
         home = f"{study}."
     words = [
         *map(write_value, values),

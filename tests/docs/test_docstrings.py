@@ -61,11 +61,11 @@ def list_methods() -> dict[str, Callable[..., Any]]:
         home = getattr(import_module(module), name)
         if not inspect.isclass(home):
             continue
-        fields = vars(home).get("__annotations__", {})
-        for method, code in vars(home).items():
-            function = getattr(code, "__func__", code)
-            if inspect.isfunction(function) and method not in fields and method[0] != "_":
-                found[f"{module}.{name}.{method}"] = function
+        fields = {field for kind in home.__mro__ for field in inspect.get_annotations(kind)}
+        for method, function in inspect.getmembers(home, inspect.isroutine):
+            own = str(getattr(function, "__module__", "")).startswith("thermostats")
+            if own and method not in fields and method[0] != "_":
+                found[f"{module}.{name}.{method}"] = getattr(function, "__func__", function)
     return found
 
 

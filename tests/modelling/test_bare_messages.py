@@ -27,6 +27,7 @@ from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.sampling import Sampled
 from thermostats.modelling.specification import build_correlation
 from thermostats.next_steps import wrap_function
+from thermostats.public_names import HOME
 from thermostats.tables import tree_of_models
 
 Table = pd.DataFrame
@@ -170,7 +171,7 @@ def test_a_good_table_is_taken(name: str) -> None:
 def test_every_public_function_of_a_table_is_asked() -> None:
     """Functions whose first argument is a table; those of fits are named by their law."""
     named = {name.partition(" ")[0] for name in ASKED}
-    functions = {name: getattr(thermostats, name) for name in thermostats._HOME}
+    functions = {name: getattr(thermostats, name) for name in HOME}
     tables = {
         name
         for name, function in functions.items()

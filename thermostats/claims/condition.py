@@ -8,7 +8,7 @@ condition.
     (V("r") < 0) & (V("r").p <= 0.05)
     Each("models", V("last gain").interval < 1)
 
-It is a tree: `Comparison`s, joined by `Both` and `Either`, put to rows by `Each` and `Some`, within
+It is a tree: inequalities, joined by `Both` and `Either`, put to rows by `Each` and `Some`, within
 a `Gate`. Whatever is asked of it is asked of its parts.
 """
 
@@ -180,7 +180,7 @@ NEVER = Never()
 
 
 @dataclass(frozen=True)
-class Comparison(Condition):
+class Inequality(Condition):
     """A number of a result compared with another one, as `V` makes it.
 
     Examples
@@ -493,16 +493,14 @@ class Some(_OfRows):
 
 
 @dataclass(frozen=True)
-class Gate(Condition):
-    """A condition on the sample alone, such as a count.
-
-    It must be met, and says nothing of a large sample.
+class Gated(Condition):
+    """A condition on the sample alone, as `Gate` makes it.
 
     Examples
     --------
     >>> from thermostats.claims.condition import Gate, V
-    >>> Gate(V("models") >= 12).words
-    'models ≥ 12'
+    >>> Gate(V("models") >= 12).states is None
+    True
     """
 
     condition: Condition
@@ -537,7 +535,31 @@ class Gate(Condition):
 
     def nearly(self) -> Condition:
         """The condition, loosened."""
-        return Gate(self.condition.nearly())
+        return Gated(self.condition.nearly())
+
+
+def Gate(condition: Condition) -> Condition:
+    """Declare a condition on the sample alone, such as a count.
+
+    It must be met, and says nothing of a large sample.
+
+    Parameters
+    ----------
+    condition : Condition
+        What must be met.
+
+    Returns
+    -------
+    Condition
+        The same, without what it states of a large sample.
+
+    Examples
+    --------
+    >>> from thermostats.claims.condition import Gate, V
+    >>> Gate(V("models") >= 12).words
+    'models ≥ 12'
+    """
+    return Gated(condition)
 
 
 @dataclass(frozen=True)
@@ -617,7 +639,7 @@ class V:
         return self._compare("≥", bar)
 
     def _compare(self, sign: str, bar: float | V) -> Condition:
-        return Comparison(self, sign, bar)
+        return Inequality(self, sign, bar)
 
 
 def _drop_subject(first: str, second: str) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import thermostats
 from thermostats.claims.condition import Truth
 from thermostats.claims.result import (
     AGAINST,
@@ -45,6 +44,7 @@ from thermostats.modelling.draws import KIND, estimate_mcse, list_versions
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.specification import SpecificationCurve
 from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
+from thermostats.public_names import VERSION
 from thermostats.settings import THOROUGH_VARIABLE
 
 
@@ -585,7 +585,7 @@ def _describe_drawing(fit: Fit) -> str:
 
 def _describe_versions() -> str:
     """Versions of what draws, and the day."""
-    there = {"thermostats": thermostats.__version__, **list_versions()}
+    there = {"thermostats": VERSION, **list_versions()}
     return (
         f"{', '.join(f'{name} {number}' for name, number in there.items())}; "
         f"{datetime.now(UTC):%Y-%m-%d}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,11 +17,9 @@ from thermostats.modelling.draws import (
     build_arviz,
     normalise_pareto_weights,
 )
+from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.group_effects import compute_effects, list_group_kinds
 from thermostats.modelling.mixed_model import MixedDesign
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
 
 ROUNDING = 1e-12
 OUTCOME = "outcome"
@@ -31,7 +29,7 @@ ERROR = "y_se"
 """Known standard errors of outcomes, among the constants."""
 
 
-def build_groups(fit: Fit, outcomes: list[Any]) -> Any:
+def build_groups(fit: FittedLaw, outcomes: list[Any]) -> Any:
     """InferenceData, or a DataTree since ArviZ 1.0, of a fit whose outcomes have these names."""
     rng = np.random.default_rng(fit.seed)
     values = fit.draws.values
@@ -91,7 +89,7 @@ def is_varied(values: Array) -> bool:
     return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
 
 
-def list_constants(fit: Fit, taken: set[str]) -> dict[str, Array]:
+def list_constants(fit: FittedLaw, taken: set[str]) -> dict[str, Array]:
     """What the law reads of every outcome: numbers as the rows have them, the place of its group
     among the coordinates, and its known standard error."""
     design = fit.design

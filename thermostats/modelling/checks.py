@@ -8,9 +8,8 @@ about. Everything else warns: it is shown and closes nothing.
 from __future__ import annotations
 
 from collections import UserDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -31,11 +30,9 @@ from thermostats.modelling.draws import (
     measure_convergence,
     normalise_pareto_weights,
 )
+from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.leave_out import LeftOut, build_folds
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
+from thermostats.modelling.leave_out import LeftOut
 
 PASSED = "passed"
 WARNED = "warned"
@@ -145,7 +142,9 @@ class Gate:
         return f"<p><b>{self.headline}</b></p>{self.table().to_html(index=False, border=0)}"
 
 
-def run_checks(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, seed: int) -> Gate:
+def run_checks(
+    fit: FittedLaw, statements: Mapping[str, Statement], *, refits: bool, seed: int
+) -> Gate:
     """All checks of a fit, and what becomes of some statements under other priors and without each
     unit.
 
@@ -179,7 +178,7 @@ def run_checks(fit: Fit, statements: Mapping[str, Statement], *, refits: bool, s
     return Gate(checks=tuple(checks))
 
 
-def check_sampler(fit: Fit, statements: Mapping[str, Statement]) -> Check:
+def check_sampler(fit: FittedLaw, statements: Mapping[str, Statement]) -> Check:
     """Diagnostics of the draws, and of sampled ones R-hat and effective number of every quantity
     that statements read.
 
@@ -252,7 +251,7 @@ def check_replicates(
     return Check(name=name, outcome=outcome if missed else PASSED, reason=reason, table=table)
 
 
-def check_shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
+def check_shape(fit: FittedLaw, replicates: Array, rng: np.random.Generator) -> Check:
     """Residuals of a linear model as `residuals` looks at them, of other models the shape of the
     outcomes; warns.
 
@@ -272,7 +271,7 @@ def check_shape(fit: Fit, replicates: Array, rng: np.random.Generator) -> Check:
     )
 
 
-def _run_leave_one_out(fit: Fit, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
+def _run_leave_one_out(fit: FittedLaw, drawn: Check, refits: bool) -> tuple[LeftOut | None, str]:
     """Every outcome predicted from all others, or why it is not."""
     if drawn.outcome == FAILED:
         return None, "the draws failed"
@@ -329,7 +328,7 @@ def check_influence(table: pd.DataFrame) -> Check:
 
 
 def measure_sensitivity(
-    fit: Fit, statements: Mapping[str, Statement], *, refits: bool
+    fit: FittedLaw, statements: Mapping[str, Statement], *, refits: bool
 ) -> pd.DataFrame:
     """Probabilities of statements as fitted, with the prior raised to powers, and under the law's
     alternatives.
@@ -353,7 +352,7 @@ def measure_sensitivity(
     return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
 
 
-def measure_unit_influence(fit: Fit, statements: Mapping[str, Statement]) -> pd.DataFrame:
+def measure_unit_influence(fit: FittedLaw, statements: Mapping[str, Statement]) -> pd.DataFrame:
     """Probabilities of statements with nothing left out and without each unit: statement, left_out,
     probability.
 
@@ -366,24 +365,6 @@ def measure_unit_influence(fit: Fit, statements: Mapping[str, Statement]) -> pd.
         rows.append((name, "nothing", float(fit.truth(statement).mean())))
         rows += [(name, unit, p) for unit, p in _refit_statement(statement, rest)]
     return pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
-
-
-def list_units(
-    rows: pd.DataFrame, columns: Sequence[str]
-) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-    """Names of units and their rows: of every column with three units or more whose units no column
-    before has."""
-    seen: list[set[frozenset[int]]] = []
-    for column in columns:
-        if column not in rows or rows[column].nunique() < 3:
-            continue
-        labels = np.asarray(build_folds(rows[column].astype(str).tolist()))
-        units = {label: labels == label for label in dict.fromkeys(labels.tolist())}
-        sets = {frozenset(np.flatnonzero(out).tolist()) for out in units.values()}
-        if sets in seen:
-            continue
-        seen.append(sets)
-        yield from units.items()
 
 
 def list_quantities_read(statements: Mapping[str, Statement], quantities: Quantities) -> list[str]:

@@ -26,8 +26,9 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Mixture
-from thermostats.modelling.laws import LOG, Law, Prior, record_call
+from thermostats.modelling.laws import LOG, Law, Prior
 from thermostats.modelling.leave_out import build_model_and_lab_folds
 from thermostats.modelling.lines import build_lab_statistics, compare, draw_points, vary_line
 from thermostats.modelling.mixed_model import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,11 @@ from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number
 from thermostats.modelling import checks
 from thermostats.modelling.draws import Array, find_equal_tailed, list_versions, name_elements
+from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.group_effects import LAB, list_group_kinds
 from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.plots.general import draw_forest
 from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
 
 MOST_LINES, WIDTH = 10, 100
 """Lines of a fit at a prompt, and characters of a line."""
@@ -34,7 +32,7 @@ MOST_ROWS = 20
 """Most quantities in a notebook's table or in a figure."""
 
 
-def format_lines(fit: Fit) -> list[str]:
+def format_lines(fit: FittedLaw) -> list[str]:
     """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
     few = say_few_labs(fit)
     rows = [
@@ -57,7 +55,7 @@ def format_lines(fit: Fit) -> list[str]:
     return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
 
 
-def format_chances(fit: Fit) -> list[str]:
+def format_chances(fit: FittedLaw) -> list[str]:
     """Probability of every statement of the law; a range of what hangs on names of columns."""
     lines = []
     for name, value in fit.probabilities.items():
@@ -69,7 +67,7 @@ def format_chances(fit: Fit) -> list[str]:
     return lines
 
 
-def say_few_labs(fit: Fit) -> list[str]:
+def say_few_labs(fit: FittedLaw) -> list[str]:
     """That the spread of two or three labs is no spread of labs that there could be."""
     kind = list_group_kinds(fit).get(LAB)
     if kind is None:
@@ -82,7 +80,7 @@ def say_few_labs(fit: Fit) -> list[str]:
     ]
 
 
-def format_headline(fit: Fit) -> str:
+def format_headline(fit: FittedLaw) -> str:
     """Law, outcome, size and status of a fit."""
     rows = fit.rows
     size = f"{len(rows)} rows"
@@ -93,7 +91,7 @@ def format_headline(fit: Fit) -> str:
     return f"{fit.law.name} fit of {fit.estimand or 'y'}: {size}, {fit.status}"
 
 
-def render_html(fit: Fit) -> str:
+def render_html(fit: FittedLaw) -> str:
     """Title, first quantities and remarks, for a notebook."""
     table = fit.summary()
     chances = format_chances(fit)[:FIRST]
@@ -111,7 +109,7 @@ def render_html(fit: Fit) -> str:
     return f"<p><b>{escape(format_headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
 
 
-def render_latex(fit: Fit, digits: int) -> str:
+def render_latex(fit: FittedLaw, digits: int) -> str:
     """Summary and probabilities as a table of LaTeX with booktabs; UsageError for digits that are
     no number from 1."""
     if not isinstance(digits, int) or isinstance(digits, bool) or digits < 1:
@@ -182,7 +180,7 @@ def _put_on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def summarise_updates(fit: Fit) -> pd.DataFrame:
+def summarise_updates(fit: FittedLaw) -> pd.DataFrame:
     """Median and interval of what is reported before and after the data: quantity, stage, median,
     lower, upper."""
     before = fit.model.draw_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
@@ -202,7 +200,7 @@ def summarise_updates(fit: Fit) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
 
 
-def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
+def draw(fit: FittedLaw, kind: str, axes: Axes | None) -> Axes:
     """Draw one kind of figure; see `Fit.plot`."""
     kinds = {
         **fit.law.figures,
@@ -223,18 +221,18 @@ def draw(fit: Fit, kind: str, axes: Axes | None) -> Axes:
     return drawn
 
 
-def _draw_intervals(fit: Fit, axes: Axes) -> object:
+def _draw_intervals(fit: FittedLaw, axes: Axes) -> object:
     axes.set_title(f"{fit.law.name}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
     return draw_forest(
         fit.summary().head(MOST_ROWS).reset_index(), axes, label="quantity", estimate="median"
     )
 
 
-def _draw_prior(fit: Fit, axes: Axes) -> object:
+def _draw_prior(fit: FittedLaw, axes: Axes) -> object:
     return draw_prior_to_posterior(summarise_updates(fit).head(2 * MOST_ROWS), axes)
 
 
-def _draw_replicated(fit: Fit, axes: Axes) -> object:
+def _draw_replicated(fit: FittedLaw, axes: Axes) -> object:
     gate = checks.run_checks(fit, {}, refits=False, seed=fit.seed)
     tables = [check.table for check in gate.checks if check.name == "posterior predictive"]
     return draw_predictive_panels(pd.concat(tables, ignore_index=True), axes)
@@ -259,7 +257,7 @@ def make_room(axes: Axes) -> None:
         figure.set_size_inches(width + 1.1 * across, height + 1.1 * down)
 
 
-def dump_fit(fit: Fit) -> dict[str, Any]:
+def dump_fit(fit: FittedLaw) -> dict[str, Any]:
     """A fit without its draws, as JSON takes it."""
     return {
         "law": fit.law.name,

@@ -27,7 +27,8 @@ from thermostats.modelling.draws import (
     find_equal_tailed,
 )
 from thermostats.modelling.fit import Fit, build_fit
-from thermostats.modelling.laws import Law, OutcomeScale, record_call
+from thermostats.modelling.fit_calls import record_call
+from thermostats.modelling.laws import Law, OutcomeScale
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,

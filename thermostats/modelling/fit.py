@@ -9,687 +9,52 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, overload
 
-import cloudpickle
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from thermostats.errors import SHOWN_OF, DataError, UsageError, build_unknown_error
+from thermostats.errors import SHOWN_OF, DataError, UsageError
 from thermostats.modelling import checks, display
 from thermostats.modelling.arviz_groups import build_groups
 from thermostats.modelling.checks import Gate
 from thermostats.modelling.columns import check_columns, read_frame
-from thermostats.modelling.draws import (
-    KIND,
-    SEED,
-    Array,
-    Draws,
-    NamedDraws,
-    Quantities,
-    Settings,
-    Statement,
-    Statements,
-    evaluate_statement,
-    measure_convergence,
-    name_elements,
-    read_only,
-    summarise_quantities,
-)
+from thermostats.modelling.draws import SEED, Draws, Settings, Statement
 from thermostats.modelling.fit_power import STUDIES, FitPower, simulate_power
-from thermostats.modelling.gaussian import Gaussian, Mixture
+from thermostats.modelling.fitted_law import FittedLaw, keep_rows
 from thermostats.modelling.group_effects import (
     GroupContrast,
     GroupEffects,
     contrast_groups,
     measure_group_effects,
 )
-from thermostats.modelling.labelled import convert_new_labels
-from thermostats.modelling.laws import (
-    OWN,
-    UNITS,
-    Call,
-    D,
-    Design,
-    Law,
-    Prior,
-    build_own_law,
-    mark_extrapolation,
-    rebuild_fit,
-    summarise_predictions,
-)
-from thermostats.modelling.leave_out import LeftOut, compare_predictions, leave_one_out
+from thermostats.modelling.laws import UNITS, Call, Design, Law, Prior, build_own_law
+from thermostats.modelling.leave_out import LeftOut, compare_predictions
 from thermostats.modelling.planned import Numbers, Sizes
 from thermostats.modelling.sampling import Declare, Sampled
 from thermostats.next_steps import Code, wrap_methods
 from thermostats.next_steps import call as line
-from thermostats.settings import check_coverage, options, set_level
+from thermostats.settings import set_level
 
 __all__ = ["Design", "Fit", "Law", "Prior", "build_fit", "build_own_law", "fit"]
-SUMMARY = ("mean", "sd", "median", "lower", "upper")
-"""Columns of a summary."""
-REFIT_EXACT, REFIT_SAMPLED = 250, 1000
-"""Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are
-right to ±0.013."""
-DIVISIONS = "divisions"
-"""The table of a law whose statements hang on names of columns."""
+OURS = "thermostats.modelling."
+"""How modules begin whose fits are made again from their calls."""
 NO_SOURCE = "the table names no source, so the page cannot say what the fit rests on"
-
-
-def keep_rows(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows that the law reads as they are."""
-    return rows
 
 
 @wrap_methods
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Fit:
+class Fit(FittedLaw):
     """One law fitted to one table; every interval is equal-tailed at `level`.
 
     At a prompt it is a few lines, in a notebook a table. It draws when draws are first asked for,
     unless it has them.
     """
-
-    law: Law
-    rows: pd.DataFrame
-    design: Design
-    drawn: Draws | None = None
-    """Draws that were made; None: none yet."""
-    settings: Settings = field(default_factory=Settings)
-    """How to draw."""
-    seed: int = SEED
-    level: float = field(default_factory=lambda: options.level)
-    estimand: str = ""
-    """Which gain, or which definition of a layer, at which position."""
-    sources: tuple[str, ...] = ()
-    """Files or measurements that the rows come from."""
-    warnings: tuple[str, ...] = ()
-    reads: Callable[[pd.DataFrame], pd.DataFrame] = keep_rows
-    """A user's rows as the law reads them, for predictions."""
-    call: Call | None = None
-    """What made the fit; None of one that was fitted again to other rows or by another law."""
-
-    @cached_property
-    def draws(self) -> Draws:
-        """Draws of the posterior: those there are, else made now."""
-        if self.drawn is not None:
-            return self.drawn
-        return self.design.model.sample(seed=self.seed, settings=self.settings)
-
-    @property
-    def model(self) -> Gaussian | Mixture | Sampled:
-        """What was drawn."""
-        return self.design.model
-
-    def designed(self, kind: type[D]) -> D:
-        """Give the design, of the kind that a law makes.
-
-        Parameters
-        ----------
-        kind : type
-            The class of the design.
-
-        Returns
-        -------
-        Design
-            The same object, known to be of this kind.
-
-        Raises
-        ------
-        TypeError
-            Where it is of another law.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> from thermostats.modelling.mixed_model import MixedDesign
-        >>> fit.designed(MixedDesign) is fit.design
-        True
-        """
-        if not isinstance(self.design, kind):
-            raise TypeError(f"the design of a fit of {self.law.name} is no {kind.__name__}")
-        return self.design
-
-    @cached_property
-    def quantities(self) -> dict[str, Array]:
-        """What is reported, and what statements may read: draws by name, chain × draw × …"""
-        quantities = self.law.quantities(self.draws.values, self.design)
-        return NamedDraws(read_only(quantities))
-
-    @property
-    def priors(self) -> pd.DataFrame:
-        """What everything is drawn from, by symbol: prior and reason, in words."""
-        rows = list(self.law.priors)
-        return pd.DataFrame(rows, columns=["symbol", "prior", "reason"]).set_index("symbol")
-
-    @property
-    def reported(self) -> dict[str, Array]:
-        """The quantities that the summary shows."""
-        names = self.law.reported or tuple(self.quantities)
-        return {name: self.quantities[name] for name in names if name in self.quantities}
-
-    @property
-    def statements(self) -> Mapping[str, Statement]:
-        """What the fit is asked where nothing else is."""
-        return Statements(self.law.statements)
-
-    @property
-    def probabilities(self) -> dict[str, float]:
-        """Posterior probability of every statement of the law."""
-        return {name: self.probability(name) for name in self.law.statements}
-
-    @property
-    def ranges(self) -> dict[str, tuple[float, float]]:
-        """Lowest and highest probability of every statement that hangs on which column is called
-        which, over the table `divisions`; empty where the law has none."""
-        if DIVISIONS not in self.law.tables:
-            return {}
-        by = self.table(DIVISIONS).groupby("statement", sort=False)["probability"]
-        return {str(name): (float(of.min()), float(of.max())) for name, of in by}
-
-    @property
-    def status(self) -> str:
-        """`passed`, or `inconclusive: sampler` where the draws fail their gate."""
-        return self.draws.status
-
-    @cached_property
-    def log_prior(self) -> Array:
-        """Log prior of every draw, up to a constant, chains joined."""
-        return self.model.log_prior(self.draws.few(self.draws.size))
-
-    def probability(self, statement: str | Statement) -> float:
-        """Compute the posterior probability of a statement.
-
-        Parameters
-        ----------
-        statement : str or callable
-            Its name among the law's, or a function of the quantities that is true or false draw by
-            draw.
-
-        Returns
-        -------
-        float
-            The share of draws in which it holds.
-
-        Raises
-        ------
-        UsageError
-            For a name that the law does not have, and as `truth` does.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> round(fit.probability("slope on n_layers > 0"), 2)
-        0.01
-        >>> round(fit.probability(lambda quantities: quantities["group_sd"] > 0), 2)
-        1.0
-        """
-        if isinstance(statement, str):
-            if statement not in self.law.statements:
-                raise build_unknown_error(
-                    "no such statement", statement, self.law.statements, where=self.law.name
-                )
-            statement = self.law.statements[statement]
-        return float(self.truth(statement).mean())
-
-    def truth(self, statement: Statement) -> NDArray[np.bool_]:
-        """Say whether a statement holds, draw by draw.
-
-        Parameters
-        ----------
-        statement : callable
-            A function of the quantities.
-
-        Returns
-        -------
-        array of bool
-            Chain × draw.
-
-        Raises
-        ------
-        UsageError
-            Where it asks for a quantity that there is none of, or has no single value a draw.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> fit.truth(lambda quantities: quantities["residual_sd"] > 0).shape
-        (4, 1000)
-        """
-        try:
-            truth = evaluate_statement(statement, self.quantities)
-        except KeyError as error:
-            what = "a statement asks for a quantity that there is none of"
-            where = self.law.name
-            raise build_unknown_error(what, error.args[0], self.quantities, where=where) from None
-        if truth.size != self.draws.size:
-            raise UsageError(
-                "a statement has not one truth value a draw",
-                where=self.law.name,
-                got=f"an array of {truth.shape}",
-                allowed=f"{self.draws.size} truth values",
-                next_step="of a quantity with several elements ask for .all(axis=-1) or "
-                ".any(axis=-1)",
-            )
-        return truth
-
-    def summary(self, *, level: float | None = None) -> pd.DataFrame:
-        """Summarise every quantity: mean, sd, median, and the ends of its equal-tailed interval.
-
-        Parameters
-        ----------
-        level : float
-            Probability of the intervals; by default the fit's.
-
-        Returns
-        -------
-        DataFrame
-            A row each quantity: mean, sd, median, lower, upper. What is the same of every quantity
-            is in `attrs`: law, estimand, sources, priors, kind and level of the intervals.
-
-        Raises
-        ------
-        UsageError
-            For a level below one half.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> fit.summary(level=0.9)[["median", "lower", "upper"]].round(2)
-                           median  lower  upper
-        quantity
-        mean                 0.06  -0.01   0.15
-        slope on n_layers   -0.01  -0.01  -0.00
-        residual_sd          0.10   0.08   0.14
-        group_sd             0.07   0.01   0.20
-        """
-        level = self.level if level is None else check_coverage(level, "fit.summary(level={})")
-        table = summarise_quantities(self.reported, level=level, exact=self.reported).set_index(
-            "quantity"
-        )
-        result = table[list(SUMMARY)].rename(self._name_elements())
-        result.attrs |= {
-            "law": self.law.name,
-            "estimand": self.estimand,
-            "sources": list(self.sources),
-        }
-        priors = [list(prior) for prior in self.law.priors]
-        result.attrs |= {"kind": KIND, "level": level, "priors": priors}
-        result.attrs |= {"ranges": self.ranges} if self.ranges else {}
-        return result
-
-    def convergence(self) -> pd.DataFrame:
-        """Measure how far sampling converged: rhat, ess_bulk and ess_tail by quantity.
-
-        Returns
-        -------
-        DataFrame
-            A row each quantity that was sampled; none where draws are independent.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> len(fit.convergence())  # drawn exactly
-        0
-        """
-        sampled = {} if self.draws.exact else self.reported
-        columns = [
-            pd.DataFrame(measure_convergence(v.reshape(*v.shape[:2], -1))) for v in sampled.values()
-        ]
-        names = [
-            element for name, v in sampled.items() for element in name_elements(name, v.shape[2:])
-        ]
-        table = (
-            pd.concat(columns)
-            if columns
-            else pd.DataFrame(columns=["rhat", "ess_bulk", "ess_tail"], dtype=float)
-        )
-        return table.set_axis(pd.Index(names, name="quantity")).rename(self._name_elements())
-
-    def _name_elements(self) -> dict[str, str]:
-        """Elements of quantities that are arrays, by the names of what they are of."""
-        labels = self.design.labels
-        return {
-            f"{n}[{i}]": f"{n}[{label}]"
-            for n, every in labels.items()
-            for i, label in enumerate(every)
-        }
-
-    @property
-    def params(self) -> pd.Series:
-        """Posterior means by quantity."""
-        return self.summary()["mean"]
-
-    def conf_int(self, level: float | None = None) -> pd.DataFrame:
-        """Give equal-tailed intervals by quantity.
-
-        Parameters
-        ----------
-        level : float
-            Probability of the intervals; by default the fit's.
-
-        Returns
-        -------
-        DataFrame
-            Columns lower and upper.
-
-        Raises
-        ------
-        UsageError
-            For a level below one half.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> fit.conf_int(0.5).round(2)
-                           lower  upper
-        quantity
-        mean                0.04   0.09
-        slope on n_layers  -0.01  -0.01
-        residual_sd         0.09   0.12
-        group_sd            0.04   0.10
-        """
-        level = level if level is None else check_coverage(level, "fit.conf_int({})")
-        return self.summary(level=level)[["lower", "upper"]]
-
-    def exclude_rows(self, out: NDArray[np.bool_] | pd.Series, *, refit: bool = True) -> Self:
-        """Fit the same law to the other rows, with fewer draws.
-
-        The exact engine makes 1,000 independent ones.
-
-        Parameters
-        ----------
-        out : array or Series of bool
-            True for every row that is left out.
-        refit : bool
-            Else these are draws of this fit, weighted, where their weights can be trusted (Pareto k
-            up to 0.7).
-
-        Returns
-        -------
-        Fit
-            Of the rows that stay.
-
-        Raises
-        ------
-        UsageError
-            For what is no truth value of every row.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> others = fit.exclude_rows(fit.rows["heritage"] == "EleutherAI")
-        >>> len(fit.rows), len(others.rows)
-        (22, 10)
-        """
-        gone = np.asarray(out)
-        if gone.shape != (len(self.rows),) or gone.dtype != bool:
-            got = f"{gone.dtype} of {gone.shape}"
-            allowed = f"true or false for each of {len(self.rows)} rows"
-            raise UsageError(
-                "rows to leave out need one truth value each", got=got, allowed=allowed
-            )
-        rest = self.rows[~gone]
-        if refit or not isinstance(self.model, Gaussian) or self.model.y.size != len(self.rows):
-            return self._refit_rows(self.law, rest)
-        design = self.law.of(rest)
-        draws = None
-        if isinstance(design.model, Gaussian) and design.model.y.size == len(rest):
-            size = REFIT_EXACT * self.draws.settings.chains
-            draws = design.model.reweighted(
-                self.draws, self.model, ~gone, seed=self.seed, size=size
-            )
-        if draws is None:
-            return self._refit_rows(self.law, rest)
-        return replace(self, rows=rest, design=design, drawn=draws, call=None)
-
-    def refit_law(self, law: Law) -> Self:
-        """Fit another law to the same rows, with fewer draws, as `exclude_rows` has them.
-
-        Parameters
-        ----------
-        law : Law
-            The law, such as one of `fit.law.alternatives`.
-
-        Returns
-        -------
-        Fit
-            Of the same rows.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> name, law = next(iter(fit.law.alternatives.items()))
-        >>> name, fit.refit_law(law).status
-        ('half the prior scales', 'passed')
-        """
-        return self._refit_rows(law, self.rows)
-
-    def _refit_rows(self, law: Law, rows: pd.DataFrame) -> Self:
-        design = law.of(rows)
-        size = REFIT_EXACT if self.draws.exact else REFIT_SAMPLED
-        draws = design.model.sample(
-            seed=self.seed, settings=replace(self.draws.settings, draws=size)
-        )
-        return replace(self, law=law, rows=rows, design=design, drawn=draws, call=None)
-
-    def predict(
-        self,
-        new: pd.DataFrame | Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        *,
-        scale: str = OWN,
-        level: float | None = None,
-    ) -> pd.DataFrame:
-        """Predict outcomes of new rows on the outcome's own scale.
-
-        A lab never seen is drawn anew.
-
-        Parameters
-        ----------
-        new : DataFrame, mapping or sequence of mapping
-            A table, whose index the predictions have, records, or one row as a dict.
-        scale : str
-            "log" (of a law that has it; "log10" of others) for columns `log_<outcome>_mean`, ….
-        level : float
-            Of the equal-tailed intervals, by default the fit's; it is in `attrs`.
-
-        Returns
-        -------
-        DataFrame
-            `<outcome>_mean`, _sd, _median, _lower, _upper; of gains `P(<outcome> < 1)`, too. `new`
-            names levels that the fit has not seen, and `outside` numbers beyond those of its rows.
-            Where the law's outcomes are not rows, such as counts of groups, `outcome` names them.
-
-        Raises
-        ------
-        UsageError
-            For what is no table, for columns that are missing, for numbers that are not finite, and
-            for a scale that the law does not have.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> predicted = fit.predict({"n_layers": 24, "heritage": "a new lab"})
-        >>> predicted[["log_gain_median", "new"]].round(1)
-           log_gain_median            new
-        0              0.1  lab a new lab
-        """
-        new = read_frame(new)
-        index = new.index
-        new = new.reset_index(drop=True)
-        level = self.level if level is None else check_coverage(level, "fit.predict(new, level={})")
-        design, rows, drawn = self._draw_predictions(new)
-        table = summarise_predictions(drawn, design.scale, scale, self.estimand, level)
-        if design.by_row:
-            far = mark_extrapolation(rows, self.rows, design.groups, design.covariates)
-            table = pd.concat([new, table, far], axis=1).set_axis(index)
-        else:
-            table.insert(0, "outcome", list(design.outcomes))
-        table.attrs = {"level": level, "kind": "equal-tailed"}
-        return table
-
-    def predicted(self, new: Any) -> Array:
-        """Draw outcomes of new rows on the law's scale.
-
-        Parameters
-        ----------
-        new : DataFrame, mapping or sequence of mapping
-            As for `predict`.
-
-        Returns
-        -------
-        array
-            Draws × outcomes.
-
-        Raises
-        ------
-        UsageError
-            As `predict` does.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> fit.predicted({"n_layers": 24, "heritage": "a new lab"}).shape
-        (4000, 1)
-        """
-        return self._draw_predictions(read_frame(new))[2]
-
-    def _draw_predictions(self, new: pd.DataFrame) -> tuple[Design, pd.DataFrame, Array]:
-        if not len(new):
-            raise UsageError("an empty table", got="0 rows", allowed="at least one row")
-        new = (
-            new
-            if self.call is None
-            else convert_new_labels(new, self.call.arguments, self.call.standard)
-        )
-        rows = self.reads(new)
-        rng = np.random.default_rng(self.seed)
-        design = self.design.build_new(rows)
-        values = self.draws.few(self.draws.size)
-        if isinstance(design.model, Sampled):
-            drawn = design.model.predict(values, rng)
-        else:
-            values.pop("error", None)  # of the outcomes fitted
-            drawn = design.model.replicate(values, rng)
-        if bad := int((~np.isfinite(drawn)).any(axis=0).sum()):
-            got = f"{bad} of {drawn.shape[1]} outcomes"
-            allowed = "finite numbers in the columns that the law reads"
-            raise UsageError(
-                "rows have no finite prediction", where=self.law.name, got=got, allowed=allowed
-            )
-        return design, rows, drawn
-
-    @cached_property
-    def alternative_quantities(self) -> dict[str, Quantities]:
-        """Quantities under every alternative of the law, by its name, each from a refit."""
-        laws = self.law.alternatives.items()
-        return {name: self.refit_law(law).quantities for name, law in laws}
-
-    @cached_property
-    def reduced_quantities(self) -> list[tuple[str, Quantities]]:
-        """Quantities without each unit, by its name: from the draws' weights, or a refit."""
-        units = checks.list_units(self.rows, self.law.units)
-        return [(name, self.exclude_rows(out, refit=False).quantities) for name, out in units]
-
-    @cached_property
-    def _left_out(self) -> LeftOut:
-        return leave_one_out(self.model, self.draws, seed=self.seed)
-
-    def loo(self, *, refit: bool = True) -> LeftOut:
-        """Predict every outcome from all others (leave one out).
-
-        Parameters
-        ----------
-        refit : bool
-            A sampled model without each outcome whose weights cannot be trusted; else they stand.
-
-        Returns
-        -------
-        LeftOut
-            elpd, its standard error, PIT, Pareto k before any refit.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> round(fit.loo().elpd), round(fit.loo().se)
-        (17, 3)
-        """
-        if refit or not isinstance(self.model, Sampled) or "_left_out" in vars(self):
-            return self._left_out
-        return leave_one_out(self.model, self.draws, seed=self.seed, refit=False)
-
-    @cached_property
-    def left_out_separately(self) -> LeftOut:
-        """As `loo` with every outcome by itself, as draws of PyMC are always weighted."""
-        if isinstance(self.model, Sampled):
-            return self.loo()
-        return leave_one_out(self.model, self.draws, seed=self.seed, together=False)
-
-    def table(self, name: str) -> pd.DataFrame:
-        """Give one of the law's tables, computed when first asked for.
-
-        Parameters
-        ----------
-        name : str
-            One of `fit.law.tables`.
-
-        Returns
-        -------
-        DataFrame
-            A copy.
-
-        Raises
-        ------
-        UsageError
-            For a table that the law does not have.
-
-        Examples
-        --------
-        >>> import thermostats
-        >>> rows = thermostats.model_rows("published", "penultimate_gain")
-        >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> list(fit.law.tables), len(fit.table("rows")) == len(fit.rows)
-        (['rows'], True)
-        """
-        if name not in self.law.tables:
-            raise build_unknown_error(
-                "no such table of the fit", name, self.law.tables, where=self.law.name
-            )
-        if name not in self._tables:
-            with set_level(self.level):
-                self._tables[name] = self.law.tables[name](self)
-        return self._tables[name].copy()
-
-    @cached_property
-    def _tables(self) -> dict[str, pd.DataFrame]:
-        return {}
 
     def effects(self, group: str = "lab") -> GroupEffects:
         """Estimate what every group adds to its outcomes, partially pooled.
@@ -1015,11 +380,6 @@ class Fit:
         """
         return display.dump_fit(self)
 
-    def __reduce__(self) -> tuple[Callable[[type[Fit], bytes], Fit], tuple[type[Fit], bytes]]:
-        """For pickle and other processes: laws hold functions, which pickle alone cannot write."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return _rebuild_fit, (type(self), cloudpickle.dumps(values))
-
 
 def _names_of_outcomes(fit: Fit) -> Sequence[Any]:
     """Models where each has one outcome, else as the law names them."""
@@ -1028,10 +388,6 @@ def _names_of_outcomes(fit: Fit) -> Sequence[Any]:
     if names == tuple(rows.index) and "model_id" in rows and rows["model_id"].is_unique:
         return tuple(rows["model_id"].astype(str))
     return names
-
-
-def _rebuild_fit(kind: type[Fit], written: bytes) -> Fit:
-    return kind(**cloudpickle.loads(written))
 
 
 def build_fit(
@@ -1193,7 +549,7 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
     rows = read_rows(record["rows"])
     if law is None and model is None and record.get("call"):
-        fit = rebuild_fit(read_call(record["call"]))
+        fit = _rebuild_call(read_call(record["call"]))
         if fit.law.name != record["law"]:
             what = "this version fits another law by the name of a saved fit"
             step = "fit and save it again"
@@ -1220,6 +576,18 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     if chosen.name != record["law"]:
         raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
     return Fit(law=chosen, rows=rows, design=chosen.of(rows), drawn=draws, **words)
+
+
+def _rebuild_call(call: Call) -> Fit:
+    """The fit of a call before it draws; UsageError where the function is none of ours."""
+    module = import_module(call.module) if call.module.startswith(OURS) else None
+    function = getattr(module, call.function, None)
+    if function is None or not hasattr(function, "fits"):
+        raise UsageError(
+            "a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{OURS}…"
+        )
+    fit: Fit = function.fits(**call.arguments)
+    return replace(fit, call=call)
 
 
 LINE = 'thermostats.compare({"first": FIT, "second": OTHER})'

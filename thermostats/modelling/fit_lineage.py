@@ -32,6 +32,7 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Settings, find_equal_tailed
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.heritage.law import (
     BLOCKS,
@@ -45,7 +46,7 @@ from thermostats.modelling.heritage.law import (
     list_orders,
     mark_ordered,
 )
-from thermostats.modelling.laws import Law, Prior, record_call
+from thermostats.modelling.laws import Law, Prior
 from thermostats.modelling.leave_out import (
     LeftOut,
     compare_predictions,

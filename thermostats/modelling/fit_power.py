@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from thermostats.errors import UsageError
 from thermostats.formatting import format_count, format_percent
 from thermostats.modelling.draws import Array
+from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.modelling.planned import (
@@ -29,9 +30,6 @@ from thermostats.modelling.planned import (
 )
 from thermostats.plots.general import draw_reference
 from thermostats.terminal import show_progress
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
 
 SURE = 0.95
 """A probability that a study reports as an answer."""
@@ -105,7 +103,13 @@ def _write_size(row: Mapping[Any, Any]) -> str:
 
 
 def simulate_power(
-    fit: Fit, models: Numbers, labs: Numbers, sizes: Sizes, *, studies: int = STUDIES, seed: int
+    fit: FittedLaw,
+    models: Numbers,
+    labs: Numbers,
+    sizes: Sizes,
+    *,
+    studies: int = STUDIES,
+    seed: int,
 ) -> FitPower:
     """The answer of `Fit.power`."""
     design = _require_design(fit)
@@ -136,7 +140,7 @@ def simulate_power(
     return FitPower(table.reset_index(drop=True), fit.law.name, stopped)
 
 
-def _require_design(fit: Fit) -> MixedDesign:
+def _require_design(fit: FittedLaw) -> MixedDesign:
     """The design of a fit whose rows are its outcomes; UsageError for another one."""
     design = fit.design
     plain = isinstance(design, MixedDesign) and isinstance(fit.model, Gaussian)
@@ -167,7 +171,7 @@ def _plan(design: MixedDesign, models: Numbers, labs: Numbers, sizes: Sizes) -> 
     return [PlannedStudy((number,)) for number in numbers]
 
 
-def _list_questions(fit: Fit, design: MixedDesign) -> Asked:
+def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
     """Statements that may be sure, and slopes whose intervals may exclude 0."""
     asked: dict[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]] = {
         f"P({name}) ≥ {SURE:g}": partial(_is_sure, statement)
@@ -194,8 +198,8 @@ def _excludes_zero(name: str, level: float, values: Mapping[str, Array]) -> tupl
 
 
 def _simulate(
-    fit: Fit, design: MixedDesign, study: PlannedStudy, studies: int, seed: int
-) -> Iterator[Fit]:
+    fit: FittedLaw, design: MixedDesign, study: PlannedStudy, studies: int, seed: int
+) -> Iterator[FittedLaw]:
     """Fits of the law to simulated studies, one after the other."""
     rng = np.random.default_rng([seed, *study.sizes])
     here = _name_units(fit.rows, design)

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,11 +19,9 @@ from thermostats.errors import UsageError, build_unknown_error, find_nearest
 from thermostats.formatting import format_number
 from thermostats.modelling.columns import guess_columns
 from thermostats.modelling.draws import Array, find_equal_tailed, summarise_quantities
+from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.mixed_model import Effects, Kind, Levels, MixedDesign
 from thermostats.next_steps import CallMade, write_value
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
 
 LAB, OURS = "lab", "heritage"
 """What labs are called in a fit, and their column."""
@@ -102,7 +100,7 @@ class GroupContrast:
         )
 
 
-def measure_group_effects(fit: Fit, group: str) -> GroupEffects:
+def measure_group_effects(fit: FittedLaw, group: str) -> GroupEffects:
     """Effects of the groups of one kind, by its name; UsageError where a fit has no such kind."""
     kinds = list_group_kinds(fit)
     if not kinds:
@@ -132,7 +130,7 @@ def measure_group_effects(fit: Fit, group: str) -> GroupEffects:
     )
 
 
-def contrast_groups(fit: Fit, first: str, second: str, group: str) -> GroupContrast:
+def contrast_groups(fit: FittedLaw, first: str, second: str, group: str) -> GroupContrast:
     """One effect minus another; UsageError for a group that is not there, or is of one model."""
     kinds = list_group_kinds(fit)
     effects = measure_group_effects(fit, group or next(iter(kinds), LAB))
@@ -147,7 +145,7 @@ def contrast_groups(fit: Fit, first: str, second: str, group: str) -> GroupContr
     )
 
 
-def list_group_kinds(fit: Fit) -> dict[str, Kind]:
+def list_group_kinds(fit: FittedLaw) -> dict[str, Kind]:
     """Kinds of effects that are of groups, not of slopes, by what they are called in a fit."""
     if not isinstance(fit.design, MixedDesign):
         return {}
@@ -165,7 +163,7 @@ def _name_kind(kind: Kind) -> str:
     return LAB if column == OURS else column
 
 
-def _list_names(fit: Fit, kinds: dict[str, Kind]) -> dict[str, str]:
+def _list_names(fit: FittedLaw, kinds: dict[str, Kind]) -> dict[str, str]:
     """By every name that a user may know a kind by, what it is called in a fit."""
     names = {name: name for name in kinds}
     for name, kind in kinds.items():
@@ -239,7 +237,7 @@ def _suggest_contrast(
     return f"fit.contrast({write_value(pair[0])}, {write_value(pair[1])}{group})"
 
 
-def _suggest_groups(fit: Fit) -> str:
+def _suggest_groups(fit: FittedLaw) -> str:
     """The same fit with groups where its table has a column of labs; else what it has."""
     if fit.call is None:
         return "fit.summary()"

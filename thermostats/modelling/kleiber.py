@@ -32,8 +32,9 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, find_equal_tailed
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
-from thermostats.modelling.laws import LOG10, Design, Law, Prior, record_call
+from thermostats.modelling.laws import LOG10, Design, Law, Prior
 from thermostats.modelling.leave_out import build_model_and_lab_folds
 from thermostats.modelling.lines import compare
 from thermostats.modelling.model_gains import (

@@ -6,14 +6,10 @@ A `Law` says how rows become a `Design` and what is reported of its draws; `fit.
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial, wraps
-from importlib import import_module
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -21,23 +17,11 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from thermostats.errors import SHOWN_OF, UsageError, build_unknown_error, make_list
-from thermostats.modelling.columns import (
-    check_columns,
-    guess_argument,
-    read_frame,
-    read_labels,
-    read_numbers,
-)
+from thermostats.modelling.columns import check_columns, read_labels, read_numbers
 from thermostats.modelling.draws import LOCATION, Array, Statement, Statistic, find_equal_tailed
 from thermostats.modelling.gaussian import Gaussian, Mixture
-from thermostats.modelling.labelled import convert_arguments
 from thermostats.modelling.regressors import Regressors
 from thermostats.modelling.sampling import Declare, Sampled
-from thermostats.next_steps import CallMade, build_misuse_error, hold_call
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
-
 
 OWN = "outcome"
 """The scale of the table's outcome, for `predict(scale=…)`."""
@@ -219,8 +203,8 @@ class Law:
     """Test quantities of the outcomes, which bear on the claim; the gate closes on them."""
     equations: tuple[str, ...] = ()
     priors: tuple[Prior, ...] = ()
-    tables: Mapping[str, Callable[[Fit], pd.DataFrame]] = field(default_factory=dict)
-    figures: Mapping[str, Callable[[Fit, Axes], object]] = field(default_factory=dict)
+    tables: Mapping[str, Callable[[Any], pd.DataFrame]] = field(default_factory=dict)
+    figures: Mapping[str, Callable[[Any, Axes], object]] = field(default_factory=dict)
     """The first is what `plot()` draws."""
     alternatives: Mapping[str, Law] = field(default_factory=dict)
     """Other priors, and models without what a reader may doubt."""
@@ -370,104 +354,3 @@ def _convert_array(values: pd.Series) -> NDArray[Any]:
     if kind is np.float64 or values.isna().any():
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(values.to_numpy(dtype=kind))
-
-
-P = ParamSpec("P")
-F = TypeVar("F", bound="Fit")
-HOME = "thermostats.modelling."
-NUMBERS: Mapping[str, type] = {"int": Integral, "float": Real}
-"""What an argument of such a kind must be."""
-
-
-def rebuild_fit(call: Call) -> Fit:
-    """The fit of a call before it draws; UsageError where the function is none of ours."""
-    module = import_module(call.module) if call.module.startswith(HOME) else None
-    function = getattr(module, call.function, None)
-    if function is None or not hasattr(function, "fits"):
-        raise UsageError(
-            "a fit of an unknown function", got=f"{call.module}.{call.function}", allowed=f"{HOME}…"
-        )
-    fit: Fit = function.fits(**call.arguments)
-    return replace(fit, call=call)
-
-
-def record_call(function: Callable[P, F]) -> Callable[P, F]:
-    """A function of a table whose fits remember its call; other arguments than it has are a
-    UsageError."""
-    signature = inspect.signature(function)
-    standard = {
-        name: each.default
-        for name, each in signature.parameters.items()
-        if each.default is not each.empty
-    }
-
-    @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> F:
-        try:
-            arguments = dict(signature.bind(*args, **kwargs).arguments)
-        except TypeError as error:
-            name = function.__name__
-            raise build_misuse_error(
-                name, signature, args, kwargs, error, guess=guess_argument
-            ) from None
-        annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
-        arguments = {
-            name: _convert_argument(name, value, annotated[name])
-            for name, value in arguments.items()
-        }
-        with hold_call(
-            CallMade(function=function.__name__, arguments=arguments, signature=signature)
-        ):
-            arguments = convert_arguments(arguments, standard)
-            fit = function(**arguments)  # type: ignore[call-arg]
-            drawn = fit.draws
-        call = Call(
-            module=function.__module__,
-            function=function.__name__,
-            arguments=arguments,
-            standard=standard,
-        )
-        return replace(fit, call=call, drawn=drawn)
-
-    called.fits = function  # type: ignore[attr-defined]
-    called.guess = guess_argument  # type: ignore[attr-defined]
-    return called
-
-
-def deprecate(function: Callable[P, F], name: str) -> Callable[P, F]:
-    """A function by a name that it no longer has: it works, and warns."""
-
-    @wraps(function)
-    def renamed(*args: P.args, **kwargs: P.kwargs) -> F:
-        warnings.warn(f"{name} is {function.__name__} now", DeprecationWarning, stacklevel=2)
-        return function(*args, **kwargs)
-
-    return renamed
-
-
-def _convert_argument(name: str, value: Any, annotation: str) -> Any:
-    """A table as a frame, one name as a list of one; UsageError for what is no number where one is
-    needed."""
-    kinds = annotation.split(" | ")
-    if "pd.DataFrame" in kinds:
-        return read_frame(value)
-    if isinstance(value, str) and "Sequence[str]" in kinds and "str" not in kinds:
-        return [value]
-    if value is None:
-        if "None" not in kinds:
-            raise UsageError("an argument is missing", where=name, got="None", allowed=annotation)
-        return None
-    if kinds[0] in NUMBERS and (
-        isinstance(value, bool) or not isinstance(value, NUMBERS[kinds[0]])
-    ):
-        raise UsageError(
-            "an argument is no number", where=name, got=repr(value)[:SHOWN_OF], allowed=annotation
-        )
-    if name == "seed" and value < 0:
-        raise UsageError("a seed below 0", got=value, allowed="a whole number of at least 0")
-    if kinds[0].startswith("Mapping") and not isinstance(value, Mapping):
-        allowed = f"names and what belongs to each: {name}={{…}}"
-        raise UsageError(
-            "an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed
-        )
-    return int(value) if kinds[0] == "int" else value

@@ -8,7 +8,7 @@ predicted.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,6 +114,24 @@ def build_folds(names: Sequence[str]) -> list[str]:
     if len(number) <= MOST_FOLDS:
         return list(names)
     return [f"group {number[name] % FEWER + 1} of {FEWER}" for name in names]
+
+
+def list_units(
+    rows: pd.DataFrame, columns: Sequence[str]
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """Names of units and their rows: of every column with three units or more whose units no column
+    before has."""
+    seen: list[set[frozenset[int]]] = []
+    for column in columns:
+        if column not in rows or rows[column].nunique() < 3:
+            continue
+        labels = np.asarray(build_folds(rows[column].astype(str).tolist()))
+        units = {label: labels == label for label in dict.fromkeys(labels.tolist())}
+        sets = {frozenset(np.flatnonzero(out).tolist()) for out in units.values()}
+        if sets in seen:
+            continue
+        seen.append(sets)
+        yield from units.items()
 
 
 def build_model_and_lab_folds(rows: pd.DataFrame) -> dict[str, list[str]]:

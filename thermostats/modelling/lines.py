@@ -36,9 +36,10 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Statistic
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import read_formula
-from thermostats.modelling.laws import AS_GIVEN, Law, OutcomeScale, record_call
+from thermostats.modelling.laws import AS_GIVEN, Law, OutcomeScale
 from thermostats.modelling.leave_out import leave_mixture_folds_out
 from thermostats.modelling.mixed_model import (
     LEVEL,

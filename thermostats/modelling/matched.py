@@ -37,8 +37,9 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Statement
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.laws import LOG as LOG_SCALE
-from thermostats.modelling.laws import Law, record_call
+from thermostats.modelling.laws import Law
 from thermostats.modelling.lines import ERROR, build_line_statistics, vary_line
 from thermostats.modelling.mixed_model import (
     LEVEL,

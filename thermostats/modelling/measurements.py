@@ -28,7 +28,8 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic, find_equal_tailed
 from thermostats.modelling.fit import Fit, build_fit
-from thermostats.modelling.laws import LOG, Law, record_call
+from thermostats.modelling.fit_calls import record_call
+from thermostats.modelling.laws import LOG, Law
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,

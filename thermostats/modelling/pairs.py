@@ -41,8 +41,9 @@ from thermostats.modelling.draws import (
     find_equal_tailed,
 )
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.importance import estimate_moderated_errors
-from thermostats.modelling.laws import LOG, Law, record_call
+from thermostats.modelling.laws import LOG, Law
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,

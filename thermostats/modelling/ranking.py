@@ -27,8 +27,9 @@ from thermostats.modelling.draws import (
     find_equal_tailed,
 )
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import deprecate, record_call
 from thermostats.modelling.importance import estimate_moderated_errors
-from thermostats.modelling.laws import LOG, Law, deprecate, record_call
+from thermostats.modelling.laws import LOG, Law
 from thermostats.modelling.mixed_model import (
     Fixed,
     Levels,

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,11 +22,9 @@ from scipy import stats
 
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.draws import Settings
+from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.laws import Call
 from thermostats.tables.tree import Tree
-
-if TYPE_CHECKING:
-    from thermostats.modelling.fit import Fit
 
 FORMAT = "thermostats fit 2"
 OF_DRAWS = ("engine", "attempts", "effective", "log_evidence", "seconds")
@@ -37,7 +35,7 @@ DISTRIBUTION = "a distribution of scipy.stats"
 OF_FIT = ("seed", "level", "estimand", "sources", "warnings")
 
 
-def save(fit: Fit, path: str | Path) -> Path:
+def save(fit: FittedLaw, path: str | Path) -> Path:
     """Write a fit to a netCDF file and return its path; raises UsageError where it cannot be
     written."""
     target = Path(path)

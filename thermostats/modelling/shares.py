@@ -25,7 +25,8 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Statistic, find_equal_tailed
 from thermostats.modelling.fit import Fit, build_fit
-from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior, record_call
+from thermostats.modelling.fit_calls import record_call
+from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior
 from thermostats.modelling.sampling import Sampled, pad_levels
 from thermostats.next_steps import Code, repeat_call, write_value
 from thermostats.plots.general import MUTED, draw_forest

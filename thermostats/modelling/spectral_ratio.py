@@ -16,8 +16,9 @@ from thermostats.modelling.columns import check_columns, list_names, read_labels
 from thermostats.modelling.crowding import ERRORS, SCALE, SPREADS, _read_models, declare_labs
 from thermostats.modelling.draws import SEED, Array, Statistic
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Gaussian
-from thermostats.modelling.laws import Law, record_call
+from thermostats.modelling.laws import Law
 from thermostats.modelling.leave_out import build_folds, build_model_and_lab_folds, leave_folds_out
 from thermostats.modelling.lines import build_lab_statistics, compare, vary_line
 from thermostats.modelling.mixed_model import Fixed, MixedDesign, declare_law, name_draws

@@ -38,8 +38,9 @@ from thermostats.modelling.draws import (
     find_equal_tailed,
 )
 from thermostats.modelling.fit import Fit, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Gaussian, HalfNormals
-from thermostats.modelling.laws import Law, OutcomeScale, record_call
+from thermostats.modelling.laws import Law, OutcomeScale
 from thermostats.modelling.leave_out import build_folds, leave_folds_out
 from thermostats.modelling.lines import vary_line
 from thermostats.modelling.mixed_model import (

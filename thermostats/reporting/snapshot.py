@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from thermostats import formatting
 from thermostats.claims.study import load_studies
+from thermostats.formatting import format_number
 from thermostats.reporting.pages import INDEX, SNAPSHOT, TABLE, name_folder
 from thermostats.reporting.state import describe_machine, remove_files, versions, write_files
 from thermostats.tables import store
@@ -139,10 +139,7 @@ def _compare_figure(row: Mapping[str, object], what: str) -> Iterator[str]:
         allowed += ERRORS * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
     if not abs(before - after) <= allowed:
         name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
-        yield (
-            f"{name}: {what} {formatting.format_number(before, 6)}, now "
-            f"{formatting.format_number(after, 6)}"
-        )
+        yield (f"{name}: {what} {format_number(before, 6)}, now {format_number(after, 6)}")
 
 
 def convert_number(value: object) -> float:

@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import thermostats
 from thermostats.claims.study import (
     find_account,
     list_script_files,
@@ -24,6 +23,7 @@ from thermostats.claims.study import (
 )
 from thermostats.errors import DataError
 from thermostats.formatting import format_count, join_words
+from thermostats.public_names import VERSION
 from thermostats.reporting.pages import (
     CHECKSUMS,
     MADE_OF,
@@ -70,7 +70,7 @@ def hash_value(value: object) -> str:
 @cache
 def describe_machine() -> dict[str, str]:
     """Versions of the package, the interpreter and the libraries that results can depend on."""
-    versions_of = {PACKAGE: thermostats.__version__, "python": platform.python_version()}
+    versions_of = {PACKAGE: VERSION, "python": platform.python_version()}
     return versions_of | versions(*LIBRARIES, *SAMPLERS)
 
 
@@ -132,11 +132,7 @@ class Posteriors:
         if row["inputs_sha"] != inputs:
             return "the snapshot is of other rows, or of another script"
         version = row["drawn"].removeprefix(f"{PACKAGE} ").partition(",")[0]
-        return (
-            row
-            if version == thermostats.__version__
-            else f"the snapshot was drawn by {PACKAGE} {version}"
-        )
+        return row if version == VERSION else f"the snapshot was drawn by {PACKAGE} {version}"
 
 
 def hash_inputs(script: str, selections: Mapping[str, str]) -> str:

@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.parquet import read_schema
 
-import thermostats
 from thermostats.errors import (
     DataError,
     UsageError,
@@ -29,6 +28,7 @@ from thermostats.errors import (
     make_list,
 )
 from thermostats.next_steps import write_command
+from thermostats.public_names import VERSION
 from thermostats.tables import folders, schemas, store
 from thermostats.tables.choices import check_export, of_interventions
 from thermostats.tables.column_map import describe_requirement
@@ -709,7 +709,7 @@ def _check_contribution(
     of these models."""
     with tempfile.TemporaryDirectory() as temporary:
         store_of_it = Path(temporary)
-        mark = BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode()
+        mark = BEGINNING.format(version=VERSION, schema=SCHEMA).encode()
         place = store_of_it / EXTERNAL / source.name
         write_all(
             store_of_it,
@@ -736,8 +736,7 @@ def _format_lines(
         "",
     ]
     lines += [
-        f"Read back and checked by thermostats {thermostats.__version__} as a part of "
-        f"data/external:",
+        f"Read back and checked by thermostats {VERSION} as a part of data/external:",
         "",
         *counts,
     ]

@@ -15,8 +15,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import thermostats
 from thermostats.errors import DataError, UsageError
+from thermostats.public_names import VERSION
 from thermostats.tables.folders import MARK, ROWS, find_lookup_folder, list_layers, list_own_files
 from thermostats.tables.remedies import JoinCall
 from thermostats.tables.schemas import TABLES
@@ -43,7 +43,7 @@ def hash_call(call: JoinCall) -> str:
         contents = [(path.suffix, _hash_file(path)) for path in files]
     except OSError:
         return ""  # whoever reads it says so
-    return hashlib.sha256(repr((thermostats.__version__, stated, contents)).encode()).hexdigest()
+    return hashlib.sha256(repr((VERSION, stated, contents)).encode()).hexdigest()
 
 
 def find_finished_rows(digest: str, data: str | Path | None) -> dict[str, int] | None:

@@ -21,9 +21,9 @@ from types import NoneType
 
 import filelock
 
-import thermostats
 from thermostats.errors import DataError, UsageError, describe_file_error
 from thermostats.next_steps import write_command
+from thermostats.public_names import VERSION
 from thermostats.tables.schemas import EXTERNAL, NURSERY, TABLES
 
 LOCK = ".lock"
@@ -366,9 +366,7 @@ def start_folder(data: str | Path | None = None) -> Iterator[Path]:
             raise DataError(
                 "cannot create a data folder", where=folder, got=describe_file_error(error)
             ) from error
-        write_atomically(
-            folder / MARK, BEGINNING.format(version=thermostats.__version__, schema=SCHEMA).encode()
-        )
+        write_atomically(folder / MARK, BEGINNING.format(version=VERSION, schema=SCHEMA).encode())
     try:
         yield folder
     except BaseException:

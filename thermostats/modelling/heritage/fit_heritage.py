@@ -28,6 +28,7 @@ from thermostats.modelling.columns import (
 )
 from thermostats.modelling.draws import SEED, Array, Settings, summarise_quantities
 from thermostats.modelling.fit import Fit, Law, build_fit
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.heritage import variance_shares
 from thermostats.modelling.heritage.divisions import is_divided, tabulate_divisions, warn_determined
@@ -66,7 +67,6 @@ from thermostats.modelling.heritage.law import (
     read_logs,
     vary_heritage,
 )
-from thermostats.modelling.laws import record_call
 from thermostats.modelling.leave_out import leave_folds_out
 from thermostats.modelling.mixed_model import Mixed, MixedDesign, state_law
 from thermostats.modelling.model_gains import (
