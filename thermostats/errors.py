@@ -273,8 +273,11 @@ def make_list(value: Any, what: str) -> list[str] | None:
 
 
 def take_first_line(error: BaseException, most: int = 160) -> str:
-    """The first line of what an error says, or its kind where it says nothing."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:most]
+    """The first line of what an error says, with the next where it ends in a colon, or its kind
+    where it says nothing."""
+    first, *others = (str(error).strip() or type(error).__name__).splitlines()
+    whole = f"{first} {others[0].strip()}" if others and first.endswith(":") else first
+    return whole[:most]
 
 
 def describe_file_error(error: Exception) -> str:

@@ -4,9 +4,11 @@ may be left out, and what acts in a forward pass is compared, however it is spel
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -16,9 +18,12 @@ pytest.importorskip("transformers")
 import tiny
 import torch
 import transformers
+from huggingface_hub.errors import StrictDataclassError
+from safetensors.torch import load_file, save_file
 
-from thermostats.errors import DataError
+from thermostats.errors import DataError, UsageError
 from thermostats.measurement import spectra
+from thermostats.measurement.checkpoint import UNLOADABLE
 from thermostats.measurement.compare import compare
 from thermostats.measurement.forward import Decoder
 from thermostats.measurement.model_row import build_model_row
@@ -143,6 +148,124 @@ def test_what_acts_in_a_forward_pass_is_named(key: str, tmp_path: Path) -> None:
 
 def test_every_class_says_which_keys_act() -> None:
     assert set(ACTING) == set(CLASSES)
+
+
+NO_PART = {"architectures", "model_type", "transformers_version", "_name_or_path"}
+"""Keys that say which class it is."""
+CHANGED: dict[str, Any] = {
+    "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4},
+    "sliding_window": 3,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    "final_logit_softcapping": 0.5,
+    "attn_logit_softcapping": 0.5,
+    "query_pre_attn_scalar": 99,
+    "attention_multiplier": 3.0,
+    "use_bidirectional_attention": True,
+    "is_causal": False,
+    "hidden_act": "relu2",
+    "hidden_activation": "relu",
+    "activation_function": "silu",
+    "dtype": "bfloat16",
+}
+"""Another value of a key, of classes that have it and of those that have not."""
+
+
+def change(key: str, value: Any) -> Any:
+    """Another value, of the same kind as far as there is one."""
+    if key in CHANGED:
+        return CHANGED[key]
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, float):
+        return 2 * value + 0.1
+    return value + 1 if isinstance(value, int) else "another"
+
+
+def log_probabilities(folder: Path) -> Any:
+    """What transformers makes of a folder; None where it makes nothing of it."""
+    kind: Any = transformers.AutoModelForCausalLM
+    try:
+        made = kind.from_pretrained(folder, dtype=torch.float32).eval()
+        with torch.no_grad():
+            return torch.log_softmax(made(TOKENS).logits, -1)
+    except (*UNLOADABLE, StrictDataclassError):  # another shape, or no configuration
+        return None
+
+
+def says_apart(first: Path, second: Path) -> bool:
+    try:
+        apart = measure_function_distance(first, second)
+    except UsageError:
+        return True
+    return not apart.distance < 1e-9 or bool(apart.notes)
+
+
+TOKENS = torch.randint(3, 61, (1, 30), generator=torch.Generator().manual_seed(4))
+QUICK = ("llama", "qwen2", "gemma", "gpt2", "gpt_neox")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(e, marks=() if e in QUICK else pytest.mark.slow) for e in CLASSES]
+)
+def test_keys_are_named_where_they_change_an_output_and_nowhere_else(
+    name: str, tmp_path: Path
+) -> None:
+    whole: Any = tiny.opened(name).model
+    whole.save_pretrained(tmp_path / "a")
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    config = {**json.loads(json.dumps(whole.config.to_dict(), default=str))}
+    config = {**config, **stated(tmp_path / "a")}
+    before = log_probabilities(tmp_path / "a")
+    tried = 0
+    for key in sorted({*config, *CHANGED} - NO_PART):
+        state(tmp_path / "b", {**config, key: change(key, config.get(key))})
+        after = log_probabilities(tmp_path / "b")
+        if after is None:
+            continue
+        tried += 1
+        moved = bool((after - before).abs().max() > 1e-5)
+        assert says_apart(tmp_path / "a", tmp_path / "b") == moved or key in FURTHER, key
+    assert tried > 20
+
+
+FURTHER = {"attention_bias", "mlp_bias", "add_cross_attention"}
+"""With them a class has weights that no file holds: a refusal, though they be zeros or unused."""
+
+
+@pytest.mark.parametrize("changes", [{"factor": 1.0, "rope_type": "linear"}, {}])
+def test_a_rotation_as_it_is_may_be_spelt_out(changes: dict[str, Any], tmp_path: Path) -> None:
+    rope = {"rope_type": "default", "rope_theta": 1e4}
+    plain = llama(tmp_path / "a", rope_parameters=rope)
+    spelt = llama(tmp_path / "b", rope_parameters={**rope, "partial_rotary_factor": 1.0, **changes})
+    apart = measure_function_distance(plain, spelt)
+    assert apart.distance < 1e-9 and not apart.notes
+
+
+def test_files_that_are_not_of_the_class_with_its_configuration_are_refused(tmp_path: Path) -> None:
+    for name, words in (("gpt_neox", "not read.*bias"), ("gpt2", "missing.*lm_head")):
+        a, b = tmp_path / name / "a", tmp_path / name / "b"
+        whole: Any = tiny.opened(name).model
+        whole.save_pretrained(a)
+        shutil.copytree(a, b)
+        state(b, {**stated(b), "attention_bias": False, "tie_word_embeddings": False})
+        if name == "gpt_neox":
+            state(b, {**stated(b), "tie_word_embeddings": True})
+        with pytest.raises(UsageError, match=words):
+            measure_function_distance(a, b)
+        both = compare(a, b)
+        assert np.isnan(both.function) and "not compared as functions" in both.function_notes[0]
+
+
+def test_a_tied_matrix_may_be_stored_under_the_name_of_the_head(tmp_path: Path) -> None:
+    whole = llama(tmp_path / "a", tie_word_embeddings=True)
+    tensors = load_file(whole / "model.safetensors")
+    del tensors["lm_head.weight"]
+    save_file(tensors, whole / "model.safetensors", metadata={"format": "pt"})
+    shutil.copytree(whole, tmp_path / "b")
+    tensors["lm_head.weight"] = tensors.pop("model.embed_tokens.weight")
+    save_file(tensors, tmp_path / "b" / "model.safetensors", metadata={"format": "pt"})
+    assert torch.equal(log_probabilities(whole), log_probabilities(tmp_path / "b"))
+    assert measure_function_distance(whole, tmp_path / "b").distance < 1e-9
 
 
 def test_two_spellings_of_one_rotation_are_one_function(tmp_path: Path) -> None:

@@ -20,11 +20,14 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from thermostats.errors import DataError, ThermostatsError, UsageError
+from thermostats.errors import DataError, ThermostatsError, UnforeseenError, UsageError
 from thermostats.measurement import spectra
+from thermostats.measurement.empty_models import read_config_facts
 from thermostats.measurement.from_python import measure
 from thermostats.measurement.gains import measure_gains
 from thermostats.measurement.gguf_files import prepare_gguf_folder
+from thermostats.measurement.hub import fetch_model_folder
+from thermostats.measurement.loading import load
 from thermostats.measurement.model_row import check_quantised
 from thermostats.measurement.proof import check_proof, drop_unproven
 
@@ -118,3 +121,27 @@ def test_a_configuration_that_says_quantised_over_plain_weights_is_no_obstacle(
     folder = small.save_model(tmp_path / "m")
     stated = {"quantization_config": {"quant_method": "fp8"}}
     check_quantised({**json.loads((folder / "config.json").read_text()), **stated}, folder)
+
+
+REFUSED_BY_ITS_CLASS = {"num_attention_heads": "four", "head_dim": 7, "rope_parameters": 3}
+"""Values that transformers' class of llama refuses, each with an error of another kind."""
+
+
+@pytest.mark.parametrize("key", REFUSED_BY_ITS_CLASS)
+def test_a_configuration_that_its_class_refuses_is_refused_in_words(
+    key: str, tmp_path: Path
+) -> None:
+    folder = small.save_model(tmp_path / "m")
+    decoder = tiny.opened("llama")
+    decoder.model.save_pretrained(folder)  # type: ignore[operator]
+    configured(folder, **{key: REFUSED_BY_ITS_CLASS[key]})
+    prompts = small.save_prompts(tmp_path)
+    for call in (
+        lambda: measure(folder, prompts=prompts, what="gains", heritage="Us", data=tmp_path / "d"),
+        lambda: read_config_facts(folder / "config.json"),
+        lambda: load(fetch_model_folder(str(folder)), device="cpu"),
+    ):
+        with pytest.raises(ThermostatsError) as raised:
+            call()
+        assert not isinstance(raised.value, UnforeseenError) and raised.value.allowed
+        assert "tokenizer" not in raised.value.what

@@ -10,6 +10,7 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -53,7 +54,7 @@ SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 PICKLE = "pytorch_model.bin"
 PICKLE_INDEX = "pytorch_model.bin.index.json"
-UNLOADABLE = (
+UNLOADABLE: tuple[type[Exception], ...] = (
     OSError,
     ValueError,
     RuntimeError,
@@ -64,6 +65,10 @@ UNLOADABLE = (
     AssertionError,
 )
 """What transformers raises for files that it cannot load."""
+with suppress(ImportError):  # of releases whose configurations check themselves
+    from huggingface_hub.errors import StrictDataclassError
+
+    UNLOADABLE = (*UNLOADABLE, StrictDataclassError)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ change of rank r (LoRA) has at most r.
 from __future__ import annotations
 
 import math
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,11 +19,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import SHOWN_OF, DataError, UsageError, join_some
+from thermostats.errors import SHOWN_OF, DataError, ThermostatsError, UsageError, join_some
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.gguf_files import prepare_gguf_folder
 from thermostats.measurement.gguf_parts import SUFFIX
-from thermostats.measurement.same_function import measure_function_distance
+from thermostats.measurement.same_function import IN_BLOCK, measure_function_distance
 from thermostats.measurement.spectra import find_named, hash_model
 from thermostats.next_steps import write_command
 from thermostats.tables import reading, store
@@ -37,8 +36,6 @@ NAMED = 5
 """Tensors that a refusal names."""
 SPECTRA = "spectra"
 """Folder for weights that are measured to be compared."""
-BLOCK = re.compile(r"(^|\.)\d+\.")
-"""In the name of a tensor that belongs to a numbered block."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +151,7 @@ def _check_finite(name: str, *tensors: Matrix) -> None:
 def _compare_functions(here: Path, there: Path) -> tuple[float, pd.DataFrame, tuple[str, ...]]:
     try:
         apart = measure_function_distance(here, there)
-    except UsageError as error:
+    except ThermostatsError as error:
         return math.nan, pd.DataFrame(), (f"not compared as functions: {error.what} ({error.got})",)
     return apart.distance, apart.parts, apart.notes
 
@@ -201,7 +198,7 @@ def find_shared_tensors(
     for i, ((model, _), tensors) in enumerate(zip(models, stored, strict=True)):
         common = {same[i].name for same in shared}
         alone = [name for name in tensors if name not in common]
-        apart += [f"{name} of {model} is not in all" for name in alone if BLOCK.search(name)]
+        apart += [f"{name} of {model} is not in all" for name in alone if IN_BLOCK.search(name)]
         share = sum(math.prod(tensors[name].shape) for name in alone) / sum(
             math.prod(x.shape) for x in tensors.values()
         )

@@ -85,7 +85,11 @@ def build_empty_model(
             )
     except UNLOADABLE as error:
         raise ThermostatsError(
-            "transformers cannot build the model", where=folder, got=take_first_line(error)
+            "transformers cannot build the model",
+            where=folder,
+            got=take_first_line(error),
+            allowed="a configuration that its class takes",
+            next_step="check config.json against that of the model's page",
         ) from error
     model.tie_weights()  # type: ignore[operator]
     return model

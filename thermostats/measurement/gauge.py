@@ -46,7 +46,7 @@ from thermostats.measurement.gguf_files import record
 from thermostats.measurement.lookup import lookup, select_decoder_config, select_layer_config
 from thermostats.measurement.model_class import Architecture, Config
 from thermostats.measurement.readings import is_mean_subtracted
-from thermostats.measurement.spectra import read_config
+from thermostats.measurement.spectra import find_embedding, read_config
 
 Array = NDArray[np.float64]
 Turn = Callable[[int, int, int], Array]
@@ -176,7 +176,12 @@ def read_weights(folder: str | Path, *, reads: str = "text") -> ModelWeights:
     }
     scheme = record(place).get("scheme")
     notes = (f"{folder}: weights are a dequantised copy of {scheme}",) if scheme else ()
-    return ModelWeights(lookup(config), config, tensors, notes=notes)
+    entry = lookup(config)
+    names = entry.list_tensor_names(entry.embedding)
+    heads = entry.list_tensor_names(entry.unembedding[0]) if entry.has_head else ()
+    if {*heads} & {*tensors} and not {*names} & {*tensors}:  # tied, stored under the head's name
+        tensors[names[0]] = tensors.pop(find_embedding(entry, config, stored).name)
+    return ModelWeights(entry, config, tensors, notes=notes)
 
 
 def draw_turn(seed: int = 1) -> Turn:

@@ -63,6 +63,7 @@ def load(
     target = pick_device(device)
     if device_map is None:
         check_memory(folder.path, dtype, target)
+    config_of_class = _read_class_config(folder, entry, trust_remote_code)
     words = _load_reader(folder, entry.reads, trust_remote_code) if tokenizer else None
     spread = {"": str(target)} if device_map is None and target.type != "cpu" else device_map
     options = {
@@ -70,7 +71,7 @@ def load(
         "device_map": spread,
         "trust_remote_code": trust_remote_code,
     }
-    model = _load_module(folder, entry, attention, **options)
+    model = _load_module(folder, entry, attention, config=config_of_class, **options)
     used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
     places = ", ".join(sorted({str(place) for place in used.values()})) if used else str(target)
     return Loaded(build_decoder(model, entry), words, places)
@@ -119,6 +120,21 @@ def _load_reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> An
     return reader
 
 
+def _read_class_config(folder: ModelFolder, entry: Architecture, trust_remote_code: bool) -> Any:
+    """The configuration as the model's class has it; DataError for values that it refuses."""
+    values = {"trust_remote_code": trust_remote_code, **entry.set_values}
+    try:
+        return load_class_config(folder.path, entry.loader, **values)
+    except UNLOADABLE as error:
+        raise DataError(
+            "transformers cannot read the configuration",
+            where=folder.path / "config.json",
+            got=_describe_error(error),
+            allowed="values that its class takes",
+            next_step="check it against that of the model's page",
+        ) from error
+
+
 def _load_module(
     folder: ModelFolder, entry: Architecture, attention: str, **options: Any
 ) -> nn.Module:
@@ -126,10 +142,8 @@ def _load_module(
     if attention != "default":
         options["attn_implementation"] = attention
     options |= {"local_files_only": True, "weights_only": True, "ignore_mismatched_sizes": True}
-    values = {"trust_remote_code": options["trust_remote_code"], **entry.set_values}
     try:
         auto: Any = getattr(transformers, entry.loader)
-        options["config"] = load_class_config(folder.path, entry.loader, **values)
         model, info = auto.from_pretrained(folder.path, output_loading_info=True, **options)
     except (torch.OutOfMemoryError, MemoryError) as error:
         step = "try --dtype bfloat16 or --set device_map=auto"
@@ -197,5 +211,5 @@ def _suggest_prefix(missing: Sequence[str], unexpected: Sequence[str]) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
+    said = take_first_line(error, 200)
+    return said if said == type(error).__name__ else f"{type(error).__name__}: {said}"

@@ -10,12 +10,14 @@ ones the product of both sides. Heads and neurons are matched; biases enter wher
 
 Distance of a part: ‖Y − X‖_F / ‖X‖_F; of the models the root mean square over parts. 0 says that
 the functions are the same, anything else only how far the forms are apart. A product's difference
-is that of its factors by QR, so that small ones are exact. numpy and scipy alone.
+is that of its factors by QR, so that small ones are exact. numpy and scipy alone; transformers says
+which weights a class has.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,7 +35,8 @@ from thermostats.measurement.checkpoint import (
     open_checkpoint,
     read_geometry,
 )
-from thermostats.measurement.gauge import CAPS, ModelWeights, read_weights
+from thermostats.measurement.empty_models import build_empty_model
+from thermostats.measurement.gauge import ModelWeights, read_weights
 from thermostats.measurement.lookup import HEADLESS, select_decoder_config
 from thermostats.measurement.model_class import Config
 from thermostats.measurement.model_row import POSITION_TABLES
@@ -55,33 +58,41 @@ CLASSES = (
 """Entries that have a canonical form."""
 DOWN = {"up_proj": "down_proj", "c_fc": "c_proj", "fc1": "fc2", "dense_h_to_4h": "dense_4h_to_h"}
 """Matrix into the neurons of a feed-forward layer → the one out of them."""
+ACTIVATIONS = ("hidden_act", "activation_function")
+"""What a class calls the activation of its neurons."""
 POWERS = {"relu": 1, "relu2": 2}
 """Activations with f(cx) = c^p f(x) for c > 0."""
-CAUSAL = ("is_causal", "use_bidirectional_attention", *CAPS)
-GATED = (
-    *("hidden_act", "rms_norm_eps", "rope_parameters", "head_dim", "num_attention_heads"),
-    *("num_key_value_heads", "sliding_window", "layer_types", "max_window_layers"),
-    *("use_sliding_window", "query_pre_attn_scalar", "attention_multiplier"),
-)
-NEOX = ("hidden_act", "layer_norm_eps", "rope_parameters", "use_parallel_residual", "rotary_pct")
+EVERYWHERE = ("hidden_act", "num_attention_heads", "is_causal", "rope_parameters")
+GATED = (*EVERYWHERE, "rms_norm_eps", "head_dim", "num_key_value_heads")
+WINDOWS = ("layer_types", "sliding_window")
+NEOX = (*EVERYWHERE, "layer_norm_eps", "use_parallel_residual")
 ACTING: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "arcee"), GATED),
-    "gemma": (*GATED, "hidden_activation"),
+    **dict.fromkeys(("llama", "arcee"), GATED),
+    "mistral": (*GATED, "sliding_window"),
+    **dict.fromkeys(("qwen2", "qwen3"), (*GATED, *WINDOWS)),
+    "gemma": (*GATED, "use_bidirectional_attention"),
     "gpt2": (
-        *("activation_function", "layer_norm_epsilon", "n_head", "scale_attn_weights"),
-        *("scale_attn_by_inverse_layer_idx", "n_inner"),
+        *("activation_function", "layer_norm_epsilon", "n_head", "is_causal"),
+        *("scale_attn_weights", "scale_attn_by_inverse_layer_idx"),
     ),
     **dict.fromkeys(("gpt_neox", "gpt_neox_sequential"), NEOX),
     "opt": (
         *("activation_function", "do_layer_norm_before", "_remove_final_layer_norm"),
-        *("num_attention_heads", "layer_norm_elementwise_affine", "enable_bias"),
+        *("num_attention_heads", "layer_norm_elementwise_affine", "is_causal"),
     ),
 }
-"""Entry → keys of its class's configuration that act in a forward pass, besides shapes."""
+"""Entry → keys of its class's configuration that act in a forward pass, besides shapes and those
+that say which weights there are, which are held against the files."""
+WINDOWED = "sliding_attention"
+"""The kind of blocks in which a window acts, of classes whose blocks have kinds."""
 BY_LENGTH = ("dynamic", "longrope", "yarn")
 """Kinds of rotary scaling in which the longest text that a model is for acts."""
+UNSCALED: Config = {"rope_type": "default", "partial_rotary_factor": 1.0, "factor": 1.0}
+"""Entries of rotary positions that are turned as they are, which may be left out."""
 MOST = 1_000_000_000
 """Numbers of a model that is read whole, in float64."""
+IN_BLOCK = re.compile(r"(^|\.)\d+\.")
+"""In the name of a weight of a numbered block."""
 LEFT = 1e-9
 """Heads and neurons that are so near in the order in which they stand are not matched."""
 
@@ -151,8 +162,10 @@ def measure_function_distance(
         each if isinstance(each, ModelWeights) else read_weights(each) for each in (first, second)
     ]
     _check(*pair)
-    for weights in pair:
+    for each, weights in zip((first, second), pair, strict=True):
         _check_finite(weights)
+        if not isinstance(each, ModelWeights):
+            _check_held(Path(each), weights)
     headless = [bool(weights.config.get(HEADLESS)) for weights in pair]
     here, there = (build_canonical_form(weights, head=not any(headless)) for weights in pair)
     there = turn_form(there, _find_rotation(here, there))
@@ -262,21 +275,68 @@ def _check(first: ModelWeights, second: ModelWeights) -> None:
 def _find_other_switches(first: ModelWeights, second: ModelWeights) -> list[str]:
     """Configuration values in which the models differ: with them one and the same weights are two
     functions."""
-    a, b = (select_decoder_config(each.config) for each in (first, second))
-    acting = [*ACTING[first.entry.name], *CAUSAL]
-    if {_kind_of_rotation(a), _kind_of_rotation(b)} & set(BY_LENGTH):
-        acting.append("max_position_embeddings")
-    apart = sorted(key for key in acting if a.get(key) != b.get(key))
+    a, b = map(read_acting_values, (first, second))
+    apart = sorted(key for key in {*a, *b} if a.get(key) != b.get(key))
     return [
         f"the configurations differ in {', '.join(apart)}: not the same function, whatever the "
         f"distance"
     ] * bool(apart)
 
 
-def _kind_of_rotation(config: Config) -> str:
-    """The kind of scaling of rotary positions; empty where there is none."""
-    rope = config.get("rope_parameters")
-    return str(rope.get("rope_type", "")) if isinstance(rope, Mapping) else ""
+def read_acting_values(weights: ModelWeights) -> dict[str, Any]:
+    """What a configuration says of the forward pass: the keys that act in its class, in one
+    spelling."""
+    config = select_decoder_config(weights.config)
+    acting = {key: config.get(key) for key in ACTING[weights.entry.name]}
+    if "rope_parameters" in acting:
+        acting["rope_parameters"] = rope = _read_rotation(config)
+        if rope.get("rope_type") in BY_LENGTH:
+            acting["max_position_embeddings"] = config.get("max_position_embeddings")
+    if WINDOWED not in (acting.get("layer_types") or [WINDOWED]):
+        del acting["sliding_window"]
+    return acting
+
+
+def _read_rotation(config: Config) -> dict[str, Any]:
+    """How positions are turned, without what is as if it were not there."""
+    stated = config.get("rope_parameters")
+    rope = {**stated} if isinstance(stated, Mapping) else {}
+    if rope.get("rope_type") == "linear" and rope.get("factor") == UNSCALED["factor"]:
+        rope["rope_type"] = UNSCALED["rope_type"]
+    return {
+        key: value
+        for key, value in rope.items()
+        if value is not None and UNSCALED.get(key, rope) != value
+    }
+
+
+def _check_held(folder: Path, weights: ModelWeights) -> None:
+    """Raise UsageError where the files hold weights of blocks that the class does not read with
+    this configuration, or lack weights that it has."""
+    entry = weights.entry
+    model: Any = build_empty_model(folder, entry.loader, **entry.set_values)
+    before = f"{model.base_model_prefix}."
+    has = {name.removeprefix(before): name for name, _ in model.named_parameters()}
+    held = {name.removeprefix(before): name for name in weights.tensors}
+    heads = {
+        name.removeprefix(before) for name in entry.list_tensor_names(entry.unembedding[0])
+    } - ({*has} if weights.config.get(HEADLESS) else set())
+    spare = [held[name] for name in held.keys() - has.keys() if IN_BLOCK.search(name)]
+    lacking = [has[name] for name in has.keys() - held.keys() if IN_BLOCK.search(name)]
+    lacking += [has[name] for name in heads & has.keys() if not heads & held.keys()]
+    if not spare and not lacking:
+        return
+    said = [
+        f"{len(names)} {what}, such as {min(names)}"
+        for what, names in (("not read", spare), ("missing", lacking))
+        if names
+    ]
+    raise UsageError(
+        "the files are not of the model that the configuration describes",
+        where=folder,
+        got=" and ".join(said),
+        allowed="the weights that its class has",
+    )
 
 
 def _check_finite(weights: ModelWeights) -> None:
@@ -311,8 +371,7 @@ def _build_head(weights: ModelWeights, *, centred: bool) -> Array:
     entry = weights.entry
     name = weights.name(entry.unembedding[0]) or entry.list_tensor_names(entry.unembedding[0])[0]
     head = _build_reader(weights, name, entry.final_norm, None, centred=centred)
-    capped = any(select_decoder_config(weights.config).get(key) for key in CAPS)
-    return head if capped else head - head.mean(axis=0)
+    return head - head.mean(axis=0)  # no class here caps its logits
 
 
 def _build_block(weights: ModelWeights, layer: int, size: float, *, centred: bool) -> Block:
@@ -385,7 +444,7 @@ def _build_neurons(
         weights.tensors.get(f"{out}.bias", np.zeros(down.shape[1])), centred=centred
     )
     config = select_decoder_config(weights.config)
-    power = POWERS.get(str(config.get("hidden_act") or config.get("activation_function")))
+    power = POWERS.get(str(next(config[key] for key in ACTIVATIONS if key in ACTING[entry.name])))
     if gate.shape[1] == 0 and power is None:
         return gate, up, down, bias
     length = np.linalg.norm(up, axis=1, keepdims=True)
