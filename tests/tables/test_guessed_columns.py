@@ -22,6 +22,7 @@ GAINS = {
         (
             *("gain", "Gain", "mean_gain", "gain_per_block", "block gain", "gain (%)", "growth"),
             *("ratio", "norm_ratio", "growth_percent", "residualGain", "layer-gain", "avg gain"),
+            *("gain_norm", "norm gain", "token_gain", "gain_residual", "gain@last", "norm growth"),
         ),
         "gain_block",
     ),
@@ -33,6 +34,7 @@ GAINS = {
             *("information_gain", "gain_lower", "gain_upper", "gain_entropy", "gain_cosine"),
             *("loss_growth", "entropy", "cosine_sim", "cos_sim", "loss", "perplexity", "n_gains"),
             *("gain_rank", "gain_error", "gain_ci", "gain_zscore", "predicted_gain", "value"),
+            *("gain_ratio", "ratio of gains", "gain growth", "growth of the gain"),
         ),
         NONE,
     ),
@@ -42,12 +44,15 @@ APART = {
     **dict.fromkeys(
         (
             *("sentence", "Item no.", "prompt no", "question_id", "example", "input_id"),
-            *("document", "text", "passageId", "sample"),
+            *("document", "text", "passageId", "sample", "query", "stimulus", "eval_prompt"),
         ),
         "prompt_id",
     ),
     **dict.fromkeys(
-        (*("step", "global_step", "training steps", "iteration", "checkpoint_no", "ckpt"), "_step"),
+        (
+            *("step", "global_step", "training steps", "iteration", "checkpoint_no", "ckpt"),
+            *("_step", "n_steps", "train-iter"),
+        ),
         "revision",
     ),
     **dict.fromkeys(
@@ -55,7 +60,17 @@ APART = {
             *("epoch", "seed", "random_seed", "rng", "replicate", "trial", "fold", "run"),
             *("time", "timestamp", "created_at", "date", "token", "token_position", "pos"),
             *("input_tokens", "sample_seed", "seq_len", "head", "batch", "precision", "gpu", "lr"),
-            *("text_length", "question_time", "rank", "unit", "item_count"),
+            *(
+                "text_length",
+                "question_time",
+                "rank",
+                "unit",
+                "item_count",
+                "step_size",
+                "step time",
+            ),
+            *("iteration_time", "sample_size", "prompt category", "prompt_seed", "epoch_step"),
+            *("checkpoint_size", "question score", "steps_per_second", "sample_weight"),
         ),
         NONE,
     ),
@@ -63,11 +78,13 @@ APART = {
 """The one column that tells rows of a model and block apart, and what it may be taken for."""
 WIDE = {
     **dict.fromkeys(("layer_", "gain_", "block", "gain_layer_", "Layer ", "l", "ratio_"), "gain"),
+    **dict.fromkeys(("norm_gain_", "gain_norm_", "norm_ratio_", "gain_pct_", "Gain (%) "), "gain"),
     **dict.fromkeys(("norm_", "l2_", "resid_norm_", "norm_layer_", "hidden_norm_", "Norm"), "norm"),
     **dict.fromkeys(
         (
             *("entropy_", "cos_", "log_gain_", "loss_", "token_", "head_", "attn_norm_", "p"),
             *("layer_entropy_", "norm_std_", "gain_se_", "emb_", "dim_", "seed_", "layer_loss_"),
+            *("gain_ratio_", "gain_growth_"),
         ),
         NONE,
     ),
@@ -101,7 +118,8 @@ def test_a_column_is_a_gain_by_its_word_alone(name: str, role: str) -> None:
     frame = by_layer(prompt="a", **{name: np.linspace(1.0, 1.3, 12)})
     taken = build_mapping(frame, "mine").get("columns", {}).get(name, NONE)
     assert taken == role
-    sure = bool(set(re.split(r"[\W_]+", name.casefold())) & {"gain"}) or name == "residualGain"
+    words = set(re.split(r"[\W_]+", name.casefold()))
+    sure = "gain" in words and not words & {"norm", "token", "residual", "last"}
     assert doubted(frame, name) == (bool(role) and not sure)
 
 
@@ -128,8 +146,10 @@ def test_columns_with_numbers_are_gains_or_norms_by_their_word_alone(
     assert wide.get("value", NONE) == {"gain": "gain_block"}.get(role, role)
     assert bool(mapping.get("norms")) == (role == "norm")
     if role:
-        said = "gain" in before
+        said = "gain" in before.casefold() and "norm" not in before
         assert doubted(frame, f"{before}*") == (not said)
+        scaled = build_mapping(frame, "mine").get("factors", {}) == {"gain_block": 0.01}
+        assert scaled == ("%" in before or "pct" in before)
 
 
 @pytest.mark.parametrize("name", UNCLEAR)
@@ -174,3 +194,16 @@ def test_wide_norms_become_gains(tmp_path: Path) -> None:
         eval(line, {"thermostats": thermostats, "df": fewer})  # noqa: S307
         held = thermostats.load("layers", data, models=True).query("source == 'mine'")
         assert len(held) > 0
+
+
+def test_wide_gains_in_per_cent_are_scaled(tmp_path: Path) -> None:
+    cells = {f"gain_pct_{k}": [100.0 + k, 90.0 + k] for k in LAYERS}
+    df = pd.DataFrame({"model": "EleutherAI/pythia-160m", "prompt": ["a", "b"], **cells})
+    with pytest.raises(UsageError) as caught:
+        thermostats.join(df, data=tmp_path / "mine")
+    line, doubts = caught.value.next_step.split("\n")
+    assert "the unit of gain_block" in doubts
+    eval(line, {"thermostats": thermostats, "df": df})  # noqa: S307
+    held = thermostats.load("layers", tmp_path / "mine", models=True).query("source == 'mine'")
+    first = held[held["prompt_id"] == "a"].sort_values("layer")["gain_block"]
+    np.testing.assert_allclose(first, [1 + k / 100 for k in LAYERS])

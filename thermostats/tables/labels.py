@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import pandas as pd
@@ -204,13 +204,18 @@ def split_words(name: str) -> set[str]:
 
 
 def is_called_gain(name: str, *further: str) -> bool:
-    """Whether a name is that of a gain, and of no logarithm, spread or other ratio.
+    """Whether a name is that of a gain, and of no logarithm, spread, ratio of gains or other ratio.
 
     further: words that it may have besides.
     """
     words = split_words(name)
     allowed = {*PLAIN_GAINS, *further} | BESIDE_GAIN
-    return bool(words & {*PLAIN_GAINS}) and words <= allowed
+    return bool(words & {*PLAIN_GAINS}) and words <= allowed and not compares_gains(words)
+
+
+def compares_gains(words: Set[str]) -> bool:
+    """Whether words say a ratio or growth of gains."""
+    return bool({"gain", "gains"} & words) and bool({"ratio", "growth"} & words)
 
 
 def is_per_cent(name: str) -> bool:

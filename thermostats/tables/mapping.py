@@ -37,7 +37,9 @@ from thermostats.tables.column_map import (
 )
 from thermostats.tables.labels import (
     BESIDE_GAIN,
+    PER_CENT,
     PLAIN_GAINS,
+    compares_gains,
     guess_column,
     is_called_gain,
     is_per_cent,
@@ -375,17 +377,18 @@ OF_PROMPTS = {
     *("doc", "passage", "query", "stimulus", "problem", "utterance", "statement"),
 }
 """Words of a column that tells prompts apart, of which one must be there."""
-NO_PROMPTS = {
-    *("step", "steps", "iteration", "iter", "epoch", "epochs", "checkpoint", "ckpt", "revision"),
-    *("seed", "seeds", "replicate", "repeat", "trial", "fold", "run", "version", "commit"),
-    *("time", "timestamp", "date", "datetime", "day", "hour", "created", "at"),
-    *("token", "tokens", "position", "positions", "pos", "place", "length", "len", "count", "n"),
-    *("layer", "head", "heads", "dtype", "precision", "batch", "device", "rank", "weight"),
-    *("loss", "entropy", "norm", "gain", "value", "score", "prob", "logit", "hash", "sha"),
+BESIDE_PROMPT = OF_PROMPTS | {
+    *("id", "ids", "idx", "index", "no", "nr", "number", "num", "name", "key", "uid", ""),
+    *("eval", "test", "user", "own"),
 }
-"""Words that forbid it."""
+"""Words that it may have besides; any other, such as seed, size or length, forbids it."""
 STEPS = {"step", "steps", "iteration", "iterations", "iter", "checkpoint", "ckpt"}
 """Words of a column that tells checkpoints of a training apart, which are revisions of a model."""
+BESIDE_STEP = STEPS | {
+    *("global", "train", "training", "opt", "optimizer", "optimiser", "update", "updates"),
+    *("id", "idx", "index", "no", "nr", "number", "num", "n", "name", "model", "of", ""),
+}
+"""Words that it may have besides; any other, such as size or time, forbids it."""
 UNCLEAR = {
     "model_id": "name id checkpoint",
     "heritage": "company owner vendor developer group maker team",
@@ -398,6 +401,14 @@ UNCLEAR = {
     "norm": "norms norm l2 l2_norm mean_norm",
 }
 """Names that others have for other things as well: they are taken where cells fit, and doubted."""
+SURELY_GAIN = (
+    {"gain", "gains"}
+    | PER_CENT
+    | OF_LAYERS
+    | {*("mean", "avg", "average", "per", "by", "of", "the", "value", "stream", "g", "")}
+)
+"""Words of names that say gain and nothing else: of a norm, a token or what is residual may be
+other gains."""
 MEANT = {
     "model_id": "a model's name",
     "heritage": "the lab",
@@ -515,7 +526,8 @@ def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     mapping: dict[str, Any] = {
         "table": "layers" if norms else "",
         "columns": columns,
-        "factors": _find_per_cent(columns) | ({} if by_layer else _find_factors(frame, columns)),
+        "factors": _find_per_cent({**columns, **({wide: "gain_block"} if wide else {})})
+        | ({} if by_layer else _find_factors(frame, columns)),
         "constants": {**constants, **at},
         "wide": _wide_entry(wide, norms) if wide else {},
         "norms": norms,
@@ -576,7 +588,7 @@ def _find_step_column(
     key += [norms["state"]] if norms else []
     if "revision" in columns.values() or not key or not rows.duplicated(key).any():
         return ""
-    steps = [name for name in rows if name not in columns and split_words(name) & STEPS]
+    steps = [name for name in rows if name not in columns and _tells_steps(name)]
     apart = [name for name in steps if not rows.duplicated([*key, name]).any()]
     return apart[0] if len(apart) == 1 else ""
 
@@ -584,12 +596,19 @@ def _find_step_column(
 def _tells_prompts(name: str) -> bool:
     """Whether the name of a column says that it tells prompts apart."""
     words = split_words(name)
-    return bool(words & OF_PROMPTS) and not words & NO_PROMPTS
+    return bool(words & OF_PROMPTS) and words <= BESIDE_PROMPT
+
+
+def _tells_steps(name: str) -> bool:
+    """Whether the name of a column says that it tells steps of a training apart."""
+    words = split_words(name)
+    return bool(words & STEPS) and words <= BESIDE_STEP
 
 
 def _holds_gains(wide: str) -> bool:
     """Whether columns with this before their number hold gains; else they hold norms."""
-    return not split_words(wide) & OF_NORMS
+    words = split_words(wide)
+    return bool(words & {*PLAIN_GAINS}) or not words & OF_NORMS
 
 
 def _wide_entry(wide: str, norms: Mapping[str, str]) -> dict[str, str]:
@@ -631,7 +650,9 @@ def _guessed(mapping: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _says_gain(name: str) -> bool:
-    return bool(split_words(name) & {"gain", "gains"})
+    """Whether a name says gain, and no word that makes another quantity of it."""
+    words = split_words(name.removesuffix("*"))
+    return bool(words & {"gain", "gains"}) and words <= SURELY_GAIN
 
 
 LAST = ("final",)
@@ -688,6 +709,7 @@ def _may_be_wide(before: str) -> bool:
     """Whether what stands before a number says gains or norms of layers, and nothing else."""
     words = split_words(before)
     gains = words & (OF_LAYERS | {*PLAIN_GAINS}) and words <= {*PLAIN_GAINS} | BESIDE_GAIN
+    gains = gains and not compares_gains(words)
     return bool(gains or (words & OF_NORMS and words <= BESIDE_NORM))
 
 
