@@ -371,7 +371,8 @@ def _build_head(weights: ModelWeights, *, centred: bool) -> Array:
     entry = weights.entry
     name = weights.name(entry.unembedding[0]) or entry.list_tensor_names(entry.unembedding[0])[0]
     head = _build_reader(weights, name, entry.final_norm, None, centred=centred)
-    return head - head.mean(axis=0)  # no class here caps its logits
+    shifted: Array = head - head.mean(axis=0)  # no class here caps its logits
+    return shifted
 
 
 def _build_block(weights: ModelWeights, layer: int, size: float, *, centred: bool) -> Block:
