@@ -35,6 +35,7 @@ from thermostats.modelling.draws import (
     split_chains,
 )
 from thermostats.modelling.importance import Squares, draw_candidates
+from thermostats.modelling.nested_groups import NestedGroups
 from thermostats.modelling.positive import LARGEST, PositivePrior
 
 
@@ -222,6 +223,10 @@ class Alike:
 
 NUMBERS = 4_000_000
 """Numbers held at a time."""
+NEAR = 200_000
+"""Numbers that stay near the processor: so many are held at a time where draws are many."""
+SEVERAL = 16
+"""Rows of θ from which on groups are taken out one by one."""
 MANY = 1000
 """Outcomes, or distinct errors, from which on they count for how much is held."""
 SMALLEST_SCALE, LARGEST_SCALE = 1e-4, 1e2
@@ -343,7 +348,12 @@ class Gaussian:
             if square is None
             else square
         )
-        density = [_score_scales(self, *part)[0] for part in self._split_pieces(theta, square)]
+        if self.nested is not None and len(theta) >= SEVERAL:
+            parts = _split_pieces(theta, square, self.nested.held)
+            density = [_score_nested(self, self.nested, *part) for part in parts]
+        else:
+            pieces = self._split_pieces(theta, square)
+            density = [_score_scales(self, *part)[0] for part in pieces]
         return np.concatenate(density) + self.prior.log_density(theta)
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
@@ -484,6 +494,21 @@ class Gaussian:
         alike = Alike.build(both, widths)
         return alike or Products.build(list(both[:, None]))
 
+    @cached_property
+    def nested(self) -> NestedGroups | None:
+        """The same laid out for many densities at once; None where groups do not lie in one
+        another, or are few."""
+        exact = self.freedom is None
+        which = np.unique(np.square(self.error), return_inverse=True)[1].ravel()
+        return NestedGroups.build(
+            self.X,
+            self.sd,
+            (self.prior_mean - self.centre) / self.sd,
+            self.blocks,
+            self.around,
+            which if exact else np.arange(self.y.size),
+        )
+
     def _draw_effects(
         self, theta: Array, square: Array, rng: np.random.Generator
     ) -> dict[str, Array]:
@@ -504,9 +529,7 @@ class Gaussian:
         held = (self.design.shape[1] + 1) ** 2
         if self.y.size > MANY:
             held = max(held, self.y.size)
-        for rows in np.array_split(np.arange(len(theta)), max(1, len(theta) * held // NUMBERS)):
-            piece = slice(rows[0], rows[-1] + 1)
-            yield theta[piece], square[piece]
+        return _split_pieces(theta, square, held)
 
     def _check(self) -> None:
         arrays = {"outcomes": self.y, "columns": self.X, "known errors": self.error, **self.blocks}
@@ -518,6 +541,25 @@ class Gaussian:
             )
         if taken := {"beta", "scale", "error", "y"} & set(self.blocks):
             raise UsageError("a block of effects has a name that is taken", got=", ".join(taken))
+
+
+def _split_pieces(
+    theta: Array, square: Array | Squares, held: int
+) -> Iterator[tuple[Array, Array]]:
+    """Rows of θ and squared errors, so many at a time that `NEAR` are held, `held` a row."""
+    parts = np.clip(len(theta) * held // NEAR, 1, len(theta))
+    for rows in np.array_split(np.arange(len(theta)), parts):
+        piece = slice(rows[0], rows[-1] + 1)
+        yield theta[piece], square[piece]
+
+
+def _score_nested(model: Gaussian, nested: NestedGroups, theta: Array, square: Array) -> Array:
+    """log p(y | θ) of every row of θ and squared errors, groups taken out one by one."""
+    scale = read_scales(model, theta)
+    noise = np.square(scale[:, -1:]) + square
+    grown, quadratic = nested.score(scale, 1 / noise)
+    constant = model.y.size * math.log(2 * math.pi)
+    return np.asarray(-0.5 * (constant + np.log(noise) @ model.moments[1] + grown + quadratic))
 
 
 def _score_scales(
@@ -542,11 +584,19 @@ def _score_scales(
     if rng is None:
         return density, np.empty((len(theta), 0))
     around = factor[:, q, :q] + rng.standard_normal((len(theta), q))
-    coefficients = (
-        d * np.linalg.solve(np.swapaxes(factor[:, :q, :q], 1, 2), around[..., None])[..., 0]
-    )
+    coefficients = d * solve_transposed(factor, around)
     coefficients[:, : model.sd.size] += model.centre
     return density, coefficients
+
+
+def solve_transposed(factor: Array, right: Array) -> Array:
+    """x with Lᵀx = right of every draw, from the last element to the first; L: the first rows and
+    columns of `factor`, lower triangular."""
+    x = right.copy()
+    for place in reversed(range(right.shape[1])):
+        x[:, place] /= factor[:, place, place]
+        x[:, :place] -= factor[:, place, :place] * x[:, place : place + 1]
+    return x
 
 
 def read_scales(model: Gaussian, theta: Array) -> Array:
