@@ -17,6 +17,7 @@ from histories import SOURCES, History, make_package
 
 from thermostats.claims import judge, stored
 from thermostats.claims.claim import Claim
+from thermostats.claims.codec import dump_value, load_value
 from thermostats.claims.evidence import (
     MEASURED,
     POOLED,
@@ -28,7 +29,7 @@ from thermostats.claims.evidence import (
 from thermostats.claims.finding import Finding, Sample
 from thermostats.claims.question import Curve, describe_missing_models
 from thermostats.claims.run import load_claim
-from thermostats.claims.stored import Stored, decode, encode
+from thermostats.claims.stored import Stored
 from thermostats.claims.study import list_scripts
 from thermostats.errors import ThermostatsError
 from thermostats.reporting.state import list_table_pages
@@ -184,6 +185,10 @@ class Compared(Stored):
         self.served: list[str] = []
         self.stale: list[str] = []
 
+    def has(self, part: tuple[str, str], evidence: Evidence) -> bool:
+        """Whether what is kept of a part is used."""
+        return self.memo.find(part, partial(stored._is_fresh, evidence)) is not None
+
     def __call__(
         self,
         name: str,
@@ -191,17 +196,17 @@ class Compared(Stored):
         make: Callable[[Evidence], Finding],
         over: Sequence[Finding],
     ) -> Finding:
-        kept = self._find_fresh((name, evidence.name), evidence)
+        kept = self.has((name, evidence.name), evidence)
         self.used = False
         finding = super().__call__(name, evidence, make, over)
-        if kept is not None or self.used:
+        if kept or self.used:
             anew = partial(make, self.anew.named(evidence.name))
             self.compare(f"{name} ({evidence.name})", finding, anew)
         return finding
 
     def keep_inner(self, name: str, evidence: Evidence, make: Callable[[Evidence], Any]) -> Any:
         part = (f"{stored.INNER}{name}", evidence.name)
-        self.used |= self._find_fresh(part, evidence) is not None
+        self.used |= self.has(part, evidence)
         return super().keep_inner(name, evidence, make)
 
     def add_curve(
@@ -211,7 +216,7 @@ class Compared(Stored):
         read: Callable[[Evidence], pd.DataFrame],
         make: Callable[[pd.DataFrame], Any],
     ) -> Finding:
-        kept = self._known.get((f"{finding.id} curve", evidence.name))
+        kept = self.memo.versions.get((f"{finding.id} curve", evidence.name))
         drawn = super().add_curve(finding, evidence, read, make)
         if kept:
             anew = self.anew.named(evidence.name)
@@ -221,9 +226,9 @@ class Compared(Stored):
     def page(
         self, evidence: Evidence, make: Callable[[Evidence], dict[str, bytes]]
     ) -> dict[str, bytes]:
-        kept = self._find_fresh(stored.PAGE, evidence)
+        kept = self.has(stored.PAGE, evidence)
         files = super().page(evidence, make)
-        if kept is not None:
+        if kept:
             self.compare("page", files, partial(make, self.anew))
         return files
 
@@ -234,14 +239,10 @@ class Compared(Stored):
         except ThermostatsError as error:
             self.stale.append(f"{name}: kept, anew {error}")
             return
-        made = stored._draw_finding(anew, {}).finding if isinstance(anew, Finding) else anew
-        if as_text(kept) != as_text(decode(json.loads(as_text(made)))):
-            one, other = json.loads(as_text(kept)), json.loads(as_text(made))
+        made = stored._draw_finding(anew).finding if isinstance(anew, Finding) else anew
+        if dump_value(kept) != dump_value(load_value(dump_value(made))):
+            one, other = json.loads(dump_value(kept)), json.loads(dump_value(made))
             self.stale.append(f"{name}: {first_difference(one, other)}")
-
-
-def as_text(value: Any) -> str:
-    return json.dumps(encode(value))
 
 
 def first_difference(kept: Any, anew: Any) -> str:

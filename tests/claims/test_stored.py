@@ -3,7 +3,6 @@ other."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +13,10 @@ import pandas as pd
 import pytest
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result
+from thermostats.claims.codec import decode, dump_value, encode, load_value
 from thermostats.claims.result import Verdict
 from thermostats.claims.rule import Above, AtLeast
-from thermostats.claims.stored import Stored, decode, encode
+from thermostats.claims.stored import Stored
 from thermostats.plots.general import draw_forest, prepare_drawing
 
 KEY = "ab" * 32
@@ -190,7 +190,7 @@ VALUES = [
 
 @pytest.mark.parametrize("value", VALUES, ids=str)
 def test_a_value_is_read_as_it_was_written(value: Any) -> None:
-    again = decode(json.loads(json.dumps(encode(value))))
+    again = load_value(dump_value(value))
     assert type(again) is type(value) and np.all(again == value)
 
 

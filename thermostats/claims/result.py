@@ -141,8 +141,8 @@ class Panel:
 
     name: str
     """Short, for a file name: `prior-to-posterior`."""
-    draw: Callable[..., object]
-    """Draws the figure onto the matplotlib axes it is given."""
+    draw: Callable[..., object] | None
+    """Draws the figure onto the matplotlib axes it is given; None where it is drawn."""
     caption: str
     """What it shows and what was estimated, with its result; the alt text."""
 
