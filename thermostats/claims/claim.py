@@ -203,17 +203,21 @@ class Claim(ByColumn):
 
     COLUMNS = MappingProxyType(
         {
-            **{
-                "id": "id",
-                "title": "title",
-                "said": "statement",
-                "estimand": "estimand",
-                "rule": "rule",
-            },
-            **{name: f"basis.{name}" for name in ("source", "rows", "measures", "modality")},
+            "id": "id",
+            "title": "title",
+            "said": "statement",
+            "estimand": "estimand",
+            "rule": "rule",
+            "source": "basis.source",
+            "rows": "basis.rows",
+            "measures": "basis.measures",
+            "modality": "basis.modality",
             "history": "history",
-            **{name: f"meanings.{name}" for name in ("answers", "practice", "settles")},
-            **{"identification": "identification", "exact": "exact"},
+            "answers": "meanings.answers",
+            "practice": "meanings.practice",
+            "settles": "meanings.settles",
+            "identification": "identification",
+            "exact": "exact",
         }
     )
 
@@ -252,12 +256,10 @@ class Claim(ByColumn):
             else:
                 fields[record] = value
         parts = {"basis": Basis, "meanings": Meanings}
-        return cls(
-            **{
-                name: parts[name](**value) if name in parts else value
-                for name, value in fields.items()
-            }
-        )
+        for name, build in parts.items():
+            if name in fields:
+                fields[name] = build(**fields[name])
+        return cls(**fields)
 
     @classmethod
     def read(cls, script: str | Path) -> Claim:
@@ -283,6 +285,7 @@ class Claim(ByColumn):
                 got=modality,
                 allowed=", ".join(MODALITIES),
             )
+        by_verdict = map(words.read_verdicts, ("Answer", "Practice", "Settles"))
         return cls(
             id=words.id,
             title=words.title,
@@ -291,9 +294,7 @@ class Claim(ByColumn):
             rule="",
             basis=Basis(facts.get("source", ""), facts.get("rows", ""), measures, modality),
             history=words.history,
-            meanings=Meanings(
-                *(words.read_verdicts(name) for name in ("Answer", "Practice", "Settles"))
-            ),
+            meanings=Meanings(*by_verdict),
             identification=words.text("Identification"),
             exact=words.line("Exact", "", {}),
             words=words,
@@ -374,9 +375,8 @@ class Claim(ByColumn):
         places = {question.id: place for place, question in enumerate(self.questions)}
         place = places.get(f"{self.id}.{name}")
         if place is None or self.questions[place].trial is None:
-            allowed = [
-                key.partition(".")[2] for key, at in places.items() if self.questions[at].trial
-            ]
+            tried = [question.id for question in self.questions if question.trial]
+            allowed = [key.partition(".")[2] for key in tried]
             raise DataError(
                 "a curve needs a finding with a trial",
                 where=self.id,
@@ -537,9 +537,8 @@ class Claim(ByColumn):
         rules: dict[str, list[str]] = {}
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
-        stated = "; ".join(
-            f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items()
-        )
+        parts = [f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items()]
+        stated = "; ".join(parts)
         facts = {item.name: getattr(self, item.name) for item in fields(Claim) if item.compare}
         return Claim(**facts | {"rule": self.rule or stated})
 
@@ -610,7 +609,9 @@ class Claim(ByColumn):
         run_as_script(self)
 
 
-MOST_LINES, MOST_FINDINGS, WIDTH = 25, 12, 100
+MOST_LINES = 25
+MOST_FINDINGS = 12
+WIDTH = 100
 """Lines on one screen, those of them that are findings, and characters of a line of prose."""
 HEADS = ("finding", "verdict", "estimate [interval]", "set", "models / groups")
 WIDTHS = {"verdict": 17, "estimate [interval]": 24, "set": 9}
@@ -768,12 +769,9 @@ def format_verdict(findings: Sequence[Finding]) -> list[str]:
     own, every = pick_verdicts(findings)
     sets = {"on the study’s own files": own, "on all evidence": every}
     sets["on your own rows"] = pick_own_verdict(findings)
-    said = [f"{where}: {finding.stands}" for where, finding in sets.items() if finding] or [
-        findings[0].stands
-    ]
-    filled = textwrap.fill(
-        "; ".join(said), WIDTH, initial_indent="Verdict ", subsequent_indent="  "
-    )
+    parts = [f"{where}: {finding.stands}" for where, finding in sets.items() if finding]
+    text = "; ".join(parts or [findings[0].stands])
+    filled = textwrap.fill(text, WIDTH, initial_indent="Verdict ", subsequent_indent="  ")
     return ["", *filled.splitlines()]
 
 
@@ -825,9 +823,8 @@ def _format_cells(finding: Finding) -> tuple[str, ...]:
 
 def _format_line(cells: Sequence[str], width: int) -> str:
     widths = (width, *WIDTHS.values(), 0)
-    return (
-        "  " + "  ".join(f"{cell:<{w}}" for cell, w in zip(cells, widths, strict=True))
-    ).rstrip()
+    columns = [cell.ljust(column) for cell, column in zip(cells, widths, strict=True)]
+    return "  ".join(["", *columns]).rstrip()
 
 
 def _report_progress(findings: Iterator[Finding], total: int) -> Iterator[Finding]:

@@ -678,10 +678,10 @@ def _apply_holm(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     )
     adjusted = np.empty_like(p)
     np.put_along_axis(adjusted, order, raised, axis=0)
-    return [
-        {name: replace(q, p=each) for name, q in row.items()}
-        for row, each in zip(rows, adjusted, strict=True)
-    ]
+    changed = []
+    for row, each in zip(rows, adjusted, strict=True):
+        changed.append({name: replace(quantity, p=each) for name, quantity in row.items()})
+    return changed
 
 
 def _build_row_result(row: Mapping[Any, object]) -> Result:
@@ -693,9 +693,9 @@ def _build_row_result(row: Mapping[Any, object]) -> Result:
     def part(name: str, which: str) -> float | None:
         return named.get(f"{name}_{which}", named.get(which))
 
-    return Result(
-        quantities={
-            name: Estimate(value, part(name, "lower"), part(name, "upper"), p=part(name, "p"))
-            for name, value in named.items()
-        }
-    )
+    quantities = {}
+    for name, value in named.items():
+        lower = part(name, "lower")
+        upper = part(name, "upper")
+        quantities[name] = Estimate(value, lower, upper, p=part(name, "p"))
+    return Result(quantities=quantities)

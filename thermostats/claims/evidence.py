@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, fields
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -72,7 +73,8 @@ class ReadLog:
     @contextmanager
     def recording(self) -> Iterator[dict[str, str]]:
         """Selections handed out meanwhile; afterwards they stand among all others."""
-        before, self.selections = self.selections, {}
+        before = self.selections
+        self.selections = {}
         try:
             yield self.selections
         finally:
@@ -110,8 +112,12 @@ class Evidence(Selection):
     def fork(self) -> Evidence:
         """The same tables, loaded once for both, with no selection recorded."""
         other = Evidence(self._folder)
-        other._files, other._loaded, other._digests = self._files, self._loaded, self._digests
-        other._frames, other._told, other._store = self._frames, self._told, self._store
+        other._files = self._files
+        other._loaded = self._loaded
+        other._digests = self._digests
+        other._frames = self._frames
+        other._told = self._told
+        other._store = self._store
         return other
 
     def table(self, name: str, **equals: str | list[str]) -> pd.DataFrame:
@@ -138,7 +144,9 @@ class Evidence(Selection):
     def named(self, name: str) -> Evidence:
         """The same tables as another set of evidence; what either hands out is recorded in both."""
         other = self.fork()
-        other.name, other._log, other._results = name, self._log, self._results
+        other.name = name
+        other._log = self._log
+        other._results = self._results
         return other
 
     def exclude_source(self, source: str) -> Evidence:
@@ -152,9 +160,10 @@ class Evidence(Selection):
         """The same set with further rows of its tables, as a study to come would have them; nothing
         is written or recorded."""
         other = Planned(self._folder, self.name)
-        more = {name: pd.concat([self._select_table(name), own]) for name, own in rows.items()}
-        whole = {name: frame.reset_index(drop=True) for name, frame in more.items()}
-        other._files = {**self._files, **whole}
+        other._files = dict(self._files)
+        for name, further in rows.items():
+            whole = pd.concat([self._select_table(name), further])
+            other._files[name] = whole.reset_index(drop=True)
         return other
 
     def computed(self, key: tuple[Hashable, ...], compute: Callable[[], T]) -> T:
@@ -220,7 +229,7 @@ class Evidence(Selection):
 
     def columns(self) -> set[str]:
         """Columns of all tables that were read so far."""
-        return {str(label) for frame in self._loaded.values() for label in frame}
+        return set(map(str, chain.from_iterable(self._loaded.values())))
 
     @property
     def digests(self) -> Mapping[str, str]:
@@ -236,10 +245,10 @@ class Evidence(Selection):
 
     def changed(self, selections: Mapping[str, str]) -> bool:
         """True where any of the recorded selections has other rows by now."""
-        return any(
-            (self._told.get(selection) or self._hash_selection(selection)) != digest
-            for selection, digest in selections.items()
-        )
+        for selection, digest in selections.items():
+            if (self._told.get(selection) or self._hash_selection(selection)) != digest:
+                return True
+        return False
 
     def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
         """Rows of a selection, by table, columns and set of evidence: no row leaves the folder in
@@ -279,7 +288,9 @@ class Planned(Evidence):
     def fork(self) -> Planned:
         """The same tables, loaded once for both."""
         other = Planned(self._folder)
-        other._files, other._loaded, other._frames = self._files, self._loaded, self._frames
+        other._files = self._files
+        other._loaded = self._loaded
+        other._frames = self._frames
         return other
 
     def _hand_out(self, parts: list[Any]) -> pd.DataFrame:
@@ -412,14 +423,10 @@ def describe_coincidence(evidence: Evidence, models: Collection[str]) -> str:
             f"{alone[min(new)]}."
         )
     else:
-        by_source = {
-            source: sorted(lab for lab in alone if alone[lab] == source)
-            for source in sorted(alone.values())
-        }
-        parts = [
-            f"{join_words(labs)} by {STUDY if source == PUBLISHED else source}"
-            for source, labs in by_source.items()
-        ]
+        parts = []
+        for source in sorted(set(alone.values())):
+            labs = sorted(lab for lab in alone if alone[lab] == source)
+            parts.append(f"{join_words(labs)} by {STUDY if source == PUBLISHED else source}")
         counted = f"{len(alone)} of {format_count(len(by_lab), 'lab')}"
         sentence = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
     return f"{sentence} What sets such a lab apart may be due to its source."
@@ -445,7 +452,8 @@ def _load_measuring_runs(evidence: Evidence) -> pd.DataFrame:
         evidence.table("summaries"),
     ]
     runs = evidence.table("runs")
-    return runs[runs["run_id"].isin(set().union(*(set(frame["run_id"]) for frame in rows)))]
+    measuring = pd.concat([frame["run_id"] for frame in rows])
+    return runs[runs["run_id"].isin(measuring)]
 
 
 def find_lacking(evidence: Evidence, columns: Sequence[str]) -> list[str]:

@@ -125,18 +125,22 @@ class FittedModel(ByColumn):
 
     COLUMNS = MappingProxyType(
         {
-            **{name: name for name in ("model", "equations", "priors")},
-            **{
-                name: f"conclusion.{name}"
-                for name in ("rule", "statement", "probability", "verdict")
-            },
-            **{name: f"computation.{name}" for name in ("warnings", "seed", "versions", "drawn")},
-            **{
-                "classical": "conclusion.classical",
-                "sources": "sources",
-                "computation": "computation.words",
-            },
-            **{"probability_error": "conclusion.error", "concluded": "concluded"},
+            "model": "model",
+            "equations": "equations",
+            "priors": "priors",
+            "rule": "conclusion.rule",
+            "statement": "conclusion.statement",
+            "probability": "conclusion.probability",
+            "verdict": "conclusion.verdict",
+            "warnings": "computation.warnings",
+            "seed": "computation.seed",
+            "versions": "computation.versions",
+            "drawn": "computation.drawn",
+            "classical": "conclusion.classical",
+            "sources": "sources",
+            "computation": "computation.words",
+            "probability_error": "conclusion.error",
+            "concluded": "concluded",
         }
     )
 
@@ -281,49 +285,50 @@ class Finding(ByColumn):
 
     COLUMNS = MappingProxyType(
         {
-            **{name: name for name in ("claim", "estimand", "verdict", "plain")},
-            **{name: f"audit.{name}" for name in ("published", "reproduced")},
-            **{"estimate": "headline.value", "lower": "headline.lower", "upper": "headline.upper"},
-            **{
-                "interval": "headline.interval",
-                "above": "criterion.above",
-                "below": "criterion.below",
-            },
-            **{
-                "probability": "headline.p",
-                "probability_kind": "headline.p_kind",
-                "n_models": "sample.n_models",
-            },
-            **{
-                "n_heritages": "sample.n_groups",
-                "group": "sample.group",
-                "coincidence": "sample.coincidence",
-            },
-            **{name: f"convergence.{name}" for name in ("rhat_max", "ess_min", "divergences")},
-            **{
-                "notes": "notes",
-                "short": "short",
-                "caption": "figure.caption",
-                "id": "id",
-                "evidence": "sample.evidence",
-            },
-            **{"reason": "reason", "rule": "criterion.words", "rule_in_short": "criterion.brief"},
-            **{
-                "could": "criterion.could",
-                "worlds": "criterion.worlds",
-                "view_of": "sample.view_of",
-            },
-            **{"parts": "criterion.parts"},
-            **{
-                "statement": "criterion.statement",
-                "settles": "criterion.settles",
-                "level": "strength.level",
-            },
-            **{"limit": "strength.limit", "p_worst": "strength.p", "unless": "strength.unless"},
-            **{
-                name: f"strength.{name}"
-                for name in ("leans", "provisional", "both", "tipping", "unit")
-            },
+            "claim": "claim",
+            "estimand": "estimand",
+            "verdict": "verdict",
+            "plain": "plain",
+            "published": "audit.published",
+            "reproduced": "audit.reproduced",
+            "estimate": "headline.value",
+            "lower": "headline.lower",
+            "upper": "headline.upper",
+            "interval": "headline.interval",
+            "above": "criterion.above",
+            "below": "criterion.below",
+            "probability": "headline.p",
+            "probability_kind": "headline.p_kind",
+            "n_models": "sample.n_models",
+            "n_heritages": "sample.n_groups",
+            "group": "sample.group",
+            "coincidence": "sample.coincidence",
+            "rhat_max": "convergence.rhat_max",
+            "ess_min": "convergence.ess_min",
+            "divergences": "convergence.divergences",
+            "notes": "notes",
+            "short": "short",
+            "caption": "figure.caption",
+            "id": "id",
+            "evidence": "sample.evidence",
+            "reason": "reason",
+            "rule": "criterion.words",
+            "rule_in_short": "criterion.brief",
+            "could": "criterion.could",
+            "worlds": "criterion.worlds",
+            "view_of": "sample.view_of",
+            "parts": "criterion.parts",
+            "statement": "criterion.statement",
+            "settles": "criterion.settles",
+            "level": "strength.level",
+            "limit": "strength.limit",
+            "p_worst": "strength.p",
+            "unless": "strength.unless",
+            "leans": "strength.leans",
+            "provisional": "strength.provisional",
+            "both": "strength.both",
+            "tipping": "strength.tipping",
+            "unit": "strength.unit",
         }
     )
 
@@ -420,9 +425,10 @@ def read_finding(values: Mapping[str, Any]) -> Finding:
             )
         elif record != "claim":
             fields[record] = tuple(value) if record == "notes" else value
-    return Finding(
-        **{name: parts[name](**value) if name in parts else value for name, value in fields.items()}
-    )
+    for name, build in parts.items():
+        if name in fields:
+            fields[name] = build(**fields[name])
+    return Finding(**fields)
 
 
 def format_finding(finding: Finding) -> str:
@@ -565,7 +571,8 @@ def _build_update_panel(fit: Fit) -> Panel:
 
 def _describe_drawing(fit: Fit) -> str:
     """How a posterior was drawn, in one sentence."""
-    draws, used = fit.draws, fit.draws.settings
+    draws = fit.draws
+    used = draws.settings
     if draws.exact:
         return (
             f"{draws.size} independent draws by the exact engine: scales by importance weights, "
@@ -586,10 +593,8 @@ def _describe_drawing(fit: Fit) -> str:
 def _describe_versions() -> str:
     """Versions of what draws, and the day."""
     there = {"thermostats": VERSION, **list_versions()}
-    return (
-        f"{', '.join(f'{name} {number}' for name, number in there.items())}; "
-        f"{datetime.now(UTC):%Y-%m-%d}"
-    )
+    numbers = ", ".join(map(" ".join, there.items()))
+    return f"{numbers}; {datetime.now(UTC):%Y-%m-%d}"
 
 
 def record_undrawn(result: Result, rule_asked: Posterior, model: str) -> Undrawn:

@@ -28,7 +28,10 @@ from thermostats.plots.general import COLUMN, HEIGHT, draw_reference, set_column
 from thermostats.tables.folders import find_shipped
 from thermostats.terminal import show_progress
 
-DRAWS, STUDIES, AT_ONCE, SECONDS = 10, 200, 1000, 20.0
+DRAWS = 10
+STUDIES = 200
+AT_ONCE = 1000
+SECONDS = 20.0
 """Designs drawn of one size; studies of each size, and where a rule tests many at once; most
 CPU-seconds of a world."""
 WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
@@ -133,11 +136,10 @@ def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Que
     """The finding of a claim that is asked about."""
     paths = list_scripts(analyses if analyses is not None else find_shipped("analyses"))
     (name,) = choose_claims([claim], paths)
-    tried = {
-        q.id: q
-        for q in load_claim(paths[name]).questions
-        if q.trial is not None and q.trial.worlds is not None
-    }
+    tried: dict[str, Question] = {}
+    for question in load_claim(paths[name]).questions:
+        if question.trial is not None and question.trial.worlds is not None:
+            tried[question.id] = question
     if not tried:
         step = "thermostats ls claims"
         raise UsageError(
@@ -145,13 +147,11 @@ def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Que
         )
     if not finding:
         return next(iter(tried.values()))
-    found = next((q for id_, q in tried.items() if finding in (id_, id_.partition(".")[2])), None)
+    short = {id_.partition(".")[2]: question for id_, question in tried.items()}
+    found = tried.get(finding) or short.get(finding)
     if found is None:
-        raise build_unknown_error(
-            "no such finding that was tried in worlds",
-            finding,
-            [id_.partition(".")[2] for id_ in tried],
-        )
+        what = "no such finding that was tried in worlds"
+        raise build_unknown_error(what, finding, list(short))
     return found
 
 
@@ -198,16 +198,10 @@ def simulate_planned_power(
             stopped = f"Stopped while studies of {study.words} were simulated"
             stopped += f"; {format_count(left, 'further size')} not started" * bool(left) + "."
         size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
-        rows += [
-            {
-                "finding": question.id,
-                "side": str(side),
-                **size,
-                **_summarise_rates(of, known.side(side)),
-            }
-            for side, of in made.items()
-            if len(of) > 1  # else nothing is known of its error
-        ]
+        for side, levels_found in made.items():
+            if len(levels_found) > 1:  # else nothing is known of its error
+                rates = _summarise_rates(levels_found, known.side(side))
+                rows.append({"finding": question.id, "side": str(side), **size, **rates})
         if stopped:
             break
     if stopped and not rows:

@@ -70,14 +70,13 @@ class Test:
         own = convert_numpy(rows)
         measured = {name: own[[name]].to_numpy().T for name in self.outcomes}
         made = self.many(own, measured, **self.finely)
-        lists = {name: part for name, part in made.items() if isinstance(part, list)}
-        tables = {
-            name: pd.DataFrame([take_first_cells(row) for row in part])
-            for name, part in lists.items()
-        }
-        numbers = {
-            name: self.estimate_first(part) for name, part in made.items() if name not in lists
-        }
+        tables = {}
+        numbers = {}
+        for name, part in made.items():
+            if isinstance(part, list):
+                tables[name] = pd.DataFrame(list(map(take_first_cells, part)))
+            else:
+                numbers[name] = self.estimate_first(part)
         return self.describe(rows, Result.build(rows, numbers, rows=tables, table=None))
 
     def estimate_first(self, studies: Many) -> Estimate:
@@ -438,17 +437,12 @@ def describe_missing_models(
         elif unstated := [
             label for label in FACTS if pd.isna(getattr(row, label)) or getattr(row, label) == ""
         ]:
-            line = write_command(
-                "set",
-                name,
-                *(f"{label}={label.upper()}" for label in unstated),
-                data=evidence.folder(),
-            )
+            placeholders = [f"{label}={label.upper()}" for label in unstated]
+            line = write_command("set", name, *placeholders, data=evidence.folder())
             are = "is" if len(unstated) == 1 else "are"
             yield (
                 f"{name} is left out: its {join_words(unstated)} {are} not stated. `{line}` brings "
-                f"it "
-                f"in."
+                f"it in."
             )
         else:
             bases = ", or the question is of base models alone" if row.variant == "instruct" else ""

@@ -93,13 +93,9 @@ class Decide:
 
     def verdict(self, result: Result) -> Verdict:
         """What the result says by this rule: by the first condition that holds."""
-        return (
-            SUPPORTED
-            if self.supported.holds(result)
-            else AGAINST
-            if self.against.holds(result)
-            else OPEN
-        )
+        if self.supported.holds(result):
+            return SUPPORTED
+        return AGAINST if self.against.holds(result) else OPEN
 
     def level(self, result: Result, verdict: Verdict) -> Levels:
         """Attained level of one side: the smallest nominal level at which the rule would give
@@ -117,21 +113,26 @@ class Decide:
 
     def words(self) -> str:
         """Both conditions; one that nothing meets is left out."""
-        sides = (("supported", self.supported), ("not supported", self.against))
-        text = "; ".join(f"{name} where {side.words}" for name, side in sides if side is not NEVER)
-        text += (
-            f"; else {Reason.CODING} where {self.divided.words}"
-            if self.divided is not NEVER
-            else ""
-        )
+        parts = []
+        if self.supported != NEVER:
+            parts.append(f"supported where {self.supported.words}")
+        if self.against != NEVER:
+            parts.append(f"not supported where {self.against.words}")
+        text = "; ".join(parts)
+        if self.divided != NEVER:
+            text += f"; else {Reason.CODING} where {self.divided.words}"
         return text or "inconclusive whatever it shows"
 
     def brief(self) -> list[str]:
         """A sentence a condition."""
-        sides = (("Supported", self.supported), ("Not supported", self.against))
-        sentences = [f"{name} where {side.brief}." for name, side in sides if side is not NEVER]
-        divided = f"Else it {Reason.CODING} where {self.divided.brief}."
-        return [*sentences, divided] if self.divided is not NEVER else sentences
+        sentences = []
+        if self.supported != NEVER:
+            sentences.append(f"Supported where {self.supported.brief}.")
+        if self.against != NEVER:
+            sentences.append(f"Not supported where {self.against.brief}.")
+        if self.divided != NEVER:
+            sentences.append(f"Else it {Reason.CODING} where {self.divided.brief}.")
+        return sentences
 
     def __and__(self, other: Decide) -> Decide:
         """The rule that both rules must be met: supported where both support, against where either
@@ -355,15 +356,12 @@ class AtLeast:
 
     def words(self) -> str:
         """How many are needed."""
-        counts = [
-            format_count(n, noun)
-            for n, noun in ((self.models, "model"), (self.groups, "group"))
-            if n
-        ]
-        return (
-            f"needs at least "
-            f"{join_words([*counts, *(f'{n} of the {name}' for name, n in self.rows.items())])}"
-        )
+        counts = []
+        for least, noun in ((self.models, "model"), (self.groups, "group")):
+            if least:
+                counts.append(format_count(least, noun))
+        counts += [f"{least} of the {name}" for name, least in self.rows.items()]
+        return f"needs at least {join_words(counts)}"
 
     def brief(self) -> list[str]:
         """The same as a sentence."""
@@ -443,14 +441,13 @@ class Posterior:
 
     def words(self) -> str:
         """The rule in words: both limits of the probability."""
-        refuted = f"not supported, whatever the posterior, where {self.refuted.words}; else "
-        limits = (
-            f"at least {format_declared(self.sure)}, not supported where it is at most "
-            f"{format_declared(1 - self.sure)}"
+        words = (
+            f"supported where P({self.statement}) is at least {format_declared(self.sure)}, "
+            f"not supported where it is at most {format_declared(1 - self.sure)}"
         )
-        return (
-            refuted if self.refuted is not NEVER else ""
-        ) + f"supported where P({self.statement}) is {limits}"
+        if self.refuted == NEVER:
+            return words
+        return f"not supported, whatever the posterior, where {self.refuted.words}; else {words}"
 
     def brief(self) -> list[str]:
         """The same as a sentence."""

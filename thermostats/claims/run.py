@@ -116,10 +116,10 @@ def run_all(
         ProcessPoolExecutor(count, get_context("spawn"), _ignore_interrupts) as pool,
     ):
         run = partial(_run_beside, data=data, anew=anew, digests=dict(tables.digests))
-        futures: dict[Future[list[Run]], Sequence[str]] = {
-            pool.submit(run, [(jobs[name], keys.get(name, "")) for name in names]): names
-            for names in _order_jobs(jobs, together)
-        }
+        futures: dict[Future[list[Run]], tuple[str, ...]] = {}
+        for names in _order_jobs(jobs, together):
+            with_keys = [(jobs[name], keys.get(name, "")) for name in names]
+            futures[pool.submit(run, with_keys)] = names
         try:
             for future in as_completed(futures):
                 names = futures[future]
@@ -127,7 +127,8 @@ def run_all(
                     yield from zip(names, future.result(), strict=True)
                 except BrokenProcessPool as error:
                     died = f"the process that ran it, or another process of the run, died: {error}"
-                    yield from ((name, Run(None, error=died)) for name in names)
+                    for name in names:
+                        yield name, Run(None, error=died)
         except (KeyboardInterrupt, GeneratorExit):
             pool.shutdown(wait=False, cancel_futures=True)
             for child in active_children():
@@ -137,8 +138,11 @@ def run_all(
 
 def _order_jobs(jobs: Iterable[str], together: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """Jobs one by one, and those that belong together in the place of the first of them."""
-    of = {name: tuple(n for n in jobs if n in set(names)) for names in together for name in names}
-    return list(dict.fromkeys(of.get(name, (name,)) for name in jobs))
+    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in jobs}
+    for names in together:
+        group = tuple(name for name in jobs if name in names)
+        groups |= dict.fromkeys(group, group)
+    return list(dict.fromkeys(groups.values()))
 
 
 def _run_beside(
@@ -229,7 +233,8 @@ def _load(path: Path) -> ModuleType:
         raise UsageError("not a Python file", where=path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    written, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    written = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     try:
         spec.loader.exec_module(module)
     finally:
@@ -319,11 +324,16 @@ def claims(analyses: str | Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
-BYTES, PROCESS = 4, 600 * 2**20
-"""Bytes of a weight in float32, and those of a process without its model."""
-PROMPTS, TOKENS, CORE = "core", 12, 25
-"""Prompts that are measured where nothing else is asked for, about how many tokens each has, and
-how many they are."""
+BYTES = 4
+"""Bytes of a weight in float32."""
+PROCESS = 600 * 2**20
+"""Bytes of a process without its model."""
+PROMPTS = "core"
+"""Prompts that are measured where nothing else is asked for."""
+TOKENS = 12
+"""About how many tokens each of them has."""
+CORE = 25
+"""How many they are."""
 LATER = {READ: "gains", BALANCED: "weights"}
 """What rows of older versions lack, so that the model is measured again, and the kind of
 measurement that has it."""
@@ -374,18 +384,16 @@ def find_needs(claim: Claim, data: str | Path | None = None) -> Needs:
     without what the claim reads now. A claim of mathematics has none.
     """
     evidence = Evidence(data)
-    views = [
-        (question, name)
-        for question in claim.questions
-        if question.views
-        for name in question.views.sets
-    ]
-    sets = tuple(_summarise_finding(question, evidence.named(name)) for question, name in views)
+    sets = []
+    for question in claim.questions:
+        if question.views:
+            views = map(evidence.named, question.views.sets)
+            sets += [_summarise_finding(question, view) for view in views]
     models = _find_lacking(claim.basis.measures, evidence) if claim.basis.measures else ()
     commands = _suggest_commands(claim.basis.measures, models, data)
     grows = any(question.growing_set for question in claim.questions)
     further = write_command("next", claim.id, data=data) if grows else ""
-    return Needs(claim.id, claim.title, sets, models, commands, further)
+    return Needs(claim.id, claim.title, tuple(sets), models, commands, further)
 
 
 NEEDED = ("claim", "reads", "models", "download_gb", "next")
@@ -435,9 +443,7 @@ def _find_lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking,
     models = keep_last_revision(evidence.table("models"), "model_id").drop_duplicates("model_id")
     older = find_unread(runs[runs["source"] == OURS], here.table("models"), layers, weights)
     older = older[older["lacks"].map(LATER).isin(measures)]
-    again = (
-        older.groupby("model_id")["lacks"].agg(lambda lacks: tuple(dict.fromkeys(lacks))).to_dict()
-    )
+    again = older.groupby("model_id")["lacks"].agg(lambda lacks: tuple(lacks.unique())).to_dict()
     asked = models["model_id"].isin(published | yours | set(again))
     models = models[asked & (models["heritage"] != NURSERY)]
     has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
@@ -445,14 +451,13 @@ def _find_lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking,
     rate = _measure_rate()
     lacking = []
     for row in models.sort_values("n_params").itertuples():
-        lacks = tuple(what for what in measures if row.model_id not in has[what]) + ("lab",) * (
-            not row.heritage
-        )
+        lacks = [what for what in measures if row.model_id not in has[what]]
+        lacks += [] if row.heritage else ["lab"]
         lacks += again.get(row.model_id, ())
         n = float(row.n_params) if pd.notna(row.n_params) else np.nan
         if lacks:
             costs = (n * BYTES, n * BYTES + PROCESS, 2 * n * tokens / rate)
-            lacking.append(Lacking(str(row.model_id), lacks, row.model_id in yours, *costs))
+            lacking.append(Lacking(str(row.model_id), tuple(lacks), row.model_id in yours, *costs))
     return tuple(sorted(lacking, key=lambda each: not each.own))
 
 

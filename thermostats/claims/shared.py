@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,11 @@ def read_inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
         line = [model]
         while (parent := facts["parent"].get(line[-1], "")) and parent not in line:
             line.append(parent)
-        rows.append(
-            [next(filter(None, (facts[name].get(each) for each in line)), "") for name in CARRIED]
-        )
+        nearest = []
+        for name in CARRIED:
+            stated = filter(None, map(facts[name].get, line))
+            nearest.append(next(stated, ""))
+        rows.append(nearest)
     return pd.DataFrame(rows, columns=list(CARRIED), dtype=object)
 
 
@@ -116,11 +119,9 @@ class Causes:
 def read_causes() -> Causes:
     """The graph of the file."""
     file = tomllib.loads(FILE.read_text(encoding="utf-8"))
-    why = {
-        (cause, effect): reason
-        for effect, reasons in file["arrows"].items()
-        for cause, reason in reasons.items()
-    }
+    why: dict[tuple[str, str], str] = {}
+    for effect, reasons in file["arrows"].items():
+        why |= {(cause, effect): reason for cause, reason in reasons.items()}
     return Causes(graph=CausalGraph.build(why), nodes=file["nodes"], why=why)
 
 
@@ -203,7 +204,7 @@ def find_lab_rivals(rows: pd.DataFrame) -> list[dict[str, Any]]:
 def _build_columns(causes: Causes, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Columns of some nodes: numbers, some as logarithms, and texts; a text that is empty is not
     stated."""
-    columns = [column for name in names for column in causes.nodes[name]["columns"]]
+    columns = chain.from_iterable(causes.nodes[name]["columns"] for name in names)
     by_cause = {}
     for column in columns:
         values = rows[column]

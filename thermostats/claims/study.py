@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from itertools import chain
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
@@ -96,7 +97,7 @@ def list_study_models() -> list[str]:
 def list_further_statements() -> tuple[str, ...]:
     """Claims and findings of one observation, by id, in the order of their studies."""
     studies = sorted(load_studies().values(), key=lambda study: study.letter)
-    return tuple(id_ for study in studies for id_ in study.report.further)
+    return tuple(chain.from_iterable(study.report.further for study in studies))
 
 
 @cache
@@ -105,9 +106,9 @@ def load_studies() -> dict[str, Study]:
     points."""
     folder = Path(__file__).parents[1] / "studies"
     shipped = (import_module(f"{GROUP}.{module.name}") for module in iter_modules([str(folder)]))
-    registered = [
-        value for module in shipped for value in vars(module).values() if isinstance(value, Study)
-    ]
+    registered: list[Study] = []
+    for module in shipped:
+        registered += [value for value in vars(module).values() if isinstance(value, Study)]
     registered += [entry.load() for entry in entry_points(group=GROUP)]
     return {study.name: study for study in registered}
 

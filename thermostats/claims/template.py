@@ -115,13 +115,11 @@ class Template:
                 allowed="# C04 Heritage > …",
             )
         head, *parts = re.split(r"^## +(.+)\n", text[title.end() :], flags=re.M)
-        facts = {
-            key.lower(): value for key, value in re.findall(r"^(\w+): *(.+)$", head, flags=re.M)
-        }
-        sections = {
-            name.strip(): _split_parts(body)
-            for name, body in zip(parts[::2], parts[1::2], strict=True)
-        }
+        lines = re.findall(r"^(\w+): *(.+)$", head, flags=re.M)
+        facts = {key.lower(): value for key, value in lines}
+        sections = {}
+        for name, body in zip(parts[::2], parts[1::2], strict=True):
+            sections[name.strip()] = _split_parts(body)
         return cls(path, title[1], title[2].strip(), facts, sections)
 
     def text(self, name: str) -> str:
@@ -170,9 +168,8 @@ def _split_items(text: str) -> tuple[str, ...]:
 
 def _split_parts(body: str) -> dict[str, str]:
     head, *parts = re.split(r"^### +(.+)\n", body, flags=re.M)
-    return {"": head.strip()} | {
-        name.strip(): text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)
-    }
+    names = ["", *map(str.strip, parts[::2])]
+    return dict(zip(names, map(str.strip, [head, *parts[1::2]]), strict=True))
 
 
 def fill_words(words: str, values: Mapping[str, Any]) -> str:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from thermostats.reporting.render import Page, build_bundle, render_page
 from thermostats.reporting.state import (
     BUNDLE,
     DATA,
+    FIGURES,
     FILES,
     GROWTH,
     INDEX,
@@ -49,7 +51,6 @@ from thermostats.reporting.state import (
     hash_content,
     hash_inputs,
     hash_package,
-    hash_value,
     read_origin,
     remove_files,
     write_files,
@@ -65,25 +66,25 @@ def add_earlier_posterior(made: Made, posteriors: Posteriors, inputs: str) -> Ma
 
     inputs: SHA-256 of what it is made of.
     """
-    finding, posterior = made.finding, made.finding.posterior
+    finding = made.finding
+    posterior = finding.posterior
     if not isinstance(posterior, Undrawn):
         return made
     row = posteriors.find_row(finding.id, finding.sample.evidence, inputs)
     if isinstance(row, str):
         return replace(made, finding=replace(finding, posterior=replace(posterior, why=row)))
-    number = {
-        name: float(row[name]) if row[name] else None
-        for name in ("mc_error", "rhat_max", "ess_min")
-    }
-    divergences = int(float(row["divergences"])) if row["divergences"] else None
+    number = {name: float(row[name]) if row[name] else None for name in FIGURES}
     earlier = EarlierDraws(
         probability=float(row["posterior"]), error=number["mc_error"], drawn=row["drawn"]
     )
-    mixed = Convergence(number["rhat_max"], number["ess_min"], divergences)
-    return replace(
-        made,
-        finding=replace(finding, posterior=replace(posterior, earlier=earlier), convergence=mixed),
+    divergences = number["divergences"]
+    mixed = Convergence(
+        rhat_max=number["rhat_max"],
+        ess_min=number["ess_min"],
+        divergences=None if divergences is None else int(divergences),
     )
+    posterior = replace(posterior, earlier=earlier)
+    return replace(made, finding=replace(finding, posterior=posterior, convergence=mixed))
 
 
 @dataclass(frozen=True)
@@ -96,36 +97,28 @@ class About:
 
     def check(self) -> None:
         """Raise DataError where two findings decide one statement both ways."""
-        check_agreement(finding for entry in self._entries for finding in entry.findings)
+        check_agreement(chain.from_iterable(entry.findings for entry in self._entries))
 
     def build_files(self, name: str) -> dict[str, bytes]:
         """Files of one of these pages."""
         state = self.state
         if name == GROWTH:
-            findings = [
-                finding for entry in self._entries if not entry.error for finding in entry.findings
-            ]
-            made: dict[str, bytes] = load_named(state.account).build_files(
-                findings, state.evidence.fork()
-            )
-            return made
+            answered = (entry.findings for entry in self._entries if not entry.error)
+            findings = list(chain.from_iterable(answered))
+            account = load_named(state.account)
+            files: dict[str, bytes] = account.build_files(findings, state.evidence.fork())
+            return files
         if name == METHODS:
             return build_methods_files()
         if name == WORLDS:
             page = render_worlds_page(self._entries, self._read_file)
             return {f"{WORLDS}.md": page.encode()}
         if name == DATA:
-            return {
-                "data.md": render_data_page(state.layout, state.evidence.fork()).encode(),
-                **state.layout.collect_copies(),
-            }
+            page = render_data_page(state.layout, state.evidence.fork())
+            return {"data.md": page.encode(), **state.layout.collect_copies()}
         if name == INDEX:
-            pictures = index_page.render_pictures(self._entries)
-            return {
-                called.INDEX: self._index_text().encode(),
-                called.TABLE: self._dump_findings(),
-                **pictures,
-            }
+            texts = {called.INDEX: self._index_text().encode(), called.TABLE: self._dump_findings()}
+            return texts | index_page.render_pictures(self._entries)
         if name == BUNDLE:
             return self._build_bundle()
         raise KeyError(name)
@@ -143,40 +136,34 @@ class About:
 
     def _index_text(self) -> str:
         state = self.state
-        others = (
-            *(name for name in (GROWTH, WORLDS, METHODS, DATA) if name in state.about),
-            *state.list_made_pages(),
-        )
-        titles = {
-            name: PAGES[name].title if name in PAGES else name.capitalize() for name in others
-        }
+        others = [name for name in (GROWTH, WORLDS, METHODS, DATA) if name in state.about]
+        titles = {}
+        for name in (*others, *state.list_made_pages()):
+            titles[name] = PAGES[name].title if name in PAGES else name.capitalize()
         return index_page.index_text(self._entries, titles, sets=self._sets, command=state.command)
 
     @cached_property
     def _sets(self) -> list[dict[str, Any]]:
         """Sets of evidence with their models and labs."""
-        rows = count_evidence(self.state.evidence.fork()).to_dict("records")
-        return [{str(name): value for name, value in row.items()} for row in rows]
+        counts = count_evidence(self.state.evidence.fork())
+        rows: list[dict[str, Any]] = counts.rename(columns=str).to_dict("records")
+        return rows
 
     def _dump_findings(self) -> bytes:
         return store.encode_csv(index_page.build_findings_table(self._entries), "findings")
 
     def _build_bundle(self) -> dict[str, bytes]:
         out = self.state.out
-        sources = {
-            file: out / file.replace(".html", ".md")
-            for file in self.state.hash_bundled()
-            if file != "index.html"
-        }
         pages = [Page("index.html", self._index_text())]
-        pages += [
-            Page(file, source.read_text(encoding="utf-8")) for file, source in sources.items()
-        ]
+        for file in self.state.hash_bundled():
+            if file != "index.html":
+                source = out / file.replace(".html", ".md")
+                pages.append(Page(file, source.read_text(encoding="utf-8")))
 
         def read(name: str) -> bytes:
             return (out / name).read_bytes()
 
-        articles = Articles(sources, read)
+        articles = Articles([page.name for page in pages[1:]], read)
         return {FILES[BUNDLE]: build_bundle(pages, ["atlas.html"], read, articles.render)}
 
     def _read_file(self, name: str) -> bytes | None:
@@ -212,7 +199,8 @@ def read_seconds(out: Path) -> dict[str, float]:
 
 def _read(path: Path) -> dict[str, float]:
     try:
-        return {str(name): float(took) for name, took in json.loads(path.read_bytes()).items()}
+        seconds = json.loads(path.read_bytes())
+        return {str(name): float(took) for name, took in seconds.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
@@ -232,30 +220,35 @@ def track_progress(
     the rest will take.
     """
     console = Console(stderr=True)
-    total = len(expected)
-    started = time.perf_counter()
-    rest = sum(expected.values())
     if not console.is_terminal:
-        if total:
-            print(begun, file=sys.stderr, flush=True)
-        for number, (name, run) in enumerate(runs, 1):
-            state = "failed" if run.error else "done"
-            rest = rest - expected[name]
-            left = (time.perf_counter() - started) * rest / max(sum(expected.values()) - rest, 1e-9)
-            last = f", about {left:.0f} s left" if number < total else ""
-            print(
-                f"{name} {state} in {run.seconds:.1f} s ({number} of {total}{last})",
-                file=sys.stderr,
-                flush=True,
-            )
-            yield name, run
+        yield from _print_progress(runs, expected, begun)
         return
+    total = len(expected)
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not total) as bar:
         task = bar.add_task("analysing", total=total)
         for name, run in runs:
             bar.update(task, advance=1, description=f"done: {name}")
             yield name, run
+
+
+def _print_progress(
+    runs: Iterable[tuple[str, Run]], expected: Mapping[str, float], begun: str
+) -> Iterator[tuple[str, Run]]:
+    """The same with a line for each."""
+    if expected:
+        print(begun, file=sys.stderr, flush=True)
+    started = time.perf_counter()
+    every = sum(expected.values())
+    done = 0.0
+    for number, (name, run) in enumerate(runs, 1):
+        done += expected[name]
+        left = (time.perf_counter() - started) * (every - done) / max(done, 1e-9)
+        state = "failed" if run.error else "done"
+        last = f", about {left:.0f} s left" if number < len(expected) else ""
+        line = f"{name} {state} in {run.seconds:.1f} s ({number} of {len(expected)}{last})"
+        print(line, file=sys.stderr, flush=True)
+        yield name, run
 
 
 def build(
@@ -290,78 +283,68 @@ class Build:
 
     def run(self, reasons: Mapping[str, str], processes: int | None, *, anew: bool) -> None:
         """Run what is stale, those that take long first, and write each result as it comes."""
-        state, seconds = self.state, {**load_shipped_seconds(), **read_seconds(self.state.out)}
+        state = self.state
         jobs: dict[str, Path | str] = {}
         for name, why in reasons.items():
             if why == LINKS and name in state.scripts:
                 self.render(name)
             elif why:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
-        together = (
-            group_claims({name: job for name, job in jobs.items() if isinstance(job, Path)})
-            if state.draw
-            else []
-        )
+        if not jobs:
+            return
+        scripts = {name: job for name, job in jobs.items() if isinstance(job, Path)}
+        together = group_claims(scripts) if state.draw else []
+        seconds = {**load_shipped_seconds(), **read_seconds(state.out)}
         lasts = {name: seconds.get(name, 0.0) for name in jobs}
-        lasts |= {
-            name: sum(lasts[other] for other in names) for names in together for name in names
-        }
-        slowest_first = dict(sorted(jobs.items(), key=lambda job: -lasts[job[0]]))
-        begun = f"{state.out}: building {describe_pages(jobs)}; a line as each is done"
-        keys = {name: state.build_record(name).digest for name in jobs}
-        runs = (
-            run_all(
-                slowest_first,
-                state.data,
-                processes,
-                keys,
-                anew=anew,
-                together=together,
-                tables=state.evidence.fork(),
-            )
-            if jobs
-            else ()
+        for names in together:
+            lasts |= dict.fromkeys(names, sum(lasts[name] for name in names))
+        runs = run_all(
+            dict(sorted(jobs.items(), key=lambda job: -lasts[job[0]])),
+            state.data,
+            processes,
+            {name: state.build_record(name).digest for name in jobs},
+            anew=anew,
+            together=together,
+            tables=state.evidence.fork(),
         )
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
+        expected = {name: seconds.get(name, usual) for name in jobs}
+        begun = f"{state.out}: building {describe_pages(jobs)}; a line as each is done"
         unkept = ""
-        for name, run in track_progress(
-            runs, {name: seconds.get(name, usual) for name in jobs}, begun
-        ):
+        for name, run in track_progress(runs, expected, begun):
             self.take(name, run)
             unkept = unkept or run.unkept
             seconds[name] = round(run.seconds, 1)
-            write_seconds(
-                state.out, {name: took for name, took in seconds.items() if name in state.names}
-            )
+            of_report = {name: took for name, took in seconds.items() if name in state.names}
+            write_seconds(state.out, of_report)
         if unkept:
             store.warn_unkept(unkept)
 
     def take(self, name: str, run: Run) -> None:
         """Write the pages of an analysis that ran, or keep its error."""
+        state = self.state
         if run.error:
-            self.failed[name], self.state.errors[name] = run, run.error
+            self.failed[name] = run
+            state.errors[name] = run.error
             return
-        folder = self.state.folder if NAMES_FOLDER in run.selections else ""
         now = replace(
-            self.state.build_record(name), rows=hash_selections(run.selections), folder=folder
+            state.build_record(name),
+            rows=hash_selections(run.selections),
+            folder=state.folder if NAMES_FOLDER in run.selections else "",
         )
         files = run.files
-        if path := self.state.scripts.get(name):
+        if path := state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
-            script = hash_content(self.state.collect_inputs(name))
-            made = [
-                add_earlier_posterior(
-                    each, self.state.posteriors, hash_inputs(script, each.selections)
-                )
-                for each in run.made
-            ]
+            script = hash_content(state.collect_inputs(name))
+            made = []
+            for each in run.made:
+                inputs = hash_inputs(script, each.selections)
+                made.append(add_earlier_posterior(each, state.posteriors, inputs))
             if not any(isinstance(each.finding.posterior, Undrawn) for each in made):
                 now = replace(now, posteriors="")
-            made_of: dict[str, Any] = {
-                "inputs": hash_value([script, sorted(run.selections.items())]),
+            made_of = {
+                "inputs": hash_inputs(script, run.selections),
                 "script": script,
-            }
-            made_of |= {
                 "package": hash_package(),
                 "selections": len(run.selections),
                 "machine": describe_machine(),
@@ -372,12 +355,10 @@ class Build:
 
     def render(self, name: str) -> None:
         """Make a page's HTML anew from the Markdown that is there."""
-        state, record = self.state, self.state.records[name]
-        files = {
-            file: (state.out / file).read_bytes()
-            for file in record.files
-            if file != state.name_file(name)
-        }
+        state = self.state
+        record = state.records[name]
+        sources = [file for file in record.files if file != state.name_file(name)]
+        files = {file: (state.out / file).read_bytes() for file in sources}
         self._write(name, replace(record, links=state.build_record(name).links), files)
 
     def write_remaining(self, reasons: Mapping[str, str], gone: Sequence[str]) -> None:
@@ -392,19 +373,18 @@ class Build:
         for name in state.about:
             if state.find_stale_reason(name):
                 self._write(name, state.build_record(name), about.build_files(name))
-        for name in {*reasons, *state.about} & set(state.records) - set(
-            state.errors
-        ):  # their rows are as they were
+        fresh = {*reasons, *state.about} & set(state.records) - set(state.errors)
+        for name in fresh:  # their rows are as they were
             state.records[name] = replace(state.records[name], tables=state.tables)
         write_manifest(state.out, state.records)
         if state.check_checksums():
-            self.written += write_files(
-                state.out, {CHECKSUMS: state.layout.list_checksums(state.records)}
-            )
+            checksums = state.layout.list_checksums(state.records)
+            self.written += write_files(state.out, {CHECKSUMS: checksums})
 
     def _keep_earlier_findings(self) -> None:
         """Keep the table of findings next to itself where the rows that it was made of changed."""
-        state, origin = self.state, read_origin(self.state.out)
+        state = self.state
+        origin = read_origin(state.out)
         table = state.out / called.TABLE
         if table.is_file() and origin and origin["rows"] != state.read_files:
             self.written += write_files(state.out, {called.BEFORE: table.read_bytes()})
@@ -419,10 +399,10 @@ class Build:
         if source in files and file not in files:
             page = Page(file, files[source].decode())
             scripts = ["claims.js"] if name == INDEX else []
-            made = render_page(
-                page, lambda n: files[n], scripts, pages=state.navigation, bundled=False
+            html = render_page(
+                page, files.__getitem__, scripts, pages=state.navigation, bundled=False
             )
-            files = {**files, file: made}
+            files = {**files, file: html}
         self.written += write_files(state.out, files)
         self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
         state.records[name] = record.add_made(record.rows, files)

@@ -106,9 +106,10 @@ def _make_again(there: Sequence[str], out: Path) -> None:
             where=out,
             next_step=f"{step}, with --data where rows of yours are read",
         )
-    data, analyses = origin["data"] or None, origin["analyses"] or None
+    analyses = origin["analyses"] or None
     scripts = list_scripts(analyses or find_shipped("analyses"))
-    report([name for name in there if name in scripts], data=data, out=out, analyses=analyses)
+    claims = [name for name in there if name in scripts]
+    report(claims, data=origin["data"] or None, out=out, analyses=analyses)
 
 
 def compare_findings(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
@@ -145,9 +146,10 @@ def _compare_row(row: Mapping[Any, Any]) -> dict[str, Any]:
 def _show(row: Mapping[Any, Any]) -> dict[str, str]:
     """A finding as a person reads it: what moved as `before → now`, what stayed once; an estimate
     that looks the same is empty."""
-    estimates = [
-        format_estimate(*(_read(row[f"{name}_{side}"]) for name in SHOWN[1:4])) for side in SIDES
-    ]
+    estimates = []
+    for side in SIDES:
+        numbers = [_read(row[f"{name}_{side}"]) for name in SHOWN[1:4]]
+        estimates.append(format_estimate(*numbers))
     counts = [_write_count(row[f"n_models_{side}"]) for side in SIDES]
     verdicts = [_write(row[f"verdict_{side}"]) for side in SIDES]
     same = estimates[0] == estimates[1]

@@ -14,7 +14,7 @@ import base64
 import hashlib
 import posixpath
 import re
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.resources import files
@@ -93,32 +93,28 @@ def render_table(
 ) -> Text:
     """A table under its label: as many rows as a page shows, numbers set to the right; `name`: file
     with all rows."""
-    columns = [column for _, column in frame.items()]
-    right = [
-        pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
-        for column in columns
-    ]
-    rows = list(zip(*(_format_cells(column.iloc[:most]) for column in columns), strict=True))
-    heads = [_escape_value(str(head).replace("_", " ")) for head in frame.columns]
-    lines = [
-        f"**{_escape_value(label)}**",
-        "",
-        _join_cells(heads),
-        _join_cells(["---:" if r else "---" for r in right]),
-    ]
-    lines += [_join_cells([_escape_value(cell) for cell in row]) for row in rows]
+    heads = []
+    borders = []
+    columns = []
+    for head, column in frame.items():
+        is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        heads.append(_escape_value(str(head).replace("_", " ")))
+        borders.append("---:" if is_number else "---")
+        columns.append([_escape_value(cell) for cell in _format_cells(column.iloc[:most])])
+    rows = list(zip(*columns, strict=True))
+    lines = [f"**{_escape_value(label)}**", ""]
+    lines += map(_join_cells, [heads, borders, *rows])
     cut = f"The first {len(rows)} of {len(frame)} rows. " if len(frame) > len(rows) else ""
     precise = f"Full precision: [{name}]({name})" if name else ""
-    return Text("\n".join([*lines, *["", f"{cut}{precise}".strip()] * bool(cut or precise)]))
+    if below := f"{cut}{precise}".strip():
+        lines += ["", below]
+    return Text("\n".join(lines))
 
 
 def render_link(label: str, href: str) -> Text:
     """A link; an empty `href` leads nowhere."""
-    return Text(
-        f"[{formatting.escape_markdown(label)}]({href})"
-        if href
-        else formatting.escape_markdown(label)
-    )
+    words = formatting.escape_markdown(label)
+    return Text(f"[{words}]({href})" if href else words)
 
 
 @cache
@@ -142,9 +138,7 @@ def build_environment() -> jinja2.Environment:
         first_sentences=formatting.take_sentences,
         slug=make_slug,
         share=lambda share: f"{formatting.format_declared(round(100 * share, 1))}%",
-        versions=lambda machine: ", ".join(
-            f"{name} {version}" for name, version in machine.items()
-        ),
+        versions=lambda machine: ", ".join(map(" ".join, machine.items())),
     )
     return made
 
@@ -155,7 +149,7 @@ def make_slug(text: object) -> str:
     return re.sub(r"[^a-z0-9]+", "-", str(text).lower()).strip("-")
 
 
-def _join_cells(cells: list[str]) -> str:
+def _join_cells(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -219,6 +213,7 @@ VERDICT = re.compile(rf"^(?:\*\*)?(?:[{''.join(SIGNS.values())}]) ({'|'.join(SIG
 """A paragraph or cell that states a verdict."""
 VERDICT_OF = {sign: verdict for verdict, sign in SIGNS.items()}
 """Verdicts of signs that stand alone."""
+MARKDOWN_PAGE = re.compile(r"^((?:\.\./)?[\w-]+(?:/index)?)\.md$")
 FOLDING, DETAILS = 4, "Details"
 """Level of headings under which a page in a browser is folded, and the part in which all of them
 are."""
@@ -244,11 +239,8 @@ class Page:
     def title(self) -> str:
         """Its first heading, as plain text."""
         heading = self.text.partition("\n")[0].removeprefix("# ")
-        return "".join(
-            t.content
-            for t in _build_parser().parseInline(heading)[0].children or []
-            if t.type == "text"
-        )
+        tokens = _build_parser().parseInline(heading)[0].children or []
+        return "".join(token.content for token in tokens if token.type == "text")
 
     def resolve_path(self, href: str) -> str:
         """A link of it relative to the report."""
@@ -258,11 +250,7 @@ class Page:
         """Links of the page by itself: Markdown pages become HTML, anchors the page's own."""
         if href.startswith("#"):
             return {"href": f"#{self.anchor}-{href[1:]}"}
-        return {
-            "href": re.sub(
-                r"^((?:\.\./)?[\w-]+(?:/index)?)\.md$", r"\1.html", href.partition("#")[0]
-            )
-        }
+        return {"href": MARKDOWN_PAGE.sub(r"\1.html", href.partition("#")[0])}
 
 
 def render_page(
@@ -293,9 +281,8 @@ def wrap_content(
         "policy": hash_scripts([*texts, *map(load_script, framed)]),
         "scripts": map(Markup, texts),
     }
-    return _deduplicate_letters(
-        build_page_environment().get_template("page.html").render(values | shared)
-    ).encode()
+    html = build_page_environment().get_template("page.html").render(values | shared)
+    return _deduplicate_letters(html).encode()
 
 
 def load_script(name: str) -> str:
@@ -305,10 +292,11 @@ def load_script(name: str) -> str:
 
 def hash_scripts(scripts: Sequence[str]) -> str:
     """Sources of a content security policy that allow these scripts and no others."""
-    digests = [
-        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts
-    ]
-    return " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    sources = []
+    for text in scripts:
+        digest = hashlib.sha256(text.encode()).digest()
+        sources.append(f"'sha256-{base64.b64encode(digest).decode()}'")
+    return " ".join(sources) or "'none'"
 
 
 def render_body(page: Page, read: Callable[[str], bytes], links: Links, level: int = 0) -> str:
@@ -385,7 +373,8 @@ class _Renderer(RendererHTML):
         super().__init__()
         self.page, self.read, self.links, self.level = page, read, links, level
         self.used: dict[str, int] = {}
-        self.heading, self.caption = page.title, ""
+        self.heading = page.title
+        self.caption = ""
         self.heads: list[str] = []
         self.cell = 0
         self.is_claims = self.is_stacked = self.in_equation = self.is_linked = False
@@ -409,7 +398,8 @@ class _Renderer(RendererHTML):
         return "</div>\n"
 
     def heading_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
-        self.heading, level = tokens[i + 1].content, int(tokens[i].tag[1])
+        self.heading = tokens[i + 1].content
+        level = int(tokens[i].tag[1])
         ended = [self.folded.pop() for at in tuple(self.folded) if at >= level]
         if level <= 2:
             self.least = level + 1 if self.heading == DETAILS else FOLDING
@@ -429,17 +419,16 @@ class _Renderer(RendererHTML):
         inline = tokens[i + 1]
         children = [child for child in inline.children or [] if child.content or child.nesting]
         before_table = i + 3 < len(tokens) and tokens[i + 3].type == "table_open"
-        if (
-            before_table
-            and children[0].type == "strong_open"
-            and children[-1].type == "strong_close"
-        ):
-            self.caption, inline.children = "".join(child.content for child in children), []
+        kinds = [child.type for child in children]
+        if before_table and kinds[0] == "strong_open" and kinds[-1] == "strong_close":
+            self.caption = "".join(child.content for child in children)
+            inline.children = []
             tokens[i].hidden = tokens[i + 2].hidden = True
-        elif [child.type for child in children] == ["image"]:
+        elif kinds == ["image"]:
             tokens[i].hidden = tokens[i + 2].hidden = True
         elif i >= 3 and inline.content == _find_caption(tokens[i - 2]):
-            inline.children, tokens[i].hidden, tokens[i + 2].hidden = [], True, True
+            inline.children = []
+            tokens[i].hidden = tokens[i + 2].hidden = True
         elif match := VERDICT.match(inline.content):
             tokens[i].attrSet("class", f"verdict {make_slug(match[1])}")
         return self.renderToken(tokens, i, options, env)
@@ -447,11 +436,9 @@ class _Renderer(RendererHTML):
     def link_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         attributes = self.links(str(tokens[i].attrs["href"]))
         self.is_linked = bool(attributes)
-        return (
-            "<a" + "".join(f' {k}="{escape(v)}"' for k, v in attributes.items()) + ">"
-            if attributes
-            else "<span>"
-        )
+        if not attributes:
+            return "<span>"
+        return "<a" + "".join(f' {k}="{escape(v)}"' for k, v in attributes.items()) + ">"
 
     def link_close(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         return "</a>" if self.is_linked else "</span>"
@@ -459,36 +446,29 @@ class _Renderer(RendererHTML):
     def image(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         source = str(tokens[i].attrs["src"])
         label = self.renderInlineAsText(tokens[i].children, options, env)
-        drawn = insert_figure(
-            self.read(self.page.resolve_path(source)),
-            make_slug(f"{self.page.anchor}-{source}"),
-            label,
-        )
+        svg = self.read(self.page.resolve_path(source))
+        drawn = insert_figure(svg, make_slug(f"{self.page.anchor}-{source}"), label)
         if self.is_claims:
             return str(drawn)
         scrolls = (
             f'<div class="scroll drawn" tabindex="0" role="group" aria-label="Figure">{drawn}</div>'
         )
         title = formatting.take_sentences(label, 1)
-        files = self._render_downloads(
-            {"Figure": source, "Data": str(tokens[i].attrs.get("title", ""))}
-        )
-        below = " ".join(filter(None, [set_symbols(label[len(title) :].strip()), files]))
-        return (
-            f"<figure><p "
-            f'class="title">{set_symbols(title)}</p>{scrolls}<figcaption>{below}</figcaption></figure>'
-        )
+        data = str(tokens[i].attrs.get("title", ""))
+        downloads = self._render_downloads({"Figure": source, "Data": data})
+        rest = set_symbols(label[len(title) :].strip())
+        below = " ".join(filter(None, [rest, downloads]))
+        head = f'<p class="title">{set_symbols(title)}</p>'
+        return f"<figure>{head}{scrolls}<figcaption>{below}</figcaption></figure>"
 
     def _render_downloads(self, files: dict[str, str]) -> str:
         """Links to files of the page; none where it is sent alone."""
-        links = {words: self.links(file) for words, file in files.items() if file}
-        made = (
-            f'<a href="{escape(at["href"])}" '
-            f'download="{escape(at.get("download", files[words]))}">{words}</a>'
-            for words, at in links.items()
-            if at
-        )
-        return " · ".join(made)
+        links = []
+        for words, file in files.items():
+            if file and (to := self.links(file)):
+                name = escape(to.get("download", file))
+                links.append(f'<a href="{escape(to["href"])}" download="{name}">{words}</a>')
+        return " · ".join(links)
 
     def table_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         end = next(j for j in range(i, len(tokens)) if tokens[j].type == "thead_close")
@@ -589,25 +569,21 @@ def build_bundle(
     the report. keep: a page's article as it was kept, or as a function of how files are read makes
     it."""
     anchors = {page.name: page.anchor for page in pages}
-    titles = {page.anchor: page.title for page in pages}
-    articles = {
-        page.anchor: _frame_page(page, read)
-        if page.name in framed
-        else keep(page, partial(_render_article, page, anchors))
-        for page in pages
-    }
-    listed = "\n".join(
-        f'<li><a href="#{anchor}">{set_symbols(title)}</a></li>' for anchor, title in titles.items()
-    )
-    top = (
-        f'<nav class="contents-all" '
-        f'aria-label="Contents">\n<h1>{TITLE}</h1>\n<ol>\n{listed}\n</ol>\n</nav>\n'
-    )
-    content = top + "\n".join(
-        f'<article id="{anchor}" aria-label="{escape(titles[anchor])}">\n{article}\n'
-        '<p class="back"><a href="#main-bundle">To the top</a></p>\n</article>'
-        for anchor, article in articles.items()
-    )
+    entries = []
+    articles = []
+    for page in pages:
+        if page.name in framed:
+            article = _frame_page(page, read)
+        else:
+            article = keep(page, partial(_render_article, page, anchors))
+        entries.append(f'<li><a href="#{page.anchor}">{set_symbols(page.title)}</a></li>')
+        articles.append(
+            f'<article id="{page.anchor}" aria-label="{escape(page.title)}">\n{article}\n'
+            '<p class="back"><a href="#main-bundle">To the top</a></p>\n</article>'
+        )
+    contents = "\n".join([f"<h1>{TITLE}</h1>", "<ol>", *entries, "</ol>"])
+    top = f'<nav class="contents-all" aria-label="Contents">\n{contents}\n</nav>\n'
+    content = top + "\n".join(articles)
     return wrap_content(Markup(content), "bundle", TITLE, ["claims.js"], ["atlas.js"], bundled=True)  # noqa: S704
 
 
@@ -654,13 +630,10 @@ def _map_links(
     target = page.resolve_path(links["href"])
     if target in anchors:
         return {"href": f"#{anchors[target]}"}
-    if (
-        target.endswith(".csv")
-        and not target.startswith("..")
-        and len(content := read(target)) <= CARRIED
-    ):
-        return {
-            "href": "data:text/csv;charset=utf-8," + quote(content),
-            "download": target.replace("/", "-"),
-        }
-    return {}
+    if not target.endswith(".csv") or target.startswith(".."):
+        return {}
+    content = read(target)
+    if len(content) > CARRIED:
+        return {}
+    href = "data:text/csv;charset=utf-8," + quote(content)
+    return {"href": href, "download": target.replace("/", "-")}

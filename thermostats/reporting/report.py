@@ -190,12 +190,10 @@ def report(
     written: list[str] = []
     removed: list[str] = []
     flags = {"draw": draw, "thorough": thorough, "calibrate": calibrate}
-    line = write_report_command(
-        claims,
-        {"data": data, "analyses": analyses},
-        [f"--{name}" for name, asked in flags.items() if asked],
-    )
+    options = [f"--{name}" for name, asked in flags.items() if asked]
+    line = write_report_command(claims, {"data": data, "analyses": analyses}, options)
     draw = draw or thorough or snapshot
+    anew = force or thorough or calibrate
     with nullcontext() if check else hold_folder(folder):
         state = State(
             folder,
@@ -206,36 +204,27 @@ def report(
             draw=draw,
             command=line,
         )
-        wanted = ids + (list(state.pages) if claims is None else [])
+        wanted = [*ids, *(state.pages if claims is None else ())]
         reasons = {name: state.find_stale_reason(name) for name in wanted}
         gone = [name for name in state.records if name not in state.names] if claims is None else []
         if check:
             return _build_check_run(state, reasons, gone, started)
         if snapshot:
             _require_whole(state, ids)
-        reasons = {
-            name: why or ("forced" if force or thorough or calibrate else "")
-            for name, why in reasons.items()
-        }
+        if anew:
+            reasons = {name: why or "forced" for name, why in reasons.items()}
         if snapshot or gone or any(reasons.values()) or _is_unfinished(state, reasons):
             from thermostats.reporting.build import build  # noqa: PLC0415
 
-            asked = {
+            variables = {
                 DRAW_VARIABLE: draw,
                 THOROUGH_VARIABLE: thorough,
                 CALIBRATE_VARIABLE: calibrate,
             }
-            with (
-                set_level(),
-                set_variables({name: "1" for name, wanted in asked.items() if wanted}),
-            ):
+            switched_on = {name: "1" for name, asked in variables.items() if asked}
+            with set_level(), set_variables(switched_on):
                 written, removed = build(
-                    state,
-                    reasons,
-                    gone,
-                    snapshot=snapshot,
-                    processes=processes,
-                    anew=force or thorough or calibrate,
+                    state, reasons, gone, snapshot=snapshot, processes=processes, anew=anew
                 )
         if single_file:
             written += _write_single_files(state, ids)
@@ -251,21 +240,20 @@ def _build_run(
     started: float,
 ) -> ReportRun:
     """What became of every page, and which files were written and removed."""
-    statuses = {
-        name: _describe_status(why) for name, why in reasons.items() if name in state.scripts
-    }
-    statuses |= {name: ("broken", error) for name, error in state.errors.items()}
-    outcomes = tuple(PageOutcome(name, *status) for name, status in statuses.items())
-    seconds = time.perf_counter() - started
-    files = tuple(sorted(written)), tuple(sorted(removed))
-    copies = len(state.layout.copied.keys() & set(written)) if written else 0
+    outcomes = {}
+    for name, why in reasons.items():
+        if name in state.scripts:
+            outcomes[name] = PageOutcome(name, *_describe_status(why))
+    for name, error in state.errors.items():
+        outcomes[name] = PageOutcome(name, "broken", error)
     return ReportRun(
         not state.errors,
         str(state.out),
-        outcomes,
-        *files,
-        seconds,
-        copies,
+        tuple(outcomes.values()),
+        tuple(sorted(written)),
+        tuple(sorted(removed)),
+        time.perf_counter() - started,
+        len(state.layout.copied.keys() & set(written)) if written else 0,
         _list_differences(state),
     )
 
@@ -275,16 +263,15 @@ def _write_single_files(state: State, ids: Sequence[str]) -> list[str]:
     their names."""
     from thermostats.reporting.render import Page, build_single  # noqa: PLC0415
 
-    made = {}
+    def read(name: str) -> bytes:
+        return (state.out / name).read_bytes()
+
+    files = {}
     for claim in set(ids) - set(state.errors):
-        page = Page(
-            state.name_file(claim),
-            (state.out / name_folder(claim) / INDEX).read_text(encoding="utf-8"),
-        )
-        made[name_single_file(state.scripts[claim])] = build_single(
-            page, lambda name: (state.out / name).read_bytes()
-        )
-    return write_files(state.out, made)
+        text = (state.out / name_folder(claim) / INDEX).read_text(encoding="utf-8")
+        page = Page(state.name_file(claim), text)
+        files[name_single_file(state.scripts[claim])] = build_single(page, read)
+    return write_files(state.out, files)
 
 
 def write_report_command(
@@ -294,13 +281,12 @@ def write_report_command(
 ) -> str:
     """The command that makes such a report, but for the folder it goes to; of an absolute path its
     last part."""
-    paths = {name: Path(path) for name, path in folders.items() if path is not None}
-    words = [
-        word
-        for name, path in paths.items()
-        for word in (f"--{name}", path.name if path.is_absolute() else path)
-    ]
-    return write_command("report", *(claims or ["--all"]), *words, *options)
+    words: list[object] = list(claims or ["--all"])
+    for name, folder in folders.items():
+        if folder is not None:
+            path = Path(folder)
+            words += [f"--{name}", path.name if path.is_absolute() else path]
+    return write_command("report", *words, *options)
 
 
 def _build_check_run(
@@ -308,15 +294,13 @@ def _build_check_run(
 ) -> ReportRun:
     reasons |= dict.fromkeys(gone, "its analysis no longer exists")
     if state.all_claims:
-        reasons |= {name: state.find_stale_reason(name) for name in ABOUT} | {
-            CHECKSUMS: state.check_checksums()
-        }
-    outcomes = tuple(
-        PageOutcome(name, "stale" if why else "fresh", why) for name, why in reasons.items()
-    )
-    return ReportRun(
-        not any(reasons.values()), str(state.out), outcomes, seconds=time.perf_counter() - started
-    )
+        reasons |= {name: state.find_stale_reason(name) for name in ABOUT}
+        reasons[CHECKSUMS] = state.check_checksums()
+    outcomes = []
+    for name, why in reasons.items():
+        outcomes.append(PageOutcome(name, "stale" if why else "fresh", why))
+    seconds = time.perf_counter() - started
+    return ReportRun(not any(reasons.values()), str(state.out), tuple(outcomes), seconds=seconds)
 
 
 def _require_whole(state: State, ids: Sequence[str]) -> None:
@@ -326,10 +310,8 @@ def _require_whole(state: State, ids: Sequence[str]) -> None:
         return
     from thermostats.reporting.snapshot import read_findings  # noqa: PLC0415
 
-    before = sorted(set(read_findings(state.out / SNAPSHOT / TABLE)["claim"]))
-    if lost := [
-        name for name in before if name in state.names and name not in {*ids, *state.records}
-    ]:
+    before = set(read_findings(state.out / SNAPSHOT / TABLE)["claim"]) & state.names
+    if lost := sorted(before - {*ids, *state.records}):
         what = "the snapshot would lose claims that this report has not built"
         step = "thermostats report --all --snapshot"
         raise UsageError(what, where=state.out, got=", ".join(lost), next_step=step)
@@ -344,12 +326,9 @@ def _describe_status(why: str) -> tuple[str, str]:
 def _is_unfinished(state: State, fresh: Iterable[str]) -> bool:
     """Whether pages about all claims or checksums are stale, or files of tables are others than
     those on record."""
-    about = any(state.find_stale_reason(name) for name in state.about)
-    return (
-        about
-        or bool(state.check_checksums())
-        or any(state.records[x].tables != state.tables for x in fresh)
-    )
+    if any(state.find_stale_reason(name) for name in state.about) or state.check_checksums():
+        return True
+    return any(state.records[name].tables != state.tables for name in fresh)
 
 
 def _list_differences(state: State) -> tuple[str, ...]:
@@ -357,18 +336,15 @@ def _list_differences(state: State) -> tuple[str, ...]:
     the shipped one."""
     snapshot = state.out / SNAPSHOT / TABLE
     shipped = locate_shipped_snapshot()
-    if (not snapshot.is_file() and not (state.draw and shipped.is_file())) or not (
-        state.out / TABLE
-    ).is_file():
+    has_earlier = snapshot.is_file() or (state.draw and shipped.is_file())
+    if not has_earlier or not (state.out / TABLE).is_file():
         return ()
     from thermostats.reporting.snapshot import find_redrawn, list_differences, read_findings  # noqa: PLC0415
 
     now = read_findings(state.out / TABLE)
     try:
-        return (
-            list_differences(snapshot, now, all_claims=state.all_claims)
-            if snapshot.is_file()
-            else find_redrawn(shipped, now)
-        )
+        if snapshot.is_file():
+            return list_differences(snapshot, now, all_claims=state.all_claims)
+        return find_redrawn(shipped, now)
     except DataError as error:
         return (f"it cannot be read: {error.what}",)

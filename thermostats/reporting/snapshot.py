@@ -13,8 +13,10 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from thermostats.claims.study import load_studies
@@ -48,7 +50,7 @@ def list_differences(path: Path, now: pd.DataFrame, *, all_claims: bool = True) 
     before = before if all_claims else before[before["claim"].isin(now["claim"])]
     keys = ["finding", "evidence"]
     both = before.merge(now, on=keys, how="outer", suffixes=("_kept", "_now"), indicator="side")
-    return tuple(line for row in both.to_dict("records") for line in _compare_row(row))
+    return tuple(chain.from_iterable(map(_compare_row, both.to_dict("records"))))
 
 
 def find_redrawn(path: Path, now: pd.DataFrame) -> tuple[str, ...]:
@@ -58,7 +60,8 @@ def find_redrawn(path: Path, now: pd.DataFrame) -> tuple[str, ...]:
     keys = ["finding", "evidence", "inputs_sha"]
     both = before.merge(now, on=keys, how="inner", suffixes=("_kept", "_now"))
     drawn = both[(both["drawn_kept"] != "") & (both["drawn_now"] != "")]
-    return tuple(line for row in drawn.to_dict("records") for line in _compare_figure(row, DRAWN))
+    lines = (_compare_figure(row, DRAWN) for row in drawn.to_dict("records"))
+    return tuple(chain.from_iterable(lines))
 
 
 def write_snapshot(
@@ -75,18 +78,14 @@ def write_snapshot(
         page = out / folder / "index.md"
         figure = out / folder / "figure.svg"
         if page.is_file():
-            files[f"{folder}.md"] = render_first_screen(
-                claim, page.read_text(encoding="utf-8")
-            ).encode()
+            screen = render_first_screen(claim, page.read_text(encoding="utf-8"))
+            files[f"{folder}.md"] = screen.encode()
         if figure.is_file():
             files[f"{folder}.svg"] = figure.read_bytes()
-    there = (path.name for path in (out / SNAPSHOT).glob("*"))
-    gone = [
-        f"{SNAPSHOT}/{name}" for name in there if OF_A_CLAIM.fullmatch(name) and name not in files
-    ]
-    return write_files(
-        out, {f"{SNAPSHOT}/{name}": content for name, content in files.items()}
-    ), remove_files(out, gone)
+    there = [path.name for path in (out / SNAPSHOT).glob("*")]
+    gone = [name for name in there if OF_A_CLAIM.fullmatch(name) and name not in files]
+    written = write_files(out, {f"{SNAPSHOT}/{name}": files[name] for name in files})
+    return written, remove_files(out, [f"{SNAPSHOT}/{name}" for name in gone])
 
 
 def render_first_screen(claim: str, page: str) -> str:
@@ -119,27 +118,24 @@ def _compare_row(row: Mapping[str, object]) -> Iterator[str]:
         yield f"{name}: {row['verdict_kept']}, now {row['verdict_now']}"
     for what in PLAIN:
         yield from _compare_figure(row, what)
-    if (
-        not row["drawn_kept"] or row["drawn_now"]
-    ):  # what PyMC drew for the snapshot need not be drawn now
+    # what PyMC drew for the snapshot need not be drawn now
+    if not row["drawn_kept"] or row["drawn_now"]:
         yield from _compare_figure(row, DRAWN)
 
 
 def _compare_figure(row: Mapping[str, object], what: str) -> Iterator[str]:
     """A line where a figure is another now, by more than rounding and Monte-Carlo errors."""
-    before, after, *errors = (
-        convert_number(row[f"{name}_{side}"])
-        for name in (what, "mc_error")
-        for side in ("kept", "now")
-    )
+    before = convert_number(row[f"{what}_kept"])
+    after = convert_number(row[f"{what}_now"])
     if math.isnan(before) and math.isnan(after):
         return
     allowed = ROUNDING * max(abs(before), abs(after), 1e-3)
     if what == DRAWN:
-        allowed += ERRORS * math.hypot(*(0.0 if math.isnan(error) else error for error in errors))
+        errors = [convert_number(row[f"mc_error_{side}"]) for side in ("kept", "now")]
+        allowed += ERRORS * float(np.hypot(*np.nan_to_num(errors)))
     if not abs(before - after) <= allowed:
         name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
-        yield (f"{name}: {what} {format_number(before, 6)}, now {format_number(after, 6)}")
+        yield f"{name}: {what} {format_number(before, 6)}, now {format_number(after, 6)}"
 
 
 def convert_number(value: object) -> float:
@@ -173,9 +169,8 @@ def list_citations(data: str | Path | None = None) -> tuple[Citation, ...]:
     sources = store.load("sources", data)
     used = set(runs["source"])
     published = sources[sources["file"].isin(used)]
-    citations = tomllib.loads(
-        (files("thermostats.reporting") / "citations.toml").read_text("utf-8")
-    )
+    stated = (files("thermostats.reporting") / "citations.toml").read_text("utf-8")
+    citations = tomllib.loads(stated)
     if not used & {OURS, NURSERY}:
         del citations["transformers"]
     package, *libraries = (Citation(key=key, **entry) for key, entry in citations.items())
@@ -185,21 +180,17 @@ def list_citations(data: str | Path | None = None) -> tuple[Citation, ...]:
             library.fields["note"] = f"version {installed[library.key]}"
     works = [study.literature for study in load_studies().values()]
     works = [work for work in works if work.published.get("doi") in set(published["doi"])]
-    held = [(work.published, OF_STUDY) for work in works]
-    held += [(entry, BUILT_ON) for work in works for entry in work.builds_on]
-    others = sorted(used - {OURS, NURSERY, *published["file"]})
-    return (
-        package,
-        *(
-            Citation("misc", e["key"], {name: e[name] for name in e if name != "key"}, why)
-            for e, why in held
-        ),
-        *libraries,
-        *(
-            Citation("misc", f"source{i}", {"title": f"{{{name}}}"}, OF_OTHERS)
-            for i, name in enumerate(others, 1)
-        ),
-    )
+    entries = [(work.published, OF_STUDY) for work in works]
+    for work in works:
+        entries += [(entry, BUILT_ON) for entry in work.builds_on]
+    papers = []
+    for entry, why in entries:
+        facts = {name: entry[name] for name in entry if name != "key"}
+        papers.append(Citation("misc", entry["key"], facts, why))
+    joined = []
+    for number, name in enumerate(sorted(used - {OURS, NURSERY, *published["file"]}), 1):
+        joined.append(Citation("misc", f"source{number}", {"title": f"{{{name}}}"}, OF_OTHERS))
+    return package, *papers, *libraries, *joined
 
 
 def citations(data: str | Path | None = None) -> str:

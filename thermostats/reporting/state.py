@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache, cached_property
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,12 +94,12 @@ def hash_package() -> str:
     if not (HERE.parent / "pyproject.toml").is_file():
         return hash_value([describe_machine(), []])
     files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    digests = [
-        (path.relative_to(HERE).as_posix(), hash_content(path.read_bytes())) for path in files
-    ]
-    paths = [find_shipped("data") / name for name in (MOVES, BOUNDS, CANDIDATES, ADVICE)]
-    tables = [hash_content(path.read_bytes()) for path in paths if path.is_file()]
-    return hash_value([describe_machine(), digests, tables])
+    tables = []
+    for name in (MOVES, BOUNDS, CANDIDATES, ADVICE):
+        path = find_shipped("data") / name
+        if path.is_file():
+            tables.append(hash_content(path.read_bytes()))
+    return hash_value([describe_machine(), _hash_files(HERE, files), tables])
 
 
 FIGURES = ("posterior", "mc_error", "rhat_max", "ess_min", "divergences")
@@ -116,12 +117,8 @@ class Posteriors:
 
     def hash_claim(self, claim: str) -> str:
         """SHA-256 of those of one claim."""
-        return hash_value(
-            [
-                self.damaged,
-                [list(row.values()) for row in self.rows.values() if row["claim"] == claim],
-            ]
-        )
+        rows = [list(row.values()) for row in self.rows.values() if row["claim"] == claim]
+        return hash_value([self.damaged, rows])
 
     def find_row(self, finding: str, evidence: str, inputs: str) -> Mapping[str, str] | str:
         """The row that stands for a finding made of such inputs (`hash_inputs`), or why none
@@ -152,13 +149,7 @@ def load_posteriors(path: Path | None = None) -> Posteriors:
         with (path or locate_shipped_snapshot()).open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file, strict=True) if row["drawn"]]
         for row in rows:
-            if (
-                None in row
-                or not row.keys() >= COLUMNS
-                or not all(map(str.strip, (row["posterior"], row["drawn"])))
-            ):
-                raise ValueError("a row is not whole")
-            _ = [float(row[name]) for name in FIGURES if row[name]]
+            _check_row(row)
     except FileNotFoundError:
         return Posteriors({}, "no snapshot ships with this version")
     except (OSError, ValueError, KeyError, TypeError, csv.Error):
@@ -166,16 +157,26 @@ def load_posteriors(path: Path | None = None) -> Posteriors:
     return Posteriors({(row["finding"], row["evidence"]): row for row in rows})
 
 
+def _check_row(row: Mapping[str, str]) -> None:
+    """Raise ValueError for a row of the snapshot that is not whole."""
+    if None in row or not row.keys() >= COLUMNS:
+        raise ValueError("a row has not the columns of the table")
+    if not (row["posterior"] or "").strip() or not row["drawn"].strip():
+        raise ValueError("a row lacks its posterior, or by what it was drawn")
+    for name in FIGURES:
+        if row[name]:
+            float(row[name])
+
+
 def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
     """Write those files that are not there with the same bytes; their names."""
-    there = {name: out / name for name in files if (out / name).is_file()}
-    written = [
-        name
-        for name, content in files.items()
-        if name not in there or there[name].read_bytes() != content
-    ]
-    write_all(out, {out / name: files[name] for name in written})
-    return written
+    changed = {}
+    for name, content in files.items():
+        path = out / name
+        if not path.is_file() or path.read_bytes() != content:
+            changed[name] = content
+    write_all(out, {out / name: content for name, content in changed.items()})
+    return list(changed)
 
 
 def remove_files(out: Path, names: Iterable[str]) -> list[str]:
@@ -240,9 +241,8 @@ class Record:
 
     def add_made(self, rows: str, files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
-        return replace(
-            self, rows=rows, files={name: hash_content(content) for name, content in files.items()}
-        )
+        digests = {name: hash_content(content) for name, content in files.items()}
+        return replace(self, rows=rows, files=digests)
 
 
 def find_stale_cause(record: Record | None, now: Record, rows: Callable[[], str], out: Path) -> str:
@@ -274,9 +274,8 @@ def read_manifest(out: Path) -> dict[str, Record]:
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
         names = {each.name for each in fields(Record)}
-        return {
-            name: Record(**record) for name, record in content.items() if record.keys() <= names
-        }
+        of_this_version = {n: record for n, record in content.items() if record.keys() <= names}
+        return {name: Record(**record) for name, record in of_this_version.items()}
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -301,9 +300,8 @@ def read_origin(out: Path) -> dict[str, str]:
 
 def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
     """Write the records; nothing where they are as they were."""
-    write_files(
-        out, {MANIFEST: dump_json({name: asdict(record) for name, record in records.items()})}
-    )
+    content = {name: asdict(record) for name, record in records.items()}
+    write_files(out, {MANIFEST: dump_json(content)})
 
 
 def _find_changed_file(record: Record, out: Path) -> str:
@@ -371,9 +369,9 @@ class Layout:
         user's store last."""
         listed: list[Listed] = []
         for layer in reversed(folders.list_layers(self.data)):
-            paths = [
-                (path, name) for name in TABLES for path in folders.list_own_files(name, layer)
-            ]
+            paths: list[tuple[Path, str]] = []
+            for name in TABLES:
+                paths += [(path, name) for path in folders.list_own_files(name, layer)]
             book = layer / "CODEBOOK.md"
             paths += [(book, "")] if book.is_file() else []
             listed += self._list_files(paths, layer, "data" if layer == self.data else "package")
@@ -384,7 +382,8 @@ class Layout:
         """The scripts of the analyses, with their words."""
         if not self.scripts:
             return ()
-        paths = [(file, "") for script in self.scripts for file in list_script_files(script)]
+        files = chain.from_iterable(map(list_script_files, self.scripts))
+        paths = [(file, "") for file in files]
         return tuple(self._list_files(paths, self.scripts[0].parent, "analyses"))
 
     def collect_copies(self) -> dict[str, bytes]:
@@ -399,32 +398,22 @@ class Layout:
 
     def make_href(self, listed: Listed) -> str:
         """How a page in the report's folder refers to a file; empty where it cannot."""
-        folder = f"{self.name}/"
-        return (
-            listed.name.removeprefix(folder)
-            if listed.copied
-            else f"../{listed.name}"
-            if listed.name
-            else ""
-        )
+        if listed.copied:
+            return listed.name.removeprefix(f"{self.name}/")
+        return f"../{listed.name}" if listed.name else ""
 
     def list_checksums(self, records: Mapping[str, Record]) -> bytes:
         """Lines for `sha256sum --check` in the root: tables, analyses, pages, what the pages were
         made of."""
         out = self.name
-        lines = {
-            listed.name: listed.sha for listed in (*self.tables, *self.analyses) if listed.name
-        }
-        lines |= {
-            f"{out}/{name}": digest
-            for record in records.values()
-            for name, digest in record.files.items()
-        }
+        files = (*self.tables, *self.analyses)
+        digests = {listed.name: listed.sha for listed in files if listed.name}
+        for record in records.values():
+            digests |= {f"{out}/{name}": digest for name, digest in record.files.items()}
         manifest = self.out / MANIFEST
-        lines |= (
-            {f"{out}/{MANIFEST}": hash_content(manifest.read_bytes())} if manifest.is_file() else {}
-        )
-        return "".join(f"{digest}  {name}\n" for name, digest in sorted(lines.items())).encode()
+        if manifest.is_file():
+            digests[f"{out}/{MANIFEST}"] = hash_content(manifest.read_bytes())
+        return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode()
 
     def _list_files(
         self, paths: Iterable[tuple[Path, str]], folder: Path, called: str
@@ -432,19 +421,13 @@ class Layout:
         within = folder.resolve().is_relative_to(self.root)
         chosen = list(paths)
         small = sum(path.stat().st_size for path, _ in chosen) <= COPIED
-        for path, name in chosen:
+        for path, table in chosen:
             inner = path.relative_to(folder).as_posix()
             if within:
-                yield Listed(
-                    path,
-                    name,
-                    (folder.resolve() / inner).relative_to(self.root).as_posix(),
-                    copied=False,
-                )
+                place = (folder.resolve() / inner).relative_to(self.root).as_posix()
             else:
-                yield Listed(
-                    path, name, f"{self.name}/{called}/{inner}" if small else "", copied=small
-                )
+                place = f"{self.name}/{called}/{inner}" if small else ""
+            yield Listed(path, table, place, copied=small and not within)
 
 
 INDEX = "index"
@@ -467,22 +450,23 @@ PRIVATE = "private"
 def _list_package_files(folder: Path) -> list[Path]:
     """Files of the package's tables, those of studies among them; texts of prompts are read by no
     analysis."""
-    paths = {path for kind in ROWS_STATE for path in folder.rglob(kind)}
+    paths = set(chain.from_iterable(folder.rglob(kind) for kind in ROWS_STATE))
     return sorted(path for path in paths if path.relative_to(folder).parts[0] != PRIVATE)
 
 
 def _list_store_files(folder: Path) -> list[Path]:
     """Files of the tables of a folder itself, wherever its parts lie, and of what they come
     from."""
-    tables = (path for name in TABLES for path in folders.list_own_files(name, folder))
+    tables = chain.from_iterable(folders.list_own_files(name, folder) for name in TABLES)
     return [*tables, *sorted((folder / EXTERNAL).glob(f"*/{PROVENANCE}"))]
 
 
 def _hash_files(folder: Path, paths: Iterable[Path]) -> list[tuple[str, str]]:
     """Names of files within a folder, with the SHA-256 of their bytes."""
-    return [
-        (path.relative_to(folder).as_posix(), hash_content(path.read_bytes())) for path in paths
-    ]
+    digests = []
+    for path in paths:
+        digests.append((path.relative_to(folder).as_posix(), hash_content(path.read_bytes())))
+    return digests
 
 
 def build_navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
@@ -497,12 +481,13 @@ def build_navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
 def list_table_pages() -> dict[str, str]:
     """Pages that take time to make, by name: modules with a function `files(tables)`, the studies'
     first."""
-    of_studies = {
-        name: module for study in load_studies().values() for name, module in study.pages.items()
-    }
-    return of_studies | {
-        n: f"{PACKAGE}.reporting.pages.{n}" for n, page in PAGES.items() if not page.at_once
-    }
+    modules: dict[str, str] = {}
+    for study in load_studies().values():
+        modules |= study.pages
+    for name, page in PAGES.items():
+        if not page.at_once:
+            modules[name] = f"{PACKAGE}.reporting.pages.{name}"
+    return modules
 
 
 @dataclass
@@ -532,10 +517,10 @@ class State:
     def about(self) -> tuple[str, ...]:
         """Pages about all claims that this report has, of those that are made at once, in their
         order."""
-        there = (
-            name for name in ABOUT if self.all_claims or name in ALWAYS or name in self.records
-        )
-        return tuple(name for name in there if name != GROWTH or self.account)
+        names = ABOUT
+        if not self.all_claims:
+            names = tuple(name for name in ABOUT if name in ALWAYS or name in self.records)
+        return tuple(name for name in names if name != GROWTH or self.account)
 
     @cached_property
     def account(self) -> str:
@@ -552,12 +537,10 @@ class State:
     def claims(self) -> list[str]:
         """Claims that the report shows: of the analyses at hand, and in a report of some of them
         what else is there."""
-        others = [
-            n
-            for n, record in self.records.items()
-            if name_findings_file(n) in record.files and not self.all_claims
-        ]
-        return list(dict.fromkeys([*self.scripts, *others]))
+        if self.all_claims:
+            return list(self.scripts)
+        there = [name for name, record in self.records.items() if _shows_claim(name, record)]
+        return list(dict.fromkeys([*self.scripts, *there]))
 
     @property
     def names(self) -> set[str]:
@@ -590,9 +573,11 @@ class State:
         """SHA-256 over all files that rows may be read from: those of the package, then those of
         the user's folder."""
         package = folders.find_shipped("data")
-        own = [layer for layer in folders.list_layers(self.data) if layer != package]
-        digests = [_hash_files(layer, _list_store_files(layer)) for layer in own]
-        return hash_value([_hash_files(package, _list_package_files(package)), *digests])
+        digests = [_hash_files(package, _list_package_files(package))]
+        for layer in folders.list_layers(self.data):
+            if layer != package:
+                digests.append(_hash_files(layer, _list_store_files(layer)))
+        return hash_value(digests)
 
     @cached_property
     def folder(self) -> str:
@@ -608,11 +593,11 @@ class State:
         """Folders of rows and analyses, empty for those that ship, and the digest of the rows."""
         scripts = {path.parent.resolve() for path in self.scripts.values()}
         folder = {"data": self.data, "analyses": next(iter(scripts), find_shipped("analyses"))}
-        places = {
-            name: "" if path.resolve() == find_shipped(name).resolve() else str(path.resolve())
-            for name, path in folder.items()
-        }
-        return {**places, "rows": self.read_files}
+        origin = {}
+        for name, path in folder.items():
+            ships = path.resolve() == find_shipped(name).resolve()
+            origin[name] = "" if ships else str(path.resolve())
+        return {**origin, "rows": self.read_files}
 
     def note_origin(self) -> None:
         """Write down what the report is of, for whoever makes it again."""
@@ -622,19 +607,12 @@ class State:
         """What a claim's page, or a page about all claims, is made of, but for rows and the
         package."""
         if path := self.scripts.get(name):
-            return b"\0".join(
-                [
-                    *(file.read_bytes() for file in list_script_files(path)),
-                    self._collect_rates(name),
-                ]
-            )
+            contents = [file.read_bytes() for file in list_script_files(path)]
+            return b"\0".join([*contents, self._collect_rates(name)])
         if module := self.pages.get(name):
-            own = module.startswith(f"{PACKAGE}.")
-            return (
-                "\n".join(list_study_models()).encode()
-                if own
-                else Path(str(load_named(module).__file__)).read_bytes()
-            )
+            if module.startswith(f"{PACKAGE}."):
+                return "\n".join(list_study_models()).encode()
+            return Path(str(load_named(module).__file__)).read_bytes()
         return hash_value(self._collect_shown(name)).encode()
 
     def build_record(self, name: str) -> Record:
@@ -659,19 +637,14 @@ class State:
             return ""
         if not path.is_file():
             return NEW
-        return (
-            ""
-            if path.read_bytes() == self.layout.list_checksums(self.records)
-            else "files that it lists changed"
-        )
+        is_same = path.read_bytes() == self.layout.list_checksums(self.records)
+        return "" if is_same else "files that it lists changed"
 
     def name_file(self, name: str) -> str:
         """HTML file of a claim or page."""
-        return (
-            f"{name_folder(name)}/index.html"
-            if name in self.claims
-            else FILES.get(name, f"{name}.html")
-        )
+        if name in self.claims:
+            return f"{name_folder(name)}/index.html"
+        return FILES.get(name, f"{name}.html")
 
     def list_made_pages(self) -> list[str]:
         """Pages that take time to make and that the report has."""
@@ -679,15 +652,12 @@ class State:
 
     def hash_bundled(self) -> dict[str, str]:
         """SHA-256 of the pages that the bundle holds, in their order in it."""
-        order = [INDEX, GROWTH, *self.claims, *self.pages, WORLDS, METHODS, DATA]
-        files = {
-            self.name_file(name): self.records[name].files for name in order if name in self.records
-        }
-        return {
-            file: digests.get(file, "")
-            for file, digests in files.items()
-            if (self.out / file).is_file()
-        }
+        digests = {}
+        for name in (INDEX, GROWTH, *self.claims, *self.pages, WORLDS, METHODS, DATA):
+            file = self.name_file(name)
+            if name in self.records and (self.out / file).is_file():
+                digests[file] = self.records[name].files.get(file, "")
+        return digests
 
     def _collect_rates(self, claim: str) -> bytes:
         """Lines of the table of simulated worlds that are of the claim's rules; all without one."""
@@ -707,9 +677,8 @@ class State:
             return ""
         from thermostats.claims.stored import Stored  # noqa: PLC0415
 
-        return Stored(self.pages.get(name, name), self.build_record(name).digest).rows(
-            self.evidence
-        )
+        store = Stored(self.pages.get(name, name), self.build_record(name).digest)
+        return store.rows(self.evidence)
 
     def _collect_shown(self, name: str) -> object:
         """Everything that a page about all claims shows, as far as its code does not say it."""
@@ -719,28 +688,24 @@ class State:
             return self.hash_bundled()
         if name == METHODS:
             return [hash_content(self._collect_rates(""))]
-        built = {claim: self.records[claim] for claim in self.claims if claim in self.records}
+        findings = {}
+        with_worlds = {}
+        for claim in self.claims:
+            if claim in self.records:
+                files = self.records[claim].files
+                findings[claim] = files.get(name_findings_file(claim))
+                with_worlds[claim] = [findings[claim], files.get(name_worlds_file(claim))]
         if name == WORLDS:
-            shown = {claim: (name_findings_file(claim), name_worlds_file(claim)) for claim in built}
-            return {
-                claim: [built[claim].files.get(file) for file in files_shown]
-                for claim, files_shown in shown.items()
-            }
-        findings = {
-            claim: record.files.get(name_findings_file(claim)) for claim, record in built.items()
-        }
-        folder = (
-            self.data.name if self.data.is_absolute() else str(self.data)
-        )  # in the command, which the index shows
-        return [
-            folder,
-            self.claims,
-            findings,
-            self.errors,
-            self.list_made_pages(),
-            self.about,
-            self.read_files,
-        ]
+            return with_worlds
+        # in the command, which the index shows
+        folder = self.data.name if self.data.is_absolute() else str(self.data)
+        pages = [self.list_made_pages(), self.about]
+        return [folder, self.claims, findings, self.errors, *pages, self.read_files]
+
+
+def _shows_claim(name: str, record: Record) -> bool:
+    """Whether a record of a report is of a claim."""
+    return name_findings_file(name) in record.files
 
 
 def describe_pages(names: Iterable[str]) -> str:
