@@ -10,6 +10,7 @@ from thermostats.formatting import (
     compare_figures,
     count_decimals,
     escape_markdown,
+    format_apart,
     format_declared,
     format_estimate,
     format_figure,
@@ -22,6 +23,21 @@ from thermostats.formatting import (
 )
 
 KINDS = ("p-value", "one-sided p-value")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "texts"),
+    [
+        (0.087, 0.025, ("0.087", "0.025")),
+        (0.001923, 0.00187, ("0.00192", "0.00187")),
+        (0.0018731, 0.0018724, ("0.001873", "0.001872")),
+        (0.0019, 0.0019, ("0.0019", "0.0019")),
+    ],
+)
+def test_two_numbers_have_as_many_digits_as_tell_them_apart(
+    first: float, second: float, texts: tuple[str, str]
+) -> None:
+    assert format_apart(first, second) == texts
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,15 @@ def format_number(value: float | None, significant: int = SIGNIFICANT) -> str:
     return f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
+def format_apart(first: float, second: float) -> tuple[str, str]:
+    """Two numbers with two digits, or with as many up to four as tell them apart."""
+    for significant in (2, 3, 4):
+        texts = format_number(first, significant), format_number(second, significant)
+        if texts[0] != texts[1]:
+            return texts
+    return format_number(first, 2), format_number(second, 2)
+
+
 def format_range(lower: float | None, upper: float | None) -> str:
     """An interval in brackets, rounded as `format_estimate` does; empty where it has no ends."""
     return format_estimate(None, lower, upper)

@@ -9,7 +9,7 @@ from typing import Any
 from thermostats.claims.levels import SIDES, WANTED
 from thermostats.claims.planning.scoring import Looks, Verdicts
 from thermostats.claims.planning.search import Budget
-from thermostats.formatting import format_count, format_number, format_percent
+from thermostats.formatting import format_apart, format_count, format_number, format_percent
 
 UNKNOWN = "—"
 NOT_STATED = "not stated"
@@ -174,10 +174,10 @@ def _say_limits(advice: NextModels, found: Verdicts) -> list[str]:
     """The limits of both sides, and which side the design of set 1 cannot reach."""
     lines = []
     for side in found.out_of_reach:
+        least, limit = format_apart(found.least[side], found.limits[side])
         lines.append(
             f"“{side}” is out of reach of set 1: the smallest level of {3 * found.studies:,} "
-            f"simulated studies is {format_number(found.least[side], 2)}, and it is given below "
-            f"{format_number(found.limits[side], 2)}."
+            f"simulated studies is {least}, and it is given below {limit}."
         )
     if advice.open:
         limits = [f"{format_number(found.limits[str(side)], 2)} ({side})" for side in SIDES]
