@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, by_rules_alone, judged, of
 
-from thermostats.studies.delia2026.tuned_pairs import build_penultimate_pairs
+from thermostats.claims.evidence import POOLED, Evidence
+from thermostats.claims.planning.candidates import planned_evidence, planned_tables, read_candidates
+from thermostats.studies.delia2026.tuned_pairs import build_pairs, build_penultimate_pairs
 
 
 @pytest.mark.parametrize(
@@ -86,3 +88,15 @@ def test_pairs_known_by_the_penultimate_gain_count_where_one_source_has_both() -
         c11.CANNOT.verdict(c11.FLIPPED(found)) == OPEN
         and c11.CANNOT.verdict(c11.FLIPPED(unstated)) == NO
     )
+
+
+def test_pairs_on_other_prompts_than_those_of_the_study_add_to_its_pairs() -> None:
+    here = Evidence(None).named(POOLED)
+    tuned = "h2oai/h2o-danube3-500m-chat"
+    candidates = read_candidates(None)
+    own = candidates[candidates["model_id"].isin([tuned, "h2oai/h2o-danube3-500m-base"])]
+    more = planned_evidence(here, planned_tables(own, here, ["gains"]), own["model_id"])
+    before = build_pairs(here, seed=1).set_index("instruct")
+    after = build_pairs(more, seed=1).set_index("instruct")
+    assert set(after.index) == {*before.index, tuned}
+    pd.testing.assert_series_equal(after.loc[before.index, "ratio"], before["ratio"])

@@ -34,7 +34,14 @@ def load_measured_gains(tables: Evidence, gain: str) -> pd.DataFrame:
 
 def load_prompt_gains(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
     """A named gain by prompt with `category`: of the named files, or of another set of evidence all
-    its models.
+    its models, on the prompt set that most of them met; see `load_every_prompt`."""
+    rows = load_every_prompt(tables, gain, *sources)
+    return choose_prompt_set(rows) if tables.name in VIEWS else rows
+
+
+def load_every_prompt(tables: Evidence, gain: str, *sources: str) -> pd.DataFrame:
+    """A named gain by prompt with `category`: of the named files, or of another set of evidence on
+    every prompt set that a model met.
 
     Runs of a single prompt are left out, since they say nothing of prompts. Of the set `pooled` the
     geometric mean of all runs of a model on the same prompts.
@@ -48,7 +55,7 @@ def load_prompt_gains(tables: Evidence, gain: str, *sources: str) -> pd.DataFram
             [rows[n] for n in ("model_id", "prompt_set", "prompt_id")]
         )
         rows = rows.assign(value=np.exp(logs.transform("mean")))
-    return choose_prompt_set(rows)
+    return rows
 
 
 def drop_unknown_labs(rows: pd.DataFrame) -> pd.DataFrame:

@@ -15,8 +15,9 @@ from thermostats.modelling.classical.association import (
     estimate_one_sample,
     estimate_paired_difference,
 )
-from thermostats.studies.delia2026.prompt_gains import TWIN, load_prompt_gains
+from thermostats.studies.delia2026.prompt_gains import TWIN, load_every_prompt
 from thermostats.studies.delia2026.stated_facts import load_stated, load_stated_models
+from thermostats.tables.model_rows import choose_prompt_set
 from thermostats.tables.reading import keep_last_revision
 
 COUNTS = {"pairs": "/n_families", "measurements": "/n_total_measurements"}
@@ -37,48 +38,70 @@ PAIRS_BY_MODEL = {
 
 
 def collect_prompt_gains(tables: Evidence) -> pd.DataFrame:
-    """Last gains by model and prompt, with the model's `variant` and `parent`."""
+    """Last gains by model and prompt of all pairs, with the model's `variant` and `parent`."""
     models = tables.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
-    return (
-        load_prompt_gains(tables, "last_gain", TWIN)
-        .drop(columns="category")
-        .merge(models, on="model_id")
-    )
+    gains = load_every_prompt(tables, "last_gain", TWIN)
+    if tables.name in VIEWS:
+        parts = [
+            choose_common_prompts(gains, base, child)
+            for child, base in match_bases(tables, gains).items()
+        ]
+        gains = pd.concat([gains.iloc[:0], *parts]).drop_duplicates(["model_id", "prompt_id"])
+    return gains.drop(columns="category").merge(models, on="model_id")
+
+
+def match_bases(tables: Evidence, gains: pd.DataFrame) -> dict[str, str]:
+    """The base that every tuned model of some gains stands with, by the tuned model.
+
+    That is the base of its family; of another set of evidence than the published one that which it
+    was tuned from.
+    """
+    models = tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")
+    here = sorted(set(gains["model_id"]))
+    facts = models.loc[here]
+    tuned = facts.index[facts["variant"] == "instruct"]
+    if tables.name in VIEWS:
+        parents = facts.loc[tuned, "parent"]
+        return {child: base for child, base in parents.items() if base in facts.index}
+    family = facts.loc[facts["variant"] != "instruct", "family"]
+    return {child: family.index[family == facts.loc[child, "family"]][0] for child in tuned}
+
+
+def choose_common_prompts(gains: pd.DataFrame, base: str, child: str) -> pd.DataFrame:
+    """Gains of a base and of a model tuned from it, one run of each, on a prompt set that both
+    met; empty where there is none."""
+    rows = gains[gains["model_id"].isin([base, child])]
+    met = rows.groupby("prompt_set")["model_id"].transform("nunique")
+    return choose_prompt_set(rows[met == len({base, child})])
 
 
 def build_pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
-    """One row per pair: gains of both with intervals, their ratio (Bonferroni over pairs), and who
-    was tuned from whom.
+    """One row per pair of `match_bases`: gains of both with intervals, their ratio (Bonferroni over
+    pairs), and who was tuned from whom.
 
-    A tuned model stands with the base of its family; `base_and_child` is false where it was tuned
-    from another. Of another set of evidence than the published one every tuned model stands with
-    the base that it was tuned from.
+    Every pair is on prompts that both met, which need not be those of another pair.
+    `base_and_child` is false where a model was tuned from another than the base that it stands
+    with.
     """
-    gains = load_prompt_gains(tables, "last_gain", TWIN)
+    gains = load_every_prompt(tables, "last_gain", TWIN)
     models = tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")
     labs = gains.drop_duplicates("model_id").set_index("model_id")["heritage"]
-    wide = gains.pivot(index="prompt_id", columns="model_id", values="value")
+    pairs = dict[tuple[str, str], pd.DataFrame]()
+    for child, base in match_bases(tables, gains).items():
+        common = choose_common_prompts(gains, base, child)
+        wide = common.pivot(index="prompt_id", columns="model_id", values="value")
+        both = wide.reindex(columns=[base, child]).dropna()
+        if len(both) > 1:
+            pairs[base, child] = both
     rows = []
-    tuned = [model for model in wide if models.loc[model, "variant"] == "instruct"]
-    family = models.loc[[model for model in wide if model not in tuned], "family"]
-    if tables.name in VIEWS:
-        base_of = {
-            model: models.loc[model, "parent"]
-            for model in tuned
-            if models.loc[model, "parent"] in wide
-        }
-    else:
-        base_of = {child: family.index[family == models.loc[child, "family"]][0] for child in tuned}
-    for child, base in base_of.items():
-        both = wide[[base, child]].dropna()
+    for (base, child), both in pairs.items():
         pair = {"model_id": base, "instruct": child, "heritage": labs[child]}
         pair |= {"base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both)}
         pair |= {"base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0)}
         pair |= {"base_gain": both[base].mean(), "instruct_gain": both[child].mean()}
-        pair |= estimate_pair_ratio(both, "instruct", level=1 - 0.05 / len(base_of), seed=seed)
-        rows.append(
-            pair | {"prompts_that_flip": int(((both[base] > 1) != (both[child] > 1)).sum())}
-        )
+        pair |= estimate_pair_ratio(both, "instruct", level=1 - 0.05 / len(pairs), seed=seed)
+        flips = (both[base] > 1) != (both[child] > 1)
+        rows.append(pair | {"prompts_that_flip": int(flips.sum())})
     return pd.DataFrame(
         rows, columns=None if rows else ["model_id", "instruct", "heritage", "base_and_child"]
     )
@@ -140,12 +163,12 @@ def build_penultimate_pairs(tables: Evidence) -> pd.DataFrame:
 def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
     """Logs of tuned over base by prompt, for pairs of `build_pairs`: model_id (the base), heritage,
     prompt_id, category."""
-    gains = load_prompt_gains(tables, "last_gain", TWIN)
+    gains = load_every_prompt(tables, "last_gain", TWIN)
     made = []
     for pair in table.itertuples():
-        base, tuned = (
-            gains[gains["model_id"] == model] for model in (pair.model_id, pair.instruct)
-        )
+        common = choose_common_prompts(gains, pair.model_id, pair.instruct)
+        base = common[common["model_id"] == pair.model_id]
+        tuned = common[common["model_id"] == pair.instruct]
         both = base.merge(tuned[["prompt_id", "value"]], on="prompt_id", suffixes=("", "_tuned"))
         made.append(both.assign(log_ratio=np.log(both["value_tuned"] / both["value"])))
     columns = ["model_id", "heritage", "prompt_id", "category", "log_ratio"]
