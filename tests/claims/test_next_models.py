@@ -442,6 +442,40 @@ def test_a_test_that_needs_more_rows_gets_as_many_as_it_needs() -> None:
     assert of.shortfall(best) == 0 and of.list_models(best) == {"0", "1", "2", "3"}
 
 
+@pytest.mark.parametrize(("most", "of_group"), [(5, 3), (4, 3), (4, 4)])
+def test_of_a_new_group_as_many_come_as_are_read_or_none(most: int, of_group: int) -> None:
+    """Against every choice: a group of small models, of which fewer than some are not read."""
+    sizes = {str(place): float(place + 1) for place in range(7)}
+    files = tuple(frozenset({name}) for name in sizes)
+    contrast = DesignContrast(Moved.COUNT, np.ones(9), np.ones((9, 0)), np.eye(9)[None])
+    new = frozenset({0, 1, 2})
+    budget = Budget(14.0, most)
+    of = Pool(contrast, 2, files, sizes, (new,), groups=(new,), of_group=of_group)
+    read = [
+        choice
+        for count in range(1, most + 1)
+        for choice in map(frozenset, combinations(range(7), count))
+        if of.cost(choice)[0] <= budget.gigabytes and not 0 < len(choice & new) < of_group
+    ]
+    best = SetSearch(of, budget).best_sets()
+    assert all(choice in read for choice in best)
+    assert of.information(best[0]) == max(map(of.information, read))
+
+
+def test_every_model_of_a_set_enters_the_rows_of_the_claim() -> None:
+    """C01 reads families of three depths: two models of a new one would be measured in vain."""
+    advice = next_models("C01", budget=25.0)
+    families = read_candidates(None).set_index("model_id")["family"]
+    held = {"pythia", "gpt-neo", "opt", "qwen2.5"}
+    for each in advice.sets:
+        new = (
+            families.loc[[model.model_id for model in each.models]]
+            .value_counts()
+            .drop(list(held), errors="ignore")
+        )
+        assert (new >= 3).all()
+
+
 def test_advice_is_kept_and_made_anew_where_candidates_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -384,9 +384,33 @@ def _build_pool(prospect: Prospect, held: pd.DataFrame, entering: pd.DataFrame) 
     rows = complete_rows(question, pd.concat([held, entering], ignore_index=True))
     gigabytes = prospect.facts["download_gb"].astype(float).to_dict()
     within = question.require_trial()[1].within
-    groups = _group_rows(entering, within, gigabytes)
+    together = _group_rows(entering, within, gigabytes)
     least = question.views.models if question.views is not None else 0
-    return Pool(contrast_of(question, rows), len(held), files, gigabytes, groups, least)
+    new = _find_new_groups(held, entering, within)
+    of_group = _count_of_group(prospect, [entering.loc[sorted(own), "model_id"] for own in new])
+    contrast = contrast_of(question, rows)
+    return Pool(contrast, len(held), files, gigabytes, together, least, new, of_group)
+
+
+def _find_new_groups(held: pd.DataFrame, rows: pd.DataFrame, within: str) -> tuple[Chosen, ...]:
+    """Candidates of each group within which a test compares and that the rows at hand lack."""
+    if not within:
+        return ()
+    known = set(held[within]) if len(held) else set()
+    return tuple(frozenset(own.index) for label, own in rows.groupby(within) if label not in known)
+
+
+def _count_of_group(prospect: Prospect, groups: Sequence[pd.Series]) -> int:
+    """How many candidates of a new group the claim reads at the least: of as many of them from the
+    largest group, some enter its rows."""
+    if not groups:
+        return 1
+    largest = max(groups, key=len).tolist()
+    for count in range(1, len(largest)):
+        rows, _ = prospect.plan_rows(frozenset(largest[:count]))
+        if set(rows["model_id"]) & set(largest):
+            return count
+    return len(largest)
 
 
 def _fitting(rows: pd.DataFrame, prospect: Prospect) -> NDArray[np.bool_]:

@@ -46,6 +46,10 @@ class Pool:
     """Candidates that tell something only together, such as models of one family."""
     least: int = 0
     """Rows without which there is no test."""
+    groups: tuple[Chosen, ...] = ()
+    """Candidates of each group that the rows at hand lack."""
+    of_group: int = 1
+    """Candidates of such a group below which none of them is read."""
 
     def shortfall(self, chosen: Chosen) -> int:
         """Rows that a choice still lacks for a test."""
@@ -67,9 +71,16 @@ class Pool:
         return sum(self.gigabytes[model] for model in sorted(models)), len(models)
 
     def fits(self, chosen: Chosen, budget: Budget) -> bool:
-        """Whether a choice lies within a budget."""
+        """Whether a choice lies within a budget, and all of it is read."""
         gigabytes, models = self.cost(chosen)
-        return gigabytes <= budget.gigabytes and models <= budget.models
+        if gigabytes > budget.gigabytes or models > budget.models:
+            return False
+        return all(len(chosen & group) in (0, *self._enough) for group in self.groups)
+
+    @property
+    def _enough(self) -> range:
+        """How many candidates of a group are read."""
+        return range(self.of_group, len(self.files) + 1)
 
     def information(self, chosen: Chosen) -> float:
         """Precision of the effect with the rows at hand and those of a choice."""
