@@ -58,7 +58,7 @@ def test_candidates_of_ones_own_are_judged_and_the_line_measures_them(tmp_path: 
     found = json.loads(done.stdout)
     assert found["lines"] == ["thermostats measure me/one --what gains --data mine"]
     (only,) = found["sets"]
-    assert only["models"][0]["adds"].startswith("lab Me, shape 24 × 16 × 2048, that of")
+    assert only["models"][0]["adds"].startswith("new lab Me, shape 24 × 16 × 2048 (")
     assert only["rows"] == found["rows"] + 1
 
 

@@ -426,6 +426,22 @@ def test_a_side_that_no_study_reaches_is_told() -> None:
     assert "“supported” is out of reach of set 1" in said and "“not supported” is" not in said
 
 
+def test_a_smaller_effect_than_stated_is_told_and_what_is_decided_needs_no_set() -> None:
+    found = Verdicts(
+        {SUPPORTED: 0.02, AGAINST: 0.02}, {SUPPORTED: 0.01, AGAINST: 0.01}, {}, 0.97, 0, 400
+    )
+    one = NextSet((NextModel("a", 1.0, 1.0, "not stated", ""),), 9, 0.1, (1.0, 0.9), found)
+    advice = NextModels("A", "A", "A", POOLED, 3, Budget(10, 6), Looks(), (one,))
+    rare = replace(found, predicted={SUPPORTED: 0.01, AGAINST: 0.02, OPEN: 0.97})
+    often = replace(found, predicted={SUPPORTED: 0.9, AGAINST: 0.0, OPEN: 0.1})
+    for verdicts, told_so in ((found, False), (rare, True), (often, False)):
+        said = replace(advice, sets=(replace(one, verdicts=verdicts),))
+        assert ("show a smaller effect" in said.first_line) == told_so
+        assert "No source says of a whether it is given" in " ".join(write_sentences(said))
+    decided = replace(advice, verdict=str(SUPPORTED))
+    assert "Nothing has to be measured for it." in decided.first_line
+
+
 def test_models_that_read_images_are_measured_on_images() -> None:
     assert write_lines(dict(MODALITIES), ["gains"]) == (
         "thermostats measure a c --what gains --data mine",

@@ -205,7 +205,7 @@ def next_(
     print(*words.LEGEND, sep="\n")
     print("Set 1:")
     print_rows(words.tabulate_models(advice.sets[0]), words.MODELS)
-    print("To measure set 1, then to judge the claim with it:")
+    print("Nothing was downloaded. To download and measure set 1, then to judge the claim with it:")
     after = write_command("report", advice.claim, data=data or "mine", analyses=analyses)
     print(*advice.lines, after, sep="\n")
 

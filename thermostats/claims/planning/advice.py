@@ -9,7 +9,15 @@ from typing import Any
 from thermostats.claims.levels import SIDES, WANTED
 from thermostats.claims.planning.scoring import Looks, Verdicts
 from thermostats.claims.planning.search import Budget
-from thermostats.formatting import format_apart, format_count, format_number, format_percent
+from thermostats.claims.result import SUPPORTED
+from thermostats.formatting import (
+    format_apart,
+    format_count,
+    format_number,
+    format_percent,
+    join_words,
+    strip_owner,
+)
 
 UNKNOWN = "—"
 NOT_STATED = "not stated"
@@ -114,13 +122,15 @@ class NextModels:
             ahead += "large the effect is"
         true = f"“supported” in {format_percent(found.declared)} of studies in which the claim is "
         true += "true at the size that it states"
+        if self.predicts_less:
+            true += " (the rows at hand show a smaller effect)"
         if self.settled:
             return f"{what} would probably settle this. With the rows at hand, {ahead}; {true}."
         return f"No {self._most} settle this. With the best set, {what}, {ahead}; {true}."
 
     def _say_decided(self, what: str, found: Verdicts) -> str:
         """Of a claim that has a verdict."""
-        begin = f"The rows at hand decide this: {self.verdict}."
+        begin = f"The rows at hand decide this: {self.verdict}. Nothing has to be measured for it."
         if not found.predicted:
             return (
                 f"{begin} How often {what} would change that is not known, as these rows do not "
@@ -133,6 +143,15 @@ class NextModels:
     def settled(self) -> bool:
         """Whether the best set mostly brings a verdict."""
         return bool(self.sets) and self.sets[0].chance >= WANTED
+
+    @property
+    def predicts_less(self) -> bool:
+        """Whether the best set would mostly support the claim at the size that it states, and with
+        the effect that the rows at hand have would not."""
+        found = self.sets[0].verdicts if self.sets else None
+        if found is None or not found.predicted:
+            return False
+        return found.declared >= WANTED and found.predicted[str(SUPPORTED)] <= 1 - WANTED
 
     @property
     def open(self) -> bool:
@@ -160,12 +179,24 @@ def write_sentences(advice: NextModels) -> list[str]:
     best = advice.sets[0]
     if best.verdicts is not None:
         lines += _say_limits(advice, best.verdicts)
-    unstated = [model.model_id for model in best.models if model.gated == NOT_STATED]
+    unstated = [strip_owner(model.model_id) for model in best.models if model.gated == NOT_STATED]
     if unstated:
+        whether = "whether it is" if len(unstated) == 1 else "whether they are"
         lines.append(
-            f"Whether the hub gives their files to everyone is not stated of "
-            f"{format_count(len(unstated), 'model')} of set 1; where it does not, ask for them "
-            f"there first."
+            f"No source says of {join_words(unstated)} {whether} given to everyone on the Hugging "
+            f"Face Hub; a page there that asks for a request wants it before the download."
+        )
+    budget = advice.budget
+    lines.append(
+        f"Sought were sets of at most {format_count(budget.models, 'model')} (--models) and "
+        f"{budget.gigabytes:g} GB (--budget), one model added after the other and exchanged, not "
+        f"every set there is."
+    )
+    if best.verdicts is not None:
+        error = 196 * (0.25 / best.verdicts.studies) ** 0.5
+        lines.append(
+            f"Each share is of {best.verdicts.studies} simulated studies, so exact to "
+            f"{error:.0f} percentage points."
         )
     return lines
 
@@ -176,32 +207,40 @@ def _say_limits(advice: NextModels, found: Verdicts) -> list[str]:
     for side in found.out_of_reach:
         least, limit = format_apart(found.least[side], found.limits[side])
         lines.append(
-            f"“{side}” is out of reach of set 1: the smallest level of {3 * found.studies:,} "
-            f"simulated studies is {least}, and it is given below {limit}."
+            f"“{side}” is out of reach of set 1: the smallest p of {3 * found.studies:,} simulated "
+            f"studies is {least}, and it is given below {limit}."
         )
     if advice.open:
         limits = [f"{format_number(found.limits[str(side)], 2)} ({side})" for side in SIDES]
         looks = advice.looks
         lines.append(
-            f"To ask again for a verdict is look {looks.taken + 1} of {looks.declared}, each at "
-            f"{100 * looks.share:.3g}%: it is given where its level lies below "
-            f"{' or '.join(limits)}. Whoever wants more looks, up to five, declares them by "
-            f"--looks before the first."
+            f"To ask for the verdict with new rows is look {looks.taken + 1} of {looks.declared} "
+            f"(--looks, --taken); asking `next` is none. It is given at p below "
+            f"{' or '.join(limits)}: 5% for all looks together, so {100 * looks.share:.3g}% for "
+            f"each, and less where plausible errors would bring it falsely more often. Looks, up "
+            f"to five, are declared before the first."
         )
     return lines
 
 
 COSTS = ("set", "models", "GB", "minutes", "gated", "rows", "interval")
-CHANCES = ("set", *map(str, SIDES), "open", "if true", "if none", "least levels")
+CHANCES = ("set", *map(str, SIDES), "open", "if true", "if none", "least p")
 """Columns of the two tables over sets: what they cost and add, and which verdicts they bring."""
 LEGEND = (
-    "GB: the download in bfloat16. minutes: forward passes on this machine, without download and "
-    "loading. gated: models whose files are given to those alone who ask. rows: those that the "
-    "claim would read. interval: width of the headline's 95% interval now and about then.",
+    "Sets stand by how often a verdict comes, then by “if true”, then by GB. GB: the download of "
+    "bfloat16 files. minutes: forward passes on this machine as busy as it is now, without "
+    "download and loading. gated: models that are given on request alone. rows: all that the claim "
+    "would then read; a set may let models at hand enter, such as the second of a lab, or take the "
+    "place of those tuned from its own. interval: width of the 95% interval of the finding, now "
+    "and about then.",
     "supported, not supported, open: share of simulated studies in which the rows at hand stay as "
     "they are and the effect is drawn from what they say of it. if true: “supported” where the "
-    "claim is true at the size that it states. if none: “not supported” where there is no effect. "
-    "least levels: the smallest of any simulated study, for “supported” / “not supported”.",
+    "claim is true at the size that it states (the report's page “Simulated worlds” has it). if "
+    "none: “not supported” where there is no effect. least p: the smallest of any simulated study, "
+    "for “supported” / “not supported”; 0 where the claim is about every model and counterexamples "
+    "refute it.",
+    "adds: what is new to the rows at hand, and how many of them have what is not. shape: blocks × "
+    "heads × width; 0 heads: a model without attention.",
 )
 
 

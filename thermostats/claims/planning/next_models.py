@@ -515,16 +515,16 @@ def _describe_addition(name: str, row: pd.Series, prospect: Prospect) -> str:
     at_hand = prospect.at_hand
     parts = []
     if "heritage" in at_hand and row["heritage"] not in set(at_hand["heritage"]):
-        parts.append(f"lab {row['heritage']}")
+        parts.append(f"new lab {row['heritage']}")
     elif "family" in at_hand and row["family"] not in set(at_hand["family"]):
-        parts.append(f"family {row['family']}")
+        parts.append(f"new family {row['family']}")
     else:
-        parts.append(f"a model of {row['family'] or row['heritage']}")
+        parts.append(str(row["family"] or row["heritage"]))
     if set(CELL) <= set(at_hand):
         same = (at_hand[list(CELL)].to_numpy() == row[list(CELL)].to_numpy()).all(axis=1)
         shape = " × ".join(str(int(row[label])) for label in CELL)
         there = at_hand.loc[same, "model_id"].nunique()
-        parts.append(f"shape {shape}, that of {there} at hand" if there else f"shape {shape}")
+        parts.append(f"shape {shape} ({there} at hand)" if there else f"new shape {shape}")
     if row["modality"] != DECODER:
         parts.append(str(row["modality"]))
     if row["parent"] and row["variant"] == "instruct":
