@@ -82,6 +82,9 @@ SCATTER_IN_FAMILIES = 0.1
 0.06."""
 SCATTER = 0.5
 """The same over all models, such that 42 of them have the slope's known error of 0.15."""
+OF_EXPONENTS = "largest_gain_exponent"
+"""Outcome whose residuals say how far nuisances of log log G go. Errors about a bound are distances
+from it, of which residuals say nothing."""
 BETA = V(EXPONENT)
 AS_STATED = Decide(
     (BETA.lower > STATED - HALF) & (BETA.upper < STATED + HALF) & (BETA.p > ALPHA), BETA.p <= ALPHA
@@ -315,14 +318,14 @@ def build_worlds(scatter: float) -> Worlds:
     """Worlds in which the exponent is the stated one, that of gains alike at every depth, or as far
     off on the other side."""
     rival = ALIKE - STATED
-    made = build_exponent_worlds("outcome", "log_L", 0.0, rival, scatter)
+    made = build_exponent_worlds("outcome", "log_L", 0.0, rival, scatter, measured=OF_EXPONENTS)
     return replace(made, null=rival, others={"steeper": -rival})
 
 
 def place_in_one_lab(worlds: Worlds) -> Worlds:
     """The same for models of one lab, whose errors have no share between labs."""
     box = {name: ends for name, ends in worlds.box.items() if name != "between"}
-    return replace(worlds, box=box, kinds=IN_ONE_LAB)
+    return replace(worlds, box=box, kinds=worlds.limits.choose_kinds(IN_ONE_LAB, ""))
 
 
 EXPONENT_INTERVAL = "95% t interval"

@@ -10,8 +10,10 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims.claim import POOLED, Audit, Claim, Estimate, Evidence, Result, Test, Trial
+from thermostats.claims.result import OF_LAW
 from thermostats.claims.rule import AtLeast, Decide, Each, Gate, Some, V
 from thermostats.claims.worlds import build_shift_worlds
+from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import Many, take_group_means, transform_logs, wrap_counts
 from thermostats.modelling.columns import read_numbers
 from thermostats.plots.general import prepare_drawing, strip_by_group
@@ -140,10 +142,11 @@ def compare_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
         others = np.delete(means, code, axis=1)
         t = stats.ttest_ind(logs[:, codes == code], others, axis=1, equal_var=False)
         low, high = t.confidence_interval(LEVEL)
+        law = StudentLaw(t.df)
         recipes.append(
             {
                 RATIO.name: transform_logs(
-                    Many(means[:, code] - others.mean(axis=1), low, high, t.pvalue)
+                    Many(means[:, code] - others.mean(axis=1), low, high, t.pvalue, law)
                 )
             }
         )
@@ -153,7 +156,7 @@ def compare_recipes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
 def describe_recipes(rows: pd.DataFrame, result: Result) -> Result:
     """The recipe that exceeds the others most heads the finding."""
     ends = [RATIO.name, f"{RATIO.name}_lower", f"{RATIO.name}_upper"]
-    recipes = result.rows["recipes"].reindex(columns=ends)
+    recipes = result.rows["recipes"].reindex(columns=[*ends, f"{RATIO.name}{OF_LAW}"])
     recipes.insert(0, "heritage", sorted(set(rows["heritage"])))
     top = recipes.loc[recipes[RATIO.name].idxmax()]
     ratio, lower, upper = (float(top[end]) for end in ends)
@@ -194,14 +197,19 @@ def judge_recipes(evidence: Evidence, column: str, how: str) -> Result:
     return OF_RECIPES(models).adding(table=shown, draw=draw, words=words)
 
 
-WORLDS = build_shift_worlds("log_late", np.log(FACTOR), ALIKE, "apart", units=True)
+WORLDS = partial(build_shift_worlds, "log_late", np.log(FACTOR), ALIKE, "apart", units=True)
 """About recipes at hand: a recipe's own level is part of what is true of it."""
-for asked, column, how in (
-    ("late.trained", "late", "the right W_V"),
-    ("late.trained_published_slicing", "late_cut", "W_V by the published slicing"),
+for asked, column, how, outcome in (
+    ("late.trained", "late", "the right W_V", "trained_late_norm"),
+    (
+        "late.trained_published_slicing",
+        "late_cut",
+        "W_V by the published slicing",
+        "trained_late_norm_sliced",
+    ),
 ):
     trial = Trial(
-        partial(select_trained, column=column), OF_RECIPES, "", WORLDS, ""
+        partial(select_trained, column=column), OF_RECIPES, "", WORLDS(measured=outcome), ""
     )  # about one recipe
     declare = CLAIM.finding(asked, primary=RECIPES, evidence=NURSERY, needs=ENOUGH, trial=trial)
     declare(partial(judge_recipes, column=column, how=how))

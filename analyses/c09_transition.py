@@ -175,8 +175,10 @@ def list_decisive_models(rows: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-WORLDS = build_shift_worlds("gained", CLAIMED, SCALE, column="n_layers")
-TRIAL = Trial(select_definition, NEARER_THAN_HALF, worlds=WORLDS, larger="")
+WORLDS = partial(build_shift_worlds, "gained", CLAIMED, SCALE, column="n_layers")
+DECLARED = WORLDS()
+"""Of six or seven models."""
+TRIAL = Trial(select_definition, NEARER_THAN_HALF, worlds=DECLARED, larger="")
 FOUND, OF_FILES = (
     [one for one in DEFINITIONS if (one.id in MEASURABLE) == found] for found in (True, False)
 )
@@ -245,7 +247,7 @@ def exclude_own_lab(evidence: Evidence) -> pd.DataFrame:
     "across_labs",
     primary=Above(OVER_LABS, 0),
     robustness=MEAN,
-    trial=Trial(exclude_own_lab, NEARER_THAN_OTHERS, worlds=WORLDS, larger=""),
+    trial=Trial(exclude_own_lab, NEARER_THAN_OTHERS, worlds=DECLARED, larger=""),
 )
 def judge_labs(evidence: Evidence) -> Result:
     """What the formula says of depth and heads, against the mean fraction of other labs."""
@@ -297,7 +299,12 @@ def load_curve_layers(evidence: Evidence) -> pd.DataFrame:
     primary=NEARER,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=Trial(load_curve_layers, NEARER_IN_GROUPS, worlds=WORLDS, larger="recipe"),
+    trial=Trial(
+        load_curve_layers,
+        NEARER_IN_GROUPS,
+        worlds=WORLDS(measured="trained_transition_error"),
+        larger="recipe",
+    ),
     views=Views(models=4, groups=3, sets=(POOLED,)),
 )
 def judge_contraction(evidence: Evidence) -> Result:

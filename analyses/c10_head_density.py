@@ -133,8 +133,8 @@ def describe_rule(rows: pd.DataFrame, result: Result) -> Result:
 BY_RULE = Test(judge_rule, ("log_gain",), describe=describe_rule)
 VIEWS = Views(models=5)
 STEPS = build_line_worlds("log_gain", "dense", STEP_SIZE, mean=True)
-"""With declared bounds: with those of the residuals “not supported” is true in every world on all
-evidence, so that nothing could be tried."""
+"""With declared bounds: errors go along the side of the threshold, of which residuals along ρ say
+nothing; with theirs “not supported” would be true in every world on all evidence."""
 RULED = Trial(select_outside, BY_RULE, worlds=STEPS)
 
 
@@ -287,7 +287,9 @@ def name_pair(levels: Mapping[str, float]) -> Result:
     return Result(quantities={DENSE: Estimate(dense), SPARSE: Estimate(sparse)})
 
 
-BY_LEVELS = build_level_worlds("gain", LEVELS, AT_1, PROMPTS, ALIKE, large=name_pair)
+BY_LEVELS = build_level_worlds(
+    "gain", LEVELS, AT_1, PROMPTS, ALIKE, large=name_pair, measured=f"{GAIN}_prompts"
+)
 PAIR = Trial(select_pair, BY_PROMPTS, "", BY_LEVELS, "prompt")
 
 

@@ -23,6 +23,7 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.common_tests import count_share
+from thermostats.claims.result import OF_LAW
 from thermostats.claims.rule import Always, AtLeast, Decide, Each, Posterior, Some, V
 from thermostats.claims.worlds import build_level_worlds, build_share_worlds
 from thermostats.formatting import strip_owner
@@ -108,7 +109,8 @@ def find_pair_level(rows: pd.DataFrame) -> float:
 
 def describe_pairs(rows: pd.DataFrame, result: Result) -> Result:
     """The result headed by the largest change, pairs by name."""
-    true = result.rows["pairs"].reindex(columns=["ratio", "ratio_lower", "ratio_upper", "p"])
+    shown = ["ratio", "ratio_lower", "ratio_upper", "p", f"{RATIO.name}{OF_LAW}"]
+    true = result.rows["pairs"].reindex(columns=shown)
     true.insert(0, "model_id", list(dict.fromkeys(rows["model_id"])))
     most = true.loc[np.log(true["ratio"]).abs().idxmax()]
     level = 100 * find_pair_level(rows)
@@ -161,7 +163,7 @@ def build_branch_table(found: BranchChange | None) -> dict[str, pd.DataFrame]:
 VIEWS = Views(models=2)
 LEAST = AtLeast(models=1)
 ACROSS = build_share_worlds("flips", 0.0, MOST_FLIPS)
-LEVELS = build_level_worlds("log_ratio", np.log1p(STATED), 0.0)
+LEVELS = build_level_worlds("log_ratio", np.log1p(STATED), 0.0, measured="tuned_ratio_prompts")
 SIGN = Trial(select_related, FLIPPED, "", ACROSS, "pair")
 MAGNITUDE = Trial(measure_ratios, CHANGES, "category", LEVELS, "prompt")
 

@@ -53,8 +53,8 @@ def name_steps(levels: Mapping[int, float]) -> Result:
     return Result(quantities={BASES.name: Estimate(math.inf)}, rows={"steps": table})
 
 
-WORLDS = build_level_worlds(
-    "log_gain", LEVELS, NULL, unit="place", column="place", large=name_steps
+WORLDS = partial(
+    build_level_worlds, "log_gain", LEVELS, NULL, unit="place", column="place", large=name_steps
 )
 
 
@@ -161,7 +161,8 @@ def select_total_gains(evidence: Evidence) -> pd.DataFrame:
 
 
 VIEWS = Views(models=4, groups=4)
-TRIED = partial(Trial, test=STEPS, unit="category", worlds=WORLDS)
+TRIED = partial(Trial, test=STEPS, unit="category", worlds=WORLDS(measured="last_gain_prompts"))
+OF_TOTALS = TRIED(select_total_gains, worlds=WORLDS(measured="total_amplification_prompts"))
 
 
 @CLAIM.finding(
@@ -233,10 +234,7 @@ def judge_last_gain(evidence: Evidence) -> Result:
 
 
 @CLAIM.finding(
-    "models.total_amplification",
-    primary=Decide(RISES, FALLS),
-    trial=TRIED(select_total_gains),
-    views=VIEWS,
+    "models.total_amplification", primary=Decide(RISES, FALLS), trial=OF_TOTALS, views=VIEWS
 )
 def judge_total_amplification(evidence: Evidence) -> Result:
     """Does the order hold of the same four models by the norm after the last block over that after

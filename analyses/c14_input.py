@@ -219,13 +219,16 @@ def judge_variance_parts(rows: pd.DataFrame, which: Mapping[str, str]) -> Result
     return PARTED(rows).adding(words=which)
 
 
-SIDES = build_part_worlds("log_gain", find_model_share(NEARLY_ALL), find_model_share(ROBUST))
-PARTS = build_part_worlds("log_gain", MOSTLY, HALF, partial(name_size, BETWEEN))
+SIDES = partial(
+    build_part_worlds, "log_gain", find_model_share(NEARLY_ALL), find_model_share(ROBUST)
+)
+LAST, PENULTIMATE = "last_gain", "penultimate_gain"
+PARTS = build_part_worlds("log_gain", MOSTLY, HALF, partial(name_size, BETWEEN), measured=LAST)
 EVERY = build_share_worlds("crosses", 0.0, NONE)
 AVERAGED = ("model", "prompt")
-OF_SIDES = partial(Trial, test=OWN_SIDES, worlds=SIDES, averaged=AVERAGED)
+OF_SIDES = partial(Trial, test=OWN_SIDES, worlds=SIDES(measured=LAST), averaged=AVERAGED)
 OF_PARTS = partial(Trial, test=PARTED, worlds=PARTS)
-FAMILY = OF_SIDES(select_family, unit="model_id")
+FAMILY = OF_SIDES(select_family, unit="model_id", worlds=SIDES(measured=PENULTIMATE))
 SIDED = OF_SIDES(load_published)
 SIDED_HERE = OF_SIDES(load_measured)
 SHARED = OF_PARTS(load_published)

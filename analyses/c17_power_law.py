@@ -14,6 +14,7 @@ from thermostats.claims.rule import Always, Decide, Posterior, V
 from thermostats.claims.worlds import build_exponent_worlds, build_share_worlds
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import fit_power_law
+from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.columns import read_numbers
 from thermostats.modelling.lines import fit_line
@@ -86,7 +87,7 @@ def fit_exponent(last: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, M
     error = np.linalg.norm(weights * left / (1 - leverage), axis=1)
     half = stats.t.ppf(0.975, df) * error
     p = 2 * stats.t.sf(np.abs(exponent - STATED) / error, df)
-    return {EXPONENT.name: Many(exponent, exponent - half, exponent + half, p)}
+    return {EXPONENT.name: Many(exponent, exponent - half, exponent + half, p, StudentLaw(df))}
 
 
 CONTRACTS = "models with a block at or above 1"

@@ -137,7 +137,7 @@ def judge_correlation(rows: pd.DataFrame, whose: str) -> Result:
     return result.adding(table=table, draw=draw, words=words)
 
 
-SLOPES = build_slope_worlds("log_gain", "entropy", MOVES)
+SLOPES = build_slope_worlds("log_gain", "entropy", MOVES, measured="last_gain_prompts")
 BASES, FOUR, SENSIBLE, HERE = (
     Trial(own, INSIDE, worlds=SLOPES, version=2, averaged=("model", "prompt"))
     for own in (select_bases, select_benchmark, select_sensible, select_measured)

@@ -1,6 +1,6 @@
 """C19: the anomalies are explained."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,9 +22,10 @@ from thermostats.claims.claim import (
     Views,
 )
 from thermostats.claims.finding import FittedModel
-from thermostats.claims.result import AGAINST, SUPPORTED
+from thermostats.claims.result import AGAINST, OF_LAW, SUPPORTED
 from thermostats.claims.rule import AtLeast, Below, Decide, Each, EveryRow, V, Within
 from thermostats.claims.worlds import build_level_worlds, build_line_worlds
+from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import (
     Many,
     estimate_means,
@@ -174,7 +175,8 @@ def estimate_correlation(table: pd.DataFrame, outcomes: Mapping[str, Any]) -> di
     if n >= LEAST:
         half = stats.norm.ppf(0.975) / np.sqrt(n - 3)
         lower, upper = (np.tanh(np.arctanh(r) + side * half) for side in (-1, 1))
-    return {"r": Many(r, lower, upper, p), "models": wrap_counts(np.full(len(r), n))}
+    law = StudentLaw(scale="atanh")
+    return {"r": Many(r, lower, upper, p, law), "models": wrap_counts(np.full(len(r), n))}
 
 
 def scale_rows(values: Array) -> Array:
@@ -215,11 +217,13 @@ def load_trained(evidence: Evidence) -> pd.DataFrame:
     return ENOUGH.check_rows(load_trained_unembeddings(evidence))
 
 
-LINES = build_line_worlds("log_gain", "log_norm", CLEAR)
-ON_NORM = partial(Trial, test=CORRELATED, worlds=LINES)
+def build_trial(rows: Callable[[Evidence], pd.DataFrame], measured: str = "") -> Trial:
+    """How a gain goes with the norm in some rows; of three models bounds are declared."""
+    worlds = build_line_worlds("log_gain", "log_norm", CLEAR, measured=measured)
+    return Trial(rows, CORRELATED, worlds=worlds)
 
 
-@CLAIM.finding("unembedding", primary=NEGATIVE, trial=ON_NORM(load_published))
+@CLAIM.finding("unembedding", primary=NEGATIVE, trial=build_trial(load_published))
 def judge_unembedding(evidence: Evidence) -> Result:
     """Do models with a small last gain have a large unembedding?"""
     table = anomalies.collect_unembeddings(evidence, load_model_gains(evidence))
@@ -248,7 +252,9 @@ def estimate_mean_gains(own: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[
         models.append(replace(transform_logs(mean), p=p))
     worst = np.argmax([each.estimate for each in models], axis=0)
     at = {part: np.choose(worst, [getattr(each, part) for each in models]) for part in PARTS_OF}
-    return {"last gain": Many(**at), "models": [{"last gain": each} for each in models]}
+    free = np.array([each.law.df for each in models if isinstance(each.law, StudentLaw)])
+    largest = Many(**at, law=StudentLaw(free[worst], scale="log"))
+    return {"last gain": largest, "models": [{"last gain": each} for each in models]}
 
 
 def describe_mean_gains(own: pd.DataFrame, result: Result) -> Result:
@@ -256,7 +262,7 @@ def describe_mean_gains(own: pd.DataFrame, result: Result) -> Result:
     known = own.groupby(BY_MODEL).size().rename("n").reset_index()
     ends = {f"last gain_{end}": end for end in ("lower", "upper")}
     shown = known.join(result.rows["models"].rename(columns=ends))
-    shown = shown[[*BY_MODEL, "last gain", "lower", "upper", "p", "n"]]
+    shown = shown[[*BY_MODEL, "last gain", "lower", "upper", "p", "n", f"last gain{OF_LAW}"]]
     shown = shown.sort_values("last gain", ignore_index=True)
     table = shown.rename(columns={"last gain": "estimate"}).drop(columns="n")
     return replace(result, rows={"models": shown}, table=table, n_models=len(shown))
@@ -294,8 +300,11 @@ def name_level(level: float) -> Result:
     return Result(quantities=quantities, rows={"models": pd.DataFrame({"last gain": [gain]})})
 
 
-SMALLER = build_level_worlds("log_gain", float(np.log(SMALL)), 0.0, large=name_level)
-UNCHANGED = build_level_worlds("log_gain", 0.0, LOG, others={"smaller": -LOG})
+BY_PROMPT = "last_gain_prompts"
+SMALLER = build_level_worlds(
+    "log_gain", float(np.log(SMALL)), 0.0, large=name_level, measured=BY_PROMPT
+)
+UNCHANGED = build_level_worlds("log_gain", 0.0, LOG, others={"smaller": -LOG}, measured=BY_PROMPT)
 SMALL_OF, UNCHANGED_OF = (
     partial(Trial, test=MEAN_GAINS, unit="category", worlds=worlds, larger="prompt")
     for worlds in (SMALLER, UNCHANGED)
@@ -351,7 +360,7 @@ def judge_silent_exit(evidence: Evidence) -> Result:
     primary=NEGATIVE,
     evidence=NURSERY,
     needs=ENOUGH,
-    trial=ON_NORM(load_trained),
+    trial=build_trial(load_trained, "trained_last_gain"),
 )
 def judge_trained_unembedding(evidence: Evidence) -> Result:
     """Does the last gain fall with the norm of the unembedding in the models trained here, all of

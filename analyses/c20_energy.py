@@ -62,14 +62,17 @@ def load_products(evidence: Evidence) -> pd.DataFrame:
     return add_log_amplification(load_published_product(evidence))
 
 
-WORLDS = build_mean_worlds("log", STATED, 0.0, APART)
+MODELS_APART = build_mean_worlds("log", STATED, 0.0, APART, measured="total_amplification")
+PRODUCTS_APART = build_mean_worlds("log", STATED, 0.0, APART)
+"""The study's product, over block 1 and the final norm, is another quantity of four models, whose
+bounds are declared."""
 
 
 @CLAIM.finding(
     "families",
     primary=AMPLIFY,
     robustness=MOST,
-    trial=Trial(load_models, SHARE, "", WORLDS),
+    trial=Trial(load_models, SHARE, "", MODELS_APART),
     views=Views(models=4),
 )
 def judge_families(evidence: Evidence) -> Result:
@@ -96,7 +99,7 @@ def judge_families(evidence: Evidence) -> Result:
 
 
 @CLAIM.finding(
-    "with_input_and_norm", primary=AMPLIFY, trial=Trial(load_products, SHARE, "", WORLDS)
+    "with_input_and_norm", primary=AMPLIFY, trial=Trial(load_products, SHARE, "", PRODUCTS_APART)
 )
 def judge_product(evidence: Evidence) -> Result:
     """The study's product, over block 1 and the final norm, all tokens pooled."""

@@ -129,7 +129,9 @@ SHARES = Trial(
     select_shares,
     DIFFERENCE,
     "family",
-    build_shift_worlds("share", EVERY, TOTAL, by="focal", group="family"),
+    build_shift_worlds(
+        "share", EVERY, TOTAL, by="focal", group="family", measured="share_of_blocks"
+    ),
 )
 
 

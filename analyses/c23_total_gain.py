@@ -91,8 +91,7 @@ def compare_law(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Ma
     x = rows["log_blocks"].to_numpy(np.float64)
     beyond = fit_clustered_slopes(x, outcomes["excess"], rows["heritage"])
     law = find_law_slope(rows)
-    slope = Many(beyond.estimate + law, beyond.lower + law, beyond.upper + law, beyond.p)
-    return {SLOPE: slope, BEYOND.name: beyond}
+    return {SLOPE: beyond.shift(law), BEYOND.name: beyond}
 
 
 def find_law_slope(rows: pd.DataFrame) -> float:

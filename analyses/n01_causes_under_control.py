@@ -36,7 +36,7 @@ from thermostats.studies.nursery.training_choices import (
 )
 from thermostats.tables.schemas import NURSERY
 
-RIGHT = build_line_worlds("log_gain", "predicted", QUARTER, mean=True)
+RIGHT = build_line_worlds("log_gain", "predicted", QUARTER, mean=True, measured="penultimate_gain")
 
 CLAIM = Claim.read(__file__)
 

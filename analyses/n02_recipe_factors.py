@@ -38,7 +38,12 @@ def select_recipes(evidence: Evidence) -> pd.DataFrame:
 @CLAIM.finding(
     "third",
     primary=MOVED,
-    trial=Trial(select_corpus_recipes, EVERY_FACTOR, "recipe", DRAWN(group="recipe")),
+    trial=Trial(
+        select_corpus_recipes,
+        EVERY_FACTOR,
+        "recipe",
+        DRAWN(group="recipe", measured="third_recipe_gain"),
+    ),
     **third.STUDY,
 )
 def judge_crossed_recipes(evidence: Evidence) -> Result:
@@ -75,7 +80,13 @@ def evaluate_prompt_sets(evidence: Evidence, factor: str) -> dict[str, float]:
 @CLAIM.finding(
     "third_given_corpus",
     primary=MOVED,
-    trial=Trial(select_recipes, OTHER_FACTORS, "recipe", DRAWN(group=""), "recipe"),
+    trial=Trial(
+        select_recipes,
+        OTHER_FACTORS,
+        "recipe",
+        DRAWN(group="", measured="third_recipe_mean"),
+        "recipe",
+    ),
     **third.STUDY,
 )
 def judge_corpus_recipes(evidence: Evidence) -> Result:

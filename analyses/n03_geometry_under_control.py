@@ -6,8 +6,8 @@ from thermostats.claims.claim import Case, Claim, Evidence, Result, Trial
 from thermostats.studies.nursery import third
 from thermostats.studies.nursery.third_tests import (
     CROSSED_SLOPES,
-    IN_ALL,
     IN_EVERY,
+    build_slope_worlds,
     show_corpus_slopes,
 )
 
@@ -29,13 +29,12 @@ def select_models(evidence: Evidence, term: Case) -> pd.DataFrame:
     return add_term(third.read(evidence), term)
 
 
-@CLAIM.finding(
-    "third",
-    primary=IN_EVERY,
-    over=TERMS,
-    trial=Trial(select_models, CROSSED_SLOPES, "recipe", IN_ALL),
-    **third.STUDY,
-)
+def build_trial(term: Case) -> Trial:
+    """The test of a term in worlds whose errors go as far along it as residuals allow."""
+    return Trial(select_models, CROSSED_SLOPES, "recipe", build_slope_worlds(term.column))
+
+
+@CLAIM.finding("third", primary=IN_EVERY, over=TERMS, trial=build_trial, **third.STUDY)
 def judge_slopes(evidence: Evidence, term: Case) -> Result:
     """Slopes of the third study, recipes that were each trained on four corpora as the unit."""
     return show_corpus_slopes(add_term(third.require_enough(evidence), term), term.words)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -163,19 +164,24 @@ def answer(evidence: Evidence, over: Case) -> Result:
     return found.adding(draw=draw, words={"left_out": left})
 
 
-WORLDS = build_level_worlds(
-    "log_gain",
-    {"base": BEFORE, "tuned": AFTER},
-    {"base": BEFORE, "tuned": 0.0},
-    SCATTER,
-    unit="role",
-)
-TRIAL = Trial(load_last_blocks, CROSSINGS, "category", WORLDS, "prompt")
+def build_trial(kind: str, over: Case) -> Trial:
+    """The test at a position, in worlds whose errors go as far as residuals there allow; kind:
+    `gain` or `sum`."""
+    worlds = build_level_worlds(
+        "log_gain",
+        {"base": BEFORE, "tuned": AFTER},
+        {"base": BEFORE, "tuned": 0.0},
+        SCATTER,
+        unit="role",
+        measured=f"{over.id}_{kind}_prompts",
+    )
+    return Trial(load_last_blocks, CROSSINGS, "category", worlds, "prompt")
 
 
-for asked, column in (("sign", "gain_block"), ("sum", "gain_sum_mlp")):
+for asked, column, kind in (("sign", "gain_block", "gain"), ("sum", "gain_sum_mlp", "sum")):
     cases = [Case(position, words, column) for position, words in POSITIONS.items()]
-    CLAIM.finding(asked, primary=CAN, trial=TRIAL, evidence=MEASURED, over=cases)(answer)
+    trial = partial(build_trial, kind)
+    CLAIM.finding(asked, primary=CAN, trial=trial, evidence=MEASURED, over=cases)(answer)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 `nuisances.py penultimate_gain` for some outcomes. Residuals are those of all evidence, one row a
 model, or one a model and prompt; never the largest bound of several sets. Seeded, and resumable:
 the table is written after every outcome, and a bound whose rows and estimator are as they were is
-not made anew (`--anew` makes all of them).
+not made anew (`--anew` makes all of them). An outcome is in the table before a claim names it.
 """
 
 from __future__ import annotations
@@ -226,6 +226,16 @@ OUTCOMES: Mapping[str, Outcome] = {
         product: model_outcome(partial(read_products, product=product))
         for product in ("total_to_penultimate", "total_from_input")
     },
+    "penultimate_gain_in_labs": Outcome(
+        rows=partial(read_gains, gain="penultimate_gain"),
+        removed=(*SHAPE, "heritage"),
+        columns=("log_n",),
+        groups={"family": ()},
+        unlike=("heritage",),
+    ),
+    "largest_gain_exponent": model_outcome(
+        partial(read_models_asked, finding="C02.model_exponent", column="outcome")
+    ),
     "growth_from_block_1": model_outcome(
         partial(read_models_asked, finding="C23.law.from_block_1", column="excess")
     ),
@@ -240,17 +250,34 @@ OUTCOMES: Mapping[str, Outcome] = {
     "tuned_ratio_prompts": prompt_outcome(
         partial(read_prompts_asked, finding="C11.magnitude", column="log_ratio", chosen=POOLED)
     ),
-    "cls_gain_prompts": prompt_outcome(
-        partial(read_prompts_asked, finding="X01.sign.cls", column="log_gain", chosen=MEASURED)
-    ),
+    **{
+        f"{position}_{kind}_prompts": prompt_outcome(
+            partial(
+                read_prompts_asked,
+                finding=f"X01.{asked}.{position}",
+                column="log_gain",
+                chosen=MEASURED,
+            )
+        )
+        for asked, kind in (("sign", "gain"), ("sum", "sum"))
+        for position in ("cls", "mean")
+    },
     "trained_gain": trained_outcome(
         partial(read_trained_gains, finding="C05.ratio.trained", column="gain"), "log_ratio"
+    ),
+    "trained_gain_sliced": trained_outcome(
+        partial(read_trained_gains, finding="C05.ratio.trained_published_slicing", column="gain"),
+        "log_ratio",
     ),
     "trained_last_gain": trained_outcome(
         partial(read_trained, finding="C19.unembedding_trained", column="log_gain"), "log_norm"
     ),
     "trained_late_norm": trained_outcome(
         partial(read_trained, finding="C06.late.trained", column="log_late"), "apart"
+    ),
+    "trained_late_norm_sliced": trained_outcome(
+        partial(read_trained, finding="C06.late.trained_published_slicing", column="log_late"),
+        "apart",
     ),
     "trained_transition_error": trained_outcome(
         partial(read_trained, finding="C09.contraction", column="gained"),
@@ -267,6 +294,9 @@ OUTCOMES: Mapping[str, Outcome] = {
     "third_end": third_outcome("N04.third", "end", ("ranked",), ("cell", "ranked"), **CELLS),
     "third_recipe_gain": third_outcome(
         "N02.third", "log_gain", ("log_embed",), ("trained_on", "log_embed"), **RECIPES
+    ),
+    "third_recipe_mean": third_outcome(
+        "N02.third_given_corpus", "log_gain", ("log_embed",), ("log_embed",)
     ),
     "third_change": third_outcome(
         "N04.third_stiffness", "log_change", ("dampens",), ("kind",), unlike=("heritage",)

@@ -100,6 +100,7 @@ def read_bounds(outcome: str = "", column: str = "", group: str = "") -> Nuisanc
 def find_keys(column: str, group: str) -> list[tuple[str, str, str]]:
     """Nuisance, column in words and groups of each bound; of two of a nuisance the last counts."""
     return [
+        (RATIO, column, ""),
         (AR, column, group),
         (RATIO, column, group),
         (SHARE, "", group),

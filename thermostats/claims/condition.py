@@ -24,11 +24,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.result import OF_LAW, Estimate, Result
 from thermostats.errors import DataError
 from thermostats.formatting import format_declared
+from thermostats.modelling.classical.interval_laws import NORMAL
 from thermostats.modelling.columns import apply_holm
 
 Truth = NDArray[np.bool_]
@@ -233,8 +233,7 @@ class Inequality(Condition):
         return np.asarray(holds.all(axis=tuple(range(2, holds.ndim))))
 
     def attained(self, result: Result) -> Levels:
-        """p of "p ≤ α"; of an interval by how much it may be widened on that side, as a two-sided
-        normal level."""
+        """p of "p ≤ α"; of an interval p at the bar by the law by which it was made."""
         value = self.left.read_number(result, self.sign)
         if self._is_small_p:
             return np.where(np.isnan(value), 1.0, value)
@@ -244,11 +243,10 @@ class Inequality(Condition):
         if self.left.part not in {"interval", NEAREST[self._side]}:
             return exact
         middle = self.left.middle.read_number(result)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            stretch = (middle - number) / (middle - value)
-            widened = np.where(stretch > 0, 2 * special.ndtr(-END * stretch), 1.0)
+        law = result.quantities[self.left.name].law or NORMAL
+        of_law = law.measure_p(middle, value, number, below=self._side == ">")
         has_no_width = np.isnan(middle) | (middle == value)
-        return np.where(has_no_width, exact, np.where(np.isnan(value), 1.0, widened))
+        return np.where(has_no_width, exact, np.where(np.isnan(value), 1.0, of_law))
 
     def nearly(self) -> Condition:
         """The estimates compared; of a p that is to be small whether it is up to `NEAR`."""
@@ -685,10 +683,12 @@ def _apply_holm(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _build_row_result(row: Mapping[Any, object]) -> Result:
-    """A row of a table as a result of its own."""
+    """A row of a table as a result of its own; a column `x_law` has the law of an interval."""
     named = {
         str(name): float(value) for name, value in row.items() if isinstance(value, int | float)
     }
+
+    laws: dict[str, Any] = {str(name): value for name, value in row.items()}
 
     def part(name: str, which: str) -> float | None:
         return named.get(f"{name}_{which}", named.get(which))
@@ -697,5 +697,6 @@ def _build_row_result(row: Mapping[Any, object]) -> Result:
     for name, value in named.items():
         lower = part(name, "lower")
         upper = part(name, "upper")
-        quantities[name] = Estimate(value, lower, upper, p=part(name, "p"))
+        law = laws.get(f"{name}{OF_LAW}")
+        quantities[name] = Estimate(value, lower, upper, p=part(name, "p"), law=law)
     return Result(quantities=quantities)

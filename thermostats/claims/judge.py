@@ -55,6 +55,7 @@ from thermostats.claims.result import (
     TooFew,
     Verdict,
     combine_verdicts,
+    drop_laws,
 )
 from thermostats.claims.rule import ALPHA, NEAR, AtLeast, Decide, Given, Posterior, Rule
 from thermostats.claims.template import Template
@@ -549,7 +550,7 @@ def _weigh_part(part: Finding, k: int) -> Verdict:
 
 def pick_headline(result: Result) -> Estimate:
     """The number that heads a finding; an undefined p-value is none and has no kind."""
-    head = result.headline
+    head = replace(result.headline, law=None)
     return replace(head, p=None, p_kind="") if head.p is None or math.isnan(head.p) else head
 
 
@@ -781,7 +782,7 @@ def _build_finding(
         if fitted and result.inference.fit
         else Convergence(),
         notes=(*words.items(question.name, "notes", values), *describe_row(weighed)),
-        table=result.table,
+        table=drop_laws(result.table),
         figure=Drawing(result.draw, caption),
         screen=Screen(
             words.items(question.name, "first screen", values),

@@ -35,12 +35,16 @@ ERRORS: Mapping[str, str] = {
 }
 LONG_TAILED, UPWARD, DOWNWARD = "long-tailed", "upward skewed", "downward skewed"
 UNLIKE_LABS, UNLIKE_SOURCES = "unlike labs", "unlike sources"
+UNLIKE_MODELS, ALIKE_IN_CELLS = "unlike models", "alike in cells"
 ESTIMATED: Mapping[str, str] = {
     LONG_TAILED: "errors with the tails of t with {df} degrees of freedom",
     UPWARD: "log-normal errors of σ {up}",
     DOWNWARD: "log-normal errors of σ {down} whose long tail lies below",
     UNLIKE_LABS: "errors as large as the lab has them (SD {labs} of their log)",
     UNLIKE_SOURCES: "errors as large as the source has them (SD {sources} of their log)",
+    UNLIKE_MODELS: "errors as large as the model has them (SD {labs} of their log)",
+    ALIKE_IN_CELLS: "a share of {cells} of the errors' variance between a model's categories of "
+    "prompts",
 }
 """Kinds that go as far as residuals of the outcome allow (`Limits`)."""
 INSTEAD = {
@@ -48,8 +52,11 @@ INSTEAD = {
     "t4": (),
     "lognormal": (UPWARD, DOWNWARD),
     "heteroscedastic labs": (UNLIKE_LABS,),
+    "noisy models": (UNLIKE_MODELS,),
+    "alike in categories": (ALIKE_IN_CELLS,),
 }
-"""Kinds of `ERRORS` whose strength is declared, and those of `ESTIMATED` in their place."""
+"""Kinds of `ERRORS` and `BY_PROMPT` whose strength is declared, and those of `ESTIMATED` in their
+place."""
 ALONG = {
     "n_layers": "depth",
     "log_n": "size",
@@ -95,7 +102,13 @@ ALIKE = tuple(kind for kind in BY_PROMPT if kind != "alike in categories")
 """Kinds for prompts whose category is what is asked about."""
 SHARED = 0.3
 """Share of the errors' variance that a prompt has in all models."""
-_AS_MODELS = {"noisy models": "heteroscedastic labs", "one aberrant prompt": "one aberrant model"}
+HALF_OF_CELLS = 0.5
+"""Share of the errors' variance between a model's categories, as it is declared."""
+_AS_MODELS = {
+    "noisy models": "heteroscedastic labs",
+    UNLIKE_MODELS: UNLIKE_LABS,
+    "one aberrant prompt": "one aberrant model",
+}
 """Kinds of errors of prompts of models by the names of the same for models of labs."""
 
 
@@ -147,7 +160,8 @@ class Limits:
     outcome: str = ""
     """Its name in `data/nuisances.csv`; empty: all is declared."""
     errors: Bounds = DECLARED
-    """Those between labs have the SDs of labs as `spread`."""
+    """Those between labs have the SDs of labs as `spread`; of values by prompt `spread` is that of
+    models, and `share` that between a model's categories."""
     sources: float = DECLARED.spread
     """SD of the logarithm of sources' SDs."""
 
@@ -169,13 +183,14 @@ class Limits:
     def describe(self, kind: str) -> str:
         """A kind of errors in words."""
         if kind not in ESTIMATED:
-            return ERRORS[kind]
+            return {**ERRORS, **BY_PROMPT}[kind]
         down, up = self.errors.skew
         numbers = {
             "df": 1 / self.errors.tails,
             "up": up,
             "down": -down,
             "labs": self.errors.spread,
+            "cells": self.errors.share,
             "sources": self.sources,
         }
         shown = {name: format_declared(float(f"{value:.2g}")) for name, value in numbers.items()}
@@ -216,7 +231,7 @@ class Errors:
         base = _draw_base(len(rows), self.kind, random, self.limits)
         chain = _build_chain(base, self._order_rows(rows), self.ar)
         off, levels = _draw_aberrant(rows, self.kind, random)
-        drawn = chain * self._draw_sds(rows, random) + off
+        drawn = chain * _draw_row_sds(rows, self.kind, random, self.limits) + off
         drawn = drawn + levels
         common = np.zeros((1, 1))
         if self.between:
@@ -228,14 +243,6 @@ class Errors:
         sds = _build_uneven_sds(rows, self.along, self.ratio)
         common = common * (_build_uneven_sds(rows, self.along, self.unlike) if self.unlike else sds)
         return common + drawn * sds, common + levels * sds
-
-    def _draw_sds(self, rows: pd.DataFrame, random: Random) -> Array:
-        """How many times as large errors of each row are."""
-        if self.kind == UNLIKE_LABS:
-            return _draw_group_sds(rows["heritage"], self.limits.errors.spread, random)
-        if self.kind == UNLIKE_SOURCES:
-            return _draw_group_sds(rows["source"], self.limits.sources, random)
-        return _draw_lab_sds(rows, self.kind, random)
 
     def _order_rows(self, rows: pd.DataFrame) -> NDArray[np.int64]:
         """Rows along the column; as they are where errors go along none."""
@@ -289,17 +296,16 @@ class PromptErrors:
     shared: float = SHARED
     along: str = ""
     ratio: float = 1.0
+    limits: Limits = Limits()
 
     def draw(self, rows: pd.DataFrame, random: Random) -> Array:
         """One error for each study and row."""
-        single = _draw_errors(
-            rows.assign(heritage=rows["model_id"]), _AS_MODELS.get(self.kind, self.kind), random
-        )
-        if self.kind == "alike in categories":
-            cells = rows.assign(
-                cell=rows["model_id"].astype(str) + " " + rows["category"].astype(str)
-            )
-            single = (single + random.levels(cells, "cell")) / 2**0.5
+        kind = _AS_MODELS.get(self.kind, self.kind)
+        single = _draw_errors(rows.assign(heritage=rows["model_id"]), kind, random, self.limits)
+        if cells := self._share_cells():
+            cell = rows["model_id"].astype(str) + " " + rows["category"].astype(str)
+            levels = random.levels(rows.assign(cell=cell), "cell")
+            single = (1 - cells) ** 0.5 * single + cells**0.5 * levels
         drawn = np.asarray(
             self.shared**0.5 * random.levels(rows, "prompt_id") + (1 - self.shared) ** 0.5 * single
         )
@@ -314,10 +320,15 @@ class PromptErrors:
         )
         return ", ".join([*parts, *_describe_uneven(self.along, self.ratio)])
 
+    def _share_cells(self) -> float:
+        """Share of the errors' variance between a model's categories of prompts."""
+        known = {"alike in categories": HALF_OF_CELLS, ALIKE_IN_CELLS: self.limits.errors.share}
+        return known.get(self.kind, 0.0)
+
     @property
     def kind_words(self) -> str:
         """The kind in words."""
-        return BY_PROMPT[self.kind]
+        return BY_PROMPT.get(self.kind) or self.limits.describe(self.kind)
 
 
 def describe_groups(column: str) -> str:
@@ -343,11 +354,20 @@ def describe_column(name: str) -> str:
     return ALONG.get(name, name.replace("_", " "))
 
 
-def _draw_errors(rows: pd.DataFrame, kind: str, random: Random) -> Array:
+def _draw_errors(rows: pd.DataFrame, kind: str, random: Random, limits: Limits) -> Array:
     """Errors with variance 1 but for what is aberrant."""
-    drawn = _draw_base(len(rows), kind, random, Limits())
+    drawn = _draw_base(len(rows), kind, random, limits)
     off, levels = _draw_aberrant(rows, kind, random)
-    return drawn * _draw_lab_sds(rows, kind, random) + off + levels
+    return drawn * _draw_row_sds(rows, kind, random, limits) + off + levels
+
+
+def _draw_row_sds(rows: pd.DataFrame, kind: str, random: Random, limits: Limits) -> Array:
+    """How many times as large errors of each row are."""
+    if kind == UNLIKE_LABS:
+        return _draw_group_sds(rows["heritage"], limits.errors.spread, random)
+    if kind == UNLIKE_SOURCES:
+        return _draw_group_sds(rows["source"], limits.sources, random)
+    return _draw_lab_sds(rows, kind, random)
 
 
 def _draw_base(n: int, kind: str, random: Random, limits: Limits) -> Array:

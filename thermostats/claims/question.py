@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,11 +15,12 @@ import pandas as pd
 from pandas.api.extensions import ExtensionDtype
 
 from thermostats.claims.evidence import MEASURED, OWN_ROWS, POOLED, SETS, Evidence
-from thermostats.claims.result import Estimate, Inference, Result, TooFew
+from thermostats.claims.result import OF_LAW, Estimate, Inference, Result, TooFew
 from thermostats.claims.rule import AtLeast, Posterior, Rule
 from thermostats.claims.worlds import Worlds
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import format_estimate, join_words
+from thermostats.modelling.classical.interval_laws import IntervalLaw
 from thermostats.modelling.classical.many import AtOnce, Many
 from thermostats.modelling.specification import (
     OUTCOME,
@@ -84,7 +86,13 @@ class Test:
         value, lower, upper, p = take_first_numbers(studies)
         interval = "" if lower is None else self.interval
         return Estimate(
-            value, lower, upper, interval, p if self.p_kind else None, self.p_kind or "p-value"
+            value,
+            lower,
+            upper,
+            interval,
+            p if self.p_kind else None,
+            self.p_kind or "p-value",
+            take_first_law(studies),
         )
 
 
@@ -94,18 +102,28 @@ def take_first_numbers(studies: Many) -> list[float | None]:
     return [None if math.isnan(number) else number for number in first]
 
 
-def take_first_cells(row: Mapping[str, Many]) -> dict[str, float]:
-    """The first study's cells of a row: `x`, `x_lower`, `x_upper`, and the p of one quantity as
-    `p`, of more as `x_p`.
+def take_first_law(studies: Many) -> IntervalLaw | None:
+    """The law of the first study's interval."""
+    return None if studies.law is None else studies.law.take_first()
 
-    Ends and p are left out where they are no numbers.
+
+def take_first_cells(row: Mapping[str, Many]) -> dict[str, Any]:
+    """The first study's cells of a row: `x`, `x_lower`, `x_upper`, `x_law`, and the p of one
+    quantity as `p`, of more as `x_p`.
+
+    Ends, law and p are left out where there are none.
     """
-    cells: dict[str, float] = {}
+    cells: dict[str, Any] = {}
     numbers = {name: take_first_numbers(studies) for name, studies in row.items()}
     several = sum(p is not None for *_, p in numbers.values()) > 1
     for name, (value, lower, upper, p) in numbers.items():
-        ends = {f"{name}_lower": lower, f"{name}_upper": upper, f"{name}_p" if several else "p": p}
+        ends: dict[str, Any] = {
+            f"{name}_lower": lower,
+            f"{name}_upper": upper,
+            f"{name}_p" if several else "p": p,
+        }
         cells[name] = math.nan if value is None else value
+        ends[f"{name}{OF_LAW}"] = take_first_law(row[name])
         cells |= {column: end for column, end in ends.items() if end is not None}
     return cells
 
@@ -166,6 +184,8 @@ def convert_numpy(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 SEED = 35
+OF_INTERVAL = re.compile(r"the (lower end|upper end|interval) of ")
+"""Rules that read an interval, whose levels were all those of a normal once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -360,6 +380,7 @@ class Question:
                 worlds.kinds,
             )
             parts += [*map(str, sizes), worlds.build_world().words]
+            parts += ["levels by laws of intervals"] * bool(OF_INTERVAL.search(primary.words()))
             parts += [f"worlds {worlds.version}"] * (worlds.version > 1)
             parts += [str(worlds.limits)] * bool(worlds.limits.outcome)
         parts += [f"averaged over {', '.join(trial.averaged)}"] * bool(trial.averaged)

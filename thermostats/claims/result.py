@@ -15,6 +15,7 @@ from thermostats.modelling.draws import evaluate_statement
 
 if TYPE_CHECKING:
     from thermostats.modelling import columns as estimates
+    from thermostats.modelling.classical.interval_laws import IntervalLaw
     from thermostats.modelling.draws import Statement
     from thermostats.modelling.fit import Fit
 from operator import attrgetter
@@ -97,6 +98,8 @@ class Estimate:
     p_kind: str = "p-value"
     """`p-value` (two-sided or without sides) or `one-sided p-value`, both adjusted over the claims
     on the index; or what the probability is."""
+    law: IntervalLaw | None = None
+    """By which its interval was made, so that p at any number is that of the test; None: normal."""
 
     @classmethod
     def build(
@@ -250,6 +253,17 @@ class Result:
         """The quantity that heads the finding; without a value where there is none."""
         name = self.estimate or next(iter(self.quantities), "")
         return self.quantities[name] if name else Estimate(None)
+
+
+OF_LAW = "_law"
+"""End of the name of a column that has the laws of intervals."""
+
+
+def drop_laws(table: pd.DataFrame | None) -> pd.DataFrame | None:
+    """A table as it is shown, without laws of intervals."""
+    if table is None:
+        return None
+    return table.drop(columns=[name for name in table if str(name).endswith(OF_LAW)])
 
 
 class TooFew(Exception):  # noqa: N818 - an answer, not an error

@@ -72,13 +72,11 @@ TOTAL = 0.2
 NULL = "null"
 CLAIMED = "claimed"
 BETWEEN = (0.0, DECLARED.share)
-OF_PROMPTS = (0.0, 0.6)
 RATIO = (1.0, DECLARED.ratio, 1 / DECLARED.ratio)
 HALF = 0.5
 MEAN = (0.0, 1.0, -1.0)
-"""Nuisances: the value at rest and the bounds. Correlation of neighbours' errors along a column;
-share of the errors' variance between labs; share that a prompt has in all models; ratio of SDs at
-the ends of a column; the mean, see `Off`.
+"""Nuisances: the value at rest and the bounds. Share of the errors' variance between labs; ratio of
+SDs at the ends of a column; the mean, see `Off`.
 """
 CHANGED = 2
 """Version of families whose errors may be a chain, or whose truth is not that of the simulated rows
@@ -97,7 +95,13 @@ NUISANCES = {
 }
 """Nuisances in words; a family may name others (`Worlds.nuisances`), else they go by their name and
 value."""
-MEASURED = {"ar": ALONG_CHAIN, "ratio": OF_SDS, "between": SHARE}
+MEASURED = {
+    "ar": ALONG_CHAIN,
+    "ratio": OF_SDS,
+    "between": SHARE,
+    "families": SHARE,
+    "shared": SHARE,
+}
 """Nuisances of a box by the names that estimates of them have."""
 WIDE = "wide"
 """Part of a point beyond the bounds that were estimated."""
@@ -109,7 +113,7 @@ SAID = {
     SHARE: "share between groups up to",
     SKEW: "σ of log-normal errors from",
     TAILS: "1/ν of errors with the tails of t up to",
-    SPREAD: "SD of the logarithm of labs' SDs up to",
+    SPREAD: "SD of the logarithm of {}' SDs up to",
 }
 """Nuisances that were estimated, in words."""
 PERCENT = ("between", "alike", "shared", "families")
@@ -236,8 +240,7 @@ class Worlds:
     @property
     def limits(self) -> Limits:
         """How far errors may go."""
-        errors = self.build_world().errors
-        return errors.limits if isinstance(errors, Errors) else Limits()
+        return self.build_world().errors.limits
 
     def _widen_box(self) -> dict[str, tuple[float, ...]]:
         """The box with bounds beyond those that were estimated, or declared in their stead."""
@@ -254,20 +257,29 @@ class Worlds:
             for name, values in self.box.items()
             if name in wider
         }
-        if "unlike" in self.box:
+        if getattr(self.build_world().errors, "unlike", 0.0):
             box["unlike"] = tuple(value**2 for value in self.box["unlike"])
         return {**self.box, **box}
 
     def describe_bounds(self) -> str:
         """How far each nuisance may go and what that rests on, in words."""
         errors = self.build_world().errors
-        if not isinstance(errors, Errors) or not errors.limits.outcome:
+        outcome = errors.limits.outcome
+        if not outcome:
             return "All bounds of nuisances are declared."
-        found = read_bounds(errors.limits.outcome, errors.along, errors.group)
-        labs = read_bounds(errors.limits.outcome, errors.along, "heritage")
+        of_prompts = isinstance(errors, PromptErrors)
+        alike, unlike = ("prompt", "model_id")
+        if isinstance(errors, Errors):
+            alike, unlike = (errors.group, "heritage")
+        found = read_bounds(outcome, errors.along, alike)
+        units = read_bounds(outcome, errors.along, unlike)
         names = [nuisance for name, nuisance in MEASURED.items() if name in self.box]
         parts = [f"{SAID[name]} {found.describe(name)}" for name in (*names, SKEW, TAILS)]
-        parts.append(f"{SAID[SPREAD]} {labs.describe(SPREAD)}")
+        spread = SAID[SPREAD].format("models" if of_prompts else "labs")
+        parts.append(f"{spread} {units.describe(SPREAD)}")
+        if of_prompts:
+            cells = read_bounds(outcome, group="cell")
+            parts.append(f"share between a model's categories of {cells.describe(SHARE)}")
         return f"Bounds: {join_words(parts)}."
 
     def _list_directions(self, box: Mapping[str, tuple[float, ...]]) -> Iterator[dict[str, float]]:
@@ -381,6 +393,19 @@ def build_errors(
     box = make_box(found, {name: kind for name, kind in MEASURED.items() if name in names})
     box |= {"mean": MEAN} if mean else {}
     return Errors(along=column, group=groups, limits=limits), box
+
+
+def build_prompt_errors(
+    column: str = "", measured: str = ""
+) -> tuple[PromptErrors, dict[str, tuple[float, ...]]]:
+    """Errors of values by prompt at rest along a column, with their nuisances; measured: as
+    `build_errors` has it."""
+    found = read_bounds(measured, column, "prompt").plausible
+    cells = read_bounds(measured, group="cell").plausible
+    models = read_bounds(measured, group="model_id").plausible
+    limits = Limits(measured, replace(found, share=cells.share, spread=models.spread))
+    names = {"shared": SHARE} | ({"ratio": OF_SDS} if column else {})
+    return PromptErrors(along=column, limits=limits), make_box(found, names)
 
 
 def make_unlike(
@@ -628,17 +653,16 @@ def build_level_worlds(
     column: str = "",
     others: Mapping[str, Levels] = NONE,
     large: Callable[[Any], Result] | None = None,
+    measured: str = "",
 ) -> Worlds:
     """Values by prompt about the levels of their units, as claimed or not, with prompts in common
     to all models.
 
     claimed, null: level by value of the column `unit`, or of all. sd: of the errors. large: the
-    rule's numbers over endless prompts. Rows have model_id, prompt_id and category.
+    rule's numbers over endless prompts. measured: as `build_errors` has it. Rows have model_id,
+    prompt_id and category.
     """
-    at_rest = (
-        PromptErrors(along=column),
-        {"shared": OF_PROMPTS} | ({"ratio": RATIO} if column else {}),
-    )
+    at_rest = build_prompt_errors(column, measured)
     return build_family(
         partial(_simulate_levels, outcome, sd, unit),
         "levels {}",
@@ -653,21 +677,26 @@ def build_level_worlds(
 
 
 def build_part_worlds(
-    outcome: str, claimed: float, null: float, large: Callable[[float], Result] | None = None
+    outcome: str,
+    claimed: float,
+    null: float,
+    large: Callable[[float], Result] | None = None,
+    measured: str = "",
 ) -> Worlds:
     """Values by prompt of which a share of the variance lies between models, as claimed or as in
     the null.
 
     Levels of models have errors of every kind of `ERRORS`, alike within labs to a share; those of
     prompts are normal. The share is that of the models at hand. large: the rule's numbers over
-    endless prompts, of a share.
+    endless prompts, of a share. measured: the outcome that levels of models are, as `build_errors`
+    has it.
     """
     words = "a share of {} of the variance between models"
     return build_family(
         partial(_simulate_parts, outcome),
         words,
         outcome,
-        (Errors(), {"between": BETWEEN}),
+        build_errors(measured=measured),
         claimed,
         null,
         large=large,
@@ -841,11 +870,15 @@ def build_line_worlds(
 
 
 def build_slope_worlds(
-    outcome: str, predictor: str, r: float, kinds: Sequence[str] = tuple(BY_PROMPT)
+    outcome: str,
+    predictor: str,
+    r: float,
+    kinds: Sequence[str] = tuple(BY_PROMPT),
+    measured: str = "",
 ) -> Worlds:
-    """Values by prompt that go with a column at correlation `r` inside every model, or not at
-    all."""
-    at_rest = PromptErrors(along=predictor), {"shared": OF_PROMPTS, "ratio": RATIO}
+    """Values by prompt that go with a column at correlation `r` inside every model, or not at all;
+    measured: as `build_errors` has it."""
+    at_rest = build_prompt_errors(predictor, measured)
     signal = partial(_simulate_slopes, outcome, predictor)
     return build_family(signal, "correlation {} inside models", outcome, at_rest, r, kinds=kinds)
 

@@ -19,6 +19,7 @@ import pandas as pd
 from scipy import linalg, stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.classical.interval_laws import ProfileLaw
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.draws import SEED, Array
 from thermostats.modelling.tree_likelihood import GRID, Restricted, fit_gls
@@ -268,6 +269,7 @@ def estimate_heritabilities(
         SHARES[inside.argmax(axis=1)],
         SHARES[last - inside[:, ::-1].argmax(axis=1)],
         p,
+        ProfileLaw(SHARES, best[:, None] - by_share),
     )
 
 

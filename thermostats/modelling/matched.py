@@ -23,6 +23,7 @@ from scipy import linalg, stats
 
 from thermostats.errors import UsageError, build_unknown_error, make_list
 from thermostats.formatting import format_count, format_number
+from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.columns import (
     ClassicalEstimate,
@@ -292,7 +293,8 @@ def estimate_random_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95
     half = stats.t.ppf((1 + check_coverage(level)) / 2, df) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         p = stats.t.sf(np.abs(estimate) / error, df)
-    return Many(np.exp(estimate), np.exp(estimate - half), np.exp(estimate + half), p)
+    law = StudentLaw(df, scale="log")
+    return Many(np.exp(estimate), np.exp(estimate - half), np.exp(estimate + half), p, law)
 
 
 def build_side_design(cells: Cells) -> Array:

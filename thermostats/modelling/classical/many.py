@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.classical.interval_laws import IntervalLaw, ShareLaw, StudentLaw
 from thermostats.modelling.columns import LEVEL, Array, read_numbers
 
 MOST_ARRANGEMENTS = 41_000
@@ -44,6 +45,13 @@ class Many:
     lower: Array
     upper: Array
     p: Array
+    law: IntervalLaw | None = None
+    """By which intervals were made; None: there are none, or nobody asks."""
+
+    def shift(self, by: float) -> Many:
+        """The same of a quantity that is larger by a number."""
+        ends = {name: getattr(self, name) + by for name in ("estimate", "lower", "upper")}
+        return replace(self, **ends)
 
 
 def estimate_correlations(
@@ -101,7 +109,7 @@ def estimate_correlations(
         p = _compute_permutation_p(_permute_predictor(x, codes, seed, resamples), y, np.abs(r))
     else:
         p = _compute_correlation_p(r, x.size - k - 1)
-    return Many(r, np.tanh(z - half), np.tanh(z + half), p)
+    return Many(r, np.tanh(z - half), np.tanh(z + half), p, StudentLaw(scale="atanh"))
 
 
 def _lists_orders(size: int, groups: int) -> bool:
@@ -173,7 +181,8 @@ def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamp
     r = y @ arranged[0]
     drawn = _resample_rank_correlations(x, outcomes, times, models)
     lower, upper = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-    return Many(r, lower, upper, _compute_permutation_p(arranged, y, np.abs(r)))
+    law = StudentLaw(min(n, m) - 1)
+    return Many(r, lower, upper, _compute_permutation_p(arranged, y, np.abs(r)), law)
 
 
 def _resample_rank_correlations(x: Array, outcomes: Array, times: Array, models: Array) -> Array:
@@ -324,9 +333,8 @@ def estimate_means(
     error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
     half = stats.t.ppf((1 + level) / 2, n - 1) * error
     with np.errstate(divide="ignore", invalid="ignore"):
-        return Many(
-            mean, mean - half, mean + half, 2 * stats.t.sf(np.abs(mean - against) / error, n - 1)
-        )
+        p = 2 * stats.t.sf(np.abs(mean - against) / error, n - 1)
+    return Many(mean, mean - half, mean + half, p, StudentLaw(n - 1, level=level))
 
 
 def take_group_means(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
@@ -337,16 +345,17 @@ def take_group_means(outcomes: Array, groups: Sequence[object] | pd.Series) -> A
 
 def transform_logs(logs: Many) -> Many:
     """Ratios of the same level: estimate and interval are exponentials."""
-    return replace(
-        logs, estimate=np.exp(logs.estimate), lower=np.exp(logs.lower), upper=np.exp(logs.upper)
-    )
+    law = replace(logs.law, scale="log") if isinstance(logs.law, StudentLaw) else None
+    ends = {name: np.exp(getattr(logs, name)) for name in ("estimate", "lower", "upper")}
+    return replace(logs, **ends, law=law)
 
 
 def bootstrap_means(outcomes: Array, seed: int) -> Many:
     """Mean of every study with its BCa interval, as `association.bootstrap_bca` has it; all studies
     are resampled alike.
 
-    There is no p. The interval of values that are all alike is their mean.
+    There is no p, and the law is that of t of so many values. The interval of values that are all
+    alike is their mean.
     """
     studies, n = outcomes.shape
     chosen = np.random.default_rng(seed).integers(0, n, (RESAMPLES, n))
@@ -366,7 +375,7 @@ def bootstrap_means(outcomes: Array, seed: int) -> Many:
                 ends[end, at] = mean[at] + _read_sorted_quantile(drawn, share)
     alike = np.ptp(outcomes, axis=1) <= 0
     lower, upper = (np.where(alike, mean, end) for end in ends)
-    return Many(mean, lower, upper, np.full(studies, math.nan))
+    return Many(mean, lower, upper, np.full(studies, math.nan), StudentLaw(n - 1))
 
 
 def _read_sorted_quantile(values: Array, share: Array) -> Array:
@@ -390,13 +399,13 @@ def estimate_shares(outcomes: Array, against: float = 0.5) -> Many:
     k = outcomes.sum(axis=1).astype(np.int64)
     if n == 0:
         none = np.full(len(outcomes), math.nan)
-        return Many(none, np.zeros(len(none)), np.ones(len(none)), none)
+        return Many(none, np.zeros(len(none)), np.ones(len(none)), none, ShareLaw(n))
     tail = (1 - LEVEL) / 2
     counts = np.arange(n + 1)
     lower = np.r_[0.0, stats.beta.ppf(tail, counts[1:], n - counts[1:] + 1)]
     upper = np.r_[stats.beta.isf(tail, counts[:-1] + 1, n - counts[:-1]), 1.0]
     p = np.array([stats.binomtest(int(count), n, against).pvalue for count in counts])
-    return Many(k / n, lower[k], upper[k], p[k])
+    return Many(k / n, lower[k], upper[k], p[k], ShareLaw(n))
 
 
 def estimate_grouped_shares(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
@@ -427,7 +436,7 @@ def estimate_grouped_shares(outcomes: Array, groups: Sequence[object] | pd.Serie
     x = p * effective
     lower = np.where(x > 0, stats.beta.ppf(tail, x, effective - x + 1), 0.0)
     upper = np.where(p < 1, stats.beta.isf(tail, x + 1, effective - x), 1.0)
-    return Many(p, lower, upper, np.full_like(p, math.nan))
+    return Many(p, lower, upper, np.full_like(p, math.nan), ShareLaw(effective))
 
 
 def wrap_counts(numbers: Array) -> Many:
@@ -452,11 +461,11 @@ def estimate_differences(
     """
     means_of, inside = _take_side_means(outcomes, focal, groups)
     difference = means_of @ _weigh_sides(inside)
-    half = _measure_welch_margin(means_of[:, inside], means_of[:, ~inside])
+    half, law = _measure_welch_margin(means_of[:, inside], means_of[:, ~inside])
     p = _compute_permutation_p(
         _weigh_sides(_list_sides(inside, seed, resamples)), means_of, np.abs(difference)
     )
-    return Many(difference, difference - half, difference + half, p)
+    return Many(difference, difference - half, difference + half, p, law)
 
 
 def find_least_p(
@@ -504,13 +513,13 @@ def estimate_welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Ma
     if (least := min(first.shape[1], second.shape[1])) < LEAST_CLUSTERS:
         raise UsageError("too few values on a side", got=least, allowed=f"{LEAST_CLUSTERS} or more")
     estimate = first.mean(axis=1) - second.mean(axis=1)
-    half = _measure_welch_margin(first, second)
-    return replace(wrap_counts(estimate), lower=estimate - half, upper=estimate + half)
+    half, law = _measure_welch_margin(first, second)
+    return replace(wrap_counts(estimate), lower=estimate - half, upper=estimate + half, law=law)
 
 
-def _measure_welch_margin(first: Array, second: Array) -> Array:
-    """Half of the interval of the difference of two means, of every study; 0 where nothing
-    varies."""
+def _measure_welch_margin(first: Array, second: Array) -> tuple[Array, StudentLaw]:
+    """Half of the interval of the difference of two means, of every study, and its law; 0 where
+    nothing varies."""
     first_error, second_error = (
         side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second)
     )
@@ -518,9 +527,8 @@ def _measure_welch_margin(first: Array, second: Array) -> Array:
         df = (first_error + second_error) ** 2 / (
             first_error**2 / (first.shape[1] - 1) + second_error**2 / (second.shape[1] - 1)
         )
-        return np.asarray(
-            np.nan_to_num(stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error))
-        )
+        half = stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error)
+    return np.nan_to_num(half), StudentLaw(df)
 
 
 def fit_slopes(
@@ -552,7 +560,7 @@ def fit_slopes(
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         p = 2 * stats.t.sf(np.abs(slopes) / error, df)
-    return Many(slopes, slopes - half, slopes + half, p)
+    return Many(slopes, slopes - half, slopes + half, p, StudentLaw(df))
 
 
 def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
@@ -588,7 +596,7 @@ def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] |
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
     with np.errstate(divide="ignore", invalid="ignore"):
         p = 2 * stats.t.sf(np.abs(slopes) / error, df)
-    return Many(slopes, slopes - half, slopes + half, p)
+    return Many(slopes, slopes - half, slopes + half, p, StudentLaw(df))
 
 
 def _locate_clusters(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:

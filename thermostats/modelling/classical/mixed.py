@@ -17,6 +17,7 @@ from scipy.optimize import brentq
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.classical.association import fit_ols
+from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.columns import (
     LEVEL,
@@ -350,7 +351,10 @@ def read_crossed_table(frame: pd.DataFrame, value: str, rows: str, columns: str)
 
 
 def estimate_row_shares(tables: Array, *, seed: int) -> Many:
-    """The rows' share of the variance of many complete tables, study × row × column, as of one."""
+    """The rows' share of the variance of many complete tables, study × row × column, as of one.
+
+    The law is that of t of so many rows on the log odds, whose tail is longer than that of χ².
+    """
     ss, df = _find_squares(tables)
     drawn = np.random.default_rng(seed).chisquare(df, (RESAMPLES, 3))
 
@@ -359,7 +363,8 @@ def estimate_row_shares(tables: Array, *, seed: int) -> Many:
         return np.asarray(parts[0] / parts.sum(axis=0))
 
     lower, upper = np.stack([np.quantile(share(each / drawn), TAILS) for each in ss], axis=1)
-    return Many(share(ss / df), lower, upper, np.full(len(tables), math.nan))
+    law = StudentLaw(tables.shape[1] - 1, scale="logit")
+    return Many(share(ss / df), lower, upper, np.full(len(tables), math.nan), law)
 
 
 def _find_squares(tables: Array) -> tuple[Array, Array]:

@@ -425,6 +425,12 @@ def name_shares(blocks: Blocks, differences: Differences) -> list[str]:
     return [*blocks, *(f"{a} − {b}" for a, b in differences)]
 
 
+def count_free(table: pd.DataFrame, blocks: Blocks) -> int:
+    """Degrees of freedom of the errors once all blocks are taken out."""
+    n, rank = _build_correction_bases(table, blocks)[frozenset(blocks)].shape
+    return int(n - rank)
+
+
 def estimate_share_tables(
     table: pd.DataFrame,
     outcomes: Array,

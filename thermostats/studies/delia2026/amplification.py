@@ -12,8 +12,9 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.question import Test
-from thermostats.claims.result import Audit, Estimate, Result
+from thermostats.claims.result import OF_LAW, Audit, Estimate, Result
 from thermostats.modelling.classical.association import estimate_one_sample
+from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import estimate_shares, wrap_counts
 from thermostats.studies.delia2026.prompt_gains import LAST_GAIN_FILES, select_single_runs
 from thermostats.studies.delia2026.published_gains import FOUR, load_gains
@@ -40,10 +41,9 @@ def measure_amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
     models = []
     for (model, heritage, family), r in rows.groupby(key):
         d = estimate_one_sample(r["value"], against=1, log=True, seed=seed)
-        models.append(
-            (model, heritage, family, "n_L/n_1", d.ratio, d.ratio_lower, d.ratio_upper, True)
-        )
-    columns = [*key, "what", "amplification", "lower", "upper", "comparable"]
+        ratio = (d.ratio, d.ratio_lower, d.ratio_upper)
+        models.append((model, heritage, family, "n_L/n_1", *ratio, len(r), True))
+    columns = [*key, "what", "amplification", "lower", "upper", "n_prompts", "comparable"]
     measured = pd.DataFrame(models, columns=columns)
     others = load_gains(tables)
     others = others[
@@ -75,12 +75,23 @@ def count_amplifying(name: str, rows: pd.DataFrame, outcomes: Mapping[str, Any])
     high = outcomes["log"] + half
     amplifies = [(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)]
     by_family = np.stack(amplifies, axis=1) if amplifies else np.empty((len(low), 0), dtype=bool)
+    laws = [StudentLaw(free, scale="log") for free in count_free(rows)]
     models = [
-        {"amplification": replace(wrap_counts(value), lower=lower, upper=upper)}
-        for value, lower, upper in zip(*np.exp([outcomes["log"].T, low.T, high.T]), strict=True)
+        {"amplification": replace(wrap_counts(value), lower=lower, upper=upper, law=law)}
+        for value, lower, upper, law in zip(
+            *np.exp([outcomes["log"].T, low.T, high.T]), laws, strict=True
+        )
     ]
     found = estimate_shares(by_family)
     return {"share of families": found, BELOW: wrap_counts((high < 0).sum(axis=1)), name: models}
+
+
+def count_free(rows: pd.DataFrame) -> list[float]:
+    """Degrees of freedom of every model's interval over its prompts; endless without prompts, of
+    which there is no interval."""
+    prompts = rows["n_prompts"] if "n_prompts" in rows else pd.Series(np.nan, rows.index)
+    free = prompts.astype(float) - 1
+    return list(free.where(free >= 1, np.inf))
 
 
 def describe_amplifying(name: str, rows: pd.DataFrame, result: Result) -> Result:
@@ -89,6 +100,8 @@ def describe_amplifying(name: str, rows: pd.DataFrame, result: Result) -> Result
         end: np.exp(rows["log"] + sign * rows["half"])
         for end, sign in (("lower", -1), ("upper", 1))
     }
+    laws = [StudentLaw(free, scale="log") for free in count_free(rows)]
+    ends[f"amplification{OF_LAW}"] = pd.Series(laws, rows.index, dtype=object)
     models = rows.assign(amplification=np.exp(rows["log"]), **ends)
     families = (
         models.assign(amplifies=models["lower"] > 1)

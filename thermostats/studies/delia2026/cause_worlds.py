@@ -10,18 +10,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thermostats.claims.noise import ERRORS, Errors, Noise, Random
+from thermostats.claims.noise import ERRORS, Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.worlds import (
-    BETWEEN,
-    EVERY,
-    RATIO,
     TOTAL,
     Array,
     Outcomes,
     World,
     Worlds,
     build_cause_worlds,
+    build_errors,
     standardise_values,
 )
 from thermostats.formatting import format_declared
@@ -47,11 +45,16 @@ ANGLES = 91
 """Angles between 0 and 90° at which shares are computed; between them they are taken as
 straight."""
 AT_THE_BAR = "at the bar"
+ALONG = "log_n"
+MEASURED = "penultimate_gain_in_labs"
+"""The outcome whose residuals say how far nuisances go: those of labs and shape taken off, which
+the claim asks about."""
+AT_REST, OF_ERRORS = build_errors(ALONG, ordered=False, group="family", measured=MEASURED)
 BOX: Mapping[str, tuple[float, ...]] = {
     "signal": (0.8, 0.95, 0.3),
     "tilt": (0.5, 0.0, 1.0),
-    "families": BETWEEN,
-    "ratio": RATIO,
+    "families": OF_ERRORS["between"],
+    "ratio": OF_ERRORS["ratio"],
 }
 """At rest and at their bounds: the signal's share, the direction of columns, errors between
 families, and their SD along the last column."""
@@ -156,35 +159,20 @@ def _find_zero(signals: Array, compared: Array) -> Array:
     return np.asarray(np.where(crossed, between, np.where(above, signals[:, -1], most)))
 
 
-def build_worlds(
-    boundary: Boundary,
-    shares: Worlds,
-    along: str,
-    kinds: Sequence[str] = EVERY,
-    **box: tuple[float, ...],
-) -> Worlds:
+def build_worlds(boundary: Boundary, shares: Worlds, **box: tuple[float, ...]) -> Worlds:
     """A family of shares of causes with the boundary of their comparison among its sizes, and the
     boundary's nuisances.
 
-    along: a column along which errors are uneven. box: nuisances that lie elsewhere, such as
-    `beside`, the share of lab effects in the signal.
+    box: nuisances that lie elsewhere, such as `beside`, the share of lab effects in the signal.
     """
-    make = partial(_make_world, boundary, shares, along)
+    make = partial(_make_world, boundary, shares)
     others = {**shares.others, AT_THE_BAR: AT_THE_BAR}
-    return replace(
-        shares,
-        make=make,
-        box={**BOX, **box},
-        kinds=tuple(kinds),
-        others=others,
-        nuisances=NUISANCES,
-    )
+    return replace(shares, make=make, box={**BOX, **box}, others=others, nuisances=NUISANCES)
 
 
 def _make_world(
     boundary: Boundary,
     shares: Worlds,
-    along: str,
     size: Any,
     *,
     kind: str,
@@ -193,11 +181,13 @@ def _make_world(
     families: float,
     ratio: float,
     beside: float | None = None,
+    wide: float = 0.0,
 ) -> World:
     if size != AT_THE_BAR:
-        return shares.make(size, kind=kind, between=families, ratio=ratio)
+        return shares.make(size, kind=kind, between=families, ratio=ratio, wide=wide)
     beside = boundary.beside if beside is None else beside
-    errors = Errors(kind, between=families, group="family", along=along, ratio=ratio)
+    limits = AT_REST.limits.widen() if wide else AT_REST.limits
+    errors = replace(AT_REST, kind=kind, between=families, ratio=ratio, limits=limits)
     of_labs = f", lab effects of {beside:.0%} of it too" if beside else ""
     words = (
         f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction "
@@ -273,7 +263,16 @@ OTHERS = {
     "architecture above heritage": {"heritage": 0.25, "architecture": 0.6},
 }
 """One cause alone, and the claimed shares turned round."""
-SHARES = partial(build_cause_worlds, "outcome", COLUMNS, column="log_n", ordered=False, kinds=KINDS)
+SHARES = partial(
+    build_cause_worlds,
+    "outcome",
+    COLUMNS,
+    column=ALONG,
+    ordered=False,
+    kinds=KINDS,
+    group="family",
+    measured=MEASURED,
+)
 HERITAGE_WORLDS = SHARES({"heritage": 0.6, "architecture": 0.25}, OTHERS)
 GEOMETRY_SHARES = SHARES(
     {"heritage": 0.6, "density": 0.2, "scale": 0.05},
@@ -292,17 +291,12 @@ SIZE_SHARES = SHARES(
         "scale only": {"scale": 0.6},
     },
 )
-ALONG = "log_n"
 ONE_WAY, ANY_LAB = (1.0, 1.0), (0.4, 0.8, 0.0)
 """Nuisances at rest and at their bounds: columns go one way; a share of lab effects in the
 signal."""
 
-ARCHITECTURE_WORLDS = build_worlds(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS)
-LINEAGE_WORLDS = build_worlds(
-    LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, ALONG, KINDS, families=(0.0, 0.0)
-)
-GEOMETRY_WORLDS = build_worlds(
-    GEOMETRY_EQUALS_SCALE, GEOMETRY_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB
-)
-SIZE_WORLDS = build_worlds(SCALE_AT_MARGIN, SIZE_SHARES, ALONG, KINDS, tilt=ONE_WAY, beside=ANY_LAB)
+ARCHITECTURE_WORLDS = build_worlds(LAB_EQUALS_ARCHITECTURE, HERITAGE_WORLDS)
+LINEAGE_WORLDS = build_worlds(LINEAGE_EQUALS_ARCHITECTURE, HERITAGE_WORLDS, families=(0.0, 0.0))
+GEOMETRY_WORLDS = build_worlds(GEOMETRY_EQUALS_SCALE, GEOMETRY_SHARES, tilt=ONE_WAY, beside=ANY_LAB)
+SIZE_WORLDS = build_worlds(SCALE_AT_MARGIN, SIZE_SHARES, tilt=ONE_WAY, beside=ANY_LAB)
 """Of each comparison: the worlds in which its rule is tried, the boundary among them."""

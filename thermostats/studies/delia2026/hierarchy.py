@@ -11,11 +11,13 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.question import Test
-from thermostats.claims.result import Result
+from thermostats.claims.result import OF_LAW, Result
+from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import Many
 from thermostats.modelling.columns import read_numbers
 from thermostats.modelling.heritage.variance_shares import (
     Blocks,
+    count_free,
     estimate_share_table,
     estimate_share_tables,
     name_shares,
@@ -97,8 +99,9 @@ def compare_shares(
     """Corrected shares of the blocks and the difference of two, of many studies."""
     read_numbers(outcomes["outcome"][0], "outcome")
     made = estimate_share_tables(rows, outcomes["outcome"], blocks, (pair,), seed=SEED)
+    law = StudentLaw(count_free(rows, blocks))
     return {
-        what: Many(*(made[part][:, k] for part in PARTS))
+        what: Many(**{part: made[part][:, k] for part in PARTS}, law=law)
         for k, what in enumerate(name_shares(blocks, (pair,)))
     }
 
@@ -133,7 +136,7 @@ def describe_codings(_: pd.DataFrame, result: Result) -> Result:
     """The result headed by the difference of the declared coding; codings by name."""
     difference = [f"{GEOMETRY_MINUS_SCALE}{end}" for end in ("", "_lower", "_upper")]
     table = result.rows[TABLE_OF_CODINGS].reindex(
-        columns=[*difference, *BLOCKS, "geometry_p", "scale_p"]
+        columns=[*difference, *BLOCKS, "geometry_p", "scale_p", f"{GEOMETRY_MINUS_SCALE}{OF_LAW}"]
     )
     table.insert(0, "coding", [coding.id for coding in CODINGS])
     return replace(
@@ -143,7 +146,7 @@ def describe_codings(_: pd.DataFrame, result: Result) -> Result:
 
 def describe_counts(_: pd.DataFrame, result: Result) -> Result:
     """Ways to count weights by name."""
-    ends = [f"{SHARE_OF_SCALE}{end}" for end in ("", "_lower", "_upper")]
+    ends = [f"{SHARE_OF_SCALE}{end}" for end in ("", "_lower", "_upper", OF_LAW)]
     table = result.rows[TABLE_OF_COUNTS].reindex(columns=ends)
     table.insert(0, "weights", list(WEIGHT_COUNTS))
     return replace(result, rows={TABLE_OF_COUNTS: table}, table=table)

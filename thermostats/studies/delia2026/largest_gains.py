@@ -140,7 +140,7 @@ def fit_model_exponents(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict
 
 def _add_stated(beyond: Many) -> Many:
     """Slopes beyond the stated exponent as exponents."""
-    return Many(beyond.estimate + STATED, beyond.lower + STATED, beyond.upper + STATED, beyond.p)
+    return beyond.shift(STATED)
 
 
 def build_family_exponent(rows: pd.DataFrame) -> Statistic:

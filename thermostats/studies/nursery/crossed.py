@@ -28,7 +28,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.claims import worlds as claims
-from thermostats.claims.noise import ERRORS, Errors, Noise, Random
+from thermostats.claims.noise import Errors, Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.worlds import Outcomes
 from thermostats.errors import UsageError
@@ -421,6 +421,8 @@ DECLARED = {
 support, large."""
 KINDS = ("normal", "t3", "lognormal")
 """Errors of models beyond what their recipe makes of them."""
+LIMITS = claims.build_errors(measured="third_gain")[0].limits
+"""How far their shapes go by the residuals of the gains of single models."""
 BOX = {
     "residual": (0.05, 0.12, 0.02),
     "slopes": (0.033, 0.12, 0.0),
@@ -455,8 +457,9 @@ def build_worlds(rule: str, quantity: str) -> claims.Worlds:
     claimed = frozen.pop("{}, alike {:g}".format(*DECLARED[rule]))
     others = {**frozen, AS_FOUND: AS_FOUND}
     box = {name: ends for name, ends in BOX.items() if name != "alike" or rule != ALIKE}
+    kinds = LIMITS.choose_kinds(KINDS, "")
     return claims.Worlds(
-        partial(_make_world, rule, quantity), claimed, EDGE, box, KINDS, others, NUISANCES
+        partial(_make_world, rule, quantity), claimed, EDGE, box, kinds, others, NUISANCES
     )
 
 
@@ -471,6 +474,7 @@ def _make_world(
     tails: float,
     unlike: float,
     alike: float | None = None,
+    wide: float = 0.0,
 ) -> claims.World:
     if isinstance(size, str):
         corpora = np.array(UNLIKE) if size == AS_FOUND else np.array([1.0, unlike, unlike, 1.0])
@@ -481,11 +485,12 @@ def _make_world(
         )
     else:
         world = size
-    words = f"{world.name}: {world.words}" + (f", {ERRORS[kind]}" if kind != "normal" else "")
+    errors = Errors(kind, limits=LIMITS.widen() if wide else LIMITS)
+    words = f"{world.name}: {world.words}" + f", {errors.kind_words}" * (kind != "normal")
     at_bar = (
         Result(quantities={quantity: Estimate(THRESHOLDS[rule])}) if isinstance(size, str) else None
     )
-    return claims.World(words, partial(draw_outcomes, world), Errors(kind), at_bar)
+    return claims.World(words, partial(draw_outcomes, world), errors, at_bar)
 
 
 def _find_edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:

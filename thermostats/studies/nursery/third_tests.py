@@ -16,7 +16,7 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.noise import Noise, Random
 from thermostats.claims.question import Test
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims.result import OF_LAW, Estimate, Result
 from thermostats.claims.rule import NEVER, Decide, Each, EveryRow, Gate, Some, V
 from thermostats.claims.worlds import (
     TOTAL,
@@ -27,6 +27,7 @@ from thermostats.claims.worlds import (
     standardise_values,
 )
 from thermostats.errors import UsageError
+from thermostats.modelling.classical.interval_laws import IntervalLaw, StudentLaw
 from thermostats.modelling.classical.many import Many, estimate_means, wrap_counts
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import draw_forest, prepare_drawing
@@ -380,18 +381,15 @@ def _simulate_falling(
     return {"log_gain": TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows) + BETWEEN**0.5 * levels)}
 
 
-def build_slope_worlds() -> Worlds:
-    """Log gains that fall with a column at r = −0.5 in models of every corpus, of none, or of all
-    but English."""
-    at_rest = build_errors("column", ordered=False, group="recipe")
+def build_slope_worlds(term: str) -> Worlds:
+    """Log gains that fall with a term, the column `column`, at r = −0.5 in models of every corpus,
+    of none, or of all but English."""
+    at_rest = build_errors(term, ordered=False, group="recipe", measured="third_gain")
     falls, flat = (dict.fromkeys(CORPORA, r) for r in (-QUARTER, 0.0))
     others = {"all corpora but English": {**falls, "english": 0.0}}
     return build_family(
         _simulate_falling, "correlations {}", "log_gain", at_rest, falls, flat, others=others
     )
-
-
-IN_ALL = build_slope_worlds()
 
 
 def estimate_slopes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
@@ -429,7 +427,8 @@ def describe_crossed(rows: pd.DataFrame, result: Result) -> Result:
         .rename(columns={"p": "slope_p"})
         .assign(corpus=corpora, error=stats.sem(by_corpus, axis=1), df=by_corpus.shape[1] - 1)
     )
-    return replace(result, quantities={MEAN: mean, APART: apart}, rows={"corpora": table[SLOPES]})
+    corpora_rows = table[[*SLOPES, f"slope{OF_LAW}"]]
+    return replace(result, quantities={MEAN: mean, APART: apart}, rows={"corpora": corpora_rows})
 
 
 CROSSED_SLOPES = Test(estimate_slopes, ("log_gain",), describe=describe_crossed)
@@ -614,7 +613,11 @@ def build_ratio_test(name: str) -> Test:
 
         def estimate_each(rows: NDArray[np.int64]) -> dict[str, Many]:
             parts = {each: partial(_estimate_ratio, each, x) for each in names}
-            return {NAMES[each]: _run_parts(part, y[:, rows]) for each, part in parts.items()}
+            laws = {each: _find_law(each, y.shape[2]) for each in names}
+            return {
+                NAMES[each]: _run_parts(part, y[:, rows], laws[each])
+                for each, part in parts.items()
+            }
 
         whole, *left = map(estimate_each, chosen)
         return {**whole, LEFT: [keep_estimates(without) for without in left]}
@@ -641,10 +644,15 @@ def _estimate_ratio(name: str, x: Array, y: Array) -> Array:
     return np.stack([at.estimate, at.lower, at.upper])
 
 
-def _run_parts(of: Callable[[Array], Array], y: Array) -> Many:
+def _find_law(name: str, recipes: int) -> IntervalLaw:
+    """The law of its interval: t by a jackknife over recipes, of ratios of their log."""
+    return StudentLaw(recipes - 1, scale="" if name == ALIKE else "log")
+
+
+def _run_parts(of: Callable[[Array], Array], y: Array, law: IntervalLaw) -> Many:
     parts = np.concatenate([of(y[at : at + STUDIES]) for at in range(0, len(y), STUDIES)], axis=1)
     estimate, lower, upper = parts
-    return Many(estimate, lower, upper, np.full(len(y), np.nan))
+    return Many(estimate, lower, upper, np.full(len(y), np.nan), law)
 
 
 def estimate_effect(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
@@ -657,7 +665,8 @@ def estimate_effect(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
     )
     half = measure_half_width(effects[1:])
     ends = (effects[0], effects[0] - half, effects[0] + half)
-    return {THROUGH_SPECTRA: Many(*ends, np.full(half.shape, np.nan))}
+    law = StudentLaw(len(names) - 1)
+    return {THROUGH_SPECTRA: Many(*ends, np.full(half.shape, np.nan), law)}
 
 
 def _weigh_outcomes(rows: pd.DataFrame) -> Array:

@@ -22,15 +22,16 @@ from thermostats.claims.question import Test
 from thermostats.claims.result import Estimate, Result, TooFew
 from thermostats.claims.rule import ALPHA, AtLeast, Decide, EveryRow, Given, V
 from thermostats.claims.worlds import (
-    RATIO,
     Outcomes,
     World,
     Worlds,
+    build_errors,
     build_line_worlds,
     build_share_worlds,
     build_shift_worlds,
 )
 from thermostats.errors import UsageError
+from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import Many, estimate_differences, wrap_counts
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import INK, MUTED, draw_reference, place_legend
@@ -69,7 +70,14 @@ def build_end_worlds(cells: int, models: int) -> Worlds:
     free = 1 - cells / models
     over_all = (FIXED**2 * free / (1 - FIXED**2 * (1 - free))) ** 0.5
     return build_line_worlds(
-        "end", "ranked", over_all, kinds=("normal",), ordered=False, group="recipe", mean=True
+        "end",
+        "ranked",
+        over_all,
+        kinds=("normal",),
+        ordered=False,
+        group="recipe",
+        mean=True,
+        measured="third_end",
     )
 
 
@@ -126,7 +134,7 @@ def measure_cell_correlations(
     df = len(z) - 2
     t = np.abs(z[0]) / np.maximum(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300)
     r, lower, upper = (np.tanh(end) for end in (z[0], z[0] - half, z[0] + half))
-    return Many(r, lower, upper, 2 * stats.t.sf(t, df))
+    return Many(r, lower, upper, 2 * stats.t.sf(t, df), StudentLaw(df, scale="atanh"))
 
 
 def _collect_sums(
@@ -287,18 +295,20 @@ def _fit_slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
     slope = y @ x / (x @ x)
     error = np.sqrt(np.square(y @ off - slope[:, None] * x).sum(axis=1) / df / (x @ x))
     half = stats.t.ppf((1 + LEVEL) / 2, df) * error
-    return Many(slope, slope - half, slope + half, 2 * stats.t.sf(np.abs(slope) / error, df))
+    p = 2 * stats.t.sf(np.abs(slope) / error, df)
+    return Many(slope, slope - half, slope + half, p, StudentLaw(df))
 
 
 KINDS = ("normal", "t3", "heteroscedastic labs")
 
 
-def build_exponent_worlds() -> Worlds:
+def build_exponent_worlds(measured: str) -> Worlds:
     """Both exponents as the law has them, and at the edges of the margin or where one of the two
     does nothing.
 
-    SDs are as designed or as found.
+    SDs are as designed or as found. measured: the outcome, as `build_errors` has it.
     """
+    at_rest, of_errors = build_errors("log_rate", ordered=False, group="", measured=measured)
     others = {
         "both weak": (LAW - MARGIN, LAW - MARGIN),
         "weak rate": (LAW - MARGIN, LAW),
@@ -307,14 +317,25 @@ def build_exponent_worlds() -> Worlds:
         "decay alone": (0.0, LAW),
         "neither": (0.0, 0.0),
     }
-    box = {"ratio": RATIO, "scatter": (SCATTER, FOUND)}
+    box = {**of_errors, "scatter": (SCATTER, FOUND)}
     nuisances = {"scatter": "errors have an SD of {value}"}
-    return Worlds(_make_world, (LAW, LAW), (LAW, LAW - MARGIN), box, KINDS, others, nuisances)
+    kinds = at_rest.limits.choose_kinds(KINDS, "")
+    make = partial(_make_world, at_rest)
+    return Worlds(make, (LAW, LAW), (LAW, LAW - MARGIN), box, kinds, others, nuisances)
 
 
-def _make_world(both: tuple[float, float], *, kind: str, ratio: float, scatter: float) -> World:
+def _make_world(
+    at_rest: Errors,
+    both: tuple[float, float],
+    *,
+    kind: str,
+    ratio: float,
+    scatter: float,
+    wide: float = 0.0,
+) -> World:
     rate, decay = both
-    errors = Errors(kind, along="log_rate", ratio=ratio)
+    limits = at_rest.limits.widen() if wide else at_rest.limits
+    errors = replace(at_rest, kind=kind, ratio=ratio, limits=limits)
     words = (
         f"exponents {rate:.3g} of rate and {decay:.3g} of 1/decay, SD {scatter:.3g}, {errors.words}"
     )
@@ -345,7 +366,9 @@ STIFF, HALF_AS_MUCH = V("log ratio of changes, dampening to expanding"), math.lo
 OF_A_NORMAL = 1.11
 """Standard deviation of log |z| of a normal z, as the logs of changes without a rule have."""
 LESS = Decide((STIFF < 0) & (STIFF.p <= ALPHA), (STIFF > 0) & (STIFF.p <= ALPHA))
-STIFFER = build_shift_worlds("log_change", HALF_AS_MUCH, OF_A_NORMAL, "dampens", group="")
+STIFFER = build_shift_worlds(
+    "log_change", HALF_AS_MUCH, OF_A_NORMAL, "dampens", group="", measured="third_change"
+)
 """Recipes are moved whole between the sides, so that what a recipe's models have in common is no
 nuisance."""
 
@@ -621,7 +644,11 @@ def estimate_saved(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
     """
     saved, halves = measure_saved(rows, outcomes["log_gain"])
     half = np.maximum(*halves.values())
-    return {SAVED: replace(wrap_counts(saved), lower=saved - half, upper=saved + half)}
+    wider = np.argmax(list(halves.values()), axis=0)
+    free = np.array([rows[column].nunique() - 1 for column in UNITS.values()])
+    none = np.full(len(saved), np.nan)
+    law = StudentLaw(free[wider])
+    return {SAVED: Many(saved, saved - half, saved + half, none, law)}
 
 
 def describe_saved(rows: pd.DataFrame, result: Result) -> Result:
