@@ -56,7 +56,7 @@ def test_one_study_has_the_numbers_of_the_first_of_many() -> None:
     none = found.quantities["none"]
     assert (none.value, none.lower, none.interval, none.p) == (None, None, "", None)
     table = found.rows["labs"]
-    assert list(table.columns) == ["mean", "mean_lower", "mean_upper", "p"]
+    assert list(table.columns) == ["mean", "mean_lower", "mean_upper", "p", "mean_law"]
     assert table["mean"].tolist() == pytest.approx(rows.groupby("heritage")["y"].mean().tolist())
 
 

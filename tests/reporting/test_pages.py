@@ -29,6 +29,7 @@ from thermostats.reporting.claim_page import (
     estimate_surely,
     read_entry,
     state_p,
+    state_tipping,
 )
 from thermostats.reporting.pages.methods import (
     FIGURE,
@@ -557,9 +558,43 @@ def test_a_page_says_what_p_is_worth_in_words_of_the_field(
 ) -> None:
     """p, the largest that 5% of simulated studies reach falsely and what is assumed, the tipping
     point."""
-    found = tried(0.01, WORSE)
+    found = replace(tried(0.01, WORSE), verdict="supported", reason="")
     found = replace(found, strength=replace(found.strength, **changed))
     assert said in state_p(found) and "α" not in state_p(found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"unit": ""}, "Tipping point: p below 0.0020 would give it."),
+        ({"unit": "", "limit": None}, "Tipping point: p below 0.050 would give it."),
+        (
+            {"unit": "", "tipping": ("nothing raised, normal errors", "alike (0.2)")},
+            "would give it, as would this p up to alike (0.2).",
+        ),
+        ({"unit": "", "limit": 0.0}, "so it is never given."),
+    ],
+)
+def test_an_open_verdict_has_a_tipping_point(changed: dict[str, Any], said: str) -> None:
+    """The p that would give it, and how far a nuisance may go with the p at hand."""
+    found = tried(0.01, WORSE)
+    strength = replace(found.strength, **changed)
+    found = replace(found, verdict="inconclusive", reason="undecided", strength=strength)
+    assert said in state_p(found)
+    short = state_tipping(found)
+    assert ("Tipping point" in short) == (strength.limit != 0)
+    assert not short or "p is 0.0100. Tipping point: p below" in short
+    assert not state_tipping(replace(found, verdict="supported", reason=""))
+    coding = replace(found, reason="depends on what is called geometry")
+    assert "Tipping point" not in state_p(coding)
+
+
+def test_an_open_verdict_that_hangs_on_a_unit_says_what_p_may_be_without_it() -> None:
+    """Four times the limit."""
+    found = tried(0.001, WORSE)
+    strength = replace(found.strength, unit="EleutherAI", leans="supported")
+    found = replace(found, verdict="inconclusive", reason="hangs on one unit", strength=strength)
+    assert "Tipping point: p without EleutherAI may be at most 0.0080." in state_p(found)
 
 
 def test_what_is_said_of_p_is_short_however_much_is_assumed() -> None:

@@ -227,8 +227,8 @@ class Strength:
     both: bool = False
     """Whether both sides hold, of which the one with the smaller level over α* stands."""
     tipping: tuple[str, ...] = ()
-    """How far each nuisance is raised before a decided verdict falls, the others at rest and at
-    half."""
+    """How far each nuisance is raised before the level is no longer below α*, the others at rest
+    and at half: where a decided verdict falls, and up to where an open one would be given."""
 
 
 @dataclass(frozen=True)

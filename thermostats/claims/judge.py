@@ -260,7 +260,7 @@ def weigh(
     if not given and near:
         side = min(near, key=lambda side: levels[side].level)
         strength = _measure_strength(question, calibration, side, levels[side], False)
-        strength = replace(strength, unless="", tipping=(), leans=str(side), unit="")
+        strength = replace(strength, unless="", leans=str(side), unit="")
         return Weighed(OPEN, Reason.AT_LIMIT, strength, calibration, Attained(levels[side].level))
     if not given:
         return _open(question, result, levels, calibration)
@@ -268,7 +268,7 @@ def weigh(
     strength = _measure_strength(question, calibration, side, levels[side], len(given) > 1)
     at = levels[side]
     allowed = WITHOUT * _find_limit(calibration, side)
-    undecided = replace(strength, unless="", tipping=(), leans=str(side), unit=at.unit)
+    undecided = replace(strength, unless="", leans=str(side), unit=at.unit)
     if at.without > allowed * (1 + TOLERANCE):
         return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration, at)
     if at.without >= allowed * (1 - TOLERANCE):
@@ -360,7 +360,6 @@ def _open(
     strength = replace(
         _measure_strength(question, calibration, shown, levels[shown], False),
         unless="",
-        tipping=(),
         leans=str(side or ""),
     )
     if isinstance(primary, Decide) and primary.divided.holds(result):

@@ -20,8 +20,8 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED
 from thermostats.claims.finding import Finding, FittedModel, Undrawn, read_finding
 from thermostats.claims.judge import pick_verdicts
-from thermostats.claims.levels import BOUNDS, PLAUSIBLE
-from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
+from thermostats.claims.levels import BOUNDS, PLAUSIBLE, WITHOUT
+from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Reason
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.stored import Made
 from thermostats.claims.study import find_study, is_own
@@ -231,6 +231,8 @@ MOST_ROWS = 12
 """Rows of a table on a claim's page; the file with it has all."""
 MOST_OF_P = 60
 """Words that a page says of p unfolded."""
+NOTHING_RAISED = "nothing raised"
+"""How a tipping point begins at which no nuisance is raised."""
 OF_ERRORS = re.compile(r"\b(?:errors|variance|mean|SD)\b")
 """With which what a world assumes of errors begins, after its size."""
 
@@ -292,20 +294,43 @@ def state_p(finding: Finding) -> Text:
     at = finding.strength
     if at.level is None:
         return Text()
-    values = {
-        "at": at,
-        "side": _choose_side(finding),
-        "unit": finding.decisive_unit,
-        "bar": ALPHA,
-        "falls": list_falls(finding),
-    }
+    values = {"at": at, "side": _choose_side(finding), "bar": ALPHA, **_describe_tipping(finding)}
     rest = len(render_text("p.md", assumed="", **values).split())
     assumed = _describe_assumed(_select_plausible(finding), MOST_OF_P - rest)
     return Text(render_text("p.md", assumed=assumed, **values))
 
 
+def state_tipping(finding: Finding) -> Text:
+    """p of an open verdict and the p below which it would be given, in one sentence; empty for
+    another verdict, and where no p gives it."""
+    parts = _describe_tipping(finding)
+    if not parts["open"] or finding.strength.level is None:
+        return Text()
+    said = render_text("open.md", **parts).strip()
+    values = {"at": finding.strength, "side": _choose_side(finding), "said": said}
+    return Text(render_text("p_open.md", **values) if said else "")
+
+
+def _describe_tipping(finding: Finding) -> dict[str, Any]:
+    """What a sentence on the tipping point is made from: whether the verdict is open, the p below
+    which it would be given, the unit that it hangs on and the p that may be without it.
+
+    Where it depends on what is called geometry no p decides.
+    """
+    limit = finding.strength.limit
+    needed = ALPHA if limit is None else min(limit, ALPHA)
+    return {
+        "open": bool(finding.reason) and finding.reason != Reason.CODING,
+        "needed": needed,
+        "most": WITHOUT * needed,
+        "unit": finding.decisive_unit,
+        "falls": [point for point in list_falls(finding) if not point.startswith(NOTHING_RAISED)],
+    }
+
+
 def list_falls(finding: Finding) -> list[str]:
-    """Tipping points at which the verdict falls; not those at which it still stands."""
+    """Tipping points at which a verdict falls, or up to which an open one would be given; not those
+    at which it still stands."""
     return [point for point in finding.strength.tipping if not point.startswith("not up to")]
 
 
@@ -379,6 +404,7 @@ def build_claim_files(
         sets={name: f"{words} ({name})" for name, words in CALLED.items()},
         surely=estimate_surely,
         state_p=state_p,
+        state_tipping=state_tipping,
         list_falls=list_falls,
         number_of={part["finding"].id: part["number"] for part in parts},
         worlds=worlds is not None,
