@@ -255,3 +255,21 @@ def test_cells_of_one_side_are_no_cells_of_a_ratio() -> None:
         warnings.simplefilter("error")
         weights = cells.weigh_cells()
     np.testing.assert_array_equal(weights, [[1, -1, 0, 0, 0], [0, 0, 1, -1, 0]])
+
+
+@pytest.mark.parametrize("name", ["log(gain)", "log(x)", "np.log(gain)", "C(x)"])
+def test_errors_of_a_column_that_is_called_as_a_formula_are_its_own(name: str) -> None:
+    rows = models().assign(other=lambda table: table["gain"] + 3)
+    wanted = thermostats.fit_line(rows, "other", "size", se="gain_se")
+    got = thermostats.fit_line(rows.rename(columns={"other": name}), name, "size", se="gain_se")
+    np.testing.assert_allclose(small(got), small(wanted))
+
+
+def test_a_column_without_a_name_is_asked_about() -> None:
+    for fit in (
+        lambda t: thermostats.fit_line(t, "gain", "size"),
+        lambda t: thermostats.fit_heritage(t, geometry="depth", scale="size"),
+    ):
+        with pytest.raises(UsageError, match="a column has no name") as caught:
+            fit(models().assign(**{"": 1.0}))
+        assert 'df.rename(columns={"": "NAME"})' in caught.value.next_step

@@ -199,7 +199,9 @@ def fit_line(
     for name in named:
         read_numbers(rows[name], name, varied=True, truths=True)
     if se is not None:
-        errors, words = _read_errors(rows, se, outcome, y, scaled=scale is not None)
+        errors, words = _read_errors(
+            rows, se, outcome, y, scaled=scale is not None, computed=formula is not None
+        )
         rows = rows.assign(**{ERROR: errors})
         warnings += words
     warnings += warn_unread_errors(rows, outcome, se)
@@ -301,16 +303,19 @@ def declare_line(
 
 
 def _read_errors(
-    rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool
+    rows: pd.DataFrame, se: str | float, outcome: str, y: Array, *, scaled: bool, computed: bool
 ) -> tuple[Array, list[str]]:
     """Known standard errors of outcomes, and what was done to them; UsageError where they may be of
-    another unit."""
-    if log := LOG_OF.match(outcome):
+    another unit.
+
+    computed: by a formula; a column may be called as one, and is what it is.
+    """
+    if computed and (log := LOG_OF.match(outcome)):
         column = log[2].strip()
         values = read_numbers(rows[column], column, positive=True)
         errors, words = convert_log_errors(rows, se, column, values)
         return errors / BASES[log[1]], [words]
-    if outcome not in rows or "(" in outcome:
+    if computed and (outcome not in rows or "(" in outcome):
         line = repeat_call(
             Code("df.assign(y=VALUES, y_se=ERRORS)"), outcome=Code("FORMULA"), se="y_se"
         )

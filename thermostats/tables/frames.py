@@ -13,9 +13,16 @@ from thermostats.next_steps import write_value
 
 
 def check_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame; UsageError where two columns have one name, names have levels, or numbers are
-    complex."""
+    """The frame; UsageError where two columns have one name, one has none, names have levels, or
+    numbers are complex."""
     check_levels(frame)
+    if "" in frame:
+        raise UsageError(
+            "a column has no name",
+            got=join_some(frame.columns),
+            allowed="a name for every column",
+            next_step='df.rename(columns={"": "NAME"}); df.drop(columns="") where it is not needed',
+        )
     twice = frame.columns[frame.columns.duplicated()].unique()
     if len(twice):
         raise UsageError(
