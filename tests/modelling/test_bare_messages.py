@@ -16,16 +16,22 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from adversarial import SPOILED
 from bad_inputs import CASES
 from pasted import ReachedSamplerError
 
 import thermostats
-from thermostats.errors import ThermostatsError, UnforeseenError
+from thermostats.errors import ThermostatsError, UnforeseenError, UsageError
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.sampling import Sampled
-from thermostats.modelling.specification import build_correlation
+from thermostats.modelling.specification import (
+    build_correlation,
+    build_fraction_difference,
+    build_smallest_step,
+    permute_across_labs,
+)
 from thermostats.next_steps import wrap_function
 from thermostats.public_names import HOME
 from thermostats.tables import tree_of_models
@@ -234,3 +240,90 @@ def test_a_command_that_fails_says_so_in_a_sentence(whole: bool) -> None:
     if not whole:
         assert done.stderr.startswith("thermostats: the command failed where no check had foreseen")
         assert "Next: THERMOSTATS_TRACEBACK=1 thermostats check shows" in done.stderr
+
+
+class Frame:
+    """What other libraries hand out: Arrow's stream, their own length and columns."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self.columns = table.column_names
+
+    def __arrow_c_stream__(self, schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(schema)
+
+    def to_pandas(self) -> Table:
+        return self.table.to_pandas()
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+class Lazy:
+    """A frame whose rows are still to be computed."""
+
+    columns = ("model_id",)
+
+    def collect(self) -> Table:
+        return GAINS
+
+
+OTHER_LIBRARIES: dict[str, Callable[[pa.Table], Any]] = {
+    "polars": Frame,
+    "arrow": lambda table: table,
+    "batch": lambda table: table.combine_chunks().to_batches()[0],
+    "reader": lambda table: table.to_reader(),
+}
+NO_TABLES: dict[str, Any] = {
+    "lazy": Lazy(),
+    "series": GAINS["gain"],
+    "nothing": None,
+    "number": 3,
+    "numbers": np.ones((3, 3)),
+    "texts": ["a", "b"],
+    "path": "no.csv",
+    "bytes": b"a,b",
+}
+
+
+@pytest.mark.parametrize("library", OTHER_LIBRARIES)
+@pytest.mark.parametrize("name", ASKED)
+def test_frames_of_other_libraries_are_taken(name: str, library: str) -> None:
+    call, good = ASKED[name]
+    if library == "reader" and "own tree" in name:
+        return  # read twice, which such batches cannot be
+    other = OTHER_LIBRARIES[library](pa.Table.from_pandas(good, preserve_index=False))
+    if name == "profile":  # what was compared stands beside the columns of the table
+        assert outcome_of(call, other) == "refused"
+    else:
+        assert outcome_of(call, other) in ("drawn", "result")
+
+
+ESTIMATORS = {
+    "correlation": build_correlation("none"),
+    "grouped": build_correlation("n_layers", groups="none"),
+    "difference": build_fraction_difference("none", "heritage"),
+    "units": build_fraction_difference("n_layers", "none"),
+    "step": build_smallest_step("none", "heritage"),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_column_that_an_estimator_lacks_is_named(name: str) -> None:
+    with pytest.raises(UsageError, match="no column none"):
+        thermostats.specification_curve(GAINS, CHOICES, ESTIMATORS[name])
+
+
+def test_a_column_that_a_null_lacks_is_named() -> None:
+    null = permute_across_labs("none")
+    with pytest.raises(UsageError, match=r"no such column.*got none"):
+        thermostats.specification_curve(GAINS, CHOICES, build_correlation("n_layers"), null=null)
+
+
+@pytest.mark.parametrize("what", NO_TABLES)
+@pytest.mark.parametrize("name", ASKED)
+def test_what_is_no_table_is_refused(name: str, what: str) -> None:
+    call, _ = ASKED[name]
+    if (name, what) == ("tree", "nothing"):
+        return  # the tree of the tables' own models
+    assert outcome_of(call, NO_TABLES[what]) == "refused"

@@ -27,7 +27,7 @@ from thermostats.measurement.same_function import IN_BLOCK, measure_function_dis
 from thermostats.measurement.spectra import find_named, hash_model
 from thermostats.next_steps import write_command
 from thermostats.tables import reading, store
-from thermostats.tables.frames import check_frame
+from thermostats.tables.frames import read_frame
 from thermostats.tables.schemas import GAINS
 from thermostats.tables.tree import Array
 
@@ -393,7 +393,8 @@ def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
     rxnfp/bert_ft                           0.03           0.00
     """
     needed = ("model_id", "layer", "matrix", "head", *MEASURES)
-    if absent := [name for name in needed if name not in check_frame(weights)]:
+    weights = read_frame(weights)
+    if absent := [name for name in needed if name not in weights]:
         raise UsageError(
             "no such column",
             got=", ".join(absent),

@@ -30,7 +30,6 @@ from thermostats.next_steps import (
     write_value,
 )
 from thermostats.tables.column_map import is_gain
-from thermostats.tables.frames import check_frame
 from thermostats.tables.labels import (
     OF_BLOCKS,
     SYNONYMS,
@@ -762,37 +761,6 @@ def _guess_outcome(fitting: Mapping[str, str], standard: str) -> str | None:
     called = [column for column in fitting.values() if is_called_gain(column, *OF_BLOCKS)]
     usual = [fitting[name] for name in list_column_names("gain") if fitting.get(name) in called]
     return next(iter([*usual, *reversed(called)]), None)
-
-
-def read_frame(table: Any) -> pd.DataFrame:
-    """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; categories that
-    are numbers are numbers. UsageError for what is no table, and for columns that a name does not
-    tell apart."""
-    if isinstance(table, pd.DataFrame):
-        return _convert_categories(check_frame(table.copy()))
-    if hasattr(table, "to_pandas"):
-        return _convert_categories(check_frame(pd.DataFrame(table.to_pandas())))
-    if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
-        step = f"pd.read_csv({write_value(table)})" if isinstance(table, str) else ""
-        raise UsageError(
-            "not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step
-        )
-    if isinstance(table, Mapping) and not any(
-        pd.api.types.is_list_like(value) for value in table.values()
-    ):
-        return pd.DataFrame([table])
-    return pd.DataFrame(table)
-
-
-def _convert_categories(frame: pd.DataFrame) -> pd.DataFrame:
-    """The table with numbers where categories of a column are numbers."""
-    for name, column in frame.items():
-        if not isinstance(column.dtype, pd.CategoricalDtype):
-            continue
-        kind = column.cat.categories.dtype
-        if pd.api.types.is_numeric_dtype(kind):
-            frame[name] = column.astype("float64" if column.isna().any() else kind)
-    return frame
 
 
 COMPUTED = ("log_gain", "error", "freedom")

@@ -23,7 +23,7 @@ from thermostats.errors import SHOWN_OF, DataError, UsageError
 from thermostats.modelling import checks, display
 from thermostats.modelling.arviz_groups import build_groups
 from thermostats.modelling.checks import Gate
-from thermostats.modelling.columns import check_columns, read_frame
+from thermostats.modelling.columns import check_columns
 from thermostats.modelling.draws import SEED, Draws, Settings, Statement
 from thermostats.modelling.fit_power import STUDIES, FitPower, simulate_power
 from thermostats.modelling.fitted_law import FittedLaw, keep_rows
@@ -40,6 +40,7 @@ from thermostats.modelling.sampling import Declare, Sampled
 from thermostats.next_steps import Code, wrap_methods
 from thermostats.next_steps import call as line
 from thermostats.settings import set_level
+from thermostats.tables.frames import read_frame
 
 __all__ = ["Design", "Fit", "Law", "Prior", "build_fit", "build_own_law", "fit"]
 OURS = "thermostats.modelling."

@@ -12,11 +12,12 @@ from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
 from thermostats.errors import SHOWN_OF, UsageError
-from thermostats.modelling.columns import guess_argument, read_frame
+from thermostats.modelling.columns import guess_argument
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.labelled import convert_arguments
 from thermostats.modelling.laws import Call
 from thermostats.next_steps import CallMade, build_misuse_error, hold_call
+from thermostats.tables.frames import read_frame
 
 P = ParamSpec("P")
 F = TypeVar("F", bound=FittedLaw)

@@ -18,7 +18,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError, build_unknown_error
-from thermostats.modelling.columns import read_frame
 from thermostats.modelling.draws import (
     KIND,
     SEED,
@@ -50,6 +49,7 @@ from thermostats.modelling.leave_out import LeftOut, leave_one_out, list_units
 from thermostats.modelling.sampling import Sampled
 from thermostats.next_steps import wrap_methods
 from thermostats.settings import check_coverage, options, set_level
+from thermostats.tables.frames import read_frame
 
 SUMMARY = ("mean", "sd", "median", "lower", "upper")
 """Columns of a summary."""

@@ -15,12 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
-from thermostats.errors import UsageError, take_first_line
+from thermostats.errors import UsageError, join_some, take_first_line
 from thermostats.formatting import format_count, format_number, join_words
 from thermostats.modelling.heritage.variance_shares import build_share_difference
 from thermostats.plots.general import set_house_style
 from thermostats.plots.posterior import draw_specification
-from thermostats.tables.frames import check_frame
+from thermostats.tables.frames import read_frame
 
 Option = str | Mapping[str, str] | Callable[[pd.DataFrame], pd.DataFrame] | tuple[Any, ...]
 """Text: a condition on the loaded rows that stay, empty for all. A mapping: columns that are set,
@@ -166,6 +166,12 @@ Statistic = Callable[[Array], Array]
 Estimator = Callable[[pd.DataFrame], Statistic]
 
 
+def _check_columns(rows: pd.DataFrame, *names: str) -> None:
+    """Raise UsageError by the name of a column that rows lack; an empty name is none."""
+    if absent := [name for name in names if name and name not in rows]:
+        raise UsageError(f"no column {absent[0]}", allowed=join_some(rows, absent[0]))
+
+
 def build_correlation(
     column: str, *, method: Literal["pearson", "spearman"] = "pearson", groups: str = ""
 ) -> Estimator:
@@ -198,6 +204,7 @@ def build_correlation(
     """
 
     def estimator(rows: pd.DataFrame) -> Statistic:
+        _check_columns(rows, column, groups)
         codes = pd.factorize(rows[groups])[0] if groups else np.zeros(len(rows), dtype=np.int64)
         if (
             len(rows) - len(set(codes)) < 3
@@ -284,6 +291,7 @@ def build_fraction_difference(column: str, unit: str) -> Estimator:
     """
 
     def estimator(rows: pd.DataFrame) -> Statistic:
+        _check_columns(rows, unit, column)
         codes, units = pd.factorize(rows[unit])
         inside = rows.groupby(unit)[column].first().reindex(units).to_numpy(bool)
         if inside.all() or not inside.any():
@@ -360,6 +368,7 @@ def build_smallest_step(place: str, unit: str) -> Estimator:
     """
 
     def estimator(rows: pd.DataFrame) -> Statistic:
+        _check_columns(rows, unit, place)
         codes, units = pd.factorize(rows[unit])
         places = rows.groupby(unit)[place].first().reindex(units).to_numpy()
         rank = pd.factorize(places, sort=True)[0]
@@ -621,12 +630,18 @@ class Rearranged:
         groups."""
         needed = [
             name
-            for name in (null.within, null.means, null.unit if null.within is not None else "")
+            for name in (
+                *(null.within, null.means, null.unit if null.within is not None else ""),
+                *null.columns,
+            )
             if name
         ]
         if absent := [name for name in needed if name not in rows]:
             raise UsageError(
-                "no such column", where="null", got=", ".join(absent), allowed=", ".join(rows)
+                "no such column",
+                where="null",
+                got=", ".join(absent),
+                allowed=join_some(rows, absent[0]),
             )
         rng, self.null = np.random.default_rng(seed), null
         if null.within is not None:
@@ -878,7 +893,7 @@ def specification_curve(
     >>> len(curve.table), round(curve.median, 2)
     (4, -0.7)
     """
-    rows = check_frame(rows)
+    rows = read_frame(rows)
     rearranged = Rearranged(rows, null, resamples, seed) if null is not None else None
     names = list(choices)
     records = []

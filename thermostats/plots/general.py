@@ -27,12 +27,12 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
-from thermostats.errors import UsageError
+from thermostats.errors import SHOWN_OF, UsageError
 from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, strip_owner
 from thermostats.plots.point_names import name_ends, place_labels
 from thermostats.tables.choices import MOST_LINES
 from thermostats.tables.features import LAST
-from thermostats.tables.frames import check_frame, read_known_numbers
+from thermostats.tables.frames import check_frame, is_table, read_frame, read_known_numbers
 from thermostats.tables.reading import find_shared_runs, read_values
 
 
@@ -654,10 +654,12 @@ def profile(
             if axes is not None
             else Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
         )
-        if isinstance(models, pd.DataFrame):
-            _draw_differences(models, drawn)
+        if is_table(models):
+            _draw_differences(
+                models if isinstance(models, pd.DataFrame) else read_frame(models), drawn
+            )
         else:
-            names = [models] if isinstance(models, (str, Path)) else list(models)
+            names = [models] if isinstance(models, (str, Path)) else _list_models(models)
             check_lines(len(names))
             _draw_lines(
                 find_shared_runs([read_values(model, quantity, position, data) for model in names]),
@@ -670,6 +672,21 @@ def profile(
         if path is not None:
             write_figure(drawn, path)
     return drawn
+
+
+def _list_models(models: object) -> list[str | Path]:
+    """Names of models; UsageError for what names none."""
+    if isinstance(models, Iterable):
+        names = list(models)
+        if all(isinstance(name, (str, Path)) for name in names):
+            return names
+    raise UsageError(
+        "no models are named",
+        where="models",
+        got=repr(models)[:SHOWN_OF],
+        allowed="a model, several, or what thermostats.paired gives",
+        next_step='thermostats.profile("MODEL")',
+    )
 
 
 def write_figure(axes: Axes, path: Path) -> None:

@@ -3,13 +3,54 @@ that hold one value."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from thermostats.errors import SHOWN_OF, UsageError, join_some
 from thermostats.next_steps import write_value
+
+
+def is_table(value: object) -> bool:
+    """Whether something is a frame, of pandas or of another library."""
+    return isinstance(value, pd.DataFrame) or hasattr(value, "__arrow_c_stream__")
+
+
+def read_frame(table: Any) -> pd.DataFrame:
+    """A table as pandas has it, from a frame, Arrow, records, or one row as a dict; categories that
+    are numbers are numbers. UsageError for what is no table, and for columns that a name does not
+    tell apart."""
+    if isinstance(table, pd.DataFrame):
+        return _convert_categories(check_frame(table.copy()))
+    if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__"):
+        table = pa.table(table)  # batches that are still to be read
+    if hasattr(table, "to_pandas"):
+        return _convert_categories(check_frame(pd.DataFrame(table.to_pandas())))
+    if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
+        step = f"pd.read_csv({write_value(table)})" if isinstance(table, str) else ""
+        step = "df.collect()" if hasattr(table, "collect") else step
+        raise UsageError(
+            "not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step
+        )
+    if isinstance(table, Mapping) and not any(
+        pd.api.types.is_list_like(value) for value in table.values()
+    ):
+        return pd.DataFrame([table])
+    return pd.DataFrame(table)
+
+
+def _convert_categories(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table with numbers where categories of a column are numbers."""
+    for name, column in frame.items():
+        if not isinstance(column.dtype, pd.CategoricalDtype):
+            continue
+        kind = column.cat.categories.dtype
+        if pd.api.types.is_numeric_dtype(kind):
+            frame[name] = column.astype("float64" if column.isna().any() else kind)
+    return frame
 
 
 def check_frame(frame: pd.DataFrame) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -166,7 +167,9 @@ def read_arrow(source: Any) -> Any:
     if isinstance(source, (str, Path, pd.DataFrame, pa.Table, Mapping)):
         return source
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        return pa.table(source)
+        with suppress(pa.ArrowInvalid):  # what has one column alone, without a name, is no table
+            return pa.table(source)
+        return source
     if hasattr(source, "to_pandas"):
         return pa.Table.from_pandas(source.to_pandas(), preserve_index=False)
     return source

@@ -25,7 +25,12 @@ from thermostats.errors import (
 )
 from thermostats.next_steps import Code, call, write_value
 from thermostats.tables import store
-from thermostats.tables.frames import check_frame, check_single_values, read_known_numbers
+from thermostats.tables.frames import (
+    check_frame,
+    check_single_values,
+    read_frame,
+    read_known_numbers,
+)
 from thermostats.tables.labels import guess_column
 from thermostats.tables.store import check_lineage, join_lineage
 from thermostats.tables.tree import EQUAL, Array, Tree
@@ -268,6 +273,7 @@ def build_descent_tree(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
 def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
     """Rows of a user's table, one a model and parent, and of the package's for parents that it
     lacks."""
+    table = read_frame(table)
     if "model_id" not in table:
         allowed = "model_id and, where known, heritage, family, parent, share, kind, year"
         raise UsageError(
@@ -278,7 +284,7 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
         )
     texts = ("parent", "kind", "heritage", "family")
     numbers = ("share", "year")
-    check_single_values(check_frame(table), "model_id", *texts)
+    check_single_values(table, "model_id", *texts)
     rows = table.drop_duplicates(
         ["model_id", *(["parent"] if "parent" in table else [])]
     ).reset_index(drop=True)
@@ -423,6 +429,7 @@ def neighbour_joining(distances: pd.DataFrame, *, root: str | None = None) -> Tr
     >>> thermostats.neighbour_joining(distances, root="base").newick()
     "((chat:1.0,code:2.0)'joint 1':0.0)base;"
     """
+    distances = _read_distances(distances)
     names, d = _check_distances(distances)
     if root is not None and root not in names:
         raise UsageError("no such root", got=root, allowed=", ".join(names))
@@ -451,10 +458,19 @@ def compare_groups(declared: Tree, joined: Tree, models: Collection[str]) -> pd.
     return pd.DataFrame(rows, columns=["models", "size", "recovered"])
 
 
+def _read_distances(distances: pd.DataFrame) -> pd.DataFrame:
+    """Distances as pandas has them; rows of other libraries have no names, and are in the order of
+    the columns."""
+    if isinstance(distances, pd.DataFrame):
+        return check_frame(distances)
+    frame = read_frame(distances)
+    return frame.set_axis(frame.columns) if frame.shape[0] == frame.shape[1] else frame
+
+
 def _check_distances(distances: pd.DataFrame) -> tuple[list[str], Array]:
     names = [str(name) for name in distances.columns]
     try:
-        d = check_frame(distances).to_numpy(dtype=np.float64)
+        d = distances.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise UsageError(
             "distances are numbers, a row and a column each model",
