@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from thermostats import fit_heritage
 from thermostats.modelling import gaussian, importance
@@ -91,3 +92,28 @@ def test_a_fit_of_many_labs_is_the_same_either_way(monkeypatch: pytest.MonkeyPat
     assert model.log_density(theta) == pytest.approx(again.log_density(theta), rel=1e-9)
     # Weights that differ in rounding move a few draws across the boundaries of resampling.
     assert np.isclose(one["scale"], two["scale"], rtol=1e-3).mean() > 0.9
+
+
+def test_few_and_many_draws_have_the_same_sums() -> None:
+    """Of many draws the products of single rows are summed."""
+    rng = np.random.default_rng(4)
+    m, weights = matrix(10, 60, rng), rng.random((gaussian.SEVERAL, 60))
+    alike = Alike.build(m, [3, 10, 1])
+    assert alike is not None and alike.products is not None
+    few = np.concatenate([alike.weighted(each[None]) for each in weights])
+    assert alike.weighted(weights) == pytest.approx(few, abs=1e-12)
+
+
+def test_a_proposal_is_the_mixture_of_students_t() -> None:
+    """Its log density, written out by scipy, a share of it wide."""
+    rng = np.random.default_rng(5)
+    places, theta = rng.normal(size=(7, 3)), 4 * rng.normal(size=(50, 3))
+    spread = np.cov(rng.normal(size=(3, 20)))
+    wide = importance.SHARE_WIDE
+    expected = np.zeros(len(theta))
+    for share, times in ((1 - wide, 0.6), (wide, importance.WIDE)):
+        for place in places:
+            law = stats.multivariate_t(place, times**2 * spread, df=importance.TAIL)
+            expected += share / len(places) * law.pdf(theta)
+    found = importance._score_proposal(theta, places, spread, 0.6)
+    assert found == pytest.approx(np.log(expected), rel=1e-12)

@@ -114,6 +114,12 @@ class Shares:
         return np.asarray(total * np.sqrt(rng.dirichlet(self.concentrations, size)))
 
 
+NEAR = 200_000
+"""Numbers that stay near the processor: so many are held at a time where draws are many."""
+SEVERAL = 16
+"""Rows of θ from which on groups are taken out one by one, and products of single rows summed."""
+MANY = 1000
+"""Outcomes, or distinct errors, from which on they count for how much is held."""
 LEAST_COLUMNS, MOST_DISTINCT = 8, 0.5
 """Columns of a block whose rows that are alike are put together, at least, and its share of
 distinct rows, at most."""
@@ -156,6 +162,8 @@ class Alike:
     """The other columns, rows by group."""
     places: tuple[NDArray[np.int64], NDArray[np.int64]]
     """Columns of the block and others in the matrix."""
+    products: Products | None
+    """Those of each row, of a small matrix: for many draws its products are sooner summed."""
 
     @classmethod
     def build(
@@ -174,6 +182,7 @@ class Alike:
         distinct, group = np.unique(matrix[:, block], axis=0, return_inverse=True)
         if len(distinct) > MOST_DISTINCT * len(matrix):
             return None
+        small = matrix.size * matrix.shape[1] <= NEAR
         order = np.argsort(group.ravel(), kind="stable")
         others = np.delete(np.arange(matrix.shape[1]), block)
         starts = np.flatnonzero(np.diff(group.ravel()[order], prepend=-1))
@@ -183,10 +192,13 @@ class Alike:
             distinct=distinct,
             others=matrix[np.ix_(order, others)],
             places=(block, others),
+            products=Products.build(list(matrix[:, None])) if which is None and small else None,
         )
 
     def weighted(self, weights: Array) -> Array:
         """Weighted sums, draws × columns × columns; weights: draws × rows, or × what rows share."""
+        if self.products is not None and len(weights) >= SEVERAL:
+            return self.products.weighted(weights)
         block, others = self.places
         total = np.empty((len(weights), block.size + others.size, block.size + others.size))
         sorted_weights = weights[:, self.order]
@@ -223,12 +235,6 @@ class Alike:
 
 NUMBERS = 4_000_000
 """Numbers held at a time."""
-NEAR = 200_000
-"""Numbers that stay near the processor: so many are held at a time where draws are many."""
-SEVERAL = 16
-"""Rows of θ from which on groups are taken out one by one."""
-MANY = 1000
-"""Outcomes, or distinct errors, from which on they count for how much is held."""
 SMALLEST_SCALE, LARGEST_SCALE = 1e-4, 1e2
 """Range of a scale in the likelihood, in units of the outcomes' standard deviation: the square of
 their ratio times thousands of outcomes is what double precision holds."""

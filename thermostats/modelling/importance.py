@@ -26,6 +26,8 @@ SMALLEST = 1e-5
 NODES = 64
 """Equally likely values of a squared error among which it is drawn."""
 NEAR_INFINITE = 1e6
+NEAR = 50_000
+"""Numbers of θ and places that stay near the processor."""
 AT_ONCE = 16_000_000
 """Numbers held at a time, of units and draws, or of units, places and nodes."""
 
@@ -233,19 +235,7 @@ def _draw_proposals(
     theta = (
         theta * np.where(wide, WIDE, width)[:, None] + places[rng.integers(0, len(places), size)]
     )
-    root = np.linalg.inv(np.linalg.cholesky(spread))
-    distance = np.square((theta[:, None, :] - places) @ root.T).sum(axis=2)
-    constant = (
-        special.gammaln((TAIL + k) / 2)
-        - special.gammaln(TAIL / 2)
-        - k / 2 * math.log(TAIL * math.pi)
-    )
-    constant += math.log(float(np.linalg.det(root))) - math.log(len(places))
-    parts = [
-        math.log(share) - k * math.log(s) - (TAIL + k) / 2 * np.log1p(distance / (TAIL * s**2))
-        for share, s in ((1 - SHARE_WIDE, width), (SHARE_WIDE, WIDE))
-    ]
-    density = constant + special.logsumexp(np.concatenate(parts, axis=1), axis=1)
+    density = _score_proposal(theta, places, spread, width)
     square: Array | Squares = np.broadcast_to(model.moments[0], (size, model.moments[0].size))
     if model.freedom is not None:
         nodes, log_p = weigh_nodes(
@@ -254,6 +244,36 @@ def _draw_proposals(
         square, favoured = draw_squares(nodes, log_p, size, rng)
         density = density + favoured
     return theta, square, model.log_density(theta, square) - density
+
+
+def _score_proposal(theta: Array, places: Array, spread: Array, width: float) -> Array:
+    """log density of the Student-t at places, each with its wide part, at every row of θ."""
+    k = places.shape[1]
+    root = np.linalg.inv(np.linalg.cholesky(spread))
+    constant = (
+        special.gammaln((TAIL + k) / 2)
+        - special.gammaln(TAIL / 2)
+        - k / 2 * math.log(TAIL * math.pi)
+    )
+    constant += math.log(float(np.linalg.det(root))) - math.log(len(places))
+    centres = places @ root.T
+    parts = np.clip(len(theta) * len(places) // NEAR, 1, len(theta))
+    density = [_mix_parts(rows @ root.T, centres, width) for rows in np.array_split(theta, parts)]
+    return np.asarray(constant + np.log(np.concatenate(density)))
+
+
+def _mix_parts(rows: Array, centres: Array, width: float) -> Array:
+    """Sum over places of what each gives a row, up to a constant; in units of the spread."""
+    k = centres.shape[1]
+    distance = np.zeros((len(rows), len(centres)))
+    for own, centre in zip(rows.T, centres.T, strict=True):
+        distance += np.square(own[:, None] - centre)
+    density = np.zeros(len(rows))
+    for share, times in ((1 - SHARE_WIDE, width), (SHARE_WIDE, WIDE)):
+        log_height = np.log(1 + distance / (TAIL * times**2))
+        height = np.exp(-(TAIL + k) / 2 * log_height).sum(axis=1)
+        density += share * times**-k * height
+    return density
 
 
 def _ensure_positive(spread: Array) -> Array:

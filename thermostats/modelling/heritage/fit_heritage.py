@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import permutations
 from typing import Any
 
@@ -26,7 +26,7 @@ from thermostats.modelling.columns import (
     read_numbers,
     suggest_numbers,
 )
-from thermostats.modelling.draws import SEED, Array, Settings, summarise_quantities
+from thermostats.modelling.draws import SEED, Array, Settings, read_only, summarise_quantities
 from thermostats.modelling.fit import Fit, Law, build_fit
 from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Gaussian
@@ -439,19 +439,20 @@ def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
     )
 
 
-def draw_prior_quantities(fit: Fit) -> dict[str, Array]:
-    """Quantities under the prior alone, simulated for the models of the fit."""
-    size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(fit.rows))
-    before = fit.model.draw_prior(size, np.random.default_rng(fit.seed))
+@lru_cache(maxsize=1)
+def draw_prior_quantities(design: MixedDesign, seed: int) -> dict[str, Array]:
+    """Quantities under the prior alone, simulated for the models of a fit, once for its tables."""
+    size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(design.fitted))
+    before = design.model.draw_prior(size, np.random.default_rng(seed))
     values = {name: drawn[None] for name, drawn in before.items()}
-    return compute_quantities(values, fit.designed(MixedDesign))
+    return read_only(compute_quantities(values, design))
 
 
 def summarise_every_order(fit: Fit) -> pd.DataFrame:
     """Per order that the blocks can come in, families and the single model apart: its posterior
     and its prior probability, by simulation; they add up to 1."""
     names = [kind.name for kind in fit.designed(MixedDesign).mixed.kinds if kind.name != FAMILY]
-    prior = draw_prior_quantities(fit)
+    prior = draw_prior_quantities(fit.designed(MixedDesign), fit.seed)
     rows = []
     for blocks in permutations(names):
         order = " > ".join(blocks)
@@ -463,7 +464,7 @@ def summarise_every_order(fit: Fit) -> pd.DataFrame:
 def summarise_orders(fit: Fit) -> pd.DataFrame:
     """Per order of blocks: posterior and prior probability (by simulation), and the Bayes factor of
     the restriction; where geometry gives the size also the lowest and highest over divisions."""
-    prior = draw_prior_quantities(fit)
+    prior = draw_prior_quantities(fit.designed(MixedDesign), fit.seed)
     rows = []
     for order, probability in fit.probabilities.items():
         expected = float(mark_ordered(order, prior).mean())
