@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -219,7 +220,7 @@ def do(
         return
     columns = ("what", "kl", "kl_lower", "kl_upper", "ce_before", "ce_after", "beyond", "size")
     print_rows([{name: row[name] for name in columns} for row in records], columns)
-    moved = [each for row in records for each in _list_moved(row)]
+    moved = list(chain.from_iterable(map(_list_moved, records)))
     if moved:
         print_rows(moved, ["what", "quantity", "before", "after", "ratio"])
     else:
@@ -249,11 +250,11 @@ def _list_records(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as dicts, what is empty as None, and numbers kept as text as numbers."""
     from thermostats.modelling.display import convert_records  # noqa: PLC0415 - numpy
 
-    kept = ("gains_before", "gains_after", "kl_texts")
-    return [
-        {**row, **{name: json.loads(str(row[name])) for name in kept}}
-        for row in convert_records(rows)
-    ]
+    records = convert_records(rows)
+    for row in records:
+        for name in ("gains_before", "gains_after", "kl_texts"):
+            row[name] = json.loads(str(row[name]))
+    return records
 
 
 def _describe_point(row: dict[str, Any]) -> dict[str, Any]:
@@ -286,21 +287,16 @@ def _write_sentences(rows: list[dict[str, Any]]) -> list[str]:
 
 def _list_moved(row: dict[str, Any]) -> list[dict[str, Any]]:
     """Numbers that a change moved, by name; those of single blocks are left to `--json`."""
-    before = row["gains_before"]
-    after = row["gains_after"]
-    return [
-        {
-            "what": row["what"],
-            "quantity": name,
-            "before": before[name],
-            "after": after[name],
-            "ratio": after[name] / before[name],
-        }
-        for name in after
-        if name in before
-        and not name.startswith(BLOCK)
-        and abs(after[name] / before[name] - 1) > MOVED
-    ]
+    moved = []
+    for name, after in row["gains_after"].items():
+        before = row["gains_before"].get(name)
+        if before is None or name.startswith(BLOCK):
+            continue
+        ratio = after / before
+        if abs(ratio - 1) > MOVED:
+            numbers = {"before": before, "after": after, "ratio": ratio}
+            moved.append({"what": row["what"], "quantity": name, **numbers})
+    return moved
 
 
 def _say_where(model: str, save: Path | None, data: Path | None) -> None:

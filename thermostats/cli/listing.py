@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -166,26 +166,22 @@ def _list_runs(data: str | Path | None, alone: bool) -> Rows:
     """Runs in the tables, then specs that are not measured: waiting, running, interrupted or
     failed."""
     columns = ["run_id", "model_id", "revision", "dtype", "prompt_set", "source", "state", "reason"]
-    runs = [
-        {**run, "state": spec_states.DONE, "reason": ""}
-        for run in _load_own_last("runs", data, alone)
-    ]
-    empty = dict.fromkeys([*TABLES["runs"].columns, "state", "reason"]) | {
-        "run_id": "",
-        "source": "",
-    }
-    left = [
-        {
+    rows = []
+    for run in _load_own_last("runs", data, alone):
+        rows.append({**run, "state": spec_states.DONE, "reason": ""})
+    empty = dict.fromkeys(TABLES["runs"].columns) | {"run_id": "", "source": ""}
+    for spec in spec_states.read(find_data_folder(data)):
+        row = {
             **empty,
             "model_id": spec.model,
             "revision": spec.revision,
             "dtype": spec.dtype,
             "prompt_set": spec.prompts,
+            "state": spec.state,
+            "reason": spec.reason,
         }
-        | {"state": spec.state, "reason": spec.reason}
-        for spec in spec_states.read(find_data_folder(data))
-    ]
-    return [*runs, *left], columns
+        rows.append(row)
+    return rows, columns
 
 
 def _load_own_last(name: str, data: str | Path | None, alone: bool) -> list[dict[str, Any]]:
@@ -195,25 +191,23 @@ def _load_own_last(name: str, data: str | Path | None, alone: bool) -> list[dict
     listed = convert_rows(store.load(name, data))
     if not list_layers(folder)[:-1]:
         return listed
-    held_here = {
-        each
-        for path in list_own_files(name, folder)
-        for each in store.read_typed(path, name)[list_key_columns(name)].itertuples(
-            index=False, name=None
-        )
-    }
-    is_held = [tuple(row[label] for label in list_key_columns(name)) in held_here for row in listed]
-    beneath = [row for row, is_own in zip(listed, is_held, strict=True) if not is_own]
-    return [
-        *([] if alone else beneath),
-        *(row for row, is_own in zip(listed, is_held, strict=True) if is_own),
-    ]
+    keys = list_key_columns(name)
+    held_here: set[tuple[Any, ...]] = set()
+    for path in list_own_files(name, folder):
+        held_here.update(store.read_typed(path, name)[keys].itertuples(index=False, name=None))
+    own: list[dict[str, Any]] = []
+    beneath: list[dict[str, Any]] = []
+    for row in listed:
+        is_own = tuple(row[label] for label in keys) in held_here
+        (own if is_own else beneath).append(row)
+    return own if alone else [*beneath, *own]
 
 
 def convert_rows(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as plain Python values, a missing one as None."""
     cells = rows.astype(object).where(rows.notna(), None)
-    return [{str(label): value for label, value in row.items()} for row in cells.to_dict("records")]
+    records: list[dict[str, Any]] = cells.rename(columns=str).to_dict("records")
+    return records
 
 
 CLAIMED = ("claim", "reads", "needs", "title")
@@ -274,25 +268,21 @@ def _list_claims(analyses: Path, *, rules: bool) -> Rows:
     loaded."""
     from thermostats.claims.template import Template  # noqa: PLC0415
 
-    words = [Template.read(script.with_suffix(".md")) for script in list_scripts(analyses).values()]
-    listed = [
-        dict(
-            zip(
-                CLAIMED,
-                (each.id, each.facts.get("rows", ""), each.facts.get("needs", ""), each.title),
-                strict=True,
-            )
-        )
-        for each in words
-    ]
+    listed: list[dict[str, Any]] = []
+    for script in list_scripts(analyses).values():
+        words = Template.read(script.with_suffix(".md"))
+        row = {
+            "claim": words.id,
+            "reads": words.facts.get("rows", ""),
+            "needs": words.facts.get("needs", ""),
+            "title": words.title,
+        }
+        listed.append(row)
     if rules:
         from thermostats.claims.run import load_claims  # noqa: PLC0415
 
-        ruled = {
-            claim.id: {"said": claim.statement, "rule": claim.rule}
-            for claim in load_claims(analyses)
-        }
-        listed = [row | ruled[row["claim"]] for row in listed]
+        for row, claim in zip(listed, load_claims(analyses), strict=True):
+            row |= {"said": claim.statement, "rule": claim.rule}
     return listed, [*CLAIMED]
 
 
@@ -322,50 +312,54 @@ def _list_evidence(data: str | Path | None) -> Rows:
     for kind, of in kinds.items():
         row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
     listed.append({**row, "what": SETS[INTERVENED]})
-    return [{str(name): value for name, value in row.items()} for row in listed], [
-        str(name) for name in listed[0]
-    ]
+    return listed, list(listed[0])
 
 
 def _list_columns(table: str | None) -> Rows:
-    listed = [
-        {
-            "table": name,
+    listed = []
+    for name, schema in TABLES.items():
+        for label, column in schema.columns.items():
+            row = {
+                "table": name,
+                "column": label,
+                "key": "key" if label in list_key_columns(name) else "",
+                "joined": describe_requirement(name, label),
+                "type": column.dtype,
+                "unit": column.unit,
+                "of": column.of,
+                "meaning": "; ".join([str(column.description), *_list_values(column)]),
+            }
+            listed.append(row)
+    for label, column in FEATURES.items():
+        row = {
+            "table": "features",
             "column": label,
-            "key": "key" if label in list_key_columns(name) else "",
-            "joined": describe_requirement(name, label),
+            "key": "",
+            "joined": "",
             "type": column.dtype,
             "unit": column.unit,
             "of": column.of,
-            "meaning": "; ".join([str(column.description), *_list_values(column)]),
+            "meaning": column.description,
         }
-        for name, schema in TABLES.items()
-        for label, column in schema.columns.items()
-    ]
-    listed += [
-        {"table": "features", "key": "", "joined": "", "column": label}
-        | {"type": column.dtype, "unit": column.unit, "of": column.of}
-        | {"meaning": column.description}
-        for label, column in FEATURES.items()
-    ]
+        listed.append(row)
     return [row for row in listed if table in (None, row["table"])], list(listed[0])
 
 
 def _list_values(column: Column) -> list[str]:
     """The values that a column of text may have, where its meaning does not name them."""
-    values = [
-        value for check in column.checks if check.kind == ONE_OF for value in check.value if value
-    ]
-    return [f"one of {', '.join(values)}"] * any(
-        value not in column.description for value in values
-    )
+    lists = (check.value for check in column.checks if check.kind == ONE_OF)
+    values = [value for value in chain.from_iterable(lists) if value]
+    if all(value in column.description for value in values):
+        return []
+    return [f"one of {', '.join(values)}"]
 
 
 def _list_architectures() -> Rows:
     from thermostats.measurement.architectures import ARCHITECTURES, TEXT_TOWERS  # noqa: PLC0415
 
-    listed = [
-        {
+    listed: list[dict[str, Any]] = []
+    for entry in ARCHITECTURES:
+        row = {
             "architecture": entry.name,
             "model_type": entry.model_type,
             "values": entry.layout,
@@ -373,13 +367,10 @@ def _list_architectures() -> Rows:
             "additive": entry.additive,
             "when": ", ".join(f"{name} = {value}" for name, value in entry.when),
         }
-        for entry in ARCHITECTURES
-    ]
+        listed.append(row)
     tower = dict.fromkeys(("values", "parallel", "additive"), "its text tower's")
-    listed += [
-        {"architecture": name, "model_type": name, **tower, "when": ""}
-        for name in sorted(TEXT_TOWERS)
-    ]
+    for name in sorted(TEXT_TOWERS):
+        listed.append({"architecture": name, "model_type": name, **tower, "when": ""})
     return listed, list(listed[0])
 
 

@@ -424,7 +424,8 @@ def set_(
     Example: `thermostats set my-model my-other lab="My lab" --data mine`
     """
     folder = folders.find_own_folder(data)
-    models, facts = ([word for word in words if ("=" in word) == fact] for fact in (False, True))
+    models = [word for word in words if "=" not in word]
+    facts = [word for word in words if "=" in word]
     if not models or not facts:
         *first, last = words
         step = write_command(
@@ -436,7 +437,7 @@ def set_(
         )
     from thermostats.tables.model_rows import find_other_spelling, set_facts  # noqa: PLC0415
 
-    values = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
+    values = dict(fact.split("=", 1) for fact in facts)
     with set_shell_lines():
         done = set_facts(models, values, revision=revision, data=data)
     print_rows([asdict(each) for each in done], ["table", "replaced", "unchanged"], as_json)

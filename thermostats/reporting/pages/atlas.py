@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import log10
 from typing import Any
 
@@ -162,24 +163,18 @@ def find_missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
     is not it."""
     models = sorted(set(tables.table("models")["model_id"]))
     drawn = drawn[~drawn["definition"].isin(list(list_substitutes()))]
-    return {
-        quantity: [
-            model
-            for model in models
-            if model not in set(drawn.loc[drawn["quantity"] == quantity, "model_id"])
-        ]
-        for quantity in QUANTITIES
-    }
+    missing = {}
+    for quantity in QUANTITIES:
+        there = set(drawn.loc[drawn["quantity"] == quantity, "model_id"])
+        missing[quantity] = [model for model in models if model not in there]
+    return missing
 
 
 def list_substitutes() -> dict[str, str]:
     """What studies bring that is drawn with a quantity but is not it, in words: its quantity by its
     definition."""
-    return {
-        words: quantity
-        for study in load_studies().values()
-        for quantity, words in study.layers.values()
-    }
+    drawn = chain.from_iterable(study.layers.values() for study in load_studies().values())
+    return {words: quantity for quantity, words in drawn}
 
 
 def _read(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
@@ -284,19 +279,15 @@ def _collect_traces(tables: Evidence) -> pd.DataFrame:
 
 def _collect_weights(tables: Evidence) -> pd.DataFrame:
     norms = _read(tables, "weights", head="", matrix=[W_V, W_O]).dropna(subset="spectral_norm")
-    parts = [
-        _choose_best(part, "matrix", [W_V, W_O]).assign(
-            quantity=matrix,
-            value=lambda frame: frame["spectral_norm"],
-            definition="whole matrix",
-            norm=np.nan,
-        )
-        for matrix, part in norms.groupby("matrix")
-    ]
+    parts = []
+    for matrix, part in norms.groupby("matrix"):
+        chosen = _choose_best(part, "matrix", [W_V, W_O])
+        value = chosen["spectral_norm"]
+        words = {"quantity": matrix, "definition": "whole matrix"}
+        parts.append(chosen.assign(**words, value=value, norm=np.nan))
     for study in load_studies().values():
-        parts += [
-            _collect_summaries(tables, prefix, *drawn) for prefix, drawn in study.layers.items()
-        ]
+        for prefix, drawn in study.layers.items():
+            parts.append(_collect_summaries(tables, prefix, *drawn))
     return pd.concat([part for part in parts if not part.empty] or parts or [norms])
 
 
@@ -346,7 +337,8 @@ def _find_origin(frame: pd.DataFrame, tables: Evidence) -> pd.Series:
 
 
 SCRIPT = "atlas.js"
-WIDTH, HEIGHT = 406, 224
+WIDTH = 406
+HEIGHT = 224
 """Size of a panel's plot in the units of its SVG."""
 DEEPEST = 1.015
 """Relative depth at the right end of a plot."""
@@ -521,18 +513,21 @@ def trace_marker(heritage: str) -> str:
     """Path of a lab's marker in every figure, in a box from -1 to 1."""
     style = MarkerStyle(mark(heritage).marker)
     path = style.get_path().transformed(style.get_transform() + Affine2D().scale(2, -2))
-    steps = [(STEPS[int(code)], points) for points, code in path.iter_segments(simplify=False)]
-    return "".join(
-        step + ",".join(f"{x:.3f}" for x in points) * (step != "Z") for step, points in steps
-    )
+    steps = []
+    for points, code in path.iter_segments(simplify=False):
+        step = STEPS[int(code)]
+        steps.append(step if step == "Z" else step + ",".join(f"{x:.3f}" for x in points))
+    return "".join(steps)
 
 
 def list_curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
     """Every line of the atlas as text: model, lab, quantity, what it is, and its values layer by
     layer."""
     by = ["quantity", "model_id", "revision", "heritage", "origin"]
-    return [
-        {
+    curves = []
+    for (quantity, model, revision, lab, origin), line in drawn.groupby(by, sort=False):
+        values = [f"{row.layer}: {format_number(row.value)}" for row in line.itertuples()]
+        curve = {
             "quantity": str(quantity),
             "model": _name_model(model, revision),
             "lab": lab,
@@ -540,12 +535,10 @@ def list_curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
             "L": int(line["n_layers"].iloc[0]),
             "definition": line["definition"].iloc[0],
             "source": line["source"].iloc[0],
-            "values": ", ".join(
-                f"{row.layer}: {format_number(row.value)}" for row in line.itertuples()
-            ),
+            "values": ", ".join(values),
         }
-        for (quantity, model, revision, lab, origin), line in drawn.groupby(by, sort=False)
-    ]
+        curves.append(curve)
+    return curves
 
 
 def list_lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
@@ -554,13 +547,10 @@ def list_lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
     rows = []
     for quantity, models in find_missing(drawn, tables).items():
         named = f"{len(models)} of {total}: {', '.join(map(strip_owner, models))}"
-        sentence = (
-            "No model lacks it"
-            if not models
-            else f"All {total} models lack it"
-            if len(models) == total
-            else named
-        )
+        if not models:
+            sentence = "No model lacks it"
+        else:
+            sentence = f"All {total} models lack it" if len(models) == total else named
         for definition in (words for words, of in list_substitutes().items() if of == quantity):
             if instead := sorted(drawn.loc[drawn["definition"] == definition, "model_id"].unique()):
                 sentence += (

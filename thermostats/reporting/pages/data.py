@@ -4,6 +4,8 @@ codebook."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -28,19 +30,18 @@ MEASURED_GAINS = {
 
 def render_data_page(layout: Layout, tables: Evidence) -> str:
     """The page's Markdown."""
-    inconsistent, fates, sources = (
-        tables.table(name) if name in TABLES else pd.DataFrame()  # no study may bring them
-        for name in ("inconsistencies", "reconciliation", "sources")
-    )
+    inconsistent = _load_table(tables, "inconsistencies")
+    fates = _load_table(tables, "reconciliation")
+    numbers: Iterable[tuple[Any, Any]] = ()
+    if len(fates):
+        numbers = fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items()
     return render_text(
         "data.md",
         tables=_render_tables(layout, tables),
         apart=list_study_models(),
         measured=build_measured_table(tables.table("features", source=OURS)),
-        sources=len(sources),
-        fates=fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items()
-        if len(fates)
-        else (),
+        sources=len(_load_table(tables, "sources")),
+        fates=numbers,
         kinds=sorted(Counter(inconsistent["kind"]).items()) if len(inconsistent) else [],
         found=len(inconsistent),
         inconsistencies=_render_inconsistencies(inconsistent) if len(inconsistent) else "",
@@ -51,6 +52,11 @@ def render_data_page(layout: Layout, tables: Evidence) -> str:
         codebook=[_build_codebook(name) for name in TABLES],
         machine=describe_machine(),
     )
+
+
+def _load_table(tables: Evidence, name: str) -> pd.DataFrame:
+    """A table that studies bring, which there may be none of."""
+    return tables.table(name) if name in TABLES else pd.DataFrame()
 
 
 def format_size(count: int) -> str:
@@ -80,67 +86,57 @@ def build_measured_table(features: pd.DataFrame) -> Text:
 
 
 def _render_tables(layout: Layout, tables: Evidence) -> Text:
-    rows = [
-        {
-            "table": render_link(name, f"#codebook-{name}"),
-            "rows": len(tables.table(name)),
-            "columns": len(schema.columns),
-            "files": len(files),
-            "size": format_size(sum(len(listed.content) for listed in files)),
-            "holds": schema.description,
-        }
-        for name, schema in TABLES.items()
-        if (files := [listed for listed in layout.tables if listed.table == name])
-    ]
+    rows = []
+    for name, schema in TABLES.items():
+        files = [listed for listed in layout.tables if listed.table == name]
+        if files:
+            link = render_link(name, f"#codebook-{name}")
+            size = format_size(sum(len(listed.content) for listed in files))
+            counts = (len(tables.table(name)), len(schema.columns), len(files))
+            rows.append((link, *counts, size, schema.description))
     columns = ["table", "rows", "columns", "files", "size", "holds"]
     return render_table(pd.DataFrame(rows, columns=columns, dtype=object), "Tables", most=None)
 
 
 def _render_files(layout: Layout) -> Text:
-    rows = [
-        {
-            "file": render_link(listed.name or listed.path.name, quote(layout.make_href(listed))),
-            "size": format_size(len(listed.content)),
-            "SHA-256": listed.sha,
-        }
-        for listed in (*layout.tables, *layout.analyses)
-    ]
-    return render_table(
-        pd.DataFrame(rows, columns=["file", "size", "SHA-256"], dtype=object), "Files", most=None
-    )
+    rows = []
+    for listed in (*layout.tables, *layout.analyses):
+        link = render_link(listed.name or listed.path.name, quote(layout.make_href(listed)))
+        rows.append((link, format_size(len(listed.content)), listed.sha))
+    table = pd.DataFrame(rows, columns=["file", "size", "SHA-256"], dtype=object)
+    return render_table(table, "Files", most=None)
 
 
 def _build_codebook(name: str) -> dict[str, object]:
     schema = TABLES[name]
-    rows = [
-        {
+    keys = list_key_columns(name)
+    rows = []
+    for label, column in schema.columns.items():
+        row = {
             "column": label,
-            "key": "key" if label in list_key_columns(name) else "",
+            "key": "key" if label in keys else "",
             "type": KINDS[column.dtype],
             "unit": column.unit,
             "property of": column.of,
             "may be empty": "yes" if column.nullable else "",
             "meaning": column.description,
         }
-        for label, column in schema.columns.items()
-    ]
+        rows.append(row)
+    sentence = f"{schema.description[0].upper()}{schema.description[1:]}."
     return {
         "title": f"Codebook: {name}",
-        "text": f"{schema.description[0].upper()}{schema.description[1:]}. Key: "
-        f"{', '.join(list_key_columns(name))}.",
+        "text": f"{sentence} Key: {', '.join(keys)}.",
         "columns": render_table(pd.DataFrame(rows), f"Columns of {name}", most=None),
     }
 
 
 def _render_inconsistencies(inconsistent: pd.DataFrame) -> Text:
     """Disagreements of a study's files, in words."""
-    files = inconsistent["file"] + inconsistent["other_file"].where(
-        inconsistent["other_file"] == "", " / " + inconsistent["other_file"]
-    )
-    figures = {
-        name: [formatting.format_figure(value, 5) for value in inconsistent[name]]
-        for name in ("value", "other_value")
-    }
+    other = inconsistent["other_file"]
+    files = inconsistent["file"] + other.where(other == "", " / " + other)
+    figures = {}
+    for name in ("value", "other_value"):
+        figures[name] = [formatting.format_figure(value, 5) for value in inconsistent[name]]
     heads = {
         "kind": "kind",
         "file": "file",

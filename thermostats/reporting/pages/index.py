@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from itertools import chain, zip_longest
+from itertools import chain, islice, zip_longest
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -94,12 +94,13 @@ def place_finding(finding: Finding) -> Seen | None:
     unit = towards or away
     first, last = sorted(side * (end - bar) / unit for end in (lower, upper))
     other = next((side * (value - bar) / unit for value in bars if value != bar), FARTHEST)
-    bounds = " and ".join(
-        f"{which} {format_declared(value)}"
-        for which, value in (("above", rule.above), ("below", rule.below))
-        if value is not None
-    )
-    words = f"{evidence}: {estimate_range(finding.headline)}, claimed: {bounds}"
+    bounds = []
+    if rule.above is not None:
+        bounds.append(f"above {format_declared(rule.above)}")
+    if rule.below is not None:
+        bounds.append(f"below {format_declared(rule.below)}")
+    shown = estimate_range(finding.headline)
+    words = f"{evidence}: {shown}, claimed: {' and '.join(bounds)}"
     return Seen(evidence, side * (x - bar) / unit, first, last, other, words)
 
 
@@ -119,8 +120,9 @@ def place_first_findings(findings: Sequence[Finding]) -> list[Seen]:
 
 def render_picture(estimates: Sequence[Seen]) -> bytes:
     """The picture as SVG, a line for each estimate."""
-    rows = [
-        {
+    rows = []
+    for place, estimate in enumerate(estimates):
+        row = {
             "name": estimate.evidence,
             "shape": SHAPES.get(estimate.evidence, SHAPES[PUBLISHED]),
             "y": ROW * (place + 0.5),
@@ -130,8 +132,7 @@ def render_picture(estimates: Sequence[Seen]) -> bytes:
             "at": _place(estimate.estimate),
             "beyond": (estimate.lower < -FARTHEST) - (estimate.upper > FARTHEST),
         }
-        for place, estimate in enumerate(estimates)
-    ]
+        rows.append(row)
     values: dict[str, Any] = {
         "rows": rows,
         "row": ROW,
@@ -148,9 +149,10 @@ def _place(value: float) -> float:
 
 
 TITLE = "Residual-stream gains in transformers"
-FURTHER, OVERALL = "Further claims", "overall"
-"""Group of claims that are of no registered study, and of findings that have no set of evidence of
-their own."""
+FURTHER = "Further claims"
+"""Group of claims that are of no registered study."""
+OVERALL = "overall"
+"""Group of findings that have no set of evidence of their own."""
 ONE_OBSERVATION = "Further statements"
 """Heading of claims and findings of one observation."""
 ORDER = [*VERDICTS, FAILED, MISSING]
@@ -188,41 +190,27 @@ def index_text(
     further = list_further_statements()
     tally = Counter(row["verdict"] for row in rows.values())
     matrix = _build_matrix(entries)
-    by_heading = {
-        study.report.heading: study for study in load_studies().values() if study.report.heading
-    }
-    listed = {
-        title: [
-            rows[entry.id]
-            for entry in _put_leading_first(group, by_heading.get(title))
-            if entry.id not in further
-        ]
-        for title, group in grouped.items()
-    }
+    studies = load_studies().values()
+    by_heading = {study.report.heading: study for study in studies if study.report.heading}
+    groups: list[dict[str, Any]] = []
+    for title, group in grouped.items():
+        study = by_heading.get(title)
+        listed = [entry for entry in _put_leading_first(group, study) if entry.id not in further]
+        place = {"title": title, "study": study, "rows": [rows[entry.id] for entry in listed]}
+        groups.append({**place, **_summarise_entries(group)})
+    findings = list(chain.from_iterable(entry.findings for entry in entries))
     return render_text(
         "index.md",
         title=TITLE,
         rows=list(rows.values()),
-        groups=[
-            {
-                "title": title,
-                "study": by_heading.get(title),
-                "rows": listed[title],
-                **_summarise_entries(group),
-            }
-            for title, group in grouped.items()
-        ],
+        groups=groups,
         further=_list_further_rows(entries, rows, page_of),
         title_of_further=ONE_OBSERVATION,
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        short=summarise_groups(list(listed.values())),
+        short=summarise_groups([group["rows"] for group in groups]),
         command=Text(command),
-        tried=sum(
-            bool(finding.criterion.worlds) for entry in entries for finding in entry.findings
-        ),
-        untried=sum(
-            finding.criterion.worlds == 0 for entry in entries for finding in entry.findings
-        ),
+        tried=sum(bool(finding.criterion.worlds) for finding in findings),
+        untried=sum(finding.criterion.worlds == 0 for finding in findings),
         most_false=ALPHA,
         changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
         matrix=matrix,
@@ -267,12 +255,11 @@ def _list_further_rows(
 def render_pictures(entries: Sequence[Entry]) -> dict[str, bytes]:
     """The small pictures of the index by file name; of a claim without an estimate to show there is
     none."""
-    estimates_of = {
-        _name_picture(entry): place_first_findings(_list_findings(entry)) for entry in entries
-    }
-    return {GAIN: render_gain_picture()} | {
-        name: render_picture(estimates) for name, estimates in estimates_of.items() if estimates
-    }
+    pictures = {GAIN: render_gain_picture()}
+    for entry in entries:
+        if estimates := place_first_findings(_list_findings(entry)):
+            pictures[_name_picture(entry)] = render_picture(estimates)
+    return pictures
 
 
 def render_gain_picture() -> bytes:
@@ -289,21 +276,24 @@ def summarise_groups(
     What is open is listed as the groups have it: of a study's claims the first are those that it
     rests on.
     """
-    in_order = list(chain.from_iterable(groups))
-    chosen = {
-        OPEN: [row for row in in_order if row["verdict"] == OPEN],
-        **{verdict: _take_turns(groups, verdict) for verdict in (SUPPORTED, AGAINST, UNMEASURED)},
-    }
-    return [
-        (heading, [row for verdict in verdicts for row in chosen[verdict]][:most])
-        for heading, verdicts, most in IN_SHORT
-    ]
+    chosen = {}
+    for verdict in (SUPPORTED, AGAINST, UNMEASURED):
+        chosen[verdict] = _take_turns(groups, verdict)
+    chosen[OPEN] = [row for row in chain.from_iterable(groups) if row["verdict"] == OPEN]
+    summary = []
+    for heading, verdicts, most in IN_SHORT:
+        rows = chain.from_iterable(chosen[verdict] for verdict in verdicts)
+        summary.append((heading, list(islice(rows, most))))
+    return summary
 
 
 def _take_turns(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> list[dict[str, Any]]:
-    of_each = ([row for row in rows if row["verdict"] == verdict] for rows in groups)
-    best = (sorted(rows, key=_count_models, reverse=True) for rows in of_each)
-    return [row for turn in zip_longest(*best) for row in turn if row is not None]
+    best = []
+    for rows in groups:
+        alike = [row for row in rows if row["verdict"] == verdict]
+        best.append(sorted(alike, key=_count_models, reverse=True))
+    in_turn = chain.from_iterable(zip_longest(*best))
+    return [row for row in in_turn if row is not None]
 
 
 def _count_models(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -338,14 +328,12 @@ def build_findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
 def group_entries(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     """Entries by the study whose claims they are, in the order of the claims' ids; those of no
     study last."""
-    titles = {
-        study.letter: study.report.heading for study in load_studies().values() if study.letter
-    }
-    letters = sorted(titles)
-    groups = {
-        titles[letter]: [entry for entry in entries if entry.id[:1] == letter] for letter in letters
-    }
-    groups[FURTHER] = [entry for entry in entries if entry.id[:1] not in titles]
+    studies = load_studies().values()
+    titles = {study.letter: study.report.heading for study in studies if study.letter}
+    groups: dict[str, list[Entry]] = {titles[letter]: [] for letter in sorted(titles)}
+    groups[FURTHER] = []
+    for entry in entries:
+        groups[titles.get(entry.id[:1], FURTHER)].append(entry)
     return {title: group for title, group in groups.items() if group}
 
 
@@ -356,15 +344,17 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     reached = [verdict for verdict in VERDICTS if counts[verdict]]
     fits = (entry.posteriors[0] or {} for entry in entries if entry.posteriors)
     fitted = [fit for fit in fits if "passes" in fit]
-    apart = [
-        fit for fit in fitted if fit["passes"] and fit["classical"] not in ("", fit["concluded"])
-    ]
+    passing = [fit for fit in fitted if fit["passes"]]
+    apart = [fit for fit in passing if fit["classical"] not in ("", fit["concluded"])]
+    words: list[str] = []
+    for verdict in reached:
+        words.append(f"{counts[verdict]} {'' if words else 'came out '}as {verdict}")
     return {
-        "counts": [f"{counts[v]} {'came out ' if v == reached[0] else ''}as {v}" for v in reached],
+        "counts": words,
         "tested": len(primary),
         "fitted": len(fitted),
         "apart": len(apart),
-        "failed": sum(not fit["passes"] for fit in fitted),
+        "failed": len(fitted) - len(passing),
         "most_models": max((finding.sample.n_models for finding in primary), default=0),
         "most_groups": max((finding.sample.n_groups for finding in primary), default=0),
         "noun": primary[0].sample.group if primary else "",
@@ -374,15 +364,11 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
 def _build_matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     """Of every set of evidence, for every claim in order, the sign of the first finding on it;
     empty where none is."""
-    signs = [
-        {
-            finding.sample.evidence or OVERALL: SIGNS[finding.verdict]
-            for finding in reversed(put_headline_first(entry.findings))
-        }
-        for entry in entries
-    ]
-    sets = [name for name in (*SETS, OVERALL) if any(name in signs_of for signs_of in signs)]
-    return {name: [signs_of.get(name, "") for signs_of in signs] for name in sets}
+    matrix = {name: [""] * len(entries) for name in (*SETS, OVERALL)}
+    for place, entry in enumerate(entries):
+        for finding in reversed(put_headline_first(entry.findings)):
+            matrix[finding.sample.evidence or OVERALL][place] = SIGNS[finding.verdict]
+    return {name: signs for name, signs in matrix.items() if any(signs)}
 
 
 def _list_moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
@@ -390,30 +376,19 @@ def _list_moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
     with both."""
     rows = []
     for entry in entries:
-        by_set = {
-            f.sample.evidence: f.verdict
-            for f in _list_findings(entry)
-            if f.id == entry.findings[0].id
-        }
-        before = by_set.get(PUBLISHED, UNMEASURED)
-        after = {
-            verdict: [n for n in NEW if by_set.get(n) == verdict]
-            for verdict in VERDICTS
-            if verdict != UNMEASURED
-        }
-        words = "; ".join(
-            f"{verdict} on {join_words(sets)}"
-            for verdict, sets in after.items()
-            if sets and verdict != before
-        )
-        if PUBLISHED in by_set and words:
-            rows.append(
-                {
-                    "link": render_link(entry.id, page_of.format(name_folder(entry.id))),
-                    "before": before,
-                    "after": words,
-                }
-            )
+        first = [each for each in _list_findings(entry) if each.id == entry.findings[0].id]
+        by_set = {each.sample.evidence: each.verdict for each in first}
+        if PUBLISHED not in by_set:
+            continue
+        before = by_set[PUBLISHED]
+        parts = []
+        for verdict in VERDICTS:
+            sets = [name for name in NEW if by_set.get(name) == verdict]
+            if sets and verdict not in (UNMEASURED, before):
+                parts.append(f"{verdict} on {join_words(sets)}")
+        if parts:
+            link = render_link(entry.id, page_of.format(name_folder(entry.id)))
+            rows.append({"link": link, "before": before, "after": "; ".join(parts)})
     return rows
 
 

@@ -26,7 +26,8 @@ from thermostats.tables.schemas import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 CLASSICAL_LEVEL = 0.95
 FIGURE = "p-in-worlds.svg"
-QUIET, LOUD = "#6B6B6B", "#0072B2"
+QUIET = "#6B6B6B"
+LOUD = "#0072B2"
 """Colours of what a test assumes, and of the world that is simulated."""
 SMALL = 8.0
 """Points of the labels of lines."""

@@ -93,12 +93,11 @@ def find_stale(advice: pd.DataFrame, tables: Evidence) -> str:
         parts.append("other rows than are read here")
     own = advice[(advice["set"] == OWN_SET) & (advice["finding"] != "")]
     known = dict(zip(own["finding"], own["made_of"], strict=True))
-    digests = {
-        question.id: digest_rule(question)
-        for path in list_scripts(find_shipped("analyses")).values()
-        for question in load_claim(path).questions
-        if question.id in known
-    }
+    digests = {}
+    for path in list_scripts(find_shipped("analyses")).values():
+        for question in load_claim(path).questions:
+            if question.id in known:
+                digests[question.id] = digest_rule(question)
     changed = [name.partition(".")[0] for name, made in known.items() if digests.get(name) != made]
     if changed:
         parts.append(f"an earlier rule or earlier worlds of {join_words(changed)}")

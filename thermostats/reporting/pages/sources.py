@@ -136,13 +136,10 @@ def list_levels(fits: Mapping[str, Fit]) -> pd.DataFrame:
 
 def count_evidence(tables: Evidence) -> pd.DataFrame:
     """Sets of evidence with their models and labs: see `count_models`."""
-    both = {
-        name: pd.concat(
-            [tables.named(POOLED).table(name), tables.table(name, source=NURSERY)],
-            ignore_index=True,
-        )
-        for name in ("features", "runs")
-    }
+    both = {}
+    for name in ("features", "runs"):
+        parts = [tables.named(POOLED).table(name), tables.table(name, source=NURSERY)]
+        both[name] = pd.concat(parts, ignore_index=True)
     return count_models(both["features"], both["runs"], set(tables.table("sources")["file"]))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -23,10 +24,10 @@ Read = Callable[[str], bytes | None]
 
 def render_worlds_page(entries: Sequence[Entry], read: Read) -> str:
     """The page's Markdown. read: a file of the report by name; None where there is none."""
-    groups = {
-        title: [row for entry in group for row in list_worst_worlds(entry, read)]
-        for title, group in group_entries(entries).items()
-    }
+    groups = {}
+    for title, group in group_entries(entries).items():
+        rows = (list_worst_worlds(entry, read) for entry in group)
+        groups[title] = list(chain.from_iterable(rows))
     filled = {title: rows for title, rows in groups.items() if rows}
     return render_text("worlds.md", groups=filled, bar=ALPHA)
 
