@@ -17,8 +17,10 @@ HIDDEN = re.compile(
 """Characters that a terminal obeys, turns around or does not show, and halves of characters."""
 SHOWN = 10
 """Wrong rows that a message lists."""
-MOST_NAMED, NEAREST = 30, 5
-"""Names that a message lists, and of more the nearest that it does."""
+MOST_NAMED = 30
+"""Names that a message lists."""
+NEAREST = 5
+"""Of more names the nearest, which it lists."""
 HOMES = (Path(__file__).parent, Path(__file__).parents[1] / "analyses")
 """Where code of the package lies; analyses only in a checkout."""
 LIBRARIES = tuple(
@@ -53,31 +55,33 @@ class ThermostatsError(Exception):
         remedy: Any = None,
         options: Sequence[str] = (),
     ) -> None:
-        self.what, self.where, self.got = (
-            escape_hidden(what),
-            escape_hidden(str(where)),
-            escape_hidden(str(got)),
-        )
-        self.allowed, self.next_step, self.rows = (
-            escape_hidden(allowed),
-            escape_hidden(next_step),
-            tuple(map(escape_hidden, rows)),
-        )
-        self.remedy, self.options = remedy, tuple(options)
-        details = [f"got {self.got}"] * bool(self.got) + [f"allowed: {self.allowed}"] * bool(
-            self.allowed
-        )
-        message = (
-            self.what
-            + f" ({self.where})" * bool(self.where)
-            + ": " * bool(details)
-            + "; ".join(details)
-            + "."
-        )
-        message += "".join(f"\n  {row}" for row in self.rows[:SHOWN])
-        message += f"\n  … and {len(self.rows) - SHOWN} more" * (len(self.rows) > SHOWN)
+        self.what = escape_hidden(what)
+        self.where = escape_hidden(str(where))
+        self.got = escape_hidden(str(got))
+        self.allowed = escape_hidden(allowed)
+        self.next_step = escape_hidden(next_step)
+        self.rows = tuple(map(escape_hidden, rows))
+        self.remedy = remedy
+        self.options = tuple(options)
+        super().__init__(self._write_message())
+
+    def _write_message(self) -> str:
+        """The message without what is empty."""
+        details = []
+        if self.got:
+            details.append(f"got {self.got}")
+        if self.allowed:
+            details.append(f"allowed: {self.allowed}")
+        place = f" ({self.where})" if self.where else ""
+        why = f": {'; '.join(details)}" if details else ""
+        lines = [f"{self.what}{place}{why}.", *(f"  {row}" for row in self.rows[:SHOWN])]
+        if len(self.rows) > SHOWN:
+            lines.append(f"  … and {len(self.rows) - SHOWN} more")
+        message = "\n".join(lines)
+        if not self.next_step:
+            return message
         gap = "\n" if self.rows else " "
-        super().__init__(message + f"{gap}Next: {self.next_step}" * bool(self.next_step))
+        return f"{message}{gap}Next: {self.next_step}"
 
     def replace_next_step(self, next_step: str) -> Self:
         """The same error with another next step."""
@@ -156,12 +160,14 @@ def find_failure(error: BaseException) -> tuple[str, int, str] | None:
     the package; None where code of the user's did, or the package was not on the way."""
     if _is_of_user(type(error)):
         return None
-    ours, outside = None, ""
+    ours = None
+    outside = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = Path(frame.f_code.co_filename)
         home = next((each for each in HOMES if path.is_relative_to(each)), None)
         if home is not None:
-            ours, outside = (str(path.relative_to(home.parent)), line), ""
+            ours = (str(path.relative_to(home.parent)), line)
+            outside = ""
         elif any(path.is_relative_to(each) for each in LIBRARIES) or not path.is_absolute():
             outside = outside or str(frame.f_globals.get("__name__", "")).partition(".")[0]
         else:

@@ -57,11 +57,10 @@ def print_rows(
     if as_json:
         print_json(rows)
     elif sys.stdout.isatty():
-        _print_table(
-            [{label: _format_cell(row[label], digits) for label in columns} for row in rows],
-            columns,
-            spare,
-        )
+        cells = []
+        for row in rows:
+            cells.append({label: _format_cell(row[label], digits) for label in columns})
+        _print_table(cells, columns, spare)
     else:
         print("\t".join(columns))
         for row in rows:
@@ -77,22 +76,24 @@ def _print_table(
     from rich.text import Text  # noqa: PLC0415
 
     console = Console()
-    widths = {label: max(len(label), *(len(row[label]) for row in rows), 0) for label in columns}
-    prose = {
-        label
-        for label in columns
-        if widths[label] > PROSE and any(" " in row[label] for row in rows)
-    }
+    widths = {}
+    prose = set()
+    filled = []
+    for label in columns:
+        texts = [row[label] for row in rows]
+        widths[label] = max(map(len, [label, *texts]))
+        if widths[label] > PROSE and any(" " in text for text in texts):
+            prose.add(label)
+        if any(texts):
+            filled.append(label)
 
     def fits(labels: Sequence[str]) -> bool:
-        return (
-            sum(2 + (PROSE if label in prose else widths[label]) for label in labels) - 2
-            <= console.width
-        )
+        whole = [PROSE if label in prose else widths[label] for label in labels]
+        return sum(2 + width for width in whole) - 2 <= console.width
 
     chosen = list(columns)
     if not fits(chosen):
-        chosen = [label for label in columns if any(row[label] for row in rows)] or chosen
+        chosen = list(filled) or chosen
     for label in [*spare, *reversed(columns)]:
         if not fits(chosen) and label in chosen[1:]:
             chosen.remove(label)
@@ -103,9 +104,7 @@ def _print_table(
     for row in rows:
         table.add_row(*(Text(row[label]) for label in chosen))
     console.print(table)
-    if left := [
-        label for label in columns if label not in chosen and any(row[label] for row in rows)
-    ]:
+    if left := [label for label in filled if label not in chosen]:
         print(f"left out for lack of width: {', '.join(left)}; --json has them", file=sys.stderr)
 
 
@@ -113,9 +112,8 @@ def print_next_step(step: str, *, data: Path | None = None, visible: bool = True
     """One last line on standard error: what can be done now, with the folder `data` where that must
     be named."""
     if visible:
-        print(
-            f"Next: {step}" + (f" --data {shlex.quote(str(data))}" if data else ""), file=sys.stderr
-        )
+        folder = f" --data {shlex.quote(str(data))}" if data else ""
+        print(f"Next: {step}{folder}", file=sys.stderr)
 
 
 def is_watched(as_json: bool = False) -> bool:
