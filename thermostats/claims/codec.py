@@ -23,7 +23,7 @@ UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, ImportError, Recu
 
 
 @dataclass(frozen=True)
-class Form:
+class Encoding:
     """What values of a type are made from, which is encoded in turn."""
 
     kind: str
@@ -59,10 +59,10 @@ def encode(value: Any) -> Any:
     if is_dataclass(value) and name.startswith(PACKAGE):
         parts = {each.name: encode(getattr(value, each.name)) for each in fields(value)}
         return {KIND: name, VALUE: parts}
-    form = next((form for form in FORMS if isinstance(value, form.types)), None)
-    if form is None:
+    encoding = next((each for each in ENCODINGS if isinstance(value, each.types)), None)
+    if encoding is None:
         raise TypeError(f"a {type(value).__name__} has no form in JSON")
-    return {KIND: form.kind, VALUE: encode(form.take_apart(value))}
+    return {KIND: encoding.kind, VALUE: encode(encoding.take_apart(value))}
 
 
 def decode(value: Any) -> Any:
@@ -73,9 +73,9 @@ def decode(value: Any) -> Any:
         return value
     if value.keys() != {KIND, VALUE}:
         raise ValueError("not a record")
-    form = next((form for form in FORMS if form.kind == value[KIND]), None)
-    if form is not None:
-        return form.build(decode(value[VALUE]))
+    encoding = next((each for each in ENCODINGS if each.kind == value[KIND]), None)
+    if encoding is not None:
+        return encoding.build(decode(value[VALUE]))
     return _build_record(str(value[KIND]), value[VALUE])
 
 
@@ -137,13 +137,13 @@ def _write_pairs(mapping: dict[Any, Any]) -> list[list[Any]]:
     return [list(pair) for pair in mapping.items()]
 
 
-FORMS = (
-    Form("array", (np.ndarray, np.generic), _write_array, _read_array),
-    Form("float", (float,), str, float),
-    Form("tuple", (tuple,), list, tuple),
-    Form("dict", (dict,), _write_pairs, dict),
-    Form("bytes", (bytes,), _write_bytes, base64.b64decode),
-    Form("table", (pd.DataFrame,), _write_table, _read_table),
-    Form("column", (pd.Series,), _write_column, _read_column),
+ENCODINGS = (
+    Encoding("array", (np.ndarray, np.generic), _write_array, _read_array),
+    Encoding("float", (float,), str, float),
+    Encoding("tuple", (tuple,), list, tuple),
+    Encoding("dict", (dict,), _write_pairs, dict),
+    Encoding("bytes", (bytes,), _write_bytes, base64.b64decode),
+    Encoding("table", (pd.DataFrame,), _write_table, _read_table),
+    Encoding("column", (pd.Series,), _write_column, _read_column),
 )
 """The first that fits is taken: a number of numpy is a float of Python, too."""

@@ -37,6 +37,7 @@ from thermostats.modelling.gaussian import Gaussian, HalfNormals, Mixture
 from thermostats.modelling.laws import LOG10, Design, Law, Prior
 from thermostats.modelling.leave_out import build_model_and_lab_folds
 from thermostats.modelling.lines import compare
+from thermostats.modelling.mixed_model import read_numbers_or_zeros
 from thermostats.modelling.model_gains import (
     ModelGains,
     Preference,
@@ -504,26 +505,19 @@ class CurveDesign(Design):
 
     def build_new(self, rows: pd.DataFrame) -> CurveDesign:
         """Other models about the same middle."""
-        return _standardise_rows(self.declare, self.factor, rows, self.middle, self.labs)
+        return _build_design(self.declare, self.factor, rows, self)
 
 
-def _build_design(declare: Declare, factor: float, rows: pd.DataFrame) -> CurveDesign:
-    return _standardise_rows(
-        declare, factor, rows, _find_middle(rows["n_layers"].to_numpy(dtype=np.float64)), ()
-    )
-
-
-def _standardise_rows(
-    declare: Declare, factor: float, rows: pd.DataFrame, middle: float, labs: tuple[str, ...]
+def _build_design(
+    declare: Declare, factor: float, rows: pd.DataFrame, fitted: CurveDesign | None = None
 ) -> CurveDesign:
-    """Rows about a middle depth; these labs come first."""
+    """Models about their middle depth, or that of a fit, whose labs come first."""
     L = rows["n_layers"].to_numpy(dtype=np.float64)
-    names, lab = index_levels(rows["heritage"].astype(str), labs)
-    y = (rows["log10_gain"] if "log10_gain" in rows else pd.Series(0.0, index=rows.index)).to_numpy(
-        dtype=np.float64
-    )
-    errors = rows["log10_error"] if "log10_error" in rows else pd.Series(0.0, index=rows.index)
-    error = np.maximum(errors.to_numpy(dtype=np.float64), 0.0)
+    middle = _find_middle(L) if fitted is None else fitted.middle
+    before = () if fitted is None else fitted.labs
+    names, lab = index_levels(rows["heritage"].astype(str), before)
+    y = read_numbers_or_zeros(rows, "log10_gain")
+    error = np.maximum(read_numbers_or_zeros(rows, "log10_error"), 0.0)
     data = {
         "y_observed": y,
         "error": error,

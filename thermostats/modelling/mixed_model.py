@@ -143,7 +143,7 @@ class Levels(Kind):
         seen = len(fit.names) if fit else len(names)
         columns = build_contrasts(codes, seen) if self.sum_zero else np.eye(len(names))[codes]
         if self.covariate:
-            columns = columns * read_numbers(table, self.covariate)[:, None]
+            columns = columns * read_numbers_or_zeros(table, self.covariate)[:, None]
         return Effects(columns=columns, names=names, codes=codes)
 
 
@@ -291,18 +291,18 @@ class Mixed:
         scales = {kind.block: kind.scale for kind in self.kinds}
         prior = HalfNormals((*(scales[name] for name in effects), self.rest.scale))
         freedom = (
-            read_numbers(table, self.rest.freedom)
+            read_numbers_or_zeros(table, self.rest.freedom)
             if self.rest.freedom in table
             else np.full(len(table), np.inf)
         )
         return Gaussian(
-            y=read_numbers(table, self.outcome),
+            y=read_numbers_or_zeros(table, self.outcome),
             X=np.column_stack([read_column(table, each, units) for each in self.fixed]),
             sd=np.array([each.sd for each in self.fixed]),
             blocks={name: each.columns for name, each in effects.items()},
             prior=self.variance.share(effects) if self.variance else prior,
             place=np.array([each.mean for each in self.fixed]),
-            error=read_numbers(table, self.rest.error),
+            error=read_numbers_or_zeros(table, self.rest.error),
             freedom=freedom if np.isfinite(freedom).any() else None,
         )
 
@@ -431,7 +431,7 @@ def look_along_line(design: MixedDesign) -> Regressors:
     return Regressors(x=design.gaussian.X[:, :0:-1], groups=groups)
 
 
-def read_numbers(table: pd.DataFrame, column: str) -> Array:
+def read_numbers_or_zeros(table: pd.DataFrame, column: str) -> Array:
     """A column as numbers; zeros where the table has none."""
     return table[column].to_numpy(dtype=np.float64) if column in table else np.zeros(len(table))
 
@@ -440,7 +440,7 @@ def measure_unit(table: pd.DataFrame, fixed: Fixed) -> tuple[float, float]:
     """Mean and standard deviation of a covariate; 0 and 1 of one that is taken as it is."""
     if not fixed.standardised:
         return 0.0, 1.0
-    x = read_numbers(table, fixed.column)
+    x = read_numbers_or_zeros(table, fixed.column)
     return float(x.mean()), float(x.std())
 
 
@@ -451,7 +451,7 @@ def read_column(
     if not fixed.column:
         return np.ones(len(table))
     mean, sd = units[fixed.column]
-    return (read_numbers(table, fixed.column) - mean) / sd
+    return (read_numbers_or_zeros(table, fixed.column) - mean) / sd
 
 
 class Declaration(Protocol):

@@ -258,15 +258,11 @@ class ShareDesign(Design):
 
     def build_new(self, rows: pd.DataFrame) -> ShareDesign:
         """Groups of a fit come first, in its order."""
-        return _build_extended(self.grouped, self.factor, rows, self.labels["p"])
+        return _build_design(self.grouped, self.factor, rows, self.labels["p"])
 
 
-def _build_design(grouped: bool, factor: float, rows: pd.DataFrame) -> ShareDesign:
-    return _build_extended(grouped, factor, rows, ())
-
-
-def _build_extended(
-    grouped: bool, factor: float, rows: pd.DataFrame, before: tuple[str, ...]
+def _build_design(
+    grouped: bool, factor: float, rows: pd.DataFrame, before: tuple[str, ...] = ()
 ) -> ShareDesign:
     """Counts by group; these groups come first."""
     counts = rows.groupby(GROUP)[HOLDS].agg(["sum", "size"])
