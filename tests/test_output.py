@@ -68,6 +68,14 @@ def test_what_a_terminal_cannot_encode_is_replaced(encoding: str, asked: tuple[s
         assert done.stdout == wanted
 
 
+def test_an_argument_that_is_no_text_is_refused_in_words() -> None:
+    done = subprocess.run(
+        [*COMMAND, "ls", "runs", "--lab", b"Ma\xf1ana"], capture_output=True, check=False
+    )
+    assert done.returncode == 2 and done.stdout == b""
+    assert b"an argument is no text" in done.stderr and b"PYTHONUTF8=1" in done.stderr
+
+
 @pytest.mark.parametrize("what", ["a listing", "an analysis"])
 def test_a_reader_that_stops_gets_no_traceback(what: str, tmp_path: Path) -> None:
     asked = [*COMMAND, "ls", "columns"]

@@ -256,6 +256,19 @@ def test_files_that_are_not_of_the_class_with_its_configuration_are_refused(tmp_
         assert np.isnan(both.function) and "not compared as functions" in both.function_notes[0]
 
 
+@pytest.mark.parametrize(
+    "value", [{"attention_dropout": "x"}, {"initializer_range": 1}, {"bos_token_id": 1.5}]
+)
+def test_defaults_are_not_lost_where_another_value_is_refused(
+    value: dict[str, Any], tmp_path: Path
+) -> None:
+    """Without them an RMSNorm would be taken for one that centres."""
+    llama(tmp_path)
+    state(tmp_path, {**{k: v for k, v in stated(tmp_path).items() if k != "rms_norm_eps"}, **value})
+    with pytest.raises(DataError, match=f"cannot read the configuration.*{next(iter(value))}"):
+        spectra.measure_weights(tmp_path)
+
+
 def test_a_tied_matrix_may_be_stored_under_the_name_of_the_head(tmp_path: Path) -> None:
     whole = llama(tmp_path / "a", tie_word_embeddings=True)
     tensors = load_file(whole / "model.safetensors")

@@ -145,3 +145,48 @@ def test_a_configuration_that_its_class_refuses_is_refused_in_words(
             call()
         assert not isinstance(raised.value, UnforeseenError) and raised.value.allowed
         assert "tokenizer" not in raised.value.what
+
+
+OUT = "transformer.h.1.attn.c_proj"
+PARAMETRISED = f"{OUT}.parametrizations.weight.original"
+
+
+def normalise_a_weight(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """hexgrad/kokoro#368: as torch writes a weight that is norm and direction."""
+    weight = tensors.pop(f"{OUT}.weight")
+    size = weight.norm(dim=1, keepdim=True)
+    return {**tensors, f"{PARAMETRISED}0": size, f"{PARAMETRISED}1": weight / size}
+
+
+def normalise_beside(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {f"{OUT}.weight": tensors[f"{OUT}.weight"], **normalise_a_weight({**tensors})}
+
+
+def rename_all(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Blaizzy/mlx-audio#902, bytedance/Bernini#75: no name is one of the class."""
+    return {f"other.{i}": tensor for i, tensor in enumerate(tensors.values())}
+
+
+def drop_biases(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """paiml/entrenar#258: a training has saved weights alone."""
+    return {name: x for name, x in tensors.items() if not name.endswith("c_attn.bias")}
+
+
+STORED = {
+    normalise_a_weight: "missing.*c_proj.*unexpected",
+    normalise_beside: "unexpected.*parametrizations",
+    rename_all: "lacks a tensor",
+    drop_biases: "missing.*c_attn.bias",
+}
+
+
+@pytest.mark.parametrize("change", STORED, ids=lambda change: change.__name__)
+def test_files_that_are_not_of_the_class_are_refused_by_name(
+    change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], tmp_path: Path
+) -> None:
+    folder = small.save_model(tmp_path / "m")
+    stored = {n: x.contiguous() for n, x in change(load_file(folder / "model.safetensors")).items()}
+    save_file(stored, folder / "model.safetensors", metadata={"format": "pt"})
+    prompts = small.save_prompts(tmp_path)
+    with pytest.raises(DataError, match=STORED[change]):
+        measure(folder, prompts=prompts, what="gains", heritage="Us", data=tmp_path / "d")

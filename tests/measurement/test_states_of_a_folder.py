@@ -178,6 +178,15 @@ def test_every_verb_prints_its_text_where_there_are_rows(line: str, state: str, 
     check_text(line, state, here)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("line", [*READERS, *WRITERS, *SLOW, *OTHERS[:-1]])
+def test_no_verb_stumbles_over_a_terminal_of_ascii(line: str, here: Path) -> None:
+    done = command(*typed(line, "joined"), cwd=here, PYTHONIOENCODING="ascii")
+    assert done.returncode == int(line in CHECKED), done.stderr
+    assert "Traceback" not in done.stderr and "UnicodeEncodeError" not in done.stderr
+    assert done.stdout.isascii()
+
+
 @pytest.mark.parametrize("state", NEW)
 @pytest.mark.parametrize("line", [*READERS, *SLOW])
 def test_what_only_reads_is_refused_with_the_line_that_begins_a_folder(

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import thermostats
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
 from thermostats.tables.mapping import build_mapping, describe_doubts
 
 LAYERS = range(1, 13)
@@ -207,3 +207,29 @@ def test_wide_gains_in_per_cent_are_scaled(tmp_path: Path) -> None:
     held = thermostats.load("layers", tmp_path / "mine", models=True).query("source == 'mine'")
     first = held[held["prompt_id"] == "a"].sort_values("layer")["gain_block"]
     np.testing.assert_allclose(first, [1 + k / 100 for k in LAYERS])
+
+
+def test_fractions_called_per_cent_are_asked_about(tmp_path: Path) -> None:
+    """chris1610/sidetable#13: a column is called percent and holds fractions."""
+    df = by_layer(prompt="a", gain_pct=np.linspace(1.0, 1.3, 12))
+    with pytest.raises(UsageError) as caught:
+        thermostats.join(df, data=tmp_path / "mine")
+    line = caught.value.next_step.split("\n")[0]
+    with pytest.raises(DataError, match="hardly what they say"):
+        eval(line, {"thermostats": thermostats, "df": df})  # noqa: S307
+
+
+@pytest.mark.parametrize("cells", [["110%", "1.05"], ["1,05", "1.05"], ["1,05", "1,10"]])
+def test_numbers_in_several_spellings_are_never_read_in_silence(
+    cells: list[str], tmp_path: Path
+) -> None:
+    """yakew7/Fair-Code#578, buckets/application#200: 0.49 beside 51%, and commas for points."""
+    df = by_layer(prompt="a", gain=[cells[i % 2] for i in range(12)])
+    with pytest.raises(UsageError):
+        thermostats.join(df, data=tmp_path / "mine")
+    mapping = {"model": "model_id", "layer": "layer", "prompt": "prompt_id", "gain": "gain_block"}
+    constants = {"position": "last", "source": "mine"}
+    with pytest.raises((UsageError, DataError)):
+        thermostats.join(
+            df, mapping={"columns": mapping, "constants": constants}, data=tmp_path / "mine"
+        )

@@ -6,14 +6,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from thermostats.errors import ThermostatsError, UsageError, build_unforeseen_error, suggest_nearest
-from thermostats.next_steps import write_command
+from thermostats.next_steps import PROGRAM, write_command
 from thermostats.tables import folders
 from thermostats.terminal import handle_closed_output, refuse
 
@@ -70,6 +70,7 @@ def run(app: typer.Typer) -> NoReturn:
     as_json = "--json" in sys.argv
     with handle_closed_output():
         try:
+            _check_text(sys.argv[1:])
             stopped = app(standalone_mode=False)
         except ThermostatsError as error:
             refuse(_add_command(error), as_json=as_json)
@@ -95,6 +96,18 @@ def run(app: typer.Typer) -> NoReturn:
             refuse(unforeseen, as_json=as_json)
             sys.exit(unforeseen.exit_code)
     sys.exit(stopped if isinstance(stopped, int) else 0)
+
+
+def _check_text(words: Sequence[str]) -> None:
+    """Raise UsageError for an argument that is no text in the terminal's encoding."""
+    for word in words:
+        if word.encode(errors="ignore").decode() != word:
+            raise UsageError(
+                "an argument is no text in the encoding of this terminal",
+                got=ascii(word),
+                allowed=f"text in {sys.getfilesystemencoding()}",
+                next_step=f"PYTHONUTF8=1 {PROGRAM} … reads arguments as UTF-8",
+            )
 
 
 def _print_argument_error(error: Exception, as_json: bool) -> int:

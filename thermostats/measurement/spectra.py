@@ -25,8 +25,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import DataError, ThermostatsError, describe_file_error
+from thermostats.errors import DataError, ThermostatsError, describe_file_error, take_first_line
 from thermostats.measurement.checkpoint import (
+    UNLOADABLE,
     StoredTensor,
     align_matrices,
     decode,
@@ -306,6 +307,12 @@ def read_config(folder: Path, reads: str = "text") -> Config:
     return {**config, HEADLESS: True} if _is_headless(config, folder) else config
 
 
+KEPT_SINCE = "0.5"
+"""Version since which nothing but filled configurations is kept."""
+SHOWN_OF_REASON = 300
+"""Characters of what transformers says of a configuration."""
+
+
 def _read_filled(config: Config) -> Config:
     """A configuration with its defaults, from the cache where this version of transformers filled
     it in before: its classes load torch."""
@@ -314,7 +321,7 @@ def _read_filled(config: Config) -> Config:
     cache = cache_folder()
     if cache is None:
         return _fill_defaults(config)
-    asked = json.dumps([metadata.version("transformers"), config], sort_keys=True)
+    asked = json.dumps([metadata.version("transformers"), KEPT_SINCE, config], sort_keys=True)
     path = cache / "configurations" / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
     try:
         kept: Config = json.loads(path.read_bytes())
@@ -327,7 +334,8 @@ def _read_filled(config: Config) -> Config:
 
 
 def _fill_defaults(config: Config) -> Config:
-    """A configuration with everything that its class in transformers says of it."""
+    """A configuration with everything that its class in transformers says of it; DataError for
+    values that the class refuses, without which no default is known."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
     from transformers.utils import logging  # noqa: PLC0415
 
@@ -339,8 +347,14 @@ def _fill_defaults(config: Config) -> Config:
     try:
         read = CONFIG_MAPPING[model_type].from_dict(json.loads(json.dumps(config)))
         normal = json.loads(json.dumps(read.to_dict(), default=str))
-    except Exception:
-        return config  # what is wrong with it is said by what reads it
+    except UNLOADABLE as error:
+        raise DataError(
+            "transformers cannot read the configuration",
+            where="config.json",
+            got=take_first_line(error, SHOWN_OF_REASON),
+            allowed="values that its class takes",
+            next_step="check it against that of the model's page",
+        ) from error
     finally:
         logging.set_verbosity(level)
     return {**config, **normal}
