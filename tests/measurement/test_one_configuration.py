@@ -269,6 +269,17 @@ def test_defaults_are_not_lost_where_another_value_is_refused(
         spectra.measure_weights(tmp_path)
 
 
+def test_numbers_that_json_lacks_are_read(tmp_path: Path) -> None:
+    """transformers writes an infinite limit of Mamba's steps as {"__float__": "Infinity"}."""
+    whole: Any = tiny.opened("granitemoehybrid_dense").model
+    whole.save_pretrained(tmp_path)
+    stored = stated(tmp_path)
+    assert stored["time_step_limit"][1] == {"__float__": "Infinity"}
+    assert read_config(tmp_path)["time_step_limit"] == [0.0, float("inf")]
+    state(tmp_path, {k: v for k, v in stored.items() if k != "rms_norm_eps"})
+    assert read_config(tmp_path)["rms_norm_eps"] == type(whole.config)().rms_norm_eps
+
+
 def test_a_tied_matrix_may_be_stored_under_the_name_of_the_head(tmp_path: Path) -> None:
     whole = llama(tmp_path / "a", tie_word_embeddings=True)
     tensors = load_file(whole / "model.safetensors")

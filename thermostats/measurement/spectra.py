@@ -345,7 +345,8 @@ def _fill_defaults(config: Config) -> Config:
     level = logging.get_verbosity()
     logging.set_verbosity(ERROR)
     try:
-        read = CONFIG_MAPPING[model_type].from_dict(json.loads(json.dumps(config)))
+        plain = json.loads(json.dumps(config), object_hook=_read_float)
+        read = CONFIG_MAPPING[model_type].from_dict(plain)
         normal = json.loads(json.dumps(read.to_dict(), default=str))
     except UNLOADABLE as error:
         raise DataError(
@@ -358,6 +359,12 @@ def _fill_defaults(config: Config) -> Config:
     finally:
         logging.set_verbosity(level)
     return {**config, **normal}
+
+
+def _read_float(entry: dict[str, Any]) -> Any:
+    """A number that JSON lacks, as transformers writes it: {"__float__": "Infinity"}."""
+    stated = entry.get("__float__")
+    return float(stated) if len(entry) == 1 and isinstance(stated, str) else entry
 
 
 def stated_config(folder: Path) -> Config:
