@@ -70,7 +70,7 @@ def test_a_number_is_a_list_of_one_and_numbers_are_the_labs_of_one_study(line: F
     assert made.table["models"].tolist() == [20] * 3 and made.table["labs"].eq(1).all()
     assert made.sentences[0].endswith("% of studies of 20 models")
     assert repr(made).startswith(made.sentences[0])
-    assert made.plot().get_title().startswith("P(mean > 0)")
+    assert made.plot().get_title().startswith("P(slope on x > 0)")
 
 
 def test_what_is_stopped_keeps_what_it_has_and_says_what_it_lacks(
@@ -118,3 +118,28 @@ def test_a_sentence_says_how_often_studies_are_sure_of_the_opposite() -> None:
         "P(slope > 0) ≥ 0.95: 0% of studies of 20 models (40% are as sure of the opposite), "
         "40% of studies of 40 models"
     ]
+
+
+def test_the_likelier_direction_is_asked_first() -> None:
+    """Of a falling slope how often studies would find it falling, not how seldom rising."""
+    rows = draw_line(60, np.random.default_rng(5)).assign(x=lambda table: -table["x"])
+    falling = thermostats.fit_line(rows, "y", "x", model="name", group=None)
+    made = falling.power(MODELS, studies=20)
+    first = made.table.iloc[0]
+    assert first["asked"] == "P(slope on x < 0) ≥ 0.95"
+    assert first["power"] > 0.5 and first["against"] < 0.1
+    assert made.table["asked"].tolist()[1] == "P(mean > 0) ≥ 0.95"
+    rising = thermostats.fit_line(rows.assign(x=-rows["x"]), "y", "x", model="name", group=None)
+    again = rising.power(MODELS, studies=20).table
+    assert again["asked"].iloc[0] == "P(slope on x > 0) ≥ 0.95"
+    assert again["power"].iloc[0] == pytest.approx(first["power"], abs=0.4)
+
+
+def test_orders_of_two_are_turned_and_orders_of_several_are_not() -> None:
+    matches = {
+        "heritage > geometry": True,
+        "slope on a and b > 0": True,
+        "heritage > geometry and scale": False,
+        "heritage > geometry > scale": False,
+    }
+    assert {name: bool(planning.TWO_SIDES.fullmatch(name)) for name in matches} == matches

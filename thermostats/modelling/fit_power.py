@@ -3,6 +3,7 @@ simulated from its draws, and the law is fitted to each."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,6 +43,8 @@ DRAWS = 250
 FITS = "fit_heritage and fit_line, with normal residuals and effects"
 COLUMNS = ["asked", "models", "labs", "largest", "power", "against", "error", "studies"]
 LAB, MODEL = "heritage", "model_id"
+TWO_SIDES = re.compile(r"(?P<more>[^<>]+) > (?P<less>0|(?!.* and )[^<>]+)")
+"""A statement whose opposite is its two sides the other way round."""
 Asked = Mapping[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]]
 """What a study is asked, by its words: whether it is reached, and whether its opposite is."""
 
@@ -172,12 +175,14 @@ def _plan(design: MixedDesign, models: Numbers, labs: Numbers, sizes: Sizes) -> 
 
 
 def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
-    """Statements that may be sure, and slopes whose intervals may exclude 0."""
-    asked: dict[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]] = {
-        f"P({name}) ≥ {SURE:g}": partial(_is_sure, statement)
-        for name, statement in fit.law.statements.items()
-    }
+    """Statements that may be sure, those about slopes first and each the way that the fit finds
+    likelier, and slopes whose intervals may exclude 0."""
     slopes = [each.quantity for each in design.mixed.fixed if each.column and each.quantity]
+    names = sorted(fit.law.statements, key=lambda name: not name.startswith((*slopes,)))
+    asked: dict[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]] = {}
+    for name in names:
+        likelier, turned = _choose_direction(fit, name)
+        asked[f"P({likelier}) ≥ {SURE:g}"] = partial(_is_sure, fit.law.statements[name], turned)
     asked |= {
         f"{fit.level:.0%} interval of {name} excludes 0": partial(_excludes_zero, name, fit.level)
         for name in slopes
@@ -185,10 +190,22 @@ def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
     return asked
 
 
-def _is_sure(statement: Any, values: Mapping[str, Array]) -> tuple[bool, bool]:
-    """Whether a statement is probable enough, and whether its opposite is."""
+def _choose_direction(fit: FittedLaw, name: str) -> tuple[str, bool]:
+    """The words of a statement or of its opposite, whichever the fit finds likelier, and whether
+    it is the opposite."""
+    sides = TWO_SIDES.fullmatch(name)
+    if sides is None or fit.probability(name) >= 0.5:
+        return name, False
+    more, less = sides["more"], sides["less"]
+    return (f"{more} < 0" if less == "0" else f"{less} > {more}"), True
+
+
+def _is_sure(statement: Any, turned: bool, values: Mapping[str, Array]) -> tuple[bool, bool]:
+    """Whether a statement is probable enough, and whether its opposite is; turned: its opposite is
+    what is asked."""
     chance = float(np.mean(statement(values)))
-    return chance >= SURE, chance <= 1 - SURE
+    sure, opposite = chance >= SURE, chance <= 1 - SURE
+    return (opposite, sure) if turned else (sure, opposite)
 
 
 def _excludes_zero(name: str, level: float, values: Mapping[str, Array]) -> tuple[bool, bool]:
