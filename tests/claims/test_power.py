@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -72,7 +73,7 @@ def test_power_is_that_of_the_t_test(limit: float, monkeypatch: pytest.MonkeyPat
     """P(t > t_(1−α/2)) with t noncentral, δ = shift √n: each model has two rows, so n is twice the
     models."""
     monkeypatch.setattr(planning, "calibrate_rows", lambda *_: known(limit))
-    sizes = plan_studies([6, 20], [3], [[9, 1]])
+    sizes = plan_studies([6, 20], [3], [[9, 1]], write=str)
     table = simulate_planned_power(question(), here(), sizes, most=1000)
     assert table[["models", "labs", "largest"]].to_numpy().tolist() == [
         [6, 3, 2],
@@ -98,16 +99,47 @@ def exact(models: int, limit: float) -> float:
 
 def test_a_rule_that_was_not_tried_is_tried_on_the_study_itself() -> None:
     """Of a mean of 0 “not supported” is not true, so that it has no power there."""
-    table = simulate_planned_power(question(), here(), plan_studies([12], [3], []), most=400)
+    table = simulate_planned_power(question(), here(), plan_studies([12], [3], [], write=str), most=400)
     assert table["side"].tolist() == ["supported"] and 0 < table["limit"][0] < ALPHA
     assert table["power"][0] == pytest.approx(exact(12, table["limit"][0]), abs=0.1)
 
 
 def test_studies_are_every_pair_as_even_as_may_be() -> None:
-    made = plan_studies([7, 9], [2, 3], [[1, 5, 2]])
+    made = plan_studies([7, 9], [2, 3], [[1, 5, 2]], write=str)
     assert [study.sizes for study in made] == [(4, 3), (3, 2, 2), (5, 4), (3, 3, 3), (5, 2, 1)]
-    with pytest.raises(UsageError, match=r"no study is asked for.*thermostats.power"):
-        plan_studies([20], [], [])
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ({"models": 20}, "models=[20], labs=[10]"),
+        ({"labs": 1}, "models=[20, 40, 80], labs=[2]"),
+        ({"models": [20], "labs": [1, 2]}, "models=[20], labs=[2]"),
+        ({"models": [3, 30], "labs": 9}, "models=[9, 30], labs=[9]"),
+        ({"sizes": [12]}, "sizes=[[12, 12]]"),
+        ({"sizes": [[2, 1], [8, 7]]}, "sizes=[[3, 1], [8, 7]]"),
+        ({}, "models=[20, 40, 80], labs=[10]"),
+    ],
+)
+def test_a_size_that_no_study_has_leads_to_the_nearest_that_one_has(
+    asked: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        power("C01", **asked, finding="penultimate_gain")
+    step = refused.value.next_step
+    assert step == f'thermostats.power("C01", {line}, finding="penultimate_gain")'
+    sizes = eval(f"dict({line})")  # noqa: S307
+    nothing: dict[str, Any] = {"models": (), "labs": (), "sizes": ()}
+    assert plan_studies(**{**nothing, **sizes}, write=str)
+
+
+def test_a_command_for_a_study_of_one_lab_ends_with_one_that_runs() -> None:
+    ran = command("power", "C01", "--labs", "1", "--models", "20,40", "--studies", "50")
+    line = "thermostats power C01 --models 20,40 --labs 2 --studies 50"
+    assert ran.returncode == 2 and ran.stderr.rstrip().endswith(f"Next: {line}")
+    sizes = command("power", "C01", "--sizes", "3", "--figure", "power.svg")
+    line = "thermostats power C01 --sizes 3,3 --figure power.svg"
+    assert sizes.returncode == 2 and sizes.stderr.rstrip().endswith(f"Next: {line}")
 
 
 def test_a_claim_without_worlds_and_a_finding_that_is_not_there_are_named() -> None:

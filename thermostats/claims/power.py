@@ -23,7 +23,7 @@ from thermostats.claims.worlds import CLAIMED, NULL, Array
 from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_percent
 from thermostats.modelling.planned import Numbers, PlannedStudy, Sizes, draw_rows, plan_studies
-from thermostats.next_steps import write_value
+from thermostats.next_steps import call, write_value
 from thermostats.plots.general import COLUMN, HEIGHT, draw_reference, set_column_style, write_figure
 from thermostats.tables.folders import find_shipped
 from thermostats.terminal import show_progress
@@ -117,7 +117,11 @@ def power(
     """
     if not isinstance(claim, str):
         raise _refuse_fit(claim, {"models": models, "labs": labs, "sizes": sizes})
-    planned = plan_studies(models, labs, sizes)
+    rest = {"finding": finding, "most": most, "data": data, "analyses": analyses}
+    said = {name: value for name, value in rest.items() if value}
+    planned = plan_studies(
+        models, labs, sizes, write=lambda **asked: call("power", claim, **asked, **said)
+    )
     question = _find_question(claim, finding, analyses)
     trial = question.require_trial()[1]
     evidence = Evidence(data)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -126,6 +127,18 @@ def parse_numbers(text: str, option: str) -> list[int]:
             allowed=f"{option} 20,40,80",
         )
     return [int(word) for word in words]
+
+
+def _write_sizes(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Sizes of studies as the options that state them."""
+    return {
+        name: [_write_numbers(each) for each in of] if name == "sizes" else _write_numbers(of)
+        for name, of in sizes.items()
+    }
+
+
+def _write_numbers(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def gigabytes(text: str) -> float:
@@ -286,12 +299,13 @@ def power(
         "labs": parse_numbers(labs, "--labs"),
     }
     named["sizes"] = [parse_numbers(each, "--sizes") for each in sizes or ()]
-    if not (named["sizes"] or (models and labs)):
-        step = f"thermostats power {claim} --models 20,40,80 --labs 10"
-        raise UsageError(
-            "no study is asked for", allowed="--models and --labs, or --sizes", next_step=step
-        )
-    asked = plan_studies(**named)
+    rest = {"finding": finding, "studies": studies, "figure": figure, "analyses": analyses}
+    rest |= {"data": data, "json": as_json}
+
+    def write(**sizes: Any) -> str:
+        return write_command("power", claim, **_write_sizes(sizes), **rest)
+
+    asked = plan_studies(**named, write=write)
     choose_claims(
         [claim],
         list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),

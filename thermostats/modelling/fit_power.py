@@ -160,9 +160,8 @@ def _require_design(fit: FittedLaw) -> MixedDesign:
 
 def _plan(design: MixedDesign, models: Numbers, labs: Numbers, sizes: Sizes) -> list[PlannedStudy]:
     """The studies that are asked for; of a fit without labs by their numbers of models alone."""
-    line = "fit.power(models=[40, 80], labs=9)"
     if design.groups:
-        return plan_studies(models, labs, sizes, line=line)
+        return plan_studies(models, labs, sizes, write=_write_call)
     numbers = read_sizes(models, "models")
     if not numbers or min(numbers) < LEAST:
         raise UsageError(
@@ -172,6 +171,11 @@ def _plan(design: MixedDesign, models: Numbers, labs: Numbers, sizes: Sizes) -> 
             next_step="fit.power(models=[40, 80])",
         )
     return [PlannedStudy((number,)) for number in numbers]
+
+
+def _write_call(**sizes: Any) -> str:
+    """The call that asks for studies of these sizes."""
+    return f"fit.power({', '.join(f'{name}={value}' for name, value in sizes.items())})"
 
 
 def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:

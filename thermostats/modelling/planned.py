@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Number
 from typing import TYPE_CHECKING, Any
 
 from thermostats.errors import SHOWN_OF, UsageError
+from thermostats.formatting import format_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 LEAST = 4
 """Models that a study has at least."""
-LINE = 'thermostats.power("C05", models=[20, 40, 80], labs=[10])'
-"""A call that asks for studies."""
+FIRST: Mapping[str, list[int]] = {"models": [20, 40, 80], "labs": [10]}
+"""Studies that a line asks for where none were named."""
 OF_LAB, OF_MODEL = ("heritage", "family", "recipe", "source"), ("model_id", "pair")
 """Columns of names that are a lab's own, and a model's own, in a study that is drawn."""
 Numbers = int | Sequence[int]
@@ -42,32 +43,58 @@ class PlannedStudy:
 
 
 def plan_studies(
-    models: Numbers, labs: Numbers, sizes: Sizes, *, line: str = LINE
+    models: Numbers, labs: Numbers, sizes: Sizes, *, write: Callable[..., str]
 ) -> list[PlannedStudy]:
     """Every number of models in every number of labs, as even as may be, then the studies of labs
     of stated sizes; a number is a list of one, and a list of numbers the sizes of one study.
 
-    line: a call that asks for studies, said where none is. Raises UsageError where there is none,
-    or one of fewer than 4 models or 2 labs, or with a lab without models.
+    write: the call with other sizes, as a line. Raises UsageError where there is no study, or one
+    of fewer than 4 models or 2 labs, or with a lab without models, with the nearest that there can
+    be.
     """
-    numbers = [read_sizes(each, name) for each, name in ((models, "models"), (labs, "labs"))]
-    grid = [
-        tuple(n // k + (place < n % k) for place in range(k))
-        for n in numbers[0]
-        for k in numbers[1]
-    ]
+    given = (models, "models"), (labs, "labs")
+    numbers = {name: read for each, name in given if (read := read_sizes(each, name))}
     is_one = any(not isinstance(each, Sequence) for each in sizes)
     stated = [read_sizes(each, "sizes") for each in ([sizes] if is_one else sizes)]
+    grid = [
+        tuple(n // k + (place < n % k) for place in range(k))
+        for n in numbers.get("models", ())
+        for k in numbers.get("labs", ())
+    ]
     made = [PlannedStudy(of) for of in (*grid, *(tuple(sorted(of, reverse=True)) for of in stated))]
+    possible = _list_possible({**FIRST, **numbers} if numbers or not stated else {}, stated)
     if not made:
         allowed = "models and labs, or sizes of labs"
-        raise UsageError("no study is asked for", allowed=allowed, next_step=line)
+        raise UsageError("no study is asked for", allowed=allowed, next_step=write(**possible))
     for study in made:
         if study.models < LEAST or len(study.sizes) < 2 or min(study.sizes) < 1:
-            got = f"{study.models} models in {len(study.sizes)} labs"
-            allowed = f"{LEAST} models or more, 2 labs or more, a model or more in each"
-            raise UsageError("no study can have this size", got=got, allowed=allowed)
+            labs_of_it = format_count(len(study.sizes), "lab")
+            raise UsageError(
+                "no study can have this size",
+                got=f"{format_count(study.models, 'model')} in {labs_of_it}",
+                allowed=f"{LEAST} models or more, 2 labs or more, a model or more in each",
+                next_step=write(**possible),
+            )
     return made
+
+
+def _list_possible(
+    numbers: Mapping[str, list[int]], stated: Sequence[list[int]]
+) -> dict[str, Any]:
+    """Sizes as they were asked for, those that no study has raised to the nearest that one has: of
+    a single lab there are two."""
+    possible: dict[str, Any] = {}
+    if numbers:
+        labs = sorted({max(2, number) for number in numbers["labs"]})
+        least = max(LEAST, *labs)
+        models = sorted({max(least, number) for number in numbers["models"]})
+        possible = {"models": models, "labs": labs}
+    if stated:
+        several = [of * 2 if len(of) == 1 else of for of in stated]
+        possible["sizes"] = [
+            [of[0] + max(0, LEAST - sum(of)), *of[1:]] if of else [2, 2] for of in several
+        ]
+    return possible
 
 
 def read_sizes(value: Any, name: str) -> list[int]:
