@@ -99,7 +99,9 @@ def exact(models: int, limit: float) -> float:
 
 def test_a_rule_that_was_not_tried_is_tried_on_the_study_itself() -> None:
     """Of a mean of 0 “not supported” is not true, so that it has no power there."""
-    table = simulate_planned_power(question(), here(), plan_studies([12], [3], [], write=str), most=400)
+    table = simulate_planned_power(
+        question(), here(), plan_studies([12], [3], [], write=str), most=400
+    )
     assert table["side"].tolist() == ["supported"] and 0 < table["limit"][0] < ALPHA
     assert table["power"][0] == pytest.approx(exact(12, table["limit"][0]), abs=0.1)
 

@@ -10,6 +10,7 @@ import pytest
 from conftest import model, snapshot, table
 
 from thermostats.errors import ThermostatsError, UsageError
+from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
 from thermostats.tables.folders import prepare_folder
 from thermostats.tables.join import join
@@ -55,6 +56,30 @@ def test_what_cannot_be_set_is_said(
     before = snapshot(mine)
     with pytest.raises(ThermostatsError, match=re.escape(message)):
         set_facts(model_id, facts, data=mine)
+    assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize(
+    ("fact", "word"),
+    [("heritage", "LAB"), ("lab", "LAB"), ("heritage", "VALUE"), ("family", "FAMILY")],
+)
+def test_a_word_in_capitals_pasted_as_it_was_printed_is_no_fact(
+    mine: Path, fact: str, word: str
+) -> None:
+    before = snapshot(mine)
+    with pytest.raises(UsageError, match=f"pasted as it was printed.*{word}"):
+        set_facts("my-model", {fact: word}, data=mine)
+    assert snapshot(mine) == before
+    set_facts("my-model", {fact: f"{word} of ours"}, data=mine)
+
+
+def test_rows_or_a_run_of_the_lab_in_capitals_are_refused(mine: Path) -> None:
+    before = snapshot(mine)
+    for accept in (False, True):
+        with pytest.raises(UsageError, match=r"pasted as it was printed.*\(heritage\): got LAB"):
+            join(table("models", model("own/one", heritage="LAB")), data=mine, accept=accept)
+    with pytest.raises(UsageError, match="pasted as it was printed"):
+        RunSpec("own/one", heritage="LAB")
     assert snapshot(mine) == before
 
 

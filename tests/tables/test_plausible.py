@@ -62,7 +62,7 @@ DOUBTFUL: list[tuple[str, pd.DataFrame, str]] = [
     ("models", other(n_params=3, n_params_nonembedding=2), "in thousands or millions"),
     *(
         ("models", other().assign(heritage=lab), "'Lab'")
-        for lab in ("Lab ", "LAB", "L ab", "\u00a0Lab")
+        for lab in ("Lab ", "LaB", "L ab", "\u00a0Lab")
     ),
     ("weights", norms(spectral_norm=3.0, frobenius_norm=2.0), "Frobenius"),
     ("outputs", of_run(entropy=math.log2(10)), "in bits"),

@@ -39,7 +39,7 @@ from thermostats.errors import (
     suggest_nearest,
 )
 from thermostats.measurement.gguf_parts import is_gguf
-from thermostats.tables.choices import MAIN, split_revision
+from thermostats.tables.choices import MAIN, check_name, split_revision
 from thermostats.tables.folders import (
     PROMPTS,
     find_shipped,
@@ -383,7 +383,7 @@ class RunSpec:
 
     def __post_init__(self) -> None:
         """Raise UsageError for a kind of quantity, a precision, an answer or a budget that does not
-        exist."""
+        exist, and for a lab that is the word in its place in a printed line."""
         unknown = [name for name in self.what if name not in WHAT]
         if unknown or not self.what:
             raise UsageError(
@@ -397,6 +397,7 @@ class RunSpec:
             raise UsageError(
                 "no such answer about older runs", where="older", got=self.older, allowed=ANSWERED
             )
+        check_name("heritage", self.heritage)
         if self.token_budget is not None and self.token_budget < 1:
             raise UsageError(
                 "a batch must hold at least one token",

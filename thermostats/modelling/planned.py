@@ -78,9 +78,7 @@ def plan_studies(
     return made
 
 
-def _list_possible(
-    numbers: Mapping[str, list[int]], stated: Sequence[list[int]]
-) -> dict[str, Any]:
+def _list_possible(numbers: Mapping[str, list[int]], stated: Sequence[list[int]]) -> dict[str, Any]:
     """Sizes as they were asked for, those that no study has raised to the nearest that one has: of
     a single lab there are two."""
     possible: dict[str, Any] = {}

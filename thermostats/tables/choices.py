@@ -137,6 +137,24 @@ DECODER = "decoder"
 decoders."""
 FIRST_MODEL = "MODEL"
 """Stands in a suggested line for the model of whoever reads it."""
+NAMED = {"heritage": "LAB", "family": "FAMILY"}
+"""Facts of a model that are names, and the words that stand for them in suggested lines."""
+ANY_VALUE = "VALUE"
+"""The word that stands for the value of any fact."""
+
+
+def check_name(fact: str, value: str) -> None:
+    """Raise UsageError where a fact is the word that stands for it in a suggested line."""
+    if value in (NAMED[fact], fact.upper(), ANY_VALUE):
+        raise UsageError(
+            "a line was pasted as it was printed, with a word in capitals for what only you know",
+            where=fact,
+            got=value,
+            allowed="a name, or nothing where nobody knows it",
+            next_step=f"write the name in the place of {value}, or leave it out",
+        )
+
+
 ALL = "all"
 """Findings on every set."""
 

@@ -65,6 +65,7 @@ from thermostats.tables.schemas import (
 )
 from thermostats.tables.store import is_archive
 from thermostats.tables.suggested_join import suggest_join
+from thermostats.tables.suggested_models import check_filled
 from thermostats.tables.validation import (
     compare_columns,
     convert_rows,
@@ -334,6 +335,8 @@ def _join_all(
     incoming: Waiting, folder: Path, replace: bool, accept: bool, dry_run: bool
 ) -> list[Joined]:
     new = {name: incoming.get(name) for name in REFERRED}
+    if new["models"] is not None:
+        check_filled(new["models"])
     existing = {name: store.load(name, folder, private=new[name] is not None) for name in REFERRED}
     after = {name: _merge_rows(existing[name], new[name], name) for name in REFERRED}
     if new["runs"] is not None:

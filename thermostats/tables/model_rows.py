@@ -30,6 +30,7 @@ from thermostats.next_steps import (
 )
 from thermostats.tables import features, store
 from thermostats.tables.choices import (
+    ANY_VALUE,
     MEASUREMENTS,
     POOLED,
     SETS,
@@ -138,9 +139,8 @@ def set_facts(
     try:
         return join(chosen.assign(**facts), table="models", data=folder, replace=True, accept=True)
     except DataError as error:
-        line = write_command(
-            "set", *names, *(f"{name}=VALUE" for name in facts), revision=revision, data=folder
-        )
+        stated = [f"{name}={ANY_VALUE}" for name in facts]
+        line = write_command("set", *names, *stated, revision=revision, data=folder)
         raise error.replace_next_step(line) from None
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pandas as pd
 
 from thermostats.next_steps import write_value
-from thermostats.tables.choices import MAIN
+from thermostats.tables.choices import MAIN, NAMED, check_name
 
 IN_CAPITALS = {
-    "heritage": "LAB",
+    "heritage": NAMED["heritage"],
     "n_layers": "LAYERS",
     "n_heads": "HEADS",
     "d_model": "WIDTH",
@@ -21,6 +21,13 @@ IN_CAPITALS = {
 }
 """Facts that a model must come with, besides its name, and the words that stand for them."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+def check_filled(models: pd.DataFrame) -> None:
+    """Raise UsageError for a lab or family that is the word in its place in a printed line."""
+    for name in NAMED:
+        for value in dict.fromkeys(models[name]):
+            check_name(name, value)
 
 
 def suggest_models(lacking: Sequence[tuple[str, ...]], models: pd.DataFrame) -> str:
