@@ -3,6 +3,8 @@ there are none."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,7 @@ from thermostats.claims.result import AGAINST, SUPPORTED, UNMEASURED
 from thermostats.claims.run import load_claim, load_claims
 from thermostats.claims.study import list_scripts
 from thermostats.errors import UsageError
+from thermostats.reporting import pages
 from thermostats.reporting.claim_page import Entry
 from thermostats.reporting.pages.index import index_text
 from thermostats.tables import store
@@ -147,6 +150,27 @@ def test_without_own_rows_a_line_says_what_brings_some() -> None:
         pytest.skip("no report is shipped here")
     with pytest.raises(UsageError, match="this report has no findings on your own rows"):
         thermostats.findings(evidence="own", out=reports)
+
+
+def test_the_next_line_names_the_folder_that_the_report_was_made_of(
+    falling: Path, tmp_path: Path
+) -> None:
+    """Not `mine`, which is a guess: the report says which folder it is of."""
+    shipped = store.find_shipped("analyses").parent / "reports" / "snapshot"
+    if not shipped.is_dir():
+        pytest.skip("no report is shipped here")
+    out, empty = tmp_path / "out", tmp_path / "theirs"
+    out.mkdir()
+    rows = pd.read_csv(shipped / "findings.csv", dtype=str, keep_default_na=False)
+    rows[rows["evidence"].ne("own")].to_csv(out / "findings.csv", index=False)
+    for data, verb in ((falling, "report C02"), (empty, "measure MODEL")):
+        origin = {"data": str(data), "analyses": "", "rows": ""}
+        (out / pages.MADE_OF).write_text(json.dumps(origin))
+        with pytest.raises(UsageError, match="no findings on your own rows") as refused:
+            thermostats.findings("C02", evidence="own", out=out)
+        end = f" --out {shlex.quote(str(out))}" * verb.startswith("report")
+        line = f"thermostats {verb} --data {shlex.quote(str(data))}{end}"
+        assert refused.value.next_step == line
 
 
 def run_script(claim: str, *options: str) -> subprocess.CompletedProcess[str]:

@@ -170,6 +170,24 @@ FACTS = {"LAYERS": 12, "HEADS": 12, "WIDTH": 768, "PARAMETERS": 2e9}
 """What only the user knows."""
 
 
+def join_as_said(step: str, df: pd.DataFrame, mine: Path, **facts: Any) -> list[str]:
+    """Run the lines of a join out of a next step, of two that are for rows of either kind each
+    into a folder of its own, and return them.
+
+    facts: what only the user knows, where it differs from `FACTS`.
+    """
+    lines = [line.replace('"LAB"', '"Who"') for line in code_in(step) if "join(" in line]
+    names = {"thermostats": thermostats, "pd": pd, "df": df, **FACTS, **facts}
+    if "\nif " in f"\n{step}":  # one line or another, as the user's rows are
+        folder = str(mine)
+        lines = [
+            line.replace(folder, f"{folder}{k}" if k else folder) for k, line in enumerate(lines)
+        ]
+    joined = [each for line in lines for each in eval(line, names)]  # noqa: S307
+    assert sum(each.added for each in joined) > 0
+    return lines
+
+
 @pytest.mark.parametrize("name", JOINED)
 def test_a_suggested_join_runs_and_reads_the_numbers_as_what_they_are(
     name: str, tmp_path: Path
@@ -178,11 +196,54 @@ def test_a_suggested_join_runs_and_reads_the_numbers_as_what_they_are(
     df = read(name)
     with pytest.raises(UsageError) as refused:
         thermostats.join(df, data=tmp_path / "mine")
-    lines = [line for line in code_in(refused.value.next_step) if "join(" in line]
+    lines = join_as_said(refused.value.next_step, df, tmp_path / "mine")
     assert made in " ".join(lines), (column, refused.value.next_step)
-    names = {"thermostats": thermostats, "pd": pd, "df": df, **FACTS}
-    if "\nif " in f"\n{refused.value.next_step}":  # one line or another, as the user's rows are
-        mine = str(tmp_path / "mine")
-        lines = [line.replace(mine, f"{mine}{k}") for k, line in enumerate(lines)]
-    joined = [each for line in lines for each in eval(line, names)]  # noqa: S307
-    assert sum(each.added for each in joined) > 0
+
+
+@pytest.mark.parametrize("name", ONE_A_MODEL)
+def test_a_figure_over_depth_of_rows_of_models_is_of_their_gain(name: str) -> None:
+    outcome, _, errors = ONE_A_MODEL[name]
+    way = follow("thermostats.profile(df)", read(name), {})
+    assert way.fit is not None, way
+    assert way.fit.estimand.replace("`", "") == outcome
+    assert not errors or f'"{errors}"' not in way.lines[-1]
+    assert len(way.fit.design.mixed.covariates) == 1, "not over depth"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ONE_A_MODEL)
+def test_studies_like_a_table_are_planned_by_a_fit_of_its_gain(name: str) -> None:
+    """The sizes that were asked for stay, and so do outcome, lab and rows."""
+    outcome, lab, _ = ONE_A_MODEL[name]
+    way = follow("thermostats.power(df, models=[20, 40], labs=9)", read(name), {})
+    assert way.fit is not None, way
+    assert way.lines[-1].endswith(").power(models=[20, 40], labs=9)")
+    assert way.fit.estimand.replace("`", "") == outcome and f'lab="{lab}"' in way.lines[-1]
+    assert len(way.fit.rows) == len(read(name)) or "leaves out" in way.said
+
+
+@pytest.mark.parametrize("name", OF_BLOCKS)
+def test_rows_of_blocks_are_joined_then_drawn_or_planned_by(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    df = read(name)
+    with pytest.raises(UsageError) as refused:
+        thermostats.profile(df, "gain")
+    heads = np.resize([8, 12, 16], df["model"].nunique()) if name == "wide" else 12
+    facts = {"HEADS": heads, "PARAMETERS": heads * 1e8}
+    join_as_said(refused.value.next_step, df, Path("mine"), **facts)
+    (line,) = [each for each in code_in(refused.value.next_step) if "profile(" in each]
+    axes = eval(line, {"thermostats": thermostats})  # noqa: S307
+    named = {label.partition(",")[0] for label in axes.get_legend_handles_labels()[1]}
+    assert len(named) == min(8, df["model"].nunique() - (name != "wide"))
+    assert {each.rpartition("/")[2] for each in named} <= set(df["model"])
+    with pytest.raises(UsageError) as refused:
+        thermostats.power(df, models=40, labs=9)
+    (line,) = [each for each in code_in(refused.value.next_step) if "fit_heritage(" in each]
+    assert line.endswith(".power(models=40, labs=9)")
+    way = follow(line, df, {})
+    assert way.fit is not None and len(way.lines) == 1, way.lines
+    assert set(df["model"].str.rpartition("/")[2]) & set(
+        way.fit.rows["model_id"].str.rpartition("/")[2]
+    )
+    assert name != "wide" or len(way.fit.rows) == df["model"].nunique()

@@ -22,10 +22,14 @@ from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.claims.worlds import CLAIMED, NULL, Array
 from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_percent
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.fit_calls import suggest_call
 from thermostats.modelling.planned import Numbers, PlannedStudy, Sizes, draw_rows, plan_studies
-from thermostats.next_steps import call, write_value
+from thermostats.next_steps import Code, call, write_value
 from thermostats.plots.general import COLUMN, HEIGHT, draw_reference, set_column_style, write_figure
+from thermostats.tables.choices import OWN_ROWS, POOLED
 from thermostats.tables.folders import find_shipped
+from thermostats.tables.join import suggest_block_join
 from thermostats.terminal import show_progress
 
 DRAWS = 10
@@ -36,6 +40,8 @@ SECONDS = 20.0
 CPU-seconds of a world."""
 WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
 """The world in which a side is true: the size that the claim states, and none."""
+FEWEST, GAIN = 8, "penultimate_gain"
+"""Models from which on a table is planned by alone; the gain that joined blocks are planned by."""
 COLUMNS = [
     "finding",
     "side",
@@ -162,16 +168,39 @@ def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Que
 def _refuse_fit(given: Any, asked: Mapping[str, Any]) -> UsageError:
     """Why the power of a claim is not asked of a fit or of a table, with the call that is."""
     sizes = {name: value for name, value in asked.items() if value != ()}
+    sizes = sizes or {"models": [40, 80], "labs": 9}
     said = ", ".join(f"{name}={write_value(value)}" for name, value in sizes.items())
-    said = said or "models=[40, 80], labs=9"
     is_fit = hasattr(given, "law")
-    step = f"fit.power({said})" if is_fit else f'thermostats.power("C05", {said})'
+    if is_fit:
+        what, step = "a fit plans studies by its own law", f"fit.power({said})"
+    elif isinstance(given, pd.DataFrame):
+        what, step = "studies like a table are planned by a fit to it", _plan_by_fit(given, said)
+    else:
+        what, step = "a claim is named by its id", f'thermostats.power("C05", {said})'
     return UsageError(
-        "a fit plans studies by its own law" if is_fit else "a claim is named by its id",
+        what,
         got=f"{type(given).__name__} in the place of a claim",
         allowed="the id of a claim, such as C05",
         next_step=step,
     )
+
+
+def _plan_by_fit(rows: pd.DataFrame, said: str) -> str:
+    """The line that fits rows and plans studies like theirs; of rows of blocks, once they are
+    joined, a row a model.
+
+    said: the sizes that are asked for, as arguments.
+    """
+    joining, models = suggest_block_join(rows)
+    if not joining:
+        line, *notes = suggest_call(fit_heritage, rows).split("\n")
+        return "\n".join([f"{line}.power({said})", *notes])
+    few = len(models) < FEWEST
+    taken = call("model_rows", POOLED if few else OWN_ROWS, GAIN, data="mine")
+    stated = {} if few else {"geometry": ["n_layers", "n_heads"]}
+    line = call("fit_heritage", Code(taken), outcome=GAIN, **stated)
+    note = f"yours are {len(models)}: with all others that are measured, " * few
+    return f"{joining}\n# then {note}{line}.power({said})"
 
 
 def simulate_planned_power(

@@ -606,7 +606,8 @@ class Columns:
     def fill_call(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> str:
         """The call with columns that are there; for rows of `features`, a row a measurement, one
         with a row a model."""
-        if self.call == "fit_heritage" and {"run_id", "penultimate_gain"} <= set(table):
+        of_features = {"run_id", "penultimate_gain"} <= set(table) and "gain" not in table
+        if self.call == "fit_heritage" and of_features:
             return (
                 'thermostats.fit_heritage(thermostats.gain_rows("penultimate_gain"), '
                 'estimand="penultimate_gain")'

@@ -11,7 +11,7 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats.errors import SHOWN_OF, UsageError
+from thermostats.errors import SHOWN_OF, ThermostatsError, UsageError
 from thermostats.modelling.columns import guess_argument
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.labelled import convert_arguments
@@ -66,6 +66,22 @@ def record_call(function: Callable[P, F]) -> Callable[P, F]:
     called.fits = function  # type: ignore[attr-defined]
     called.guess = guess_argument  # type: ignore[attr-defined]
     return called
+
+
+def suggest_call(function: Callable[..., Any], table: pd.DataFrame) -> str:
+    """The call of a fit that takes a table `df` under its own names, as the fit's refusal has
+    it."""
+    made = CallMade(
+        function=function.__name__,
+        arguments={"table": table},
+        signature=inspect.signature(function),
+    )
+    try:
+        with hold_call(made):
+            function.fits(table)  # type: ignore[attr-defined]
+    except ThermostatsError as refused:
+        return refused.next_step
+    return made.line()
 
 
 def deprecate(function: Callable[P, F], name: str) -> Callable[P, F]:

@@ -29,11 +29,14 @@ from numpy.typing import ArrayLike
 
 from thermostats.errors import SHOWN_OF, UsageError
 from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, strip_owner
+from thermostats.next_steps import call
 from thermostats.plots.point_names import name_ends, place_labels
 from thermostats.tables.choices import MOST_LINES
 from thermostats.tables.features import LAST
 from thermostats.tables.frames import check_frame, is_table, read_frame, read_known_numbers
+from thermostats.tables.join import suggest_block_join
 from thermostats.tables.reading import find_shared_runs, read_values
+from thermostats.tables.suggested_join import suggest_line
 
 
 class Mark(NamedTuple):
@@ -655,9 +658,9 @@ def profile(
             else Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
         )
         if is_table(models):
-            _draw_differences(
-                models if isinstance(models, pd.DataFrame) else read_frame(models), drawn
-            )
+            table = models if isinstance(models, pd.DataFrame) else read_frame(models)
+            _check_differences(table, quantity, data)
+            _draw_differences(table, drawn)
         else:
             names = [models] if isinstance(models, (str, Path)) else _list_models(models)
             check_lines(len(names))
@@ -772,14 +775,29 @@ def _is_wide(extent: tuple[float, float]) -> bool:
     return extent[0] > 0 and extent[1] / extent[0] > WIDE_OVER_DEPTH
 
 
+def _check_differences(table: pd.DataFrame, quantity: str, data: str | Path | None) -> None:
+    """Raise UsageError for rows that are no paired differences: of blocks they are drawn once they
+    are joined, of models as a line over their depth."""
+    if "difference" in table and "second" in table.attrs:
+        return
+    what, allowed = "a figure over depth is of models by name", "names of models"
+    joining, models = suggest_block_join(table, data)
+    if joining:
+        asked = {} if quantity == "gain" else {"quantity": quantity}
+        drawn = call("profile", models[:MOST_LINES], **asked, data=str(data or "mine"))
+        some = f"{MOST_LINES} of {len(models)} models: " * (len(models) > MOST_LINES)
+        step = f"{joining}\n# then {some}{drawn}"
+    elif step := suggest_line(table):
+        what, allowed = "rows of a model each have no blocks to draw", "rows of blocks, once joined"
+    else:
+        what, allowed = "not a table of paired differences", "what thermostats.paired returns"
+        step = "thermostats.profile(thermostats.paired(FIRST, SECOND))"
+    got = f"a table with columns {', '.join(map(str, table))[:60]}"
+    raise UsageError(what, where="models", got=got, allowed=allowed, next_step=step)
+
+
 def _draw_differences(table: pd.DataFrame, axes: Axes) -> None:
     """Paired differences with their intervals, as `paired` gives them."""
-    if "difference" not in table or "second" not in table.attrs:
-        what = "not a table of paired differences"
-        step = "thermostats.profile(thermostats.paired(FIRST, SECOND))"
-        raise UsageError(
-            what, where="models", got=f"columns {', '.join(map(str, table))[:60]}", next_step=step
-        )
     about = table.attrs
     numbers = ("layer", "difference", "lower", "upper", "n_prompts")
     check_frame(table)

@@ -25,7 +25,14 @@ from thermostats.reporting import pages as called
 from thermostats.reporting import snapshot
 from thermostats.reporting.articles import Articles
 from thermostats.reporting.claim_page import Entry, build_claim_files, read_entry
-from thermostats.reporting.pages import CHECKSUMS, PAGES, SECONDS, SHIPPED_SECONDS, SNAPSHOT
+from thermostats.reporting.pages import (
+    CHECKSUMS,
+    PAGES,
+    SECONDS,
+    SHIPPED_SECONDS,
+    SNAPSHOT,
+    read_origin,
+)
 from thermostats.reporting.pages import index as index_page
 from thermostats.reporting.pages.data import render_data_page
 from thermostats.reporting.pages.methods import build_methods_files
@@ -51,7 +58,6 @@ from thermostats.reporting.state import (
     hash_content,
     hash_inputs,
     hash_package,
-    read_origin,
     remove_files,
     write_files,
     write_manifest,

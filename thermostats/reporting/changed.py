@@ -15,10 +15,10 @@ from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.errors import DataError
 from thermostats.formatting import format_count, format_estimate, join_words
 from thermostats.next_steps import write_command
-from thermostats.reporting.pages import BEFORE, TABLE, check_written
+from thermostats.reporting.pages import BEFORE, TABLE, check_written, read_origin
 from thermostats.reporting.report import report
 from thermostats.reporting.snapshot import ROUNDING, convert_number, read_findings
-from thermostats.reporting.state import locate_shipped_snapshot, read_origin
+from thermostats.reporting.state import locate_shipped_snapshot
 from thermostats.tables.choices import ALL, check_set, is_asked
 from thermostats.tables.folders import find_shipped
 

@@ -289,15 +289,6 @@ def read_manifest(out: Path) -> dict[str, Record]:
         ) from error
 
 
-def read_origin(out: Path) -> dict[str, str]:
-    """What `State.note_origin` wrote down of a report; empty where it did not."""
-    try:
-        noted = json.loads((out / MADE_OF).read_bytes())
-        return {name: str(noted[name]) for name in ("data", "analyses", "rows")}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
 def write_manifest(out: Path, records: Mapping[str, Record]) -> None:
     """Write the records; nothing where they are as they were."""
     content = {name: asdict(record) for name, record in records.items()}

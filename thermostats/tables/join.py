@@ -30,7 +30,8 @@ from thermostats.errors import (
     suggest_nearest,
 )
 from thermostats.formatting import strip_owner
-from thermostats.next_steps import write_command
+from thermostats.next_steps import Code, write_command
+from thermostats.next_steps import call as write_call
 from thermostats.tables import finished_joins, store
 from thermostats.tables.column_map import READ, REFUSED, ColumnMap, is_gain, list_columns, load_maps
 from thermostats.tables.folders import (
@@ -64,7 +65,7 @@ from thermostats.tables.schemas import (
     list_references,
 )
 from thermostats.tables.store import is_archive
-from thermostats.tables.suggested_join import suggest_join
+from thermostats.tables.suggested_join import list_block_models, suggest_join
 from thermostats.tables.suggested_models import check_filled
 from thermostats.tables.validation import (
     compare_columns,
@@ -798,6 +799,22 @@ def find_maps(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[
             what = "its columns are not ours"
             raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
     return [None]
+
+
+def suggest_block_join(
+    frame: pd.DataFrame, data: str | Path | None = None
+) -> tuple[str, list[str]]:
+    """The lines that join rows of blocks, and the models that are there then; empty of other
+    rows."""
+    known = set(store.load("models", find_lookup_folder(data))["model_id"])
+    models = list_block_models(frame, known)
+    if not models:
+        return "", []
+    try:
+        find_maps(frame, "DataFrame", data)
+    except UsageError as refused:
+        return refused.next_step, models
+    return write_call("join", Code("df"), data=str(data or "mine")), models
 
 
 def _try_call(call: JoinCall, frame: pd.DataFrame) -> None:

@@ -24,7 +24,7 @@ from thermostats.next_steps import (
     write_shell_command,
     write_value,
 )
-from thermostats.tables.column_map import HOOK, OTHERS, list_columns
+from thermostats.tables.column_map import HOOK, OTHERS, is_gain, list_columns
 from thermostats.tables.labels import find_model_name, guess_column, list_column_names, spell_name
 from thermostats.tables.mapping import (
     build_mapping,
@@ -38,6 +38,7 @@ from thermostats.tables.suggested_models import IN_CAPITALS, suggest_facts
 from thermostats.tables.validation import is_missing
 from thermostats.tables.written_numbers import PLAIN, read_written
 
+LAYERS = "layers"
 MOST_ROWS = 200_000
 """Rows above which a call is printed without a try."""
 MOST_NAMED = 5
@@ -104,6 +105,34 @@ def suggest_join(
         what = f"leaves out {len(frame) - len(kept)} of {len(frame)} rows, of models that no table"
         notes.append(f"{what} describes; with their facts: {facts}")
     return _write_all(_try_calls(Suggestion(made=made, rows=rows), kept, attempt), notes)
+
+
+def list_block_models(frame: pd.DataFrame, model_ids: Collection[str]) -> list[str]:
+    """Models whose rows of blocks a suggested join takes: those of the tables, or all where these
+    have none; empty where the rows are not of blocks."""
+    if find_state_column(frame, HOOK):
+        whose = next((str(c) for c in frame if spell_name(str(c)) in WHOSE), "")
+    else:
+        mapping = build_mapping(frame, "")
+        theirs = {ours: name for name, ours in mapping.get("columns", {}).items()}
+        of_blocks = mapping.get("table") == LAYERS or "wide" in mapping or "gain_block" in theirs
+        whose = theirs["model_id"] if of_blocks else ""
+    if not whose:
+        return []
+    every = [*frame[whose].dropna().astype(str).unique()]
+    gone = _list_unknown(frame, whose, model_ids)
+    return [name for name in every if name not in gone] or every
+
+
+def suggest_line(frame: pd.DataFrame) -> str:
+    """A line through the gains of rows of models over their depth, drawn; empty where the rows
+    name no model or no gain."""
+    columns = build_mapping(frame, "").get("columns", {})
+    gain = next((name for name, ours in columns.items() if is_gain(ours)), "")
+    depth = next((name for name, ours in columns.items() if ours == "n_layers"), "")
+    if not gain:
+        return ""
+    return f"{call('fit_line', Code('df'), *filter(None, (gain, depth)))}.plot()"
 
 
 WHOSE = list_column_names("model_id")

@@ -322,6 +322,7 @@ def warn_undetermined(
                 where=name,
                 got=f"{', '.join(columns)} constant",
                 allowed="one column that varies",
+                next_step=repeat_call(**{name: []}) if name in ("geometry", "scale") else "",
             )
         left = [column for column, same in zip(columns, constant, strict=True) if same]
         warnings += [f"{column} is the same in all models and left out" for column in left]

@@ -11,6 +11,7 @@ Pages marked `at_once` show nothing but what findings and settings say. They are
 when all else is there, by `reporting/build.py`, which has a line for each.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,6 +109,15 @@ def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
         )
 
 
+def read_origin(out: Path) -> dict[str, str]:
+    """What a report says that it was made of (`State.note_origin`); empty where it does not."""
+    try:
+        noted = json.loads((out / MADE_OF).read_bytes())
+        return {name: str(noted[name]) for name in ("data", "analyses", "rows")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
 OWN_FOLDER = "mine"
 """What pages and messages call a data folder of one's own."""
 
@@ -115,16 +125,21 @@ OWN_FOLDER = "mine"
 def refuse_own_findings(out: Path, claims: Sequence[str], *, some: bool) -> NoReturn:
     """Raise UsageError: own rows are asked for, and a report has no finding on them.
 
+    The next line names the folders that the report was made of, where these are known.
+
     claims: those that were asked for. some: whether the report has such findings of other claims.
     """
-    data = None if has_own_runs() else OWN_FOLDER
+    origin = read_origin(out)
+    analyses = origin.get("analyses")
+    data = origin.get("data") or (None if has_own_runs() else OWN_FOLDER)
     place = out if out != Path("reports") else None
     what = "this report has no findings on your own rows"
     if some:
         what = f"{join_words(claims)}: nothing was found on your own rows"
         step = write_command("needs", claims[0], data=data)
     elif data is None or (Path(data).is_dir() and has_own_runs(data)):
-        step = write_command("report", *(claims or ["--all"]), data=data, out=place)
+        asked = claims or ["--all"]
+        step = write_command("report", *asked, analyses=analyses, data=data, out=place)
     else:
         step = write_command("measure", FIRST_MODEL, data=data)
     raise UsageError(what, where=out, got=f"evidence {OWN_ROWS}", next_step=step)
