@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,11 @@ pytest.importorskip("transformers")
 
 import study_hub
 import tiny
+from conftest import command
 
+import thermostats
 from thermostats.errors import UsageError
+from thermostats.measurement import empty_models, execute, hub, plan
 from thermostats.measurement.hub import find_local_folder
 
 TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105
@@ -64,7 +67,7 @@ print(json.dumps(answers))
 
 
 @pytest.fixture(scope="module")
-def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("hub")
     tiny.build("llama").save_pretrained(folder)
     (folder / "generation_config.json").unlink()
@@ -100,8 +103,8 @@ def run(
 
 
 @pytest.mark.slow
-def test_every_refusal_says_what_it_is_and_no_token(hub: str, tmp_path: Path) -> None:
-    ran = run(["-c", ASK, *EXPECTED, "good/model"], hub, tmp_path)
+def test_every_refusal_says_what_it_is_and_no_token(address: str, tmp_path: Path) -> None:
+    ran = run(["-c", ASK, *EXPECTED, "good/model"], address, tmp_path)
     assert ran.returncode == 0, ran.stderr
     answers = json.loads(ran.stdout)
     assert answers.pop("good/model") == [COMMIT, ["config.json", "model.safetensors"]]
@@ -111,33 +114,39 @@ def test_every_refusal_says_what_it_is_and_no_token(hub: str, tmp_path: Path) ->
     assert TOKEN not in ran.stdout + ran.stderr
 
 
-def test_a_server_that_breaks_off_and_never_resumes_is_given_up(hub: str, tmp_path: Path) -> None:
+def test_a_server_that_breaks_off_and_never_resumes_is_given_up(
+    address: str, tmp_path: Path
+) -> None:
     """Chunks of a few bytes: data comes in each attempt, as with a large file."""
     small = (
         "import time; from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 64\n"
     )
-    ran = run(["-c", f"{small}time.sleep = lambda _: None\n{ASK}", "halfway/model"], hub, tmp_path)
+    ran = run(
+        ["-c", f"{small}time.sleep = lambda _: None\n{ASK}", "halfway/model"], address, tmp_path
+    )
     assert "restarted 3 times" in json.loads(ran.stdout)["halfway/model"], ran.stderr
     assert ran.stderr.count("Trying to resume") == 4
 
 
-def test_without_network_the_cache_serves_what_it_has(hub: str, tmp_path: Path) -> None:
-    assert COMMIT in run(["-c", ASK, "good/model"], hub, tmp_path).stdout
+def test_without_network_the_cache_serves_what_it_has(address: str, tmp_path: Path) -> None:
+    assert COMMIT in run(["-c", ASK, "good/model"], address, tmp_path).stdout
     nowhere = "http://127.0.0.1:9"
     answers = json.loads(run(["-c", ASK, "good/model", "other/model"], nowhere, tmp_path).stdout)
     assert answers["good/model"][0] == COMMIT
     assert "not in the cache and the hub cannot be reached" in answers["other/model"]
-    answers = json.loads(run(["-c", ASK, "other/model"], hub, tmp_path, HF_HUB_OFFLINE="1").stdout)
+    answers = json.loads(
+        run(["-c", ASK, "other/model"], address, tmp_path, HF_HUB_OFFLINE="1").stdout
+    )
     assert "not in the cache and the hub cannot be reached" in answers["other/model"]
 
 
 @pytest.mark.slow
-def test_measuring_goes_on_with_the_models_that_are_there(hub: str, tmp_path: Path) -> None:
+def test_measuring_goes_on_with_the_models_that_are_there(address: str, tmp_path: Path) -> None:
     models = ["none/model", "gated/model", "drops/model", "good/model"]
     data, cache = tmp_path / "data", tmp_path / "cache"
-    command = ["-c", "from thermostats.cli.app import main; main()", "measure", *models]
-    command += ["--what", "weights", "--data", str(data), "--json"]
-    ran = run(command, hub, cache)
+    line = ["-c", "from thermostats.cli.app import main; main()", "measure", *models]
+    line += ["--what", "weights", "--data", str(data), "--json"]
+    ran = run(line, address, cache)
     assert ran.returncode == 1
     assert TOKEN not in ran.stdout + ran.stderr
     outcomes = {row["model"]: row["status"] for row in json.loads(ran.stdout)}
@@ -152,3 +161,58 @@ def test_a_folder_that_holds_an_adapter_alone_is_named_as_such(tmp_path: Path) -
     with pytest.raises(UsageError, match="adapter alone") as refused:
         find_local_folder(str(tmp_path))
     assert "merge_and_unload" in str(refused.value)
+
+
+VERBS = {
+    "measure": ["measure", "{}", "--data", "mine"],
+    "steer": ["steer", "{}", "--gain", "penultimate", "--to", "0.95"],
+    "do": ["do", "{}", "W_V * 2"],
+    "prove": ["prove", "{}"],
+    "predict": ["predict", "{}", "--lab", "EleutherAI"],
+    "compare": ["compare", "{}", "other/model"],
+}
+"""Verbs that take a model, with what else they need."""
+FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "measure": lambda name: thermostats.measure(name, prompts=["a"]),
+    "steer": lambda name: thermostats.steer(name, gain="penultimate", to=[0.95]),
+    "do": lambda name: thermostats.do(name, "W_V * 2"),
+    "prove": thermostats.prove,
+    "predict_gain": lambda name: thermostats.predict_gain(name, lab="EleutherAI"),
+    "weight_distances": lambda name: thermostats.weight_distances({"a": name, "b": "other/model"}),
+}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, str]]:
+    """Which model and revision the hub is asked for first; nothing is fetched."""
+    found: list[tuple[str, str]] = []
+
+    def fetch(model: str, *, revision: str = "main", **_: object) -> Path:
+        found.append((model, revision))
+        raise UsageError("the hub was asked")
+
+    for module in (hub, plan, empty_models, execute):
+        for name in ("fetch_model_folder", "fetch_config_folder"):
+            if hasattr(module, name):
+                monkeypatch.setattr(module, name, fetch)
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+@pytest.mark.parametrize(("name", "revision"), [("a/b@step5", "step5"), ("a/b", "main")])
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_that_takes_a_model_takes_a_revision_behind_it(
+    verb: str, name: str, revision: str, asked: list[tuple[str, str]]
+) -> None:
+    ran = command(*(word.format(name) for word in VERBS[verb]))
+    assert ran.returncode == 2 and "the hub was asked" in ran.stdout + ran.stderr
+    assert asked[0] == ("a/b", revision)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_every_function_that_takes_a_model_takes_a_revision_behind_it(
+    function: str, asked: list[tuple[str, str]]
+) -> None:
+    with pytest.raises(UsageError, match="the hub was asked"):
+        FUNCTIONS[function]("a/b@step5")
+    assert asked[0] == ("a/b", "step5")

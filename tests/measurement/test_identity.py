@@ -100,6 +100,28 @@ def test_a_folder_that_changed_is_not_taken_for_the_one_measured(
     assert abs(again["gain_block"] - before["gain_block"]).max() > 1e-3
 
 
+def test_the_same_weights_under_another_name_are_asked_about(
+    folder: Path, prompts: str, tmp_path: Path
+) -> None:
+    data, how = tmp_path / "mine", {"prompts": prompts, "what": WHAT}
+    first = measure(folder, data, **how)
+    for name in ("second-name", "third-name"):
+        copy = Path(shutil.copytree(folder, tmp_path / name))
+        with pytest.raises(UsageError, match="the same weights under another name") as caught:
+            measure(copy, data, **how)
+        assert caught.value.got == "checkpoint-500"
+        assert caught.value.options == ("--set", "name=checkpoint-500")
+        same = measure(copy, data, name="checkpoint-500", **how)
+        assert set(same["run_id"]) == set(first["run_id"])
+    assert set(store.load("runs", data)["model_id"]) == {"checkpoint-500"}
+    other = measure(copy, data, name="third-name", **how)
+    assert set(other["model_id"]) == {"third-name"}
+    again = measure(copy, data, **how)  # named once, it is known by both
+    assert set(again["run_id"]) == set(other["run_id"])
+    (outcome,) = run_specs([RunSpec(str(tmp_path / "second-name"), **how)], data)
+    assert (outcome.status, outcome.problem.wrong_use) == ("failed", True)
+
+
 def test_one_model_at_several_places_is_measured_once(
     folder: Path, prompts: str, tmp_path: Path
 ) -> None:

@@ -317,12 +317,12 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
 @app.command()
 def compare(
     first: Annotated[
-        Path, typer.Argument(help="Folder of a model, such as a base model.", metavar="A")
+        str, typer.Argument(help="Folder or hub id of a model, such as a base model.", metavar="A")
     ],
     second: Annotated[
-        Path,
+        str,
         typer.Argument(
-            help="Folder of another of the same shape, such as a tuned one.", metavar="B"
+            help="Folder or hub id of another of the same shape, such as a tuned one.", metavar="B"
         ),
     ],
     data: Data = None,
@@ -337,14 +337,15 @@ def compare(
     values. Gains are shown where both models were measured, and differences block by block over the
     prompts of both, with intervals. Numbers have four digits, with `--json` all.
 
-    Example: `thermostats compare models/base models/tuned`
+    Example: `thermostats compare models/base models/tuned` or `thermostats compare
+    EleutherAI/pythia-70m EleutherAI/pythia-70m@step512`
     """
     from thermostats.measurement.compare import compare as compared  # noqa: PLC0415
 
     comparison = compared(first, second, data=data)
     changed = comparison.changed.to_dict("records")
     gains = comparison.gains.to_dict("records")
-    differences, why = compare_gains(first, second, data)
+    differences, why = compare_gains(comparison.first, comparison.second, data)
     by_block = [] if differences is None else differences.to_dict("records")
     if as_json:
         tensors = comparison.tensors.replace([math.inf, math.nan], None).to_dict("records")
@@ -378,7 +379,8 @@ def compare(
     if differences is not None:
         level = differences.attrs["level"]
         print(
-            f"Gains of the blocks on the same prompts, {second.name} minus {first.name}, "
+            f"Gains of the blocks on the same prompts, {Path(second).name} minus "
+            f"{Path(first).name}, "
             f"{level:.0%} intervals:"
         )
         columns = ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"]

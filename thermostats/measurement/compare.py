@@ -19,7 +19,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import SHOWN_OF, DataError, ThermostatsError, UsageError, join_some
+from thermostats.errors import (
+    SHOWN_OF,
+    DataError,
+    ThermostatsError,
+    UsageError,
+    build_missing_error,
+    join_some,
+)
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.gguf_files import prepare_gguf_folder
 from thermostats.measurement.gguf_parts import SUFFIX
@@ -27,6 +34,7 @@ from thermostats.measurement.same_function import IN_BLOCK, measure_function_dis
 from thermostats.measurement.spectra import find_named, hash_model
 from thermostats.next_steps import write_command
 from thermostats.tables import reading, store
+from thermostats.tables.choices import MAIN, split_revision
 from thermostats.tables.frames import read_frame
 from thermostats.tables.schemas import GAINS
 from thermostats.tables.tree import Array
@@ -81,8 +89,10 @@ class Comparison:
 
 
 def compare(first: str | Path, second: str | Path, *, data: str | Path | None = None) -> Comparison:
-    """Compare the models in two folders, tensor by tensor, and their gains where the tables hold
-    both.
+    """Compare two models, tensor by tensor, and their gains where the tables hold both.
+
+    Models are folders, GGUF files or hub ids, behind an @ a revision; what is not on this machine
+    is downloaded.
 
     Tensors are read one at a time and compared in float64; bfloat16 and float16 are exact there. Of
     masks, frequencies and numbers of positions nothing is said, and heads that only one has are
@@ -93,9 +103,9 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     Raises UsageError for models of different blocks or shapes, DataError for folders that cannot be
     read.
     """
-    here = _folder(Path(first))
-    there = _folder(Path(second))
-    shared, notes = find_shared_tensors([(str(here), here), (str(there), there)])
+    here = find_folder(first)
+    there = find_folder(second)
+    shared, notes = find_shared_tensors([(str(first), here), (str(second), there)])
     rows = []
     square = 0.0
     total = 0.0
@@ -137,9 +147,22 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     )
 
 
-def _folder(model: Path) -> Path:
-    """The folder of a model; that of a GGUF file is made from it."""
-    return prepare_gguf_folder(model) if model.suffix == SUFFIX and model.is_file() else model
+def find_folder(model: str | Path) -> Path:
+    """The folder of a model: of a hub id, behind an @ a revision, the one it is downloaded to; that
+    of a GGUF file is made from it.
+
+    Raises as `fetch_model_folder` does.
+    """
+    path = Path(model).expanduser()
+    if path.exists():
+        return prepare_gguf_folder(path) if path.suffix == SUFFIX and path.is_file() else path
+    name, revision = split_revision(str(model))
+    try:
+        from thermostats.measurement.hub import fetch_model_folder  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        what = "models of the hub are fetched by huggingface_hub"
+        raise build_missing_error(error, what, "folders") or error from error
+    return fetch_model_folder(name, revision=revision or MAIN).path
 
 
 def _check_finite(name: str, *tensors: Matrix) -> None:
@@ -285,7 +308,7 @@ def weight_distances(
     Parameters
     ----------
     models : mapping of str to path, or sequence of path
-        Folders, by name or called as they are.
+        Folders or hub ids, behind an @ a revision, by name or called as they are.
     form : str
         Of the weights as `stored`, or as a `function`: in the canonical form that `compare`
         describes, in which models are at no distance that changes connect which leave every output;
@@ -326,8 +349,7 @@ def weight_distances(
         )
     if form not in FORMS:
         raise UsageError("no such form", where="form", got=repr(form), allowed=" or ".join(FORMS))
-    paths = [Path(folder) for folder in folders.values()]
-    paths = [_folder(path) for path in paths]
+    paths = [find_folder(model) for model in folders.values()]
     if form == "function":
         return _measure_function_distances(list(folders), paths)
     shared, notes = find_shared_tensors(list(zip(map(str, folders), paths, strict=True)))

@@ -530,6 +530,30 @@ def check_name(
         )
 
 
+def check_only_name(folder: ModelFolder, sha: str, runs: pd.DataFrame) -> None:
+    """Raise UsageError where the tables hold the weights of a folder under another name alone, as
+    one model under two names would count as two.
+
+    runs: of the spec's source.
+    """
+    hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
+    names = list(dict.fromkeys(runs.loc[hashes == sha, "model_id"]))
+    if not names or folder.model_id in names:
+        return
+    other = names[0]
+    step = (
+        f"--set name={other} where it is that model, whose runs then stand; --set "
+        f"name={folder.model_id} where it shall count as another (name= in Python)"
+    )
+    raise UsageError(
+        "the tables hold the same weights under another name, and two names count as two models",
+        where=f"{folder.model_id}, {folder.path}",
+        got=other,
+        next_step=step,
+        options=("--set", f"name={other}"),
+    )
+
+
 def _build_mismatch_error(folder: ModelFolder, what: str, got: str) -> UsageError:
     label = f"{folder.model_id} @ {folder.revision}"
     name = f"{folder.path.parent.name}/{folder.path.name}"

@@ -29,6 +29,7 @@ from thermostats.measurement.model_row import (
     add_stated_facts,
     build_model_row,
     check_name,
+    check_only_name,
     check_switches,
     find_stored_dtype,
     find_unused_tensors,
@@ -113,10 +114,10 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
         folder.path, models=store.load("models", data), reads=folder.reads, **named
     )
     row = add_stated_facts(row, store.load("candidates"))
-    earlier = store.load("runs", data)
-    earlier = earlier[
-        (earlier["model_id"] == folder.model_id) & (earlier["revision"] == folder.revision)
-    ]
+    held = store.load("runs", data)
+    if not spec.name:
+        check_only_name(folder, sha, held[held["source"] == spec.source])
+    earlier = held[(held["model_id"] == folder.model_id) & (held["revision"] == folder.revision)]
     check_name(folder, sha, earlier[earlier["source"] == spec.source], recorded, row)
     _check_lab(spec, folder, recorded, data)
     _check_labels(spec, folder, prompts, data)

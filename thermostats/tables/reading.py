@@ -603,12 +603,6 @@ def find_column(quantity: str) -> str:
     return QUANTITIES[quantity]
 
 
-def name_model(model: str | Path) -> str:
-    """What a model is called in the tables: a folder by its own name."""
-    path = Path(model)
-    return path.resolve().name if path.is_dir() else str(model)
-
-
 def read_values(
     model: str | Path, quantity: str = "gain", position: str = LAST, data: str | Path | None = None
 ) -> pd.DataFrame:
@@ -623,7 +617,8 @@ def read_values(
     rows.
     """
     column = find_column(quantity)
-    name, _, revision = name_model(model).partition("@")
+    path = Path(model)
+    name, revision = (path.resolve().name, None) if path.is_dir() else split_revision(str(model))
     runs = store.load("runs", data)
     owned = runs["model_id"].eq(name) | runs["model_id"].str.casefold().str.endswith(
         f"/{name.casefold()}"
