@@ -20,9 +20,10 @@ import tiny
 from conftest import command
 
 import thermostats
-from thermostats.errors import UsageError
+from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement import empty_models, execute, hub, plan
 from thermostats.measurement.hub import find_local_folder
+from thermostats.tables import folders
 
 TOKEN = "hf_aSecretThatMustNotBeShown"  # noqa: S105
 COMMIT = "0" * 40
@@ -43,7 +44,7 @@ EXPECTED = {
     "https://huggingface.co/gated/model.*hf auth login",
     "forbidden/model": "refuses access.*403",
     "expired/model": "refuses access.*401.*hf auth login",
-    "busy/model": "asks to wait.*429.*wait 40 seconds.*hf auth login",
+    "busy/model": "asks to wait.*429.*wait 40 seconds.*hf auth login.*HF_TOKEN",
     "broken/model": "hub cannot be reached.*500",
     "hangs/model": "hub cannot be reached.*[Tt]ime",
     "drops/model": "hub cannot be reached.*disconnected",
@@ -126,6 +127,24 @@ def test_a_server_that_breaks_off_and_never_resumes_is_given_up(
     )
     assert "restarted 3 times" in json.loads(ran.stdout)["halfway/model"], ran.stderr
     assert ran.stderr.count("Trying to resume") == 4
+
+
+def test_a_download_is_told_in_lines_without_a_terminal(address: str, tmp_path: Path) -> None:
+    """Chunks of a few kB and no pause between lines, as if each took long."""
+    slow = (
+        "from huggingface_hub import constants; constants.DOWNLOAD_CHUNK_SIZE = 8000\n"
+        "from thermostats.measurement import hub; hub.TOLD_AFTER = 0.0\n"
+    )
+    ran = run(["-c", f"{slow}{ASK}", "good/model"], address, tmp_path)
+    told = [line for line in ran.stderr.splitlines() if line.startswith("good/model: ")]
+    assert re.fullmatch(r"good/model: downloading \d\d kB", told[0]), ran.stderr
+    came = [
+        re.fullmatch(r".*: downloaded ([\d.]+) k?B(?:ytes)? of (9.*) kB", each) for each in told
+    ]
+    sizes = [float(match[1]) for match in came if match]
+    assert len(sizes) >= 5 and sizes == sorted(sizes), told
+    again = run(["-c", f"{slow}{ASK}", "good/model"], address, tmp_path)
+    assert "good/model: " not in again.stderr  # what is here is not told
 
 
 def test_without_network_the_cache_serves_what_it_has(address: str, tmp_path: Path) -> None:
@@ -216,3 +235,17 @@ def test_every_function_that_takes_a_model_takes_a_revision_behind_it(
     with pytest.raises(UsageError, match="the hub was asked"):
         FUNCTIONS[function]("a/b@step5")
     assert asked[0] == ("a/b", "step5")
+
+
+def test_an_installed_package_names_no_folders_of_a_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for module in (hub, folders):
+        monkeypatch.setattr(module, "list_shipped_models", list)
+    said = [command("ls", "runs", "--paths"), command("ls", "models", "--paths")]
+    said += [command("measure", "./nowhere", "--data", tmp_path / "mine")]
+    with pytest.raises(ThermostatsError) as refused:
+        hub._ask("a/b", "main", download=False)
+    printed = [ran.stderr.partition("Next: ")[2] for ran in said]
+    assert all(ran.returncode for ran in said) and all(printed)
+    assert not [step for step in [*printed, refused.value.next_step] if "--paths" in step]

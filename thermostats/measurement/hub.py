@@ -8,10 +8,12 @@ there is no safetensors file.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from huggingface_hub import (
@@ -52,14 +54,15 @@ NETWORK: tuple[type[Exception], ...] = tuple(
 OSError."""
 UNREACHABLE: tuple[type[Exception], ...] = (LocalEntryNotFoundError, OSError, *NETWORK)
 
+LOGIN = "`hf auth login`, or a token of https://huggingface.co/settings/tokens in HF_TOKEN"
 REFUSALS: dict[type[HfHubHTTPError], tuple[str, str]] = {
     GatedRepoError: (
         "the model is gated: its owner grants access",
-        "accept the conditions on https://huggingface.co/{model} and log in with `hf auth login`",
+        f"accept the conditions on https://huggingface.co/{{model}} and log in with {LOGIN}",
     ),
     RepositoryNotFoundError: (
         "the hub has no such model, or it is private",
-        "check the id; for a private model log in with `hf auth login`",
+        f"check the id; for a private model log in with {LOGIN}",
     ),
     RevisionNotFoundError: ("the model has no such revision", "check --revision"),
 }
@@ -70,6 +73,8 @@ BUSY = 429
 """Status of a hub that is asked too often."""
 ASKED_AT_ONCE = 16
 """Models that the hub is asked about at a time."""
+TOLD_AFTER = 10.0
+"""Seconds from one line on a download to the next."""
 AFRESH = 3
 """How often files of a model may begin afresh, from a server that breaks off and does not
 resume."""
@@ -89,14 +94,23 @@ class ModelFolder:
 
 
 class Bar(tqdm):
-    """The bar of a download, which ends one that would never end.
+    """The bar of a download, told in lines where nobody sees a bar; it ends one that would never
+    end.
 
     huggingface_hub counts an attempt as progress as soon as data came, also where the server sends
     the file from its start again and breaks off once more. It then takes the bytes that it throws
     away off the bar.
     """
 
+    model = ""
     afresh = 0
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        of_network = str(kwargs.get("name")).endswith(".transfer")  # bytes that are counted twice
+        self.of_bytes = kwargs.get("unit") == "B" and not of_network
+        self.came = 0.0
+        self.told = perf_counter()
+        super().__init__(*args, **kwargs)
 
     def update(self, n: float | None = 1) -> Any:
         """As in tqdm; raises OSError once files were restarted too often."""
@@ -106,7 +120,18 @@ class Bar(tqdm):
                 f"the server breaks off and does not resume: downloads were restarted {AFRESH} "
                 f"times"
             )
+        self.came += n or 0
+        if self.disable and self.of_bytes and perf_counter() - self.told >= TOLD_AFTER:
+            self.told = perf_counter()
+            of_all = f" of {format_bytes(self.total)}" if self.total else ""
+            print(f"{self.model}: downloaded {format_bytes(self.came)}{of_all}", file=sys.stderr)
         return super().update(n)
+
+
+def format_bytes(count: float) -> str:
+    """Bytes with a unit: 93 kB, 4.2 GB."""
+    power = next((power for power in (4, 3, 2, 1) if count >= 1000**power), 0)
+    return f"{count / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
 
 
 def fetch_model_folder(
@@ -147,13 +172,14 @@ def fetch_model_folder(
             snapshot = _find_cached(model, revision, code, place, pickles)
             if snapshot is not None:
                 return ModelFolder(model, revision, snapshot, snapshot.name)
-        _ask(model, revision, download)
+        size = format_bytes(_ask(model, revision, download))
+        print(f"{model}: downloading {size}", file=sys.stderr, flush=True)
         options: dict[str, Any] = {
             "revision": revision,
             "ignore_patterns": OTHERS,
             "cache_dir": cache,
         }
-        options["tqdm_class"] = Bar
+        options["tqdm_class"] = type(Bar.__name__, (Bar,), {"model": model})
         path = Path(snapshot_download(model, allow_patterns=_list_patterns(SAFE, code), **options))
         if not list(path.glob("*.safetensors")):
             if not pickles:
@@ -228,8 +254,14 @@ def download_bytes(model: str, *, revision: str = "main") -> int:
     """Bytes that downloading a model takes, by what the hub says; raises as `fetch_model_folder`
     does."""
     with _handle_hub_errors(model, revision):
-        timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
-        info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
+        return _count_bytes(model, revision)
+
+
+def _count_bytes(model: str, revision: str) -> int:
+    """Bytes of the files that are fetched, by what the hub says: asked once and with a time limit,
+    where a download is tried six times."""
+    timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
+    info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
     sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
     weights = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
     weights = weights or list(
@@ -280,14 +312,13 @@ def _find_cached(
     return None
 
 
-def _ask(model: str, revision: str, download: bool) -> None:
-    """Ask the hub for a model before downloading: once and with a time limit, where a download is
-    tried six times."""
+def _ask(model: str, revision: str, download: bool) -> int:
+    """Ask the hub for a model before it is downloaded: how many bytes that takes."""
     if not download:
         step = f"leave out --offline and HF_HUB_OFFLINE, or name a local folder{_suggest_shipped()}"
         what = "the model is not in the cache, and downloading was not allowed"
         raise ThermostatsError(what, where=f"{model}, revision {revision}", next_step=step)
-    HfApi().model_info(model, revision=revision, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT)
+    return _count_bytes(model, revision)
 
 
 @contextmanager
@@ -308,8 +339,7 @@ def _handle_hub_errors(model: str, revision: str) -> Iterator[None]:
         status = _read_status(error)
         if status in (401, 403):
             step = (
-                "log in anew with `hf auth login`: the token may have expired, or lack the right "
-                "to read"
+                f"log in anew with {LOGIN}: the token may have expired, or lack the right to read"
             )
             what = "the hub refuses access to the model"
             raise ThermostatsError(
@@ -320,8 +350,8 @@ def _handle_hub_errors(model: str, revision: str) -> Iterator[None]:
                 "the hub asks to wait: too many requests came from here",
                 where=where,
                 got=f"status {status}",
-                next_step=f"wait {_read_pause(error)}, then repeat the command; who is logged in "
-                "by `hf auth login` may ask more often",
+                next_step=f"wait {_read_pause(error)}, then repeat the command; who is logged in, "
+                f"with {LOGIN}, may ask more often",
             ) from error
         step = (
             f"check the network, HF_HUB_OFFLINE and free disk space, or name a local "
