@@ -99,7 +99,9 @@ def test_what_has_no_power_is_refused_with_the_call_that_has(line: Fit) -> None:
     ):
         thermostats.power(line, models=40, labs=9)
     with pytest.raises(UsageError, match=r"id of a claim.*thermostats\.power\(\"C05\", models"):
-        thermostats.power(line.rows, models=40, labs=9)
+        thermostats.power(5, models=40, labs=9)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"by a fit.*fit_heritage\(df, .*\)\.power\(models=40, "):
+        thermostats.power(line.rows, models=40, labs=9)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"no study is asked for.*fit\.power\(models=\[40, 80\]\)"):
         line.power(labs=9)
     with pytest.raises(UsageError, match="whole numbers above 0"):

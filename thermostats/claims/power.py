@@ -22,8 +22,8 @@ from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.claims.worlds import CLAIMED, NULL, Array
 from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_percent
-from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.fit_calls import suggest_call
+from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.planned import Numbers, PlannedStudy, Sizes, draw_rows, plan_studies
 from thermostats.next_steps import Code, call, write_value
 from thermostats.plots.general import COLUMN, HEIGHT, draw_reference, set_column_style, write_figure

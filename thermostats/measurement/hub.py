@@ -110,7 +110,7 @@ class Bar(tqdm):
         self.of_bytes = kwargs.get("unit") == "B" and not of_network
         self.came = 0.0
         self.told = perf_counter()
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     def update(self, n: float | None = 1) -> Any:
         """As in tqdm; raises OSError once files were restarted too often."""

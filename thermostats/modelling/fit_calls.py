@@ -11,6 +11,8 @@ from functools import wraps
 from numbers import Integral, Real
 from typing import Any, ParamSpec, TypeVar
 
+import pandas as pd
+
 from thermostats.errors import SHOWN_OF, ThermostatsError, UsageError
 from thermostats.modelling.columns import guess_argument
 from thermostats.modelling.fitted_law import FittedLaw

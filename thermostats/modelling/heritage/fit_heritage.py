@@ -317,12 +317,13 @@ def warn_undetermined(
         x = rows[list(columns)].to_numpy(np.float64)
         constant = np.ptp(x, axis=0) <= 1e-12 * np.abs(x).max()
         if constant.all():
+            without: dict[str, Any] = {name: []} if name in ("geometry", "scale") else {}
             raise UsageError(
                 "a block without variation",
                 where=name,
                 got=f"{', '.join(columns)} constant",
                 allowed="one column that varies",
-                next_step=repeat_call(**{name: []}) if name in ("geometry", "scale") else "",
+                next_step=repeat_call(**without) if without else "",
             )
         left = [column for column, same in zip(columns, constant, strict=True) if same]
         warnings += [f"{column} is the same in all models and left out" for column in left]
