@@ -17,6 +17,8 @@ from thermostats.errors import ThermostatsError
 
 DIGITS = 4
 """Digits of numbers that a person reads."""
+SHORTEST = 14
+"""Characters that a name keeps where a line is narrow."""
 PROSE = 20
 """Characters from which on a text with blanks is prose, which is wrapped, and least width of a
 column of it."""
@@ -45,14 +47,16 @@ def print_rows(
     columns: Sequence[str],
     as_json: bool = False,
     *,
+    shorten: Sequence[str] = (),
     spare: Sequence[str] = (),
     digits: int = DIGITS,
 ) -> None:
     """Rows as JSON, as a table on a terminal, as tab-separated text in a pipe.
 
     Numbers have so many digits, in JSON all.
-    There prose is wrapped, names and numbers are whole; of columns that do not fit the `spare` ones
-    are left out first, then those on the right, and standard error says which.
+    On a terminal prose is wrapped, names and numbers are whole. Of columns that do not fit names in
+    `shorten` lose their beginnings first, then the `spare` columns are left out, then those on the
+    right, and standard error says which.
     """
     if as_json:
         print_json(rows)
@@ -60,7 +64,7 @@ def print_rows(
         cells = []
         for row in rows:
             cells.append({label: _format_cell(row[label], digits) for label in columns})
-        _print_table(cells, columns, spare)
+        _print_table(cells, columns, shorten, spare)
     else:
         print("\t".join(columns))
         for row in rows:
@@ -68,7 +72,10 @@ def print_rows(
 
 
 def _print_table(
-    rows: Sequence[dict[str, str]], columns: Sequence[str], spare: Sequence[str]
+    rows: Sequence[dict[str, str]],
+    columns: Sequence[str],
+    shorten: Sequence[str],
+    spare: Sequence[str],
 ) -> None:
     """Rows of text as a table of the terminal's width."""
     from rich.console import Console  # noqa: PLC0415
@@ -87,13 +94,22 @@ def _print_table(
         if any(texts):
             filled.append(label)
 
+    def count_over(labels: Sequence[str]) -> int:
+        """Characters that are too many for a line."""
+        needed = (2 + (PROSE if label in prose else widths[label]) for label in labels)
+        return sum(needed) - 2 - console.width
+
     def fits(labels: Sequence[str]) -> bool:
-        whole = [PROSE if label in prose else widths[label] for label in labels]
-        return sum(2 + width for width in whole) - 2 <= console.width
+        return count_over(labels) <= 0
 
     chosen = list(columns)
     if not fits(chosen):
         chosen = list(filled) or chosen
+    for label in shorten:
+        if label in chosen and label not in prose:
+            least = min(widths[label], max(len(label), SHORTEST))
+            widths[label] = max(least, widths[label] - max(0, count_over(chosen)))
+            rows = [{**row, label: shorten_name(row[label], widths[label])} for row in rows]
     for label in [*spare, *reversed(columns)]:
         if not fits(chosen) and label in chosen[1:]:
             chosen.remove(label)
@@ -106,6 +122,11 @@ def _print_table(
     console.print(table)
     if left := [label for label in filled if label not in chosen]:
         print(f"left out for lack of width: {', '.join(left)}; --json has them", file=sys.stderr)
+
+
+def shorten_name(name: str, width: int) -> str:
+    """The end of a name that is longer than a width, which tells it from others of its kind."""
+    return name if len(name) <= width else f"…{name[len(name) - width + 1 :]}"
 
 
 def print_next_step(step: str, *, data: Path | None = None, visible: bool = True) -> None:

@@ -29,6 +29,10 @@ OPTIONS = {
     "n_params": "--params",
 }
 """Facts of a model, and the options that state them."""
+PREDICTED = ("median", "lower", "upper", "P(gain < 1)", "mean", "sd", "new", "outside")
+"""What is printed of a prediction: what was asked for first."""
+PLANNED = ("side", "models", "labs", "power", "error", "limit", "least", "largest", "studies")
+"""Columns that are printed of a power, before the finding that it is of."""
 SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*(MB|GB|TB)?", re.IGNORECASE)
 UNITS = {"MB": 1e-3, "GB": 1.0, "TB": 1e3}
 """10⁹ bytes of each unit."""
@@ -92,10 +96,8 @@ def predict(
     if as_json:
         print_json({"prediction": row, "record": records, "sentences": prediction.sentences()})
         return
-    columns = [
-        name for name in row if name not in ("heritage", "family", *OPTIONS) and row[name] != ""
-    ]
-    print_rows([row], columns)
+    told = {name.removeprefix(f"{gain}_").replace(gain, "gain"): row[name] for name in row}
+    print_rows([told], [name for name in PREDICTED if told.get(name, "") != ""])
     print_rows(records, list(records[0]))
     print(*prediction.sentences(), sep="\n")
     print_next_step(
@@ -217,7 +219,7 @@ def next_(
     print_rows(words.tabulate_chances(advice), words.CHANCES)
     print(*words.LEGEND, sep="\n")
     print("Set 1:")
-    print_rows(words.tabulate_models(advice.sets[0]), words.MODELS)
+    print_rows(words.tabulate_models(advice.sets[0]), words.MODELS, shorten=("model_id",))
     print("Nothing was downloaded. To download and measure set 1, then to judge the claim with it:")
     after = write_command("report", advice.claim, data=data or "mine", analyses=analyses)
     print(*advice.lines, after, sep="\n")
@@ -323,7 +325,7 @@ def power(
     except KeyboardInterrupt:
         print("\nthermostats: stopped before anything was simulated", file=sys.stderr)
         raise typer.Exit(1) from None
-    print_rows(table.to_dict("records"), list(table), as_json)
+    print_rows(table.to_dict("records"), [*PLANNED, "finding"], as_json)
     if path is not None:
         draw_power(table, path)
     if not as_json:

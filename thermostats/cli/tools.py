@@ -53,7 +53,7 @@ def show_gains(
     rows = summarise_runs(runs, data)
     if rows:
         print()
-        print_rows(rows, COLUMNS)
+        print_rows(rows, COLUMNS, shorten=("model",), spare=("lowest_block",))
     if figure is not None:
         from thermostats.plots.general import profile  # noqa: PLC0415
 
@@ -370,9 +370,11 @@ def compare(
     for note in comparison.notes:
         print(note)
     if changed:
-        print_rows(changed, ["tensor", "shape", "distance", "rank", "full_rank"])
+        columns = ["tensor", "shape", "distance", "rank", "full_rank"]
+        print_rows(changed, columns, shorten=("tensor",), spare=("full_rank",))
     if gains:
-        print_rows(gains, ["gain", "source", "prompt_set", "first", "second", "ratio"])
+        columns = ["gain", "first", "second", "ratio", "source", "prompt_set"]
+        print_rows(gains, columns, shorten=("source", "prompt_set"))
     else:
         step = write_command("measure", first, second, what="gains", data=data or "mine")
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
@@ -489,12 +491,13 @@ def needs(
         print(f"{need.claim} {need.title}")
         columns = ["finding", "evidence", "models", "groups", "verdict", "needs"]
         if need.sets:
-            print_rows(need.sets, columns, spare=("groups",))
+            print_rows(need.sets, columns, shorten=("finding",), spare=("groups",))
         else:
             print("Its questions are put to only one set of evidence.")
         columns = ["model_id", "lacks", "disk", "memory", "minutes"]
         if need.models:
-            print_rows([_prepare_costs(model) for model in need.models], columns)
+            costs = [_prepare_costs(model) for model in need.models]
+            print_rows(costs, columns, shorten=("model_id",))
         steps = (
             ["Next:", *need.commands]
             if need.commands

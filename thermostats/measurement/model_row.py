@@ -537,13 +537,15 @@ def check_only_name(folder: ModelFolder, sha: str, runs: pd.DataFrame) -> None:
     runs: of the spec's source.
     """
     hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
-    names = list(dict.fromkeys(runs.loc[hashes == sha, "model_id"]))
-    if not names or folder.model_id in names:
+    there = runs.loc[hashes == sha, "model_id"]
+    whole = [name.partition(":")[0] for name in (folder.model_id, *there)]
+    own, *names = whole  # without the stack, of a model of several
+    if not names or own in names:
         return
     other = names[0]
     step = (
-        f"--set name={other} where it is that model, whose runs then stand; --set "
-        f"name={folder.model_id} where it shall count as another (name= in Python)"
+        f"--set name={other} where it is that model, whose runs then stand; --set name={own} "
+        f"where it shall count as another (name= in Python)"
     )
     raise UsageError(
         "the tables hold the same weights under another name, and two names count as two models",

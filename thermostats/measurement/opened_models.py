@@ -176,7 +176,7 @@ def open_model(request: ModelRequest, *, reads_texts: bool) -> Iterator[OpenedMo
         spec = _build_spec(request, Path(temporary))
         if request.prompts is not None:
             check_set(spec.prompts, tables)
-        planned = plan(spec, tables)
+        planned = plan(spec, tables, asks=False)
         files = planned.folder.path
         needed = reads_texts or any((files / name).is_file() for name in TOKENIZER)
         loaded = load(planned.folder, dtype=request.dtype, device=request.device, tokenizer=needed)

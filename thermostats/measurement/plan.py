@@ -98,8 +98,10 @@ class MeasurementPlan:
         )
 
 
-def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
+def plan(spec: RunSpec, data: Path, *, asks: bool = True) -> MeasurementPlan:
     """What measuring a spec would do; reads the model's configuration and headers, not its weights.
+
+    asks: of weights that the tables hold under another name alone, by which name they go.
 
     Raises UsageError or DataError where model or prompts cannot be had or read.
     """
@@ -115,7 +117,7 @@ def plan(spec: RunSpec, data: Path) -> MeasurementPlan:
     )
     row = add_stated_facts(row, store.load("candidates"))
     held = store.load("runs", data)
-    if not spec.name:
+    if asks and not spec.name:
         check_only_name(folder, sha, held[held["source"] == spec.source])
     earlier = held[(held["model_id"] == folder.model_id) & (held["revision"] == folder.revision)]
     check_name(folder, sha, earlier[earlier["source"] == spec.source], recorded, row)
