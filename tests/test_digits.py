@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import command
 
 import thermostats
 from thermostats.modelling.draws import EXACT, Draws, Settings
@@ -16,6 +18,26 @@ from thermostats.modelling.heritage.prediction import Prediction, TrackRecord
 from thermostats.terminal import print_rows
 
 LONG = re.compile(r"\d\.\d{5,}")
+DECIMAL = re.compile(r"(?<![\w.,@/+-])(\d+(?:,\d{3})*\.\d+)(?:e[+-]?\d+)?(?![\w./]*\w)")
+"""A number with decimals, not of a version, a DOI or a name."""
+VERBS = [
+    *(f"ls {what}" for what in ("evidence", "models", "prompts", "runs", "tables", "columns")),
+    "ls architectures --proofs",
+    "ls runs --own --data mine",
+    "ls models --own --data mine",
+    "check --data mine",
+    "doctor",
+    "needs --all",
+    "needs C02 --data mine",
+    "predict --layers 24 --heads 16 --head-width 64 --params 4e8 --lab EleutherAI --data mine",
+    "power C05 --models 20 --labs 5 --studies 20 --data mine",
+    "set one lab=Mine --data mine",
+    "forget --source mine --data mine --dry-run",
+    "join gains.csv --map map.toml --data mine",
+    "report C02 --data mine --out out",
+    "findings C02 --out out --evidence all",
+]
+"""Every verb that needs no torch, in the state of rows that were joined."""
 ROWS = [{"name": "a", "gain": 1.040928850387436, "r": np.float64(0.17909021535605735), "n": 123456}]
 
 
@@ -65,3 +87,73 @@ def test_a_fit_and_its_parts_show_no_long_numbers() -> None:
     rows = {"g": list("aabbccdd") * 3, "x": rng.normal(size=24), "y": rng.normal(size=24)}
     fit = thermostats.fit_line(pd.DataFrame(rows), "y", "x", group="g")
     assert not LONG.search(repr(fit)) and not LONG.search(repr(fit.draws))
+
+
+def list_long(text: str) -> list[str]:
+    """Numbers of more than four significant digits."""
+    found = (match[1] for match in DECIMAL.finditer(text))
+    return [each for each in found if len(re.sub("[.,]", "", each).lstrip("0")) > 4]
+
+
+def test_what_counts_as_a_long_number() -> None:
+    said = "1.0409 0.00076372 12.5.3 10.5281/zen 1,036.5 0.1158 3.52e-07 v1.23456 1.2345e-07"
+    assert list_long(said) == ["1.0409", "0.00076372", "1,036.5", "1.2345"]
+
+
+def join_one(folder: Path) -> None:
+    """A model of a user's own with gains of its blocks, and files to join once more."""
+    facts = {"model_id": "one", "n_layers": 3, "n_heads": 2, "d_model": 16, "n_params": 20_001}
+    thermostats.join([facts | {"heritage": "Mine"}], table="models", data=folder / "mine")
+    rng = np.random.default_rng(1)
+    rows = {"model_id": "one", "layer": [1, 2, 3] * 3, "prompt_id": sorted("abc" * 3)}
+    gains = pd.DataFrame({**rows, "gain_block": np.exp(rng.normal(0.1, 0.05, 9))})
+    gains.to_csv(folder / "gains.csv", index=False)
+    columns = "\n".join(f'{name} = "{name}"' for name in gains)
+    stated = '[constants]\nsource = "mine"\nposition = "last"'
+    (folder / "map.toml").write_text(f'table = "layers"\n[columns]\n{columns}\n{stated}\n')
+
+
+@pytest.mark.slow
+def test_no_verb_prints_a_long_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pipe; the lines that were asked for come first."""
+    monkeypatch.chdir(tmp_path)
+    join_one(tmp_path)
+    assert command("join", "gains.csv", "--map", "map.toml", "--data", "mine").returncode == 0
+    for line in VERBS:
+        ran = command(*line.split())
+        assert ran.returncode == 0, (line, ran.stderr)
+        assert not list_long(ran.stdout + ran.stderr), line
+
+
+def test_a_fit_and_what_follows_from_it_show_no_long_number() -> None:
+    rows = thermostats.model_rows("published", "penultimate_gain")
+    fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+    shown = [fit, fit.draws, fit.power(models=12, labs=4, studies=4), fit.check(refits=False)]
+    shown.append(
+        thermostats.predict_gain({"n_layers": 9, "n_heads": 8, "d_head": 64, "n_params": 1e8})
+    )
+    assert not [found for each in shown if (found := list_long(repr(each)))]
+
+
+def test_what_was_asked_for_stands_in_80_columns() -> None:
+    """In a pipe, as tabs of eight show it: the number of `predict`, and of `power` the share."""
+    asked = "predict --layers 24 --heads 16 --head-width 64 --params 4e8 --lab EleutherAI"
+    head, row, *_ = command(*asked.split()).stdout.expandtabs().splitlines()
+    for name in ("median", "lower", "upper", "P(gain < 1)"):
+        assert row[head.index(name)].isdigit() and head.index(name) < 74
+    power = "power C05 --models 20 --labs 5 --studies 20"
+    head, *rows = command(*power.split()).stdout.expandtabs().splitlines()
+    assert head.index("power") < head.index("error") < 74 and len(rows) > 1
+
+
+def test_names_are_shortened_before_numbers_are_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    rows = [{"finding": "C05.ratio.right_value_matrix", "power": 0.8123456, "labs": 10}]
+    print_rows(rows, ["finding", "power", "labs"], shorten=("finding",))
+    shown = capsys.readouterr()
+    assert "….ratio.right_value_matrix" in shown.out and "0.8123" in shown.out
+    print_rows(rows, ["finding", "power", "labs"])
+    assert "left out" in capsys.readouterr().err and not shown.err

@@ -190,6 +190,6 @@ def test_the_command_gives_a_grid_and_a_figure(tmp_path: Path) -> None:
         (20, 4, 5),
     ]
     assert all(0 <= row["power"] <= 1 and row["limit"] <= ALPHA for row in rows)
-    assert "Power of C05" in figure.read_text(encoding="utf-8") or figure.read_text(
+    assert "power of C05" in figure.read_text(encoding="utf-8") or figure.read_text(
         encoding="utf-8"
     ).startswith("<?xml")

@@ -47,6 +47,39 @@ def test_notebook_is_paired(script: Path) -> None:
     ], "the notebook is not that of its script: python notebooks/run.py"
 
 
+SHOWN = {
+    "fit.plot()": "image/png",
+    "fit.plot().figure": "image/png",
+    "fit": "text/html",
+    "thermostats.profile('SmolLM2-135M-Instruct')": "image/png",
+    "found[0]": "text/html",
+}
+"""Last lines of cells, and how a notebook shows their values."""
+MADE = """
+import thermostats
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts
+from thermostats.tables.folders import find_shipped
+
+rows = thermostats.model_rows("published", "penultimate_gain")
+fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
+found = load_claim(list_scripts(find_shipped("analyses"))["C03"]).judge(Evidence())
+"""
+
+
+@pytest.mark.slow
+def test_a_notebook_shows_figures_and_findings(tmp_path: Path) -> None:
+    """Without pyplot, which would show figures that it made."""
+    script = tmp_path / "shown.py"
+    script.write_text("# %%\n" + MADE + "".join(f"\n# %%\n{line}\n" for line in SHOWN))
+    cells = [each for each in RUN.executed(script, tmp_path).cells if each.cell_type == "code"]
+    for cell, kind in zip(cells[1:], SHOWN.values(), strict=True):
+        data = [output["data"] for output in cell.outputs if "data" in output]
+        assert data and kind in data[-1], cell.source
+    assert "<svg" in cells[-1].outputs[-1]["data"]["text/html"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=[pytest.mark.long] * (n in LONG)) for n in NAMES]

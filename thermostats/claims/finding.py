@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from html import escape
 from types import MappingProxyType
 from typing import Any
 
@@ -366,6 +367,16 @@ class Finding(ByColumn):
     short: str = ""
     """One short sentence that the index adds to its claim's answer, of a finding that does not head
     the claim; empty for most."""
+
+    def __repr__(self) -> str:
+        return format_finding(self)
+
+    def _repr_html_(self) -> str:
+        """Its words and its figure, in a notebook."""
+        from thermostats.plots.svg import render_svg  # noqa: PLC0415 - matplotlib
+
+        figure = render_svg(self.figure.draw).decode() if self.figure.draw else ""
+        return f"<pre>{escape(format_finding(self))}</pre>{figure[max(0, figure.find('<svg')) :]}"
 
     @property
     def decisive_unit(self) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from thermostats.claims.calibration import Calibration, Side, calibrate_rows
 from thermostats.claims.evidence import Evidence
@@ -26,7 +25,15 @@ from thermostats.modelling.fit_calls import suggest_call
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.planned import Numbers, PlannedStudy, Sizes, draw_rows, plan_studies
 from thermostats.next_steps import Code, call, write_value
-from thermostats.plots.general import COLUMN, HEIGHT, draw_reference, set_column_style, write_figure
+from thermostats.plots.general import (
+    COLUMN,
+    HEIGHT,
+    draw_reference,
+    set_column_style,
+    set_title,
+    start_axes,
+    write_figure,
+)
 from thermostats.tables.choices import OWN_ROWS, POOLED
 from thermostats.tables.folders import find_shipped
 from thermostats.tables.join import suggest_block_join
@@ -312,7 +319,7 @@ def draw_power(table: pd.DataFrame, path: Path) -> None:
     """Write a figure of power against the number of models, a line for each side and number of
     labs."""
     with set_column_style():
-        axes = Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
+        axes = start_axes(figsize=(COLUMN, HEIGHT))
         for (side, labs), rows in table.groupby(["side", "labs"], sort=False):
             at = rows.sort_values("models")
             style = "-" if side == SUPPORTED else "--"
@@ -322,6 +329,7 @@ def draw_power(table: pd.DataFrame, path: Path) -> None:
             )
         draw_reference(axes, WANTED)
         axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
-        axes.set_title(f"Power of {table['finding'].iloc[0]}")
+        axes.set_xlabel(f"models, power of {table['finding'].iloc[0]}")
+        set_title(axes, write_sentences(table)[0])
         axes.legend(loc="best")
         write_figure(axes, path)

@@ -13,13 +13,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError, build_unknown_error
-from thermostats.formatting import format_count, format_number
+from thermostats.formatting import format_count, format_number, format_statement_chance
 from thermostats.modelling import checks
 from thermostats.modelling.draws import Array, find_equal_tailed, list_versions, name_elements
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.group_effects import LAB, list_group_kinds
 from thermostats.modelling.mixed_model import MixedDesign
-from thermostats.plots.general import draw_forest
+from thermostats.plots.general import draw_forest, set_title, start_axes
 from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
 
 MOST_LINES, WIDTH = 10, 100
@@ -214,7 +214,7 @@ def draw(fit: FittedLaw, kind: str, axes: Axes | None) -> Axes:
         raise build_unknown_error(
             "no such figure of the fit", kind, kinds, where=fit.law.name, line='fit.plot("{}")'
         )
-    drawn = axes if axes is not None else Figure(layout="constrained").subplots()
+    drawn = axes if axes is not None else start_axes()
     kinds[kind](fit, drawn)
     if axes is None:
         make_room(drawn)
@@ -222,10 +222,16 @@ def draw(fit: FittedLaw, kind: str, axes: Axes | None) -> Axes:
 
 
 def _draw_intervals(fit: FittedLaw, axes: Axes) -> object:
-    axes.set_title(f"{fit.law.name}: {fit.estimand}, {fit.level:.0%} intervals", parse_math=False)
-    return draw_forest(
+    drawn = draw_forest(
         fit.summary().head(MOST_ROWS).reset_index(), axes, label="quantity", estimate="median"
     )
+    about = f"{fit.law.name} of {fit.estimand}, {fit.level:.0%} intervals"
+    first = next(iter(fit.law.statements), "")
+    said = format_statement_chance(f"P({first})", fit.probability(first)) if first else about
+    set_title(axes, said)
+    if first:
+        axes.set_xlabel(about, parse_math=False)
+    return drawn
 
 
 def _draw_prior(fit: FittedLaw, axes: Axes) -> object:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from thermostats.errors import UsageError
 from thermostats.formatting import format_count, format_percent
@@ -29,7 +28,7 @@ from thermostats.modelling.planned import (
     plan_studies,
     read_sizes,
 )
-from thermostats.plots.general import draw_reference
+from thermostats.plots.general import draw_reference, set_title, start_axes
 from thermostats.terminal import show_progress
 
 SURE = 0.95
@@ -73,7 +72,7 @@ class FitPower:
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw power against the number of models, a line for each thing asked and number of labs,
         onto the axes or onto those of a new figure, and return them."""
-        axes = Figure(layout="constrained").subplots() if axes is None else axes
+        axes = start_axes() if axes is None else axes
         several = self.table["labs"].nunique() > 1
         for (asked, labs), rows in self.table.groupby(["asked", "labs"], sort=False):
             at = rows.sort_values("models")
@@ -83,7 +82,7 @@ class FitPower:
         draw_reference(axes, 0.8)
         axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
         first = self.sentences[0] if len(self.table) else self.stopped
-        axes.set_title(first, wrap=True)
+        set_title(axes, first)
         axes.legend(loc="best", fontsize="small")
         return axes
 

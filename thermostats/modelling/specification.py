@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from scipy import stats
 
 from thermostats.errors import UsageError, join_some, take_first_line
 from thermostats.formatting import format_count, format_number, join_words
 from thermostats.modelling.heritage.variance_shares import build_share_difference
-from thermostats.plots.general import set_house_style
+from thermostats.plots.general import set_house_style, start_axes
 from thermostats.plots.posterior import draw_specification
 from thermostats.tables.frames import read_frame
 
@@ -823,7 +822,7 @@ class SpecificationCurve:
         >>> curve.plot().figure.savefig("curve.svg")
         """
         with set_house_style():
-            axes = axes if axes is not None else Figure().add_subplot()
+            axes = axes if axes is not None else start_axes()
             moves = dict(zip(self.moves["choice"], self.moves["alone"], strict=True))
             return draw_specification(self.table, axes, labels=self.labels, moves=moves)
 

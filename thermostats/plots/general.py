@@ -4,8 +4,10 @@ returns the axes."""
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
+import textwrap
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -28,7 +30,7 @@ from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, N
 from numpy.typing import ArrayLike
 
 from thermostats.errors import SHOWN_OF, UsageError
-from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, strip_owner
+from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, join_words, strip_owner
 from thermostats.next_steps import call
 from thermostats.plots.point_names import name_ends, place_labels
 from thermostats.tables.choices import MOST_LINES
@@ -588,8 +590,10 @@ def name_points(axes: Axes, x: ArrayLike, y: ArrayLike, names: Iterable[str]) ->
     place_labels(axes, x, y, [strip_owner(str(name)) for name in names], 6.0)
 
 
-HEIGHT, RESOLUTION = 2.5, 300
-"""Inches, and points to the inch of a PNG."""
+HEIGHT, RESOLUTION, SHOWN = 2.5, 300, 120
+"""Inches, and points to the inch of a PNG: in a file, and in a notebook."""
+TITLED, BOLD = 0.84, 0.62
+"""Share of a figure's width that is above axes, and width of a bold letter over its size."""
 BAND = (0.1, 0.9)
 """Quantiles over prompts between which the band lies."""
 FORMATS = (".svg", ".png", ".pdf")
@@ -652,11 +656,7 @@ def profile(
     """
     path = check_figure_file(figure)
     with set_column_style():
-        drawn = (
-            axes
-            if axes is not None
-            else Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
-        )
+        drawn = axes if axes is not None else start_axes(figsize=(COLUMN, HEIGHT))
         if is_table(models):
             table = models if isinstance(models, pd.DataFrame) else read_frame(models)
             _check_differences(table, quantity, data)
@@ -669,9 +669,9 @@ def profile(
                 drawn,
                 quantity,
             )
-            drawn.set_title(
-                f"{quantity.capitalize()} of each block {TOKENS.get(position, f'({position})')}"
-            )
+            place = TOKENS.get(position, f"({position})")
+            of_block = "of the block" if "gain" in quantity else "of what the block reads"
+            drawn.set_ylabel(f"{quantity} {of_block} {place}")
         if path is not None:
             write_figure(drawn, path)
     return drawn
@@ -690,6 +690,42 @@ def _list_models(models: object) -> list[str | Path]:
         allowed="a model, several, or what thermostats.paired gives",
         next_step='thermostats.profile("MODEL")',
     )
+
+
+def set_title(axes: Axes, said: str) -> None:
+    """A sentence above axes, on as many lines as their figure is wide."""
+    canvas = axes.get_figure(root=True)
+    inches = COLUMN if canvas is None else canvas.get_figwidth()
+    letter = BOLD * float(axes.title.get_fontsize()) / 72
+    axes.set_title(textwrap.fill(said, int(TITLED * inches / letter)), parse_math=False)
+
+
+class ShownFigure(Figure):
+    """A figure that a notebook shows where a cell ends in it."""
+
+    def _repr_png_(self) -> bytes:
+        return draw_png(self)
+
+
+class ShownAxes(Axes):
+    """Axes whose figure a notebook shows where a cell ends in them."""
+
+    def _repr_png_(self) -> bytes:
+        canvas = self.get_figure(root=True)
+        return b"" if canvas is None else draw_png(canvas)
+
+
+def draw_png(figure: Figure) -> bytes:
+    """A figure as a notebook shows it."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=SHOWN)
+    return stream.getvalue()
+
+
+def start_axes(**figure: Any) -> Axes:
+    """Axes of a new figure, both shown by a notebook."""
+    made = ShownFigure(layout="constrained", **figure)
+    return made.add_subplot(axes_class=ShownAxes)
 
 
 def write_figure(axes: Axes, path: Path) -> None:
@@ -756,12 +792,27 @@ def _draw_lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> Non
         axes.set_ylim(low / MARGIN, high * MARGIN)
     if _is_wide((low, high)):
         log_axis(axes, "y")
-    names = "ratio of norms" if "gain" in quantity else "norm of what the block reads"
     below = "block l" if alike else "relative depth l / L"
-    axes.set(xlabel=f"{below} (band: {BAND[1] - BAND[0]:.0%} of the prompts)", ylabel=names)
+    axes.set_xlabel(f"{below} (band: {BAND[1] - BAND[0]:.0%} of the prompts)")
+    set_title(axes, _describe_profile([band[0.5] for band in bands], quantity))
     if alike:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="best")
+
+
+def _describe_profile(medians: Sequence[pd.Series[float]], quantity: str) -> str:
+    """What a figure over depth shows, in a sentence: of gains in how many blocks they are above 1,
+    of a norm how it changes from the first block to the last."""
+    if "gain" not in quantity:
+        ratios = sorted(float(of.iloc[-1] / of.iloc[0]) for of in medians)
+        ends = dict.fromkeys(format_number(each) for each in (ratios[0], ratios[-1]))
+        return f"The norm before the last block is {' to '.join(ends)} times that before the first"
+    above = [f"{int((of > 1).sum())} of {len(of)}" for of in medians]
+    does = "let the stream grow" if quantity == "gain" else f"have a {quantity} above 1"
+    if len(medians) > 1:
+        return f"Blocks that {does}: {join_words(above)}"
+    most = medians[0].idxmax()
+    return f"{above[0]} blocks {does}, block {most} most: {format_number(medians[0].max())}"
 
 
 def _find_extent(bands: Sequence[pd.DataFrame]) -> tuple[float, float]:
@@ -823,5 +874,10 @@ def _draw_differences(table: pd.DataFrame, axes: Axes) -> None:
     draw_reference(axes, 0.0)
     axes.set(xlabel="block l", ylabel=f"difference of {about['quantity']}s")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.set_title(f"{second} − {first}")
+    apart = whole[(whole["lower"] > 0) | (whole["upper"] < 0)]
+    said = f"{second} − {first}: {len(apart)} of {len(whole)} blocks differ"
+    if len(apart):
+        most = apart.loc[apart["difference"].abs().idxmax()]
+        said += f", block {int(most['layer'])} most: {format_number(most['difference'])}"
+    set_title(axes, said)
     axes.legend(loc="best")

@@ -34,10 +34,14 @@ if TYPE_CHECKING:
     from thermostats.tables.tree import Tree
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
 from thermostats.errors import UsageError
-from thermostats.plots.general import PAPER, draw_lines_by_layer, log_axis, set_house_style
+from thermostats.plots.general import (
+    PAPER,
+    draw_lines_by_layer,
+    log_axis,
+    set_house_style,
+    start_axes,
+)
 from thermostats.tables.choices import check_gain
 from thermostats.tables.reading import features
 
@@ -711,7 +715,7 @@ def trajectories(
         step = "thermostats measure MODEL --revision step1000,step2000"
         raise UsageError("no model has two checkpoints with this gain", got=gain, next_step=step)
     with set_house_style():
-        drawn = axes if axes is not None else Figure(layout="constrained").subplots()
+        drawn = axes if axes is not None else start_axes()
         draw_lines_by_layer(lines, drawn, y=gain, x="step", null=1.0)
         if lines["step"].min() > 0 and lines["step"].max() > 10 * lines["step"].min():
             log_axis(drawn, "x")

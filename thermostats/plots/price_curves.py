@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.formatting import strip_owner
+from thermostats.formatting import format_number, strip_owner
 from thermostats.plots.general import (
     COLUMN,
     MUTED,
@@ -22,6 +21,8 @@ from thermostats.plots.general import (
     log_axis,
     place_wide_legend,
     set_column_style,
+    set_title,
+    start_axes,
     write_figure,
 )
 
@@ -62,14 +63,16 @@ def draw_prices(
     with set_column_style():
         drawn = axes
         if drawn is None:
-            drawn = Figure(figsize=(COLUMN, HEIGHT), layout="constrained").subplots()
+            drawn = start_axes(figsize=(COLUMN, HEIGHT))
         alone = steered["model_id"].nunique() == 1
         _draw_curves(drawn, rows, steered, alone=alone)
         _draw_others(drawn, rows[rows["gain"] == gains[0]], alone=alone)
         words = gains[0].replace("_", " ")
         drawn.set_xlabel(words if alone else f"log distance of the {words}, towards 1")
         drawn.set_ylabel("KL, nats per token")
-        drawn.set_title(f"Price of moving the {words}")
+        costs = [format_number(float(price), 2) for price in steered["kl"].agg(["min", "max"])]
+        some = " to ".join(dict.fromkeys(costs))
+        set_title(drawn, f"Moving the {words} costs {some} nats a token")
         log_axis(drawn, "y")
         if alone:
             log_axis(drawn, "x")
