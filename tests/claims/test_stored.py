@@ -14,6 +14,7 @@ import pytest
 
 from thermostats.claims.claim import Case, Claim, Estimate, Evidence, Result
 from thermostats.claims.codec import decode, dump_value, encode, load_value
+from thermostats.claims.memo import FORMAT
 from thermostats.claims.result import Verdict
 from thermostats.claims.rule import Above, AtLeast
 from thermostats.claims.stored import Stored
@@ -133,13 +134,20 @@ def test_versions_that_say_the_same_are_told_apart_by_their_rows(
             assert run(tmp_path, {"a": [2.0], "b": [0.5]}, names=names)[0] == made
 
 
-@pytest.mark.parametrize("damage", ["other code", "cut off", "no record", "no cache", "edited"])
+DAMAGE = ("other code", "older format", "cut off", "no record", "no cache", "edited")
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_what_cannot_be_trusted_is_made_again(
     tmp_path: Path, cache: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gains = {"a": [2.0], "b": [0.5]}
     run(tmp_path, gains)
     content = cache.read_bytes()
+    if damage == "older format":
+        now = f'"format": {FORMAT}'.encode()
+        assert content.count(now) == 1
+        cache.write_bytes(content.replace(now, f'"format": {FORMAT - 1}'.encode()))
     if damage == "cut off":
         cache.write_bytes(content[:-1])
     if damage == "no record":
