@@ -127,10 +127,9 @@ def render_latex(fit: FittedLaw, digits: int) -> str:
             rf"{_escape_text(str(name))} & {mean} & {sd} & {median} & [{lower}, {upper}] \\"
         )
     ends = {name: fit.ranges.get(name, (value,)) for name, value in fit.probabilities.items()}
-    written = {
-        name: " to ".join(_format_significant(value, digits) for value in values)
-        for name, values in ends.items()
-    }
+    written = {}
+    for name, values in ends.items():
+        written[name] = " to ".join(_format_significant(value, digits) for value in values)
     chances = [
         rf"P({_escape_text(name)}) & \multicolumn{{4}}{{r}}{{{text}}} \\"
         for name, text in written.items()
@@ -255,7 +254,8 @@ def make_room(axes: Axes) -> None:
         with warnings.catch_warnings():  # no room at first is what this mends
             warnings.filterwarnings("ignore", "constrained_layout not applied", UserWarning)
             figure.draw_without_rendering()
-        drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+        drawn = figure.get_tightbbox()
+        width, height = figure.get_size_inches()
         across = max(0.0, -drawn.x0) + max(0.0, drawn.x1 - width)
         down = max(0.0, -drawn.y0) + max(0.0, drawn.y1 - height)
         if across < 0.01 and down < 0.01:
@@ -286,7 +286,10 @@ def dump_fit(fit: FittedLaw) -> dict[str, Any]:
 
 def convert_records(table: pd.DataFrame) -> list[dict[str, object]]:
     """Rows of a table as JSON takes them."""
-    return [{str(k): convert_number(v) for k, v in row.items()} for row in table.to_dict("records")]
+    records = []
+    for row in table.to_dict("records"):
+        records.append({str(name): convert_number(value) for name, value in row.items()})
+    return records
 
 
 def convert_number(value: Any) -> Any:

@@ -53,7 +53,8 @@ from thermostats.tables.frames import read_frame
 
 SUMMARY = ("mean", "sd", "median", "lower", "upper")
 """Columns of a summary."""
-REFIT_EXACT, REFIT_SAMPLED = 250, 1000
+REFIT_EXACT = 250
+REFIT_SAMPLED = 1000
 """Draws a chain of a refit, whose probabilities are compared with 0.80: 1,000 independent ones are
 right to ±0.013."""
 DIVISIONS = "divisions"
@@ -327,12 +328,12 @@ class FittedLaw:
         0
         """
         sampled = {} if self.draws.exact else self.reported
-        columns = [
-            pd.DataFrame(measure_convergence(v.reshape(*v.shape[:2], -1))) for v in sampled.values()
-        ]
-        names = [
-            element for name, v in sampled.items() for element in name_elements(name, v.shape[2:])
-        ]
+        columns = []
+        names: list[str] = []
+        for name, draws in sampled.items():
+            elements = draws.reshape(*draws.shape[:2], -1)
+            columns.append(pd.DataFrame(measure_convergence(elements)))
+            names += name_elements(name, draws.shape[2:])
         table = (
             pd.concat(columns)
             if columns
@@ -342,12 +343,11 @@ class FittedLaw:
 
     def _name_elements(self) -> dict[str, str]:
         """Elements of quantities that are arrays, by the names of what they are of."""
-        labels = self.design.labels
-        return {
-            f"{n}[{i}]": f"{n}[{label}]"
-            for n, every in labels.items()
-            for i, label in enumerate(every)
-        }
+        names = {}
+        for quantity, labels in self.design.labels.items():
+            for place, label in enumerate(labels):
+                names[f"{quantity}[{place}]"] = f"{quantity}[{label}]"
+        return names
 
     @property
     def params(self) -> pd.Series:

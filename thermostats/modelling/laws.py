@@ -104,10 +104,9 @@ def mark_extrapolation(
         if name in new and name in rows
     }
     columns = {name: every for name, every in (("new", strange), ("outside", far)) if every}
-    joined = {
-        name: [_join_words(words) for words in zip(*every.values(), strict=True)]
-        for name, every in columns.items()
-    }
+    joined = {}
+    for name, every in columns.items():
+        joined[name] = list(map(_join_words, zip(*every.values(), strict=True)))
     return pd.DataFrame(joined, index=range(len(new)))
 
 

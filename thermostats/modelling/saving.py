@@ -39,10 +39,10 @@ def save(fit: FittedLaw, path: str | Path) -> Path:
     """Write a fit to a netCDF file and return its path; raises UsageError where it cannot be
     written."""
     target = Path(path)
-    variables = {
-        name: (("chain", "draw", *(f"{name}_{i}" for i in range(values.ndim - 2))), values)
-        for name, values in fit.draws.values.items()
-    }
+    variables = {}
+    for name, values in fit.draws.values.items():
+        axes = [f"{name}_{i}" for i in range(values.ndim - 2)]
+        variables[name] = (("chain", "draw", *axes), values)
     record = {
         "format": FORMAT,
         "law": fit.law.name,
