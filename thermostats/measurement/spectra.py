@@ -13,7 +13,7 @@ import mmap
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
@@ -164,7 +164,12 @@ def _estimate_spectral_norm(matrix: Matrix, seed: int) -> tuple[float, float] | 
     dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415
 
-    gram = LinearOperator((n, n), matvec=lambda x: _apply_gram(matrix, x.ravel()), dtype=dtype)
+    held = _hold_blocks(matrix)
+    gram = LinearOperator(
+        (n, n),
+        matvec=lambda x: _apply_gram(held or iterate_row_blocks(matrix), x.ravel()),
+        dtype=dtype,
+    )
     try:
         values, vectors = eigsh(
             gram, k=2, which="LA", v0=_start(n, seed).astype(dtype), maxiter=RESTARTS, tol=TOLERANCE
@@ -181,10 +186,18 @@ def _start(n: int, seed: int) -> Matrix:
     return np.random.default_rng(seed).standard_normal(n)
 
 
-def _apply_gram(matrix: Matrix, vector: Matrix) -> Matrix:
-    """WᵀW v in one pass over the matrix."""
+def _hold_blocks(matrix: Matrix) -> list[tuple[slice, Matrix]]:
+    """Row blocks of a matrix that lies decoded in memory, for as many passes as there are; none of
+    another, whose blocks are decoded and let go in each."""
+    is_decoded = matrix.dtype in (np.float32, np.float64)
+    is_small = matrix.size * matrix.itemsize <= RESIDENT_BYTES
+    return list(iterate_row_blocks(matrix)) if is_decoded and is_small else []
+
+
+def _apply_gram(blocks: Iterable[tuple[slice, Matrix]], vector: Matrix) -> Matrix:
+    """WᵀW v in one pass over the rows of a matrix."""
     product: Matrix = np.zeros_like(vector)
-    for _, block in iterate_row_blocks(matrix):
+    for _, block in blocks:
         product += (block @ vector) @ block
     return product
 
