@@ -692,12 +692,12 @@ def _list_models(models: object) -> list[str | Path]:
     )
 
 
-def set_title(axes: Axes, said: str) -> None:
+def set_title(axes: Axes, sentence: str) -> None:
     """A sentence above axes, on as many lines as their figure is wide."""
     canvas = axes.get_figure(root=True)
     inches = COLUMN if canvas is None else canvas.get_figwidth()
     letter = BOLD * float(axes.title.get_fontsize()) / 72
-    axes.set_title(textwrap.fill(said, int(TITLED * inches / letter)), parse_math=False)
+    axes.set_title(textwrap.fill(sentence, int(TITLED * inches / letter)), parse_math=False)
 
 
 class ShownFigure(Figure):
