@@ -585,6 +585,8 @@ def test_an_open_verdict_has_a_tipping_point(changed: dict[str, Any], said: str)
     assert ("Tipping point" in short) == (strength.limit != 0)
     assert not short or "p is 0.0100. Tipping point: p below" in short
     assert not state_tipping(replace(found, verdict="supported", reason=""))
+    near = replace(found, reason="at the limit", strength=replace(strength, unit="", limit=0.01))
+    assert "p clearly below 0.010 would give it" in state_p(near)
     coding = replace(found, reason="depends on what is called geometry")
     assert "Tipping point" not in state_p(coding)
 

@@ -313,7 +313,8 @@ def state_tipping(finding: Finding) -> Text:
 
 def _describe_tipping(finding: Finding) -> dict[str, Any]:
     """What a sentence on the tipping point is made from: whether the verdict is open, the p below
-    which it would be given, the unit that it hangs on and the p that may be without it.
+    which it would be given and whether p lies within its error, the unit that it hangs on and the p
+    that may be without it.
 
     Where it depends on what is called geometry no p decides.
     """
@@ -322,6 +323,7 @@ def _describe_tipping(finding: Finding) -> dict[str, Any]:
     return {
         "open": bool(finding.reason) and finding.reason != Reason.CODING,
         "needed": needed,
+        "near": finding.reason == Reason.AT_LIMIT,
         "most": WITHOUT * needed,
         "unit": finding.decisive_unit,
         "falls": [point for point in list_falls(finding) if not point.startswith(NOTHING_RAISED)],
