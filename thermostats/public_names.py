@@ -6,7 +6,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 PACKAGE = "thermostats"
-VERSION = "0.4.0"
+VERSION = "0.5.0"
 HOME = {
     "check": "thermostats.tables.store",
     "citations": "thermostats.reporting.snapshot",
