@@ -295,6 +295,7 @@ def test_the_smallest_p_is_that_of_the_design() -> None:
             "no universe has an estimate",
         ),
         ({"gain": {"a": {"outcome": "y"}}}, permute_within_labs(lab="nothing"), "no such column"),
+        ({"gain": {"a": {"outcome": "y"}}}, permute_across_labs("nothing"), "no such column"),
         (
             {"gain": {"a": {"outcome": "y"}}},
             Null("residuals", unit="heritage"),
@@ -311,3 +312,14 @@ def test_what_is_declared_wrongly_is_named(choices: Any, null: Null | None, said
             null=null,
             resamples=9,
         )
+
+
+def test_residuals_are_given_columns_that_options_set() -> None:
+    curve = specification_curve(
+        study(np.random.default_rng(8)),
+        {"gain": {"a": {"outcome": "y"}}, "shape": {"log": {"coded": "log_L"}}},
+        build_correlation("log_L"),
+        null=permute_across_labs("coded"),
+        resamples=99,
+    )
+    assert curve.p is not None

@@ -627,21 +627,8 @@ class Rearranged:
     def __init__(self, rows: pd.DataFrame, null: Null, m: int, seed: int) -> None:
         """Raises UsageError where a column that the null names is missing, or a unit is in two
         groups."""
-        needed = [
-            name
-            for name in (
-                *(null.within, null.means, null.unit if null.within is not None else ""),
-                *null.columns,
-            )
-            if name
-        ]
-        if absent := [name for name in needed if name not in rows]:
-            raise UsageError(
-                "no such column",
-                where="null",
-                got=", ".join(absent),
-                allowed=join_some(rows, absent[0]),
-            )
+        unit = null.unit if null.within is not None else ""
+        _require_columns(rows, (null.within, null.means, unit))
         rng, self.null = np.random.default_rng(seed), null
         if null.within is not None:
             groups = [null.within] if null.within else []
@@ -667,9 +654,11 @@ class Rearranged:
     def build_outcomes(self, rows: pd.DataFrame) -> Array:
         """Outcomes of a universe's rows, m × rows.
 
-        Raises UsageError where two rows that may move are of one unit.
+        Raises UsageError where two rows that may move are of one unit, and where a column that
+        residuals are given is missing, which options may have set.
         """
         null = self.null
+        _require_columns(rows, null.columns)
         y = rows[OUTCOME].to_numpy(np.float64)
         fitted = _fit_given(rows, null, y)
         residuals = np.tile(y - fitted, (1, 1))
@@ -692,6 +681,17 @@ class Rearranged:
                 trace_first_return(self.unit_places, self.units.get_indexer(rows[null.unit]))
             ]
         return np.asarray(fitted + residuals)
+
+
+def _require_columns(rows: pd.DataFrame, named: Sequence[str | None]) -> None:
+    """Raise UsageError where a column that a null names is missing."""
+    if absent := [name for name in named if name and name not in rows]:
+        raise UsageError(
+            "no such column",
+            where="null",
+            got=", ".join(absent),
+            allowed=join_some(rows, absent[0]),
+        )
 
 
 def measure_mean_deviations(residuals: Array, means: Array, sizes: Places) -> Array:
