@@ -127,20 +127,22 @@ def test_a_size_that_no_study_has_leads_to_the_nearest_that_one_has(
     asked: dict[str, Any], line: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        power("C01", **asked, finding="penultimate_gain")
+        power("C05", **asked, finding="ratio.right_value_matrix")
     step = refused.value.next_step
-    assert step == f'thermostats.power("C01", {line}, finding="penultimate_gain")'
+    assert step == f'thermostats.power("C05", {line}, finding="ratio.right_value_matrix")'
     sizes = eval(f"dict({line})")  # noqa: S307
     nothing: dict[str, Any] = {"models": (), "labs": (), "sizes": ()}
     assert plan_studies(**{**nothing, **sizes}, write=str)
 
 
-def test_a_command_for_a_study_of_one_lab_ends_with_one_that_runs() -> None:
-    ran = command("power", "C01", "--labs", "1", "--models", "20,40", "--studies", "50")
-    line = "thermostats power C01 --models 20,40 --labs 2 --studies 50"
+def test_a_study_of_one_lab_is_simulated_where_the_claim_is_about_one_else_refused() -> None:
+    one = power("C01", models=[10], labs=[1], most=20)
+    assert set(one["labs"]) == {1} and one["power"].max() > 0
+    ran = command("power", "C05", "--labs", "1", "--models", "20,40", "--studies", "50")
+    line = "thermostats power C05 --models 20,40 --labs 2 --studies 50"
     assert ran.returncode == 2 and ran.stderr.rstrip().endswith(f"Next: {line}")
-    sizes = command("power", "C01", "--sizes", "3", "--figure", "power.svg")
-    line = "thermostats power C01 --sizes 3,3 --figure power.svg"
+    sizes = command("power", "C05", "--sizes", "3", "--figure", "power.svg")
+    line = "thermostats power C05 --sizes 3,3 --figure power.svg"
     assert sizes.returncode == 2 and sizes.stderr.rstrip().endswith(f"Next: {line}")
 
 

@@ -23,7 +23,14 @@ from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_percent
 from thermostats.modelling.fit_calls import suggest_call
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
-from thermostats.modelling.planned import Numbers, PlannedStudy, Sizes, draw_rows, plan_studies
+from thermostats.modelling.planned import (
+    SEVERAL,
+    Numbers,
+    PlannedStudy,
+    Sizes,
+    draw_rows,
+    plan_studies,
+)
 from thermostats.next_steps import Code, call, write_value
 from thermostats.plots.general import (
     COLUMN,
@@ -132,21 +139,36 @@ def power(
         raise _refuse_fit(claim, {"models": models, "labs": labs, "sizes": sizes})
     rest = {"finding": finding, "most": most, "data": data, "analyses": analyses}
     said = {name: value for name, value in rest.items() if value}
+    question, here = read_design(claim, finding, data, analyses)
     planned = plan_studies(
-        models, labs, sizes, write=lambda **asked: call("power", claim, **asked, **said)
+        models,
+        labs,
+        sizes,
+        write=lambda **asked: call("power", claim, **asked, **said),
+        fewest=count_fewest_labs(here),
     )
+    return simulate_planned_power(question, here, planned, most=most, seed=seed)
+
+
+def read_design(
+    claim: str, finding: str, data: str | Path | None, analyses: str | Path | None
+) -> tuple[Question, pd.DataFrame]:
+    """A claim's finding, and the rows at hand that studies of it are drawn from; raises as
+    `power`."""
     question = _find_question(claim, finding, analyses)
     trial = question.require_trial()[1]
-    evidence = Evidence(data)
+    here = question.scope.select_evidence(Evidence(data))
     try:
-        here = convert_numpy(
-            trial.read_rows(question.scope.select_evidence(evidence), question.over)
-        )
+        return question, convert_numpy(trial.read_rows(here, question.over))
     except TooFew as error:
         raise UsageError(
             "too few rows are at hand to draw studies from", where=question.id
         ) from error
-    return simulate_planned_power(question, here, planned, most=most, seed=seed)
+
+
+def count_fewest_labs(here: pd.DataFrame) -> int:
+    """Labs that a study has at the least: one where the rows at hand are of one, else two."""
+    return min(SEVERAL, here["heritage"].nunique()) if "heritage" in here else SEVERAL
 
 
 def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Question:

@@ -307,29 +307,34 @@ def power(
     def write(**sizes: Any) -> str:
         return write_command("power", claim, **_write_sizes(sizes), **rest)
 
-    asked = plan_studies(**named, write=write)
+    of_one_lab = 1 in named["labs"] or any(len(each) == 1 for each in named["sizes"])
+    if not of_one_lab:  # else the rows at hand say whether it may be
+        plan_studies(**named, write=write)
     choose_claims(
         [claim],
         list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
     )
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what is simulated by then is kept
-    sizes_asked = ", ".join(study.words for study in asked)
-    print(f"{claim.upper()}: studies of {sizes_asked} are simulated", file=sys.stderr, flush=True)
-    from thermostats.claims.power import draw_power, write_sentences  # noqa: PLC0415
-    from thermostats.claims.power import power as planned  # noqa: PLC0415
+    print(f"{claim.upper()}: rows at hand are read", file=sys.stderr, flush=True)
+    from thermostats.claims import power as planning  # noqa: PLC0415
     from thermostats.plots.general import check_figure_file  # noqa: PLC0415
 
     path = check_figure_file(figure)
     try:
-        table = planned(claim, **named, finding=finding, most=studies, data=data, analyses=analyses)
+        question, here = planning.read_design(claim, finding, data, analyses)
+        fewest = planning.count_fewest_labs(here)
+        asked = plan_studies(**named, write=write, fewest=fewest)
+        sizes_asked = ", ".join(study.words for study in asked)
+        print(f"{claim.upper()}: studies of {sizes_asked} are simulated", file=sys.stderr)
+        table = planning.simulate_planned_power(question, here, asked, most=studies)
     except KeyboardInterrupt:
         print("\nthermostats: stopped before anything was simulated", file=sys.stderr)
         raise typer.Exit(1) from None
     print_rows(table.to_dict("records"), [*PLANNED, "finding"], as_json)
     if path is not None:
-        draw_power(table, path)
+        planning.draw_power(table, path)
     if not as_json:
-        print(*write_sentences(table), sep="\n")
+        print(*planning.write_sentences(table), sep="\n")
     if stopped := table.attrs.get("stopped"):
         print(f"thermostats: {stopped} What was simulated stands above.", file=sys.stderr)
         raise typer.Exit(1)

@@ -71,7 +71,9 @@ def show_gains(
             data=data,
             figure="gains.svg",
         )
-        print(f"To draw them: {again}", file=sys.stderr)
+        some = f"{MOST_LINES} of them, the most of a figure"
+        which = "them" if len(models) <= MOST_LINES else some
+        print(f"To draw {which}: {again}", file=sys.stderr)
 
 
 def name_outcome_model(outcome: Any) -> str:

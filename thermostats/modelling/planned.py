@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-LEAST = 4
-"""Models that a study has at least."""
+LEAST, SEVERAL = 4, 2
+"""Models and labs that a study has at least."""
 FIRST: Mapping[str, list[int]] = {"models": [20, 40, 80], "labs": [10]}
 """Studies that a line asks for where none were named."""
 OF_LAB, OF_MODEL = ("heritage", "family", "recipe", "source"), ("model_id", "pair")
@@ -43,14 +43,19 @@ class PlannedStudy:
 
 
 def plan_studies(
-    models: Numbers, labs: Numbers, sizes: Sizes, *, write: Callable[..., str]
+    models: Numbers,
+    labs: Numbers,
+    sizes: Sizes,
+    *,
+    write: Callable[..., str],
+    fewest: int = SEVERAL,
 ) -> list[PlannedStudy]:
     """Every number of models in every number of labs, as even as may be, then the studies of labs
     of stated sizes; a number is a list of one, and a list of numbers the sizes of one study.
 
-    write: the call with other sizes, as a line. Raises UsageError where there is no study, or one
-    of fewer than 4 models or 2 labs, or with a lab without models, with the nearest that there can
-    be.
+    write: the call with other sizes, as a line. fewest: labs of a study. Raises UsageError where
+    there is no study, or one of fewer than 4 models or fewer labs, or with a lab without models,
+    with the nearest that there can be.
     """
     given = (models, "models"), (labs, "labs")
     numbers = {name: read for each, name in given if (read := read_sizes(each, name))}
@@ -62,33 +67,36 @@ def plan_studies(
         for k in numbers.get("labs", ())
     ]
     made = [PlannedStudy(of) for of in (*grid, *(tuple(sorted(of, reverse=True)) for of in stated))]
-    possible = _list_possible({**FIRST, **numbers} if numbers or not stated else {}, stated)
+    asked = {**FIRST, **numbers} if numbers or not stated else {}
+    possible = _list_possible(asked, stated, fewest)
     if not made:
         allowed = "models and labs, or sizes of labs"
         raise UsageError("no study is asked for", allowed=allowed, next_step=write(**possible))
     for study in made:
-        if study.models < LEAST or len(study.sizes) < 2 or min(study.sizes) < 1:
+        if study.models < LEAST or len(study.sizes) < fewest or min(study.sizes) < 1:
             labs_of_it = format_count(len(study.sizes), "lab")
             raise UsageError(
                 "no study can have this size",
                 got=f"{format_count(study.models, 'model')} in {labs_of_it}",
-                allowed=f"{LEAST} models or more, 2 labs or more, a model or more in each",
+                allowed=f"{LEAST} models or more, {format_count(fewest, 'lab')} or more, "
+                f"a model or more in each",
                 next_step=write(**possible),
             )
     return made
 
 
-def _list_possible(numbers: Mapping[str, list[int]], stated: Sequence[list[int]]) -> dict[str, Any]:
-    """Sizes as they were asked for, those that no study has raised to the nearest that one has: of
-    a single lab there are two."""
+def _list_possible(
+    numbers: Mapping[str, list[int]], stated: Sequence[list[int]], fewest: int
+) -> dict[str, Any]:
+    """Sizes as they were asked for, those that no study has raised to the nearest that one has."""
     possible: dict[str, Any] = {}
     if numbers:
-        labs = sorted({max(2, number) for number in numbers["labs"]})
+        labs = sorted({max(fewest, number) for number in numbers["labs"]})
         least = max(LEAST, *labs)
         models = sorted({max(least, number) for number in numbers["models"]})
         possible = {"models": models, "labs": labs}
     if stated:
-        several = [of * 2 if len(of) == 1 else of for of in stated]
+        several = [of * fewest if len(of) == 1 else of for of in stated]
         possible["sizes"] = [
             [of[0] + max(0, LEAST - sum(of)), *of[1:]] if of else [2, 2] for of in several
         ]
