@@ -90,6 +90,15 @@ def test_a_share_that_just_reaches_a_number_has_5_percent_there() -> None:
     assert ShareLaw(np.array([20, 30])).take_first() == ShareLaw(20.0)
 
 
+def test_a_bar_that_was_counted_is_never_sure() -> None:
+    # four of five against all of five: no p of 0
+    made = estimate_shares((np.arange(5) < 4)[None])
+    assert measure_p(made, 1.0, below=False) == pytest.approx(
+        min(1.0, 2 * stats.binom.cdf(4, 5, 0.9))
+    )
+    assert measure_p(estimate_shares(np.zeros((1, 5))), 1.0, below=False) > 0
+
+
 def test_a_profile_has_chi_square_of_what_lies_beyond() -> None:
     nodes = np.array([0.0, 0.5, 1.0])
     law = ProfileLaw(nodes, np.array([[6.0, 2.0, 0.0], [0.0, 1.0, 9.0]]))

@@ -61,6 +61,8 @@ WORST = 3
 """Worst worlds of a box that are simulated anew."""
 EVERY = 10
 """Studies after which the time is looked at."""
+DECIDES = 3
+"""Times as many studies of the world that decides: of 4,000 a limit may be met in 6% of others."""
 LONGER = 10
 """Times that a worst world may take as long as another of its search."""
 WANTED = 0.8
@@ -565,6 +567,15 @@ class Search:
             row["words"] = ", with ".join(filter(None, [nuisances, kind]))
         return row
 
+    def simulate_worst(self, worst: Sequence[Point]) -> list[dict[str, Any]]:
+        """Rows of the worst plausible points; of the one whose limit is least, which decides, with
+        `DECIDES` times as many studies."""
+        fresh = self.effort.fresh
+        rows = [self.simulate_point(point, PLAUSIBLE, fresh) for point in worst]
+        least = min(range(len(rows)), key=lambda at: rows[at]["bound_05"])
+        rows[least] = self.simulate_point(worst[least], PLAUSIBLE, DECIDES * fresh)
+        return rows
+
     def find_tipping(self, size: str, levels: Sequence[float]) -> Iterator[dict[str, Any]]:
         """Where each level is no longer below α* as one nuisance is raised, the others at rest and
         at half.
@@ -659,14 +670,12 @@ def calibrate_rule(
         if _choose_side(rule, side) is NEVER or not sizes[side]:
             continue
         search = Search(question, rows, side, sizes[side], effort, seconds)
-        limits = []
         worst = search.find_worst(PLAUSIBLE)
         if not worst:
             raise refuse_true_worlds(question, side)
-        for point in worst:
-            row = search.simulate_point(point, PLAUSIBLE, effort.fresh)
-            limits.append(row["bound_05"])
-            yield row
+        tried = search.simulate_worst(worst)
+        yield from tried
+        limits = [row["bound_05"] for row in tried]
         for point in search.find_worst(HOSTILE)[:1] if require_worlds(question).box else ():
             yield search.simulate_point(point, HOSTILE, effort.others)
         if low := [level for level in tipping[side] if level <= ALPHA]:

@@ -78,11 +78,16 @@ class ShareLaw:
     """How many, one for all studies or one each."""
 
     def measure_p(self, estimate: Array, end: Array, bar: Any, *, below: bool) -> Array:
-        """See `IntervalLaw`: twice the tail of so many units or more, or fewer."""
+        """See `IntervalLaw`: twice the tail of so many units or more, or fewer.
+
+        A bar that was counted itself may be 0 or 1, of which no count of so many units is sure: it
+        counts as half a unit off.
+        """
         units = np.asarray(self.units, dtype=np.float64)
         count = np.asarray(estimate, dtype=np.float64) * units
         rest = units - count
-        share = np.clip(bar, 0.0, 1.0)
+        half = 0.5 / np.maximum(units, 1.0)
+        share = np.select([np.less_equal(bar, 0), np.greater_equal(bar, 1)], [half, 1 - half], bar)
         with np.errstate(invalid="ignore"):
             if below:
                 tail = np.where(count > 0, special.betainc(count, rest + 1, share), 1.0)
