@@ -3,7 +3,6 @@ alike."""
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from itertools import combinations
 
 import numpy as np
@@ -73,7 +72,8 @@ def test_one_source_is_the_restricted_likelihood_of_descent_alone() -> None:
     rows = models(8, each=4, lam=0.5, seed=3)
     y, x = rows["log_gain"].to_numpy(), np.ones((len(rows), 1))
     alone = Restricted.build(y, x, build_lab_covariance(rows))
-    [share], [lower], [upper], [p] = astuple(estimate_heritabilities(rows, y[None], ()))
+    found = estimate_heritabilities(rows, y[None], ())
+    [share], [lower], [upper], [p] = found.estimate, found.lower, found.upper, found.p
     assert abs(share - alone.estimate()) <= 0.05
     assert abs(lower - alone.interval()[0]) <= 0.05 and abs(upper - alone.interval()[1]) <= 0.05
     assert p == pytest.approx(stats.chi2.sf(float(alone.statistic()), 1) / 2, rel=0.05)
@@ -96,7 +96,8 @@ def test_the_likelihood_beside_sources_is_that_of_the_normal_density() -> None:
 
     ratios = [rest / (1 - rest) for rest in SOURCES]
     profile = [max(twice(share, ratio) for ratio in ratios) for share in SHARES]
-    [share], _, _, [p] = astuple(estimate_heritabilities(rows, y[None], ()))
+    found = estimate_heritabilities(rows, y[None], ())
+    [share], [p] = found.estimate, found.p
     assert share == SHARES[int(np.argmax(profile))]
     assert p == pytest.approx(stats.chi2.sf(max(profile) - profile[0], 1) / 2, rel=1e-6)
 
