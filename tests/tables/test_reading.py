@@ -14,7 +14,7 @@ import thermostats
 from thermostats.errors import UsageError
 from thermostats.tables import features as feature_table
 from thermostats.tables import store
-from thermostats.tables.reading import features, load
+from thermostats.tables.reading import features, load, number_revisions
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +26,16 @@ def test_features_are_of_the_models_one_means(shipped: pd.DataFrame) -> None:
     assert "nursery" not in set(shipped["heritage"]) | set(shipped["source"])
     assert not shipped.duplicated(["model_id", "source"]).any()
     every = features(every=True)
-    pd.testing.assert_frame_equal(every, feature_table.build_features())
+    built = feature_table.build_features()
+    by_run = [rows.sort_values("run_id", ignore_index=True) for rows in (every, built)]
+    pd.testing.assert_frame_equal(*by_run)
     assert set(shipped["model_id"]) == set(every.loc[every["source"] != "nursery", "model_id"])
+
+
+def test_revisions_stand_by_their_steps_and_main_is_the_last() -> None:
+    names = pd.Series(["main", "step10000", "first", "step5000", "step-00600"])
+    order = number_revisions(names).sort_values().index
+    assert names[order].tolist() == ["first", "step-00600", "step5000", "step10000", "main"]
 
 
 def test_features_are_filtered_in_words(shipped: pd.DataFrame) -> None:

@@ -325,8 +325,10 @@ def features(
             v.casefold().startswith(NURSERY) for values in named for v in values
         ):
             rows = rows[rows["source"] != NURSERY]
-        rows = _pick_runs(rows)
-    return rows.reset_index(drop=True)
+        return _pick_runs(rows).reset_index(drop=True)
+    keys = {"model": rows["model_id"], "number": number_revisions(rows["revision"])}
+    order = pd.DataFrame(keys).sort_values(["model", "number"], kind="stable").index
+    return rows.loc[order].reset_index(drop=True)
 
 
 def _add_models(frame: pd.DataFrame, data: str | Path | None) -> pd.DataFrame:
@@ -402,10 +404,16 @@ def _match_models(rows: pd.DataFrame, wanted: Sequence[str], line: str = "") -> 
     return fits
 
 
+def number_revisions(revisions: pd.Series[str]) -> pd.Series[float]:
+    """The last number in the name of a revision, which steps go by; −1 without one, and after all
+    numbers `main`."""
+    number = revisions.str.extract(r"(\d+)\D*$")[0].astype("float64")
+    return number.fillna(-1.0).mask(revisions == MAIN, float("inf"))
+
+
 def keep_last_revision(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Rows of the last revision of each group of rows: `main`, else the highest number."""
-    number = rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")
-    number = number.fillna(-1.0).mask(rows["revision"] == MAIN, float("inf"))
+    number = number_revisions(rows["revision"])
     return rows[number == number.groupby([rows[label] for label in by]).transform("max")]
 
 
