@@ -831,6 +831,7 @@ def _check_differences(table: pd.DataFrame, quantity: str, data: str | Path | No
     are joined, of models as a line over their depth."""
     if "difference" in table and "second" in table.attrs:
         return
+    table = check_frame(table).rename(columns=str)
     what, allowed = "a figure over depth is of models by name", "names of models"
     joining, models = suggest_block_join(table, data)
     if joining:
@@ -877,7 +878,7 @@ def _draw_differences(table: pd.DataFrame, axes: Axes) -> None:
     apart = whole[(whole["lower"] > 0) | (whole["upper"] < 0)]
     said = f"{second} − {first}: {len(apart)} of {len(whole)} blocks differ"
     if len(apart):
-        most = apart.loc[apart["difference"].abs().idxmax()]
+        most = apart.iloc[int(apart["difference"].abs().to_numpy().argmax())]
         said += f", block {int(most['layer'])} most: {format_number(most['difference'])}"
     set_title(axes, said)
     axes.legend(loc="best")
