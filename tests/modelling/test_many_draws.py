@@ -4,6 +4,7 @@ refits nothing."""
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import expit
@@ -128,9 +129,7 @@ def fitted(shift: float = 0.0) -> Fit:
         values=values, diagnostics=table, engine="nutpie", settings=Settings(), effective=effective
     )
     law = build_own_law(levels, per_row=["group"], statements={"up": lambda q: q["mu"] > 0})
-    rows = thermostats.modelling.columns.read_frame(
-        {"group": GROUP, "y": np.append(MODEL.observed[:-1], 9.0)}
-    )
+    rows = pd.DataFrame({"group": GROUP, "y": np.append(MODEL.observed[:-1], 9.0)})
     return Fit(law=law, rows=rows, design=law.of(rows), drawn=draws)
 
 
