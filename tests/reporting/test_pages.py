@@ -591,6 +591,14 @@ def test_an_open_verdict_has_a_tipping_point(changed: dict[str, Any], said: str)
     assert "Tipping point" not in state_p(coding)
 
 
+def test_how_far_a_nuisance_may_go_is_folded_where_there_is_no_room() -> None:
+    """The p that would give an open verdict stays."""
+    found = tried(0.01, WORSE)
+    strength = replace(found.strength, unit="", tipping=(" ".join(["errors alike"] * 20),))
+    said = state_p(replace(found, strength=strength))
+    assert "p below 0.0020 would give it." in said and len(said.split()) <= MOST_OF_P
+
+
 def test_an_open_verdict_that_hangs_on_a_unit_says_what_p_may_be_without_it() -> None:
     """Four times the limit."""
     found = tried(0.001, WORSE)

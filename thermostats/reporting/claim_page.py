@@ -295,9 +295,17 @@ def state_p(finding: Finding) -> Text:
     if at.level is None:
         return Text()
     values = {"at": at, "side": _choose_side(finding), "bar": ALPHA, **_describe_tipping(finding)}
+    said = _write_p(finding, values)
+    if values["open"] and len(said.split()) > MOST_OF_P:  # how far a nuisance may go is folded
+        said = _write_p(finding, {**values, "falls": []})
+    return Text(said)
+
+
+def _write_p(finding: Finding, values: Mapping[str, Any]) -> str:
+    """The sentences on p, with as much of what is assumed as there is room for."""
     rest = len(render_text("p.md", assumed="", **values).split())
     assumed = _describe_assumed(_select_plausible(finding), MOST_OF_P - rest)
-    return Text(render_text("p.md", assumed=assumed, **values))
+    return render_text("p.md", assumed=assumed, **values)
 
 
 def state_tipping(finding: Finding) -> Text:
