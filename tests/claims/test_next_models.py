@@ -41,6 +41,7 @@ from thermostats.claims.planning.next_models import (
 from thermostats.claims.planning.prediction import predictive
 from thermostats.claims.planning.scoring import Looks, Verdicts, shares_of
 from thermostats.claims.planning.search import SMALL, SMALLER, Budget, Pool, SetSearch
+from thermostats.claims.planning.shipped_advice import advise, load_advice
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, Result
 from thermostats.claims.rule import NEVER, Decide, V
@@ -513,6 +514,20 @@ def test_advice_is_kept_and_made_anew_where_candidates_change(
     both = read_candidates(own_list(tmp_path / "two.csv", *own))
     with pytest.raises(TypeError, match="made anew"):
         find_advice(claim, Evidence(None), both, terms)
+
+
+def test_a_page_has_the_answer_of_the_shipped_advice_without_chances() -> None:
+    shipped = load_advice()
+    scripts = list_scripts(find_shipped("analyses"))
+    answers = []
+    for name in ("C01", "C02", "X02"):
+        asked = asked_question(load_claim(scripts[name]))
+        assert asked is not None
+        answers.append(advise(asked[0]))
+        says = shipped.loc[shipped["finding"] == asked[0].id, "says"]
+        assert any(each.startswith(answers[-1].partition(" So it is")[0]) for each in says)
+        assert "simulated" not in answers[-1] and f"next {name}" in answers[-1]
+    assert "No 6 models within 60 GB settle this. So it is" in answers[0]
 
 
 def test_rows_that_lack_an_error_of_measurement_are_planned_with() -> None:

@@ -570,7 +570,7 @@ def test_a_page_says_what_p_is_worth_in_words_of_the_field(
         ({"unit": "", "limit": None}, "Tipping point: p below 0.050 would give it."),
         (
             {"unit": "", "tipping": ("nothing raised, normal errors", "alike (0.2)")},
-            "would give it, as would this p up to alike (0.2).",
+            ", or this p up to alike (0.2).",
         ),
         ({"unit": "", "limit": 0.0}, "so it is never given."),
     ],
@@ -586,7 +586,7 @@ def test_an_open_verdict_has_a_tipping_point(changed: dict[str, Any], said: str)
     assert not short or "p is 0.0100. Tipping point: p below" in short
     assert not state_tipping(replace(found, verdict="supported", reason=""))
     near = replace(found, reason="at the limit", strength=replace(strength, unit="", limit=0.01))
-    assert "p clearly below 0.010 would give it" in state_p(near)
+    assert "p clearly below 0.010" in state_p(near)
     coding = replace(found, reason="depends on what is called geometry")
     assert "Tipping point" not in state_p(coding)
 

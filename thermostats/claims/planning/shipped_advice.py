@@ -18,6 +18,8 @@ from thermostats.tables.folders import ADVICE, find_shipped
 
 VERSION = 3
 """Of what is computed here: whoever changes it raises the number, so that nothing kept counts."""
+CHANCES = " With "
+"""What the sentence about chances begins with (`NextModels.first_line`)."""
 TEXTS = (
     "claim",
     "finding",
@@ -81,8 +83,8 @@ def digest_runs(evidence: Evidence) -> str:
 
 
 def advise(question: Question) -> str:
-    """What the shipped advice says of a question, and the command that says more; the command alone
-    where it has none of the question as it is now."""
+    """What the shipped advice says of a question, without how often studies would say so, and the
+    command that says more; the command alone where it has none of the question as it is now."""
     advice = load_advice()
     claim, _, name = question.id.partition(".")
     of_claim = advice[advice["claim"] == claim]
@@ -90,4 +92,5 @@ def advise(question: Question) -> str:
     line = write_command("next", claim, finding=name if len(of_claim) and own.empty else "")
     if own.empty or own["made_of"].iloc[0] != digest_rule(question):
         return f"`{line}` says which models would settle it."
-    return f"{own['says'].iloc[0]} So it is with all rows that ship; `{line}` says more."
+    answer, _, _ = str(own["says"].iloc[0]).partition(CHANCES)
+    return f"{answer} So it is with all rows that ship; `{line}` says more."
