@@ -47,7 +47,7 @@ def test_steps_are_revisions_in_the_lines_that_are_proposed(
     with pytest.raises(UsageError, match="whether _step is a step of training") as refused:
         thermostats.join(log, data="mine")
     facts, rows = read_lines(refused)
-    run(facts, log)
+    run(facts.replace("LAB", "Mine"), log)
     run(rows, log)
     layers = thermostats.load("layers", data="mine", model=["warm", "cold"])
     runs = thermostats.load("runs", data="mine", model=["warm", "cold"])

@@ -183,8 +183,8 @@ def write_sentences(advice: NextModels) -> list[str]:
     if unstated:
         whether = "whether it is" if len(unstated) == 1 else "whether they are"
         lines.append(
-            f"No source says of {join_words(unstated)} {whether} given to everyone on the Hugging "
-            f"Face Hub; a page there that asks for a request wants it before the download."
+            f"No source says of {join_words(unstated)} {whether} given to everyone on the hub "
+            f"(huggingface.co); a page there that asks for a request wants it before the download."
         )
     budget = advice.budget
     lines.append(
