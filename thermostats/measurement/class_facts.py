@@ -51,18 +51,17 @@ def collect_facts(
     learned = has_learned_positions(entry, config)
     table = next((each for name, each in inside.items() if learned and _is_table(name, each)), None)
     outer = embedding * (1 if tied else 2) + bias + (0 if table is None else table.numel())
-    shapes = [
-        {name: tuple(p.shape) for name, p in places.blocks[i].named_parameters()} for i in (0, -1)
-    ]
+    shapes = []
+    for block in (places.blocks[0], places.blocks[-1]):
+        shapes.append({name: tuple(p.shape) for name, p in block.named_parameters()})
     width = measure_feed_forward(entry, config, shapes)
+    facts: dict[str, Any] = {"n_layers": len(places.blocks)}
+    if ends is not None:
+        facts["vocab_size"], facts["d_embed"] = ends.embedding.shape
+    if width is not None:
+        facts["d_ff"], facts["gated_mlp"] = width
     return {
-        "n_layers": len(places.blocks),
-        **(
-            {}
-            if ends is None
-            else dict(zip(("vocab_size", "d_embed"), ends.embedding.shape, strict=True))
-        ),
-        **({} if width is None else dict(zip(("d_ff", "gated_mlp"), width, strict=True))),
+        **facts,
         "n_positions": 0 if table is None else table.shape[-2],
         "tied_embeddings": tied,
         "n_params": total,

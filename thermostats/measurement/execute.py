@@ -167,17 +167,11 @@ class Downloads:
         except CacheNotFound:
             return 0  # nothing was downloaded to it yet
         used = int(cache.size_on_disk)
-        snapshots = sorted(
-            (
-                (revision.last_modified, repo.repo_id, revision)
-                for repo in cache.repos
-                for revision in repo.revisions
-            ),
-            key=lambda each: each[0],
-        )
-        for _, model, revision in snapshots:
+        snapshots = [(revision, repo) for repo in cache.repos for revision in repo.revisions]
+        snapshots.sort(key=lambda each: each[0].last_modified)
+        for revision, repo in snapshots:
             names = {*revision.refs, revision.commit_hash}
-            if used > room and not any(self.needed[model, name] > 0 for name in names):
+            if used > room and not any(self.needed[repo.repo_id, name] > 0 for name in names):
                 strategy = cache.delete_revisions(revision.commit_hash)
                 strategy.execute()
                 used -= int(strategy.expected_freed_size)
@@ -299,9 +293,8 @@ def run_specs(
     folder = find_lookup_folder(data) if dry_run else prepare_folder(data)
     engine = engine or Inline(EngineSettings(), folder, progress)
     try:
-        sets = {
-            name: _try_call(load_prompts, name, folder) for name in {spec.prompts for spec in specs}
-        }
+        asked = {spec.prompts for spec in specs}
+        sets = {name: _try_call(load_prompts, name, folder) for name in asked}
         left = []
         for spec in specs:
             prompts = sets[spec.prompts]
@@ -316,10 +309,9 @@ def run_specs(
             return
         if prepare is not None:
             prepare()
-        texts = {
-            name: [] if rows is None else [str(text) for text in rows["text"]]
-            for name, rows in sets.items()
-        }
+        texts: dict[str, list[str]] = {}
+        for name, rows in sets.items():
+            texts[name] = [] if rows is None else list(map(str, rows["text"]))
         jobs = order_jobs(left, texts, engine.place)
         if dry_run:
             yield from (

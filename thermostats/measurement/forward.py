@@ -119,9 +119,8 @@ def build_decoder(model: nn.Module, entry: Architecture, config: Config | None =
     config = read_configuration(model) if config is None else config
     base = getattr(model, "base_model", model) if entry.has_head else model
     places = [entry.blocks.format(stage=stage) for stage in range(len(entry.depths) or 1)]
-    blocks = tuple(
-        block for place in places for block in find_submodule(base, place, entry).children()
-    )
+    stacks = [find_submodule(base, place, entry) for place in places]
+    blocks = tuple(block for stack in stacks for block in stack.children())
     if entry.shared:
         blocks *= read_geometry(entry, config).n_layers
     final_norm = find_optional_submodule(base, entry.final_norm, entry)
@@ -156,9 +155,9 @@ def is_causal(decoder: Decoder) -> bool:
 def track_layers(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
     """While open, say which layer (from 0) is being computed: a block that several layers share is
     each in turn."""
-    layers = {
-        block: [layer for layer, other in enumerate(blocks) if other is block] for block in blocks
-    }
+    layers: dict[nn.Module, list[int]] = {}
+    for layer, block in enumerate(blocks):
+        layers.setdefault(block, []).append(layer)
     now = {"layer": -1}
 
     def hook(module: nn.Module, _args: Any) -> None:
@@ -420,23 +419,20 @@ def pad_prompts(
 ) -> Batch:
     """These prompts in a batch, a row each."""
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
-    ids, mask = (
-        nn.utils.rnn.pad_sequence(rows, batch_first=True).to(decoder.device)
-        for rows in (tokens, [torch.ones_like(row) for row in tokens])
-    )
-    return Batch(
-        tuple(indices), tuple(map(len, tokens)), tuple(prompts[i].span for i in indices), ids, mask
-    )
+    real = [torch.ones_like(row) for row in tokens]
+    ids = nn.utils.rnn.pad_sequence(tokens, batch_first=True).to(decoder.device)
+    mask = nn.utils.rnn.pad_sequence(real, batch_first=True).to(decoder.device)
+    spans = tuple(prompts[i].span for i in indices)
+    return Batch(tuple(indices), tuple(map(len, tokens)), spans, ids, mask)
 
 
 def _pack_prompts(
     decoder: Decoder, prompts: Sequence[TokenisedPrompt], indices: Sequence[int]
 ) -> Batch:
     tokens = [torch.tensor(prompts[i].token_ids) for i in indices]
-    ids, positions = (
-        torch.cat(rows).unsqueeze(0).to(decoder.device)
-        for rows in (tokens, [torch.arange(len(row)) for row in tokens])
-    )
+    places = [torch.arange(len(row)) for row in tokens]
+    ids = torch.cat(tokens).unsqueeze(0).to(decoder.device)
+    positions = torch.cat(places).unsqueeze(0).to(decoder.device)
     spans = tuple(prompts[i].span for i in indices)
     return Batch(
         tuple(indices), tuple(map(len, tokens)), spans, ids, torch.ones_like(ids), positions

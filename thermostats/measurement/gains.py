@@ -510,13 +510,16 @@ def build_layer_rows(
         missing[cell] = "; ".join(
             f"{why}: {', '.join(columns)}" for why, columns in by_reason.items()
         )
+    layers = first + np.arange(1, L + 1)
+    positions = np.array(list(places), dtype=object)
+    unmeasured = {column: np.full(shape, np.nan) for column in (*RATIOS, *SINGLE)}
     columns: Columns = {
-        "layer": np.broadcast_to(first + np.arange(1, L + 1)[:, None], shape),
+        "layer": np.broadcast_to(layers[:, None], shape),
         "prompt_id": np.full(shape, prompt_id, dtype=object),
-        "position": np.broadcast_to(np.array(list(places), dtype=object), shape),
+        "position": np.broadcast_to(positions, shape),
         "n_tokens": np.full(shape, n),
         "missing": missing,
-        **{column: np.full(shape, np.nan) for column in (*RATIOS, *SINGLE)},
+        **unmeasured,
         **values,
     }
     return {name: column.ravel() for name, column in columns.items()}
@@ -525,9 +528,11 @@ def build_layer_rows(
 def build_layers_frame(parts: Sequence[Columns]) -> pd.DataFrame:
     """All prompts' rows with the columns of the table `layers`, without run_id, in order of its
     key."""
-    frame = pd.DataFrame({name: np.concatenate([part[name] for part in parts]) for name in COLUMNS})
+    columns: Columns = {}
+    for name in COLUMNS:
+        columns[name] = np.concatenate([part[name] for part in parts])
     text = dict.fromkeys(("prompt_id", "position", "missing"), "str")
-    frame = frame.astype({"layer": "Int64", "n_tokens": "Int64", **text})
+    frame = pd.DataFrame(columns).astype({"layer": "Int64", "n_tokens": "Int64", **text})
     return frame.sort_values(["layer", "prompt_id", "position"], ignore_index=True)
 
 
@@ -580,27 +585,19 @@ def build_output_rows(
     log_p = wide.log_softmax(-1)
     p = log_p.exp()
     top_p, top = p.max(-1)
+    entropy = -torch.where(p > 0, p * log_p, 0.0).sum(-1)
     columns = {
-        "entropy": -torch.where(p > 0, p * log_p, 0.0).sum(-1),
+        "entropy": entropy,
         "top_probability": top_p,
         "logit_mean": wide.mean(-1),
         "logit_sd": wide.std(-1, correction=0),
         "logit_range": wide.amax(-1) - wide.amin(-1),
     }
     finite = torch.isfinite(wide).all(-1)
-    is_finite = finite.tolist()
-    return pd.DataFrame(
-        {
-            "prompt_id": prompt_ids,
-            "top_token": [
-                escape(decode(t)) if flag else ""
-                for t, flag in zip(top.tolist(), is_finite, strict=True)
-            ],
-            **{
-                name: torch.where(finite, x.double(), torch.nan).cpu().numpy()
-                for name, x in columns.items()
-            },
-            "missing": ["" if flag else f"logits not finite in {dtype}" for flag in is_finite],
-        },
-        columns=OUTPUTS,
-    )
+    rows: dict[str, Any] = {"prompt_id": prompt_ids, "top_token": [], "missing": []}
+    for token, is_finite in zip(top.tolist(), finite.tolist(), strict=True):
+        rows["top_token"].append(escape(decode(token)) if is_finite else "")
+        rows["missing"].append("" if is_finite else f"logits not finite in {dtype}")
+    for name, x in columns.items():
+        rows[name] = torch.where(finite, x.double(), torch.nan).cpu().numpy()
+    return pd.DataFrame(rows, columns=OUTPUTS)

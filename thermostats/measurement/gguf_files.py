@@ -182,11 +182,11 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
     if keys.get("block_count", 0) - keys.get(AHEAD, 0) == _count_blocks(made):
         keys.pop(AHEAD, None)
         keys["block_count"] = _count_blocks(made)
-    passed_over = [
-        f"{start}{key} = {str(value)[:40]}"
-        for key, value in keys.items()
-        if key not in HARMLESS and not (key in HELD and match_value(value, HELD[key](made)))
-    ]
+    passed_over = []
+    for key, value in keys.items():
+        is_held = key in HELD and match_value(value, HELD[key](made))
+        if key not in HARMLESS and not is_held:
+            passed_over.append(f"{start}{key} = {str(value)[:40]}")
     passed_over += [f"no {start}{words}" for words in _list_left_out(architecture, keys, made)]
     if passed_over:
         raise UsageError(

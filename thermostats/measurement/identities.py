@@ -173,11 +173,12 @@ class Held:
         """What each norm of the block that is as wide as the stream makes of vectors, by what
         classes are called."""
         shape = x.shape[-1:]
-        norms = [each for each in self.block.modules() if "norm" in type(each).__name__.casefold()]
-        wide = [
-            norm for norm in norms if all(weight.shape == shape for weight in norm.parameters())
-        ]
-        return [apply_module(norm, x, self.decoder) for norm in wide]
+        normed = []
+        for module in self.block.modules():
+            is_norm = "norm" in type(module).__name__.casefold()
+            if is_norm and all(weight.shape == shape for weight in module.parameters()):
+                normed.append(apply_module(module, x, self.decoder))
+        return normed
 
 
 def find_deviations(

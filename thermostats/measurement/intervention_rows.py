@@ -90,17 +90,16 @@ class Subject:
         Raises ThermostatsError where the changed model's numbers are not finite.
         """
         after = read_texts(changed, self.held_out, self.base)
-        seed = int(facts["seed"])
+        price = describe_price(self.before, after, gain, int(facts["seed"]))
+        real = self._read_real_texts(changed, gain)
         row: Row = {
             "size": measure_change(self.base, changed),
             "n_held_out": len(self.held_out),
             "n_tokens": int(self.held_out.lengths.max()),
             "n_train": 0 if self.trained is None else len(self.trained),
             "gain_start": self.start(gain) if gain else None,
-            **describe_price(self.before, after, gain, seed),
-            **self._read_real_texts(changed, gain),
         }
-        return {**row, **facts, "missing": ""}
+        return {**row, **price, **real, **facts, "missing": ""}
 
     def _read_real_texts(self, changed: Decoder, gain: str) -> Row:
         if self.real is None or self.real_before is None:

@@ -4,7 +4,7 @@ refused and why."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -393,15 +393,18 @@ def _place_tower(tower: Architecture, model_type: str, of_tower: str) -> Archite
     )
 
 
+def _write_settings(settings: Iterable[tuple[str, object]]) -> str:
+    """Values of a configuration as an error names them."""
+    return ", ".join(f"{key}={value}" for key, value in settings)
+
+
 def _build_variant_error(
     config: Config, variants: Sequence[Architecture]
 ) -> UnsupportedArchitectureError:
     """The error for a model type that has entries, none of them for this configuration."""
-    wanted = " or ".join(
-        ", ".join(f"{key}={value}" for key, value in entry.when) for entry in variants
-    )
+    wanted = " or ".join(_write_settings(entry.when) for entry in variants)
     keys = dict.fromkeys(key for entry in variants for key, _ in entry.when)
-    got = ", ".join(f"{key}={config.get(key)}" for key in keys)
+    got = _write_settings((key, config.get(key)) for key in keys)
     what = (
         f"models of type {variants[0].model_type} are measured under other settings alone, neither "
         f"gains nor weights"

@@ -190,14 +190,12 @@ class Architecture:
     def filter_stack_names(self, names: Iterable[str]) -> set[str]:
         """Of the names of a model's tensors those of this stack and its head."""
         inside = {name for name in names if set(name.split(".")).isdisjoint(self.outside)}
-        start = next(
-            (start for start in self.towers if any(name.startswith(start) for name in inside)), ""
-        )
-        return {
-            name
-            for name in inside
-            if name.startswith(start) or name.rpartition(".")[0] in self.unembedding
-        }
+        for start in self.towers:
+            of_tower = {name for name in inside if name.startswith(start)}
+            if of_tower:
+                head = {name for name in inside if name.rpartition(".")[0] in self.unembedding}
+                return of_tower | head
+        return inside
 
     def list_tensor_names(
         self, module: str, layer: int | None = None, *, kind: str = "weight"

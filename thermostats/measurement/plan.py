@@ -215,18 +215,14 @@ def find_finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tupl
 
 def _find_runs_by_name(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
     runs = store.load("runs", data)
+    keys = runs[LIKE].apply(tuple, axis=1)
     finished = []
     for kind, tables in _group_kinds(spec).items():
-        precisions = STORED if kind == "weights" else (spec.dtype,)
-        wanted = [
-            _run(kind, spec, name_model(spec), spec.revision, dtype, prompts, "")
-            for dtype in precisions
-        ]
-        alike = runs[
-            runs[LIKE]
-            .apply(tuple, axis=1)
-            .isin([tuple(run[label] for label in LIKE) for run in wanted])
-        ]
+        wanted = []
+        for dtype in STORED if kind == "weights" else (spec.dtype,):
+            run = _run(kind, spec, name_model(spec), spec.revision, dtype, prompts, "")
+            wanted.append(tuple(run[label] for label in LIKE))
+        alike = runs[keys.isin(wanted)]
         done = [run for run in alike["run_id"] if not find_missing_tables(tables, run, data)]
         if not done:
             return None
@@ -347,25 +343,29 @@ def _filter_kinds(
         *(() if entry.has_head else ("outputs",)),
         *(WHAT["attention"][1] if entry.depths or entry.mixers else ()),
     }
-    left = {kind: [name for name in names if name not in none] for kind, names in kinds.items()}
-    if not any(left.values()):
+    left: dict[str, list[str]] = {}
+    for kind, names in kinds.items():
+        if there := [name for name in names if name not in none]:
+            left[kind] = there
+    if not left:
         step = "thermostats measure MODEL --dry-run says what can be measured"
         asked = ", ".join(name for names in kinds.values() for name in names)
         raise UsageError(
             "the model has none of the requested quantities", got=asked, next_step=step
         )
-    return {kind: names for kind, names in left.items() if names}
+    return left
 
 
 def _run(
     kind: str, spec: RunSpec, model: str, revision: str, dtype: str, prompts: pd.DataFrame, sha: str
 ) -> dict[str, Any]:
+    attention = {"weights": "", "residual": "default", "attention": "eager"}
     with_prompts = kind != "weights"
     row = {
         "model_id": model,
         "revision": revision,
         "dtype": dtype,
-        "attention": {"weights": "", "residual": "default", "attention": "eager"}[kind],
+        "attention": attention[kind],
         "prompt_set": str(prompts["prompt_set"].iloc[0]) if with_prompts else "",
         "prompt_sha": hash_prompts(prompts) if with_prompts else "",
         "measure_version": MEASURE_VERSION,

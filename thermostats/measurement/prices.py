@@ -9,7 +9,7 @@ Intervals are 95% by the percentile bootstrap over texts (Efron and Tibshirani 1
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,13 +85,12 @@ def read_texts(decoder: Decoder, texts: Texts, base: Decoder | None = None) -> R
     parts = [
         _read(decoder, part, base) for part in texts.parts(count_rows(decoder, texts.ids.shape[1]))
     ]
-    names = parts[0].logs
     whole = Reading(
         kl=np.concatenate([part.kl for part in parts]),
         ce=np.concatenate([part.ce for part in parts]),
         tokens=np.concatenate([part.tokens for part in parts]),
-        logs={name: np.concatenate([part.logs[name] for part in parts]) for name in names},
-        last={name: np.concatenate([part.last[name] for part in parts]) for name in names},
+        logs=_join_texts([part.logs for part in parts]),
+        last=_join_texts([part.last for part in parts]),
     )
     for what, values in {"KL": whole.kl, "cross-entropy": whole.ce, **whole.logs}.items():
         if not np.isfinite(values).all():
@@ -99,6 +98,14 @@ def read_texts(decoder: Decoder, texts: Texts, base: Decoder | None = None) -> R
             what_ = "the changed model gives numbers that are not finite, and there is no row of it"
             raise ThermostatsError(what_, got=what, next_step=step)
     return whole
+
+
+def _join_texts(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Numbers of all texts by name, from those of a few texts each."""
+    joined: dict[str, Array] = {}
+    for name in parts[0]:
+        joined[name] = np.concatenate([part[name] for part in parts])
+    return joined
 
 
 def _read(decoder: Decoder, texts: Texts, base: Decoder | None) -> Reading:
@@ -112,15 +119,20 @@ def _read(decoder: Decoder, texts: Texts, base: Decoder | None) -> Reading:
     if base is not None:
         log_p = read_stream(base, texts).logits.double().log_softmax(dim=-1)
         each = compute_kl(log_p, log_q)
-    named = {name: take_log_gain(name, logs, later) for name in list_gains(decoder)}
     ends = (texts.lengths - 1).to(later.device)
     rows = torch.arange(len(texts), device=later.device)
+    means: dict[str, Array] = {}
+    last: dict[str, Array] = {}
+    for name in list_gains(decoder):
+        log_gain = take_log_gain(name, logs, later)
+        means[name] = _convert(average_texts(log_gain, later))
+        last[name] = _convert(log_gain[rows, ends])
     return Reading(
         kl=_convert((each * counted).sum(dim=-1)),
         ce=_convert((surprise * counted[:, 1:]).sum(dim=-1)),
         tokens=_convert(counted.sum(dim=-1)),
-        logs={name: _convert(average_texts(values, later)) for name, values in named.items()},
-        last={name: _convert(values[rows, ends]) for name, values in named.items()},
+        logs=means,
+        last=last,
     )
 
 

@@ -55,26 +55,29 @@ def render(recipe: str) -> Pixels:
             allowed=f"{', '.join(CATEGORIES)} and a number",
         )
     value = float(text)
-    y, x = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2
-    angle = np.arctan2(y, x)
-    radius = np.hypot(x, y)
-    made: dict[str, Callable[[], NDArray[np.float64]]] = {
-        "noise": lambda: _draw_noise(value),
-        "grating": lambda: np.sin(2 * np.pi * (x + y) / value),
-        "texture": lambda: np.where(
-            (np.floor(x / value) + np.floor(y / value)) % 2 == 0, 1.0, -1.0
-        ),
-        "disc": lambda: np.where(radius < value, 1.0, -1.0),
-        "polygon": lambda: np.where(
-            radius * np.cos((angle % (2 * np.pi / value)) - np.pi / value) < 60, 1.0, -1.0
-        ),
-    }
-    grey = made[category]()
+    grey = _draw_noise(value) if category == "noise" else _draw_shape(category, value)
     tint = np.array([1.0, 0.6 + 0.4 * np.cos(value), 0.6 + 0.4 * np.sin(value)])
-    scaled: Pixels = np.rint(127.5 * (1 + grey[..., None] / np.abs(grey).max() * tint)).astype(
-        np.uint8
-    )
-    return scaled
+    coloured = grey[..., None] / np.abs(grey).max() * tint
+    pixels: Pixels = np.rint(127.5 * (1 + coloured)).astype(np.uint8)
+    return pixels
+
+
+def _draw_shape(category: str, value: float) -> NDArray[np.float64]:
+    """A shape from −1, black, to 1, white, around the middle of the image."""
+    y, x = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2
+    radius = np.hypot(x, y)
+    match category:
+        case "grating":
+            waves: NDArray[np.float64] = np.sin(2 * np.pi * (x + y) / value)
+            return waves
+        case "texture":
+            inside = (np.floor(x / value) + np.floor(y / value)) % 2 == 0
+        case "disc":
+            inside = radius < value
+        case _:
+            from_middle_of_side = np.arctan2(y, x) % (2 * np.pi / value) - np.pi / value
+            inside = radius * np.cos(from_middle_of_side) < 60
+    return np.where(inside, 1.0, -1.0)
 
 
 def _draw_noise(slope: float) -> NDArray[np.float64]:
@@ -88,18 +91,12 @@ def _draw_noise(slope: float) -> NDArray[np.float64]:
 def build_made_images() -> pd.DataFrame:
     """Rows of the table `prompts` of the set that is made by code: recipes, and hashes of what they
     give."""
-    recipes = [
-        (category, f"{category} {value}")
-        for category, values in CATEGORIES.items()
-        for value in values
-    ]
-    return _build_rows(
-        MADE,
-        [
-            (recipe.replace(" ", "-"), recipe, category, render(recipe))
-            for category, recipe in recipes
-        ],
-    )
+    images = []
+    for category, values in CATEGORIES.items():
+        for value in values:
+            recipe = f"{category} {value}"
+            images.append((recipe.replace(" ", "-"), recipe, category, render(recipe)))
+    return _build_rows(MADE, images)
 
 
 def read_images(folder: Path) -> pd.DataFrame:

@@ -195,7 +195,9 @@ def measure_plan(
     differences: list[str] = []
     spec = planned.spec
     label = spec.model if spec.revision == "main" else f"{spec.model}@{spec.revision}"
-    commit = [f"commit={planned.folder.commit}"] * bool(planned.folder.commit)
+    versions = [f"{name}={version(name)}" for name in PACKAGES]
+    if planned.folder.commit:
+        versions.append(f"commit={planned.folder.commit}")
     for run in planned.runs:
         if not run.tables:
             continue
@@ -208,7 +210,7 @@ def measure_plan(
             "special_tokens": str(frames.pop("special_tokens", "")),
             "proof": str(frames.pop("proof", "")),
             "differences": "; ".join(apart),
-            "versions": " ".join([*(f"{name}={version(name)}" for name in PACKAGES), *commit]),
+            "versions": " ".join(versions),
             "device": str(frames.pop("device", "cpu")),
             "seconds": perf_counter() - tick,
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),

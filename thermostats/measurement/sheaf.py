@@ -79,15 +79,16 @@ def measure_heads(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, F
     measured["entropy"], measured["distance"] = _measure_entropy_and_distance(A)
     if n > 1:
         graph = np.asarray(np.linalg.eigvalsh(build_laplacian(A)), np.float64)
-        edges = np.tril_indices(n, -1)
+        smallest = _find_smallest_positive(graph, n * EPSILON)
+        smallest_squared = _find_smallest_positive(spectra.squared, 0.0)
+        largest_squared = spectra.squared.max(axis=1, initial=0.0)
+        later, earlier = np.tril_indices(n, -1)
+        of_edges = np.sqrt(A + A.transpose(0, 2, 1))[:, later, earlier]
         measured |= {
             "graph_lambda2": np.maximum(graph[:, 1], 0.0),
-            "laplacian_min": _find_smallest_positive(graph, n * EPSILON)
-            * _find_smallest_positive(spectra.squared, 0.0),
-            "laplacian_max": graph[:, -1] * spectra.squared.max(axis=1, initial=0.0),
-            "contraction_ratio": np.sqrt(A + A.transpose(0, 2, 1))[:, edges[0], edges[1]].mean(
-                axis=1
-            ),
+            "laplacian_min": smallest * smallest_squared,
+            "laplacian_max": graph[:, -1] * largest_squared,
+            "contraction_ratio": of_edges.mean(axis=1),
         }
     else:
         measured |= dict.fromkeys(OF_EDGES, np.full(A.shape[0], np.nan))
@@ -123,15 +124,15 @@ def build_attention_rows(
     """
     A = np.asarray(attention, np.float64)
     row = partial(_build_row, layer, prompt_id)
-    heads = range(A.shape[0])
+    heads = [str(h + 1) for h in range(A.shape[0])]
     if not (np.isfinite(A).all() and np.isfinite(spectra.squared).all()):
-        return [row(label, "exact", {}, NOT_FINITE) for label in (*(str(h + 1) for h in heads), "")]
+        return [row(head, "exact", {}, NOT_FINITE) for head in (*heads, "")]
     measured = measure_heads(A, spectra)
     missing = ONE_TOKEN if A.shape[1] == 1 else ""
-    rows = [
-        row(str(h + 1), "exact", {name: float(measured[name][h]) for name in MEASURES}, missing)
-        for h in heads
-    ]
+    rows = []
+    for h, head in enumerate(heads):
+        of_head = {name: float(measured[name][h]) for name in MEASURES}
+        rows.append(row(head, "exact", of_head, missing))
     rows.append(row("", "exact", _summarise_heads(measured), missing))
     traces = {
         "printed_factor": measure_printed_trace(A, spectra),
@@ -243,17 +244,14 @@ def measure_identity_residuals(
         by_formula = measure_heads(A, spectra)["trace"]
         inside = np.kron(np.eye(H), np.ones((n * d, n * d))) > 0
         traces = np.diag(dense).reshape(H, -1).sum(axis=1)
-        rows.append(
-            {
-                **{"n": n, "H": H, "d_h": d_h, "d": d},
-                "trace_of_the_dense_operator": total,
-                "outside_the_blocks": np.abs(np.where(inside, 0.0, dense)).max()
-                / np.abs(dense).max(),
-                "trace_by_formula": np.abs(by_formula / traces - 1).max(),
-                "trace_as_printed": abs(measure_printed_trace(A, spectra) / total - 1),
-                "traces_add": abs(by_formula.sum() / total - 1),
-            }
-        )
+        outside = np.where(inside, 0.0, dense)
+        row: dict[str, Any] = {"n": n, "H": H, "d_h": d_h, "d": d}
+        row["trace_of_the_dense_operator"] = total
+        row["outside_the_blocks"] = np.abs(outside).max() / np.abs(dense).max()
+        row["trace_by_formula"] = np.abs(by_formula / traces - 1).max()
+        row["trace_as_printed"] = abs(measure_printed_trace(A, spectra) / total - 1)
+        row["traces_add"] = abs(by_formula.sum() / total - 1)
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

@@ -306,14 +306,11 @@ def check_set(name: str, folder: Path) -> None:
 def set_names(folder: Path) -> set[str]:
     """Names of the prompt sets in a data folder's CSV files."""
     names: set[str] = set()
-    for path in [
-        path
-        for layer in list_layers(folder)
-        for path in list_own_files("prompts", layer)
-        if path.suffix == ".csv"
-    ]:
-        with path.open(encoding="utf-8", newline="") as lines:
-            names |= {row.get("prompt_set") or "" for row in csv.DictReader(lines)}
+    files = [path for layer in list_layers(folder) for path in list_own_files("prompts", layer)]
+    for path in files:
+        if path.suffix == ".csv":
+            with path.open(encoding="utf-8", newline="") as lines:
+                names |= {row.get("prompt_set") or "" for row in csv.DictReader(lines)}
     return names
 
 
@@ -516,6 +513,19 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
     return entries
 
 
+def _list_choices(stated: Mapping[str, Any]) -> list[list[tuple[str, Any]]]:
+    """Of each field its values, each with the field's name; several quantities are one value."""
+    choices = []
+    for name, value in stated.items():
+        if not isinstance(value, list):
+            choices.append([(name, value)])
+        elif name == "what":
+            choices.append([(name, tuple(value))])
+        else:
+            choices.append([(name, each) for each in value])
+    return choices
+
+
 def _yield_specs(
     row: Mapping[str, Any], options: Mapping[str, Any], where: str
 ) -> Iterator[RunSpec]:
@@ -529,12 +539,7 @@ def _yield_specs(
         )
     if isinstance(stated.get("what"), str):
         stated["what"] = [part.strip() for part in stated["what"].split(",")]
-    choices = [
-        [(name, tuple(value))]
-        if name == "what" and isinstance(value, list)
-        else [(name, each) for each in (value if isinstance(value, list) else [value])]
-        for name, value in stated.items()
-    ]
+    choices = _list_choices(stated)
     if (count := math.prod(len(choice) for choice in choices)) > MOST:
         raise UsageError(
             "one entry stands for too many specs",
