@@ -317,16 +317,16 @@ def _find_form(
     hooks = states.astype(str).str.fullmatch(HOOK.pattern) | states.eq(FINAL)
     if form or not (hooks & ~uncentred).any():
         return form or RAW
+    first = states[hooks & ~uncentred].iloc[0]
+    unprocessed = Remedy(when="if loaded by from_pretrained_no_processing", words={"form": RAW})
+    processed = Remedy(when="if loaded by from_pretrained", words={"form": CENTRED})
     raise UsageError(
         "TransformerLens folds norms and centres the stream unless it is loaded without "
         "processing: in which form?",
         where=where,
-        got=f"states such as {states[hooks & ~uncentred].iloc[0]}",
+        got=f"states such as {first}",
         allowed=", ".join(f'form = "{name}"' for name in FORMS),
-        remedy=(
-            Remedy(when="if loaded by from_pretrained_no_processing", words={"form": RAW}),
-            Remedy(when="if loaded by from_pretrained", words={"form": CENTRED}),
-        ),
+        remedy=(unprocessed, processed),
     )
 
 
@@ -484,15 +484,16 @@ def _describe_states(rows: pd.DataFrame) -> str:
 def _refuse_unsaid(rows: pd.DataFrame, where: object) -> UsageError:
     """The error for fewer states than L + 1 of which it is not said what they are, with a line for
     either."""
+    remedies = []
+    for name, what in STATES.items():
+        remedies.append(Remedy(when=f"if {what}", words={"states": name}))
     return UsageError(
         "of fewer states than 0 to L it must be said whether they are what enters or what leaves "
         "the blocks",
         where=where,
         got=_describe_states(rows),
         allowed=", ".join(f'states = "{name}"' for name in STATES),
-        remedy=tuple(
-            Remedy(when=f"if {what}", words={"states": name}) for name, what in STATES.items()
-        ),
+        remedy=tuple(remedies),
     )
 
 

@@ -245,15 +245,17 @@ def _compute_geometry(models: pd.DataFrame) -> pd.DataFrame:
     d = models["d_model"]
     d_h = models["d_head"]
     H = models["n_heads"]
-    return models.drop(columns="source").assign(
-        rho=(H / d_h).astype("float64"),
-        aspect=(d / models["n_layers"]).astype("float64"),
-        kv_ratio=(models["n_kv_heads"] / H).astype("float64"),
-        ff_ratio=(models["d_ff"] / d).astype("float64"),
-        log10_n_params=np.log10(models["n_params"].astype("float64")),
-        log10_n_params_nonembedding=np.log10(models["n_params_nonembedding"].astype("float64")),
-        comparable=models["norm_place"] != "post",
-    )
+    n_params = models["n_params"].astype("float64")
+    n_params_nonembedding = models["n_params_nonembedding"].astype("float64")
+    rows = models.drop(columns="source")
+    rows["rho"] = (H / d_h).astype("float64")
+    rows["aspect"] = (d / models["n_layers"]).astype("float64")
+    rows["kv_ratio"] = (models["n_kv_heads"] / H).astype("float64")
+    rows["ff_ratio"] = (models["d_ff"] / d).astype("float64")
+    rows["log10_n_params"] = np.log10(n_params)
+    rows["log10_n_params_nonembedding"] = np.log10(n_params_nonembedding)
+    rows["comparable"] = models["norm_place"] != "post"
+    return rows
 
 
 def _pick_runs(runs: pd.DataFrame, with_gains: pd.Series[str]) -> pd.DataFrame:
@@ -272,13 +274,15 @@ def _compute_layer_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.Dat
     there = layers["gain_block"].notna()
     measured = columns if there.all() else columns[there]
     number, prompts = index_rows(measured, where)
+    depth = depths.reindex(prompts["run_id"]).to_numpy("int64")
+    gain = measured["gain_block"].to_numpy()
     rows = pd.DataFrame(
         {
             "prompt": number,
             "layer": measured["layer"].to_numpy("int64"),
-            "L": depths.reindex(prompts["run_id"]).to_numpy("int64")[number],
-            "gain_block": measured["gain_block"].to_numpy(),
-            "log": np.log(measured["gain_block"].to_numpy()),
+            "L": depth[number],
+            "gain_block": gain,
+            "log": np.log(gain),
         }
     )
     layer = rows["layer"]
@@ -392,15 +396,13 @@ def _summarise_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.Data
     index = each.index.union(averaged.index)
     stated_sd = published_sd.set_index(by)["value"].reindex(index)
     each = each.reindex(index)
-    rests = pd.DataFrame(
-        {
-            "": each["mean"].fillna(averaged.reindex(index)),
-            "_geometric": np.exp(each["log"]),
-            "_sd": each["sd"].where(each["n"].notna(), stated_sd),
-            "_n": each["n"].fillna(0.0),
-        },
-        index=index,
-    )
+    statistics = {
+        "": each["mean"].fillna(averaged.reindex(index)),
+        "_geometric": np.exp(each["log"]),
+        "_sd": each["sd"].where(each["n"].notna(), stated_sd),
+        "_n": each["n"].fillna(0.0),
+    }
+    rests = pd.DataFrame(statistics, index=index)
     wide = rests.unstack("gain")
     wide.columns = [f"{gain}{statistic}" for statistic, gain in wide.columns]
     labels = [f"{gain}{statistic}" for gain in (*GAINS, *READ_GAINS) for statistic in rests.columns]

@@ -296,12 +296,11 @@ def list_own_files(name: str, folder: Path) -> list[Path]:
     fixed = [place / f"{name}.csv" for place in named if f"{name}.csv" in _list_names(place)]
     sources = [folder / EXTERNAL / source for source in sorted(_list_names(folder / EXTERNAL))]
     fixed += [source / f"{name}.csv" for source in sources if f"{name}.csv" in _list_names(source)]
-    archives = [
-        folder / place / file
-        for place in ARCHIVES
-        for file in sorted(_list_names(folder / place))
-        if file.endswith(ARCHIVE) and file.removesuffix(ARCHIVE).split("-")[0] == name
-    ]
+    archives = []
+    for place in ARCHIVES:
+        for file in sorted(_list_names(folder / place)):
+            if file.endswith(ARCHIVE) and file.removesuffix(ARCHIVE).split("-")[0] == name:
+                archives.append(folder / place / file)
     measured = folder / "measured" / name
     held = {file for file in _list_names(measured) if not file.startswith(".")}
     runs = [

@@ -329,21 +329,20 @@ def _refuse(
     wrong = wrong.fillna(False).astype(bool)
     if not wrong.any():
         return
-    row = frame.loc[wrong.idxmax()]
+    first = wrong.idxmax()
+    row = frame.loc[first]
     count = int(wrong.sum())
     there = labels or [label for label in _list_number_columns(name) if pd.notna(row[label])]
     values = ", ".join(
         f"{label} {'empty' if pd.isna(row[label]) else row[label]}" for label in there
     )
+    keys = [f"{label} {row[label]}" for label in list_key_columns(name)]
+    limit = allowed.format_map(row) if isinstance(allowed, str) else f"{allowed[first]:g}"
     raise DataError(
         f"table {name}: {what}, in {count} {'row' if count == 1 else 'rows'}",
-        where=", ".join(
-            [row["model_id"], *(f"{label} {row[label]}" for label in list_key_columns(name))]
-        ),
+        where=", ".join([row["model_id"], *keys]),
         got=values,
-        allowed=allowed.format_map(row)
-        if isinstance(allowed, str)
-        else f"{allowed[wrong.idxmax()]:g}",
+        allowed=limit,
         next_step="correct it or measure it again, or leave it out",
         remedy=remedy,
     )

@@ -98,13 +98,14 @@ def read(source: Source) -> pd.DataFrame:
             what, where=path, got=str(error), allowed=allowed, next_step="split it"
         ) from error
     except SeparatorError as error:
+        by_pandas = Remedy(when="read it so", file=_read_by_pandas(path, error.there))
         raise UsageError(
             f"its cells are separated by {SEPARATORS[error.there]}",
             where=path,
             got=repr(error.line[:60]),
             allowed=f"{SEPARATORS[error.wanted]} in a {ending} file, decimal points",
             next_step=f"join pandas.read_csv({str(path)!r}, sep={error.there!r}) instead",
-            remedy=Remedy(when="read it so", file=_read_by_pandas(path, error.there)),
+            remedy=by_pandas,
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(
@@ -263,17 +264,14 @@ def _read_unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFra
     if names is None or b'"' in content:
         return None
     labels = [str(i) for i in range(n_columns)]
+    below = pa.py_buffer(memoryview(content)[names.end() :])
+    at_once = min(len(content), AT_ONCE)
+    reading = ReadOptions(use_threads=False, block_size=at_once, column_names=labels)
+    parsing = ParseOptions(delimiter=separator, quote_char=False)
+    text = dict.fromkeys(labels, pa.large_string())
+    converting = ConvertOptions(column_types=text, strings_can_be_null=False)
     try:
-        table = read_csv(
-            pa.py_buffer(memoryview(content)[names.end() :]),
-            ReadOptions(
-                use_threads=False, block_size=min(len(content), AT_ONCE), column_names=labels
-            ),
-            ParseOptions(delimiter=separator, quote_char=False),
-            ConvertOptions(
-                column_types=dict.fromkeys(labels, pa.large_string()), strings_can_be_null=False
-            ),
-        )
+        table = read_csv(below, reading, parsing, converting)
     except pa.ArrowInvalid:
         return None
     longest = [pc.max(pc.binary_length(cells)).as_py() or 0 for cells in table.columns]
@@ -340,9 +338,10 @@ def _read_objects(rows: Any) -> pd.DataFrame:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects, one per row")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    return pd.DataFrame(
-        [[row.get(name) for name in names] for row in rows], columns=names, dtype=object
-    )
+    cells = []
+    for row in rows:
+        cells.append([row.get(name) for name in names])
+    return pd.DataFrame(cells, columns=names, dtype=object)
 
 
 def _read_parquet(content: bytes) -> pd.DataFrame:

@@ -131,17 +131,18 @@ def check_spelling(
     }
     if not renamed:
         return
-    pairs = [
-        f"{each!r} and {meant!r}" for apart in renamed.values() for each, meant in apart.items()
-    ]
+    pairs = []
+    for apart in renamed.values():
+        pairs += [f"{each!r} and {meant!r}" for each, meant in apart.items()]
+    more = f" and {len(pairs) - 3} more" if len(pairs) > 3 else ""
     rows = Code(f"{table}.replace({write_value(renamed)})")
+    same = step.format(rows.text) if step else repeat_call(rows) or rows.text
     raise UsageError(
         "labels that differ in spelling alone would count as several",
         where=", ".join(renamed),
-        got="; ".join(pairs[:3]) + f" and {len(pairs) - 3} more" * (len(pairs) > 3),
+        got="; ".join(pairs[:3]) + more,
         allowed="one spelling of each",
-        next_step=f"if they are the same: "
-        f"{step.format(rows.text) if step else repeat_call(rows) or rows.text}",
+        next_step=f"if they are the same: {same}",
     )
 
 

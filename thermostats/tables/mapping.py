@@ -290,11 +290,12 @@ def fill_columns(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     empty = {
         dtype: _make_empty(frame, dtype) for dtype in set(list_dtypes(table).values())
     }  # one for all, which saves memory
-    spare = {
-        name: list_optional(table).get(name) or FILLED_WITH.get((table, name), empty[column.dtype])
-        for name, column in TABLES[table].columns.items()
-        if name not in frame and is_optional(table, name)
-    }
+    stated = list_optional(table)
+    spare = {}
+    for name, column in TABLES[table].columns.items():
+        if name not in frame and is_optional(table, name):
+            filling = FILLED_WITH.get((table, name), empty[column.dtype])
+            spare[name] = stated.get(name) or filling
     return frame.assign(**spare)
 
 
@@ -523,11 +524,13 @@ def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     constants = {"source": source} if "source" not in columns.values() else {}
     fixed = {"position": POSITION, "prompt_id": ""} if by_layer else {}
     at = {column: value for column, value in fixed.items() if column not in columns.values()}
+    factors = _find_per_cent(columns | {wide: "gain_block"} if wide else columns)
+    if not by_layer:
+        factors |= _find_factors(frame, columns)
     mapping: dict[str, Any] = {
         "table": "layers" if norms else "",
         "columns": columns,
-        "factors": _find_per_cent({**columns, **({wide: "gain_block"} if wide else {})})
-        | ({} if by_layer else _find_factors(frame, columns)),
+        "factors": factors,
         "constants": {**constants, **at},
         "wide": _wide_entry(wide, norms) if wide else {},
         "norms": norms,
@@ -629,17 +632,24 @@ def _rows_alike(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> str:
     return apart if apart in mapping.get("ignore", ()) else ""
 
 
+def _is_guess(theirs: str, ours: str) -> bool:
+    """Whether a name does not say alone that it is that of a column of ours."""
+    spelt = spell_name(theirs)
+    if spelt in UNCLEAR.get(ours, "").split():
+        return True
+    if ours == "revision":
+        return spelt != ours
+    if theirs == ours:
+        return False
+    if ours == "prompt_id":
+        return guess_column(ours, [theirs]) == ""
+    return ours in ("gain_block", "last_gain") and not _says_gain(theirs)
+
+
 def _guessed(mapping: Mapping[str, Any]) -> dict[str, str]:
     """Columns whose names do not say alone what they are, with what they are taken for."""
     columns = mapping.get("columns", {})
-    guessed = {
-        theirs: ours
-        for theirs, ours in columns.items()
-        if spell_name(theirs) in UNCLEAR.get(ours, "").split()
-        or ours == "revision" != spell_name(theirs)
-        or (ours == "prompt_id" and guess_column(ours, [theirs]) == "" and theirs != ours)
-        or (ours in ("gain_block", "last_gain") and theirs != ours and not _says_gain(theirs))
-    }
+    guessed = {theirs: ours for theirs, ours in columns.items() if _is_guess(theirs, ours)}
     norms = mapping.get("norms", {})
     wide = mapping.get("wide", {})
     if wide and not _says_gain(wide["columns"]):

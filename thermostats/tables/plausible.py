@@ -360,27 +360,21 @@ def _check_range(
     values = rows[label]
     over = rows[values > high * far]
     under = rows[(values > 0) & (values < low / far)]
+    known = f"any of {len(theirs)} known ({low:.3g} to {high:.3g})"
     for model, of in over.groupby("model_id"):
         value = float(of[label].max())
+        where = f"{table}, {model}{_describe_places(of)}"
+        cause = _guess_cause(of[label], theirs)
+        step = ("if they are in per cent", write_change(label, "{n} / 100"))
         yield Doubt(
-            f"{table}, {model}{_describe_places(of)}: {what} {value:g} is {value / high:.3g} times "
-            f"beyond "
-            f"any of {len(theirs)} "
-            f"known ({low:.3g} to {high:.3g}): {_guess_cause(of[label], theirs)}",
-            *(
-                ("if they are in per cent", write_change(label, "{n} / 100"))
-                if _is_per_cent(of[label], theirs)
-                else ()
-            ),
+            f"{where}: {what} {value:g} is {value / high:.3g} times beyond {known}: {cause}",
+            *(step if _is_per_cent(of[label], theirs) else ()),
         )
     for model, of in under.groupby("model_id"):
         value = float(of[label].min())
-        yield Doubt(
-            f"{table}, {model}{_describe_places(of)}: {what} {value:g} is {low / value:.3g} times "
-            f"below any "
-            f"of {len(theirs)} "
-            f"known ({low:.3g} to {high:.3g}): a logarithm, or another unit?"
-        )
+        where = f"{table}, {model}{_describe_places(of)}"
+        times = f"{low / value:.3g} times below {known}"
+        yield Doubt(f"{where}: {what} {value:g} is {times}: a logarithm, or another unit?")
 
 
 def _describe_places(rows: pd.DataFrame) -> str:

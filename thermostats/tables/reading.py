@@ -679,8 +679,8 @@ def _read_texts(rows: pd.DataFrame, data: str | Path | None) -> pd.Series:
 def find_shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     """Of each model the rows of one run: the first of a prompt set that all have, else the first of
     each."""
-    sets = [list(dict.fromkeys(side["prompt_set"])) for side in sides]
-    common = [name for name in sets[0] if all(name in other for other in sets)]
+    shared = set.intersection(*(set(side["prompt_set"]) for side in sides))
+    common = [name for name in dict.fromkeys(sides[0]["prompt_set"]) if name in shared]
     chosen = []
     for side in sides:
         rows = side[side["prompt_set"].eq(common[0])] if common else side
@@ -706,16 +706,15 @@ def summarise_runs(
         if means["gain_block"].isna().all():
             continue
         depth = int(means.index.max())
-        table.append(
-            {
-                "model": model,
-                "L": depth,
-                "last_gain": float(means["gain_block"].iloc[-1]),
-                "penultimate_gain": float(means["gain_block"].iloc[-2]) if depth > 1 else None,
-                "last_read_gain": None
-                if pd.isna(means["gain_read"].iloc[-1])
-                else float(means["gain_read"].iloc[-1]),
-                "lowest_block": int(means["gain_block"].idxmin()),
-            }
-        )
+        gains = means["gain_block"]
+        last_read_gain = means["gain_read"].iloc[-1]
+        row = {
+            "model": model,
+            "L": depth,
+            "last_gain": float(gains.iloc[-1]),
+            "penultimate_gain": float(gains.iloc[-2]) if depth > 1 else None,
+            "last_read_gain": None if pd.isna(last_read_gain) else float(last_read_gain),
+            "lowest_block": int(gains.idxmin()),
+        }
+        table.append(row)
     return table

@@ -154,10 +154,10 @@ class JoinCall:
             mapping = merge_entries(self._build_content(), remedy.mapping)
         elif isinstance(mapping, Path):
             mapping = str(mapping)
-        arguments: dict[str, Any] = {
-            "data": remedy.data or (str(self.data) if self.data is not None else None)
-        }
+        folder = None if self.data is None else str(self.data)
+        arguments: dict[str, Any] = {"data": remedy.data or folder}
         if not remedy.before:
+            options = [*self.options, remedy.option] if remedy.option else self.options
             arguments = {
                 "table": self.table,
                 "mapping": mapping,
@@ -167,11 +167,10 @@ class JoinCall:
                 "form": self.form,
                 **remedy.words,
                 **arguments,
-                **dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True),
+                **dict.fromkeys(options, True),
             }
-        return call(
-            "join", Code(rows), **{name: value for name, value in arguments.items() if value}
-        )
+        stated = {name: value for name, value in arguments.items() if value}
+        return call("join", Code(rows), **stated)
 
     def _write_command(self, remedy: Remedy) -> str:
         constants = [f"{name}={value}" for name, value in (self.constants or {}).items()]

@@ -203,11 +203,11 @@ def _read_parquet(
         ) from error
     declared = build_schema(name, rows.schema.names)
     if not rows.schema.equals(declared):
-        got, allowed = (
-            ", ".join(f"{each.name} {each.type}" for each in of) for of in (rows.schema, declared)
-        )
         raise DataError(
-            f"columns of table {name} are not as declared", where=path, got=got, allowed=allowed
+            f"columns of table {name} are not as declared",
+            where=path,
+            got=_name_columns(rows.schema),
+            allowed=_name_columns(declared),
         )
     if runs is not None and "run_id" in declared.names:
         rows = rows.filter(pc.is_in(rows["run_id"], pa.array(list(runs), pa.string())))
@@ -241,6 +241,11 @@ def build_schema(name: str, there: Collection[str]) -> pa.Schema:
     return pa.schema(
         [(label, ARROW[dtype]) for label, dtype in list_dtypes(name).items() if label not in spare]
     )
+
+
+def _name_columns(schema: pa.Schema) -> str:
+    """Columns with their types, as an error names them."""
+    return ", ".join(f"{column.name} {column.type}" for column in schema)
 
 
 def read_all(paths: Iterable[Path], name: str) -> list[pa.Table]:
@@ -483,10 +488,11 @@ def load_pieces(name: str, data: str | Path | None) -> Pieces:
 
 def _list_files(name: str, folder: Path, runs: Collection[str] | None) -> list[list[Path]]:
     """Files of a table by layer, without those named after other runs."""
-    return [
-        [path for path in list_own_files(name, layer) if is_candidate(path, runs)]
-        for layer in list_layers(folder)
-    ]
+    files = []
+    for layer in list_layers(folder):
+        in_layer = list_own_files(name, layer)
+        files.append([path for path in in_layer if is_candidate(path, runs)])
+    return files
 
 
 def _read_files(
@@ -670,15 +676,13 @@ def read_own_runs(folder: Path) -> pd.DataFrame:
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:
     """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
-    return any(
-        locate_run(name, run_id, layer).is_file()
-        or any(
-            run_id in read_archived_runs(path)
-            for path in list_own_files(name, layer)
-            if is_archive(path)
-        )
-        for layer in list_layers(folder)
-    )
+    for layer in list_layers(folder):
+        if locate_run(name, run_id, layer).is_file():
+            return True
+        archives = filter(is_archive, list_own_files(name, layer))
+        if any(run_id in read_archived_runs(path) for path in archives):
+            return True
+    return False
 
 
 def locate_run(name: str, run_id: str, folder: Path) -> Path:
@@ -782,12 +786,11 @@ def encode_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
     bounds = np.searchsorted(number, np.arange(len(files.paths) + 1))
     sizes = np.diff(bounds)
     large = np.array([_is_large(path, size) for path, size in zip(files.paths, sizes, strict=True)])
-    contents = {
-        files.paths[i].with_suffix(ARCHIVE): _encode_run(
-            checked.iloc[bounds[i] : bounds[i + 1]], name, files.paths[i].stem
-        )
-        for i in np.flatnonzero(large)
-    }
+    contents: dict[Path, bytes] = {}
+    for i in np.flatnonzero(large):
+        path = files.paths[i]
+        of_run = checked.iloc[bounds[i] : bounds[i + 1]]
+        contents[path.with_suffix(ARCHIVE)] = _encode_run(of_run, name, path.stem)
     rest = checked[~np.repeat(large, sizes)] if large.any() else checked
     lines = build_csv_lines(rest[list_written(rest, name)], name)
     ends = np.where(large, 0, sizes).cumsum()

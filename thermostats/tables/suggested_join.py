@@ -319,10 +319,11 @@ def _write_all(found: Sequence[Suggestion], notes: Sequence[str]) -> str:
         if not plain:
             lines.append(f"{each.when}: {each.write()}" if each.when else each.write())
             continue
+        constants = each.made.constants or {}
         options = {
             "as": each.made.recipe,
             "map": name if made.mapping else "",
-            "constant": [f"{key}={value}" for key, value in (each.made.constants or {}).items()],
+            "constant": [f"{key}={value}" for key, value in constants.items()],
             "states": each.made.states,
             "form": each.made.form,
         }

@@ -320,13 +320,17 @@ class Tree:
         new = {old: i for i, old in enumerate(order)}
         lengths = self.lengths[order].copy()
         lengths[0] = 0.0
+        below_root = order[1:]
+        parents: list[tuple[int, ...]] = [()]
+        for i in below_root:
+            parents.append(tuple(new[parent] for parent in self.parents[i]))
         return replace(
             self,
             names=tuple(self.names[i] for i in order),
-            parents=((), *(tuple(new[p] for p in self.parents[i]) for i in order[1:])),
-            shares=((), *(self.shares[i] for i in order[1:])),
+            parents=tuple(parents),
+            shares=((), *(self.shares[i] for i in below_root)),
             lengths=lengths,
-            kinds=("", *(self.kinds[i] for i in order[1:])),
+            kinds=("", *(self.kinds[i] for i in below_root)),
         )
 
     def clades(self, names: Sequence[str]) -> list[str]:
@@ -383,11 +387,11 @@ class Tree:
         3   tuned  family     1.0     2.0
         """
         heights = self.heights
-        rows = [
-            (self.names[i], self.names[parent], share, self.lengths[i], self.kinds[i], heights[i])
-            for i, parents in enumerate(self.parents)
-            for parent, share in zip(parents, self.shares[i], strict=True)
-        ]
+        rows = []
+        for i, name in enumerate(self.names):
+            of_branch = (self.lengths[i], self.kinds[i], heights[i])
+            for parent, share in zip(self.parents[i], self.shares[i], strict=True):
+                rows.append((name, self.names[parent], share, *of_branch))
         return pd.DataFrame(rows, columns=["name", "parent", "share", "length", "kind", "height"])
 
     def newick(self) -> str:
@@ -474,12 +478,16 @@ def _build_tree(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
     messages += [
         f"models with several parents, so there is no Newick notation: {_list_few(merged)}"
     ] * bool(merged)
+    parents_of = []
+    for name in order:
+        parents_of.append(tuple(place[parent] for parent, _ in above[name]))
+    below_root = order[1:]
     return Tree(
         names=tuple(order),
-        parents=tuple(tuple(place[parent] for parent, _ in above[name]) for name in order),
+        parents=tuple(parents_of),
         shares=tuple(_resolve_shares(name, above[name]) for name in order),
-        lengths=np.array([0.0, *(length[name] for name in order[1:])]),
-        kinds=("", *(kinds[name] for name in order[1:])),
+        lengths=np.array([0.0, *(length[name] for name in below_root)]),
+        kinds=("", *(kinds[name] for name in below_root)),
         unit=unit,
         notes=(*notes, *messages),
     )

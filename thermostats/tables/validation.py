@@ -397,12 +397,13 @@ def convert_rows(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
             )
         )
     count = len({row for row, _ in lines})
+    places = [int(frame.index[fault.row]) for fault in wrong]
     raise DataError(
         f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
         where=where,
         rows=_format_faults(lines),
         next_step="correct them and join again; nothing was written",
-        remedy=suggest_remedy(wrong, name, [int(frame.index[fault.row]) for fault in wrong]),
+        remedy=suggest_remedy(wrong, name, places),
     )
 
 
@@ -486,11 +487,11 @@ def convert_columns(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[
     """
     columns = {}
     wrong = []
-    unstated = {
-        dtype: pd.Series(None, index=range(len(frame)), dtype=dtype)
-        for dtype in {dtype for label, dtype in list_dtypes(name).items() if label not in frame}
-    }
-    for label, dtype in list_dtypes(name).items():
+    dtypes = list_dtypes(name)
+    absent = {dtype for label, dtype in dtypes.items() if label not in frame}
+    rows = range(len(frame))
+    unstated = {dtype: pd.Series(None, index=rows, dtype=dtype) for dtype in absent}
+    for label, dtype in dtypes.items():
         values = frame[label].reset_index(drop=True) if label in frame else unstated[dtype]
         values, bad = convert_cells(values.map(_format_date) if label in TIMES else values, dtype)
         default = list_optional(name).get(label)

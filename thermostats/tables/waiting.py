@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import IO, NamedTuple
 
 import numpy as np
@@ -78,7 +79,7 @@ class Waiting:
     def _list_turns(self, runs: pd.DataFrame) -> Iterator[set[str]]:
         """Runs of some models, whose rows are about `MANY`."""
         sizes: dict[str, int] = {}
-        for group in (each for groups in self._groups.values() for each in groups):
+        for group in chain.from_iterable(self._groups.values()):
             for run_id, size in group.sizes.items():
                 sizes[run_id] = sizes.get(run_id, 0) + size
         known = runs.drop_duplicates("run_id").set_index("run_id")
