@@ -154,13 +154,8 @@ def list_named_columns(columns: Collection[str]) -> list[str]:
         return []
     usual = {name: each.default for name, each in made.signature.parameters.items()}
     stated = {**usual, **made.arguments}
-    texts = [
-        text
-        for name, value in stated.items()
-        if name not in NO_COLUMNS
-        for text in list_named(value)
-    ]
-    return [name for name in dict.fromkeys(texts) if name in columns]
+    values = [value for name, value in stated.items() if name not in NO_COLUMNS]
+    return [name for name in dict.fromkeys(list_named(values)) if name in columns]
 
 
 def is_none_allowed(argument: str) -> bool:
@@ -263,16 +258,17 @@ def build_misuse_error(
         unnamed.append(arguments.pop(word))
     line = call(name, *unnamed, **arguments)
     gone = [word for word in strange if word not in meant]
-    hints = [f"did you mean {near}?" for near in meant.values()] + [
-        f"without {', '.join(gone)}:"
-    ] * bool(gone)
+    hints = [f"did you mean {near}?" for near in meant.values()]
+    if gone:
+        hints.append(f"without {', '.join(gone)}:")
+    got = [f"{word}=" for word in strange] or [str(error).removeprefix("got ")]
+    if of:
+        line = f"{of}.{line.removeprefix(f'{PROGRAM}.')}"
     return UsageError(
         f"{name} cannot be called so",
-        got=", ".join(
-            [*(f"{word}=" for word in strange), *[str(error).removeprefix("got ")] * (not strange)]
-        ),
+        got=", ".join(got),
         allowed=", ".join(names),
-        next_step=" ".join([*hints, f"{of}.{line.removeprefix(f'{PROGRAM}.')}" if of else line]),
+        next_step=" ".join([*hints, line]),
     )
 
 
@@ -355,7 +351,8 @@ def write_command(verb: str, *words: object, **options: object) -> str:
         if value is True:
             line.append(option)
         elif isinstance(value, (list, tuple)):
-            line += [word for each in value for word in (option, str(each))]
+            for each in value:
+                line += [option, str(each)]
         elif value not in (None, "", False):
             line += [option, str(value)]
     return shlex.join(line)

@@ -438,12 +438,9 @@ def check(data: Data = None, as_json: Json = False) -> None:
         for line in find_outdated_rows(data):
             print(f"Measured by an older version: {line}", file=sys.stderr)
     rows = features(data)
-    for line in (
-        line
-        for gain in ("penultimate_gain", "last_gain")
-        for line in find_disagreements(rows, gain)
-    ):
-        print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
+    for gain in ("penultimate_gain", "last_gain"):
+        for line in find_disagreements(rows, gain):
+            print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)
     print_next_step("thermostats ls tables", data=data, visible=is_watched(as_json))
 
 

@@ -219,7 +219,7 @@ def do(
         print_json(records)
         return
     columns = ("what", "kl", "kl_lower", "kl_upper", "ce_before", "ce_after", "beyond", "size")
-    print_rows([{name: row[name] for name in columns} for row in records], columns)
+    print_rows(records, columns)
     moved = list(chain.from_iterable(map(_list_moved, records)))
     if moved:
         print_rows(moved, ["what", "quantity", "before", "after", "ratio"])

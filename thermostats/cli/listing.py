@@ -319,6 +319,7 @@ def _list_columns(table: str | None) -> Rows:
     listed = []
     for name, schema in TABLES.items():
         for label, column in schema.columns.items():
+            meaning = [str(column.description), *_list_values(column)]
             row = {
                 "table": name,
                 "column": label,
@@ -327,7 +328,7 @@ def _list_columns(table: str | None) -> Rows:
                 "type": column.dtype,
                 "unit": column.unit,
                 "of": column.of,
-                "meaning": "; ".join([str(column.description), *_list_values(column)]),
+                "meaning": "; ".join(meaning),
             }
             listed.append(row)
     for label, column in FEATURES.items():

@@ -133,10 +133,11 @@ def parse_numbers(text: str, option: str) -> list[int]:
 
 def _write_sizes(sizes: Mapping[str, Any]) -> dict[str, Any]:
     """Sizes of studies as the options that state them."""
-    return {
-        name: [_write_numbers(each) for each in of] if name == "sizes" else _write_numbers(of)
-        for name, of in sizes.items()
-    }
+    written: dict[str, Any] = {}
+    for name, of in sizes.items():
+        several = name == "sizes"
+        written[name] = list(map(_write_numbers, of)) if several else _write_numbers(of)
+    return written
 
 
 def _write_numbers(numbers: Sequence[int]) -> str:

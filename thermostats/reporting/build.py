@@ -304,11 +304,13 @@ class Build:
         lasts = {name: seconds.get(name, 0.0) for name in jobs}
         for names in together:
             lasts |= dict.fromkeys(names, sum(lasts[name] for name in names))
+        longest_first = sorted(jobs, key=lambda name: -lasts[name])
+        digests = {name: state.build_record(name).digest for name in jobs}
         runs = run_all(
-            dict(sorted(jobs.items(), key=lambda job: -lasts[job[0]])),
+            {name: jobs[name] for name in longest_first},
             state.data,
             processes,
-            {name: state.build_record(name).digest for name in jobs},
+            digests,
             anew=anew,
             together=together,
             tables=state.evidence.fork(),

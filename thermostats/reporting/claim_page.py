@@ -58,46 +58,37 @@ def describe_universes(
         f"Estimate of {of} in {size}, in order. Below: how common each option is at that place; in "
         f"brackets, the share of the variance that each choice explains alone."
     )
-    figure = files.add_figure(
-        render_svg(curve.plot), f"universes{suffix}.svg", caption, f"universes{suffix}.csv"
-    )
+    name = f"universes{suffix}.csv"
+    figure = files.add_figure(render_svg(curve.plot), f"universes{suffix}.svg", caption, name)
     moves = files.add_table(
         curve.moves,
         "Which choice moves the estimate how much",
         f"choices{suffix}.csv",
         excerpt=_select_shown(curve),
     )
-    name = f"universes{suffix}.csv"
     files.add(name, curve.table.to_csv(index=False, lineterminator="\n").encode())
+    choices = [f"{choice} ({len(options)})" for choice, options in curve.labels.items()]
+    still = curve.moves.loc[curve.moves["together"] < STILL, "choice"]
     return {
         "curve": curve,
         "figure": figure,
         "moves": moves,
         "file": name,
         "of": of,
-        "choices": join_words(
-            [f"{name} ({len(options)})" for name, options in curve.labels.items()]
-        ),
-        "still": join_words(
-            [
-                str(row["choice"])
-                for row in curve.moves.to_dict("records")
-                if row["together"] < STILL
-            ]
-        ),
-        "why": join_words([str(why) for why in curve.failed["why"].unique()]),
+        "choices": join_words(choices),
+        "still": join_words([*map(str, still)]),
+        "why": join_words([*map(str, curve.failed["why"].unique())]),
         "empty": join_words([f"“{option}”" for option in _list_empty_options(curve)]),
     }
 
 
 def _list_empty_options(curve: SpecificationCurve) -> list[str]:
     """Options with which no universe has an estimate."""
-    return [
-        option
-        for name, options in curve.labels.items()
-        for option in options
-        if option not in set(curve.table[name])
-    ]
+    empty = []
+    for name, options in curve.labels.items():
+        estimated = set(curve.table[name])
+        empty += [option for option in options if option not in estimated]
+    return empty
 
 
 STILL = 0.01
@@ -177,13 +168,10 @@ def _convert_finding(finding: Finding) -> dict[str, Any]:
         return plain | {"posterior": shown}
     tables = {"checks": posterior.gate.table(), "summary": posterior.summary}
     tables["diagnostics"] = posterior.computation.diagnostics
-    rows = {
-        name: [_convert_json(row) for row in frame.to_dict("records")]
-        for name, frame in tables.items()
-    }
-    return plain | {
-        "posterior": _convert_fields(posterior.columns()) | {"passes": posterior.gate.passes} | rows
-    }
+    converted = _convert_fields(posterior.columns()) | {"passes": posterior.gate.passes}
+    for name, frame in tables.items():
+        converted[name] = [_convert_json(row) for row in frame.to_dict("records")]
+    return plain | {"posterior": converted}
 
 
 def _convert_fields(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -328,13 +316,14 @@ def _describe_tipping(finding: Finding) -> dict[str, Any]:
     """
     limit = finding.strength.limit
     needed = ALPHA if limit is None else min(limit, ALPHA)
+    points = list_falls(finding)
     return {
         "open": bool(finding.reason) and finding.reason != Reason.CODING,
         "needed": needed,
         "near": finding.reason == Reason.AT_LIMIT,
         "most": WITHOUT * needed,
         "unit": finding.decisive_unit,
-        "falls": [point for point in list_falls(finding) if not point.startswith(NOTHING_RAISED)],
+        "falls": [point for point in points if not point.startswith(NOTHING_RAISED)],
     }
 
 
@@ -380,8 +369,14 @@ def build_claim_files(
         listed = pd.DataFrame(compared)
         files.add("figures.csv", listed.to_csv(index=False, lineterminator="\n").encode())
     views = [finding for finding in findings if finding.sample.view_of]
+    notes = dict.fromkeys(note for view in views for note in view.notes)
     shown = {id(row["own"]) for row in whole} | {id(row["every"]) for row in whole}
+    further = [part for part in parts[1:] if id(part["finding"]) not in shown]
+    other_views = [view for view in views if id(view) not in shown]
     own_set, every_set = pick_verdicts(findings)
+    other_verdicts = _find_other_verdicts(findings)
+    if own_set is not None:
+        other_verdicts = [view for view in other_verdicts if view is not every_set]
     page = render_text(
         "claim.md",
         claim=claim,
@@ -389,17 +384,13 @@ def build_claim_files(
         compared=compared,
         bar=ALPHA,
         whole=whole,
-        further=[part for part in parts[1:] if id(part["finding"]) not in shown],
+        further=further,
         views=views,
-        other_sets=_list_other_sets([view for view in views if id(view) not in shown]),
-        other_verdicts=[
-            view
-            for view in _find_other_verdicts(findings)
-            if own_set is None or view is not every_set
-        ],
+        other_sets=_list_other_sets(other_views),
+        other_verdicts=other_verdicts,
         model_names=_list_model_names(findings),
         lone_sources=_find_lone_sources(findings),
-        notes=list(dict.fromkeys(note for view in views for note in view.notes)),
+        notes=list(notes),
         file=script,
         own=is_own(claim.id),
         rule_fixed=_describe_rule_date(claim, findings),
@@ -491,12 +482,11 @@ def _name_files(findings: Sequence[Finding]) -> dict[str, str]:
     tells it apart."""
     ids = dict.fromkeys(finding.id for finding in findings)
     asked = Counter(id_.split(".")[1] for id_ in ids)
-    return {
-        id_: make_slug(
-            id_.split(".")[1] if asked[id_.split(".")[1]] == 1 else id_.partition(".")[2]
-        )
-        for id_ in ids
-    }
+    called = {}
+    for id_ in ids:
+        name = id_.split(".")[1]
+        called[id_] = make_slug(name if asked[name] == 1 else id_.partition(".")[2])
+    return called
 
 
 def _build_part(
@@ -521,10 +511,9 @@ def _build_part(
     if made.figure:
         name = f"figure{'' if is_lead else suffix}.svg"
         figure = files.add_figure(made.figure, name, finding.figure.caption or finding.plain, data)
-    published, reproduced = (
-        {name: float(value) for name, value in figures.items()}
-        for figures in (finding.audit.published, finding.audit.reproduced)
-    )
+    audit = finding.audit
+    published = {name: float(value) for name, value in audit.published.items()}
+    reproduced = {name: float(value) for name, value in audit.reproduced.items()}
     return {
         **{"finding": finding, "number": number, "figure": figure, "table": table},
         "screen": screen,
@@ -603,11 +592,8 @@ def _list_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
     """
     carried = [view for view in views if view.verdict != UNMEASURED]
     first = {view.sample.evidence: view for view in reversed(views) if view.verdict == UNMEASURED}
-    short = [
-        view
-        for name, view in first.items()
-        if name not in {other.sample.evidence for other in carried}
-    ]
+    carrying = {view.sample.evidence for view in carried}
+    short = [view for name, view in first.items() if name not in carrying]
     leading = views[0].id if views else ""
     return [
         {"finding": view, "by_p": _is_p_decisive(view), "leads": view.id == leading}

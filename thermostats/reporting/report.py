@@ -79,21 +79,17 @@ class ReportRun:
             if o.status != "fresh"
         ]
         lines += [f"differs from the snapshot: {line}" for line in self.differ]
-        by_status = {
-            status: [o.claim for o in self.outcomes if o.status == status] for status in STATES
-        }
-        states = "; ".join(
-            f"{STATES[status]}: {describe_pages(names)}"
-            for status, names in by_status.items()
-            if names
-        )
+        states = []
+        for status, words in STATES.items():
+            if names := [o.claim for o in self.outcomes if o.status == status]:
+                states.append(f"{words}: {describe_pages(names)}")
         copies = (
             f", {self.copies} of them copies of tables and analyses that lie elsewhere,"
             if self.copies
             else ""
         )
         lines.append(
-            f"{states}; {format_count(len(self.written), 'file')} written{copies} in "
+            f"{'; '.join(states)}; {format_count(len(self.written), 'file')} written{copies} in "
             f"{self.seconds:.1f} s"
         )
         lines.append(f"{self.out}/index.html")
@@ -246,6 +242,7 @@ def _build_run(
             outcomes[name] = PageOutcome(name, *_describe_status(why))
     for name, error in state.errors.items():
         outcomes[name] = PageOutcome(name, "broken", error)
+    copied = state.layout.copied.keys() & set(written) if written else set()
     return ReportRun(
         not state.errors,
         str(state.out),
@@ -253,7 +250,7 @@ def _build_run(
         tuple(sorted(written)),
         tuple(sorted(removed)),
         time.perf_counter() - started,
-        len(state.layout.copied.keys() & set(written)) if written else 0,
+        len(copied),
         _list_differences(state),
     )
 

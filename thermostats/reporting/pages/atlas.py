@@ -134,17 +134,16 @@ def choose_contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
     study = trained[trained["model_id"].isin(set(published) & list_inside(trained))]
     trained = study if study["heritage"].nunique() >= most else trained
     gains = trained[(trained["quantity"] == GAIN) & (trained["layer"] >= SHOWN_GAIN_FROM)]
-    table = pd.DataFrame(
-        {
-            "gain": np.log(gains["value"]).groupby(gains["model_id"]).mean(),
-            "quantities": trained.groupby("model_id")["quantity"].nunique(),
-            "layers": trained.groupby("model_id")["layer"].nunique(),
-            "lab": trained.groupby("model_id")["heritage"].first(),
-        }
-    ).dropna()
-    table = table.sort_values(
-        ["quantities", "layers"], ascending=False, kind="stable"
-    ).drop_duplicates("lab")
+    by_model = trained.groupby("model_id")
+    facts = {
+        "gain": np.log(gains["value"]).groupby(gains["model_id"]).mean(),
+        "quantities": by_model["quantity"].nunique(),
+        "layers": by_model["layer"].nunique(),
+        "lab": by_model["heritage"].first(),
+    }
+    table = pd.DataFrame(facts).dropna()
+    table = table.sort_values(["quantities", "layers"], ascending=False, kind="stable")
+    table = table.drop_duplicates("lab")
     ordered = list(table.sort_values("gain").index)
     places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int)
     return [str(ordered[place]) for place in places]
@@ -427,41 +426,39 @@ def render_page(tables: Evidence, drawn: pd.DataFrame | None = None) -> str:
     low, high = _find_common_gains(points)
     labs = list_labs(points)
     origins = sorted(points["origin"].unique(), reverse=True)
-    return (
-        build_page_environment()
-        .get_template("atlas.html")
-        .render(
-            pages=build_navigation(),
-            labs=[
-                (lab, trace_marker(lab), mark(lab).color, find_dark_colour(mark(lab).color))
-                for lab in labs
-            ],
-            number_of={lab: place for place, lab in enumerate(labs)},
-            origins=origins,
-            at_first=list_first_origins(origins),
-            dashes=[DASHES[origin] for origin in origins],
-            panels=build_panels(points),
-            models=points.drop_duplicates("model")[
-                ["model", "heritage", "first", "origin"]
-            ].to_dict("records"),
-            size=(WIDTH, HEIGHT),
-            depths=[
-                (float(_place_depths(depth)), f"{depth:g}") for depth in (0, 0.2, 0.4, 0.6, 0.8, 1)
-            ],
-            script=Markup(load_script(SCRIPT)),  # noqa: S704
-            policy=hash_scripts([load_script(SCRIPT)]),
-            first=FIRST,
-            curves=lines,
-            lacking=list_lacking(drawn, tables),
-            quantities=QUANTITIES,
-            n_models=drawn["model_id"].nunique(),
-            n_curves=len(lines),
-            first_block=SHOWN_GAIN_FROM,
-            low=format_number(low),
-            high=format_number(high),
-            outside=int((~gains.between(low, high)).sum()),
-            n_gains=len(gains),
-        )
+    marks = []
+    for lab in labs:
+        colour = mark(lab).color
+        marks.append((lab, trace_marker(lab), colour, find_dark_colour(colour)))
+    models = points.drop_duplicates("model")[["model", "heritage", "first", "origin"]]
+    depths = (0, 0.2, 0.4, 0.6, 0.8, 1)
+    script = load_script(SCRIPT)
+    outside = ~gains.between(low, high)
+    template = build_page_environment().get_template("atlas.html")
+    return template.render(
+        pages=build_navigation(),
+        labs=marks,
+        number_of={lab: place for place, lab in enumerate(labs)},
+        origins=origins,
+        at_first=list_first_origins(origins),
+        dashes=[DASHES[origin] for origin in origins],
+        panels=build_panels(points),
+        models=models.to_dict("records"),
+        size=(WIDTH, HEIGHT),
+        depths=[(float(_place_depths(depth)), f"{depth:g}") for depth in depths],
+        script=Markup(script),  # noqa: S704
+        policy=hash_scripts([script]),
+        first=FIRST,
+        curves=lines,
+        lacking=list_lacking(drawn, tables),
+        quantities=QUANTITIES,
+        n_models=drawn["model_id"].nunique(),
+        n_curves=len(lines),
+        first_block=SHOWN_GAIN_FROM,
+        low=format_number(low),
+        high=format_number(high),
+        outside=int(outside.sum()),
+        n_gains=len(gains),
     )
 
 
@@ -526,15 +523,16 @@ def list_curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
     by = ["quantity", "model_id", "revision", "heritage", "origin"]
     curves = []
     for (quantity, model, revision, lab, origin), line in drawn.groupby(by, sort=False):
+        first = line.iloc[0]
         values = [f"{row.layer}: {format_number(row.value)}" for row in line.itertuples()]
         curve = {
             "quantity": str(quantity),
             "model": _name_model(model, revision),
             "lab": lab,
             "origin": origin,
-            "L": int(line["n_layers"].iloc[0]),
-            "definition": line["definition"].iloc[0],
-            "source": line["source"].iloc[0],
+            "L": int(first["n_layers"]),
+            "definition": first["definition"],
+            "source": first["source"],
             "values": ", ".join(values),
         }
         curves.append(curve)
@@ -563,17 +561,15 @@ def list_lacking(drawn: pd.DataFrame, tables: Evidence) -> list[dict[str, str]]:
 def _build_panel(
     rows: pd.DataFrame, words: str, span: str, low: float, high: float, *, ratio: bool
 ) -> AtlasPanel:
+    ticks = place_ticks(low, high)
+    has_unchanged = ratio and low < 1 < high
+    lines = rows.groupby(["model", "origin"], sort=False)
     return AtlasPanel(
         words=words,
         span=span,
-        ticks=[
-            (float(_place_values(at, low, high)), label) for at, label in place_ticks(low, high)
-        ],
-        unchanged=float(_place_values(1.0, low, high)) if ratio and low < 1 < high else None,
-        lines=[
-            _build_line(line, low, high)
-            for _, line in rows.groupby(["model", "origin"], sort=False)
-        ],
+        ticks=[(float(_place_values(at, low, high)), label) for at, label in ticks],
+        unchanged=float(_place_values(1.0, low, high)) if has_unchanged else None,
+        lines=[_build_line(line, low, high) for _, line in lines],
     )
 
 
@@ -585,6 +581,7 @@ def _build_line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
     leaving = [
         _draw_arrow(a, above=b < 0) for a, b in zip(x, y, strict=True) if not 0 <= b <= HEIGHT
     ]
+    norms = rows["norm"] if rows["norm"].notna().any() else ()
     return AtlasLine(
         model=first["model"],
         lab=first["heritage"],
@@ -594,7 +591,7 @@ def _build_line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
         what=f"{first['definition']}; {first['source']}",
         layers=" ".join(map(str, rows["layer"])),
         values=" ".join(map(_format_digits, rows["value"])),
-        norms=" ".join(map(_format_digits, rows["norm"])) if rows["norm"].notna().any() else "",
+        norms=" ".join(map(_format_digits, norms)),
         of=int(first["n_layers"]),
         way="M" + "L".join(points),
         leaving="".join(leaving),

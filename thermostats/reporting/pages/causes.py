@@ -51,23 +51,24 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     carriers = compare_causes(rows)
     why = [(causes.words([a]), causes.words([b]), reason) for (a, b), reason in causes.why.items()]
     arrows = pd.DataFrame(why, columns=["cause", "effect", "why"])
+    figure = made.add_figure(render_picture(), "causes.svg", CAPTION)
+    fixed = list_adjustments(causes)
+    sets = made.add_table(fixed, "What has to be held fixed", "adjustments.csv")
+    apart = pairs = ""
+    if len(rows):
+        separation = measure_separation(causes, rows)
+        together = carriers.rename(columns=PAIRS)
+        apart = made.add_table(separation, "What the models can separate", "separation.csv")
+        pairs = made.add_table(together, "What goes together", "pairs.csv")
     page = render_text(
         "causes.md",
-        figure=made.add_figure(render_picture(), "causes.svg", CAPTION),
+        figure=figure,
         n_models=len(rows),
         n_labs=rows["heritage"].nunique(),
-        sets=made.add_table(
-            list_adjustments(causes), "What has to be held fixed", "adjustments.csv"
-        ),
-        apart=made.add_table(
-            measure_separation(causes, rows), "What the models can separate", "separation.csv"
-        )
-        if len(rows)
-        else "",
+        sets=sets,
+        apart=apart,
         carriers=carriers.to_dict("records"),
-        pairs=made.add_table(carriers.rename(columns=PAIRS), "What goes together", "pairs.csv")
-        if len(rows)
-        else "",
+        pairs=pairs,
         arrows=made.add_table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows),
         machine=describe_machine(),
     )

@@ -199,6 +199,7 @@ def index_text(
         place = {"title": title, "study": study, "rows": [rows[entry.id] for entry in listed]}
         groups.append({**place, **_summarise_entries(group)})
     findings = list(chain.from_iterable(entry.findings for entry in entries))
+    there = [name for name in SETS if name in MEASUREMENTS or name in matrix]
     return render_text(
         "index.md",
         title=TITLE,
@@ -217,7 +218,7 @@ def index_text(
         yours=any(row["yours"] for row in rows.values()),
         moved=_list_moved(entries, page_of),
         illustrated=illustrated,
-        sets=[f"{SETS[name]} ({name})" for name in SETS if name in MEASUREMENTS or name in matrix],
+        sets=[f"{SETS[name]} ({name})" for name in there],
         counted=sets,
         apart=list_study_models(),
         own=sum(is_own(entry.id) for entry in entries),
@@ -349,15 +350,16 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     words: list[str] = []
     for verdict in reached:
         words.append(f"{counts[verdict]} {'' if words else 'came out '}as {verdict}")
+    samples = [finding.sample for finding in primary]
     return {
         "counts": words,
         "tested": len(primary),
         "fitted": len(fitted),
         "apart": len(apart),
         "failed": len(fitted) - len(passing),
-        "most_models": max((finding.sample.n_models for finding in primary), default=0),
-        "most_groups": max((finding.sample.n_groups for finding in primary), default=0),
-        "noun": primary[0].sample.group if primary else "",
+        "most_models": max((sample.n_models for sample in samples), default=0),
+        "most_groups": max((sample.n_groups for sample in samples), default=0),
+        "noun": samples[0].group if samples else "",
     }
 
 
@@ -456,17 +458,18 @@ def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
     caption = "; ".join(estimate.words for estimate in place_first_findings(findings))
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     is_built = entry.claim is not None and not entry.error
+    page = page_of.format(name_folder(entry.id)) if is_built else ""
+    picture = f"![{escape_markdown(caption)}]({_name_picture(entry)})" if caption else ""
+    found = primary.verdict if primary else MISSING
     return {
         "id": entry.id,
-        "short": render_link(entry.id, page_of.format(name_folder(entry.id)) if is_built else ""),
+        "short": render_link(entry.id, page),
         "claim": entry.claim,
-        "link": render_link(named, page_of.format(name_folder(entry.id)) if is_built else ""),
+        "link": render_link(named, page),
         "answer": _answer_claim(entry.claim, findings) if entry.claim and primary else "",
         **_compare_verdicts(entry),
-        "verdict": FAILED if entry.error else primary.verdict if primary else MISSING,
+        "verdict": FAILED if entry.error else found,
         "error": entry.error,
         "finding": primary,
-        "picture": Text(
-            f"![{escape_markdown(caption)}]({_name_picture(entry)})" if caption else ""
-        ),
+        "picture": Text(picture),
     }

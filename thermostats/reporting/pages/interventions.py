@@ -55,17 +55,17 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     scale = compare_scale(rows, exact)
     summary = summarise_crossings(crossings)
     stiffness = estimate_stiffness(rows, GAIN)
+    by_side = summarise_stiffness(stiffness)
+    models = tables.named(INTERVENED).table("models")
     picture = render_svg(lambda axes: draw_picture(rows, exact, axes))
     page = render_text(
         "interventions.md",
         figure=made.add_figure(picture, "interventions.svg", write_caption(rows, exact)),
         scale=made.add_table(scale, "Prices in nats a token", "scale.csv"),
         crossings=made.add_table(summary, "Crossings with their mirrors", "crossings.csv"),
-        stiffness=made.add_table(
-            summarise_stiffness(stiffness), "Stiffness by side of 1", "stiffness.csv"
-        ),
+        stiffness=made.add_table(by_side, "Stiffness by side of 1", "stiffness.csv"),
         machine=describe_machine(),
-        inherited=describe_inherited(stiffness, tables.named(INTERVENED).table("models")),
+        inherited=describe_inherited(stiffness, models),
         **collect_words(rows, crossings, exact),
     )
     made.add("interventions.md", page.encode())
@@ -169,20 +169,18 @@ def summarise_crossings(crossings: pd.DataFrame) -> pd.DataFrame:
     """Crossings by gain and direction: medians of prices, of their mirrors, floors and ratios."""
     made = []
     for (gain, direction), group in crossings.groupby(["gain", "direction"], sort=False):
-        made.append(
-            {
-                "gain": str(gain).replace("_", " "),
-                "taken": WORDS[str(direction)],
-                "models": group["model_id"].nunique(),
-                "price": float(group["kl"].median()),
-                "mirror": float(group["kl_mirror"].median()),
-                "floor": float(group["kl_floor"].median()),
-                "price / mirror": float(group["ratio"].median()),
-                "smallest": float(group["ratio"].min()),
-                "largest": float(group["ratio"].max()),
-                "least share of texts across": float(group["beyond"].min()),
-            }
-        )
+        median = group[["kl", "kl_mirror", "kl_floor", "ratio"]].median()
+        row: dict[str, Any] = {"gain": str(gain).replace("_", " ")}
+        row["taken"] = WORDS[str(direction)]
+        row["models"] = group["model_id"].nunique()
+        row["price"] = float(median["kl"])
+        row["mirror"] = float(median["kl_mirror"])
+        row["floor"] = float(median["kl_floor"])
+        row["price / mirror"] = float(median["ratio"])
+        row["smallest"] = float(group["ratio"].min())
+        row["largest"] = float(group["ratio"].max())
+        row["least share of texts across"] = float(group["beyond"].min())
+        made.append(row)
     return pd.DataFrame(made).sort_values(["gain", "taken"], kind="stable", ignore_index=True)
 
 
@@ -211,14 +209,15 @@ def collect_words(
     tuned = _select(rows, "tune")
     trained = rows[rows["operation"] != "do"]
     crossed = np.log(tuned["gain_before"]) * np.log(tuned["gain_after"]) < 0
+    median = own[["kl", "kl_floor", "ratio"]].median()
     return {
         "n_rows": len(trained),
         "n_models": trained["model_id"].nunique(),
         "n_crossed": own["model_id"].nunique(),
         "targets": 2 * len(STEPS),
-        "crossing": float(own["kl"].median()),
-        "floor": float(own["kl_floor"].median()),
-        "ratio": float(own["ratio"].median()),
+        "crossing": float(median["kl"]),
+        "floor": float(median["kl_floor"]),
+        "ratio": float(median["ratio"]),
         "tuned": len(tuned),
         "tuned_across": int(crossed.sum()),
         "tuning": float(tuned["kl"].median()) if len(tuned) else None,
@@ -252,13 +251,14 @@ def describe_inherited(stiffness: pd.DataFrame, models: pd.DataFrame) -> str:
         return ""
     width = 2 * stats.norm.ppf((1 + LEVEL) / 2)
     rows = rows.assign(se=(rows["upper"] - rows["lower"]) / width)
-    fit = fit_heritage(rows, outcome="stiffness", lab="lineage", se="se")
-    share = fit.summary().loc["share_heritage"]
+    summary = fit_heritage(rows, outcome="stiffness", lab="lineage", se="se").summary()
+    share = summary.loc["share_heritage"]
+    interval = f"{format_percent(share['lower'])} to {format_percent(share['upper'])}"
+    level = summary.attrs["level"]
     return (
         f"Of the variance of log stiffness over {len(rows)} models, "
-        f"{format_percent(share['median'])} goes with the family "
-        f"({format_percent(share['lower'])} to {format_percent(share['upper'])}, "
-        f"{fit.summary().attrs['level']:.0%} interval, heritage model of "
+        f"{format_percent(share['median'])} goes with the family ({interval}, "
+        f"{level:.0%} interval, heritage model of "
         f"{rows['lineage'].nunique()} families, {repeated} of which have several models). In the "
         f"models that ship a family is one recipe on one corpus, and models of a family differ by "
         f"their seed alone."

@@ -56,10 +56,8 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
         check_lineage(tables.table("models"), tables.table("lineage"))
         tree = build_tree(pooled, gains)
     except ThermostatsError as refusal:
-        made.add(
-            "lineage.md",
-            render_text("lineage.md", refusal=str(refusal), machine=describe_machine()).encode(),
-        )
+        refused = render_text("lineage.md", refusal=str(refusal), machine=describe_machine())
+        made.add("lineage.md", refused.encode())
         return made.contents
     rows = collect_facts(pooled, gains)
     caption = (
@@ -69,14 +67,14 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
         "orange below 1 and violet "
         "above."
     )
+    figure = ""
+    if len(gains):
+        picture = render_svg(lambda axes: draw_lineage(tree, gains, axes))
+        figure = made.add_figure(picture, "lineage.svg", caption)
     page = render_text(
         "lineage.md",
         refusal="",
-        figure=made.add_figure(
-            render_svg(lambda axes: draw_lineage(tree, gains, axes)), "lineage.svg", caption
-        )
-        if len(gains)
-        else "",
+        figure=figure,
         kinds=made.add_table(count_kinds(tree), "Branches by kind", "branches.csv"),
         checks=list_checks(tree, rows),
         power=describe_power(tree, gains),

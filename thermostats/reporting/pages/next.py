@@ -32,20 +32,20 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     made = Files()
     advice = load_advice()
     shown = tabulate_claims(advice)
+    table = ""
+    if len(shown):
+        table = made.add_table(shown, "Probability of a verdict", "next.csv", excerpt=shown)
+    campaigns = list_campaigns(advice)
+    own = advice[advice["set"] == OWN_SET]
+    says = []
+    for claim, words in zip(own["claim"], own["says"], strict=True):
+        says.append({"link": render_link(claim, f"{name_folder(claim)}/"), "says": words})
     page = render_text(
         "next.md",
-        table=made.add_table(shown, "Probability of a verdict", "next.csv", excerpt=shown)
-        if len(shown)
-        else "",
-        campaigns=[Text(describe_campaign(advice, name)) for name in list_campaigns(advice)],
-        says=[
-            {
-                "link": render_link(row["claim"], f"{name_folder(row['claim'])}/"),
-                "says": row["says"],
-            }
-            for row in advice[advice["set"] == OWN_SET].to_dict("records")
-        ],
-        first=next(iter(list_campaigns(advice)), ""),
+        table=table,
+        campaigns=[Text(describe_campaign(advice, name)) for name in campaigns],
+        says=says,
+        first=next(iter(campaigns), ""),
         stale=find_stale(advice, tables),
         machine=describe_machine(),
     )
@@ -112,14 +112,15 @@ def describe_campaign(advice: pd.DataFrame, name: str) -> str:
         return str(whole["says"])
     facts = read_candidates().set_index("model_id").loc[models]
     gated = facts["gated"]
-    largest = facts["download_gb"].idxmax()
+    n_gated = int(gated.fillna(False).sum())
+    n_unstated = int(gated.isna().sum())
+    disk = facts["download_gb"]
     lines = [
         str(whole["says"]),
         "",
-        f"- Disk: {whole['download_gb']:.3g} GB in all; the largest is `{largest}` with "
-        f"{facts['download_gb'].max():.3g} GB. Memory: twice that, as models are read in float32.",
-        f"- Gated: {int(gated.fillna(False).sum())}; not stated: {int(gated.isna().sum())} of "
-        f"{format_count(len(models), 'model')}.",
+        f"- Disk: {whole['download_gb']:.3g} GB in all; the largest is `{disk.idxmax()}` with "
+        f"{disk.max():.3g} GB. Memory: twice that, as models are read in float32.",
+        f"- Gated: {n_gated}; not stated: {n_unstated} of {format_count(len(models), 'model')}.",
         "",
         "```sh",
         *write_lines(facts["modality"].to_dict(), MEASURES),

@@ -49,38 +49,37 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
         for gain in fits
     }
     external = tables.external_sources()
+    left_out = external[external["left_out"] != ""]
+    largest = gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None
+    moved = []
+    for gain, shift in measure_shifts(fits, pools).items():
+        moved.append(f"{format_percent(shift, 2)} ({gain.replace('_', ' ')})")
+    sets = made.add_table(count_evidence(tables), "Sets of evidence", "sets.csv")
+    instruments = list_instruments(runs, layers)
+    others = made.add_table(instruments, "Other people's measurements", "instruments.csv")
+    label = "Gains at the last token by two sources"
+    gains_table = made.add_table(gains, label, "gains-by-two-sources.csv")
+    label = "Standard deviations of log gains"
+    spreads = made.add_table(summarise_spreads(fits, pools), label, "spreads-of-sources.csv")
+    label = "Factors of sources, prompt sets and precisions"
+    levels = made.add_table(list_levels(fits), label, "levels-of-sources.csv")
+    label = "Gains block by block by two measurements"
+    lines_table = made.add_table(lines, label, "profiles-by-two-sources.csv")
     page = render_text(
         "sources.md",
-        sets=made.add_table(count_evidence(tables), "Sets of evidence", "sets.csv"),
+        sets=sets,
         apart=list_study_models(),
         coincidence=describe_coincidence(pooled, set(features["model_id"])),
-        others=made.add_table(
-            list_instruments(runs, layers), "Other people's measurements", "instruments.csv"
-        ),
-        left_out=external[external["left_out"] != ""].to_dict("records"),
-        gains=made.add_table(
-            gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"
-        ),
+        others=others,
+        left_out=left_out.to_dict("records"),
+        gains=gains_table,
         n_models=gains["model_id"].nunique(),
-        largest=gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None,
+        largest=largest,
         fits=fits,
-        moved=[
-            f"{format_percent(x, 2)} ({gain.replace('_', ' ')})"
-            for gain, x in measure_shifts(fits, pools).items()
-        ],
-        spreads=made.add_table(
-            summarise_spreads(fits, pools),
-            "Standard deviations of log gains",
-            "spreads-of-sources.csv",
-        ),
-        levels=made.add_table(
-            list_levels(fits),
-            "Factors of sources, prompt sets and precisions",
-            "levels-of-sources.csv",
-        ),
-        lines=made.add_table(
-            lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"
-        ),
+        moved=moved,
+        spreads=spreads,
+        levels=levels,
+        lines=lines_table,
         machine=describe_machine(),
     )
     made.add("sources.md", page.encode())

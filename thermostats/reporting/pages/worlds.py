@@ -46,10 +46,11 @@ def list_worst_worlds(entry: Entry, read: Read) -> Iterator[dict[str, Any]]:
         for side, of_side in own[own["box"] == PLAUSIBLE].groupby("side", sort=False):
             worst = of_side.loc[of_side["bound_05"].idxmin()]
             power = own.loc[(own["box"] == POWER) & (own["side"] == side), "power"]
+            limit = worst["bound_05"]
             yield {
                 "claim": _link_finding(id_, folder, whole=not first.criterion.parts),
                 "side": side,
-                "limit": format_number(worst["bound_05"], 2) if worst["bound_05"] else "never",
+                "limit": format_number(limit, 2) if limit else "never",
                 "rate": float(worst["rate"]),
                 "power": float(power.iloc[0]) if len(power) else math.nan,
                 "words": worst["words"],
