@@ -98,13 +98,15 @@ def read(source: Source) -> pd.DataFrame:
             what, where=path, got=str(error), allowed=allowed, next_step="split it"
         ) from error
     except SeparatorError as error:
+        allowed = f"{SEPARATORS[error.wanted]} in a {ending} file, decimal points"
+        step = f"join pandas.read_csv({str(path)!r}, sep={error.there!r}) instead"
         by_pandas = Remedy(when="read it so", file=_read_by_pandas(path, error.there))
         raise UsageError(
             f"its cells are separated by {SEPARATORS[error.there]}",
             where=path,
             got=repr(error.line[:60]),
-            allowed=f"{SEPARATORS[error.wanted]} in a {ending} file, decimal points",
-            next_step=f"join pandas.read_csv({str(path)!r}, sep={error.there!r}) instead",
+            allowed=allowed,
+            next_step=step,
             remedy=by_pandas,
         ) from error
     except UnicodeDecodeError as error:

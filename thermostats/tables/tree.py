@@ -324,13 +324,15 @@ class Tree:
         parents: list[tuple[int, ...]] = [()]
         for i in below_root:
             parents.append(tuple(new[parent] for parent in self.parents[i]))
+        shares = [self.shares[i] for i in below_root]
+        kinds = [self.kinds[i] for i in below_root]
         return replace(
             self,
             names=tuple(self.names[i] for i in order),
             parents=tuple(parents),
-            shares=((), *(self.shares[i] for i in below_root)),
+            shares=((), *shares),
             lengths=lengths,
-            kinds=("", *(self.kinds[i] for i in below_root)),
+            kinds=("", *kinds),
         )
 
     def clades(self, names: Sequence[str]) -> list[str]:
@@ -481,13 +483,14 @@ def _build_tree(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
     parents_of = []
     for name in order:
         parents_of.append(tuple(place[parent] for parent, _ in above[name]))
-    below_root = order[1:]
+    lengths = [length[name] for name in order[1:]]
+    kinds_of = [kinds[name] for name in order[1:]]
     return Tree(
         names=tuple(order),
         parents=tuple(parents_of),
         shares=tuple(_resolve_shares(name, above[name]) for name in order),
-        lengths=np.array([0.0, *(length[name] for name in below_root)]),
-        kinds=("", *(kinds[name] for name in below_root)),
+        lengths=np.array([0.0, *lengths]),
+        kinds=("", *kinds_of),
         unit=unit,
         notes=(*notes, *messages),
     )

@@ -170,16 +170,18 @@ def summarise_crossings(crossings: pd.DataFrame) -> pd.DataFrame:
     made = []
     for (gain, direction), group in crossings.groupby(["gain", "direction"], sort=False):
         median = group[["kl", "kl_mirror", "kl_floor", "ratio"]].median()
-        row: dict[str, Any] = {"gain": str(gain).replace("_", " ")}
-        row["taken"] = WORDS[str(direction)]
-        row["models"] = group["model_id"].nunique()
-        row["price"] = float(median["kl"])
-        row["mirror"] = float(median["kl_mirror"])
-        row["floor"] = float(median["kl_floor"])
-        row["price / mirror"] = float(median["ratio"])
-        row["smallest"] = float(group["ratio"].min())
-        row["largest"] = float(group["ratio"].max())
-        row["least share of texts across"] = float(group["beyond"].min())
+        row = {
+            "gain": str(gain).replace("_", " "),
+            "taken": WORDS[str(direction)],
+            "models": group["model_id"].nunique(),
+            "price": median["kl"],
+            "mirror": median["kl_mirror"],
+            "floor": median["kl_floor"],
+            "price / mirror": median["ratio"],
+            "smallest": group["ratio"].min(),
+            "largest": group["ratio"].max(),
+            "least share of texts across": group["beyond"].min(),
+        }
         made.append(row)
     return pd.DataFrame(made).sort_values(["gain", "taken"], kind="stable", ignore_index=True)
 

@@ -57,14 +57,18 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     sets = made.add_table(count_evidence(tables), "Sets of evidence", "sets.csv")
     instruments = list_instruments(runs, layers)
     others = made.add_table(instruments, "Other people's measurements", "instruments.csv")
-    label = "Gains at the last token by two sources"
-    gains_table = made.add_table(gains, label, "gains-by-two-sources.csv")
-    label = "Standard deviations of log gains"
-    spreads = made.add_table(summarise_spreads(fits, pools), label, "spreads-of-sources.csv")
-    label = "Factors of sources, prompt sets and precisions"
-    levels = made.add_table(list_levels(fits), label, "levels-of-sources.csv")
-    label = "Gains block by block by two measurements"
-    lines_table = made.add_table(lines, label, "profiles-by-two-sources.csv")
+    gains_table = made.add_table(
+        gains, "Gains at the last token by two sources", "gains-by-two-sources.csv"
+    )
+    spreads = made.add_table(
+        summarise_spreads(fits, pools), "Standard deviations of log gains", "spreads-of-sources.csv"
+    )
+    levels = made.add_table(
+        list_levels(fits), "Factors of sources, prompt sets and precisions", "levels-of-sources.csv"
+    )
+    lines_table = made.add_table(
+        lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"
+    )
     page = render_text(
         "sources.md",
         sets=sets,
