@@ -538,9 +538,10 @@ def build_layers_frame(parts: Sequence[Columns]) -> pd.DataFrame:
 
 def _take_places(places: Places, x: Array, mean: Callable[[Array], Array]) -> Array:
     """Numbers of tokens (L × n) at each position, or their mean over its tokens (L × positions)."""
-    return np.stack(
-        [mean(x[:, at]) if isinstance(at, slice) else x[:, at] for at in places.values()], axis=1
-    )
+    columns = []
+    for at in places.values():
+        columns.append(mean(x[:, at]) if isinstance(at, slice) else x[:, at])
+    return np.stack(columns, axis=1)
 
 
 def _take_mean(values: Array) -> Array:

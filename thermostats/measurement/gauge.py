@@ -169,11 +169,10 @@ def read_weights(folder: str | Path, *, reads: str = "text") -> ModelWeights:
     place = Path(folder)
     config = read_config(place, reads)
     stored = open_checkpoint(place)
-    tensors = {
-        name: np.asarray(decode(tensor.read_raw()), dtype=np.float64)
-        for name, tensor in stored.items()
-        if not name.endswith(BUFFERS) and tensor.dtype not in NO_NUMBERS
-    }
+    tensors = {}
+    for name, tensor in stored.items():
+        if not name.endswith(BUFFERS) and tensor.dtype not in NO_NUMBERS:
+            tensors[name] = np.asarray(decode(tensor.read_raw()), dtype=np.float64)
     scheme = record(place).get("scheme")
     notes = (f"{folder}: weights are a dequantised copy of {scheme}",) if scheme else ()
     entry = lookup(config)

@@ -150,17 +150,20 @@ def _split_table(
     old = both[first.columns]
     new = both[[*keys, *(f"{x}\0" for x in first if x not in keys)]]
     new = new.rename(columns=lambda label: label.removesuffix("\0"))
-    by = {
+    columns = {
         "weights": "matrix",
         "attention": "variant",
         "transitions": "trace_variant",
         "summaries": "estimand",
-    }.get(name)
-    if by is None:
+    }
+    if name not in columns:
         return [("", old, new)]
-    return [
-        (f" of {each}", old[old[by] == each], new[old[by] == each]) for each in old[by].unique()
-    ]
+    kinds = old[columns[name]]
+    parts = []
+    for kind in kinds.unique():
+        there = kinds == kind
+        parts.append((f" of {kind}", old[there], new[there]))
+    return parts
 
 
 def _list_numeric(name: str, frame: pd.DataFrame) -> list[str]:

@@ -58,10 +58,9 @@ def list_parts(path: Path) -> tuple[Path, ...]:
 
 def _split(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
     count = int(named["count"])
-    files = tuple(
-        path.with_name(f"{named['stem']}-{i:05d}-of-{named['count']}{path.suffix}")
-        for i in range(1, count + 1)
-    )
+    rest = f"of-{named['count']}{path.suffix}"
+    names = [f"{named['stem']}-{i:05d}-{rest}" for i in range(1, count + 1)]
+    files = tuple(path.with_name(name) for name in names)
     missing = [file for file in files if not file.is_file()]
     if missing or path not in files:
         step = f"put all {count} parts into one folder and name any of them"

@@ -475,14 +475,14 @@ def collect_worst(
     by_name: dict[str, list[Deviation]] = {name: [] for name in names}
     for each in deviations:
         by_name[each.identity].append(each)
-    return tuple(
-        find_worst(name, words, by_name[name], allowed)
-        if by_name[name]
-        else ProvedIdentity(
-            name, OPEN, None, None, allowed, "", uncovered.get(name, "not handed out")
-        )
-        for name, words in names.items()
-    )
+    proved = []
+    for name, words in names.items():
+        if by_name[name]:
+            proved.append(find_worst(name, words, by_name[name], allowed))
+        else:
+            why = uncovered.get(name, "not handed out")
+            proved.append(ProvedIdentity(name, OPEN, None, None, allowed, "", why))
+    return tuple(proved)
 
 
 def find_worst(

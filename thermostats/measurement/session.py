@@ -64,10 +64,11 @@ class ProgressLines:
 
     def print_outcome(self, number: int, total: int, outcome: Any) -> None:
         """What became of a model."""
+        n_runs = len(outcome.runs)
         rows = sum((outcome.rows or {}).values())
         more = {
-            "measured": f"{len(outcome.runs)} runs, {rows} rows in {outcome.cost.seconds:.0f} s",
-            "planned": f"{len(outcome.runs)} runs to measure, {len(outcome.finished)} finished",
+            "measured": f"{n_runs} runs, {rows} rows in {outcome.cost.seconds:.0f} s",
+            "planned": f"{n_runs} runs to measure, {len(outcome.finished)} finished",
             "skipped": "every run is finished",
             "failed": outcome.problem.reason,
         }

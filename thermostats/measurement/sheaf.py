@@ -217,7 +217,8 @@ def build_dense_operator(A: Floats, W: Floats) -> Floats:
         for j in range(i):
             delta = np.zeros((d_h, H, n, d))
             weight = np.sqrt((A[h, i, j] + A[h, j, i]) / 2)
-            delta[:, h, i], delta[:, h, j] = weight * W[h], -weight * W[h]
+            delta[:, h, i] = weight * W[h]
+            delta[:, h, j] = -weight * W[h]
             rows.append(delta.reshape(d_h, -1))
     coboundary = np.vstack(rows)
     return np.asarray(coboundary.T @ coboundary)

@@ -170,13 +170,15 @@ def _list_unread(runs: pd.DataFrame, models: pd.DataFrame, folder: Path) -> list
 
 def _list_unstated(runs: pd.DataFrame) -> list[str]:
     silent = runs[(runs["model_sha"] == "") & (runs["confirmed_sha"] == "")]
-    return [
-        f"{model} @ {revision}, {len(group)} {'run does' if len(group) == 1 else 'runs do'} not "
-        f"state of which weights "
-        f"they are; thermostats measure {model} --set older=same keeps them, --set older=again "
-        f"measures again"
-        for (model, revision), group in silent.groupby(["model_id", "revision"])
-    ]
+    sentences = []
+    for (model, revision), group in silent.groupby(["model_id", "revision"]):
+        runs_do = "run does" if len(group) == 1 else "runs do"
+        sentences.append(
+            f"{model} @ {revision}, {len(group)} {runs_do} not state of which weights they are; "
+            f"thermostats measure {model} --set older=same keeps them, --set older=again measures "
+            f"again"
+        )
+    return sentences
 
 
 def _read_cached_config(model: str, revision: str) -> Config | None:

@@ -234,9 +234,9 @@ def _read_delimited(content: bytes, separator: str) -> pd.DataFrame:
     if frame is None:
         frame = _read_by_rows(content.decode("utf-8-sig"), separator, len(names))
     frame.columns = pd.Index(names)
-    used = [
-        bool(name.strip()) or bool((frame.iloc[:, i] != "").any()) for i, name in enumerate(names)
-    ]
+    used = []
+    for i, name in enumerate(names):
+        used.append(bool(name.strip()) or bool((frame.iloc[:, i] != "").any()))
     if nameless := [i + 1 for i, name in enumerate(names) if used[i] and not name.strip()]:
         what = f"column {nameless[0]} has cells but no name"
         raise NamelessIndexError(what) if nameless == [1] else ValueError(what)

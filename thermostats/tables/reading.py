@@ -175,15 +175,15 @@ def _check_no_model(data: str | Path | None, function: str, *before: str) -> Non
 
 
 def _list_tables(data: str | Path | None) -> pd.DataFrame:
-    rows = [
-        {
+    rows = []
+    for name, schema in TABLES.items():
+        row = {
             "table": name,
             "rows": len(store.load(name, data)),
             "key": ", ".join(list_key_columns(name)),
             "meaning": schema.description,
         }
-        for name, schema in TABLES.items()
-    ]
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

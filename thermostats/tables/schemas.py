@@ -1054,11 +1054,11 @@ def add_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
 def list_written(frame: pd.DataFrame, name: str) -> list[str]:
     """Columns that are written of a table: one that was added later only where it says
     something."""
-    empty = {
-        x
-        for x, value in list_optional(name).items()
-        if (frame[x].isna() if value is None else frame[x] == value).all()
-    }
+    empty = set()
+    for label, value in list_optional(name).items():
+        unsaid = frame[label].isna() if value is None else frame[label] == value
+        if unsaid.all():
+            empty.add(label)
     return [label for label in frame if label not in empty]
 
 

@@ -154,12 +154,8 @@ def join_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
         [rows, lacking[["model_id", "parent", "heritage", "family"]]], ignore_index=True
     )
     for label in ("heritage", "family"):
-        rows[label] = (
-            rows["model_id"]
-            .map(facts[label])
-            .fillna("")
-            .where(rows[label].fillna("") == "", rows[label])
-        )
+        of_model = rows["model_id"].map(facts[label]).fillna("")
+        rows[label] = of_model.where(rows[label].fillna("") == "", rows[label])
     rows["year"] = rows["model_id"].map(facts["year"])
     texts = ["parent", "kind", "teacher", "tokenizer", "corpus", "source"]
     return rows.assign(**{label: rows[label].fillna("") for label in texts})
@@ -352,9 +348,11 @@ def _read_header(content: bytes, path: Path, name: str) -> list[str]:
     if names == declared:
         return names
     lacking, extra = compare_columns(names, declared)
-    parts = [f"lacking {', '.join(lacking)}"] * bool(lacking) + [
-        f"unknown {', '.join(map(repr, extra))}"
-    ] * bool(extra)
+    parts = []
+    if lacking:
+        parts.append(f"lacking {', '.join(lacking)}")
+    if extra:
+        parts.append(f"unknown {', '.join(map(repr, extra))}")
     raise DataError(
         f"columns of table {name} are not as declared",
         where=path,
@@ -701,7 +699,8 @@ def _order_runs(rows: pa.Table) -> pa.Table:
     pieces: list[tuple[str, pa.RecordBatch]] = []
     for batch in rows.to_batches():
         run = batch["run_id"]
-        bounds = [0, *(np.flatnonzero(pc.not_equal(run[1:], run[:-1])) + 1).tolist(), len(run)]
+        starts = np.flatnonzero(pc.not_equal(run[1:], run[:-1])) + 1
+        bounds = [0, *starts.tolist(), len(run)]
         if len(bounds) > FEW + len(run) // FEW:
             return rows
         pieces += [(run[a].as_py(), batch.slice(a, b - a)) for a, b in pairwise(bounds) if a < b]

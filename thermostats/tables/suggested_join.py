@@ -163,10 +163,9 @@ def _write_facts(models: Sequence[str], made: JoinCall, frame: pd.DataFrame, who
         return Suggestion(made=replace(facts, constants=None), rows=rows).write()
     some = models[:MOST_NAMED]
     steps = _find_steps(made)
-    revisions = {
-        name: rows[steps].astype(str).unique().tolist() if steps else []
-        for name, rows in frame.groupby(frame[whose].astype(str))
-    }
+    revisions: dict[str, list[str]] = {}
+    for name, of_model in frame.groupby(frame[whose].astype(str)):
+        revisions[str(name)] = of_model[steps].astype(str).unique().tolist() if steps else []
     stated = " + ".join(suggest_facts(name, revisions[name]) for name in some)
     more = " + MORE" * (len(models) > len(some))
     line = call("join", Code(f"{stated}{more}"), data=str(made.data))
@@ -285,15 +284,12 @@ def _answer(
         attempt(replace(one.made, sources=[frame]), frame)
     except ThermostatsError as error:
         remedies = error.remedy if isinstance(error.remedy, tuple) else (error.remedy,)
-        answers = [each for each in remedies if each and (each.words or each.mapping)]
-        return [
-            replace(
-                one,
-                made=_apply(one.made, each),
-                when=f"{one.when} and {each.when}" if one.when else each.when,
-            )
-            for each in answers
-        ] or [one]
+        answered = []
+        for each in remedies:
+            if each and (each.words or each.mapping):
+                when = f"{one.when} and {each.when}" if one.when else each.when
+                answered.append(replace(one, made=_apply(one.made, each), when=when))
+        return answered or [one]
     return [one]
 
 

@@ -27,9 +27,8 @@ def write_newick(names: Sequence[str], parents: Sequence[int], lengths: Sequence
     not written."""
     parts: list[list[str]] = [[] for _ in names]
     for i in range(len(names) - 1, 0, -1):
-        parts[parents[i]].append(
-            f"{_join_children(parts[i])}{_escape_name(names[i])}:{float(lengths[i])!r}"
-        )
+        subtree = f"{_join_children(parts[i])}{_escape_name(names[i])}"
+        parts[parents[i]].append(f"{subtree}:{float(lengths[i])!r}")
         parts[i] = []
     return f"{_join_children(parts[0])}{_escape_name(names[0])};"
 

@@ -244,9 +244,10 @@ def build_descent_tree(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
     places = rows[scratch].drop_duplicates("model_id")
     lab = places["heritage"].where(places["heritage"] != "", NOWHERE)
     family = _place_families(places, lab)
-    tops = {(name, ROOT, LAB) for name in lab} | {
-        (inner, outer, FAMILY) for inner, outer in zip(family, lab, strict=True) if inner != outer
-    }
+    tops = {(name, ROOT, LAB) for name in lab}
+    for inner, outer in zip(family, lab, strict=True):
+        if inner != outer:
+            tops.add((inner, outer, FAMILY))
     clash = sorted(({name for name, _, _ in tops} | {ROOT}) & set(rows["model_id"]))
     if clash:
         raise DataError(
@@ -505,19 +506,21 @@ def _join_neighbours(names: Sequence[str], d: Array) -> list[Branch]:
         np.fill_diagonal(q, np.inf)
         i, j = divmod(int(q.argmin()), n)
         above = d[i, j] / 2 + (total[i] - total[j]) / (2 * (n - 2))
-        branches += _build_pair(
-            left[i], left[j], joint := _name_node(len(branches) // 2 + 1, names), above, d[i, j]
-        )
+        joint = _name_node(len(branches) // 2 + 1, names)
+        branches += _build_pair(left[i], left[j], joint, above, d[i, j])
         rest = [k for k in range(n) if k not in {i, j}]
         new = (d[i, rest] + d[j, rest] - d[i, j]) / 2
-        d = np.block([[d[np.ix_(rest, rest)], new[:, None]], [new, np.zeros(1)]])
+        kept = d[np.ix_(rest, rest)]
+        d = np.block([[kept, new[:, None]], [new, np.zeros(1)]])
         left = [*(left[k] for k in rest), joint]
     last = _name_node(len(branches) // 2 + 1, names)
     a = d[0, 1]
     b = d[0, 2]
     c = d[1, 2]
-    ends = zip(left, ((a + b - c) / 2, (a + c - b) / 2, (b + c - a) / 2), strict=True)
-    return [*branches, *((name, last, max(float(length), 0.0)) for name, length in ends)]
+    ends = ((a + b - c) / 2, (a + c - b) / 2, (b + c - a) / 2)
+    for name, length in zip(left, ends, strict=True):
+        branches.append((name, last, max(float(length), 0.0)))
+    return branches
 
 
 def _name_node(number: int, names: Sequence[str]) -> str:

@@ -199,6 +199,8 @@ def index_text(
         place = {"title": title, "study": study, "rows": [rows[entry.id] for entry in listed]}
         groups.append({**place, **_summarise_entries(group)})
     findings = list(chain.from_iterable(entry.findings for entry in entries))
+    worlds = [finding.criterion.worlds for finding in findings]
+    changed = [entry.id for entry in entries if entry.claim and entry.claim.history]
     there = [name for name in SETS if name in MEASUREMENTS or name in matrix]
     return render_text(
         "index.md",
@@ -210,10 +212,10 @@ def index_text(
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
         short=summarise_groups([group["rows"] for group in groups]),
         command=Text(command),
-        tried=sum(bool(finding.criterion.worlds) for finding in findings),
-        untried=sum(finding.criterion.worlds == 0 for finding in findings),
+        tried=sum(map(bool, worlds)),
+        untried=worlds.count(0),
         most_false=ALPHA,
-        changed=[entry.id for entry in entries if entry.claim and entry.claim.history],
+        changed=changed,
         matrix=matrix,
         yours=any(row["yours"] for row in rows.values()),
         moved=_list_moved(entries, page_of),

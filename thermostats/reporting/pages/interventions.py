@@ -191,15 +191,14 @@ def summarise_stiffness(stiffness: pd.DataFrame) -> pd.DataFrame:
     made = []
     for grew, group in stiffness.groupby(stiffness["gain_before"] > 1, sort=False):
         values = group["stiffness"]
-        made.append(
-            {
-                "before": SIDES[bool(grew)],
-                "models": group["model_id"].nunique(),
-                "smallest": float(values.min()),
-                "median": float(values.median()),
-                "largest": float(values.max()),
-            }
-        )
+        row = {
+            "before": SIDES[bool(grew)],
+            "models": group["model_id"].nunique(),
+            "smallest": values.min(),
+            "median": values.median(),
+            "largest": values.max(),
+        }
+        made.append(row)
     return pd.DataFrame(made)
 
 
@@ -235,11 +234,12 @@ def measure_besides(rows: pd.DataFrame) -> list[dict[str, Any]]:
     before, after = (pd.DataFrame(steered[name].map(json.loads).tolist()) for name in STATES)
     logs = np.log(after / before)
     own = logs[GAIN]
-    return [
-        {"words": words, "share": float((logs[name] * own).sum() / (own**2).sum())}
-        for name, words in BESIDES.items()
-        if name in logs
-    ]
+    besides = []
+    for name, words in BESIDES.items():
+        if name in logs:
+            slope = (logs[name] * own).sum() / (own**2).sum()
+            besides.append({"words": words, "share": float(slope)})
+    return besides
 
 
 def describe_inherited(stiffness: pd.DataFrame, models: pd.DataFrame) -> str:

@@ -163,13 +163,11 @@ def list_checks(tree: Tree, rows: pd.DataFrame) -> list[str]:
     """What was looked for, each with what was found; what is refused never reaches a page."""
     years = rows.dropna(subset=["year", "year_of_parent"])
     by_weights = int((rows["parent"] != "").sum())
-    flat = [
-        name for name, length in zip(tree.names[1:], tree.lengths[1:], strict=True) if length == 0
-    ]
-    lone = sum(kind == LAB and _count_children(tree, i) == 1 for i, kind in enumerate(tree.kinds))
-    alone = sum(
-        kind == FAMILY and _count_children(tree, i) == 1 for i, kind in enumerate(tree.kinds)
-    )
+    below_root = zip(tree.names[1:], tree.lengths[1:], strict=True)
+    flat = [name for name, length in below_root if length == 0]
+    single = [kind for i, kind in enumerate(tree.kinds) if _count_children(tree, i) == 1]
+    lone = single.count(LAB)
+    alone = single.count(FAMILY)
     return [
         "one root, no circle, no orphan, shares of merged parents add up to 1: a table in which "
         "this fails is refused",
