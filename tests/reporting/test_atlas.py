@@ -222,7 +222,7 @@ def test_the_page_is_the_same_in_every_process(page_of_atlas: str) -> None:
     code = (
         "import hashlib; from thermostats.reporting.pages import atlas; "
         "from thermostats.claims.evidence import Evidence; "
-        "print(hashlib.sha256(atlas.page(Evidence()).encode()).hexdigest())"
+        "print(hashlib.sha256(atlas.render_page(Evidence()).encode()).hexdigest())"
     )
     other = command(code=code, PYTHONHASHSEED=7)
     assert other.stdout.strip() == hashlib.sha256(page_of_atlas.encode()).hexdigest()
