@@ -2,7 +2,7 @@
 what is printed."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, combinations, pairwise
 from pathlib import Path
 
@@ -31,11 +31,14 @@ from thermostats.claims.planning.contrast import (
     simulated_moments,
 )
 from thermostats.claims.planning.next_models import (
+    Prospect,
     Terms,
     asked_question,
     find_advice,
+    find_new_groups,
     next_models,
     plan_claim,
+    read_rows,
     write_lines,
 )
 from thermostats.claims.planning.prediction import predictive
@@ -459,38 +462,110 @@ def test_a_test_that_needs_more_rows_gets_as_many_as_it_needs() -> None:
     assert of.shortfall(best) == 0 and of.list_models(best) == {"0", "1", "2", "3"}
 
 
-@pytest.mark.parametrize(("most", "of_group"), [(5, 3), (4, 3), (4, 4)])
-def test_of_a_new_group_as_many_come_as_are_read_or_none(most: int, of_group: int) -> None:
-    """Against every choice: a group of small models, of which fewer than some are not read."""
-    sizes = {str(place): float(place + 1) for place in range(7)}
+@pytest.mark.parametrize(("gigabytes", "most"), [(14.0, 5), (14.0, 3), (9.0, 4), (21.0, 6)])
+def test_of_a_new_group_comes_what_is_read_with_it_or_none(gigabytes: float, most: int) -> None:
+    """Against every choice: two groups of small models, of which two and three are needed."""
+    sizes = {str(place): float(place + 1) for place in range(8)}
     files = tuple(frozenset({name}) for name in sizes)
-    contrast = DesignContrast(Moved.COUNT, np.ones(9), np.ones((9, 0)), np.eye(9)[None])
-    new = frozenset({0, 1, 2})
-    budget = Budget(14.0, most)
-    of = Pool(contrast, 2, files, sizes, (new,), groups=(new,), of_group=of_group)
+    contrast = DesignContrast(Moved.COUNT, np.ones(10), np.ones((10, 0)), np.eye(10)[None])
+    pairs, triples = (frozenset({0, 1, 2}), frozenset({0, 2})), (frozenset({3, 4, 5}),) * 2
+    needed = (pairs[1], triples[1])
+    of = Pool(contrast, 2, files, sizes, needed, groups=(pairs, triples))
+    budget = Budget(gigabytes, most)
     read = [
         choice
         for count in range(1, most + 1)
-        for choice in map(frozenset, combinations(range(7), count))
-        if of.cost(choice)[0] <= budget.gigabytes and not 0 < len(choice & new) < of_group
+        for choice in map(frozenset, combinations(range(8), count))
+        if of.cost(choice)[0] <= gigabytes
+        and (not choice & pairs[0] or {0, 2} <= choice)
+        and (not choice & triples[0] or {3, 4, 5} <= choice)
     ]
     best = SetSearch(of, budget).best_sets()
     assert all(choice in read for choice in best)
     assert of.information(best[0]) == max(map(of.information, read))
 
 
+def test_a_test_that_needs_more_rows_gets_them_of_a_new_group() -> None:
+    """No model of it is read alone, so that the first step takes both that are read together."""
+    sizes = {str(place): float(place + 1) for place in range(4)}
+    files = tuple(frozenset({name}) for name in sizes)
+    contrast = DesignContrast(Moved.COUNT, np.ones(6), np.ones((6, 0)), np.eye(6)[None])
+    pair = frozenset({1, 2})
+    group = frozenset(range(4))
+    of = Pool(contrast, 2, files, sizes, (pair,), least=5, groups=((group, pair),))
+    search = SetSearch(of, Budget(100.0, 4))
+    assert search.smallest() == {0, 1, 2}
+
+
+@dataclass(frozen=True)
+class Asked(Prospect):
+    """What a made-up claim would read: families with models of so many depths."""
+
+    depths: int = 3
+
+    def plan_rows(self, names: frozenset[str]) -> tuple[pd.DataFrame, str]:
+        rows = self.facts.loc[sorted(names)].reset_index()
+        return rows[rows.groupby("family")["n_layers"].transform("nunique") >= self.depths], ""
+
+
+def asked_of(families: dict[str, list[tuple[int, float]]], depths: int) -> Asked:
+    """A claim about families; of each model of a family its depth and download."""
+    rows = [
+        {"model_id": f"{name}-{k}", "family": name, "n_layers": depth, "download_gb": size}
+        for name, models in families.items()
+        for k, (depth, size) in enumerate(models)
+    ]
+    facts = pd.DataFrame(rows).set_index("model_id")
+    empty = NextModels("T01", "", "T01.one", POOLED, 0, Budget(60.0, 6), Looks())
+    none = pd.DataFrame({"model_id": []})
+    within = question(LINE, "family")
+    return Asked(within, Evidence(None), none, facts, {}, (), empty, depths=depths)
+
+
+@pytest.mark.parametrize("depths", [1, 2, 3, 4])
+def test_what_a_new_group_takes_is_the_least_that_the_claim_reads(depths: int) -> None:
+    """Against every part of a group; two copies of each size of one depth, as CodeGen has."""
+    copies = [(20, 0.7)] * 2 + [(32, 5.6)] * 2 + [(33, 14.1)] * 2 + [(34, 32.1)] * 2
+    families = {"copies": copies, "unlike": [(40, 3.0), (10, 2.0), (30, 1.0)], "one": [(8, 1.0)]}
+    of = asked_of(families, depths)
+    rows = of.facts.reset_index()
+    least = find_new_groups(of, of.at_hand, rows)
+    assert list(least) == sorted(families)
+    for family, own in rows.groupby("family"):
+        every = [
+            frozenset(part)
+            for count in range(1, len(own) + 1)
+            for part in combinations(own["model_id"], count)
+            if len(of.plan_rows(frozenset(part))[0])
+        ]
+        sizes = [of.facts.loc[sorted(part), "download_gb"].sum() for part in every]
+        found = least[family]
+        assert bool(found) == bool(every)
+        assert not any(part < found for part in every)
+        taken = of.facts.loc[sorted(found), "download_gb"].sum()
+        assert taken == pytest.approx(min(sizes, default=0.0))
+    held = rows[rows["family"] == "copies"]
+    assert "copies" not in find_new_groups(of, held, rows)
+
+
 def test_every_model_of_a_set_enters_the_rows_of_the_claim() -> None:
-    """C01 reads families of three depths: two models of a new one would be measured in vain."""
-    advice = next_models("C01", budget=25.0)
-    families = read_candidates(None).set_index("model_id")["family"]
-    held = {"pythia", "gpt-neo", "opt", "qwen2.5"}
+    """C01 reads families of three depths. CodeGen has three models of each: not the three smallest
+    are read, but one of each of the three smallest sizes; and of SmolLM all three."""
+    claim = load_claim(list_scripts(find_shipped("analyses"))["C01"])
+    asked = asked_question(claim)
+    assert asked is not None
+    evidence = Evidence(None)
+    candidates = read_candidates()
+    candidates = candidates[candidates["family"].isin(["codegen", "smollm"])]
+    advice = plan_claim(claim, evidence, candidates.reset_index(drop=True), Terms(Budget(25.0, 6)))
+    assert advice.sets
+    here = evidence.named(asked[1])
+    tables = planned_tables(candidates, evidence, ["gains"])
     for each in advice.sets:
-        new = (
-            families.loc[[model.model_id for model in each.models]]
-            .value_counts()
-            .drop(list(held), errors="ignore")
-        )
-        assert (new >= 3).all()
+        names = frozenset(model.model_id for model in each.models)
+        rows, _ = read_rows(asked[0], planned_evidence(here, tables, names))
+        assert names <= set(rows["model_id"])
+        assert each.rows == len(rows) == advice.rows + len(names)
 
 
 def test_advice_is_kept_and_made_anew_where_candidates_change(

@@ -11,7 +11,7 @@ judged by the claim's own rule in simulated studies (`planning.scoring`). What c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,8 @@ from thermostats.next_steps import write_command
 from thermostats.tables.choices import DECODER
 from thermostats.tables.folders import find_shipped
 
+Names = frozenset[str]
+"""Names of models."""
 GIGABYTES, MODELS = 60.0, 6
 """What a study to come takes at most where nothing else is said."""
 SETS = 3
@@ -93,6 +95,11 @@ class Prospect:
     empty: NextModels
     """The advice before any set is known."""
     seed: int = 1
+
+    @property
+    def within(self) -> str:
+        """The column of groups within which the test compares; empty for none."""
+        return self.question.require_trial()[1].within
 
     @property
     def paired(self) -> bool:
@@ -359,7 +366,9 @@ def _find_sets(prospect: Prospect, data: str) -> NextModels:
     one_each = [name for name in PAIRED if name in every] if prospect.paired else ["model_id"]
     every = every.drop_duplicates(one_each)
     held = prospect.at_hand.drop_duplicates(one_each if empty.rows else ["model_id"])
-    entering = every[_fitting(every, prospect)].reset_index(drop=True)
+    entering = every[_fitting(every, prospect)]
+    least = find_new_groups(prospect, held, entering)
+    entering = _keep_read(entering, least, prospect.within)
     if entering.empty:
         if every.empty and empty.rows:
             return replace(empty, why=OTHER_PROMPTS)
@@ -367,7 +376,7 @@ def _find_sets(prospect: Prospect, data: str) -> NextModels:
         line = write_command("needs", empty.claim)
         text = f"no candidate within the budget enters the rows that it reads{end}; see `{line}`"
         return replace(empty, why=text)
-    pool = _build_pool(prospect, held, entering)
+    pool = _build_pool(prospect, held, entering, least)
     made = [
         judge_set(prospect, pool.list_models(chosen), pool.narrow(chosen))
         for chosen in SetSearch(pool, empty.budget).best_sets(SETS)
@@ -377,40 +386,98 @@ def _find_sets(prospect: Prospect, data: str) -> NextModels:
     return replace(empty, sets=tuple(made), lines=lines)
 
 
-def _build_pool(prospect: Prospect, held: pd.DataFrame, entering: pd.DataFrame) -> Pool:
-    """Rows at hand and those that candidates add, as the search has them."""
+def _build_pool(
+    prospect: Prospect, held: pd.DataFrame, entering: pd.DataFrame, least: Mapping[Hashable, Names]
+) -> Pool:
+    """Rows at hand and those that candidates add, as the search has them.
+
+    least: of each new group the models without which none of it is read.
+    """
     question = prospect.question
     files = prospect.list_files(entering, frozenset(prospect.facts.index))
     rows = complete_rows(question, pd.concat([held, entering], ignore_index=True))
     gigabytes = prospect.facts["download_gb"].astype(float).to_dict()
-    within = question.require_trial()[1].within
-    together = _group_rows(entering, within, gigabytes)
-    least = question.views.models if question.views is not None else 0
-    new = _find_new_groups(held, entering, within)
-    of_group = _count_of_group(prospect, [entering.loc[sorted(own), "model_id"] for own in new])
+    groups = []
+    for label, names in least.items():
+        own = frozenset(entering.index[entering[prospect.within] == label])
+        groups.append((own, frozenset(place for place in own if files[place] <= names)))
+    small = _group_rows(entering, prospect.within, gigabytes)
+    together = tuple(dict.fromkeys((*small, *(needed for _, needed in groups))))
+    fewest = question.views.models if question.views is not None else 0
     contrast = contrast_of(question, rows)
-    return Pool(contrast, len(held), files, gigabytes, together, least, new, of_group)
+    return Pool(contrast, len(held), files, gigabytes, together, fewest, tuple(groups))
 
 
-def _find_new_groups(held: pd.DataFrame, rows: pd.DataFrame, within: str) -> tuple[Chosen, ...]:
-    """Candidates of each group within which a test compares and that the rows at hand lack."""
-    if not within:
-        return ()
+def find_new_groups(
+    prospect: Prospect, held: pd.DataFrame, rows: pd.DataFrame
+) -> dict[Hashable, Names]:
+    """Of each group within which a test compares and that the rows at hand lack, the models without
+    which the claim reads none of it; of a group that it never reads, no model.
+
+    The claim itself is asked, of all groups at once: the models of a group come in, that of the
+    smallest download first, until a row of the group is read; then those are left out, the last
+    first, without which one is still read.
+    """
+    within = prospect.within
+    if not within or rows.empty:
+        return {}
     known = set(held[within]) if len(held) else set()
-    return tuple(frozenset(own.index) for label, own in rows.groupby(within) if label not in known)
+    sizes = prospect.facts["download_gb"].astype(float).to_dict()
+    members = {}
+    for label, own in rows.groupby(within):
+        if label not in known:
+            files = prospect.list_files(own, frozenset(prospect.facts.index))
+            names = sorted(frozenset[str]().union(*files))
+            members[label] = sorted(names, key=sizes.__getitem__)
+    return _leave_unneeded(prospect, _take_smallest(prospect, members))
 
 
-def _count_of_group(prospect: Prospect, groups: Sequence[pd.Series]) -> int:
-    """How many candidates of a new group the claim reads at the least: of as many of them from the
-    largest group, some enter its rows."""
-    if not groups:
-        return 1
-    largest = max(groups, key=len).tolist()
-    for count in range(1, len(largest)):
-        rows, _ = prospect.plan_rows(frozenset(largest[:count]))
-        if set(rows["model_id"]) & set(largest):
-            return count
-    return len(largest)
+def _take_smallest(
+    prospect: Prospect, members: Mapping[Hashable, Sequence[str]]
+) -> dict[Hashable, Sequence[str]]:
+    """The first models of each group with which a row of it is read; of a group that is never read,
+    none.
+
+    members: models of each group, in the order in which they come in.
+    """
+    taken: dict[Hashable, Sequence[str]] = {}
+    for count in range(1, max(map(len, members.values()), default=0) + 1):
+        if len(taken) == len(members):
+            break
+        tried = {label: taken.get(label, models[:count]) for label, models in members.items()}
+        read = _list_read(prospect, tried)
+        taken = {label: models for label, models in tried.items() if label in read}
+    return {label: taken.get(label, ()) for label in members}
+
+
+def _leave_unneeded(
+    prospect: Prospect, taken: Mapping[Hashable, Sequence[str]]
+) -> dict[Hashable, Names]:
+    """The models of each group without those that a row of it is read without."""
+    least = {label: frozenset(models) for label, models in taken.items()}
+    others = {
+        label: models[:-1] for label, models in taken.items()
+    }  # none was read without the last
+    for place in reversed(range(max(map(len, others.values()), default=0))):
+        tried = {
+            label: least[label] - {*models[place : place + 1]} for label, models in others.items()
+        }
+        read = _list_read(prospect, tried)
+        least = {label: tried[label] if label in read else least[label] for label in taken}
+    return least
+
+
+def _list_read(prospect: Prospect, tried: Mapping[Hashable, Collection[str]]) -> set[Hashable]:
+    """The groups of which the claim reads rows with some models of each."""
+    rows, _ = prospect.plan_rows(frozenset[str]().union(*tried.values()))
+    return set(rows[prospect.within]) if len(rows) else set()
+
+
+def _keep_read(rows: pd.DataFrame, least: Mapping[Hashable, Names], within: str) -> pd.DataFrame:
+    """Rows without those of groups that are never read."""
+    never = [label for label, models in least.items() if not models]
+    kept = rows[~rows[within].isin(never)] if never else rows
+    return kept.reset_index(drop=True)
 
 
 def _fitting(rows: pd.DataFrame, prospect: Prospect) -> NDArray[np.bool_]:

@@ -46,10 +46,9 @@ class Pool:
     """Candidates that tell something only together, such as models of one family."""
     least: int = 0
     """Rows without which there is no test."""
-    groups: tuple[Chosen, ...] = ()
-    """Candidates of each group that the rows at hand lack."""
-    of_group: int = 1
-    """Candidates of such a group below which none of them is read."""
+    groups: tuple[tuple[Chosen, Chosen], ...] = ()
+    """Of each group that the rows at hand lack its candidates, and those without which none of it
+    is read."""
 
     def shortfall(self, chosen: Chosen) -> int:
         """Rows that a choice still lacks for a test."""
@@ -72,15 +71,16 @@ class Pool:
 
     def fits(self, chosen: Chosen, budget: Budget) -> bool:
         """Whether a choice lies within a budget, and all of it is read."""
-        gigabytes, models = self.cost(chosen)
-        if gigabytes > budget.gigabytes or models > budget.models:
-            return False
-        return all(len(chosen & group) in (0, *self._enough) for group in self.groups)
+        return self.affords(chosen, budget) and self.reads(chosen)
 
-    @property
-    def _enough(self) -> range:
-        """How many candidates of a group are read."""
-        return range(self.of_group, len(self.files) + 1)
+    def affords(self, chosen: Chosen, budget: Budget) -> bool:
+        """Whether a choice lies within a budget."""
+        gigabytes, models = self.cost(chosen)
+        return gigabytes <= budget.gigabytes and models <= budget.models
+
+    def reads(self, chosen: Chosen) -> bool:
+        """Whether a choice has of every group that it touches those without which none is read."""
+        return all(least <= chosen for own, least in self.groups if chosen & own)
 
     def information(self, chosen: Chosen) -> float:
         """Precision of the effect with the rows at hand and those of a choice."""
@@ -137,8 +137,8 @@ class SetSearch:
         """The best choice within `SMALLER` of the budget; none where no candidate fits."""
         gigabytes = self.budget.gigabytes * SMALLER
         budget = replace(self.budget, gigabytes=gigabytes)
-        singles = (frozenset({place}) for place in range(len(self.pool.files)))
-        if not any(self.pool.fits(one, budget) for one in singles):
+        every = frozenset(range(len(self.pool.files)))
+        if not any(self.pool.fits(step, budget) for step in self._list_steps(NONE, every)):
             return []
         search = SetSearch(self.pool, budget, self._known)
         return [min(search._search_starts(), key=search._rank)]
@@ -157,9 +157,10 @@ class SetSearch:
     def smallest(self) -> Chosen:
         """The candidates that download least, as many as a test needs, as far as they fit."""
         chosen = NONE
+        every = frozenset(range(len(self.pool.files)))
         while self.pool.shortfall(chosen):
-            more = (chosen | {place} for place in range(len(self.pool.files)))
-            fitting = [each for each in more if each - chosen and self._fits(each)]
+            more = (chosen | step for step in self._list_steps(chosen, every))
+            fitting = [each for each in more if self._fits(each)]
             if not fitting:
                 break
             chosen = min(fitting, key=lambda each: self.pool.cost(each)[0])
@@ -177,12 +178,15 @@ class SetSearch:
             chosen = better
         return chosen
 
-    def _additions(self, chosen: Chosen, among: Chosen) -> Iterator[Chosen]:
+    def _list_steps(self, chosen: Chosen, among: Chosen) -> list[Chosen]:
+        """Candidates, and those that belong together, of which a choice lacks some."""
         singles = (frozenset({place}) for place in sorted(among - chosen))
         groups = (group for group in self.pool.together if group <= among and group - chosen)
-        for step in (*singles, *groups):
-            if self._fits(chosen | step):
-                yield step
+        return [*singles, *groups]
+
+    def _additions(self, chosen: Chosen, among: Chosen) -> Iterator[Chosen]:
+        steps = self._list_steps(chosen, among)
+        return (step for step in steps if self._fits(chosen | step))
 
     def _gain(self, chosen: Chosen, step: Chosen, per_gigabyte: bool) -> float:
         before = self.value(chosen)
@@ -197,19 +201,23 @@ class SetSearch:
         steps = list(self._additions_alone(chosen, among))
         pairs = [a | b for a, b in combinations(steps[: LONG // 2], 2)]
         outs = [frozenset(out) for size in (0, 1, 2) for out in combinations(sorted(chosen), size)]
+        outs += [chosen & own for own, _ in self.pool.groups if len(chosen & own) > 2]
         for out in outs:
             kept = chosen - out
             more = (*steps, *pairs) if out else steps
             changed = (kept | step for step in more)
             yield from (made for made in changed if self._fits(made))
-            if out:
+            if out and self._fits(kept):
                 yield kept
 
     def _additions_alone(self, chosen: Chosen, among: Chosen) -> list[Chosen]:
         """What could be added, the most telling first; of equal ones those that download least."""
-        singles = (frozenset({place}) for place in sorted(among - chosen))
-        groups = (group for group in self.pool.together if group <= among and group - chosen)
-        fitting = [each for each in (*singles, *groups) if self._fits(each)]
+        budget = self.budget
+        fitting = [
+            step
+            for step in self._list_steps(chosen, among)
+            if self.pool.affords(step, budget) and self.pool.reads(chosen | step)
+        ]
         return sorted(fitting, key=lambda step: self._rank(chosen | step))[:LONG]
 
     def _rank(self, chosen: Chosen) -> tuple[float, float, float]:
