@@ -358,11 +358,20 @@ def write_command(verb: str, *words: object, **options: object) -> str:
     return shlex.join(line)
 
 
-def write_shell_command(line: str) -> str:
-    """A line of Python as a command that prints what it gives."""
+def write_shell_command(line: str, first: str = "") -> str:
+    """A line of Python as a command that prints what it gives.
+
+    first: a line that comes before it.
+    """
     others = {"pd.": ", pandas as pd", "np.": ", numpy as np"}
-    imports = f"import {PROGRAM}" + "".join(more for word, more in others.items() if word in line)
-    return f"python -c {shlex.quote(f'{imports}; print({line})')}"
+    code = "; ".join([*([first] if first else []), f"print({line})"])
+    imports = f"import {PROGRAM}" + "".join(more for word, more in others.items() if word in code)
+    return f"python -c {shlex.quote(f'{imports}; {code}')}"
+
+
+def is_file_of_rows(word: str) -> bool:
+    """Whether a word names a file of rows, by its ending."""
+    return Path(word).suffix.lower() in READERS
 
 
 def write_file_read(path: str | Path) -> str:

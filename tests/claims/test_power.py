@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import SUPPORTED, Estimate, Result
 from thermostats.claims.rule import ALPHA, Decide, V
 from thermostats.claims.worlds import build_mean_worlds
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
+from thermostats.modelling.fit import Fit
 from thermostats.modelling.planned import PlannedStudy, draw_rows, plan_studies
 
 MEAN = V("mean")
@@ -195,3 +198,49 @@ def test_the_command_gives_a_grid_and_a_figure(tmp_path: Path) -> None:
     assert "power of C05" in figure.read_text(encoding="utf-8") or figure.read_text(
         encoding="utf-8"
     ).startswith("<?xml")
+
+
+BLOCKS = ("nnsight", "transformer_lens", "wandb", "wide")
+STRANGERS = Path(__file__).parents[1] / "strangers"
+FILES = sorted(STRANGERS.glob("*.csv"))
+
+
+def refuse_file(file: Path, **sizes: Any) -> str:
+    """The next step of who asks for the power of a file on the command line."""
+    asked = {"models": [], "labs": [], "sizes": [], **sizes}
+    with pytest.raises(UsageError, match="planned by a fit") as refused:
+        planning.check_claim(str(file), asked, is_shell=True)
+    return refused.value.next_step
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_file_in_the_place_of_a_claim_leads_to_a_fit_of_it(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that is printed runs as it is, up to the studies."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(Fit, "power", lambda self, **sizes: asked.append(sizes))
+    lines = refuse_file(file, models=[20, 40], labs=[9]).split("\n")
+    *before, line = (each for each in lines if re.match("thermostats|python|# then", each))
+    assert bool(before) == (file.stem in BLOCKS)
+    _, option, code = shlex.split(line[line.index("python -c") :])
+    assert option == "-c"
+    if not before:
+        exec(code, {})  # noqa: S102
+        assert asked == [{"models": [20, 40], "labs": [9]}]
+    else:
+        assert before == [f"thermostats join {shlex.quote(str(file))} --data mine"]
+        assert ".power(models=[20, 40], labs=[9])" in code
+
+
+def test_the_command_line_says_what_to_do_with_a_file(tmp_path: Path) -> None:
+    ran = command("power", STRANGERS / "german.csv", "--sizes", "8,7,1,1")
+    assert ran.returncode == 2 and "the id of a claim, such as C05" in ran.stderr
+    assert ".power(sizes=[[8, 7, 1, 1]])" in ran.stderr and 'sep=";", decimal=","' in ran.stderr
+    with pytest.raises(UsageError, match=r'df = pd\.read_csv\("[^"]*models\.csv"\)\n.*models=40'):
+        power(str(STRANGERS / "models.csv"), models=40, labs=9)
+    with pytest.raises(UsageError, match="no such file"):
+        power("none.csv")
+    (tmp_path / "empty.csv").write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match="cannot be read"):
+        power(str(tmp_path / "empty.csv"))

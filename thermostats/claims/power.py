@@ -3,7 +3,7 @@ worlds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,14 @@ from thermostats.modelling.planned import (
     draw_rows,
     plan_studies,
 )
-from thermostats.next_steps import Code, call, write_value
+from thermostats.next_steps import (
+    Code,
+    call,
+    is_file_of_rows,
+    write_command,
+    write_shell_command,
+    write_value,
+)
 from thermostats.plots.general import (
     COLUMN,
     HEIGHT,
@@ -43,6 +50,7 @@ from thermostats.plots.general import (
 )
 from thermostats.tables.choices import OWN_ROWS, POOLED
 from thermostats.tables.folders import find_shipped
+from thermostats.tables.incoming import choose_pandas_read
 from thermostats.tables.join import suggest_block_join
 from thermostats.terminal import show_progress
 
@@ -56,17 +64,18 @@ WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
 """The world in which a side is true: the size that the claim states, and none."""
 FEWEST, GAIN = 8, "penultimate_gain"
 """Models from which on a table is planned by alone; the gain that joined blocks are planned by."""
+PLANNED_BY_FIT = "studies like a table are planned by a fit to it"
 COLUMNS = [
-    "finding",
     "side",
     "models",
     "labs",
-    "largest",
     "power",
     "error",
     "limit",
     "least",
+    "largest",
     "studies",
+    "finding",
 ]
 
 
@@ -115,16 +124,17 @@ def power(
     Returns
     -------
     DataFrame
-        Columns: finding, side, models, labs, largest (models of the largest lab), power, error (its
-        standard error over the designs), limit (α*, at most .05), least (the smallest level that a
-        study attained), studies. Where it is stopped (Ctrl-C), what it has by then, and
+        Columns: side, models, labs, power, error (its standard error over the designs), limit (α*,
+        at most .05), least (the smallest level that a study attained), largest (models of the
+        largest lab), studies, finding. Where it is stopped (Ctrl-C), what it has by then, and
         `attrs["stopped"]` says what it lacks.
 
     Raises
     ------
     UsageError
         For a claim or finding that is not there or has no worlds, for a fit, which has a power of
-        its own, for sizes that no study has, and where too few rows are at hand.
+        its own, for a table or its file, for sizes that no study has, and where too few rows are
+        at hand.
 
     Examples
     --------
@@ -135,18 +145,12 @@ def power(
     0      supported      20    10        2
     1  not supported      20    10        2
     """
-    if not isinstance(claim, str):
-        raise _refuse_fit(claim, {"models": models, "labs": labs, "sizes": sizes})
+    asked = {"models": models, "labs": labs, "sizes": sizes}
+    check_claim(claim, asked)
     rest = {"finding": finding, "most": most, "data": data, "analyses": analyses}
     said = {name: value for name, value in rest.items() if value}
     question, here = read_design(claim, finding, data, analyses)
-    planned = plan_studies(
-        models,
-        labs,
-        sizes,
-        write=lambda **asked: call("power", claim, **asked, **said),
-        fewest=count_fewest_labs(here),
-    )
+    planned = plan_like(here, asked, lambda **possible: call("power", claim, **possible, **said))
     return simulate_planned_power(question, here, planned, most=most, seed=seed)
 
 
@@ -166,9 +170,13 @@ def read_design(
         ) from error
 
 
-def count_fewest_labs(here: pd.DataFrame) -> int:
-    """Labs that a study has at the least: one where the rows at hand are of one, else two."""
-    return min(SEVERAL, here["heritage"].nunique()) if "heritage" in here else SEVERAL
+def plan_like(
+    here: pd.DataFrame, sizes: Mapping[str, Any], write: Callable[..., str]
+) -> list[PlannedStudy]:
+    """Studies of the sizes that are asked for, of one lab only where the rows at hand are of one;
+    raises as `plan_studies`."""
+    fewest = min(SEVERAL, here["heritage"].nunique()) if "heritage" in here else SEVERAL
+    return plan_studies(**sizes, write=write, fewest=fewest)
 
 
 def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Question:
@@ -194,24 +202,45 @@ def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Que
     return found
 
 
-def _refuse_fit(given: Any, asked: Mapping[str, Any]) -> UsageError:
-    """Why the power of a claim is not asked of a fit or of a table, with the call that is."""
-    sizes = {name: value for name, value in asked.items() if value != ()}
-    sizes = sizes or {"models": [40, 80], "labs": 9}
-    said = ", ".join(f"{name}={write_value(value)}" for name, value in sizes.items())
-    is_fit = hasattr(given, "law")
-    if is_fit:
+def check_claim(claim: Any, sizes: Mapping[str, Any], *, is_shell: bool = False) -> None:
+    """Raise UsageError where a fit, a table or its file stands in the place of a claim, with the
+    call that plans studies like it.
+
+    sizes: those that are asked for. is_shell: whether the call is a command.
+    """
+    is_file = isinstance(claim, str) and is_file_of_rows(claim)
+    if isinstance(claim, str) and not is_file:
+        return
+    stated = {name: value for name, value in sizes.items() if value not in ((), [])}
+    stated = stated or {"models": [40, 80], "labs": 9}
+    said = ", ".join(f"{name}={write_value(value)}" for name, value in stated.items())
+    what, got = "a claim is named by its id", f"{type(claim).__name__} in the place of a claim"
+    step = f'thermostats.power("C05", {said})'
+    if hasattr(claim, "law"):
         what, step = "a fit plans studies by its own law", f"fit.power({said})"
-    elif isinstance(given, pd.DataFrame):
-        what, step = "studies like a table are planned by a fit to it", _plan_by_fit(given, said)
-    else:
-        what, step = "a claim is named by its id", f'thermostats.power("C05", {said})'
-    return UsageError(
-        what,
-        got=f"{type(given).__name__} in the place of a claim",
-        allowed="the id of a claim, such as C05",
-        next_step=step,
-    )
+    elif isinstance(claim, pd.DataFrame):
+        what, step = PLANNED_BY_FIT, _plan_by_fit(claim, said)
+    elif is_file:
+        what, got = PLANNED_BY_FIT, f"{claim} in the place of a claim"
+        step = _plan_by_file(claim, said, is_shell)
+    allowed = "the id of a claim, such as C05"
+    raise UsageError(what, got=got, allowed=allowed, next_step=step)
+
+
+def _plan_by_file(file: str, said: str, is_shell: bool) -> str:
+    """The lines that read a file, fit its rows and plan studies like theirs."""
+    made = choose_pandas_read(Path(file))
+    first = f"df = {made.line}"
+    rows = made.read()
+    if not is_shell:
+        return f"{first}\n{_plan_by_fit(rows, said)}"
+    joining, models = suggest_block_join(rows)
+    if not joining:
+        line, *notes = _write_fit(rows, said)
+        return "\n".join([write_shell_command(line, first), *notes])
+    line, note = _write_fit_of_blocks(models, said)
+    command = write_shell_command(line)
+    return f"{write_command('join', file, data='mine')}\n# then {note}{command}"
 
 
 def _plan_by_fit(rows: pd.DataFrame, said: str) -> str:
@@ -222,14 +251,26 @@ def _plan_by_fit(rows: pd.DataFrame, said: str) -> str:
     """
     joining, models = suggest_block_join(rows)
     if not joining:
-        line, *notes = suggest_call(fit_heritage, rows).split("\n")
-        return "\n".join([f"{line}.power({said})", *notes])
+        return "\n".join(_write_fit(rows, said))
+    line, note = _write_fit_of_blocks(models, said)
+    return f"{joining}\n# then {note}{line}"
+
+
+def _write_fit(rows: pd.DataFrame, said: str) -> list[str]:
+    """The line that fits a table `df` of a row a model and plans studies like it, and notes."""
+    line, *notes = suggest_call(fit_heritage, rows).split("\n")
+    return [f"{line}.power({said})", *notes]
+
+
+def _write_fit_of_blocks(models: Sequence[str], said: str) -> tuple[str, str]:
+    """The line that fits models whose blocks are joined and plans studies like them, and a note
+    before it."""
     few = len(models) < FEWEST
     taken = call("model_rows", POOLED if few else OWN_ROWS, GAIN, data="mine")
     stated = {} if few else {"geometry": ["n_layers", "n_heads"]}
     line = call("fit_heritage", Code(taken), outcome=GAIN, **stated)
     note = f"yours are {len(models)}: with all others that are measured, " * few
-    return f"{joining}\n# then {note}{line}.power({said})"
+    return f"{line}.power({said})", note
 
 
 def simulate_planned_power(

@@ -16,8 +16,7 @@ import typer
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.cli.options import Analyses, Data, Json
 from thermostats.errors import UsageError, build_missing_error
-from thermostats.modelling.planned import plan_studies
-from thermostats.next_steps import write_command
+from thermostats.next_steps import is_file_of_rows, write_command
 from thermostats.tables import folders
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
@@ -31,8 +30,6 @@ OPTIONS = {
 """Facts of a model, and the options that state them."""
 PREDICTED = ("median", "lower", "upper", "P(gain < 1)", "mean", "sd", "new", "outside")
 """What is printed of a prediction: what was asked for first."""
-PLANNED = ("side", "models", "labs", "power", "error", "limit", "least", "largest", "studies")
-"""Columns that are printed of a power, before the finding that it is of."""
 SIZE = re.compile(r"([0-9]*\.?[0-9]+)\s*(MB|GB|TB)?", re.IGNORECASE)
 UNITS = {"MB": 1e-3, "GB": 1.0, "TB": 1e3}
 """10⁹ bytes of each unit."""
@@ -308,9 +305,10 @@ def power(
     def write(**sizes: Any) -> str:
         return write_command("power", claim, **_write_sizes(sizes), **rest)
 
-    of_one_lab = 1 in named["labs"] or any(len(each) == 1 for each in named["sizes"])
-    if not of_one_lab:  # else the rows at hand say whether it may be
-        plan_studies(**named, write=write)
+    if is_file_of_rows(claim):
+        from thermostats.claims.power import check_claim  # noqa: PLC0415
+
+        check_claim(claim, named, is_shell=True)
     choose_claims(
         [claim],
         list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
@@ -323,15 +321,14 @@ def power(
     path = check_figure_file(figure)
     try:
         question, here = planning.read_design(claim, finding, data, analyses)
-        fewest = planning.count_fewest_labs(here)
-        asked = plan_studies(**named, write=write, fewest=fewest)
+        asked = planning.plan_like(here, named, write)
         sizes_asked = ", ".join(study.words for study in asked)
         print(f"{claim.upper()}: studies of {sizes_asked} are simulated", file=sys.stderr)
         table = planning.simulate_planned_power(question, here, asked, most=studies)
     except KeyboardInterrupt:
         print("\nthermostats: stopped before anything was simulated", file=sys.stderr)
         raise typer.Exit(1) from None
-    print_rows(table.to_dict("records"), [*PLANNED, "finding"], as_json)
+    print_rows(table.to_dict("records"), list(table), as_json)
     if path is not None:
         planning.draw_power(table, path)
     if not as_json:

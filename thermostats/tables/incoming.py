@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,7 @@ Source: TypeAlias = str | Path | pd.DataFrame | pa.Table | Mapping[str, Any]
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 INDEX = re.compile(r"__index_level_\d+__")
 """What Parquet calls an index without a name, which numbers rows and says nothing."""
+TEXTS = (".csv", ".tsv")
 SEEN = 100_000
 """Characters of a file in which decimal commas are looked for."""
 BLOCK = 100_000
@@ -157,11 +159,58 @@ def _refuse_missing_file(path: Path) -> UsageError:
     return UsageError("no such file", where=path, next_step=f"did you mean {near}?", remedy=remedy)
 
 
+@dataclass(frozen=True)
+class PandasRead:
+    """A call of pandas that reads a file of rows, numbers as numbers."""
+
+    function: str
+    path: Path
+    options: Mapping[str, Any]
+
+    @property
+    def line(self) -> str:
+        """The call, as an expression."""
+        stated = "".join(f", {name}={write_value(value)}" for name, value in self.options.items())
+        return f"pd.{self.function}({write_value(str(self.path))}{stated})"
+
+    def read(self) -> pd.DataFrame:
+        """The rows; UsageError where there is no such file, DataError where it is damaged."""
+        if not self.path.is_file():
+            raise _refuse_missing_file(self.path)
+        try:
+            rows: pd.DataFrame = getattr(pd, self.function)(self.path, **self.options)
+        except (OSError, ValueError) as error:
+            step = "correct it or save it again"
+            what = f"file cannot be read: {error}"
+            raise DataError(what, where=self.path, next_step=step) from error
+        return rows
+
+
+def choose_pandas_read(path: Path) -> PandasRead:
+    """The call of pandas that reads a file of a kind of `READERS`; of text by the separator and the
+    decimal sign that it has."""
+    ending = path.suffix.lower()
+    if ending not in TEXTS:
+        lines = {"lines": True} if ending == ".jsonl" else {}
+        return PandasRead("read_parquet" if ending == ".parquet" else "read_json", path, lines)
+    seen = path.read_text(encoding="utf-8-sig", errors="replace")[:SEEN] if path.is_file() else ""
+    separator = max(SEPARATORS, key=seen.lstrip().partition("\n")[0].count)
+    return PandasRead("read_csv", path, _list_options(seen, separator))
+
+
+def _list_options(text: str, separator: str) -> dict[str, str]:
+    """How pandas is told the separator of a text, and the decimal comma if it has one."""
+    if separator == ",":
+        return {}
+    decimal = {"decimal": ","} if DECIMAL_COMMA.search(text) else {}
+    return {"sep": separator, **decimal}
+
+
 def _read_by_pandas(path: Path, separator: str) -> str:
     """The expression that reads a file of this separator, with the decimal comma if it has one."""
     text = path.read_text(encoding="utf-8-sig")[:SEEN]
-    decimal = ', decimal=","' if separator != "," and DECIMAL_COMMA.search(text) else ""
-    return f"pd.read_csv({write_value(str(path))}, sep={write_value(separator)}{decimal})"
+    options = {"sep": separator, **_list_options(text, separator)}
+    return PandasRead("read_csv", path, options).line
 
 
 def read_arrow(source: Any) -> Any:
