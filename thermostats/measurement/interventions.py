@@ -52,7 +52,6 @@ STATES = ".steering"
 """Folder in a data folder for states of trainings that are under way."""
 OF_MODEL = ("device", "name", "lab")
 """Settings that say which model is meant and where it runs."""
-KEPT_NOWHERE = "rows are kept nowhere: --data mine keeps them, and lets an interrupted call go on"
 
 
 def steer(

@@ -301,8 +301,3 @@ def announce(
     )
     if opened.request.dtype != "float32":
         say(HALF.format(dtype=opened.request.dtype))
-
-
-def _round_minutes(minutes: float) -> str:
-    """Minutes to two digits, whole from ten on."""
-    return f"{minutes:.0f}" if minutes >= 10 else f"{minutes:.2g}"

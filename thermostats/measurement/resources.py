@@ -131,16 +131,6 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     return Need(n_params, n_params * item, activations)
 
 
-def estimate_memory(n_params: int, dtype: str) -> int:
-    """Bytes that a process takes with a model of so many parameters; batches come on top."""
-    return n_params * ITEM[dtype] + PROCESS
-
-
-def has_room(n_params: int, dtype: str, place: Place) -> bool:
-    """Whether a place has the memory for a model's weights; True if that is unknown."""
-    return estimate_memory(n_params, dtype) <= place.room
-
-
 def estimate_seconds(n_params: int, texts: Sequence[str], passes: int, kind: str) -> float:
     """About how long so many forward passes over texts take: 2 n_params operations a token at the
     rate of the kind."""

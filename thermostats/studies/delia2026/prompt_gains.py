@@ -58,12 +58,6 @@ def load_every_prompt(tables: Evidence, gain: str, *sources: str) -> pd.DataFram
     return rows
 
 
-def drop_unknown_labs(rows: pd.DataFrame) -> pd.DataFrame:
-    """The same rows, without their column of labs where one is not known: for what is asked of
-    models alone."""
-    return rows if (rows["heritage"].fillna("") != "").all() else rows.drop(columns="heritage")
-
-
 def drop_tuned(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of base models; tuned ones do not count in addition to their bases."""
     return rows[~rows["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]

@@ -152,8 +152,3 @@ def expand_prompts(rows: pd.DataFrame) -> pd.DataFrame:
             pd.DataFrame(columns).assign(gain=row.gain + sd * stats.zscore(np.arange(n), ddof=1))
         )
     return pd.concat(made, ignore_index=True)
-
-
-def drop_infinite(value: float) -> float | None:
-    """The value, or None where it is no number."""
-    return None if math.isnan(value) else value

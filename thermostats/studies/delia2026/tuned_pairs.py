@@ -41,12 +41,6 @@ def collect_prompt_gains(tables: Evidence) -> pd.DataFrame:
     """Last gains by model and prompt of all pairs, with the model's `variant` and `parent`."""
     models = tables.table("models").drop_duplicates("model_id")[["model_id", "variant", "parent"]]
     gains = load_every_prompt(tables, "last_gain", TWIN)
-    if tables.name in VIEWS:
-        parts = [
-            choose_common_prompts(gains, base, child)
-            for child, base in match_bases(tables, gains).items()
-        ]
-        gains = pd.concat([gains.iloc[:0], *parts]).drop_duplicates(["model_id", "prompt_id"])
     return gains.drop(columns="category").merge(models, on="model_id")
 
 
