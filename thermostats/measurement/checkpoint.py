@@ -438,10 +438,9 @@ class ValueOutput:
         """W_V^h (d_h × d) and W_O^h (d × d_h) of query head h, counted from 0; views, not
         copies."""
         k = int(self.kv_head[h])
-        return (
-            self.w_v[k * self.d_head : (k + 1) * self.d_head],
-            self.w_o[:, h * self.d_head : (h + 1) * self.d_head],
-        )
+        of_values = slice(k * self.d_head, (k + 1) * self.d_head)
+        of_query = slice(h * self.d_head, (h + 1) * self.d_head)
+        return self.w_v[of_values], self.w_o[:, of_query]
 
 
 def read_config_value(config: Config, quantity: str) -> int | None:

@@ -203,19 +203,18 @@ def find_shared_tensors(
     Names agree but for a prefix that models for a task put before those of the body. Raises
     UsageError where a block's tensor is not in all, or where shapes differ.
     """
-    stored = [
-        {
-            name: tensor
-            for name, tensor in open_checkpoint(folder).items()
-            if not name.endswith(BUFFERS)
-        }
-        for _, folder in models
-    ]
+    stored = []
+    for _, folder in models:
+        tensors = open_checkpoint(folder)
+        weights = {name: each for name, each in tensors.items() if not name.endswith(BUFFERS)}
+        stored.append(weights)
     bare = min(stored, key=lambda tensors: np.mean([name.count(".") for name in tensors]))
-    pairs = [[find_named(tensors, (name,)) for tensors in stored] for name in bare]
-    shared = [
-        [tensor for tensor in same if tensor is not None] for same in pairs if None not in same
-    ]
+    shared = []
+    for name in bare:
+        found = [find_named(weights, (name,)) for weights in stored]
+        same = [tensor for tensor in found if tensor is not None]
+        if len(same) == len(stored):
+            shared.append(same)
     left = list[str]()
     apart = list[str]()
     for i, ((model, _), tensors) in enumerate(zip(models, stored, strict=True)):
@@ -229,12 +228,10 @@ def find_shared_tensors(
             left.append(
                 f"{model}: {share:.1%} of its numbers not compared, {_join_names(alone, 3)}"
             )
-    apart += [
-        f"{same[0].name} {same[0].shape} and {other.shape}"
-        for same in shared
-        for other in same
-        if other.shape != same[0].shape
-    ]
+    for same in shared:
+        first = same[0]
+        others = [other.shape for other in same if other.shape != first.shape]
+        apart += [f"{first.name} {first.shape} and {shape}" for shape in others]
     if apart or not shared:
         raise UsageError(
             "the models have not the same tensors, so nothing can be subtracted",

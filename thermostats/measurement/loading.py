@@ -181,11 +181,12 @@ def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple
         "missing": missing,
         "unexpected": unexpected,
     }
-    problems = [
-        f"{len(names)} {what} ({names[0]}{', …' if len(names) > 1 else ''})"
-        for what, names in wrong.items()
-        if names
-    ] + [str(message) for message in info["error_msgs"]]
+    problems = []
+    for what, names in wrong.items():
+        if names:
+            more = ", …" if len(names) > 1 else ""
+            problems.append(f"{len(names)} {what} ({names[0]}{more})")
+    problems += map(str, info["error_msgs"])
     if problems:
         step = (
             _suggest_prefix(missing, unexpected)

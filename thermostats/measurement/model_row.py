@@ -112,16 +112,14 @@ def build_model_row(
     origin = record(path)
     total = _count(entry, tensors, tied=head is None, n_layers=g.n_layers)
     bias = _find_head_bias(entry, tensors)
-    outside = [
-        (vocabulary, d_embed),
-        *(each.shape for each in (head, table, bias) if each is not None),
-    ]
+    apart = [each for each in (head, table, bias) if each is not None]
+    outside = vocabulary * d_embed + sum(math.prod(each.shape) for each in apart)
     stated = next(
         (read_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model
     )
-    width, gated = measure_feed_forward(
-        entry, config, _collect_block_shapes(entry, tensors, g.n_layers)
-    ) or (stated, False)
+    blocks = _collect_block_shapes(entry, tensors, g.n_layers)
+    width, gated = measure_feed_forward(entry, config, blocks) or (stated, False)
+    scheme = origin.get("scheme")
     return {
         "model_id": model_id,
         "revision": revision,
@@ -143,23 +141,25 @@ def build_model_row(
         "tied_embeddings": head is None,
         "gated_mlp": gated,
         "n_params": total,
-        "n_params_nonembedding": total - sum(math.prod(shape) for shape in outside),
+        "n_params_nonembedding": total - outside,
         "norm_kind": name_norm_kind(entry, decoder),
         "norm_place": _name_norm_place(entry),
         "position_scheme": _name_position_scheme(entry, config, learned=table is not None),
         "parallel_block": entry.parallel,
         "year": None,
-        "modality": "vision"
-        if entry.reads == "image"
-        else "decoder"
-        if entry.has_head or entry.headless
-        else "encoder",
+        "modality": _name_modality(entry),
         "stages": len(entry.depths) or 1,
         "source": COUNTED,
-        "quantised": "" if origin.get("scheme") in (None, *UNROUNDED) else origin["scheme"],
+        "quantised": "" if scheme in (None, *UNROUNDED) else scheme,
         "package": "",
         "model_licence": origin.get("licence", ""),
     }
+
+
+def _name_modality(entry: Architecture) -> str:
+    if entry.reads == "image":
+        return "vision"
+    return "decoder" if entry.has_head or entry.headless else "encoder"
 
 
 def find_stored_dtype(tensors: Tensors) -> str:
@@ -191,11 +191,8 @@ def measure_feed_forward(
     the one that the configuration states counts, else that of the last. blocks: shapes by name
     within the block. None where the shapes are no such layer's.
     """
-    widths = [
-        each
-        for each in (_measure_width(entry, config, shapes) for shapes in blocks)
-        if each is not None
-    ]
+    measured = [_measure_width(entry, config, shapes) for shapes in blocks]
+    widths = [each for each in measured if each is not None]
     decoder = select_decoder_config(config)
     stated = [decoder.get(key) for key in FEED_FORWARD]
     return next((each for each in widths if each[0] in stated), widths[-1] if widths else None)
@@ -207,14 +204,11 @@ def _measure_width(
     mixing = (entry.attention, entry.value, entry.output, *entry.mixers)
     attention = {path.partition(".")[0] for path in mixing} - {entry.mlp.partition(".")[0]}
     parts = {name: name.split(".") for name in shapes if not name.endswith("bias")}
-    matrices = {
-        name: shapes[name]
-        for name, words in parts.items()
-        if words[0] not in attention
-        and not name.startswith(f"{entry.attention}.")
-        and ROUTERS.isdisjoint(words)
-        and len(shapes[name]) > 1
-    }
+    matrices = {}
+    for name, words in parts.items():
+        is_mixing = words[0] in attention or name.startswith(f"{entry.attention}.")
+        if not is_mixing and ROUTERS.isdisjoint(words) and len(shapes[name]) > 1:
+            matrices[name] = shapes[name]
     experts = {name: shape for name, shape in matrices.items() if "experts" in parts[name]}
     if experts:
         matrices = {
@@ -263,15 +257,13 @@ def find_unused_tensors(entry: Architecture, tensors: Tensors, n_layers: int) ->
     if entry.depths or entry.shared:
         return []
     place = re.compile(rf"(?:^|\.){re.escape(entry.blocks)}\.(\d+)\.")
-    beyond = {
-        name
-        for name in tensors
-        for each in [place.search(name)]
-        if each and int(each.group(1)) >= n_layers
-    }
-    return [
-        n for n in tensors if n in beyond or any(part.startswith("mtp") for part in n.split("."))
-    ]
+    unused = []
+    for name in tensors:
+        layer = place.search(name)
+        is_beyond = layer is not None and int(layer.group(1)) >= n_layers
+        if is_beyond or any(part.startswith("mtp") for part in name.split(".")):
+            unused.append(name)
+    return unused
 
 
 def has_learned_positions(entry: Architecture, config: Config) -> bool:
@@ -519,11 +511,13 @@ def check_name(
         raise _build_mismatch_error(
             folder, "other weights or another configuration were measured under this name", got
         )
-    apart = [
-        f"{label} {stated[label].iloc[0]} in the tables, {row[label]} here"
-        for label in SHAPE
-        if len(stated) and int(stated[label].iloc[0]) != int(row[label])
-    ]
+    if not len(stated):
+        return
+    apart = []
+    for label in SHAPE:
+        held = stated[label].iloc[0]
+        if int(held) != int(row[label]):
+            apart.append(f"{label} {held} in the tables, {row[label]} here")
     if apart:
         raise _build_mismatch_error(
             folder, "the tables hold another model by this name", ", ".join(apart)

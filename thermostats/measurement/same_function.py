@@ -20,6 +20,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -218,21 +219,19 @@ def turn_form(of: Form, R: Array) -> Form:
             else rows
         )
 
-    blocks = tuple(
-        replace(
-            block,
-            **{name: read(getattr(block, name)) for name in ("q", "k", "gate", "up")},
-            **{name: getattr(block, name) @ R for name in ("v", "down", "written", "mlp_written")},
-            o=np.einsum("de,hdr->her", R, block.o),
-        )
-        for block in of.blocks
-    )
+    blocks = []
+    for block in of.blocks:
+        reading = {name: read(getattr(block, name)) for name in ("q", "k", "gate", "up")}
+        writes = ("v", "down", "written", "mlp_written")
+        writing = {name: getattr(block, name) @ R for name in writes}
+        o = np.einsum("de,hdr->her", R, block.o)
+        blocks.append(replace(block, **reading, **writing, o=o))
     return replace(
         of,
         embedding=of.embedding @ R,
         positions=of.positions @ R,
         head=read(of.head),
-        blocks=blocks,
+        blocks=tuple(blocks),
     )
 
 
@@ -256,10 +255,9 @@ def _check(first: ModelWeights, second: ModelWeights) -> None:
             allowed=f"one of {', '.join(CLASSES)} twice",
             next_step=step,
         )
-    shapes = [{name: x.shape for name, x in each.tensors.items()} for each in (first, second)]
-    apart = [
-        name for name in shapes[0].keys() & shapes[1].keys() if shapes[0][name] != shapes[1][name]
-    ]
+    a = first.tensors
+    b = second.tensors
+    apart = [name for name in a.keys() & b.keys() if a[name].shape != b[name].shape]
     if apart or read_geometry(first.entry, first.config) != read_geometry(
         second.entry, second.config
     ):
@@ -495,15 +493,12 @@ def _measure_block_distances(a: Block, b: Block, of: Form) -> list[tuple[str, fl
     bias = float(np.square(b.written - a.written).sum())
     size_bias = float(np.square(a.written).sum())
     mine, theirs = _match_neurons(a, b)
-    mlp = float(np.square(b.mlp_written - a.mlp_written).sum())
-    size_mlp = float(np.square(a.mlp_written).sum())
+    mlp = np.square(theirs - mine).sum() + float(np.square(b.mlp_written - a.mlp_written).sum())
+    size_mlp = np.square(mine).sum() + float(np.square(a.mlp_written).sum())
     return [
         ("attention writes", _measure_ratio(ov.sum() + bias, size_ov.sum() + size_bias)),
         ("attention pattern", _measure_ratio(qk.sum(), size_qk.sum())),
-        (
-            "feed-forward layer",
-            _measure_ratio(np.square(theirs - mine).sum() + mlp, np.square(mine).sum() + size_mlp),
-        ),
+        ("feed-forward layer", _measure_ratio(mlp, size_mlp)),
     ]
 
 
@@ -549,11 +544,11 @@ def _match_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) -> l
     H = len(of_query)
 
     def cost(h: int, other: int) -> float:
-        return _measure_ov_distance(a, b, of_query, h, other) / max(
-            _measure_ov_distance(a, None, of_query, h, h), 1e-300
-        ) + _measure_qk_distance(a, b, of, of_query, h, other) / max(
-            _measure_qk_distance(a, None, of, of_query, h, h), 1e-300
-        )
+        ov = _measure_ov_distance(a, b, of_query, h, other)
+        size_ov = _measure_ov_distance(a, None, of_query, h, h)
+        qk = _measure_qk_distance(a, b, of, of_query, h, other)
+        size_qk = _measure_qk_distance(a, None, of, of_query, h, h)
+        return ov / max(size_ov, 1e-300) + qk / max(size_qk, 1e-300)
 
     if max(cost(h, h) for h in range(H)) < LEFT**2:
         return list(range(H))
@@ -563,7 +558,8 @@ def _match_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) -> l
     inner = dict[tuple[int, int], NDArray[np.int64]]()
     for k in range(K):
         for other in range(K):
-            table = np.array([[cost(int(h), int(g)) for g in groups[other]] for h in groups[k]])
+            pairs = product(groups[k].tolist(), groups[other].tolist())
+            table = np.array([cost(h, match) for h, match in pairs]).reshape(len(groups[k]), -1)
             rows, columns = linear_sum_assignment(table)
             costs[k, other], inner[k, other] = table[rows, columns].sum(), groups[other][columns]
     order = [0] * H

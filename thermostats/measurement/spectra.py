@@ -636,12 +636,9 @@ def find_named(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
     for name in names:
         if name in tensors:
             return tensors[name]
-    endings = [
-        tensor
-        for name, tensor in tensors.items()
-        if any(name.endswith(f".{short}") for short in names)
-    ]
-    return endings[0] if len(endings) == 1 else None
+    endings = tuple(f".{name}" for name in names)
+    longer = [tensor for name, tensor in tensors.items() if name.endswith(endings)]
+    return longer[0] if len(longer) == 1 else None
 
 
 def _check_matrix(stored: StoredTensor) -> NDArray[Any]:
@@ -673,23 +670,21 @@ def _build_head_rows(
     (gram_v, lost_v), (gram_o, lost_o) = _clean_grams(gram_v), _clean_grams(gram_o)
     values, vectors = np.linalg.eigh(gram_v)
     roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ vectors.transpose(0, 2, 1)
+    largest_o = np.linalg.eigvalsh(gram_o)[:, -1]
+    largest_ov = np.linalg.eigvalsh(roots @ gram_o @ roots)[:, -1]
+    total_ov = np.einsum("hij,hji->h", gram_o, gram_v)
     squares = {
         "W_V": (values[:, -1], values.sum(axis=1), lost_v),
-        "W_O": (np.linalg.eigvalsh(gram_o)[:, -1], np.trace(gram_o, axis1=1, axis2=2), lost_o),
-        "OV": (
-            np.linalg.eigvalsh(roots @ gram_o @ roots)[:, -1],
-            np.einsum("hij,hji->h", gram_o, gram_v),
-            lost_v | lost_o,
-        ),
+        "W_O": (largest_o, np.trace(gram_o, axis1=1, axis2=2), lost_o),
+        "OV": (largest_ov, total_ov, lost_v | lost_o),
     }
     rows = []
     for matrix, (largest, total, lost) in squares.items():
         pair = np.sqrt(np.maximum(np.stack([largest, total]), 0.0))
         pair[:, lost] = np.nan
-        rows += [
-            _build_row(layer, matrix, str(h + 1), Norms(float(s), float(f)))
-            for h, (s, f) in enumerate(pair.T)
-        ]
+        for h, (spectral, frobenius) in enumerate(pair.T):
+            norms = Norms(float(spectral), float(frobenius))
+            rows.append(_build_row(layer, matrix, str(h + 1), norms))
     return rows
 
 

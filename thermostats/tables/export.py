@@ -112,10 +112,10 @@ CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
 def describe_folder(folder: Path) -> dict[str, bytes]:
     """What describes the tables of a folder, by file name; made from the schemas and the files that
     are there."""
-    files = {
-        name: [path.relative_to(folder).as_posix() for path in folders.list_own_files(name, folder)]
-        for name in TABLES
-    }
+    files = {}
+    for name in TABLES:
+        paths = folders.list_own_files(name, folder)
+        files[name] = [path.relative_to(folder).as_posix() for path in paths]
     return {CODEBOOK: write_codebook().encode(), **build_tool_files(folder, files)}
 
 
@@ -187,10 +187,10 @@ def _list_resources(folder: Path, table: str, paths: Sequence[str]) -> list[Reso
     release, and the Parquet files of runs."""
     formats = {path: path.rpartition(".")[2] for path in paths}
     lacking = {path: _find_lacking(table, folder / path) for path in paths}
-    spare = {
-        kind: set.intersection(*(lacking[x] for x in paths if formats[x] == kind))
-        for kind in formats.values()
-    }
+    spare: dict[str, set[str]] = {}
+    for path in paths:
+        kind = formats[path]
+        spare[kind] = spare.get(kind, lacking[path]) & lacking[path]
     by_name: dict[str, list[str]] = {}
     for path in sorted(paths, key=formats.__getitem__):
         name = table
@@ -202,16 +202,11 @@ def _list_resources(folder: Path, table: str, paths: Sequence[str]) -> list[Reso
         elif lacks := sorted(lacking[path] - spare["csv"]):
             name += f"-without-{'-'.join(lacks)}"
         by_name.setdefault(name, []).append(path)
-    return [
-        Resource(
-            name,
-            table,
-            formats[files[0]],
-            files,
-            _list_columns(table, set.intersection(*(lacking[x] for x in files))),
-        )
-        for name, files in by_name.items()
-    ]
+    resources = []
+    for name, files in by_name.items():
+        columns = _list_columns(table, set.intersection(*(lacking[path] for path in files)))
+        resources.append(Resource(name, table, formats[files[0]], files, columns))
+    return resources
 
 
 def _find_lacking(table: str, path: Path) -> set[str]:
@@ -235,6 +230,7 @@ def _list_columns(table: str, without: Collection[str]) -> list[Column]:
 def build_datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
     """The Frictionless data package of a folder; a foreign key is looked up in one resource."""
     tables = [each.table for each in resources]
+    once = {name for name in tables if tables.count(name) == 1}
     return {
         "profile": "tabular-data-package",
         "name": "thermostats",
@@ -242,10 +238,7 @@ def build_datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
         "description": CONVENTIONS,
         "licenses": [{"name": "MIT", "path": LICENCE}],
         "sources": [{"title": SOURCE, "path": RECORD}],
-        "resources": [
-            _describe_resource(each, {name for name in tables if tables.count(name) == 1})
-            for each in resources
-        ],
+        "resources": [_describe_resource(each, once) for each in resources],
     }
 
 
@@ -256,12 +249,14 @@ def _describe_resource(of: Resource, targets: Collection[str]) -> dict[str, Any]
         "primaryKey": list_key_columns(of.table),
         "missingValues": [""] if of.format == "csv" else ["", "nan"],
     }
-    foreign = [
-        {"fields": fields, "reference": {"resource": target, "fields": fields}}
-        for label, target in list_references(of.table).items()
-        if target in targets
-        for fields in [[label, "revision"] if target == "models" else [label]]
-    ]
+    foreign = []
+    for label, target in list_references(of.table).items():
+        if target in targets:
+            fields = [label, "revision"] if target == "models" else [label]
+            foreign.append({"fields": fields, "reference": {"resource": target, "fields": fields}})
+    if foreign:
+        schema["foreignKeys"] = foreign
+    encoding = {"encoding": "utf-8"} if of.format == "csv" else {}
     return {
         "profile": "tabular-data-resource",
         "name": of.name,
@@ -269,8 +264,8 @@ def _describe_resource(of: Resource, targets: Collection[str]) -> dict[str, Any]
         "path": of.paths[0] if len(of.paths) == 1 else of.paths,
         "format": of.format,
         "mediatype": MEDIA[of.format],
-        **({"encoding": "utf-8"} if of.format == "csv" else {}),
-        "schema": schema | ({"foreignKeys": foreign} if foreign else {}),
+        **encoding,
+        "schema": schema,
     }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_fields
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
@@ -785,11 +786,8 @@ def find_maps(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[
     names = [str(name) for name in frame.columns]
     if _match_tables(frame):
         return [None]
-    ours = [
-        name
-        for name in names
-        if is_gain(name) or any(name in list_columns(table) for table in TABLES)
-    ]
+    columns = set(chain.from_iterable(map(list_columns, TABLES)))
+    ours = [name for name in names if is_gain(name) or name in columns]
     if len(ours) == len(names):
         with suppress(UsageError):
             return [*load_maps({"columns": {name: name for name in names}})]
@@ -838,24 +836,22 @@ def _find_table(frame: pd.DataFrame, where: object) -> str:
     columns = set(frame)
     if exact := _match_tables(frame):
         return exact[0]
-    nearest = min(
-        (name for name in TABLES if name not in REFUSED),
-        key=lambda name: (
-            len(columns - set(list_columns(name))),
-            len(set(list_dtypes(name)) - columns),
-        ),
-    )
+
+    def count_apart(name: str) -> tuple[int, int]:
+        """How many columns are none of a table, and how many of its own are not there."""
+        return len(columns - set(list_columns(name))), len(set(list_dtypes(name)) - columns)
+
+    nearest = min((name for name in TABLES if name not in REFUSED), key=count_apart)
     lacking = compare_columns([*frame, *list_optional(nearest)], list_dtypes(nearest))[0]
     unknown = compare_columns(frame, list_columns(nearest))[1]
     near = "nearly those" if len(unknown) < len(columns) / 2 else "nearest those"
+    step = MAP.format(nearest)
     raise UsageError(
         "its columns do not match any table",
         where=where,
         got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown "
         f"{', '.join(unknown) or 'none'}",
-        next_step=suggest_nearest(unknown[0], lacking, MAP.format(nearest))
-        if unknown
-        else MAP.format(nearest),
+        next_step=suggest_nearest(unknown[0], lacking, step) if unknown else step,
     )
 
 
@@ -901,15 +897,9 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
     """
     folder = find_data_folder(find_own_folder(data))
     with hold_folder(folder):
-        runs, models = (
-            pd.concat(
-                [
-                    pd.DataFrame(columns=["run_id", "source", *MODEL], dtype="str"),
-                    *(rows for _, rows in _read_own_files(name, folder)),
-                ]
-            )
-            for name in ("runs", "models")
-        )
+        none = pd.DataFrame(columns=["run_id", "source", *MODEL], dtype="str")
+        runs = pd.concat([none, *(rows for _, rows in _read_own_files("runs", folder))])
+        models = pd.concat([none, *(rows for _, rows in _read_own_files("models", folder))])
         sources = {*runs["source"], *models["source"]} - {""}
         if source not in sources:
             meant = find_nearest(source, sources) or next(iter(sorted(sources)), "SOURCE")

@@ -35,6 +35,11 @@ def render_data_page(layout: Layout, tables: Evidence) -> str:
     numbers: Iterable[tuple[Any, Any]] = ()
     if len(fates):
         numbers = fates.groupby("fate")["numbers"].sum().sort_values(ascending=False).items()
+    kinds: list[tuple[str, int]] = []
+    inconsistencies = ""
+    if len(inconsistent):
+        kinds = sorted(Counter(inconsistent["kind"]).items())
+        inconsistencies = _render_inconsistencies(inconsistent)
     return render_text(
         "data.md",
         tables=_render_tables(layout, tables),
@@ -42,9 +47,9 @@ def render_data_page(layout: Layout, tables: Evidence) -> str:
         measured=build_measured_table(tables.table("features", source=OURS)),
         sources=len(_load_table(tables, "sources")),
         fates=numbers,
-        kinds=sorted(Counter(inconsistent["kind"]).items()) if len(inconsistent) else [],
+        kinds=kinds,
         found=len(inconsistent),
-        inconsistencies=_render_inconsistencies(inconsistent) if len(inconsistent) else "",
+        inconsistencies=inconsistencies,
         copied=all(listed.name for listed in layout.tables),
         files=_render_files(layout),
         out=layout.name,
