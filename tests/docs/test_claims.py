@@ -189,8 +189,14 @@ def test_files_that_pages_for_contributors_name_are_there() -> None:
         said = set(re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|md|csv|json|toml))`", NAMES[page]))
         own = {name for name in said if re.search(r"c24|u01|NAME|CHECKS", name)}
         assert len(said - own) > 20
+        said |= set(re.findall(r"`((?:[\w.-]+/)+)`", NAMES[page]))
         assert [
-            name for name in said - own if not any(path.endswith(f"/{name}") for path in files)
+            name
+            for name in said - own
+            if not any(
+                f"/{name}" in path if name.endswith("/") else path.endswith(f"/{name}")
+                for path in files
+            )
         ] == []
 
 

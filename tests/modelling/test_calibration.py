@@ -8,7 +8,9 @@ all that the model tells of β, scales and levels, and the first effect of every
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from thermostats.modelling.draws import Settings
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.sampling import Sampled
 
+ROOT = Path(__file__).resolve().parents[2]
 ELSEWHERE = {"threshold"}
 EXACT, SAMPLED = 200, 60
 """Simulated tables."""
@@ -66,6 +69,12 @@ def test_a_law_is_calibrated(law: str) -> None:
     assert len(p) >= 2, f"{law}: {sorted(p)}"
     low = {name: value for name, value in p.items() if value < FALSE_ALARM / len(p)}
     assert not low, f"{law}: {low}"
+
+
+def test_the_page_of_checks_names_the_laws_that_are_calibrated() -> None:
+    page = ROOT / "docs" / "explanation" / "posterior-checks.md"
+    said = page.read_text(encoding="utf-8").partition("`make test-long`")[2].partition("Two are")[0]
+    assert set(re.findall(r"`fit_(\w+)`", said)) == CASES.keys() - ELSEWHERE
 
 
 @pytest.mark.parametrize(("width", "seen"), [(1.0, False), (1 / 1.5, True), (1.5, True)])

@@ -14,7 +14,7 @@ from scipy import stats
 from simulated import benchmark_table, pairs_of_log_gains, pairs_table
 
 from thermostats.errors import DataError, UsageError
-from thermostats.modelling import ranking, unit_means
+from thermostats.modelling import unit_means
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.fit import Fit, load_fit
 from thermostats.modelling.pairs import fit_invariance
@@ -162,22 +162,13 @@ def test_differences_of_models_lie_in_their_intervals_as_often_as_they_say() -> 
     assert 0.88 < np.mean(inside) < 0.98, np.mean(inside)
 
 
-@pytest.mark.parametrize(
-    ("old", "new"), [("fit_rank_means", fit_benchmark), ("fit_pair_means", fit_invariance)]
-)
-def test_former_names_work_and_warn_and_saved_fits_load(
-    old: str, new: Callable[..., Fit], tmp_path: Path
-) -> None:
-    module = ranking if old == "fit_rank_means" else unit_means
-    table = benchmark_table(np.random.default_rng(1), LEVELS)
-    if new is fit_invariance:
-        table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02])
-    with pytest.warns(DeprecationWarning, match=f"{old} is {new.__name__} now"):
-        fit = getattr(module, old)(table, seed=1)
-    saved = replace(fit, call=replace(fit.call, module=module.__name__, function=old)).save(
-        tmp_path / "fit.nc"
-    )
-    assert load_fit(saved).summary().equals(new(table, seed=1).summary())
+def test_a_former_name_works_and_warns_and_its_saved_fits_load(tmp_path: Path) -> None:
+    table = pairs_table(np.random.default_rng(1), levels=[0.5, 0.3], changes=[-0.3, 0.02])
+    with pytest.warns(DeprecationWarning, match="fit_pair_means is fit_invariance now"):
+        fit = unit_means.fit_pair_means(table, seed=1)
+    call = replace(fit.call, module=unit_means.__name__, function="fit_pair_means")
+    saved = replace(fit, call=call).save(tmp_path / "fit.nc")
+    assert load_fit(saved).summary().equals(fit_invariance(table, seed=1).summary())
 
 
 def test_a_saved_fit_of_a_law_that_was_sampled_is_refused(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def read_exact(model: Gaussian) -> dict[str, Prior]:
 def read_declared(model: Sampled) -> dict[str, Prior]:
     """Of variables of PyMC where all others are 0, so that a population's mean has its own prior.
 
-    Raw levels of a population are none, which `test_populations` holds.
+    Raw levels of a population are none.
     """
     pt, graph = (
         importlib.import_module("pytensor.tensor"),

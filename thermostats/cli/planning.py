@@ -158,7 +158,7 @@ def gigabytes(text: str) -> float:
 
 @app.command("next")
 def next_(
-    claim: Annotated[str | None, typer.Argument(help="A claim, such as C21.")] = None,
+    claim: Annotated[str | None, typer.Argument(help="A claim, such as X02.")] = None,
     budget: Annotated[str, typer.Option(help="What is downloaded at most, such as 25GB.")] = "60GB",
     models: Annotated[int, typer.Option(min=1, help="Models at most.")] = 6,
     every: Annotated[
@@ -186,11 +186,11 @@ def next_(
     Sets of candidates are sought that tell most about the claim's effect within a budget; the best
     three are judged by the claim's own rule in simulated studies. Nothing is downloaded.
 
-    Example: `thermostats next C21 --budget 25GB` or `thermostats next --all --budget 60GB`
+    Example: `thermostats next X02 --budget 25GB` or `thermostats next --all --budget 60GB`
     """
     size = gigabytes(budget)
     if (claim is None) != every:
-        line = "thermostats next C21 --budget 25GB"
+        line = "thermostats next X02 --budget 25GB"
         raise UsageError("a claim or --all is asked for", allowed="one of them", next_step=line)
     if claim is not None:
         choose_claims(

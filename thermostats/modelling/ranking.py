@@ -27,7 +27,7 @@ from thermostats.modelling.draws import (
     find_equal_tailed,
 )
 from thermostats.modelling.fit import Fit, build_fit
-from thermostats.modelling.fit_calls import deprecate, record_call
+from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.importance import estimate_moderated_errors
 from thermostats.modelling.laws import LOG, Law
 from thermostats.modelling.mixed_model import (
@@ -364,6 +364,3 @@ def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
         "largest": lambda y: y.max(axis=-1),
         "smallest": lambda y: y.min(axis=-1),
     }
-
-
-fit_rank_means = deprecate(fit_benchmark, "fit_rank_means")

@@ -268,5 +268,4 @@ def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dic
     return {"mean": values["beta"] + values["unit"][..., :models], **name_draws(values, design)}
 
 
-fit_means = deprecate(fit_unit_means, "fit_means")
 fit_pair_means = deprecate(fit_invariance, "fit_pair_means")

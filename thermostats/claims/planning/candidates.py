@@ -62,7 +62,7 @@ def read_candidates(path: str | Path | None = None) -> pd.DataFrame:
         return rows[rows["comparable"]].reset_index(drop=True)
     file = Path(path)
     if not file.is_file():
-        raise UsageError("no such file", where=file, next_step="thermostats next C21")
+        raise UsageError("no such file", where=file, next_step="thermostats next X02")
     own = pd.read_csv(file)
     needed = [*NAMES, *SHAPE]
     if lacking := [name for name in needed if name not in own]:
