@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html as html_text
+import io
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,7 +17,8 @@ from workplaces import EVIL, make_workplace, write_analysis
 
 from thermostats.claims.calibration import Calibration, load_levels
 from thermostats.claims.claim import Audit, Basis, Claim, Meanings
-from thermostats.claims.finding import Criterion, Finding, Sample, Strength, read_finding
+from thermostats.claims.evidence import DUE
+from thermostats.claims.finding import Criterion, Finding, Sample, Strength, Undrawn, read_finding
 from thermostats.claims.run import run_one
 from thermostats.claims.stored import Made
 from thermostats.claims.study import list_scripts
@@ -40,7 +42,8 @@ from thermostats.reporting.pages.methods import (
 from thermostats.reporting.pages.worlds import render_worlds_page
 from thermostats.reporting.render import build_single, render_page
 from thermostats.reporting.report import report
-from thermostats.reporting.state import list_table_pages
+from thermostats.reporting.state import describe_machine, list_table_pages
+from thermostats.settings import DRAW_VARIABLE
 from thermostats.tables.folders import find_shipped
 from thermostats.tables.store import find_data_folder
 
@@ -368,6 +371,64 @@ def settled(page: str) -> str:
     return " ".join(section.replace("\\", "").split())
 
 
+def test_many_answers_on_other_sets_are_a_file_with_those_on_all_evidence_shown_first() -> None:
+    """Of further questions; the first question's own are all on the page."""
+    first, *others = [
+        replace(tried(0.01, WORSE), id=f"C01.{letter}", estimand=f"mean {letter}")
+        for letter in "abcdef"
+    ]
+    views = [
+        replace(finding, sample=Sample(evidence, "published", models, 6))
+        for finding in (first, *others)
+        for evidence, models in (("external", 15), ("pooled", 36))
+    ]
+    files = files_of(first, *others, *views)
+    text = files["c01/index.md"].decode()
+    rows = [line for line in text.splitlines() if " | 15 / 6 |" in line or " | 36 / 6 |" in line]
+    assert [line.split(" | ")[1] for line in rows[2:]] == ["2", "3", "4", "5", "6", "2"]
+    assert all("(pooled)" in line for line in rows[2:7])
+    assert "The first 6 of 10 answers" in text and "[other-sets.csv](other-sets.csv)" in text
+    listed = pd.read_csv(io.BytesIO(files["c01/other-sets.csv"]))
+    assert list(listed["number"]) == [2, 3, 4, 5, 6] * 2
+    assert listed["set_of_evidence"].iloc[[0, -1]].to_list() == ["pooled", "external"]
+    assert (listed["needed"] == WORSE[2]).all() and (listed["n_models"].iloc[:5] == 36).all()
+    few = files_of(first, others[0], *views[:4])
+    assert "c01/other-sets.csv" not in few and "other-sets" not in few["c01/index.md"].decode()
+
+
+def test_what_a_lab_of_one_source_means_is_said_once() -> None:
+    finding = tried(0.01, WORSE)
+    views = []
+    for models, evidence in ((15, "external"), (36, "pooled")):
+        said = f"Of {evidence} one source measured one lab. {DUE}"
+        sample = Sample(evidence, "published", models, 6, coincidence=said)
+        views.append(replace(finding, sample=sample))
+    text = files_of(finding, *views)["c01/index.md"].decode()
+    folded = text.partition("#### Whose models these are")[2]
+    assert "Of external one source" in folded and "Of pooled one source" in folded
+    assert folded.count(DUE) == 1
+
+
+def test_what_is_said_of_p_stands_once_where_it_is_long() -> None:
+    known = tried(0.01, WORSE)
+    strength = replace(known.strength, tipping=("b at 2",))
+    long = replace(known, verdict="supported", reason="", strength=strength)
+    short = replace(known, strength=replace(known.strength, tipping=(), unit=""))
+    letters = dict(zip("abcd", (long, long, short, short), strict=True))
+    made = [replace(finding, id=f"C01.{name}") for name, finding in letters.items()]
+    text = files_of(*made)["c01/index.md"].decode()
+    assert text.count("The verdict falls with b at 2.") == 1
+    assert text.count("**p.** As of finding 1.") == 1
+    assert text.count(str(state_tipping(short))) == 2
+
+
+def test_bounds_of_nuisances_and_the_page_of_worlds_are_two_paragraphs() -> None:
+    finding = tried(0.01, WORSE)
+    bounds = replace(finding.criterion, bounds="All are declared.")
+    text = files_of(replace(finding, criterion=bounds))["c01/index.md"].decode()
+    assert re.search(r"All are declared\.\n\n+The worst world", text)
+
+
 def test_what_lacks_measurement_names_the_command_where_the_claim_says_what_it_reads() -> None:
     values = {
         "id": "C01.mean",
@@ -453,6 +514,14 @@ def test_a_fitted_model_is_reported_by_the_checklist(out: Path, name: str) -> No
     assert not [said for said in expected if said not in text]
     for table in ("summary", "diagnostics", "priors", "checks", "sensitivity", "labs", "influence"):
         assert (out / "c03" / f"posterior-{table}.csv").is_file()
+    linked = "[posterior-labs.csv](posterior-labs.csv)"
+    assert (linked if name.endswith(".md") else 'href="posterior-labs.csv"') in text
+    passed = "Passed: sampler, prior predictive, posterior predictive and LOO-PIT"
+    assert passed in text and "p = 0.4" not in text
+    assert "Influence: warned; hangs on one unit: Meta" in text
+    assert "Within their limits: R-hat, bulk ESS and divergences." in text
+    failed = read(out / name.replace("c03", "c05"))
+    assert "Within their limits" not in failed and "Diagnostics of the sampler" in failed
     assert not (out / "c03" / "posterior-loo-pit.csv").is_file()
     assert (out / "c03" / "posterior-prior-to-posterior.svg").is_file()
 
@@ -758,11 +827,17 @@ def test_what_is_unfolded_is_counted_as_a_reader_sees_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("claim", SCRIPTS)
-def test_pages_of_claims_are_short_and_begin_without_simulated_worlds(claim: str) -> None:
+def test_pages_of_claims_are_short_and_begin_without_simulated_worlds(
+    claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every posterior that is drawn, as the longest report has them."""
+    monkeypatch.setenv(DRAW_VARIABLE, "on")
     run = run_one(SCRIPTS[claim], find_data_folder())
     assert run.claim is not None and not run.error, run.error
-    made = build_claim_files(run.claim, run.made, SCRIPTS[claim].name, MADE_OF)
+    made_of = {**MADE_OF, "machine": describe_machine()}
+    made = build_claim_files(run.claim, run.made, SCRIPTS[claim].name, made_of)
     name = claim.lower()
+    assert not any(isinstance(each.finding.posterior, Undrawn) for each in run.made)
     markdown = made[f"{name}/index.md"].decode()
     at = render.Page(f"{name}/index.html", markdown)
     page = render_page(at, made.__getitem__, pages={}, bundled=False).decode()

@@ -155,8 +155,9 @@ def analyse(tables):
                             [name, 0.3, 0.05, 0.3, 0.21, 0.41, "ETI", 0.94, 1.001, 2210.0, 1920.0, 0.0011]],
                            columns=["quantity", "mean", "sd", "median", "lower", "upper", "kind", "level", "rhat",
                                     "ess_bulk", "ess_tail", "mcse"])
-    diagnostics = pd.DataFrame([["R-hat", 1.002, 1.01, "beta"], ["bulk ESS", 1810.0, 400.0, "beta"],
-                                ["divergences", 0.0, 0.0, ""]], columns=["diagnostic", "worst", "limit", "quantity"])
+    diagnostics = pd.DataFrame([["R-hat", 1.002, 1.01, "beta", True], ["bulk ESS", 1810.0, 400.0, "beta", True],
+                                ["divergences", 0.0, 0.0, "", "{sampler}" == "passed"]],
+                               columns=["diagnostic", "worst", "limit", "quantity", "passes"])
     posterior = FittedModel(
         model="Log gain on depth, one line a lab, drawn towards each other.",
         equations=("log G_ip ~ t_4(α_lab + β x_i, σ)", "α_lab ~ Normal(μ, τ)"),

@@ -402,6 +402,10 @@ STUDY = "the study's files"
 """The source `published` in words."""
 
 
+DUE = "What sets such a lab apart may be due to its source."
+"""What follows where one source alone measured a lab."""
+
+
 def describe_coincidence(evidence: Evidence, models: Collection[str]) -> str:
     """A sentence that names labs which one source alone measured; empty in a set of one source, and
     where none is.
@@ -429,7 +433,7 @@ def describe_coincidence(evidence: Evidence, models: Collection[str]) -> str:
             parts.append(f"{join_words(labs)} by {STUDY if source == PUBLISHED else source}")
         counted = f"{len(alone)} of {format_count(len(by_lab), 'lab')}"
         sentence = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
-    return f"{sentence} What sets such a lab apart may be due to its source."
+    return f"{sentence} {DUE}"
 
 
 def list_lab_sources(evidence: Evidence, models: Collection[str]) -> pd.Series:

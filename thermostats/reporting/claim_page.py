@@ -17,7 +17,7 @@ from jinja2 import Template
 from thermostats import formatting
 from thermostats.claims.calibration import Calibration
 from thermostats.claims.claim import Claim
-from thermostats.claims.evidence import POOLED
+from thermostats.claims.evidence import DUE, POOLED
 from thermostats.claims.finding import Finding, FittedModel, Undrawn, read_finding
 from thermostats.claims.judge import pick_verdicts
 from thermostats.claims.levels import BOUNDS, PLAUSIBLE, WITHOUT
@@ -46,18 +46,23 @@ MOVES = {
 
 
 def describe_universes(
-    finding: Finding, number: int, suffix: str, files: Files
+    finding: Finding, number: int, suffix: str, files: Files, *, is_first: bool = True
 ) -> dict[str, Any] | None:
     """What the template shows of the curve of a finding, whose files end in `suffix`; None for one
-    without."""
+    without.
+
+    is_first: of the curves of a page, whose caption says how all are read.
+    """
     if (curve := finding.curve) is None:
         return None
     size = format_count(len(curve.table), "universe")
     of = f"finding {number}" if number > 1 else "the first finding"
-    caption = (
-        f"Estimate of {of} in {size}, in order. Below: how common each option is at that place; in "
-        f"brackets, the share of the variance that each choice explains alone."
-    )
+    caption = f"Estimate of {of} in {size}, in order."
+    if is_first:
+        caption += (
+            " Below: how common each option is at that place; in brackets, the share of the "
+            "variance that each choice explains alone."
+        )
     name = f"universes{suffix}.csv"
     figure = files.add_figure(render_svg(curve.plot), f"universes{suffix}.svg", caption, name)
     moves = files.add_table(
@@ -215,8 +220,12 @@ POINTWISE = "pit"
 """Column of a check's table that has a row for every observation, too long for a page."""
 PLACES = {"prior-to-posterior": "prior", "posterior": "posterior", "posterior-predictive": "checks"}
 """Section of a panel by its name; any other is a file that the page links to."""
-MOST_ROWS = 12
+MOST_ROWS = 6
 """Rows of a table on a claim's page; the file with it has all."""
+OTHER_SETS = "other-sets.csv"
+"""File of further questions on other sets, where they are more."""
+SHORT = 20
+"""Words up to which what a page says of p is repeated where another finding has the same."""
 MOST_OF_P = 60
 """Words that a page says of p unfolded."""
 NOTHING_RAISED = "nothing raised"
@@ -377,6 +386,11 @@ def build_claim_files(
     other_verdicts = _find_other_verdicts(findings)
     if own_set is not None:
         other_verdicts = [view for view in other_verdicts if view is not every_set]
+    other_sets = _list_other_sets(other_views)
+    further_sets = _sort_further_sets(other_sets)
+    if len(further_sets) > MOST_ROWS:
+        listed = _tabulate_other_sets([row["finding"] for row in further_sets], parts)
+        files.add(OTHER_SETS, listed.to_csv(index=False, lineterminator="\n").encode())
     page = render_text(
         "claim.md",
         claim=claim,
@@ -386,7 +400,11 @@ def build_claim_files(
         whole=whole,
         further=further,
         views=views,
-        other_sets=_list_other_sets(other_views),
+        leading_sets=[row for row in other_sets if row["leads"]],
+        other_sets=other_sets,
+        further_sets=further_sets[:MOST_ROWS],
+        n_further=len(further_sets),
+        other_sets_file=OTHER_SETS,
         other_verdicts=other_verdicts,
         model_names=_list_model_names(findings),
         lone_sources=_find_lone_sources(findings),
@@ -420,10 +438,14 @@ def build_claim_files(
 def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     """A part of the page for every finding on its own set; the first figure that one has heads the
     page."""
-    lead = next((number for number, each in enumerate(made, 1) if each.figure), 0)
+    leading = Leading(
+        next((number for number, each in enumerate(made, 1) if each.figure), 0),
+        next((number for number, each in enumerate(made, 1) if each.finding.curve is not None), 0),
+    )
+    lead = leading.figure
     names = _name_files([each.finding for each in made])
     parts = [
-        _build_part(number, each, files, number == lead, names[each.finding.id])
+        _build_part(number, each, files, leading, names[each.finding.id])
         for number, each in enumerate(made, 1)
         if not each.finding.sample.view_of
     ]
@@ -432,13 +454,29 @@ def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     fitted = next((part["number"] for part in parts if part["posterior"]), 0)
     rules = [part["finding"].criterion.words for part in parts]
     said: set[str] = set()
+    first_with: dict[str, int] = {}
     built = []
     for part, rule in zip(parts, rules, strict=True):
         notes = [note for note in part["finding"].notes if note not in said]
         said.update(notes)
-        at = {"ruled_by": rules.index(rule) + 1, "fit_shown": part["number"] == fitted}
+        of_p = _state_shown_p(part["finding"], part["number"])
+        is_long = len(of_p.split()) > SHORT
+        at = {
+            "ruled_by": rules.index(rule) + 1,
+            "fit_shown": part["number"] == fitted,
+            "of_p": of_p,
+            "p_of": first_with.setdefault(of_p, part["number"]) if is_long else part["number"],
+        }
         built.append(part | at | {"notes": notes})
     return built
+
+
+def _state_shown_p(finding: Finding, number: int) -> Text:
+    """What the page says of the p of a finding: in full of the first one, and of further ones whose
+    tipping points are known."""
+    if number == 1 or finding.strength.tipping:
+        return state_p(finding)
+    return state_tipping(finding)
 
 
 def _list_whole_parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -489,8 +527,16 @@ def _name_files(findings: Sequence[Finding]) -> dict[str, str]:
     return called
 
 
+class Leading(NamedTuple):
+    """Numbers of the first finding that has a figure, and of the first that has a curve; 0 where
+    none has."""
+
+    figure: int
+    curve: int
+
+
 def _build_part(
-    number: int, made: Made, files: Files, is_lead: bool, called: str
+    number: int, made: Made, files: Files, leading: Leading, called: str
 ) -> dict[str, Any]:
     """What a template shows of a finding: figure, table, curve, published figures, worst worlds,
     posterior."""
@@ -509,7 +555,7 @@ def _build_part(
     if finding.screen.table is not None:
         screen = files.add_table(finding.screen.table, finding.screen.label, f"screen{suffix}.csv")
     if made.figure:
-        name = f"figure{'' if is_lead else suffix}.svg"
+        name = f"figure{'' if number == leading.figure else suffix}.svg"
         figure = files.add_figure(made.figure, name, finding.figure.caption or finding.plain, data)
     audit = finding.audit
     published = {name: float(value) for name, value in audit.published.items()}
@@ -517,7 +563,9 @@ def _build_part(
     return {
         **{"finding": finding, "number": number, "figure": figure, "table": table},
         "screen": screen,
-        "universes": describe_universes(finding, number, suffix, files),
+        "universes": describe_universes(
+            finding, number, suffix, files, is_first=number == leading.curve
+        ),
         "compared": formatting.compare_figures(published, reproduced),
         **_describe_posterior(made, number, suffix, files),
     }
@@ -601,6 +649,37 @@ def _list_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
     ]
 
 
+def _sort_further_sets(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those of further questions, answers on all evidence before those on parts of it."""
+    further = [row for row in rows if not row["leads"]]
+    return sorted(further, key=lambda row: row["finding"].sample.evidence != POOLED)
+
+
+def _tabulate_other_sets(
+    views: Sequence[Finding], parts: Sequence[Mapping[str, Any]]
+) -> pd.DataFrame:
+    """Findings on other sets of evidence, a row each, as the page has them."""
+    number_of = {part["finding"].id: part["number"] for part in parts}
+    rows = []
+    for view in views:
+        row = {
+            "set_of_evidence": view.sample.evidence,
+            "number": number_of[view.id],
+            "finding": view.estimand,
+            "verdict": view.stands,
+            "estimate": view.headline.value,
+            "lower": view.headline.lower,
+            "upper": view.headline.upper,
+            "interval": view.headline.interval,
+            "p": view.strength.level,
+            "needed": view.strength.limit,
+            "n_models": view.sample.n_models,
+            "n_groups": view.sample.n_groups,
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
 def _is_p_decisive(finding: Finding) -> bool:
     """Whether a p-value decided where the interval holds a number that the rule compares with."""
     head = finding.headline
@@ -636,9 +715,13 @@ def _list_model_names(findings: Sequence[Finding]) -> dict[str, str]:
 
 
 def _find_lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
-    """Labs that one source alone measured, by set: of its finding that rests on most models."""
+    """Labs that one source alone measured, by set: of its finding that rests on most models. What
+    follows from that stands after the last alone."""
     samples = (view.sample for view in _sort_findings(findings))
-    return {sample.evidence: sample.coincidence for sample in samples if sample.coincidence}
+    said = {sample.evidence: sample.coincidence for sample in samples if sample.coincidence}
+    for name in list(said)[:-1]:
+        said[name] = said[name].removesuffix(DUE)
+    return said
 
 
 def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
@@ -686,26 +769,30 @@ def _place_posterior(
     files.add(f"{stem}-model.txt", model.encode())
     for panel, svg in zip(posterior.panels, drawn, strict=True):
         name = f"{stem}-{make_slug(panel.name)}.svg"
-        figure = files.add_figure(svg, name, panel.caption)
+        figure = files.add_figure(svg, name, _shorten_caption(panel.caption, posterior.model))
         section = PLACES.get(make_slug(panel.name), "more")
         placed[section].append(render_link(name, name) if section == "more" else figure)
     if posterior.priors:
         priors = pd.DataFrame(posterior.priors, columns=["quantity", "distribution", "why"])
         add("priors", priors, "Priors", excerpt=priors[["quantity", "distribution"]])
-    if len(posterior.computation.diagnostics):
-        add(
-            "computation",
-            posterior.computation.diagnostics,
-            "Diagnostics of the sampler",
-            "diagnostics",
-            posterior.computation.diagnostics.drop(columns="failure", errors="ignore"),
-        )
+    diagnostics = posterior.computation.diagnostics
+    if len(diagnostics) and all(diagnostics.get("passes", [False])):
+        name = f"{stem}-diagnostics.csv"
+        files.add(name, diagnostics.to_csv(index=False, lineterminator="\n").encode())
+        within = formatting.escape_markdown(join_words(diagnostics["diagnostic"].to_list()))
+        numbers = render_link(name, name)
+        placed["computation"].append(Text(f"Within their limits: {within}. Numbers: {numbers}"))
+    elif len(diagnostics):
+        shown = diagnostics.drop(columns="failure", errors="ignore")
+        add("computation", diagnostics, "Diagnostics of the sampler", "diagnostics", shown)
     columns = [name for name in SUMMARY if name in posterior.summary]
     all_columns = len(_list_interval_kinds(posterior)) != 1
     excerpt = posterior.summary if all_columns else posterior.summary[columns]
     add("posterior", posterior.summary, "Summary of the posterior", "summary", excerpt)
     if posterior.gate.checks:
-        add("checks", posterior.gate.table(), "All checks", "checks")
+        name = f"{stem}-checks.csv"
+        files.add(name, posterior.gate.table().to_csv(index=False, lineterminator="\n").encode())
+        placed["checks"].append(_list_checks(posterior, name))
     if posterior.sensitivity is not None:
         alternatives = posterior.sensitivity
         varied = [name for name in alternatives if alternatives[name].nunique(dropna=False) > 1]
@@ -717,6 +804,28 @@ def _place_posterior(
     for title, frame in posterior.tables.items():
         add("more", frame, title)
     return placed
+
+
+def _shorten_caption(caption: str, model: str) -> str:
+    """A caption without the sentence on the model, which stands above it."""
+    return caption.removeprefix(model).strip() or caption
+
+
+def _list_checks(posterior: FittedModel, name: str) -> Text:
+    """A line for each check of a fit that did not pass, and one of the names of those that did, as
+    the file has them all."""
+    lines = []
+    passed = []
+    for check in posterior.gate.checks:
+        if check.outcome == draws.PASSED:
+            passed.append(check.name)
+            continue
+        said = f"{set_capital(check.name)}: {check.outcome}; {check.reason}"
+        lines.append(f"- {formatting.escape_markdown(said)}")
+    if passed:
+        lines.append(f"- Passed: {formatting.escape_markdown(join_words(passed))}")
+    lines += ["", f"With reasons: {render_link(name, name)}"]
+    return Text("\n".join(lines))
 
 
 def _list_interval_kinds(posterior: FittedModel) -> list[str]:
