@@ -199,7 +199,7 @@ def choose_pandas_read(path: Path) -> PandasRead:
 
 
 def _list_options(text: str, separator: str) -> dict[str, str]:
-    """Options by which pandas reads the separator of a text, and the decimal comma if it has one."""
+    """Options by which pandas reads a text: its separator, and the decimal comma if it has one."""
     if separator == ",":
         return {}
     decimal = {"decimal": ","} if DECIMAL_COMMA.search(text) else {}
