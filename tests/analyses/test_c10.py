@@ -5,7 +5,10 @@ import pandas as pd
 import pytest
 from altered import NO, OPEN, YES, altered, analysis, shipped
 
-from thermostats.claims.result import Estimate, Result
+from thermostats.claims import levels
+from thermostats.claims.evidence import Evidence
+from thermostats.claims.question import convert_numpy
+from thermostats.claims.result import AGAINST, SUPPORTED, Estimate, Result
 from thermostats.studies.delia2026.stated_audits import score_density_rule
 
 
@@ -68,3 +71,17 @@ def test_the_named_pair_is_of_one_lab() -> None:
     """Which is why it contradicts C03, as both pages say."""
     models = shipped().table("models", model_id=list(analysis("c10").LEVELS))
     assert set(models["heritage"]) == {"EleutherAI"} and models["model_id"].nunique() == 2
+
+
+def test_noisy_labs_weaken_the_correlation_that_counts_among_other_families() -> None:
+    """The side “not supported” was judged in worlds whose correlation is −.14, not the −.304 that
+    they were said to have."""
+    asked = next(one for one in analysis("c10").CLAIM.questions if one.id == "C10.density.others")
+    _, trial = asked.require_trial()
+    assert trial.worlds is not None
+    rows = convert_numpy(trial.read_rows(Evidence().named("published"), asked.over))
+    noisy = {"kind": "small noisy labs", "ar": 0.4738, "ratio": 2.561}
+    held = levels.count_truths(asked, rows, trial.worlds.build_world("0.453125", **noisy))
+    assert held[AGAINST] >= levels.MOSTLY
+    plain = levels.count_truths(asked, rows, trial.worlds.build_world())
+    assert plain == {SUPPORTED: levels.SAMPLES, AGAINST: 0}

@@ -20,6 +20,7 @@ from thermostats.claims.worlds import (
     Off,
     SideColumns,
     Worlds,
+    build_descent_worlds,
     build_level_worlds,
     build_line_worlds,
     build_shift_worlds,
@@ -98,6 +99,34 @@ def test_rows_are_multiplied_in_what_the_estimand_averages(
     world = worlds.build_world(shared=1.0)
     held = levels.count_truths(ask(trial), rows, world)[SUPPORTED]
     assert (held >= levels.MOSTLY) == true
+
+
+def test_a_truth_is_computed_by_a_quicker_test_of_the_same_estimates() -> None:
+    def refuse(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
+        raise AssertionError(f"too slow for {len(rows)} rows")
+
+    worlds = build_level_worlds("y", 0.5 * TOTAL, 0.0)
+    rows = prompts()
+    slow, quick = Test(refuse, ("y",)), Test(by_prompt, ("y",))
+    trial = Trial(lambda _: rows, slow, "", worlds, larger="prompt", estimand=quick)
+    held = levels.count_truths(ask(trial), rows, worlds.build_world())
+    assert held == {SUPPORTED: levels.SAMPLES, AGAINST: 0}
+
+
+@pytest.mark.parametrize("kind", ["normal", "heteroscedastic labs", "small noisy labs"])
+def test_errors_that_are_larger_in_some_labs_leave_less_of_the_variance_to_descent(
+    kind: str,
+) -> None:
+    """By the mean square of their SDs, which small labs, of which the test knows, do not change."""
+    worlds = build_descent_worlds("y", 0.6, "x", "λ")
+    world = worlds.build_world(kind=kind)
+    rows = pd.DataFrame({"x": np.arange(3000.0), "heritage": np.arange(3000) // 3})
+    assert isinstance(world.errors, Errors) and world.large is not None
+    square = float(np.square(draw(world.errors, rows, 40)).mean())
+    assert world.errors.mean_square == pytest.approx(square, rel=0.05)
+    share = world.large.quantities["λ"].value
+    assert share == pytest.approx(0.6 / (0.6 + 0.4 * square), abs=0.01)
+    assert worlds.build_world("null", kind=kind).large == name_size("λ", 0.0)
 
 
 def test_a_mean_off_the_data_is_as_far_off_in_a_larger_study() -> None:

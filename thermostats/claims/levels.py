@@ -342,6 +342,7 @@ def _count_held(
 ) -> dict[Verdict, int]:
     """In how many of `SAMPLES` studies of many rows each side's statement holds."""
     rule, trial = question.require_trial()
+    trial = replace(trial, test=trial.estimand or trial.test)
     outcomes = world.fix_design(rows).draw(many, build_random(question, rows, SAMPLES, "large"))
     results = _collect_results(trial, many, outcomes)
     if not results:

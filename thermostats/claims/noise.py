@@ -3,6 +3,7 @@ within groups."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -243,6 +244,21 @@ class Errors:
         sds = _build_uneven_sds(rows, self.along, self.ratio)
         common = common * (_build_uneven_sds(rows, self.along, self.unlike) if self.unlike else sds)
         return common + drawn * sds, common + levels * sds
+
+    @property
+    def mean_square(self) -> float:
+        """That of endless labs and sources: above 1 where these have log-normal SDs of their own.
+
+        Single rows and labs that lie off, and small labs, whose errors are noise about what is
+        true of the others, do not count.
+        """
+        spreads = {
+            "heteroscedastic labs": DECLARED.spread,
+            UNLIKE_LABS: self.limits.errors.spread,
+            UNLIKE_SOURCES: self.limits.sources,
+        }
+        own = math.exp(2 * spreads.get(self.kind, 0.0) ** 2)
+        return self.between + (1 - self.between) * own
 
     def _order_rows(self, rows: pd.DataFrame) -> NDArray[np.int64]:
         """Rows along the column; as they are where errors go along none."""

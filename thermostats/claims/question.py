@@ -158,6 +158,9 @@ class Trial:
     within: str = ""
     """Column of the groups whose levels the test takes out; models to measure are sought within
     them."""
+    estimand: Test | None = None
+    """A test with the same estimates, by which the truth of a world is computed in large samples,
+    where `test` takes too long in them; None: `test` itself."""
 
     @property
     def many_studies(self) -> AtOnce | None:

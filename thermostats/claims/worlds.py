@@ -78,9 +78,9 @@ MEAN = (0.0, 1.0, -1.0)
 """Nuisances: the value at rest and the bounds. Share of the errors' variance between labs; ratio of
 SDs at the ends of a column; the mean, see `Off`.
 """
-CHANGED = 2
-"""Version of families whose errors may be a chain, or whose truth is not that of the simulated rows
-multiplied."""
+CHANGED, DILUTED = 2, 3
+"""Versions of families whose errors may be a chain, or whose truth is not that of the simulated
+rows multiplied; and of those where errors of some labs are larger and dilute a share."""
 
 
 NUISANCES = {
@@ -504,7 +504,23 @@ def build_descent_worlds(
     signal = partial(_simulate_descent, outcome)
     at_rest = build_errors(column, **errors)
     large = partial(name_size, quantity) if quantity else None
-    return build_family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, large=large)
+    family = build_family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, large=large)
+    if not quantity:
+        return family
+    return replace(
+        family, make=partial(_build_diluted_world, family.make, quantity), version=DILUTED
+    )
+
+
+def _build_diluted_world(
+    make: Callable[..., World], quantity: str, lam: float, **point: Any
+) -> World:
+    """A world whose λ is the share of what is simulated: errors that are larger in some labs or
+    sources leave less of the variance to descent."""
+    world = make(lam, **point)
+    assert isinstance(world.errors, Errors)  # noqa: S101
+    share = lam / (lam + (1 - lam) * world.errors.mean_square)
+    return replace(world, large=name_size(quantity, share))
 
 
 def _simulate_causes(
