@@ -1,9 +1,9 @@
 """How often the checks of a fit warn and fail, by kind of wrongness: an hour of one processor,
 resumable.
 
-    python benchmarks/alarms.py                  # or --shard 1/2 and --shard 2/2 beside one another
-    python benchmarks/alarms.py --table          # the table of what is there python
-    benchmarks/alarms.py --limits         # two minutes: the right model of the line without fits
+    python benchmarks/alarms.py             # or --shard 1/2 and --shard 2/2 beside one another
+    python benchmarks/alarms.py --table     # the table of what is there
+    python benchmarks/alarms.py --limits    # two minutes: the right model of the line without fits
 
 y_i = a + b z_i + u_lab(i) + ε_i with z the standardised log of depth, on models as they are met
 (`simulate_facts`), and what is wrong added. Every data set is fitted by `fit_heritage` and by

@@ -1,8 +1,8 @@
 """Files of millions of rows joined into a new folder, the same again, and what is made of them,
 beside the goals.
 
-    python benchmarks/joins.py FOLDER                # 2,000 models of 40 layers and 25 prompts: 2
-    million rows python benchmarks/joins.py FOLDER --models 200   # a tenth of it
+    python benchmarks/joins.py FOLDER                 # 2,000 models of 40 layers and 25 prompts
+    python benchmarks/joins.py FOLDER --models 200    # a tenth of these 2 million rows
 
 Each step is a process of its own: CPU-seconds without imports, and the highest resident memory.
 Results go to results/joins.csv and joins.md; a size that is run again replaces its own lines.

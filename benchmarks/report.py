@@ -1,15 +1,12 @@
 """The report and the commands of every day, each a process of its own: CPU and wall-clock seconds
 beside their goals.
 
-    python benchmarks/report.py                   # all but the tests; half an hour python
-    benchmarks/report.py commands cold     # some: commands, which take seconds; cold, the report
-    from nothing,
-                                                  # again and with rows joined; drawn, with --draw;
-                                                  many, with
-                                                  # 500 models; memory; large, millions of rows and
-                                                  large fits python benchmarks/report.py tests
-                                                  # `make test`, where it is set up
+    python benchmarks/report.py                  # all but the tests; half an hour
+    python benchmarks/report.py commands cold    # some of it
+    python benchmarks/report.py tests            # `make test`, where it is set up
 
+Parts: `commands`, which take seconds; `cold`, the report from nothing, again and with rows joined;
+`drawn`, with --draw; `many`, with 500 models; `memory`; `large`, millions of rows and large fits.
 Nothing else should run beside it; the load while a line was measured is written beside it. Results
 go to results/report.csv and report.md; a line that is measured again replaces the old one. The
 lines of the sampler and of spectral norms are read from what modelling.py and measurement.py

@@ -1,9 +1,10 @@
 """Where the time and the memory of a cold report go: per claim, by function of the package, from
 samples of the stack.
 
-    python benchmarks/report_profile.py             # every claim, each in a process with empty
-    caches; seven minutes python benchmarks/report_profile.py C14 N01     # some
+    python benchmarks/report_profile.py            # every claim; seven minutes
+    python benchmarks/report_profile.py C14 N01    # some
 
+Each claim has a process of its own with empty caches.
 A hundredth of a second apart, the processor time since the last sample is given to the innermost
 function of the package on the stack. Results go to results/report-profile.md; claims that are not
 measured keep their lines.

@@ -1,9 +1,8 @@
 """Tables of many runs: loading, checking, features and one run more, at 100, 1,000 and 10,000
 simulated runs.
 
-    python benchmarks/scale.py target FOLDER     # 2,000 runs of 32 layers and 25 prompts, against
-    the target python benchmarks/scale.py growth FOLDER     # 100, 1,000 and 10,000 runs of 32
-    layers and 5 prompts
+    python benchmarks/scale.py target FOLDER    # 2,000 runs of 32 layers and 25 prompts
+    python benchmarks/scale.py growth FOLDER    # 100, 1,000 and 10,000 of 32 layers and 5 prompts
 
 Every step is a process of its own, so that its highest resident memory is its own too. Results go
 to results/scale.csv and scale.md; a part that is run again replaces its own lines.

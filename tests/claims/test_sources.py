@@ -62,7 +62,7 @@ LEAST = Views(models=2)
 
 
 def hanging(rows: Rows, least: Views = LEAST) -> str:
-    return find_decisive_source(QUESTION, rows, rows.frame, SUPPORTED, least, NEAR)
+    return find_decisive_source(QUESTION, rows, rows.frame, SUPPORTED, least, NEAR).unit
 
 
 def test_a_verdict_that_falls_without_one_source_hangs_on_it() -> None:
@@ -85,15 +85,11 @@ def test_a_counterexample_stands_without_its_source() -> None:
         QUESTION, trial=Trial(lambda own: own.frame, mean, "heritage"), primary=Below("mean", 0)
     )
     one = replace(by_lab, trial=QUESTION.trial, primary=by_lab.primary)
-    assert find_decisive_source(by_lab, rows, rows.frame, SUPPORTED, LEAST, NEAR) == "x"
+    assert find_decisive_source(by_lab, rows, rows.frame, SUPPORTED, LEAST, NEAR).unit == "x"
     against = replace(one, primary=Above("mean", 0))
-    assert find_decisive_source(against, rows, rows.frame, AGAINST, LEAST, NEAR) == ""
-    assert (
-        find_decisive_source(
-            replace(against, trial=by_lab.trial), rows, rows.frame, AGAINST, LEAST, NEAR
-        )
-        == "x"
-    )
+    assert not find_decisive_source(against, rows, rows.frame, AGAINST, LEAST, NEAR).unit
+    with_units = replace(against, trial=by_lab.trial)
+    assert find_decisive_source(with_units, rows, rows.frame, AGAINST, LEAST, NEAR).unit == "x"
 
 
 def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
@@ -105,6 +101,14 @@ def test_a_verdict_that_hangs_on_one_source_is_open_and_says_so() -> None:
         SUPPORTED,
     )
     assert describe_settling(QUESTION, found).startswith("Without the rows of the source x")
+
+
+def test_the_level_of_a_verdict_that_hangs_on_one_source_is_that_without_it() -> None:
+    """A quarter of it, beyond the limit that the table has beside it."""
+    rows = study(x=[9.0, 9.0], y=[-1.0, -2.0], z=[-1.0, 0.5])
+    at = weigh(QUESTION, rows, mean(rows.frame), rows.frame, LEAST).strength  # type: ignore[arg-type]
+    assert at.level is not None and at.full_level is not None
+    assert at.full_level < 0.05 < at.level and at.unit == "x"
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +152,7 @@ def test_labs_of_one_source_are_named_from_the_rows(shipped: Evidence) -> None:
     )
     said = describe_coincidence(shipped.named(EXTERNAL), {"01-ai/Yi-34B", "openai-community/gpt2"})
     assert said.startswith(
-        "In this set one source alone measured 1 of 2 labs: 01.AI by logos-in-layers."
+        "In this set 1 of 2 labs was measured by one source alone: 01.AI by logos-in-layers."
     )
 
 

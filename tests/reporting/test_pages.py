@@ -603,7 +603,7 @@ def test_a_share_that_was_never_seen_is_none_and_an_untried_rule_says_nothing() 
 
 
 WORSE = (0.0002, 0.001, 0.002, 0.2)
-FALSELY = "5% of simulated studies in which that is false reach"
+FALSELY = "5% of simulated studies in which “supported” is false reach"
 
 
 @pytest.mark.parametrize(
@@ -616,8 +616,13 @@ FALSELY = "5% of simulated studies in which that is false reach"
             "(errors alike) even the smallest p comes too often, so it is never given.",
         ),
         ({"limit": None}, "No simulated study says what that is worth, so 5% decides."),
-        ({}, "is 0.0100, a quarter of that without EleutherAI."),
-        ({"level": 0.0}, "A count decides “supported”, so that its p is 0, a quarter"),
+        (
+            {"full_level": 0.002},
+            "“supported” p is 0.00200, without EleutherAI 0.0400, a quarter of which "
+            "[counts](../methods.md): 0.0100.",
+        ),
+        ({}, "For “supported” p is 0.0100."),
+        ({"level": 0.0}, "A count decides “supported”, so that its p is 0."),
         ({"tipping": ("not up to a", "b at 2")}, "The verdict falls with b at 2."),
         ({"tipping": ("not up to a",)}, "No single assumption that was tried undoes it."),
     ],
@@ -640,6 +645,10 @@ def test_a_page_says_what_p_is_worth_in_words_of_the_field(
         (
             {"unit": "", "tipping": ("nothing raised, normal errors", "alike (0.2)")},
             ", or this p up to alike (0.2).",
+        ),
+        (
+            {"unit": "", "tipping": ("not up to a, normal errors", "not up to b, normal errors")},
+            "; so would this p with any one of these at its bound and the others at half.",
         ),
         ({"unit": "", "limit": 0.0}, "so it is never given."),
     ],
@@ -685,7 +694,11 @@ def test_what_is_said_of_p_is_short_however_much_is_assumed() -> None:
     strength = replace(found.strength, tipping=("neighbours err alike (0.5)",), provisional="So.")
     long = state_p(replace(found, criterion=Criterion(levels=levels), strength=strength))
     assert MOST_OF_P - 5 < len(long.split()) <= MOST_OF_P
-    assert "case (errors of one kind, " in long and ", …)" in long and "…" not in state_p(found)
+    assert (
+        "case (errors of one kind, " in long
+        and ", […](#the-exact-rule" in long
+        and "…" not in state_p(found)
+    )
 
 
 def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:

@@ -432,7 +432,9 @@ def describe_coincidence(evidence: Evidence, models: Collection[str]) -> str:
             labs = sorted(lab for lab in alone if alone[lab] == source)
             parts.append(f"{join_words(labs)} by {STUDY if source == PUBLISHED else source}")
         counted = f"{len(alone)} of {format_count(len(by_lab), 'lab')}"
-        sentence = f"In this set one source alone measured {counted}: {'; '.join(parts)}."
+        measured = "was measured" if len(alone) == 1 else "were each measured"
+        sentence = f"In this set {counted} {measured} by one source alone: "
+        sentence += f"{'; '.join(parts)}."
     return f"{sentence} {DUE}"
 
 

@@ -216,6 +216,8 @@ class Strength:
     none was tried."""
     p: str = ""
     """p in the worst plausible world, in classes: `< .001`, `< .01`, `≤ .05`, `above .05`."""
+    full_level: float | None = None
+    """Attained level of all rows, where `level` is a quarter of that without a unit; else None."""
     unit: str = ""
     """The unit, or source of rows, on which it hangs, or of which the level is: a quarter of that
     without it."""

@@ -273,10 +273,13 @@ def weigh(
         return Weighed(OPEN, Reason.ONE_UNIT, undecided, calibration, at)
     if at.without >= allowed * (1 - TOLERANCE):
         return Weighed(OPEN, Reason.AT_LIMIT, undecided, calibration, at)
-    if source := find_decisive_source(
-        question, evidence, rows, side, least or question.scope.needs, allowed
-    ):
-        return Weighed(OPEN, Reason.ONE_SOURCE, replace(undecided, unit=source), calibration)
+    needed = least or question.scope.needs
+    source = find_decisive_source(question, evidence, rows, side, needed, allowed)
+    if source.unit:
+        at = replace(source, level=at.level, value=at.value)
+        strength = _measure_strength(question, calibration, side, at, len(given) > 1)
+        undecided = replace(strength, unless="", leans=str(side))
+        return Weighed(OPEN, Reason.ONE_SOURCE, undecided, calibration, at)
     row = find_decisive_row(question, rows, result, side, allowed)
     return Weighed(side, Reason.NONE, strength, calibration, at, row)
 
@@ -335,13 +338,15 @@ def _measure_strength(
     question: Question, calibration: Calibration, side: Verdict, at: Attained, both: bool
 ) -> Strength:
     of_side = calibration.side(side)
-    level = max(at.level, at.without / WITHOUT)
+    hangs = at.without > WITHOUT * at.level
+    level = at.without / WITHOUT if hangs else at.level
     limit = of_side.limit()
     return Strength(
         level=level,
         limit=None if math.isnan(limit) else limit,
         p=of_side.p(level),
-        unit=at.unit if at.without > WITHOUT * at.level else "",
+        full_level=at.level if hangs else None,
+        unit=at.unit if hangs else "",
         unless=of_side.condition(level),
         provisional=calibration.provisional if question.trial is not None else "",
         both=both,
@@ -395,8 +400,8 @@ def find_decisive_source(
     side: Verdict,
     least: AtLeast | None,
     near: float,
-) -> str:
-    """The source of rows without which the level of a side would be beyond `near`; empty where
+) -> Attained:
+    """The source of rows without which the level of a side would be beyond `near`; no unit where
     there is none.
 
     The rows are chosen anew without each source of the set in turn, so that a model which others
@@ -405,10 +410,10 @@ def find_decisive_source(
     (`Trial.unit` is empty), a verdict against the statement stands.
     """
     if question.trial is None or rows is None or "model_id" not in rows:
-        return ""
+        return NOTHING
     primary, trial = question.require_trial()
     if side == AGAINST and not trial.unit:
-        return ""
+        return NOTHING
     sources = evidence.sources(set(rows["model_id"]))
     for source in sources if 1 < len(sources) <= MANY else ():
         try:
@@ -420,9 +425,11 @@ def find_decisive_source(
             continue
         if least is not None and least.rows and least.verdict(result) == UNMEASURED:
             continue
-        if float(primary.level(result, side)) > near:
-            return source
-    return ""
+        level = float(primary.level(result, side))
+        if level > near:
+            value = result.headline.value
+            return replace(NOTHING, without=level, unit=source, value_without=value)
+    return NOTHING
 
 
 def report_unmeasured(words: Template, question: Question, result: Result) -> Finding:
@@ -640,22 +647,17 @@ def describe_settling(question: Question, weighed: Weighed) -> str:
             "More models of this kind settle nothing: the answer is another when columns change "
             "their block."
         )
-    if weighed.reason == Reason.ONE_SOURCE:
-        source = weighed.strength.unit
-        return (
-            f"Without the rows of the source {source} the verdict would not stand, so it is left "
-            f"open."
-        )
-    if weighed.attained.unit and weighed.reason in (Reason.ONE_UNIT, Reason.AT_LIMIT):
-        stands = (
-            "the verdict would not stand"
-            if weighed.reason == Reason.ONE_UNIT
-            else "the verdict would be at the limit"
-        )
+    hangs = (Reason.ONE_UNIT, Reason.ONE_SOURCE, Reason.AT_LIMIT)
+    if weighed.attained.unit and weighed.reason in hangs:
+        unit = weighed.attained.unit
+        if weighed.reason == Reason.ONE_SOURCE:
+            unit = f"the rows of the source {unit}"
+        at_limit = weighed.reason == Reason.AT_LIMIT
+        stands = "be at the limit" if at_limit else "not stand"
         side = Verdict(weighed.strength.leans)
         allowed = _round(WITHOUT * _find_limit(weighed.calibration, side))
         return (
-            f"Without {weighed.attained.unit} {stands}, so it is left open: "
+            f"Without {unit} the verdict would {stands}, so it is left open: "
             f"{_describe_without(weighed.attained)}, where at most {allowed} is allowed."
         )
     if weighed.reason == Reason.AT_LIMIT:
@@ -838,12 +840,10 @@ def _describe_fit(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str
     if not by.classical:
         return f"{text}."
     if by.classical != verdict:
-        says = (
-            "as the test would" if by.verdict == by.classical else f"and the test “{by.classical}”"
-        )
+        says = "so too" if by.verdict == by.classical else f"“{by.classical}”"
         return (
-            f"{text} and by its own rule says “{by.verdict}”, {says} at 5% alone: neither is the "
-            f"verdict."
+            f"{text} and by its own rule says “{by.verdict}”. At 5%, with no unit left out, the "
+            f"test would say {says}; the verdict asks more."
         )
     if by.verdict == by.classical:
         return f"{text} and agrees with the test, which decides."

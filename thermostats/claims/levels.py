@@ -75,6 +75,8 @@ NAMES = ("model_id", "heritage", "family", "recipe", "pair", "source")
 """Columns of names that make units their own where a study is multiplied."""
 TIPPED = ("normal", "lognormal")
 """Kinds of errors for which tipping points are asked."""
+NOTHING_RAISED, UNMOVED = "nothing raised", "not up to"
+"""How a tipping point begins at which no nuisance is raised, and one that no nuisance reaches."""
 DIGITS = 4
 """Figures of a bound."""
 WORDS = ("size", "kind")
@@ -605,11 +607,11 @@ class Search:
                     path.append((value, limits[text]))
                 for level in levels if path else ():
                     value, falls = find_fall(path, level)
-                    words = worlds.describe_nuisances(**{name: value}) or "nothing raised"
+                    words = worlds.describe_nuisances(**{name: value}) or NOTHING_RAISED
                     beside = f"the others at {('rest', 'half')[others]}, {kind} errors"
                     yield {
                         **self._build_row(point, TIPPING, self.effort.others),
-                        "words": f"{'' if falls else 'not up to '}{words}, {beside}",
+                        "words": f"{'' if falls else f'{UNMOVED} '}{words}, {beside}",
                         "rate": level,
                     }
 

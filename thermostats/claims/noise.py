@@ -29,7 +29,7 @@ ERRORS: Mapping[str, str] = {
     "t3": "errors with the tails of t₃",
     "t4": "errors with the tails of t₄",
     "lognormal": "skewed (log-normal) errors",
-    "heteroscedastic labs": "errors as large as the lab has them (SD 0.7 of their log)",
+    "heteroscedastic labs": "errors whose SD differs between labs (SD 0.7 of its log)",
     "small noisy labs": "errors three times as large in labs of one or two models",
     "one outlying lab": "normal errors, and one of the smallest labs four standard deviations off",
     "one aberrant model": "normal errors, and one model four standard deviations off",
@@ -41,9 +41,9 @@ ESTIMATED: Mapping[str, str] = {
     LONG_TAILED: "errors with the tails of t with {df} degrees of freedom",
     UPWARD: "log-normal errors of σ {up}",
     DOWNWARD: "log-normal errors of σ {down} whose long tail lies below",
-    UNLIKE_LABS: "errors as large as the lab has them (SD {labs} of their log)",
-    UNLIKE_SOURCES: "errors as large as the source has them (SD {sources} of their log)",
-    UNLIKE_MODELS: "errors as large as the model has them (SD {labs} of their log)",
+    UNLIKE_LABS: "errors whose SD differs between labs (SD {labs} of its log)",
+    UNLIKE_SOURCES: "errors whose SD differs between sources (SD {sources} of its log)",
+    UNLIKE_MODELS: "errors whose SD differs between models (SD {labs} of its log)",
     ALIKE_IN_CELLS: "a share of {cells} of the errors' variance between a model's categories of "
     "prompts",
 }
@@ -94,7 +94,7 @@ BY_PROMPT: Mapping[str, str] = {
     "normal": "normal errors",
     "t3": "errors with the tails of t₃",
     "lognormal": "skewed (log-normal) errors",
-    "noisy models": "errors as large as the model has them (SD 0.7 of their log)",
+    "noisy models": "errors whose SD differs between models (SD 0.7 of its log)",
     "alike in categories": "half of the errors' variance between a model's categories of prompts",
     "one aberrant "
     "prompt": "normal errors, and one prompt of one model four standard deviations off",

@@ -1,12 +1,12 @@
 """W_V and W_O as the stream is read and written: norm weights folded, sides that nobody reads taken
 away.
 
-    OV as read   m P diag(s) W_O,h W_V,h diag(γ) P,   P = I − 11ᵀ/d where norms subtract the mean,
-    else I
+    OV as read   m P diag(s) W_O,h W_V,h diag(γ) P
 
-γ: weight of the norm in front of W_V, with latent attention that of the latent (and no P there); s,
-m: what multiplies the write. Balanced: of all pairs with the same OV in each group of heads the one
-with W_V,k W_V,kᵀ = Σ_h W_O,hᵀ W_O,h. numpy alone.
+P: I − 11ᵀ/d where norms subtract the mean, else I. γ: weight of the norm in front of W_V, with
+latent attention that of the latent (and no P there); s, m: what multiplies the write. Balanced: of
+all pairs with the same OV in each group of heads the one with W_V,k W_V,kᵀ = Σ_h W_O,hᵀ W_O,h.
+numpy alone.
 """
 
 from __future__ import annotations

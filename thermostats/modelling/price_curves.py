@@ -1,9 +1,11 @@
 """Prices of changing a model, from rows of `interventions`: crossings with their mirrors,
 stiffness.
 
-    crossing   a gain taken to the other side of 1, at log distance δ;  mirror: as far, without
-    crossing stiffness  k = Σ δ_i² (kl_i − kl_0) / Σ δ_i⁴  over targets,  δ_i = log(g_i / g),  kl_0
-    the floor
+    crossing    a gain taken to the other side of 1, at log distance δ
+    mirror      as far, without crossing
+    stiffness   k = Σ δ_i² (kl_i − kl_0) / Σ δ_i⁴  over targets,  δ_i = log(g_i / g)
+
+kl_0 is the floor.
 
 Intervals are 95% by the percentile bootstrap over held-out texts, which two rows of one model and
 seed share.

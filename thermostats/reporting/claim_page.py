@@ -20,7 +20,7 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import DUE, POOLED
 from thermostats.claims.finding import Finding, FittedModel, Undrawn, read_finding
 from thermostats.claims.judge import pick_verdicts
-from thermostats.claims.levels import BOUNDS, PLAUSIBLE, WITHOUT
+from thermostats.claims.levels import BOUNDS, NOTHING_RAISED, PLAUSIBLE, UNMOVED, WITHOUT
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED, Reason
 from thermostats.claims.rule import ALPHA
 from thermostats.claims.stored import Made
@@ -228,8 +228,6 @@ SHORT = 20
 """Words up to which what a page says of p is repeated where another finding has the same."""
 MOST_OF_P = 60
 """Words that a page says of p unfolded."""
-NOTHING_RAISED = "nothing raised"
-"""How a tipping point begins at which no nuisance is raised."""
 OF_ERRORS = re.compile(r"\b(?:errors|variance|mean|SD)\b")
 """With which what a world assumes of errors begins, after its size."""
 
@@ -291,18 +289,24 @@ def state_p(finding: Finding) -> Text:
     at = finding.strength
     if at.level is None:
         return Text()
-    values = {"at": at, "side": _choose_side(finding), "bar": ALPHA, **_describe_tipping(finding)}
+    values = {
+        "at": at,
+        "side": _choose_side(finding),
+        "bar": ALPHA,
+        "without": WITHOUT,
+        **_describe_tipping(finding),
+    }
     said = _write_p(finding, values)
-    if values["open"] and len(said.split()) > MOST_OF_P:  # how far a nuisance may go is folded
-        said = _write_p(finding, {**values, "falls": []})
+    if values["open"] and ("…" in said or len(said.split()) > MOST_OF_P):
+        said = _write_p(finding, {**values, "falls": [], "stands": False})
     return Text(said)
 
 
 def _write_p(finding: Finding, values: Mapping[str, Any]) -> str:
     """The sentences on p, with as much of what is assumed as there is room for."""
-    rest = len(render_text("p.md", assumed="", **values).split())
-    assumed = _describe_assumed(_select_plausible(finding), MOST_OF_P - rest)
-    return render_text("p.md", assumed=assumed, **values)
+    rest = len(render_text("p.md", assumed="", cut=False, **values).split())
+    assumed, cut = _describe_assumed(_select_plausible(finding), MOST_OF_P - rest)
+    return render_text("p.md", assumed=assumed, cut=cut, **values)
 
 
 def state_tipping(finding: Finding) -> Text:
@@ -332,29 +336,37 @@ def _describe_tipping(finding: Finding) -> dict[str, Any]:
         "near": finding.reason == Reason.AT_LIMIT,
         "most": WITHOUT * needed,
         "unit": finding.decisive_unit,
+        "stands": _stands_everywhere(finding),
         "falls": [point for point in points if not point.startswith(NOTHING_RAISED)],
     }
+
+
+def _stands_everywhere(finding: Finding) -> bool:
+    """Whether its p would do with each nuisance raised as far as is plausible, one by one."""
+    tried = finding.strength.tipping
+    return bool(tried) and all(point.startswith(UNMOVED) for point in tried)
 
 
 def list_falls(finding: Finding) -> list[str]:
     """Tipping points at which a verdict falls, or up to which an open one would be given; not those
     at which it still stands."""
-    return [point for point in finding.strength.tipping if not point.startswith("not up to")]
+    return [point for point in finding.strength.tipping if not point.startswith(UNMOVED)]
 
 
-def _describe_assumed(worlds: pd.DataFrame | None, most: int) -> str:
+def _describe_assumed(worlds: pd.DataFrame | None, most: int) -> tuple[str, bool]:
     """What the worst of some worlds assumes of errors, or its size where it assumes nothing of
-    them; what is beyond `most` words is left to the table of worlds."""
+    them, and whether something was cut: what is beyond `most` words is left to the table of
+    worlds."""
     if worlds is None:
-        return ""
+        return "", False
     every = str(worlds.loc[worlds["bound_05"].idxmin(), "words"]).split(", ")
     after = (place for place, part in enumerate(every) if place and OF_ERRORS.search(part))
     said, *parts = every[next(after, 0) :]
     for part in parts:
         if len(f"{said}, {part}, …".split()) > most:
-            return f"{said}, …"
+            return said, True
         said = f"{said}, {part}"
-    return said
+    return said, False
 
 
 def build_claim_files(

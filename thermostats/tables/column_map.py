@@ -23,10 +23,13 @@ A mapping file is TOML, and a dict has the same entries::
     name = "layer"
     value = "gain_block"
 
-    [norms]                       # of layers: gains are made of norms state = "hook" norm = "norm"
-    last = "normed" states = "inputs"             # or "outputs"; needed where there are fewer than
-    L + 1 form = "raw"                  # or "centred", of the stream less its mean; needed of hooks
-    of TransformerLens
+    [norms]                       # of layers: gains are made of norms
+    state = "hook"
+    norm = "norm"
+    last = "normed"
+    states = "inputs"             # or "outputs"; needed where there are fewer than L + 1
+    form = "raw"                  # or "centred", of the stream less its mean; needed of hooks of
+                                  # TransformerLens
 
 A dict of names alone, `{"block": "layer", "growth": "gain_block"}`, is the part [columns]. Recipes
 (`RECIPES`) say besides what their columns may be called, `[aliases]`, and which rows count,

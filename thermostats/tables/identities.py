@@ -407,11 +407,13 @@ def count_parameters(row: Mapping[str, Any]) -> tuple[int, int]:
     (3 where gated, else 2), [c] = 1 where c holds and 0 elsewhere, and e the width of the token
     embedding:
 
-    block  = (d + [qkv bias]) d_h (H + 2K) + d d_h H + [out bias] d + m d d_ff + [mlp bias] ((m - 1)
-    d_ff + d)
-             + v (block norms · d + head norms · d_h) + block scalars n_params_nonembedding = L
-               block + v d ([embedding norm] + [final norm]) + [e ≠ d] 2 e d n_params =
-               n_params_nonembedding + V e (1 + [untied]) + [unembedding bias] V + n_positions d
+        block  = (d + [qkv bias]) d_h (H + 2K) + d d_h H + [out bias] d
+                 + m d d_ff + [mlp bias] ((m - 1) d_ff + d)
+                 + v (block norms · d + head norms · d_h) + block scalars
+        n_params_nonembedding
+               = L block + v d ([embedding norm] + [final norm]) + [e ≠ d] 2 e d
+        n_params
+               = n_params_nonembedding + V e (1 + [untied]) + [unembedding bias] V + n_positions d
 
     A model has a final norm unless it norms after the residual sum (norm_place "post"). Where e ≠
     d, one projection follows the embedding and one precedes the unembedding. Which terms an

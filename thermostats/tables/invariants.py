@@ -1,8 +1,8 @@
 """Numbers of W_V and W_O that no change of weights moves which leaves the outputs: `ov_read`
 and the balanced ratio.
 
-    ov_read_h = m ‖P W_O,h W_V,h diag(γ) P‖₂ / ‖P x_(l−1)‖,   balanced ratio = ‖W_V‖₂ / ‖W_O‖₂ of
-    the balanced pair
+    ov_read_h      = m ‖P W_O,h W_V,h diag(γ) P‖₂ / ‖P x_(l−1)‖
+    balanced ratio = ‖W_V‖₂ / ‖W_O‖₂  of the balanced pair
 
 Both are of layers; of runs without the columns that they are made of, which older versions
 measured, there are none.

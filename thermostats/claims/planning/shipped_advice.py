@@ -66,7 +66,7 @@ def digest_rule(question: Question, candidates: pd.DataFrame | None = None) -> s
     candidates: by default those that ship.
     """
     levels = load_levels()
-    own = hash_rows(levels[levels["rule"] == question.key])
+    own = hash_rows(levels[levels["rule"] == question.key].drop(columns="words"))
     listed = _hash_shipped_candidates() if candidates is None else hash_rows(candidates)
     parts = (str(VERSION), question.id, question.digest(), own, listed)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -93,4 +93,4 @@ def advise(question: Question) -> str:
     if own.empty or own["made_of"].iloc[0] != digest_rule(question):
         return f"`{line}` says which models would settle it."
     answer, _, _ = str(own["says"].iloc[0]).partition(CHANCES)
-    return f"{answer} So it is with all rows that ship; `{line}` says more."
+    return f"Asked of all rows that ship, `{line}` says: {answer}"
