@@ -11,6 +11,7 @@ from thermostats.formatting import (
     count_decimals,
     escape_markdown,
     format_apart,
+    format_bytes,
     format_declared,
     format_estimate,
     format_figure,
@@ -157,6 +158,19 @@ def test_whole_numbers_have_no_decimals() -> None:
         (
             format_declared,
             {0.05: "0.05", -0.3: "−0.3", 1 - 0.95: "0.05", 1000.0: "1,000", -0.07039: "−0.0704"},
+        ),
+        (
+            format_bytes,
+            {
+                0: "0 B",
+                812: "812 B",
+                999.4: "999 B",
+                999.6: "1 kB",
+                38_540: "38.5 kB",
+                999_600: "1 MB",
+                4.2e9: "4.2 GB",
+                2e15: "2000 TB",
+            },
         ),
         (
             take_sentences,

@@ -68,12 +68,41 @@ def test_what_a_terminal_cannot_encode_is_replaced(encoding: str, asked: tuple[s
         assert done.stdout == wanted
 
 
-def test_an_argument_that_is_no_text_is_refused_in_words() -> None:
+def test_an_argument_that_is_no_text_is_refused_with_the_command_that_was_meant() -> None:
+    """Typed in Latin-1, where the terminal's encoding is UTF-8."""
     done = subprocess.run(
         [*COMMAND, "ls", "runs", "--lab", b"Ma\xf1ana"], capture_output=True, check=False
     )
     assert done.returncode == 2 and done.stdout == b""
-    assert b"an argument is no text" in done.stderr and b"PYTHONUTF8=1" in done.stderr
+    assert b"an argument is no text" in done.stderr
+    meant = "thermostats ls runs --lab 'Mañana'\n"
+    assert done.stderr.decode().endswith(meant) and "UTF8" not in done.stderr.decode()
+
+
+def test_an_argument_in_utf_8_is_not_read_in_ascii() -> None:
+    plain = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    asked = [*COMMAND, "ls", "runs", "--lab", "Mañana".encode()]
+    done = subprocess.run(asked, capture_output=True, check=False, env={**os.environ, **plain})
+    assert done.returncode == 2 and b"text in ascii" in done.stderr
+    assert b"PYTHONUTF8=1 before the same command" in done.stderr
+    again = {**os.environ, **plain, "PYTHONUTF8": "1"}
+    done = subprocess.run(asked, capture_output=True, check=False, env=again)
+    assert b"no runs of this lab" in done.stderr
+
+
+def test_a_path_may_be_of_any_bytes(tmp_path: Path) -> None:
+    """As POSIX has them: of a folder that is there, and of a new one that is named as a path."""
+    folder = os.fsencode(tmp_path) + b"/d\xf1"
+    asked = ["export", folder, "--table", "models"]
+    done = subprocess.run([*COMMAND, *asked], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(folder) == [b"models.csv"]  # noqa: PTH208
+    done = subprocess.run([*COMMAND, *asked], capture_output=True, check=False)
+    assert done.returncode == 2 and b"is not empty" in done.stderr
+    done = subprocess.run(
+        [*COMMAND, "measure", folder, "--data", tmp_path / "mine"], capture_output=True, check=False
+    )
+    assert done.returncode == 2 and b"the path of the model is no text" in done.stderr
 
 
 @pytest.mark.parametrize("what", ["a listing", "an analysis"])

@@ -225,6 +225,22 @@ def format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+BYTES = ("B", "kB", "MB", "GB", "TB")
+"""Units of sizes, each a thousand of the one before."""
+
+
+def format_bytes(count: float, space: str = " ") -> str:
+    """A size to three digits in the unit in which it is below 1000: 812 B, 38.5 kB, 4.2 GB.
+
+    space: between number and unit.
+    """
+    for power, unit in enumerate(BYTES):
+        shown = float(f"{count / 1000**power:.3g}")
+        if shown < 1000 or unit == BYTES[-1]:
+            break
+    return f"{shown:g}{space}{unit}"
+
+
 def take_sentences(text: str, most: int = 2) -> str:
     """Text up to its full stop number `most` that ends a sentence."""
     ends = [

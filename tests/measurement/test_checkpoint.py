@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import command
 from safetensors.numpy import save_file
 
 from thermostats.errors import DataError
@@ -157,3 +158,20 @@ def test_pickle_without_torch_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(DataError, match=r"only be read with torch.*install thermostats\[measure\]"):
         open_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("there", ["True", "False"])
+def test_what_transformers_raises_is_asked_for_once_it_was_raised(there):
+    """Without the package of the hub, as in a wheel without extras, too."""
+    code = (
+        "import sys\n"
+        f"if not {there}: sys.modules['huggingface_hub'] = None\n"
+        "from thermostats.measurement.checkpoint import list_load_errors\n"
+        f"assert {there} == bool(sys.modules.get('huggingface_hub', {there})), 'imported'\n"
+        "assert 'huggingface_hub.errors' not in sys.modules\n"
+        "print([kind.__name__ for kind in list_load_errors()])"
+    )
+    done = command(code=code)
+    assert done.returncode == 0, done.stderr
+    assert "ArithmeticError" in done.stdout
+    assert ("StrictDataclassError" in done.stdout) == (there == "True")

@@ -352,3 +352,19 @@ def test_a_model_in_memory_that_changed_is_another_and_the_first_is_kept(
     pd.testing.assert_frame_equal(
         measure(model, tokenizer, tmp_path / "mine", prompts=prompts, what=WHAT), first
     )
+
+
+def test_a_name_with_a_blank_is_quoted_for_the_shell(
+    folder: Path, prompts: str, tmp_path: Path
+) -> None:
+    data, how = tmp_path / "other", {"prompts": prompts, "what": WHAT}
+    spaced = Path(shutil.copytree(folder, tmp_path / "my runs" / "last one"))
+    measure(spaced, data, **how)
+    copy = Path(shutil.copytree(folder, tmp_path / "copied"))
+    with pytest.raises(UsageError, match="the same weights under another name") as caught:
+        measure(copy, data, **how)
+    assert caught.value.next_step.startswith("--set 'name=last one' where it is that model")
+    trained(spaced)
+    with pytest.raises(UsageError, match="measured under this name") as caught:
+        measure(spaced, data, **how)
+    assert caught.value.next_step.startswith("--set 'name=my runs/last one' measures it as")

@@ -4,6 +4,7 @@ may be left out, and what acts in a forward pass is compared, however it is spel
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,17 @@ pytest.importorskip("transformers")
 import tiny
 import torch
 import transformers
-from huggingface_hub.errors import StrictDataclassError
 from safetensors.torch import load_file, save_file
 
-from thermostats.errors import DataError, UsageError
+from thermostats.errors import DataError, ThermostatsError, UsageError
 from thermostats.measurement import spectra
-from thermostats.measurement.checkpoint import UNLOADABLE
+from thermostats.measurement.checkpoint import list_load_errors
 from thermostats.measurement.compare import compare
+from thermostats.measurement.empty_models import count_parameters
 from thermostats.measurement.forward import Decoder
+from thermostats.measurement.gauge import extract_weights
+from thermostats.measurement.hub import fetch_model_folder
+from thermostats.measurement.loading import load
 from thermostats.measurement.model_row import build_model_row
 from thermostats.measurement.same_function import ACTING, CLASSES, measure_function_distance
 from thermostats.measurement.spectra import read_config
@@ -188,7 +192,7 @@ def log_probabilities(folder: Path) -> Any:
         made = kind.from_pretrained(folder, dtype=torch.float32).eval()
         with torch.no_grad():
             return torch.log_softmax(made(TOKENS).logits, -1)
-    except (*UNLOADABLE, StrictDataclassError):  # another shape, or no configuration
+    except list_load_errors():  # another shape, or no configuration
         return None
 
 
@@ -254,6 +258,36 @@ def test_files_that_are_not_of_the_class_with_its_configuration_are_refused(tmp_
             measure_function_distance(a, b)
         both = compare(a, b)
         assert np.isnan(both.function) and "not compared as functions" in both.function_notes[0]
+
+
+def test_a_note_says_of_which_model_it_is(tmp_path: Path) -> None:
+    """What is wrong is in the second folder's files alone."""
+    for name in "ab":
+        tiny.opened("gpt2").model.save_pretrained(tmp_path / name)  # type: ignore[operator]
+    state(tmp_path / "b", {**stated(tmp_path / "b"), "tie_word_embeddings": False})
+    (note,) = compare(tmp_path / "a", tmp_path / "b").function_notes
+    assert f"{tmp_path / 'b'}" in note and f"{tmp_path / 'a'}" not in note and "lm_head" in note
+
+
+def test_a_weight_that_is_no_number_is_named_with_its_model(tmp_path: Path) -> None:
+    pair = [extract_weights(tiny.opened("gpt2")) for _ in range(2)]
+    name = next(iter(pair[1].tensors))
+    spoilt = pair[1].replace_tensors({name: pair[1].tensors[name] * np.nan})
+    with pytest.raises(UsageError, match=f"{re.escape(name)} of the second model"):
+        measure_function_distance(pair[0], spoilt)
+
+
+def test_a_configuration_that_divides_by_zero_is_refused_with_its_path(tmp_path: Path) -> None:
+    """Heads that are none: Python's error for it is neither one of values nor of types."""
+    llama(tmp_path)
+    state(tmp_path, {**stated(tmp_path), "num_attention_heads": 0, "head_dim": None})
+    path = re.escape(str(tmp_path / "config.json"))
+    with pytest.raises(DataError, match=rf"cannot read the configuration \({path}\)"):
+        spectra.measure_weights(tmp_path)
+    with pytest.raises(DataError, match=rf"cannot read the configuration \({path}\)"):
+        load(fetch_model_folder(str(tmp_path)), tokenizer=False)
+    with pytest.raises(ThermostatsError, match="cannot build the model"):
+        count_parameters(tmp_path)
 
 
 @pytest.mark.parametrize(

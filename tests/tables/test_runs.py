@@ -14,6 +14,7 @@ from thermostats.tables.runs import (
     check_run_ids,
     hash_prompts,
     mark_superseded,
+    read_hashes,
     run_id,
 )
 from thermostats.tables.schemas import TABLES
@@ -65,3 +66,9 @@ def test_an_id_that_does_not_follow_is_named_with_the_one_that_does() -> None:
         check_run_ids(table("runs", sound, {**other, "run_id": "0123456789abcdef"}))
     assert caught.value.got == "run_id '0123456789abcdef' of model 'lab/other'"
     assert caught.value.allowed == repr(other["run_id"])
+
+
+def test_a_hash_that_was_confirmed_stands_where_a_run_states_none() -> None:
+    rows = [run(model_sha="a", confirmed_sha="b"), run(confirmed_sha="b"), run()]
+    runs = table("runs", rows)
+    assert list(read_hashes(runs)) == ["a", "b", ""]

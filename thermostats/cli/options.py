@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from thermostats.errors import ThermostatsError, UsageError, build_unforeseen_error, suggest_nearest
-from thermostats.next_steps import PROGRAM, write_command
+from thermostats.next_steps import write_command
 from thermostats.tables import folders
+from thermostats.tables.choices import is_path, is_text
 from thermostats.terminal import handle_closed_output, refuse
 
 if TYPE_CHECKING:
@@ -99,15 +100,34 @@ def run(app: typer.Typer) -> NoReturn:
 
 
 def _check_text(words: Sequence[str]) -> None:
-    """Raise UsageError for an argument that is no text in the terminal's encoding."""
+    """Raise UsageError for an argument that is neither text in the terminal's encoding nor a path,
+    whose name may be any bytes."""
     for word in words:
-        if word.encode(errors="ignore").decode() != word:
+        if not is_text(word) and not _is_path_given(word):
             raise UsageError(
                 "an argument is no text in the encoding of this terminal",
                 got=ascii(word),
-                allowed=f"text in {sys.getfilesystemencoding()}",
-                next_step=f"PYTHONUTF8=1 {PROGRAM} … reads arguments as UTF-8",
+                allowed=f"text in {sys.getfilesystemencoding()}, or a path: one that is there, or "
+                f"./ and a new name",
+                next_step=_suggest_text(words, word),
             )
+
+
+def _is_path_given(word: str) -> bool:
+    """Whether a word, or the value of an option in it, is a file or folder that is there, or one
+    to be made in a folder that is there and named with it."""
+    value = word.partition("=")[2] if word.startswith("-") else word
+    return is_path(value) or (os.sep in value and is_path(str(Path(value).parent)))
+
+
+def _suggest_text(words: Sequence[str], wrong: str) -> str:
+    """What to do about a word that is no text: have Python read UTF-8 where it is that, else the
+    command with it read as Latin-1, in which any bytes are text."""
+    if os.fsencode(wrong).decode(errors="ignore").encode() == os.fsencode(wrong):
+        return "PYTHONUTF8=1 before the same command reads its words as UTF-8"
+    meant = os.fsencode(wrong).decode("latin-1")
+    line = write_command(*(meant if word == wrong else word for word in words))
+    return f"if {meant} is meant: {line}"
 
 
 def _print_argument_error(error: Exception, as_json: bool) -> int:

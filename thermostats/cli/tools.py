@@ -90,9 +90,10 @@ def compare_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.Data
     from thermostats.measurement.spectra import hash_model  # noqa: PLC0415
     from thermostats.modelling.pairs import paired  # noqa: PLC0415
     from thermostats.tables import store  # noqa: PLC0415
+    from thermostats.tables.runs import read_hashes  # noqa: PLC0415
 
     runs = store.load("runs", data)
-    runs = runs.assign(sha=runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"]))
+    runs = runs.assign(sha=read_hashes(runs))
     runs = runs[runs["prompt_set"].ne("")]
     named = [
         runs.loc[runs["sha"].eq(hash_model(folder)), ["model_id", "revision"]]

@@ -10,7 +10,6 @@ import json
 import math
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -57,6 +56,7 @@ PICKLE_INDEX = "pytorch_model.bin.index.json"
 UNLOADABLE: tuple[type[Exception], ...] = (
     OSError,
     ValueError,
+    ArithmeticError,
     RuntimeError,
     LookupError,
     TypeError,
@@ -64,11 +64,17 @@ UNLOADABLE: tuple[type[Exception], ...] = (
     AttributeError,
     AssertionError,
 )
-"""What transformers raises for files that it cannot load."""
-with suppress(ImportError):  # of releases whose configurations check themselves
-    from huggingface_hub.errors import StrictDataclassError
+"""What Python raises where transformers cannot load files, numbers that make no model included."""
 
-    UNLOADABLE = (*UNLOADABLE, StrictDataclassError)
+
+def list_load_errors() -> tuple[type[Exception], ...]:
+    """What transformers raises for files that it cannot load; asked for only once something was
+    raised, so that nothing imports huggingface_hub before."""
+    try:
+        from huggingface_hub.errors import StrictDataclassError  # noqa: PLC0415
+    except ImportError:  # a release whose configurations do not check themselves, or none
+        return UNLOADABLE
+    return (*UNLOADABLE, StrictDataclassError)
 
 
 @dataclass(frozen=True)

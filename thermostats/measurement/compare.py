@@ -19,23 +19,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from thermostats.errors import (
-    SHOWN_OF,
-    DataError,
-    ThermostatsError,
-    UsageError,
-    build_missing_error,
-    join_some,
-)
+from thermostats.errors import SHOWN_OF, DataError, ThermostatsError, UsageError, join_some
 from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, open_checkpoint
 from thermostats.measurement.gguf_files import prepare_gguf_folder
 from thermostats.measurement.gguf_parts import SUFFIX
+from thermostats.measurement.hub import fetch_model_folder
 from thermostats.measurement.same_function import IN_BLOCK, measure_function_distance
 from thermostats.measurement.spectra import find_named, hash_model
-from thermostats.next_steps import write_command
+from thermostats.next_steps import write_command, write_value
 from thermostats.tables import reading, store
 from thermostats.tables.choices import MAIN, split_revision
 from thermostats.tables.frames import read_frame
+from thermostats.tables.runs import read_hashes
 from thermostats.tables.schemas import GAINS
 from thermostats.tables.tree import Array
 
@@ -111,10 +106,7 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     total = 0.0
     for first_tensor, second_tensor in shared:
         name = first_tensor.name
-        x, y = (
-            decode(stored.read_raw()).astype(np.float64) for stored in (first_tensor, second_tensor)
-        )
-        _check_finite(name, x, y)
+        x, y = map(_read_finite, (first_tensor, second_tensor))
         change = y - x
         moved = float(np.square(change).sum())
         size = float(np.square(x).sum())
@@ -157,25 +149,28 @@ def find_folder(model: str | Path) -> Path:
     if path.exists():
         return prepare_gguf_folder(path) if path.suffix == SUFFIX and path.is_file() else path
     name, revision = split_revision(str(model))
-    try:
-        from thermostats.measurement.hub import fetch_model_folder  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        what = "models of the hub are fetched by huggingface_hub"
-        raise build_missing_error(error, what, "folders") or error from error
     return fetch_model_folder(name, revision=revision or MAIN).path
 
 
-def _check_finite(name: str, *tensors: Matrix) -> None:
-    """Raise DataError by a tensor's name where it holds no finite numbers."""
-    if not all(np.isfinite(tensor).all() for tensor in tensors):
-        raise DataError("a weight is no finite number", where=name, got="not a number, or infinite")
+def _read_finite(stored: StoredTensor) -> Matrix:
+    """A tensor in float64; DataError by its name and file where a number of it is not finite."""
+    tensor = decode(stored.read_raw()).astype(np.float64)
+    if not np.isfinite(tensor).all():
+        raise DataError(
+            "a weight is no finite number",
+            where=f"{stored.name} in {stored.path}",
+            got="not a number, or infinite",
+        )
+    return tensor
 
 
 def _compare_functions(here: Path, there: Path) -> tuple[float, pd.DataFrame, tuple[str, ...]]:
     try:
         apart = measure_function_distance(here, there)
     except ThermostatsError as error:
-        return math.nan, pd.DataFrame(), (f"not compared as functions: {error.what} ({error.got})",)
+        place = "; ".join(filter(None, (error.where, f"got {error.got}" * bool(error.got))))
+        said = f"not compared as functions: {error.what} ({place})"
+        return math.nan, pd.DataFrame(), (said,)
     return apart.distance, apart.parts, apart.notes
 
 
@@ -249,10 +244,8 @@ def _write_spectra_command(models: Sequence[str]) -> str:
     between their spectra."""
     measured = write_command("measure", *models, what="weights", data=SPECTRA)
     rows = f'rows = thermostats.load("weights", "{SPECTRA}", models=True)'
-    names = ", ".join(
-        f'"{Path(model).resolve().name if Path(model).is_dir() else model}"' for model in models
-    )
-    angles = f"print(thermostats.spectral_angles(rows[rows.model_id.isin([{names}])]))"
+    names = [Path(model).resolve().name if Path(model).is_dir() else model for model in models]
+    angles = f"print(thermostats.spectral_angles(rows[rows.model_id.isin({write_value(names)})]))"
     return f"{measured} && python -c {shlex.quote(f'import thermostats; {rows}; {angles}')}"
 
 
@@ -264,7 +257,7 @@ def _compare_gains(first: Path, second: Path, data: str | Path | None) -> pd.Dat
     """Named gains of both models by sources that measured both."""
     columns = ["gain", "source", "prompt_set", "first", "second", "ratio"]
     runs = store.load("runs", data)
-    hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
+    hashes = read_hashes(runs)
     features = reading.features(data, every=True)
     sides = []
     keys = ["source", "prompt_set"]

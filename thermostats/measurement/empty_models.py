@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thermostats.errors import ThermostatsError, UsageError, build_install_error, take_first_line
-from thermostats.measurement.checkpoint import UNLOADABLE, read_geometry
+from thermostats.measurement.checkpoint import list_load_errors, read_geometry
 from thermostats.measurement.gguf_parts import is_gguf
 from thermostats.measurement.hub import fetch_config_folder, find_local_folder
 from thermostats.measurement.lookup import lookup
@@ -83,7 +83,7 @@ def build_empty_model(
             model: torch.nn.Module = (
                 auto.from_config(config) if loader.startswith("Auto") else auto(config)
             )
-    except UNLOADABLE as error:
+    except list_load_errors() as error:
         raise ThermostatsError(
             "transformers cannot build the model",
             where=folder,

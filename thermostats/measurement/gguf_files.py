@@ -33,7 +33,7 @@ from thermostats.errors import (
 from thermostats.measurement.checkpoint import (
     ORIGINAL,
     SINGLE,
-    UNLOADABLE,
+    list_load_errors,
     list_ropes,
     read_geometry,
 )
@@ -448,7 +448,7 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     where: dict[str, Any] = {"gguf_file": file.name, "local_files_only": True}
     try:
         config = transformers.AutoConfig.from_pretrained(file.parent, **where)
-    except UNLOADABLE as error:
+    except list_load_errors() as error:
         what = "transformers does not read this model from GGUF"
         step = "measure the model in safetensors instead"
         raise UsageError(what, where=named, got=take_first_line(error), next_step=step) from error
@@ -464,7 +464,7 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
             file.parent, config=config, dtype=torch.float32, output_loading_info=True, **where
         )
         tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, **where)
-    except UNLOADABLE as error:
+    except list_load_errors() as error:
         what = "transformers cannot load the model from GGUF"
         step = "measure the model in safetensors instead"
         raise DataError(what, where=named, got=take_first_line(error), next_step=step) from error

@@ -35,7 +35,7 @@ from huggingface_hub.utils._paths import filter_repo_objects
 from huggingface_hub.utils.tqdm import tqdm
 
 from thermostats.errors import DataError, ThermostatsError, TransientError, UsageError
-from thermostats.formatting import format_count
+from thermostats.formatting import format_bytes, format_count
 from thermostats.measurement.checkpoint import open_checkpoint
 from thermostats.measurement.gguf_files import prepare_gguf_folder, record
 from thermostats.measurement.gguf_parts import is_gguf, list_parts, name_gguf_model
@@ -128,12 +128,6 @@ class Bar(tqdm):
         return super().update(n)
 
 
-def format_bytes(count: float) -> str:
-    """Bytes with a unit: 93 kB, 4.2 GB."""
-    power = next((power for power in (4, 3, 2, 1) if count >= 1000**power), 0)
-    return f"{count / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB', 'TB')[power]}"
-
-
 def fetch_model_folder(
     model: str,
     *,
@@ -172,7 +166,8 @@ def fetch_model_folder(
             snapshot = _find_cached(model, revision, code, place, pickles)
             if snapshot is not None:
                 return ModelFolder(model, revision, snapshot, snapshot.name)
-        size = format_bytes(_ask(model, revision, download))
+        _check_allowed(model, revision, download)
+        size = format_bytes(_count_bytes(model, revision))
         print(f"{model}: downloading {size}", file=sys.stderr, flush=True)
         options: dict[str, Any] = {
             "revision": revision,
@@ -244,7 +239,8 @@ def fetch_config_folder(
             )
             if isinstance(config, str):
                 return Path(config).parent
-        _ask(model, revision, download)
+        _check_allowed(model, revision, download)
+        _count_bytes(model, revision)  # asks once, where a download is tried six times
         return Path(
             hf_hub_download(model, "config.json", revision=revision, cache_dir=cache)
         ).parent
@@ -312,13 +308,12 @@ def _find_cached(
     return None
 
 
-def _ask(model: str, revision: str, download: bool) -> int:
-    """Ask the hub for a model before it is downloaded: how many bytes that takes."""
+def _check_allowed(model: str, revision: str, download: bool) -> None:
+    """Raise ThermostatsError where a model that the cache lacks may not be downloaded."""
     if not download:
         step = f"leave out --offline and HF_HUB_OFFLINE, or name a local folder{_suggest_shipped()}"
         what = "the model is not in the cache, and downloading was not allowed"
         raise ThermostatsError(what, where=f"{model}, revision {revision}", next_step=step)
-    return _count_bytes(model, revision)
 
 
 @contextmanager

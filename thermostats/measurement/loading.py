@@ -12,14 +12,14 @@ import transformers
 from torch import nn
 
 from thermostats.errors import DataError, TransientError, UsageError, take_first_line
-from thermostats.measurement.checkpoint import BUFFERS, UNLOADABLE, open_checkpoint
+from thermostats.measurement.checkpoint import BUFFERS, list_load_errors, open_checkpoint
 from thermostats.measurement.empty_models import load_class_config
 from thermostats.measurement.forward import Decoder, build_decoder
 from thermostats.measurement.hub import ModelFolder
 from thermostats.measurement.lookup import is_eager_wrong, lookup
 from thermostats.measurement.model_class import Architecture
 from thermostats.measurement.resources import check_memory
-from thermostats.measurement.spectra import read_config
+from thermostats.measurement.spectra import build_config_error, read_config
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _load_reader(folder: ModelFolder, reads: str, trust_remote_code: bool) -> An
         reader = auto.from_pretrained(
             folder.path, local_files_only=True, trust_remote_code=trust_remote_code
         )
-    except UNLOADABLE as error:
+    except list_load_errors() as error:
         raise DataError(
             what, where=folder.path, got=_describe_error(error), next_step=step
         ) from error
@@ -125,14 +125,8 @@ def _read_class_config(folder: ModelFolder, entry: Architecture, trust_remote_co
     values = {"trust_remote_code": trust_remote_code, **entry.set_values}
     try:
         return load_class_config(folder.path, entry.loader, **values)
-    except UNLOADABLE as error:
-        raise DataError(
-            "transformers cannot read the configuration",
-            where=folder.path / "config.json",
-            got=_describe_error(error),
-            allowed="values that its class takes",
-            next_step="check it against that of the model's page",
-        ) from error
+    except list_load_errors() as error:
+        raise build_config_error(folder.path / "config.json", error) from error
 
 
 def _load_module(
@@ -151,7 +145,7 @@ def _load_module(
         raise TransientError(
             what, where=folder.model_id, got=_describe_error(error), next_step=step
         ) from error
-    except UNLOADABLE as error:
+    except list_load_errors() as error:
         step = "download it again, or check that config.json and weights belong together"
         what = "transformers cannot load the model"
         allowed = "weights that its configuration describes"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,7 +41,7 @@ from thermostats.measurement.spectra import (
 )
 from thermostats.next_steps import write_command
 from thermostats.tables.identities import COUNTED
-from thermostats.tables.runs import LIKE
+from thermostats.tables.runs import LIKE, read_hashes
 
 POSITION_TABLES = (
     "wpe",
@@ -501,7 +502,7 @@ def check_name(
     runs: those of this name and revision. stated: its row of `models` in the tables, or none. row:
     what its files say.
     """
-    hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
+    hashes = read_hashes(runs)
     other = runs[(hashes != "") & (hashes != sha)]
     if len(other):
         got = (
@@ -530,7 +531,7 @@ def check_only_name(folder: ModelFolder, sha: str, runs: pd.DataFrame) -> None:
 
     runs: of the spec's source.
     """
-    hashes = runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
+    hashes = read_hashes(runs)
     there = runs.loc[hashes == sha, "model_id"]
     whole = [name.partition(":")[0] for name in (folder.model_id, *there)]
     own, *names = whole  # without the stack, of a model of several
@@ -538,7 +539,7 @@ def check_only_name(folder: ModelFolder, sha: str, runs: pd.DataFrame) -> None:
         return
     other = names[0]
     step = (
-        f"--set name={other} where it is that model, whose runs then stand; --set name={own} "
+        f"{_write_name(other)} where it is that model, whose runs then stand; {_write_name(own)} "
         f"where it shall count as another (name= in Python)"
     )
     raise UsageError(
@@ -550,11 +551,16 @@ def check_only_name(folder: ModelFolder, sha: str, runs: pd.DataFrame) -> None:
     )
 
 
+def _write_name(name: str) -> str:
+    """The option that measures a model under a name, for a shell."""
+    return shlex.join(("--set", f"name={name}"))
+
+
 def _build_mismatch_error(folder: ModelFolder, what: str, got: str) -> UsageError:
     label = f"{folder.model_id} @ {folder.revision}"
     name = f"{folder.path.parent.name}/{folder.path.name}"
     step = (
-        f"--set name={name} measures it as a model of its own (name= in Python), --revision as "
+        f"{_write_name(name)} measures it as a model of its own (name= in Python), --revision as "
         f"another state of it"
     )
     options = ("--set", f"name={name}")

@@ -10,8 +10,8 @@ ones the product of both sides. Heads and neurons are matched; biases enter wher
 
 Distance of a part: ‖Y − X‖_F / ‖X‖_F; of the models the root mean square over parts. 0 says that
 the functions are the same, anything else only how far the forms are apart. A product's difference
-is that of its factors by QR, so that small ones are exact. numpy and scipy alone; transformers says
-which weights a class has.
+is that of its factors by QR, so that small ones are exact. Forms are
+computed by numpy and scipy; which weights a class has is asked of transformers and torch.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from thermostats.errors import UsageError
+from thermostats.formatting import join_words
 from thermostats.measurement.checkpoint import (
     index_value_rows,
     map_query_heads,
@@ -159,12 +160,16 @@ def measure_function_distance(
     for each in (first, second):
         if not isinstance(each, ModelWeights):
             _check_size(Path(each))
+    called = [
+        f"the {place} model" if isinstance(each, ModelWeights) else str(each)
+        for place, each in (("first", first), ("second", second))
+    ]
     pair = [
         each if isinstance(each, ModelWeights) else read_weights(each) for each in (first, second)
     ]
     _check(*pair)
-    for each, weights in zip((first, second), pair, strict=True):
-        _check_finite(weights)
+    for each, weights, name in zip((first, second), pair, called, strict=True):
+        _check_finite(weights, name)
         if not isinstance(each, ModelWeights):
             _check_held(Path(each), weights)
     headless = [bool(weights.config.get(HEADLESS)) for weights in pair]
@@ -177,7 +182,8 @@ def measure_function_distance(
     for layer, (a, b) in enumerate(zip(here.blocks, there.blocks, strict=True), 1):
         rows += [(layer, part, distance) for part, distance in _measure_block_distances(a, b, here)]
     parts = pd.DataFrame(rows, columns=["layer", "part", "distance"])
-    without = "there is no head in both: what both have is compared" if any(headless) else ""
+    lacking = [name for name, without in zip(called, headless, strict=True) if without]
+    without = f"no head is compared: there is none in {join_words(lacking)}" if lacking else ""
     switches = _find_other_switches(*pair)
     said = [*pair[0].notes, *pair[1].notes, *filter(None, [without]), *switches]
     notes = tuple(dict.fromkeys(said))
@@ -310,7 +316,8 @@ def _read_rotation(config: Config) -> dict[str, Any]:
 
 def _check_held(folder: Path, weights: ModelWeights) -> None:
     """Raise UsageError where the files hold weights of blocks that the class does not read with
-    this configuration, or lack weights that it has."""
+    this configuration, lack some that its blocks have, or lack its head; nothing else outside of
+    blocks is looked at."""
     entry = weights.entry
     model: Any = build_empty_model(folder, entry.loader, **entry.set_values)
     before = f"{model.base_model_prefix}."
@@ -337,12 +344,13 @@ def _check_held(folder: Path, weights: ModelWeights) -> None:
     )
 
 
-def _check_finite(weights: ModelWeights) -> None:
-    """Raise UsageError by the name of a tensor that holds no finite numbers."""
+def _check_finite(weights: ModelWeights, model: str) -> None:
+    """Raise UsageError by the name of a tensor that holds no finite numbers, and of its model."""
     for name, tensor in weights.tensors.items():
         if not np.isfinite(tensor).all():
             what = "a weight is no finite number, so there is no canonical form"
-            raise UsageError(what, where=name, got=name)
+            where = f"{name} of {model}"
+            raise UsageError(what, where=where, got="not a number, or infinite")
 
 
 def _centre_rows(matrix: Array, *, centred: bool) -> Array:

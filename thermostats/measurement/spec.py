@@ -39,7 +39,7 @@ from thermostats.errors import (
     suggest_nearest,
 )
 from thermostats.measurement.gguf_parts import is_gguf
-from thermostats.tables.choices import MAIN, check_name, split_revision
+from thermostats.tables.choices import MAIN, check_name, is_text, split_revision
 from thermostats.tables.folders import (
     PROMPTS,
     find_shipped,
@@ -395,12 +395,26 @@ class RunSpec:
                 "no such answer about older runs", where="older", got=self.older, allowed=ANSWERED
             )
         check_name("heritage", self.heritage)
+        _check_text(self.model)
         if self.token_budget is not None and self.token_budget < 1:
             raise UsageError(
                 "a batch must hold at least one token",
                 where="token budget",
                 got=str(self.token_budget),
             )
+
+
+def _check_text(model: str) -> None:
+    """Raise UsageError for a model whose path is no text, as paths need not be: runs are told apart
+    by it."""
+    if not is_text(model):
+        raise UsageError(
+            "the path of the model is no text",
+            where="model",
+            got=ascii(model),
+            allowed="a path in UTF-8",
+            next_step="mv or ln -s gives its folder a name that is text",
+        )
 
 
 def build_spec(model: str, options: Mapping[str, Any]) -> RunSpec:

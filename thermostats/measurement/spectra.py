@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from thermostats.errors import DataError, ThermostatsError, describe_file_error, take_first_line
 from thermostats.measurement.checkpoint import (
-    UNLOADABLE,
     StoredTensor,
     align_matrices,
     decode,
     find_value_runs,
     has_same_bits,
+    list_load_errors,
     list_weight_files,
     map_query_heads,
     open_checkpoint,
@@ -316,7 +316,7 @@ def read_config(folder: Path, reads: str = "text") -> Config:
     No code of the folder runs. A class that transformers does not know has what is stated alone.
     Raises DataError where config.json is missing or damaged.
     """
-    config = select_stack_config(_read_filled(stated_config(folder)), reads)
+    config = select_stack_config(_read_filled(folder), reads)
     return {**config, HEADLESS: True} if _is_headless(config, folder) else config
 
 
@@ -326,29 +326,34 @@ SHOWN_OF_REASON = 300
 """Characters of what transformers says of a configuration."""
 
 
-def _read_filled(config: Config) -> Config:
-    """A configuration with its defaults, from the cache where this version of transformers filled
-    it in before: its classes load torch."""
+def _read_filled(folder: Path) -> Config:
+    """A folder's configuration with its defaults, from the cache where this version of transformers
+    filled it in before: its classes load torch."""
+    config = stated_config(folder)
+    where = folder / "config.json"
     if not isinstance(config.get("model_type"), str):
         return config
     cache = cache_folder()
     if cache is None:
-        return _fill_defaults(config)
+        return _fill_defaults(config, where)
     asked = json.dumps([metadata.version("transformers"), KEPT_SINCE, config], sort_keys=True)
     path = cache / "configurations" / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
     try:
         kept: Config = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        filled = _fill_defaults(config)
+        filled = _fill_defaults(config, where)
         if why := write_cache(path, json.dumps(filled).encode()):
             warn_unkept(why)
         return filled
     return kept
 
 
-def _fill_defaults(config: Config) -> Config:
+def _fill_defaults(config: Config, where: Path) -> Config:
     """A configuration with everything that its class in transformers says of it; DataError for
-    values that the class refuses, without which no default is known."""
+    values that the class refuses, without which no default is known.
+
+    where: the file that it was read from.
+    """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: PLC0415
     from transformers.utils import logging  # noqa: PLC0415
 
@@ -361,17 +366,25 @@ def _fill_defaults(config: Config) -> Config:
         plain = json.loads(json.dumps(config), object_hook=_read_float)
         read = CONFIG_MAPPING[model_type].from_dict(plain)
         normal = json.loads(json.dumps(read.to_dict(), default=str))
-    except UNLOADABLE as error:
-        raise DataError(
-            "transformers cannot read the configuration",
-            where="config.json",
-            got=take_first_line(error, SHOWN_OF_REASON),
-            allowed="values that its class takes",
-            next_step="check it against that of the model's page",
-        ) from error
+    except list_load_errors() as error:
+        raise build_config_error(where, error) from error
     finally:
         logging.set_verbosity(level)
     return {**config, **normal}
+
+
+def build_config_error(where: Path, error: BaseException) -> DataError:
+    """The error for a configuration whose values its class in transformers refuses.
+
+    where: its file. error: what the class raised.
+    """
+    return DataError(
+        "transformers cannot read the configuration",
+        where=where,
+        got=take_first_line(error, SHOWN_OF_REASON),
+        allowed="values that its class takes",
+        next_step="check it against that of the model's page",
+    )
 
 
 def _read_float(entry: dict[str, Any]) -> Any:
@@ -771,7 +784,7 @@ def _locate_note(path: Path) -> Path | None:
     return (
         None
         if cache is None
-        else cache / "weights" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+        else cache / "weights" / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
     )
 
 

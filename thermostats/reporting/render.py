@@ -34,6 +34,7 @@ from thermostats.claims.modality import MODALITIES
 from thermostats.claims.result import AGAINST, OPEN, SUPPORTED, UNMEASURED
 from thermostats.claims.template import FILTERS
 from thermostats.errors import DataError
+from thermostats.formatting import format_bytes
 
 ROWS_SHOWN = 40
 """Rows of a table on a page; the accompanying file has all."""
@@ -611,8 +612,8 @@ def build_single(page: Page, read: Callable[[str], bytes]) -> bytes:
         raise DataError(
             "a page too large for one file",
             where=page.title,
-            got=f"{len(made) / 1e6:.1f} MB",
-            allowed=f"{MOST / 1e6:g} MB",
+            got=format_bytes(len(made)),
+            allowed=format_bytes(MOST),
             next_step=f"send the folder {page.name.partition('/')[0]} of the report, or one of the "
             f"figures in it",
         )

@@ -84,7 +84,7 @@ def split_revision(model: str, revision: str | None = None) -> tuple[str, str | 
     Raises UsageError where two revisions are named.
     """
     name, _, behind = model.rpartition("@")
-    if not name or not behind or _is_path(model):
+    if not name or not behind or is_path(model):
         return model, revision
     if revision not in (None, behind):
         raise UsageError(
@@ -96,7 +96,12 @@ def split_revision(model: str, revision: str | None = None) -> tuple[str, str | 
     return name, behind
 
 
-def _is_path(model: str) -> bool:
+def is_text(word: str) -> bool:
+    """Whether every character can be written, which of a path in another encoding some cannot."""
+    return word.encode(errors="ignore").decode() == word
+
+
+def is_path(model: str) -> bool:
     """Whether there is such a file or folder; a text that can be none is none."""
     try:
         return Path(model).expanduser().exists()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -73,7 +74,7 @@ def keep(digest: str, rows: Mapping[str, int], folder: Path) -> None:
 
 def _locate_record(folder: Path) -> Path | None:
     cache = cache_folder()
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:16]
+    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
     return None if cache is None else cache / "joins" / f"{name}.json"
 
 

@@ -33,6 +33,12 @@ LIKE = [label for label in MEASURED if label != "measure_version"]
 """What two runs share that measured the same, perhaps of other weights or by another version."""
 
 
+def read_hashes(runs: pd.DataFrame) -> pd.Series[str]:
+    """The hash of the model's files by run: as the run states it, else as it was confirmed; empty
+    where nobody knows it."""
+    return runs["model_sha"].where(runs["model_sha"] != "", runs["confirmed_sha"])
+
+
 def run_id(run: Mapping[str, Any]) -> str:
     """Compute the id of a run from what was asked for and what was measured.
 

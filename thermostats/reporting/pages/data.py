@@ -19,6 +19,8 @@ from thermostats.reporting.state import Layout, describe_machine
 from thermostats.tables.export import KINDS
 from thermostats.tables.schemas import OURS, TABLES, list_key_columns
 
+UNBROKEN = "\u00a0"
+"""A space at which no line ends."""
 MEASURED_GAINS = {
     "last_gain": "last gain",
     "penultimate_gain": "penultimate gain",
@@ -64,14 +66,6 @@ def _load_table(tables: Evidence, name: str) -> pd.DataFrame:
     return tables.table(name) if name in TABLES else pd.DataFrame()
 
 
-def format_size(count: int) -> str:
-    """Bytes in words: 812 B, 38.5 kB, 1.2 MB."""
-    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.1f}\u00a0{unit}"
-    return f"{count}\u00a0B"
-
-
 def build_measured_table(features: pd.DataFrame) -> Text:
     """Gains that this package measured itself, one row per model, prompt set and precision; empty
     without any."""
@@ -96,9 +90,11 @@ def _render_tables(layout: Layout, tables: Evidence) -> Text:
         files = [listed for listed in layout.tables if listed.table == name]
         if files:
             link = render_link(name, f"#codebook-{name}")
-            size = format_size(sum(len(listed.content) for listed in files))
+            size = sum(len(listed.content) for listed in files)
             counts = (len(tables.table(name)), len(schema.columns), len(files))
-            rows.append((link, *counts, size, schema.description))
+            rows.append(
+                (link, *counts, formatting.format_bytes(size, UNBROKEN), schema.description)
+            )
     columns = ["table", "rows", "columns", "files", "size", "holds"]
     return render_table(pd.DataFrame(rows, columns=columns, dtype=object), "Tables", most=None)
 
@@ -107,7 +103,7 @@ def _render_files(layout: Layout) -> Text:
     rows = []
     for listed in (*layout.tables, *layout.analyses):
         link = render_link(listed.name or listed.path.name, quote(layout.make_href(listed)))
-        rows.append((link, format_size(len(listed.content)), listed.sha))
+        rows.append((link, formatting.format_bytes(len(listed.content), UNBROKEN), listed.sha))
     table = pd.DataFrame(rows, columns=["file", "size", "SHA-256"], dtype=object)
     return render_table(table, "Files", most=None)
 
