@@ -93,10 +93,10 @@ def test_an_argument_in_utf_8_is_not_read_in_ascii() -> None:
 def test_a_path_may_be_of_any_bytes(tmp_path: Path) -> None:
     """As POSIX has them: of a folder that is there, and of a new one that is named as a path."""
     folder = os.fsencode(tmp_path) + b"/d\xf1"
-    asked = ["export", folder, "--table", "models"]
+    asked = ["export", folder, "models"]
     done = subprocess.run([*COMMAND, *asked], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert os.listdir(folder) == [b"models.csv"]  # noqa: PTH208
+    assert b"models.csv" in os.listdir(folder)  # noqa: PTH208
     done = subprocess.run([*COMMAND, *asked], capture_output=True, check=False)
     assert done.returncode == 2 and b"is not empty" in done.stderr
     done = subprocess.run(

@@ -230,7 +230,7 @@ def build_misuse_error(
     }
     rows = arguments.get(names[0]) if names else None
     for word, value in arguments.items():
-        arguments[word] = value if _is_writable(value) else Code("df" if _is_table(value) else word)
+        arguments[word] = value if _is_writable(value) else Code("df" if is_table(value) else word)
     parameters = {word: signature.parameters[word] for word in names}
     if guess is not None and not strange:
         for word, each in parameters.items():
@@ -301,8 +301,16 @@ def _make_placeholder(word: str, parameter: Parameter, *, first: bool) -> Code:
     return Code("df" if first and "DataFrame" in str(parameter.annotation) else word.upper())
 
 
-def _is_table(value: Any) -> bool:
-    return hasattr(value, "columns") or hasattr(value, "to_pandas")
+ARROW = ("__arrow_c_stream__", "__arrow_c_array__")
+"""By which other libraries hand out what they hold."""
+
+
+def is_table(value: object) -> bool:
+    """Whether something is a frame, of pandas or of another library; a column alone is none."""
+    if hasattr(type(value), "columns"):  # of the class: a lazy frame would be computed
+        return True
+    is_column = hasattr(value, "dtype") or hasattr(value, "type")
+    return not is_column and any(hasattr(value, name) for name in (*ARROW, "to_pandas"))
 
 
 def _is_same(value: Any, other: Any) -> bool:

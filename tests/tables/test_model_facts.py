@@ -6,12 +6,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from conftest import model, snapshot, table
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.measurement.spec import RunSpec
 from thermostats.tables import store
+from thermostats.tables.choices import PLACEHOLDERS, refuse_placeholder
 from thermostats.tables.folders import prepare_folder
 from thermostats.tables.join import join
 from thermostats.tables.model_rows import check_lab, read_own_models, set_facts
@@ -81,6 +84,20 @@ def test_rows_or_a_run_of_the_lab_in_capitals_are_refused(mine: Path) -> None:
     with pytest.raises(UsageError, match="pasted as it was printed"):
         RunSpec("own/one", heritage="LAB")
     assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize("nothing", [None, pd.NA, np.nan, ""])
+def test_a_fact_that_is_missing_is_no_word_in_capitals(nothing: object) -> None:
+    for fact in PLACEHOLDERS:
+        refuse_placeholder(fact, nothing)
+
+
+@pytest.mark.parametrize("fact", [*PLACEHOLDERS, "variant"])
+def test_every_fact_has_its_words_in_one_table(fact: str) -> None:
+    for word in {PLACEHOLDERS.get(fact, "VALUE"), "VALUE", fact.upper()}:
+        with pytest.raises(UsageError, match=rf"pasted as it was printed.*\({fact}\): got {word}"):
+            refuse_placeholder(fact, word)
+    refuse_placeholder(fact, "Mine")
 
 
 def test_a_lab_that_is_new_but_spelt_like_another_is_asked_about(mine: Path) -> None:

@@ -70,5 +70,5 @@ def test_an_id_that_does_not_follow_is_named_with_the_one_that_does() -> None:
 
 def test_a_hash_that_was_confirmed_stands_where_a_run_states_none() -> None:
     rows = [run(model_sha="a", confirmed_sha="b"), run(confirmed_sha="b"), run()]
-    runs = table("runs", rows)
+    runs = table("runs", *rows)
     assert list(read_hashes(runs)) == ["a", "b", ""]

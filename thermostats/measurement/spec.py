@@ -39,7 +39,7 @@ from thermostats.errors import (
     suggest_nearest,
 )
 from thermostats.measurement.gguf_parts import is_gguf
-from thermostats.tables.choices import MAIN, check_name, is_text, split_revision
+from thermostats.tables.choices import MAIN, is_text, refuse_placeholder, split_revision
 from thermostats.tables.folders import (
     PROMPTS,
     find_shipped,
@@ -394,7 +394,7 @@ class RunSpec:
             raise UsageError(
                 "no such answer about older runs", where="older", got=self.older, allowed=ANSWERED
             )
-        check_name("heritage", self.heritage)
+        refuse_placeholder("heritage", self.heritage)
         _check_text(self.model)
         if self.token_budget is not None and self.token_budget < 1:
             raise UsageError(

@@ -31,11 +31,11 @@ from numpy.typing import ArrayLike
 
 from thermostats.errors import SHOWN_OF, UsageError
 from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, join_words, strip_owner
-from thermostats.next_steps import call
+from thermostats.next_steps import call, is_table
 from thermostats.plots.point_names import name_ends, place_labels
 from thermostats.tables.choices import MOST_LINES
 from thermostats.tables.features import LAST
-from thermostats.tables.frames import check_frame, is_table, read_frame, read_known_numbers
+from thermostats.tables.frames import check_frame, read_frame, read_known_numbers
 from thermostats.tables.join import suggest_block_join
 from thermostats.tables.reading import find_shared_runs, read_values
 from thermostats.tables.suggested_join import suggest_line
@@ -680,7 +680,7 @@ def profile(
 def _list_models(models: object) -> list[str | Path]:
     """Names of models; UsageError for what names none."""
     if isinstance(models, Iterable):
-        names = list(models)
+        names = models.to_pylist() if hasattr(models, "to_pylist") else list(models)  # of Arrow
         if all(isinstance(name, (str, Path)) for name in names):
             return names
     raise UsageError(
@@ -693,11 +693,20 @@ def _list_models(models: object) -> list[str | Path]:
 
 
 def set_title(axes: Axes, sentence: str) -> None:
-    """A sentence above axes, on as many lines as their figure is wide."""
-    canvas = axes.get_figure(root=True)
-    inches = COLUMN if canvas is None else canvas.get_figwidth()
+    """A sentence above axes, in lines as long as these are wide, of a letter at least."""
     letter = BOLD * float(axes.title.get_fontsize()) / 72
-    axes.set_title(textwrap.fill(sentence, int(TITLED * inches / letter)), parse_math=False)
+    width = max(1, int(TITLED * _measure_room(axes) / letter))
+    axes.set_title(textwrap.fill(sentence, width), parse_math=False)
+
+
+def _measure_room(axes: Axes) -> float:
+    """Inches of a figure's width that are for axes and their labels, of all its columns alike."""
+    canvas = axes.get_figure(root=True)
+    if canvas is None:
+        return COLUMN
+    margins = canvas.subplotpars
+    inches = float(axes.bbox.width) / canvas.dpi / (margins.right - margins.left)
+    return min(inches, canvas.get_figwidth())
 
 
 class ShownFigure(Figure):
@@ -801,18 +810,26 @@ def _draw_lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> Non
 
 
 def _describe_profile(medians: Sequence[pd.Series[float]], quantity: str) -> str:
-    """What a figure over depth shows, in a sentence: of gains in how many blocks they are above 1,
-    of a norm how it changes from the first block to the last."""
+    """What a figure over depth shows, in a sentence: of gains in how many of the blocks that were
+    measured they are above 1, of a norm how it changes from the first of these to the last."""
     if "gain" not in quantity:
         ratios = sorted(float(of.iloc[-1] / of.iloc[0]) for of in medians)
         ends = dict.fromkeys(format_number(each) for each in (ratios[0], ratios[-1]))
-        return f"The norm before the last block is {' to '.join(ends)} times that before the first"
+        first, last = (_name_block([int(of.index[end]) for of in medians], end) for end in (0, -1))
+        return f"The norm before {last} is {' to '.join(ends)} times that before {first}"
     above = [f"{int((of > 1).sum())} of {len(of)}" for of in medians]
     does = "let the stream grow" if quantity == "gain" else f"have a {quantity} above 1"
     if len(medians) > 1:
         return f"Blocks that {does}: {join_words(above)}"
     most = medians[0].idxmax()
     return f"{above[0]} blocks {does}, block {most} most: {format_number(medians[0].max())}"
+
+
+def _name_block(numbers: Sequence[int], end: int) -> str:
+    """The block at one end of what was measured of each model: by its number where it is one."""
+    if len({*numbers}) == 1:
+        return f"block {numbers[0]}"
+    return "the last block measured" if end else "the first block measured"
 
 
 def _find_extent(bands: Sequence[pd.DataFrame]) -> tuple[float, float]:

@@ -142,15 +142,24 @@ DECODER = "decoder"
 decoders."""
 FIRST_MODEL = "MODEL"
 """Stands in a suggested line for the model of whoever reads it."""
-NAMED = {"heritage": "LAB", "family": "FAMILY"}
-"""Facts of a model that are names, and the words that stand for them in suggested lines."""
+PLACEHOLDERS = {
+    "heritage": "LAB",
+    "family": "FAMILY",
+    "n_layers": "LAYERS",
+    "n_heads": "HEADS",
+    "d_model": "WIDTH",
+    "n_params": "PARAMETERS",
+}
+"""Facts of a model, and the words that stand for them in suggested lines."""
 ANY_VALUE = "VALUE"
 """The word that stands for the value of any fact."""
 
 
-def check_name(fact: str, value: str) -> None:
-    """Raise UsageError where a fact is the word that stands for it in a suggested line."""
-    if value in (NAMED[fact], fact.upper(), ANY_VALUE):
+def refuse_placeholder(fact: str, value: object) -> None:
+    """Raise UsageError where a fact is the word that stands for it in a suggested line; what is
+    missing is none."""
+    words = (PLACEHOLDERS.get(fact), fact.upper(), ANY_VALUE)
+    if isinstance(value, str) and value in words:
         raise UsageError(
             "a line was pasted as it was printed, with a word in capitals for what only you know",
             where=fact,

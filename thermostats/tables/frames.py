@@ -4,6 +4,7 @@ that hold one value."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,20 @@ import pandas as pd
 import pyarrow as pa
 
 from thermostats.errors import SHOWN_OF, UsageError, join_some
-from thermostats.next_steps import write_value
+from thermostats.formatting import format_count
+from thermostats.next_steps import ARROW, is_table, write_value
 
 
-def is_table(value: object) -> bool:
-    """Whether something is a frame, of pandas or of another library."""
-    return isinstance(value, pd.DataFrame) or hasattr(value, "__arrow_c_stream__")
+def read_arrow(source: Any) -> Any:
+    """A frame of another library as an Arrow table, or as one of pandas where nothing else can be
+    made of it; all else as it is, columns among it."""
+    if isinstance(source, (pd.DataFrame, pa.Table)) or not is_table(source):
+        return source
+    if any(hasattr(source, name) for name in ARROW):
+        with suppress(pa.ArrowInvalid):  # a column alone, which does not say so itself
+            return pa.table(source)
+        return source
+    return source.to_pandas() if hasattr(source, "to_pandas") else source
 
 
 def read_frame(table: Any) -> pd.DataFrame:
@@ -25,10 +34,18 @@ def read_frame(table: Any) -> pd.DataFrame:
     tell apart."""
     if isinstance(table, pd.DataFrame):
         return _convert_categories(check_frame(table.copy()))
-    if hasattr(table, "__arrow_c_stream__") and not hasattr(table, "__len__"):
-        table = pa.table(table)  # batches that are still to be read
-    if hasattr(table, "to_pandas"):
-        return _convert_categories(check_frame(pd.DataFrame(table.to_pandas())))
+    made = read_arrow(table)
+    if isinstance(made, pa.Table):
+        made = made.to_pandas()
+    if isinstance(made, pd.DataFrame):
+        return _convert_categories(check_frame(made))
+    if (hasattr(made, "dtype") and getattr(made, "ndim", 1) == 1) or hasattr(made, "type"):
+        raise UsageError(
+            "one column is no table",
+            got=f"a {type(made).__name__} with {format_count(len(made), 'row')}",
+            allowed="a DataFrame, or records",
+            next_step="give the whole frame, and the column by its name",
+        )
     if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
         step = f"pd.read_csv({write_value(table)})" if isinstance(table, str) else ""
         step = "df.collect()" if hasattr(table, "collect") else step

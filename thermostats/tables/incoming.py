@@ -8,7 +8,6 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -211,20 +210,6 @@ def _read_by_pandas(path: Path, separator: str) -> str:
     text = path.read_text(encoding="utf-8-sig")[:SEEN]
     options = {"sep": separator, **_list_options(text, separator)}
     return PandasRead("read_csv", path, options).line
-
-
-def read_arrow(source: Any) -> Any:
-    """A table of another library, such as polars, or a batch of Arrow, as an Arrow table; all else
-    as it is."""
-    if isinstance(source, (str, Path, pd.DataFrame, pa.Table, Mapping)):
-        return source
-    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        with suppress(pa.ArrowInvalid):  # what has one column alone, without a name, is no table
-            return pa.table(source)
-        return source
-    if hasattr(source, "to_pandas"):
-        return pa.Table.from_pandas(source.to_pandas(), preserve_index=False)
-    return source
 
 
 def _read_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.DataFrame:

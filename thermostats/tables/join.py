@@ -31,7 +31,7 @@ from thermostats.errors import (
     suggest_nearest,
 )
 from thermostats.formatting import strip_owner
-from thermostats.next_steps import Code, write_command
+from thermostats.next_steps import Code, is_table, write_command
 from thermostats.next_steps import call as write_call
 from thermostats.tables import finished_joins, store
 from thermostats.tables.column_map import READ, REFUSED, ColumnMap, is_gain, list_columns, load_maps
@@ -46,8 +46,9 @@ from thermostats.tables.folders import (
     start_folder,
     write_all,
 )
+from thermostats.tables.frames import read_arrow
 from thermostats.tables.identities import MEASURES, check_identities, check_models
-from thermostats.tables.incoming import Source, read, read_arrow
+from thermostats.tables.incoming import Source, read
 from thermostats.tables.labels import find_model_name
 from thermostats.tables.mapping import add_runs, fill_columns, fill_hashes, hash_sets, map_rows
 from thermostats.tables.plausible import check_plausible
@@ -182,10 +183,11 @@ def join(
     >>> [(each.table, each.added) for each in joined]
     [('runs', 1), ('layers', 2)]
     """
-    inputs = _list_sources(sources)
+    given = _list_given(sources)
+    inputs = _read_given(given)
     options = tuple(name for name, value in (("replace", replace), ("accept", accept)) if value)
     call = JoinCall(
-        sources=inputs if not _is_records(sources, inputs) else [sources],
+        sources=[sources] if _is_records(given) else given,
         mapping=mapping,
         table=table,
         recipe=recipe,
@@ -299,34 +301,36 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Waiting:
     return waiting
 
 
-def _list_sources(inputs: Source | Sequence[Source]) -> list[Source]:
-    """Sources as a list, rows that are dicts as one table; UsageError for what is none."""
-    inputs = read_arrow(inputs)
-    single = isinstance(inputs, (*KINDS, Mapping)) or not isinstance(inputs, Iterable)
-    sources = [inputs] if single else list(map(read_arrow, cast(Iterable[Source], inputs)))
+def _list_given(sources: Source | Sequence[Source]) -> list[Source]:
+    """What was given, one source or several, as a list."""
+    single = isinstance(sources, (*KINDS, Mapping)) or is_table(sources)
+    if single or not isinstance(sources, Iterable):
+        return [cast(Source, sources)]
+    return list(cast(Iterable[Source], sources))
+
+
+def _read_given(given: Sequence[Source]) -> list[Source]:
+    """Sources with frames of other libraries read, rows that are dicts as one table; UsageError for
+    what is none."""
+    allowed = "paths of files, DataFrames, Arrow tables, or dicts of columns"
+    if not given:
+        raise UsageError("nothing to join", got="no source", allowed=allowed)
+    sources = list(map(read_arrow, given))
     if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
-        got = repr(wrong[0])[:60]
-        allowed = "paths of files, DataFrames, Arrow tables, or dicts of columns"
-        raise UsageError("only files and tables can be joined", got=got, allowed=allowed)
-    records = [
-        each
-        for each in sources
-        if isinstance(each, Mapping) and not any(map(is_list_like, each.values()))
-    ]
-    if records and len(records) == len(sources):
-        return [pd.DataFrame(records, dtype=object)]
-    return sources
+        raise UsageError(
+            "only files and tables can be joined",
+            got=repr(wrong[0])[:60],
+            allowed=allowed,
+            next_step="df.collect()" if hasattr(wrong[0], "collect") else "",
+        )
+    return [pd.DataFrame(sources, dtype=object)] if _is_records(sources) else sources
 
 
-def _is_records(sources: Any, inputs: Sequence[Source]) -> bool:
-    """Whether the one input was made of several dicts."""
-    return isinstance(inputs[0], pd.DataFrame) and not any(
-        each is inputs[0] for each in (sources, *_list_items(sources))
+def _is_records(sources: Sequence[Source]) -> bool:
+    """Whether all sources are dicts of one row each."""
+    return bool(sources) and all(
+        isinstance(each, Mapping) and not any(map(is_list_like, each.values())) for each in sources
     )
-
-
-def _list_items(sources: Any) -> Sequence[Any]:
-    return sources if isinstance(sources, (list, tuple)) else ()
 
 
 REFERRED = ("models", "prompts", "runs")

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.next_steps import (
+    ARROW,
     SHELL,
     Code,
     call,
@@ -120,7 +121,9 @@ class JoinCall:
         if isinstance(source, (str, Path)):
             frame = write_file_read(source)
         else:
-            frame = "df.to_pandas()" if hasattr(source, "to_pandas") else "pd.DataFrame(df)"
+            by_arrow = any(hasattr(source, name) for name in ARROW)
+            frame = "pd.DataFrame.from_arrow(df)" if by_arrow else "pd.DataFrame(df)"
+            frame = "df.to_pandas()" if hasattr(source, "to_pandas") else frame
         alone = expression.startswith("df.") and len(FRAME.findall(LAMBDA.sub("", expression))) == 1
         return f"{frame}{expression[2:]}" if alone else f"{frame}.pipe(lambda df: {expression})"
 

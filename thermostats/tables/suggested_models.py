@@ -10,24 +10,18 @@ from typing import Any
 import pandas as pd
 
 from thermostats.next_steps import write_value
-from thermostats.tables.choices import MAIN, NAMED, check_name
+from thermostats.tables.choices import MAIN, PLACEHOLDERS, refuse_placeholder
 
-IN_CAPITALS = {
-    "heritage": NAMED["heritage"],
-    "n_layers": "LAYERS",
-    "n_heads": "HEADS",
-    "d_model": "WIDTH",
-    "n_params": "PARAMETERS",
-}
+IN_CAPITALS = {fact: word for fact, word in PLACEHOLDERS.items() if fact != "family"}
 """Facts that a model must come with, besides its name, and the words that stand for them."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def check_filled(models: pd.DataFrame) -> None:
-    """Raise UsageError for a lab or family that is the word in its place in a printed line."""
-    for name in NAMED:
-        for value in dict.fromkeys(models[name]):
-            check_name(name, value)
+    """Raise UsageError for a fact that is the word in its place in a printed line."""
+    for fact in PLACEHOLDERS:
+        for value in models[fact].unique():
+            refuse_placeholder(fact, value)
 
 
 def suggest_models(lacking: Sequence[tuple[str, ...]], models: pd.DataFrame) -> str:
