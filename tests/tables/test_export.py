@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from conftest import snapshot
+from conftest import command, snapshot
 
 from thermostats.errors import UsageError
 from thermostats.tables import store
@@ -111,3 +112,36 @@ def test_private_texts_are_not_exported(small_store: Path, tmp_path: Path) -> No
     assert "Hello" in set(store.load("prompts", small_store)["text"])
     export(tmp_path / "out", ["prompts"], data=small_store)
     assert "Hello" not in (tmp_path / "out" / "prompts.csv").read_text()
+
+
+def test_own_rows_alone_are_written_with_what_they_are_of(tmp_path: Path) -> None:
+    """Unless the package's are asked for; a model and prompts that ship are written where own rows
+    are of them."""
+    gains = pd.DataFrame({"layer": [11, 12], "prompt_id": ["a", "b"], "gain_block": [1.31, 1.12]})
+    stated = {"position": "last", "model_id": "EleutherAI/pythia-160m", "source": "my hooks"}
+    mine = tmp_path / "mine"
+    join(gains, mapping={"table": "layers", "constants": stated}, data=mine)
+    done = {each.table: each for each in export(tmp_path / "out", data=mine)}
+    assert {name: each.rows for name, each in done.items()} == {"models": 1, "runs": 1, "layers": 2}
+    models, runs, layers = (pd.read_csv(done[name].path) for name in ("models", "runs", "layers"))
+    assert models["model_id"].tolist() == ["EleutherAI/pythia-160m"]
+    assert runs["source"].tolist() == ["my hooks"]
+    assert set(layers["run_id"]) == set(runs["run_id"])
+    (alone,) = export(tmp_path / "runs", "runs", data=mine)
+    assert alone.rows == 1
+    (both,) = export(tmp_path / "both", "runs", data=mine, shipped=True)
+    assert both.rows == 1 + len(store.load("runs"))
+    (package,) = export(tmp_path / "package", "runs")
+    assert package.rows == len(store.load("runs"))
+
+
+def test_the_command_writes_own_rows_unless_those_shipped_are_asked_for(tmp_path: Path) -> None:
+    stated = {"position": "last", "model_id": "EleutherAI/pythia-160m", "source": "my hooks"}
+    gains = pd.DataFrame({"layer": [11], "prompt_id": ["a"], "gain_block": [1.31]})
+    join(gains, mapping={"table": "layers", "constants": stated}, data=tmp_path / "mine")
+    rows = {}
+    for words in ((), ("--shipped",)):
+        asked = ("export", f"out{len(words)}", "runs", "--data", "mine", "--json", *words)
+        (written,) = json.loads(command(*asked, cwd=tmp_path).stdout)
+        rows[words] = written["rows"]
+    assert rows == {(): 1, ("--shipped",): 1 + len(store.load("runs"))}

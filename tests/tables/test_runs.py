@@ -69,6 +69,7 @@ def test_an_id_that_does_not_follow_is_named_with_the_one_that_does() -> None:
 
 
 def test_a_hash_that_was_confirmed_stands_where_a_run_states_none() -> None:
-    rows = [run(model_sha="a", confirmed_sha="b"), run(confirmed_sha="b"), run()]
-    runs = table("runs", *rows)
-    assert list(read_hashes(runs)) == ["a", "b", ""]
+    stated = [{"model_sha": "a", "confirmed_sha": "b"}, {"confirmed_sha": "b"}, {}]
+    rows = [run(f"lab/{name}", **facts) for name, facts in zip("xyz", stated, strict=True)]
+    runs = table("runs", *rows).set_index("model_id")
+    assert read_hashes(runs).to_dict() == {"lab/x": "a", "lab/y": "b", "lab/z": ""}

@@ -548,7 +548,19 @@ def export(
         str | None,
         typer.Option(help="Partition Parquet files into folders by this column, such as model_id."),
     ] = None,
-    data: Data = None,
+    shipped: Annotated[
+        bool,
+        typer.Option("--shipped", help="With --data: the rows that ship with the package, too."),
+    ] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            help="Folder of your own rows, of which these alone are written, with the runs, models "
+            "and prompts that they are of; by default $THERMOSTATS_DATA, or the tables that ship "
+            "with the package.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write tables to files for other tools, described by a codebook and, for CSV, a Frictionless
@@ -558,8 +570,8 @@ def export(
     mine`: tables, provenance, licence and what was checked. A file source.toml in your folder says
     whose they are.
 
-    Example: `thermostats export tables` or `thermostats export rows layers runs --format parquet
-    --partition model_id`
+    Example: `thermostats export tables`, `thermostats export rows layers runs --format parquet
+    --partition model_id` or `thermostats export all --data mine --shipped`
     """
     folders.find_data_folder(data)
     check_export(out, tables or None, format_, partition)
@@ -576,7 +588,9 @@ def export(
     else:
         from thermostats.tables.export import export as export_tables  # noqa: PLC0415
 
-        done = export_tables(out, tables or None, data=data, format=format_, partition=partition)
+        done = export_tables(
+            out, tables or None, data=data, format=format_, partition=partition, shipped=shipped
+        )
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
     example = done[0].path.as_posix() if done else ""
     reader = "read_csv" if format_ == "csv" else "read_parquet"

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import chain
@@ -309,9 +309,11 @@ def export(
     data: str | Path | None = None,
     format: str = "csv",
     partition: str | None = None,
+    shipped: bool = False,
 ) -> list[Exported]:
     """Write tables to a new or empty folder, whole or not at all.
 
+    Of a user's folder its own rows alone, with the runs, models and prompts that they are of.
     `export("layers", "out")` is `export("out", "layers")`: what is a table's name is no folder's
     then. CSV files are described by `datapackage.json`, both formats by `CODEBOOK.md`. Texts of
     prompts that may not be shipped are left out.
@@ -323,12 +325,14 @@ def export(
     tables : str or sequence of str
         One name or several; without any all tables that have rows.
     data : str or Path
-        A user's folder, read together with the package's own tables.
+        A user's folder; without one the package's tables.
     format : str
         `csv` or `parquet`.
     partition : str
         A column, such as model_id, by whose values Parquet files lie in folders `column=value/`;
         tables of runs have the columns of their runs for it.
+    shipped : bool
+        Write the package's rows together with those of a user's folder.
 
     Returns
     -------
@@ -369,8 +373,7 @@ def export(
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.") as temporary:
             staged = Path(temporary) / "new"
             staged.mkdir()
-            for name in chosen:
-                pieces = store.load_pieces(name, data)
+            for name, pieces in _load_tables(chosen, data, shipped=shipped):
                 if pieces.rows or wanted is not None:
                     counts[name] = pieces.rows
                     paths[name] = _write(pieces, name, staged, format, partition, runs)
@@ -385,7 +388,52 @@ def export(
             shutil.move(staged, folder)
     except OSError as error:
         raise DataError("cannot export", where=folder, got=describe_file_error(error)) from error
-    return [Exported(name, counts[name], folder / path.name) for name, path in paths.items()]
+    return [
+        Exported(name, counts[name], folder / paths[name].name) for name in chosen if name in paths
+    ]
+
+
+REFERRED = {"runs": "run_id", "models": "model_id", "prompts": "prompt_set"}
+"""Tables that rows of others are of, in the order in which they are looked up, and by what."""
+
+
+def _load_tables(
+    names: Sequence[str], data: str | Path | None, *, shipped: bool
+) -> Iterator[tuple[str, store.Pieces]]:
+    """Tables with their rows: of a user's folder its own and those of `REFERRED` that they are of,
+    which come last; all rows where there is no such folder, or where those `shipped` are asked
+    for."""
+    if shipped or find_data_folder(data) == find_shipped("data"):
+        yield from ((name, store.load_pieces(name, data)) for name in names)
+        return
+    ids = set[str]()
+    for name in names:
+        if name not in REFERRED:
+            pieces = store.load_pieces(name, data, own=True)
+            yield name, pieces._replace(frames=_note_runs(pieces.frames, ids))
+    runs = _choose_rows("runs", data, ids)
+    for name in names:
+        if name in REFERRED:
+            chosen = runs if name == "runs" else _choose_rows(name, data, set(runs[REFERRED[name]]))
+            columns = store.load_pieces(name, data).columns
+            yield name, store.Pieces(len(chosen), columns, iter([chosen]))
+
+
+def _note_runs(frames: Iterator[pd.DataFrame], ids: set[str]) -> Iterator[pd.DataFrame]:
+    """The same frames; the runs that their rows are of are added to `ids`."""
+    for frame in frames:
+        if "run_id" in frame:
+            ids.update(frame["run_id"].unique())
+        yield frame
+
+
+def _choose_rows(name: str, data: str | Path | None, wanted: set[str]) -> pd.DataFrame:
+    """A user's own rows of a table, and those that ship whose key in `REFERRED` is wanted."""
+    both = pd.concat(store.load_pieces(name, data).frames, ignore_index=True)
+    keys = list_key_columns(name)
+    own = pd.concat(store.load_pieces(name, data, own=True).frames, ignore_index=True)
+    theirs = pd.MultiIndex.from_frame(both[keys]).isin(pd.MultiIndex.from_frame(own[keys]))
+    return both[theirs | both[REFERRED[name]].isin(wanted)].reset_index(drop=True)
 
 
 def _write(
