@@ -13,8 +13,15 @@ import pytest
 from conftest import command
 
 import thermostats
+from thermostats.claims.planning.advice import NextModel, NextModels, NextSet
+from thermostats.claims.planning.scoring import Looks
+from thermostats.claims.planning.search import Budget
 from thermostats.modelling.draws import EXACT, Draws, Settings
+from thermostats.modelling.group_effects import GroupEffects
 from thermostats.modelling.heritage.prediction import Prediction, TrackRecord
+from thermostats.modelling.leave_out import LeftOut
+from thermostats.modelling.specification import build_correlation
+from thermostats.reporting.report import ReportRun
 from thermostats.terminal import print_rows
 
 LONG = re.compile(r"\d\.\d{5,}")
@@ -135,6 +142,47 @@ def test_a_fit_and_what_follows_from_it_show_no_long_number() -> None:
     assert not [found for each in shown if (found := list_long(repr(each)))]
 
 
+def test_effects_of_groups_show_small_and_large_ones_to_three_digits() -> None:
+    draws = np.random.default_rng(1).normal(0.0, 1.0, (1, 400, 2)) * [1e-3, 1.0] + [0.002, 1234.5]
+    shown = GroupEffects(
+        group="lab", names=("a", "b"), draws=draws, counts=(3, 2), scale="log", level=0.94
+    )
+    text = repr(shown)
+    assert not list_long(text) and "0.00200" in text and "1,23" in text
+
+
+def test_outcomes_left_out_show_no_long_number() -> None:
+    density = {str(k): -123.456789 - k for k in range(9)}
+    shown = LeftOut(
+        draws=np.zeros((5, 9)), pit=np.zeros(9), log_density=density, refits=0, untrusted=0
+    )
+    assert repr(shown).startswith("elpd -1147, standard error 8.22; 9 outcomes in 9 folds")
+
+
+def test_a_curve_shows_its_median_and_what_moves_it() -> None:
+    rows = pd.DataFrame({"g": list("aabbccdd"), "x": range(8), "y": np.arange(8) ** 1.3})
+    curve = thermostats.specification_curve(
+        rows, {"rows": {"all": "", "some": "x > 1"}}, build_correlation("x", outcome="y")
+    )
+    text = repr(curve)
+    assert text.startswith("2 universes, median ") and curve.summary in text
+    assert not list_long(text) and len(text.splitlines()) == 2
+
+
+def test_advice_shows_its_sentences_and_no_long_number() -> None:
+    model = NextModel("lab/one", 1.0409288, 2.1234567, "no", "a lab")
+    chosen = NextSet((model,), 12, 0.1790902, (0.3333333, 0.2222222), None, "too few rows")
+    budget, looks = Budget(25.0, 2), Looks()
+    advice = NextModels("C01", "Gains", "a", "pooled", 11, budget, looks, (chosen,), lines=("go",))
+    lines = repr(advice).splitlines()
+    assert lines[0] == "C01. Gains" and lines[-1] == "go" and not list_long(repr(advice))
+
+
+def test_a_run_of_a_report_shows_what_it_prints() -> None:
+    ran = ReportRun(True, "out", (), seconds=1.23456789)
+    assert repr(ran) == str(ran) and "1.2 s" in repr(ran)
+
+
 def test_what_was_asked_for_stands_in_80_columns() -> None:
     """In a pipe, as tabs of eight show it: the number of `predict`, and of `power` the share."""
     asked = "predict --layers 24 --heads 16 --head-width 64 --params 4e8 --lab EleutherAI"
@@ -157,3 +205,13 @@ def test_names_are_shortened_before_numbers_are_left_out(
     assert "….ratio.right_value_matrix" in shown.out and "0.8123" in shown.out
     print_rows(rows, ["finding", "power", "labs"])
     assert "left out" in capsys.readouterr().err and not shown.err
+
+
+def test_what_can_be_done_next_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    join_one(tmp_path)
+    done = command("join", "gains.csv", "--map", "map.toml", "--data", "mine")
+    (step,) = [line for line in done.stderr.splitlines() if line.startswith("Next: ")]
+    why, _, line = step.removeprefix("Next: ").partition(": ")
+    assert "ceiling of gains that claim C02 states" in why
+    assert line == "thermostats report C02 --out my-report --data mine"

@@ -169,3 +169,43 @@ def test_sizes_as_text_are_numbers_in_the_line_that_is_proposed(
     eval(line, {"thermostats": thermostats, "df": df})  # noqa: S307
     models = thermostats.load("models", data="mine", model=["a", "b"])
     assert models.set_index("model_id")["n_params"].to_dict() == {"a": 85 * 10**6, "b": 121 * 10**7}
+
+
+def test_standard_errors_that_are_left_out_are_named_with_what_takes_them(tmp_path: Path) -> None:
+    facts = {"Organization": "Z", "Layers": 12, "Heads": 8, "d_model": 64, "Params": 1000}
+    rows = pd.DataFrame([{"Model": "z/a", **facts, "Last-layer gain": 1.1, "SE": 0.02}])
+    with pytest.raises(UsageError, match="its columns are not ours") as refused:
+        thermostats.join(rows, data=tmp_path / "mine")
+    said = (
+        'tables of measurements keep no standard errors: a fit of the same rows takes SE as se="SE"'
+    )
+    assert [line for line in refused.value.next_step.splitlines() if said in line]
+    with pytest.raises(UsageError) as refused:
+        thermostats.join(rows.drop(columns="SE"), data=tmp_path / "mine")
+    assert "standard errors" not in str(refused.value)
+
+
+def test_a_mapping_that_leaves_errors_unnamed_says_what_takes_them(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"block": [1], "growth": [1.1], "stderr": [0.1]})
+    columns = {"block": "layer", "growth": "gain_block"}
+    stated = {"model_id": "EleutherAI/pythia-160m", "source": "mine", "position": "last"}
+    using = {"table": "layers", "columns": columns, "constants": {**stated, "prompt_id": "a"}}
+    with pytest.raises(UsageError, match="the mapping does not name") as refused:
+        thermostats.join(rows, mapping=using, data=tmp_path / "mine")
+    assert 'a fit of the same rows takes stderr as se="stderr"' in str(refused.value)
+
+
+def test_columns_in_a_message_are_cut_between_names(tmp_path: Path) -> None:
+    spare = {f"column number {i} of a log": 1.0 for i in range(40)}
+    rows = pd.DataFrame([{"model": "gpt2", "prompt": "a", "layer": 1, "norm": 2.0, **spare}])
+    with pytest.raises(UsageError, match="its columns are not ours") as refused:
+        thermostats.join(rows, data=tmp_path / "mine")
+    assert refused.value.got == ("model, prompt, layer, norm, column number 0 of a log and 39 more")
+    with pytest.raises(UsageError) as refused:
+        thermostats.profile(rows[[*spare]].rename(columns=str.upper))
+    shown = ", ".join(f"COLUMN NUMBER {i} OF A LOG" for i in range(5))
+    assert refused.value.got == f"a table with columns {shown} and 35 more"
+    wide = {"columns": "state_*", "name": "state", "value": "norm"}
+    with pytest.raises(UsageError, match="no column holds a layer each") as refused:
+        thermostats.join(rows, mapping={"table": "layers", "wide": wide}, data=tmp_path / "mine")
+    assert refused.value.got.endswith("column number 0 of a log and 39 more")

@@ -67,8 +67,12 @@ LISTS = {
     "tables": "thermostats ls columns models says what each column of one means",
 }
 """What can be listed, and what to do with it."""
-OWN_ROWS = "thermostats report C02 --out my-report"
-"""What a user's own rows are good for: every claim puts its questions to them too."""
+OWN_ROWS = (
+    "whether your models have a block above the ceiling of gains that claim C02 states: "
+    "thermostats report C02 --out my-report"
+)
+"""What a user's own rows are good for: every claim puts its questions to them too, this one to any
+number of models with gains."""
 AFTER_JOIN = {
     "layers": OWN_ROWS,
     "summaries": "thermostats new heritage",

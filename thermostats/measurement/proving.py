@@ -159,6 +159,10 @@ class ModelProof:
     notes: tuple[str, ...] = ()
     tool: ToolProof | None = None
 
+    def __repr__(self) -> str:
+        lines = [f"  {each.name}: {each.state}" for each in self.identities]
+        return "\n".join([f"{self.model}, {self.prompts}: {self.badge}", *lines])
+
     @property
     def failed(self) -> tuple[str, ...]:
         """Names of the identities that do not hold."""

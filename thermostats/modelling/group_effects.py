@@ -60,7 +60,7 @@ class GroupEffects:
     def __repr__(self) -> str:
         unit = f"{self.scale} scale, " if self.scale else ""
         head = f"effects of {self.group}: {unit}{self.level:.0%} equal-tailed intervals"
-        return f"{head}\n{self.table.round(3).to_string()}"
+        return f"{head}\n{self.table.to_string(float_format=format_number)}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

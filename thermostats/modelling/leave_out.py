@@ -79,7 +79,7 @@ class LeftOut:
             self.untrusted
         )
         return (
-            f"elpd {self.elpd:.2f}, standard error {self.se:.2f}; {outcomes} outcomes in {folds} "
+            f"elpd {self.elpd:.4g}, standard error {self.se:.3g}; {outcomes} outcomes in {folds} "
             f"folds, {how}"
         )
 

@@ -156,7 +156,7 @@ def _evaluate_expression(rows: pd.DataFrame, expression: str, where: str) -> Any
             "an option cannot be applied to the rows",
             where=where,
             got=f"{expression!r}: {error}",
-            allowed=f"an expression over the columns {', '.join(map(str, rows.columns[:12]))}, …",
+            allowed=f"an expression over the columns {join_some(rows.columns)}",
         ) from error
 
 
@@ -778,6 +778,11 @@ class SpecificationCurve:
     resamples: int = 0
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Options by choice, in the order in which they were declared."""
+
+    def __repr__(self) -> str:
+        ends = map(format_number, self.table["estimate"].agg(["min", "max"]))
+        head = f"{format_count(len(self.table), 'universe')}, median {format_number(self.median)}"
+        return f"{head}, from {' to '.join(ends)}\n{self.summary}"
 
     @property
     def verdicts(self) -> str:

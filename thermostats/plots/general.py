@@ -29,7 +29,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
-from thermostats.errors import SHOWN_OF, UsageError
+from thermostats.errors import SHOWN_OF, UsageError, join_some
 from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, join_words, strip_owner
 from thermostats.next_steps import call, is_table
 from thermostats.plots.point_names import name_ends, place_labels
@@ -861,7 +861,7 @@ def _check_differences(table: pd.DataFrame, quantity: str, data: str | Path | No
     else:
         what, allowed = "not a table of paired differences", "what thermostats.paired returns"
         step = "thermostats.profile(thermostats.paired(FIRST, SECOND))"
-    got = f"a table with columns {', '.join(map(str, table))[:60]}"
+    got = f"a table with columns {join_some(table)}"
     raise UsageError(what, where="models", got=got, allowed=allowed, next_step=step)
 
 

@@ -70,7 +70,7 @@ class ReportRun:
     differ: tuple[str, ...] = ()
     """Findings that differ from the folder's snapshot by more than chance explains, a line each."""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Lines for a terminal: what is not as it was, then a summary."""
         width = max((len(o.claim) for o in self.outcomes), default=0) + 2
         lines = [

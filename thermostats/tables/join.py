@@ -28,6 +28,7 @@ from thermostats.errors import (
     UsageError,
     build_unknown_error,
     find_nearest,
+    join_some,
     suggest_nearest,
 )
 from thermostats.formatting import strip_owner
@@ -799,7 +800,7 @@ def find_maps(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[
         model_ids = set(store.load("models", find_lookup_folder(data))["model_id"])
         if step := suggest_join(frame, where, data, model_ids, _try_call):
             what = "its columns are not ours"
-            raise UsageError(what, where=where, got=", ".join(names)[:200], next_step=step)
+            raise UsageError(what, where=where, got=join_some(names), next_step=step)
     return [None]
 
 

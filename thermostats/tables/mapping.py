@@ -21,6 +21,7 @@ from typing import Any
 import pandas as pd
 
 from thermostats.errors import DataError, UsageError, find_nearest, join_some, suggest_nearest
+from thermostats.next_steps import write_value
 from thermostats.tables.column_map import (
     FILLED_WITH,
     HOOK,
@@ -118,14 +119,15 @@ def _rename_columns(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.
     if unnamed := [
         str(name) for name in spare if using.ignore != OTHERS and name not in using.ignore
     ]:
+        when = "; ".join(
+            filter(None, ("name them under columns, or leave them out", describe_errors(unnamed)))
+        )
         raise UsageError(
             "columns that are not ours and that the mapping does not name",
             where=where,
             got=join_some(unnamed, unnamed[0]),
             next_step=suggest_nearest(unnamed[0], ours, "name them under [columns] or in ignore"),
-            remedy=Remedy(
-                when="name them under columns, or leave them out", mapping={"ignore": unnamed}
-            ),
+            remedy=Remedy(when=when, mapping={"ignore": unnamed}),
         )
     renamed = renamed.drop(columns=spare)
     if twice := set(renamed.columns[renamed.columns.duplicated()]) | (
@@ -228,7 +230,7 @@ def _unpack_wide(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.Dat
             (fitting for each in patterns if (fitting := _match_columns(frame, each, using))), {}
         )
     if not names:
-        got = ", ".join(map(str, frame.columns))[:100]
+        got = join_some(frame.columns)
         step = f"columns = {stated!r} under [wide] names them"
         raise UsageError("no column holds a layer each", where=where, got=got, next_step=step)
     others = [each for each in frame.columns if each not in names]
@@ -465,6 +467,14 @@ def describe_doubts(frame: pd.DataFrame) -> str:
     if mapping.get("factors"):
         doubts.append(f"the unit of {' and '.join(mapping['factors'])}")
     return f"check {', '.join(doubts)}" if doubts else ""
+
+
+def describe_errors(ignored: Sequence[str]) -> str:
+    """Why standard errors are among the columns that are left out, and what takes them; empty where
+    none are."""
+    name = guess_column("se", [*ignored])
+    taken = f"a fit of the same rows takes {name} as se={write_value(name)}"
+    return f"tables of measurements keep no standard errors: {taken}" if name else ""
 
 
 def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from thermostats.tables.labels import find_model_name, guess_column, list_column
 from thermostats.tables.mapping import (
     build_mapping,
     describe_doubts,
+    describe_errors,
     find_free_name,
     find_state_column,
     write_toml,
@@ -86,7 +87,8 @@ def suggest_join(
         made = replace(made, mapping=mapping)
     if not mapping:
         return ""
-    notes = [doubts] if (doubts := describe_doubts(frame)) else []
+    errors = describe_errors(mapping.get("ignore", ()))
+    notes = [note for note in (describe_doubts(frame), errors) if note]
     theirs = {ours: name for name, ours in mapping["columns"].items()}
     of_models = "table" not in mapping and not made.recipe and "wide" not in mapping
     of_models = of_models and bool({*theirs} & {*IN_CAPITALS})

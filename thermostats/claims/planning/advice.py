@@ -104,6 +104,9 @@ class NextModels:
     made_of: str = ""
     """Digest of the rule, its worlds, the rows at hand and the candidates."""
 
+    def __repr__(self) -> str:
+        return "\n".join([*write_sentences(self), *self.lines])
+
     @property
     def first_line(self) -> str:
         """What it comes to, in a sentence or two."""
