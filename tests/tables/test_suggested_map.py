@@ -205,7 +205,7 @@ def test_columns_in_a_message_are_cut_between_names(tmp_path: Path) -> None:
         thermostats.profile(rows[[*spare]].rename(columns=str.upper))
     shown = ", ".join(f"COLUMN NUMBER {i} OF A LOG" for i in range(5))
     assert refused.value.got == f"a table with columns {shown} and 35 more"
-    wide = {"columns": "state_*", "name": "state", "value": "norm"}
+    wide = {"columns": "state_*", "name": "layer", "value": "gain_block"}
     with pytest.raises(UsageError, match="no column holds a layer each") as refused:
         thermostats.join(rows, mapping={"table": "layers", "wide": wide}, data=tmp_path / "mine")
     assert refused.value.got.endswith("column number 0 of a log and 39 more")
