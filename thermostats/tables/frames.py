@@ -39,7 +39,7 @@ def read_frame(table: Any) -> pd.DataFrame:
         made = made.to_pandas()
     if isinstance(made, pd.DataFrame):
         return _convert_categories(check_frame(made))
-    if (hasattr(made, "dtype") and getattr(made, "ndim", 1) == 1) or hasattr(made, "type"):
+    if _is_column(made):
         raise UsageError(
             "one column is no table",
             got=f"a {type(made).__name__} with {format_count(len(made), 'row')}",
@@ -57,6 +57,12 @@ def read_frame(table: Any) -> pd.DataFrame:
     ):
         return pd.DataFrame([table])
     return pd.DataFrame(table)
+
+
+def _is_column(value: object) -> bool:
+    """Whether something that is no frame is one column, of any library."""
+    has_type = hasattr(value, "dtype") or hasattr(value, "type")
+    return has_type and hasattr(value, "__len__") and getattr(value, "ndim", 1) == 1
 
 
 def _convert_categories(frame: pd.DataFrame) -> pd.DataFrame:
