@@ -409,7 +409,7 @@ def _load_tables(
     ids = set[str]()
     for name in names:
         if name not in REFERRED:
-            pieces = store.load_pieces(name, data, own=True)
+            pieces = store.load_pieces(name, data, shipped=False)
             yield name, pieces._replace(frames=_note_runs(pieces.frames, ids))
     runs = _choose_rows("runs", data, ids)
     for name in names:
@@ -431,7 +431,7 @@ def _choose_rows(name: str, data: str | Path | None, wanted: set[str]) -> pd.Dat
     """A user's own rows of a table, and those that ship whose key in `REFERRED` is wanted."""
     both = pd.concat(store.load_pieces(name, data).frames, ignore_index=True)
     keys = list_key_columns(name)
-    own = pd.concat(store.load_pieces(name, data, own=True).frames, ignore_index=True)
+    own = pd.concat(store.load_pieces(name, data, shipped=False).frames, ignore_index=True)
     theirs = pd.MultiIndex.from_frame(both[keys]).isin(pd.MultiIndex.from_frame(own[keys]))
     return both[theirs | both[REFERRED[name]].isin(wanted)].reset_index(drop=True)
 
@@ -710,7 +710,7 @@ def _rename_runs(folder: Path, source: Source) -> pd.DataFrame:
     held = sorted(set(runs["source"]))
     chosen = runs[runs["source"] == (source.name if source.name in held else OURS)]
     if chosen.empty:
-        step = write_command("ls", "runs", own=True, data=folder)
+        step = write_command("ls", "runs", shipped=False, data=folder)
         what = "no own rows of this source"
         raise UsageError(
             what, where=folder / FILE, got=source.name, allowed=", ".join(held), next_step=step

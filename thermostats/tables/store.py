@@ -463,16 +463,17 @@ class Pieces(NamedTuple):
     frames: Iterator[pd.DataFrame]
 
 
-def load_pieces(name: str, data: str | Path | None, *, own: bool = False) -> Pieces:
-    """Table `name` as `load` gives it without private texts, each sealed run by itself; of a
-    user's folder its `own` rows alone where that is asked.
+def load_pieces(name: str, data: str | Path | None, *, shipped: bool = True) -> Pieces:
+    """Table `name` as `load` gives it without private texts, each sealed run by itself.
+
+    shipped: whether the package's rows are among those of a user's folder.
 
     Raises DataError as `load` does.
     """
     check_table(name)
     folder = find_data_folder(data)
     files = _list_files(name, folder, None)
-    checked, sealed = _read_unsealed(name, files[-1:] if own else files, folder, None)
+    checked, sealed = _read_unsealed(name, files if shipped else files[-1:], folder, None)
     stated = [pq.read_metadata(path) for path in sealed]
     in_files = {label for file in stated for label in file.schema.names}
     written = in_files.union(list_written(checked, name))
