@@ -710,7 +710,7 @@ def _rename_runs(folder: Path, source: Source) -> pd.DataFrame:
     held = sorted(set(runs["source"]))
     chosen = runs[runs["source"] == (source.name if source.name in held else OURS)]
     if chosen.empty:
-        step = write_command("ls", "runs", shipped=False, data=folder)
+        step = write_command("ls", "runs", own=True, data=folder)
         what = "no own rows of this source"
         raise UsageError(
             what, where=folder / FILE, got=source.name, allowed=", ".join(held), next_step=step
