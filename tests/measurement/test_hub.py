@@ -21,7 +21,7 @@ from conftest import command
 
 import thermostats
 from thermostats.errors import ThermostatsError, UsageError
-from thermostats.measurement import empty_models, execute, hub, plan
+from thermostats.measurement import compare, empty_models, execute, hub, plan
 from thermostats.measurement.hub import find_local_folder
 from thermostats.tables import folders
 
@@ -210,7 +210,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[tuple[str, st
         found.append((model, revision))
         raise UsageError("the hub was asked")
 
-    for module in (hub, plan, empty_models, execute):
+    for module in (hub, plan, empty_models, execute, compare):
         for name in ("fetch_model_folder", "fetch_config_folder"):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, fetch)
@@ -245,7 +245,7 @@ def test_an_installed_package_names_no_folders_of_a_checkout(
     said = [command("ls", "runs", "--paths"), command("ls", "models", "--paths")]
     said += [command("measure", "./nowhere", "--data", tmp_path / "mine")]
     with pytest.raises(ThermostatsError) as refused:
-        hub._ask("a/b", "main", download=False)
+        hub._check_allowed("a/b", "main", download=False)
     printed = [ran.stderr.partition("Next: ")[2] for ran in said]
     assert all(ran.returncode for ran in said) and all(printed)
     assert not [step for step in [*printed, refused.value.next_step] if "--paths" in step]
