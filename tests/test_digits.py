@@ -43,6 +43,12 @@ VERBS = [
     "join gains.csv --map map.toml --data mine",
     "report C02 --data mine --out out",
     "findings C02 --out out --evidence all",
+    "ls claims --data mine",
+    "export tables runs --data mine",
+    "cite --data mine",
+    "new claim depth-helps --folder new",
+    "version",
+    "next C02",
 ]
 """Every verb that needs no torch, in the state of rows that were joined."""
 ROWS = [{"name": "a", "gain": 1.040928850387436, "r": np.float64(0.17909021535605735), "n": 123456}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -27,11 +28,13 @@ class NoLaw:
         raise AssertionError("an interval without a law")
 
 
-def measure_first(question: Question, evidence: Evidence) -> Result | None:
-    """The numbers on a question's first set; None where rows are too few."""
+def measure(question: Question, evidence: Evidence, name: str) -> Result | None:
+    """The numbers on a set; None where rows are too few."""
     assert question.trial is not None
     try:
-        rows = question.trial.read_rows(evidence.named(question.scope.evidence), question.over)
+        rows = question.trial.read_rows(evidence.named(name), question.over)
+        if question.views and name != question.scope.evidence:
+            rows = question.views.check_rows(rows)
         return question.trial.test(rows)
     except (TooFew, UsageError):
         return None
@@ -41,14 +44,16 @@ def test_no_rule_reads_an_interval_without_a_law(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(condition, "NORMAL", NoLaw())
     data = find_shipped("data")
     evidence = Evidence(data)
-    measured = 0
+    measured = Counter[bool]()
     for script in list_scripts(data.parent / "analyses").values():
         for question in load_claim(script).questions:
             if question.trial is None or question.primary is None:
                 continue
-            if (result := measure_first(question, evidence)) is None:
-                continue
-            levels = [float(question.primary.level(result, side)) for side in SIDES]
-            assert all(0 <= level <= 1 for level in levels), question.id
-            measured += 1
-    assert measured > 80
+            views = question.views.sets if question.views else ()
+            for name in (question.scope.evidence, *views):
+                if (result := measure(question, evidence, name)) is None:
+                    continue
+                levels = [float(question.primary.level(result, side)) for side in SIDES]
+                assert all(0 <= level <= 1 for level in levels), (question.id, name)
+                measured[bool(name != question.scope.evidence)] += 1
+    assert measured[False] > 80 and measured[True] > 80

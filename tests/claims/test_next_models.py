@@ -338,7 +338,7 @@ def test_advice_names_the_models_their_costs_and_the_line(tmp_path: Path) -> Non
     assert best.download_gb <= 1.0 and best.models[0].gated == "not stated"
     assert advice.lines[0].startswith("thermostats measure me/")
     assert sum(best.verdicts.predicted.values()) == pytest.approx(1.0)
-    assert all(0 <= limit <= advice.looks.share for limit in best.verdicts.limits.values())
+    assert all(0 <= limit <= 0.025 for limit in best.verdicts.limits.values())
     assert "settle" in advice.first_line
     assert "look 2 of 2" in " ".join(write_sentences(advice))
     assert json.loads(json.dumps(export_advice(advice), allow_nan=False))["rows"] == advice.rows

@@ -35,8 +35,6 @@ def test_a_level_of_a_mean_is_p_of_its_t() -> None:
     made = estimate_means(VALUES)
     known = stats.ttest_1samp(VALUES, 0.3, axis=1).pvalue
     assert measure_p(made, 0.3, below=True) == pytest.approx(known)
-    # a normal of the printed interval says a thousand times less and more
-    assert (measure_p(made, 0.0, below=True) > 100 * 2 * stats.norm.sf(1.96 * 8)).all()
 
 
 def test_logs_have_their_t_on_the_scale_of_logs() -> None:
@@ -91,7 +89,7 @@ def test_a_share_that_just_reaches_a_number_has_5_percent_there() -> None:
 
 
 def test_a_bar_that_was_counted_is_never_sure() -> None:
-    # four of five against all of five: no p of 0
+    # a bar of 1 or 0 is met in all of n or in none: it is taken half a unit nearer, 1 − ½/5 = .9
     made = estimate_shares((np.arange(5) < 4)[None])
     assert measure_p(made, 1.0, below=False) == pytest.approx(
         min(1.0, 2 * stats.binom.cdf(4, 5, 0.9))

@@ -29,6 +29,9 @@ def test_features_are_of_the_models_one_means(shipped: pd.DataFrame) -> None:
     built = feature_table.build_features()
     by_run = [rows.sort_values("run_id", ignore_index=True) for rows in (every, built)]
     pd.testing.assert_frame_equal(*by_run)
+    assert every["model_id"].is_monotonic_increasing
+    steps = number_revisions(every["revision"]).groupby(every["model_id"])
+    assert all(numbers.is_monotonic_increasing for _, numbers in steps)
     assert set(shipped["model_id"]) == set(every.loc[every["source"] != "nursery", "model_id"])
 
 

@@ -51,10 +51,13 @@ def test_cannot_is_refuted_in_both_directions_only() -> None:
     assert count_crossed(pd.DataFrame(columns=JUDGED), GAINS[0]).n_models == 0
 
 
-def test_models_that_are_judged_are_those_of_the_study() -> None:
-    every = judge_steered(Evidence().named("intervened"))
-    assert set(every["model_id"]) >= {"karpathy/stories260K"}
-    judged = every[every["model_id"].str.startswith("nursery/fourth/")]
-    assert judged["model_id"].nunique() == 24
+def test_models_that_are_judged_are_the_studys_first_seeds_and_two_others() -> None:
+    evidence = Evidence()
+    models = evidence.table("fourth_models")
+    first = models.loc[models["parent"].isna() & models["replicate_of"].isna(), "model"]
+    judged = judge_steered(evidence.named("intervened"))
+    own = {f"nursery/fourth/{model}" for model in first}
+    assert len(own) == 24
+    assert set(judged["model_id"]) == own | {"karpathy/stories260K", "nursery/r03-1"}
     assert set(judged["gain"]) == {gain.id for gain in GAINS}
     assert (judged["seeds"] == 2).all()
