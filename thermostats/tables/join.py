@@ -80,7 +80,7 @@ from thermostats.tables.validation import (
 )
 from thermostats.tables.waiting import Waiting
 
-MAP = "thermostats ls columns {}; --map names a file that maps yours to ours"
+MAP = "name yours in a file for --map; ours are those of: thermostats ls columns {}"
 Tables = Mapping[str, pd.DataFrame]
 KINDS = (str, Path, pd.DataFrame, pa.Table)
 
@@ -765,7 +765,7 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
         got = [f"without {', '.join(lacking)}"] * bool(lacking) + [
             f"unknown {', '.join(unknown)}"
         ] * bool(unknown)
-        step = f"{MAP.format(name)}, or that it is the same in every row, under [constants]"
+        step = f"say under [constants] what is the same in every row, or {MAP.format(name)}"
         if unknown:
             step = suggest_nearest(unknown[0], lacking, MAP.format(name))
         means = Remedy(
