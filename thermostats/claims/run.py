@@ -30,6 +30,7 @@ from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import MEASURED, PUBLISHED, Evidence
 from thermostats.claims.finding import Finding
 from thermostats.claims.judge import repeat_question
+from thermostats.claims.machine_speed import estimate_seconds
 from thermostats.claims.question import TABLES, Question
 from thermostats.claims.result import UNMEASURED
 from thermostats.claims.stored import Made, Stored
@@ -330,15 +331,9 @@ PROCESS = 600 * 2**20
 """Bytes of a process without its model."""
 PROMPTS = "core"
 """Prompts that are measured where nothing else is asked for."""
-TOKENS = 12
-"""About how many tokens each of them has."""
-CORE = 25
-"""How many they are."""
 LATER = {READ: "gains", BALANCED: "weights"}
 """What rows of older versions lack, so that the model is measured again, and the kind of
 measurement that has it."""
-PRODUCT = 1024
-"""Size of the matrix product by which the machine is timed."""
 
 
 @dataclass(frozen=True)
@@ -447,8 +442,7 @@ def _find_lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking,
     asked = models["model_id"].isin(published | yours | set(again))
     models = models[asked & (models["heritage"] != NURSERY)]
     has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
-    tokens = TOKENS * len(evidence.table("prompts", prompt_set=PROMPTS))
-    rate = _measure_rate()
+    prompts = len(evidence.table("prompts", prompt_set=PROMPTS))
     lacking = []
     for row in models.sort_values("n_params").itertuples():
         lacks = [what for what in measures if row.model_id not in has[what]]
@@ -456,27 +450,9 @@ def _find_lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking,
         lacks += again.get(row.model_id, ())
         n = float(row.n_params) if pd.notna(row.n_params) else np.nan
         if lacks:
-            costs = (n * BYTES, n * BYTES + PROCESS, 2 * n * tokens / rate)
+            costs = (n * BYTES, n * BYTES + PROCESS, estimate_seconds(n, prompts))
             lacking.append(Lacking(str(row.model_id), tuple(lacks), row.model_id in yours, *costs))
     return tuple(sorted(lacking, key=lambda each: not each.own))
-
-
-@cache
-def _measure_rate() -> float:
-    """Floating-point operations a second of this machine, by the fastest of three matrix
-    products."""
-    a = np.ones((PRODUCT, PRODUCT), dtype=np.float32)
-    took = []
-    for _ in range(3):
-        start = time.perf_counter()
-        a @ a
-        took.append(time.perf_counter() - start)
-    return 2 * PRODUCT**3 / min(took)
-
-
-def minutes_of(n_params: float) -> float:
-    """Minutes of the forward passes of a model over the core prompts at this machine's speed."""
-    return 2 * n_params * TOKENS * CORE / _measure_rate() / 60
 
 
 def _suggest_commands(

@@ -16,6 +16,7 @@ import typer
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.cli.options import Analyses, Data, Json
 from thermostats.errors import UsageError, build_missing_error
+from thermostats.modelling.planned import plan_studies
 from thermostats.next_steps import is_file_of_rows, write_command
 from thermostats.tables import folders
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
@@ -309,6 +310,7 @@ def power(
         from thermostats.claims.power import check_claim  # noqa: PLC0415
 
         check_claim(claim, named, is_shell=True)
+    plan_studies(**named, write=write, fewest=1)  # sizes of no study are refused at once
     choose_claims(
         [claim],
         list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),

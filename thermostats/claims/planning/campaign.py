@@ -13,6 +13,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.levels import WANTED
+from thermostats.claims.machine_speed import describe_speed
 from thermostats.claims.planning.advice import (
     NextModel,
     NextModels,
@@ -90,7 +91,7 @@ class Campaign:
         return [
             f"The sets of {', '.join(self.claims)} together are "
             f"{format_count(len(self.models), 'model')}, {self.download_gb:.3g} GB and "
-            f"{self.minutes:.2g} minutes of forward passes.",
+            f"{self.minutes:.2g} minutes of forward passes{describe_speed()}.",
             f"With all of them {self.expected:.1f} of the "
             f"{format_count(len(self.judged), 'open claim')} that they inform get a verdict on "
             f"average; with a probability of at least {WANTED:.0%} these do: {settled}.",

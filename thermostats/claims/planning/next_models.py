@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.judge import weigh
+from thermostats.claims.machine_speed import estimate_seconds
 from thermostats.claims.planning.advice import NOT_STATED, NextModel, NextModels, NextSet
 from thermostats.claims.planning.candidates import (
     MEASURED_TABLES,
@@ -36,7 +37,7 @@ from thermostats.claims.planning.search import Budget, Chosen, Pool, SetSearch
 from thermostats.claims.planning.shipped_advice import digest_rule
 from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import TooFew
-from thermostats.claims.run import load_claim, minutes_of
+from thermostats.claims.run import load_claim
 from thermostats.claims.stored import Stored
 from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.errors import UsageError
@@ -199,7 +200,18 @@ def find_advice(
     make = partial(plan_claim, claim, candidates=candidates, terms=terms)
     advice: NextModels = store.keep_value(part, evidence, make)
     store.write()
-    return advice
+    sets = tuple(_renew_minutes(each, candidates) for each in advice.sets)
+    return replace(advice, sets=sets)
+
+
+def _renew_minutes(of: NextSet, candidates: pd.DataFrame) -> NextSet:
+    """A set with minutes of today: what is kept has those of the hour in which it was made."""
+    n_params = candidates.set_index("model_id")["n_params"].astype(float)
+    models = []
+    for model in of.models:
+        minutes = estimate_seconds(n_params[model.model_id]) / 60
+        models.append(replace(model, minutes=minutes))
+    return replace(of, models=tuple(models))
 
 
 def judge_together(
@@ -223,7 +235,7 @@ def judge_together(
 
     shown: NextSet | None = store.keep_value(part, evidence, judge)
     store.write()
-    return shown
+    return shown and _renew_minutes(shown, candidates)
 
 
 def plan_claim(
@@ -570,7 +582,7 @@ def _describe_model(name: str, prospect: Prospect) -> NextModel:
     return NextModel(
         model_id=name,
         download_gb=float(row["download_gb"]),
-        minutes=minutes_of(float(row["n_params"])),
+        minutes=estimate_seconds(float(row["n_params"])) / 60,
         gated=NOT_STATED if pd.isna(gated) else ("yes" if gated else "no"),
         adds=_describe_addition(name, row, prospect),
         modality=str(row["modality"]),
