@@ -42,7 +42,7 @@ CALLS = {
     "compare": 'thermostats.compare({"a": thermostats.fit_line(df, "gain"), "b": '
     'thermostats.fit_line(df, "gain", "n_layers")})',
     "contribute": 'thermostats.contribute("given", data="mine")',
-    "export": 'thermostats.export("tables", "models")',
+    "export": 'thermostats.export("written", "models")',
     "features": 'thermostats.features(model="pythia-160m")',
     "findings": 'thermostats.findings("C20", out="rep")',
     "fit": DECLARED

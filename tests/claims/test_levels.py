@@ -816,3 +816,10 @@ def test_a_verdict_that_one_row_makes_names_it() -> None:
         "level 1 in place of 0.001.",
     )
     assert not describe_row(lean_on(0.01, "heritage"))
+
+
+def test_of_worlds_of_one_limit_the_worst_is_that_of_most_false_verdicts() -> None:
+    worlds = pd.DataFrame(
+        {"bound_05": [0.02, 0.0, 0.0], "rate": [0.9, 0.2, 0.26], "words": ["a", "b", "c"]}
+    )
+    assert calibration.pick_worst(worlds)["words"] == "c"

@@ -57,6 +57,12 @@ ORDER = ("rule", "n_models", "side", "box", "point", "words", "studies", "rate",
 ORDER += ("power", "models_wanted", "groups_wanted", "digest")
 
 
+def pick_worst(worlds: pd.DataFrame) -> pd.Series:
+    """The world of the lowest limit; of several the one of most false verdicts."""
+    order = worlds.sort_values(["bound_05", "rate"], ascending=[True, False], kind="stable")
+    return order.iloc[0]
+
+
 @dataclass(frozen=True)
 class Side:
     """One side of a rule on one design: its rows of the table."""
@@ -123,7 +129,7 @@ class Side:
     def worst(self) -> pd.Series | None:
         """The world in which the side is falsely given most often at 5%."""
         of_box = self.rows[self.rows["box"] == PLAUSIBLE]
-        return of_box.loc[of_box["bound_05"].idxmin()] if len(of_box) else None
+        return pick_worst(of_box) if len(of_box) else None
 
     @property
     def error_rate(self) -> str:
@@ -158,7 +164,7 @@ class Side:
         """What must not be so for a verdict of a level to stand: the hostile world in words; empty
         where it stands."""
         hostile = self.rows[(self.rows["box"] == HOSTILE) & (self.rows["bound_05"] <= level)]
-        return str(hostile.loc[hostile["bound_05"].idxmin(), "words"]) if len(hostile) else ""
+        return str(pick_worst(hostile)["words"]) if len(hostile) else ""
 
     def tipping(self, level: float) -> tuple[str, ...]:
         """Where a verdict falls as one nuisance is raised, in words; of the level that was asked

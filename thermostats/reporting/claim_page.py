@@ -15,7 +15,7 @@ import pandas as pd
 from jinja2 import Template
 
 from thermostats import formatting
-from thermostats.claims.calibration import Calibration
+from thermostats.claims.calibration import Calibration, pick_worst
 from thermostats.claims.claim import Claim
 from thermostats.claims.evidence import DUE, POOLED
 from thermostats.claims.finding import Finding, FittedModel, Undrawn, read_finding
@@ -265,7 +265,7 @@ def estimate_surely(finding: Finding) -> Surely | None:
         beyond.append(
             min((share for level, share in shares if level > strength.level), default=1.0)
         )
-    worst = rows.loc[rows["bound_05"].idxmin()]
+    worst = pick_worst(rows)
     return Surely(_choose_side(finding), max(reached), max(beyond), str(worst["words"]))
 
 
@@ -359,7 +359,7 @@ def _describe_assumed(worlds: pd.DataFrame | None, most: int) -> tuple[str, bool
     worlds."""
     if worlds is None:
         return "", False
-    every = str(worlds.loc[worlds["bound_05"].idxmin(), "words"]).split(", ")
+    every = str(pick_worst(worlds)["words"]).split(", ")
     after = (place for place, part in enumerate(every) if place and OF_ERRORS.search(part))
     said, *parts = every[next(after, 0) :]
     for part in parts:

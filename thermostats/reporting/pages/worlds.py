@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from thermostats.claims.calibration import pick_worst
 from thermostats.claims.levels import PLAUSIBLE, POWER
 from thermostats.claims.rule import ALPHA
 from thermostats.formatting import format_number
@@ -44,7 +45,7 @@ def list_worst_worlds(entry: Entry, read: Read) -> Iterator[dict[str, Any]]:
     for id_ in first.criterion.parts or (first.id,):
         own = table[table["finding"] == id_]
         for side, of_side in own[own["box"] == PLAUSIBLE].groupby("side", sort=False):
-            worst = of_side.loc[of_side["bound_05"].idxmin()]
+            worst = pick_worst(of_side)
             power = own.loc[(own["box"] == POWER) & (own["side"] == side), "power"]
             limit = worst["bound_05"]
             yield {
