@@ -302,6 +302,5 @@ def calibrate_rows(question: Question, rows: pd.DataFrame) -> Calibration:
                     "point": name_point(point),
                 }
             )
-        power = known.rows[known.rows["box"] == POWER].to_dict("records")
-        made += [{str(name): value for name, value in row.items()} for row in power]
+        made += known.rows[known.rows["box"] == POWER].to_dict("records")
     return Calibration(pd.DataFrame(made).reindex(columns=list(ORDER)), len(rows), len(rows))

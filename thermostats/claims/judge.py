@@ -728,9 +728,8 @@ def find_wanted_bounds(rule: Rule | None, name: str) -> tuple[float | None, floa
         if isinstance(decide, Decide)
         else []
     )
-    above, below = ([bar for _, side, bar in bars if side == sign] for sign in "><")
-    low = max(above, default=None)
-    high = min(below, default=None)
+    low = max((bar for _, side, bar in bars if side == ">"), default=None)
+    high = min((bar for _, side, bar in bars if side == "<"), default=None)
     return (low, high) if low is None or high is None or low < high else (None, None)
 
 

@@ -208,12 +208,12 @@ def judge_studies(
     with catch_warnings():  # without errors of rows a group has no variance; no interval is read
         simplefilter("ignore", RuntimeWarning)
         results = _collect_results(trial, rows, levels)
-    statements = {side: _choose_side(rule, side).statement() for side in SIDES}
-    held = {
-        side: np.concatenate([np.atleast_1d(statement.attained(r)) for r in results]) <= ALPHA
-        for side, statement in statements.items()
-    }
-    return {side: np.broadcast_to(each, n) for side, each in held.items()}
+    held: dict[Verdict, NDArray[np.bool_]] = {}
+    for side in SIDES:
+        statement = _choose_side(rule, side).statement()
+        attained = [np.atleast_1d(statement.attained(result)) for result in results]
+        held[side] = np.broadcast_to(np.concatenate(attained) <= ALPHA, n)
+    return held
 
 
 def build_random(question: Question, rows: pd.DataFrame, n: int, seed: str) -> Random:
@@ -496,10 +496,8 @@ class Search:
         if many or self.question.require_trial()[1].many_studies is None:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
-            turns = [
-                {"size": size, "kind": next(kinds), **place}
-                for size, place in (spots[at] for at in sorted(chosen))
-            ]
+            drawn = [spots[at] for at in sorted(chosen)]
+            turns = [{"size": size, "kind": next(kinds), **place} for size, place in drawn]
             best = self._find_false(self._rank_points(turns, effort.few), WORST)
             points = [{**point, "kind": kind} for point in best for kind in worlds.kinds]
             n = effort.more

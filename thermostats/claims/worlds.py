@@ -222,10 +222,9 @@ class Worlds:
             }
             for others in (0, 1):
                 middle = {name: values[others] for name, values in levels.items()}
-                points += [
-                    middle,
-                    *({**middle, name: value} for name in levels for value in levels[name]),
-                ]
+                points.append(middle)
+                for name, values in levels.items():
+                    points += [{**middle, name: value} for value in values]
                 if self.limits.outcome and {"ar", "ratio"} <= set(ends):
                     points.append({**middle, "ar": ends["ar"], "ratio": ends["ratio"]})
         return list({tuple(point.items()): point for point in points}.values())

@@ -30,12 +30,12 @@ class CausalGraph:
     @classmethod
     def build(cls, arrows: Iterable[tuple[str, str]]) -> CausalGraph:
         """The graph of arrows, cause and effect. Raises DataError where a node is its own cause."""
-        pairs = list(arrows)
-        nodes = dict.fromkeys(name for pair in pairs for name in pair)
-        graph = cls(
-            {name: frozenset(cause for cause, effect in pairs if effect == name) for name in nodes}
-        )
-        circular = [name for name in nodes if name in graph.find_ancestors(graph.causes[name])]
+        causes: dict[str, frozenset[str]] = {}
+        for cause, effect in arrows:
+            causes.setdefault(cause, frozenset())
+            causes[effect] = causes.get(effect, frozenset()) | {cause}
+        graph = cls(causes)
+        circular = [name for name in causes if name in graph.find_ancestors(causes[name])]
         if circular:
             raise DataError(
                 "a cause is its own effect",

@@ -7,7 +7,7 @@ about. Everything else warns: it is shown and closes nothing.
 
 from __future__ import annotations
 
-from collections import UserDict
+from collections import Counter, UserDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -107,10 +107,8 @@ class Gate:
     @property
     def headline(self) -> str:
         """Whether the gate is open, in words."""
-        counts = [
-            f"{sum(c.outcome == word for c in self.checks)} {word}"
-            for word in (PASSED, WARNED, FAILED)
-        ]
+        outcomes = Counter(check.outcome for check in self.checks)
+        counts = [f"{outcomes[word]} {word}" for word in (PASSED, WARNED, FAILED)]
         return f"gate {'open' if self.passes else 'closed'}: {', '.join(counts)}"
 
     def table(self) -> pd.DataFrame:

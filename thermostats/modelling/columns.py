@@ -578,11 +578,11 @@ class Columns:
         )
 
     def _find_absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
-        absent = {
-            name: [c for c in _list_columns(names) if c not in table]
-            for name, names in self.named.items()
-        }
-        return {name: columns for name, columns in absent.items() if columns}
+        absent: dict[str, list[str]] = {}
+        for name, names in self.named.items():
+            if columns := [c for c in _list_columns(names) if c not in table]:
+                absent[name] = columns
+        return absent
 
     def _rename_columns(self, table: pd.DataFrame) -> pd.DataFrame:
         new = {

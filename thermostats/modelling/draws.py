@@ -190,6 +190,14 @@ def split_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, A
     }
 
 
+def join_draws(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Draws that were made a part of them at a time, one part after another."""
+    joined: dict[str, Array] = {}
+    for name in parts[0]:
+        joined[name] = np.concatenate([part[name] for part in parts])
+    return joined
+
+
 def check_finite(values: Mapping[str, Array]) -> None:
     """Raise ThermostatsError where a quantity is not finite."""
     bad = [name for name, array in values.items() if not np.isfinite(array).all()]
@@ -282,16 +290,12 @@ def measure_convergence(columns: Array) -> dict[str, Array]:
         "ess_bulk": lambda x: arviz.ess(x, method="bulk"),
         "ess_tail": lambda x: arviz.ess(x, method="tail", prob=TAILS),
     }
-    varies = np.ptp(columns, axis=(0, 1)) > 0
-    return {
-        name: np.array(
-            [
-                float(measure(columns[:, :, i])) if varies[i] else np.nan
-                for i in range(columns.shape[2])
-            ]
-        )
-        for name, measure in measures.items()
-    }
+    varying = np.flatnonzero(np.ptp(columns, axis=(0, 1)) > 0)
+    measured: dict[str, Array] = {}
+    for name, measure in measures.items():
+        measured[name] = np.full(columns.shape[2], np.nan)
+        measured[name][varying] = [float(measure(columns[:, :, i])) for i in varying]
+    return measured
 
 
 def summarise_quantities(

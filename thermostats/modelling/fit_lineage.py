@@ -291,7 +291,7 @@ def _find_changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     tree = fit.designed(LineageDesign).lineage.tree
     drawn, measured = draw_node_gains(fit)
     pairs = [(i, parent) for i, parents in enumerate(tree.parents) for parent in parents]
-    child, parent = (np.array([pair[k] for pair in pairs], dtype=np.int64) for k in (0, 1))
+    child, parent = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     changed = (drawn[:, child] < 0) != (drawn[:, parent] < 0)
     table = pd.DataFrame(
         {
@@ -628,8 +628,9 @@ def _read_blocks(
     check_distinct_columns(
         chosen, lambda blocks: f"thermostats.fit_lineage(rows, tree, {blocks!r})"
     )
-    check_columns(rows, *(column for columns_in in chosen.values() for column in columns_in))
-    for column in (column for columns_in in chosen.values() for column in columns_in):
+    columns = [column for in_block in chosen.values() for column in in_block]
+    check_columns(rows, *columns)
+    for column in columns:
         if not pd.api.types.is_numeric_dtype(rows[column]):
             raise UsageError(
                 "a block of descent is of numbers; groups belong into the tree",

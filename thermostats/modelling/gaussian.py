@@ -686,10 +686,10 @@ class Mixture:
         node = rng.choice(len(self.nodes), size, p=self.probability)
         flat = [fit.few(fit.size) for fit in self.fits]
         rows = rng.integers(0, self.fits[0].size, size)
-        values = {
-            n: np.stack([flat[k][n][row] for k, row in zip(node, rows, strict=True)])
-            for n in flat[0]
-        }
+        values: dict[str, Array] = {}
+        for name in flat[0]:
+            drawn = [flat[k][name][row] for k, row in zip(node, rows, strict=True)]
+            values[name] = np.stack(drawn)
         judged = [fit for fit, p in zip(self.fits, self.probability, strict=True) if p >= MATTERS]
         effective = min(fit.effective for fit in judged)
         k = max(
@@ -736,13 +736,10 @@ class Mixture:
     ) -> Array:
         """What the draws of each node give, in the order of the draws."""
         chosen = values["node"].astype(np.int64)
-        parts = {
-            k: compute(
-                self.nodes[k],
-                {name: v[chosen == k] for name, v in values.items() if name != "node"},
-            )
-            for k in np.unique(chosen)
-        }
+        parts: dict[int, Array] = {}
+        for k in np.unique(chosen):
+            drawn = {name: v[chosen == k] for name, v in values.items() if name != "node"}
+            parts[k] = compute(self.nodes[k], drawn)
         first = next(iter(parts.values()))
         result = np.empty((len(chosen), *first.shape[1:]))
         for k, part in parts.items():

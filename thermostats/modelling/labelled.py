@@ -69,11 +69,11 @@ def convert_new_labels(
 
 def convert_label_columns(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """A table whose columns of labels are texts; those that are texts stay as they are."""
-    other = [
-        name
-        for name in columns
-        if not all(isinstance(value, str) for value in frame[name].dropna().unique())
-    ]
+    other = []
+    for name in columns:
+        labels = frame[name].dropna().unique()
+        if not all(isinstance(label, str) for label in labels):
+            other.append(name)
     return frame.assign(**{name: convert_labels(frame[name]) for name in other}) if other else frame
 
 
@@ -83,18 +83,10 @@ def find_label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> lis
     named = [name for role in ROLES for name in _iterate_texts(arguments.get(role))]
     either = [name for role in EITHER for name in _iterate_texts(arguments.get(role))]
     check_single_values(frame, *named, *either, *OURS)
-    formulas = [
-        text
-        for value in arguments.values()
-        if isinstance(value, str) and "~" in value
-        for text in [value]
-    ]
-    either += [
-        name
-        for text in formulas
-        for name in map(str, frame)
-        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
-    ]
+    columns = list(map(str, frame))
+    for formula in arguments.values():
+        if isinstance(formula, str) and "~" in formula:
+            either += [c for c in columns if re.search(rf"(?<!\w){re.escape(c)}(?!\w)", formula)]
     chosen = [
         *named,
         *OURS,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from thermostats.modelling import regressors
 from thermostats.modelling.columns import check_columns
-from thermostats.modelling.draws import Array, Statistic
+from thermostats.modelling.draws import Array, Statistic, join_draws
 from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, read_scales
 from thermostats.modelling.heritage.law import (
     OWN,
@@ -217,9 +217,9 @@ class AlongTree(Gaussian):
     ) -> dict[str, Array]:
         """Draws of everything given θ."""
         parts = [self._draw_tree_effects(part, rng) for part in self._split_parts(theta)]
-        return {
-            name: np.concatenate([part[name] for part in parts]) for name in ("beta", *self.blocks)
-        } | {"scale": np.exp(theta)}
+        drawn = join_draws(parts)
+        effects = {name: drawn[name] for name in ("beta", *self.blocks)}
+        return effects | {"scale": np.exp(theta)}
 
     def _draw_tree_effects(self, theta: Array, rng: np.random.Generator) -> dict[str, Array]:
         (k, noise, inner), scale, size = (

@@ -119,10 +119,10 @@ class Cells:
     def permute_units(self, seed: int = 1) -> Array:
         """Weights of arrangements in which units change sides within their cell."""
         units = np.arange(self.cell.size)
-        parts = [
-            (units[at], int(self.side[at].sum()))
-            for at in (self.cell == c for c in np.unique(self.cell))
-        ]
+        parts = []
+        for cell in np.unique(self.cell):
+            at = self.cell == cell
+            parts.append((units[at], int(self.side[at].sum())))
         return self._permute_parts(parts, units, seed)
 
     def _permute_parts(
@@ -531,10 +531,8 @@ def _add_cells(
     """Rows with their cell, family and side."""
     if not set(shape) <= set(rows):
         return rows
-    names = pd.Series(
-        " × ".join(row)
-        for row in zip(*(map(convert_label, rows[name]) for name in shape), strict=True)
-    )
+    labels = [map(convert_label, rows[name]) for name in shape]
+    names = pd.Series([" × ".join(row) for row in zip(*labels, strict=True)])
     alone = rows[model] if model in rows else pd.Series(rows.index, index=rows.index)
     families = alone.astype(str)
     if family in rows:

@@ -395,11 +395,9 @@ class MixedDesign(Design):
 
     def sort_combinations(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The first row of every combination of levels, those of the fit first."""
-        names = {
-            column: self.effects[kind.block].names
-            for kind in self.mixed.kinds
-            for column in kind.groups
-        }
+        names: dict[str, tuple[str, ...]] = {}
+        for kind in self.mixed.kinds:
+            names |= dict.fromkeys(kind.groups, self.effects[kind.block].names)
         codes = [index_levels(rows[column], levels)[1] for column, levels in names.items()]
         return rows.iloc[np.lexsort(codes[::-1])].drop_duplicates(list(names))
 

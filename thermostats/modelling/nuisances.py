@@ -372,14 +372,8 @@ class Shapes:
 def estimate_density(simulated: Array, seen: Array) -> Array:
     """Density of statistics at what was seen, study × node; simulated: node × study."""
     width = 1.06 * simulated.std(axis=1) * simulated.shape[1] ** -0.2
-    density = [
-        [
-            stats.norm.pdf(value, node, size).mean()
-            for node, size in zip(simulated, width, strict=True)
-        ]
-        for value in seen
-    ]
-    return np.array(density)
+    kernels = [stats.norm.pdf(value, simulated, width[:, None]) for value in seen]
+    return np.array([kernel.mean(axis=1) for kernel in kernels])
 
 
 def studentise(y: Array, x: Array, scaled: Codes | None) -> Array:

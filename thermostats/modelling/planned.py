@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from numbers import Integral, Number
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,11 @@ class PlannedStudy:
     """A planned study: how many models each lab has, the largest first."""
 
     sizes: tuple[int, ...]
+
+    @classmethod
+    def divide_evenly(cls, models: int, labs: int) -> PlannedStudy:
+        """So many models in so many labs, as even as may be."""
+        return cls(tuple(models // labs + (place < models % labs) for place in range(labs)))
 
     @property
     def models(self) -> int:
@@ -61,12 +67,9 @@ def plan_studies(
     numbers = {name: read for each, name in given if (read := read_sizes(each, name))}
     is_one = any(not isinstance(each, Sequence) for each in sizes)
     stated = [read_sizes(each, "sizes") for each in ([sizes] if is_one else sizes)]
-    grid = [
-        tuple(n // k + (place < n % k) for place in range(k))
-        for n in numbers.get("models", ())
-        for k in numbers.get("labs", ())
-    ]
-    made = [PlannedStudy(of) for of in (*grid, *(tuple(sorted(of, reverse=True)) for of in stated))]
+    grid = product(numbers.get("models", ()), numbers.get("labs", ()))
+    made = [PlannedStudy.divide_evenly(n, k) for n, k in grid]
+    made += [PlannedStudy(tuple(sorted(of, reverse=True))) for of in stated]
     asked = {**FIRST, **numbers} if numbers or not stated else {}
     possible = _list_possible(asked, stated, fewest)
     if not made:

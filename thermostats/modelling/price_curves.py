@@ -207,7 +207,7 @@ def estimate_stiffness(rows: pd.DataFrame, gain: str = "penultimate_gain") -> pd
     steered = rows[(rows["operation"] == "steer") & (rows["gain"] == gain)]
     made = []
     for _, group in steered.groupby([*MODEL, *SETTINGS]):
-        records = [{str(k): v for k, v in record.items()} for record in group.to_dict("records")]
+        records = group.to_dict("records")
         floor = find_floor(rows, records[0])
         near = _select_curve(records)
         if floor is None or len(near) < 3:

@@ -217,10 +217,8 @@ def run_in_parts(
     """A function of many draws, a part of them at a time, where every draw takes so many
     numbers."""
     parts = max(1, len(draws[0]) * numbers // NUMBERS)
-    made = [
-        compute(*some)
-        for some in zip(*(np.array_split(values, parts) for values in draws), strict=True)
-    ]
+    split = [np.array_split(values, parts) for values in draws]
+    made = [compute(*some) for some in zip(*split, strict=True)]
     return [np.concatenate(each) for each in zip(*made, strict=True)]
 
 
@@ -525,9 +523,10 @@ def _draw_predictive(
             fixed, outputs, random_seed=_draw_seed(rng), on_unused_input="ignore"
         )
     rows = [draw(*row) for row in zip(*draws, strict=True)]
-    return {
-        name: np.array([row[k] for row in rows], dtype=np.float64) for k, name in enumerate(names)
-    }
+    drawn: dict[str, Array] = {}
+    for k, name in enumerate(names):
+        drawn[name] = np.array([row[k] for row in rows], dtype=np.float64)
+    return drawn
 
 
 def _is_one_call(variable: Any) -> bool:

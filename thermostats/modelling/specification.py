@@ -87,13 +87,12 @@ def build_universes(
         raise UsageError(
             "a choice without options", got=", ".join(empty), allowed="one option or more each"
         )
-    parts = [
-        {
-            label: _build_part(rows, option, f"{choice}: {label}")
-            for label, option in options.items()
-        }
-        for choice, options in choices.items()
-    ]
+    parts: list[dict[str, _Part]] = []
+    for choice, given in choices.items():
+        built: dict[str, _Part] = {}
+        for label, option in given.items():
+            built[label] = _build_part(rows, option, f"{choice}: {label}")
+        parts.append(built)
     every = _Part(np.ones(len(rows), dtype=bool))
     for labels in product(*parts):
         part = every

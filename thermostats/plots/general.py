@@ -778,7 +778,8 @@ def _draw_lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> Non
     alike = len(set(depths)) == 1
     apart = len({side["prompt_set"].iloc[0] for side in sides}) > 1
     bands = [side.groupby("layer")["value"].quantile([*BAND, 0.5]).unstack() for side in sides]
-    every, later = (_find_extent([band.loc[first:] for band in bands]) for first in (1, 2))
+    every = _find_extent([band.loc[1:] for band in bands])
+    later = _find_extent([band.loc[2:] for band in bands])
     beyond = "gain" in quantity and _is_wide(every) and not _is_wide(later)
     for k, (side, band, depth) in enumerate(zip(sides, bands, depths, strict=True)):
         x = band.index.to_numpy() / (1 if alike else depth)

@@ -398,7 +398,7 @@ def draw_causes(
     figure = axes.get_figure(root=True)
     if figure is not None:
         figure.set_size_inches(*INCHES)
-    x, y = ([place[k] for place in places.values()] for k in (0, 1))
+    x, y = zip(*places.values(), strict=True)
     axes.set_xlim(min(x) - 0.4, max(x) + 0.4)
     axes.set_ylim(min(y) - 0.6, max(y) + 0.6)
     axes.set_axis_off()

@@ -40,10 +40,8 @@ def measure_contrast(first: str, second: str) -> float:
 
 
 def _measure_luminance(color: str) -> float:
-    linear = [
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-        for c in (x / 255 for x in _split_channels(color))
-    ]
+    shares = [channel / 255 for channel in _split_channels(color)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
     return sum(
         weight * channel for weight, channel in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
     )

@@ -328,11 +328,11 @@ def _resample_correlations(
     = x]), w_j how often row j is.
     """
     times = count_draws(prompts, len(a))
-    both = [
-        [standardise_resampled(values, times, ranked=ranked) for values in table.T]
-        for table in (a, b)
-    ]
-    each = [(times * x * y).sum(axis=1) for x, y in zip(*both, strict=True)]
+    each = []
+    for of_a, of_b in zip(a.T, b.T, strict=True):
+        x = standardise_resampled(of_a, times, ranked=ranked)
+        y = standardise_resampled(of_b, times, ranked=ranked)
+        each.append((times * x * y).sum(axis=1))
     return np.asarray(np.clip(np.stack(each, axis=1), -1.0, 1.0))
 
 

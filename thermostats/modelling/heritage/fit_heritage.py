@@ -729,11 +729,10 @@ def _leave_incomplete_out(names: Columns, table: pd.DataFrame) -> tuple[pd.DataF
     if rows.empty:
         return table, []
     if unknown := [column for column in columns if rows[column].isna().all()]:
-        full = {
-            name: [column for column in named[name] if column not in unknown]
-            for name in named
-            if name in names.named
-        }
+        full: dict[str, list[str]] = {}
+        for name, in_block in named.items():
+            if name in names.named:
+                full[name] = [column for column in in_block if column not in unknown]
         raise UsageError(
             "missing geometry",
             where=", ".join(unknown),

@@ -105,7 +105,7 @@ def _simulate_power(
 ) -> float:
     """Share of worlds with p ≤ 0.05 where labs differ as much as models of one lab, of so many
     times as many labs."""
-    names = np.concatenate([[f"{lab} {i}" for lab in labs] for i in range(times)])
+    names = np.array([f"{lab} {i}" for i in range(times) for lab in labs])
     codes = np.unique(names, return_inverse=True)[1]
     effects = rng.standard_normal((WORLDS, codes.max() + 1))[:, codes]
     outcomes = effects + rng.standard_normal((WORLDS, names.size))

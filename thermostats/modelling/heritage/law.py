@@ -25,7 +25,7 @@ from scipy import special, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling import regressors as residuals
-from thermostats.modelling.draws import Array, Statistic
+from thermostats.modelling.draws import Array, Statistic, join_draws
 from thermostats.modelling.importance import NEAR_INFINITE
 from thermostats.modelling.laws import LOG
 from thermostats.modelling.mixed_model import (
@@ -101,10 +101,9 @@ def check_distinct_columns(
         for column in columns:
             places.setdefault(column, []).append(name)
     last = {column: named[-1] for column, named in places.items() if column != outcome}
-    once = {
-        name: [c for c in dict.fromkeys(columns) if last.get(c) == name]
-        for name, columns in blocks.items()
-    }
+    once: dict[str, list[str]] = {}
+    for name, columns in blocks.items():
+        once[name] = [c for c in dict.fromkeys(columns) if last.get(c) == name]
     for column, named in places.items():
         if len(named) > 1:
             raise UsageError(
@@ -687,14 +686,12 @@ def compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict
     models."""
     rng = np.random.default_rng(0)
     scale = values["scale"]
-    parts = min(len(scale), -(-scale[..., 0].size * design.gaussian.y.size // AT_ONCE))
-    each = [
-        _compute_quantities({name: drawn[rows] for name, drawn in values.items()}, design, rng)
-        for rows in np.array_split(np.arange(len(scale)), parts)
-    ]
-    if parts == 1:
-        return each[0]
-    return {name: np.concatenate([part[name] for part in each]) for name in each[0]}
+    n_parts = min(len(scale), -(-scale[..., 0].size * design.gaussian.y.size // AT_ONCE))
+    parts = []
+    for rows in np.array_split(np.arange(len(scale)), n_parts):
+        part = {name: drawn[rows] for name, drawn in values.items()}
+        parts.append(_compute_quantities(part, design, rng))
+    return join_draws(parts) if n_parts > 1 else parts[0]
 
 
 def _compute_quantities(

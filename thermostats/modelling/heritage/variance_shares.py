@@ -84,10 +84,10 @@ def refuse_saturation(n: int, rank: int) -> None:
 def build_designs(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
     """One design matrix per block, intercept left out; columns that are the same in all rows are
     left out, too."""
-    return {
-        name: np.column_stack([_build_design(frame[column]) for column in columns])
-        for name, columns in blocks.items()
-    }
+    designs: dict[str, Array] = {}
+    for name, columns in blocks.items():
+        designs[name] = np.column_stack([_build_design(frame[column]) for column in columns])
+    return designs
 
 
 def _build_design(column: pd.Series) -> Array:
@@ -129,15 +129,12 @@ def _build_bases(
 ) -> Bases:
     table = pd.DataFrame({name: list(column) for name, column in values})
     designs = build_designs(table, dict(blocks))
-    sets = (
-        chosen
-        for size in range(len(designs) + 1)
-        for chosen in itertools.combinations(designs, size)
-    )
-    return {
-        frozenset(chosen): build_basis([designs[name] for name in chosen], len(table))
-        for chosen in sets
-    }
+    bases: dict[frozenset[str], Array] = {}
+    for size in range(len(designs) + 1):
+        for chosen in itertools.combinations(designs, size):
+            stacked = [designs[name] for name in chosen]
+            bases[frozenset(chosen)] = build_basis(stacked, len(table))
+    return bases
 
 
 def measure_r_squared(outcomes: Array, bases: Bases) -> dict[frozenset[str], Array]:
@@ -457,17 +454,11 @@ def estimate_share_tables(
     )
     estimate = _append_differences(shares, names, differences)
     z = np.random.default_rng(seed).normal(size=(draws, n))
-    spreads = [
-        _measure_spread(
-            {chosen: of_set[at] for chosen, of_set in projected.items()},
-            variance[at],
-            z,
-            bases,
-            names,
-            differences,
-        )
-        for at in (slice(start, start + STUDIES) for start in range(0, len(y), STUDIES))
-    ]
+    spreads = []
+    for start in range(0, len(y), STUDIES):
+        at = slice(start, start + STUDIES)
+        of_studies = {chosen: of_set[at] for chosen, of_set in projected.items()}
+        spreads.append(_measure_spread(of_studies, variance[at], z, bases, names, differences))
     half = stats.t.ppf((1 + check_coverage(level)) / 2, n - rank) * np.concatenate(spreads)
     ranks = np.array([rank - bases[every - {name}].shape[1] for name in names], dtype=float)
     added = (

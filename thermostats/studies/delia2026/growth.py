@@ -39,13 +39,9 @@ Case = tuple[str, Mapping[str, Any]]
 
 def list_claims(*, weighed: bool = False) -> list[str]:
     """Claims that the page links to, in its order; weighed: those of which it weighs a finding."""
-    sentences = (
-        each
-        for part in WORDS["part"]
-        for each in part["sentence"]
-        if "finding" in each or not weighed
-    )
-    return list(dict.fromkeys(map(_find_claim, sentences)))
+    every = [sentence for part in WORDS["part"] for sentence in part["sentence"]]
+    listed = [sentence for sentence in every if "finding" in sentence or not weighed]
+    return list(dict.fromkeys(map(_find_claim, listed)))
 
 
 def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, bytes]:
@@ -59,10 +55,10 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
         "at_will": measure_gauge_moves,
     }
     computed["guesses"] = partial(choose_best_guess, guessed)
-    parts = {
-        part["title"]: [_build_line(each, by_place, computed) for each in part["sentence"]]
-        for part in WORDS["part"]
-    }
+    parts: dict[str, list[dict[str, Any] | None]] = {}
+    for part in WORDS["part"]:
+        lines = [_build_line(each, by_place, computed) for each in part["sentence"]]
+        parts[part["title"]] = lines
     there = {finding.claim for finding in by_place.values()}
     made = Files()
     figure = ""

@@ -100,10 +100,11 @@ def compare_shares(
     read_numbers(outcomes["outcome"][0], "outcome")
     made = estimate_share_tables(rows, outcomes["outcome"], blocks, (pair,), seed=SEED)
     law = StudentLaw(count_free(rows, blocks))
-    return {
-        what: Many(**{part: made[part][:, k] for part in PARTS}, law=law)
-        for k, what in enumerate(name_shares(blocks, (pair,)))
-    }
+    compared: dict[str, Many] = {}
+    for k, name in enumerate(name_shares(blocks, (pair,))):
+        parts = {part: made[part][:, k] for part in PARTS}
+        compared[name] = Many(**parts, law=law)
+    return compared
 
 
 def compare_codings(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:

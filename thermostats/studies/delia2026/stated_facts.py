@@ -64,11 +64,11 @@ def check_model_figures(
 ) -> Audit:
     """Figures of one file (`names` as in `load_stated_models`) against those recomputed: model and
     values in turn."""
-    reproduced = {
-        name.format(strip_owner(str(model))): float(value)
-        for model, values in recomputed
-        for name, value in zip(names, values, strict=True)
-    }
+    reproduced: dict[str, float] = {}
+    for model, values in recomputed:
+        called = strip_owner(str(model))
+        for name, value in zip(names, values, strict=True):
+            reproduced[name.format(called)] = float(value)
     return Audit(load_stated_models(tables, source, names), reproduced)
 
 

@@ -178,9 +178,8 @@ def estimate_spreads(y: Array, x: Array) -> dict[str, Interval]:
     names = [field.name for field in fields(CrossedVariances) if field.name != "alike"]
     every = estimate_variances(effects, noise)
     left = estimate_variances(*drop_each_recipe(effects, noise))
-    estimate, parts = (
-        np.stack([getattr(parts_of, name) for name in names], axis=-1) for parts_of in (every, left)
-    )
+    estimate = np.stack([getattr(every, name) for name in names], axis=-1)
+    parts = np.stack([getattr(left, name) for name in names], axis=-1)
     ends = np.sqrt(np.maximum(build_jackknife_intervals(estimate, parts), 0.0))
     return {name: Interval(*ends[:, i]) for i, name in enumerate(names)}
 

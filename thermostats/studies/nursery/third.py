@@ -143,9 +143,7 @@ def describe_extent(rows: pd.DataFrame) -> dict[str, list[int]]:
     """Depths, widths and numbers of tokens of models, each once, in order: how far what is found of
     them reaches."""
     columns = {"depths": "n_layers", "widths": "d_model", "tokens": "tokens"}
-    return {
-        name: sorted({int(value) for value in rows[column]}) for name, column in columns.items()
-    }
+    return {name: sorted(set(map(int, rows[column]))) for name, column in columns.items()}
 
 
 def build_recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:

@@ -300,11 +300,10 @@ def estimate_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame
 
 
 def _flatten_estimates(estimates_of: Mapping[str, Estimate]) -> dict[str, float | None]:
-    return {
-        f"{name}{end}": value
-        for name, at in estimates_of.items()
-        for end, value in (("", at.value), ("_lower", at.lower), ("_upper", at.upper))
-    }
+    numbers: dict[str, float | None] = {}
+    for name, at in estimates_of.items():
+        numbers |= {name: at.value, f"{name}_lower": at.lower, f"{name}_upper": at.upper}
+    return numbers
 
 
 def judge_ratio_choices(name: str, rows: pd.DataFrame) -> Result:
@@ -320,9 +319,10 @@ def estimate_corpora(rows: pd.DataFrame) -> dict[str, dict[str, Estimate]]:
     """Every ratio of each corpus alone, the control among them."""
     y, x, corpora = build_table(rows)
     ratios = {IN_WORDS[corpus]: summarise_ratios(y[[i]], x) for i, corpus in enumerate(corpora)}
-    return {
-        name: {corpus: of[words] for corpus, of in ratios.items()} for name, words in NAMES.items()
-    }
+    estimates: dict[str, dict[str, Estimate]] = {}
+    for name, words in NAMES.items():
+        estimates[name] = {corpus: of[words] for corpus, of in ratios.items()}
+    return estimates
 
 
 def weigh_corpora(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -341,17 +341,12 @@ def summarise_spreads(rows: pd.DataFrame) -> pd.DataFrame:
     lower, upper."""
     y, x, corpora = build_table(rows)
     every = {"all corpora": estimate_spreads(y, x)}
-    every |= {
-        IN_WORDS.get(name, name): estimate_spreads(y[[place]], x)
-        for place, name in enumerate(corpora)
-    }
-    return pd.DataFrame(
-        [
-            {"of": of, "block": block} | vars(at)
-            for of, spread in every.items()
-            for block, at in spread.items()
-        ]
-    )
+    for place, name in enumerate(corpora):
+        every[IN_WORDS.get(name, name)] = estimate_spreads(y[[place]], x)
+    records: list[dict[str, Any]] = []
+    for of, spread in every.items():
+        records += [{"of": of, "block": block} | vars(at) for block, at in spread.items()]
+    return pd.DataFrame(records)
 
 
 ALPHA = 0.05
