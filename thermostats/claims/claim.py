@@ -286,13 +286,14 @@ class Claim(ByColumn):
                 allowed=", ".join(MODALITIES),
             )
         by_verdict = map(words.read_verdicts, ("Answer", "Practice", "Settles"))
+        basis = Basis(facts.get("source", ""), facts.get("rows", ""), measures, modality)
         return cls(
             id=words.id,
             title=words.title,
             statement=words.text("Said"),
             estimand=words.text("Estimand"),
             rule="",
-            basis=Basis(facts.get("source", ""), facts.get("rows", ""), measures, modality),
+            basis=basis,
             history=words.history,
             meanings=Meanings(*by_verdict),
             identification=words.text("Identification"),

@@ -515,12 +515,15 @@ def record_posterior(
         f"{model} {format_statement_chance(statement, probability)}; intervals are equal-tailed, "
         f"{fit.level:.0%}."
     )
-    replicated = next(check for check in gate.checks if check.name == "posterior predictive")
+    checks = {check.name: check for check in gate.checks}
+    replicated = checks["posterior predictive"]
+    sensitivity = checks["prior sensitivity"]
+    drawing_error = _estimate_error(fit, probability, rule_asked.truth(result))
     conclusion = Conclusion(
         rule=_describe_rule(rule_asked),
         statement=statement,
         probability=probability,
-        error=_estimate_error(fit, probability, rule_asked.truth(result)),
+        error=drawing_error,
         ends=fit.ranges.get(rule_asked.statement),
         verdict=rule_asked.verdict(result),
         classical=test.verdict(result) if test else "",
@@ -534,6 +537,13 @@ def record_posterior(
         drawn="" if fit.draws.exact else _describe_versions(),
         warnings=fit.warnings,
     )
+    posterior = Panel(name="posterior", draw=lambda axes: fit.plot(axes=axes), caption=caption)
+    predictive = Panel(
+        name="posterior-predictive",
+        draw=partial(draw_predictive_panels, replicated.table),
+        caption=f"Test quantities of posterior predictive replications, and as observed: "
+        f"{replicated.reason}.",
+    )
     return FittedModel(
         model=model,
         equations=fit.law.equations,
@@ -543,19 +553,9 @@ def record_posterior(
         gate=gate,
         computation=computation,
         summary=_summarise_fit(fit),
-        sensitivity=next(check.table for check in gate.checks if check.name == "prior sensitivity"),
+        sensitivity=sensitivity.table,
         tables=dict(tables),
-        panels=(
-            Panel(name="posterior", draw=lambda axes: fit.plot(axes=axes), caption=caption),
-            _build_update_panel(fit),
-            Panel(
-                name="posterior-predictive",
-                draw=partial(draw_predictive_panels, replicated.table),
-                caption=f"Test quantities of posterior predictive replications, and as observed: "
-                f"{replicated.reason}.",
-            ),
-            *result.inference.panels,
-        ),
+        panels=(posterior, _build_update_panel(fit), predictive, *result.inference.panels),
     )
 
 

@@ -185,6 +185,7 @@ def repeat_question(
         )
     weighed = weigh(question, evidence, result, rows, needs)
     sample = replace(finding.sample, coincidence=describe_coincidence(evidence, used))
+    noise = describe_noise(question, used, evidence) if needs.groups > 1 else ()
     made = replace(
         finding,
         verdict=weighed.verdict,
@@ -192,11 +193,7 @@ def repeat_question(
         strength=weighed.strength,
         plain=f"{finding.plain[:-1]}{_list_names(rows)}.",
         sample=sample,
-        notes=(
-            *missing(),
-            *(describe_noise(question, used, evidence) if needs.groups > 1 else ()),
-            *describe_row(weighed),
-        ),
+        notes=(*missing(), *noise, *describe_row(weighed)),
         posterior=_fit_view(question, evidence, result, first),
     )
     return _update_finding(made, result, **_describe_weighed(question, weighed))
@@ -341,6 +338,7 @@ def _measure_strength(
     hangs = at.without > WITHOUT * at.level
     level = at.without / WITHOUT if hangs else at.level
     limit = of_side.limit()
+    provisional = calibration.provisional if question.trial is not None else ""
     return Strength(
         level=level,
         limit=None if math.isnan(limit) else limit,
@@ -348,7 +346,7 @@ def _measure_strength(
         full_level=at.level if hangs else None,
         unit=at.unit if hangs else "",
         unless=of_side.condition(level),
-        provisional=calibration.provisional if question.trial is not None else "",
+        provisional=provisional,
         both=both,
         tipping=of_side.tipping(level),
     )
@@ -759,36 +757,30 @@ def _build_finding(
         statement=question.statement,
         **{**said, **exact, **({"could": written} if written else {})},
     )
+    sentences = (words.line(question.name, "plain", values), _describe_fit(fitted, verdict))
+    scope = question.scope
+    fit = result.inference.fit if fitted else None
+    notes = words.items(question.name, "notes", values)
     caption = words.line(question.name, "caption", values) if result.draw else ""
+    shown = words.items(question.name, "first screen", values)
+    label = words.line(question.name, "table", values) if result.screen is not None else ""
     return Finding(
         id=question.id,
         estimand=words.line(question.name, "estimand", values),
         verdict=verdict,
-        plain=" ".join(
-            filter(
-                None, [words.line(question.name, "plain", values), _describe_fit(fitted, verdict)]
-            )
-        ),
+        plain=" ".join(filter(None, sentences)),
         short=words.line(question.name, "short", values),
         reason=weighed.reason,
         headline=pick_headline(result),
         criterion=criterion,
         strength=weighed.strength,
-        sample=Sample(
-            question.scope.evidence, "", result.n_models, result.n_groups, question.scope.group
-        ),
+        sample=Sample(scope.evidence, "", result.n_models, result.n_groups, scope.group),
         audit=result.audit,
-        convergence=summarise_convergence(result.inference.fit)
-        if fitted and result.inference.fit
-        else Convergence(),
-        notes=(*words.items(question.name, "notes", values), *describe_row(weighed)),
+        convergence=summarise_convergence(fit) if fit else Convergence(),
+        notes=(*notes, *describe_row(weighed)),
         table=drop_laws(result.table),
         figure=Drawing(result.draw, caption),
-        screen=Screen(
-            words.items(question.name, "first screen", values),
-            result.screen,
-            words.line(question.name, "table", values) if result.screen is not None else "",
-        ),
+        screen=Screen(shown, result.screen, label),
         posterior=fitted,
     )
 
@@ -801,12 +793,13 @@ def _prepare_finding(
         question.id, question.name, UNMEASURED, "", sample=Sample(question.scope.evidence)
     )
     rule = first.criterion
+    criterion = Criterion(words=rule.words, above=rule.above, below=rule.below)
     return Finding(
         id=first.id,
         estimand=first.estimand,
         verdict=UNMEASURED,
         plain=f"The same question for {SETS[evidence.name]}.",
-        criterion=Criterion(words=rule.words, above=rule.above, below=rule.below),
+        criterion=criterion,
         sample=Sample(evidence.name, first.sample.evidence, group=group),
     )
 

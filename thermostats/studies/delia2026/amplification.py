@@ -76,12 +76,11 @@ def count_amplifying(name: str, rows: pd.DataFrame, outcomes: Mapping[str, Any])
     amplifies = [(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)]
     by_family = np.stack(amplifies, axis=1) if amplifies else np.empty((len(low), 0), dtype=bool)
     laws = [StudentLaw(free, scale="log") for free in count_free(rows)]
-    models = [
-        {"amplification": replace(wrap_counts(value), lower=lower, upper=upper, law=law)}
-        for value, lower, upper, law in zip(
-            *np.exp([outcomes["log"].T, low.T, high.T]), laws, strict=True
-        )
-    ]
+    gains = np.exp([outcomes["log"].T, low.T, high.T])
+    models = []
+    for value, lower, upper, law in zip(*gains, laws, strict=True):
+        gain = replace(wrap_counts(value), lower=lower, upper=upper, law=law)
+        models.append({"amplification": gain})
     found = estimate_shares(by_family)
     return {"share of families": found, BELOW: wrap_counts((high < 0).sum(axis=1)), name: models}
 

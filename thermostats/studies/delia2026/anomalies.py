@@ -177,12 +177,15 @@ def check_projector(tables: Evidence, table: pd.DataFrame) -> Audit:
     ends = tables.table(
         "summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated"
     )["value"]
+    frobenius = W["frobenius_norm"]
+    entropy = tables.table("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]
+    below = np.array([*ratios, *ends]) < 1
     of_mistral = (
-        W["frobenius_norm"].iloc[0] / W["frobenius_norm"].iloc[1],
+        frobenius.iloc[0] / frobenius.iloc[1],
         *(W["spectral_norm"] / np.sqrt(d)),
-        *(W["frobenius_norm"] / np.sqrt(V * d)),
-        np.exp(tables.table("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]),
-        100 * np.mean(np.array([*ratios, *ends]) < 1),
+        *(frobenius / np.sqrt(V * d)),
+        np.exp(entropy),
+        100 * np.mean(below),
     )
     return join_audits(
         check_model_figures(tables, LLAMA_FILE, BY_FILE[LLAMA_FILE], of_llama),

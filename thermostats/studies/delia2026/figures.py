@@ -243,12 +243,13 @@ def draw_beside(table: pd.DataFrame, axes: Axes) -> None:
 
 def describe_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and depth, and how the gains lie to the bound."""
+    above = table["gain"] > 10 ** (1 / table["n_layers"].astype(float))
     return {
         "n": len(table),
         "printed": "stated_mean" in table,
         "prompts": _describe_prompt_counts(table),
         "r": estimate_correlation(table["n_layers"], table["gain"], seed=SEED),
-        "above": int((table["gain"] > 10 ** (1 / table["n_layers"].astype(float))).sum()) or "None",
+        "above": int(above.sum()) or "None",
         "below": int((table["upper"] < 1).sum()),
     }
 
@@ -436,11 +437,13 @@ def describe_prompts(table: pd.DataFrame) -> dict[str, Any]:
     """In how many models every prompt falls on one side of 1."""
     spread = summarise_prompts(table)
     n = sorted(set(spread["n"]))
+    one_side = (spread["below"] == 0) | (spread["below"] == spread["n"])
+    relative = spread["sd"] / spread["mean"]
     return {
         "n": len(spread),
         "prompts": f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}",
-        "one_side": int(((spread["below"] == 0) | (spread["below"] == spread["n"])).sum()),
-        "widest": spread.loc[(spread["sd"] / spread["mean"]).idxmax()],
+        "one_side": int(one_side.sum()),
+        "widest": spread.loc[relative.idxmax()],
     }
 
 
@@ -592,15 +595,16 @@ def describe_norms(table: pd.DataFrame) -> dict[str, Any]:
     """How far apart the labs' W_V norms lie, and on how many models of the right matrix that
     rests."""
     right = table[table["cut"] == W_V]
+    r = None
+    if len(table) > 3:
+        r = estimate_correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SPECTRA_SEED)
     return {
         "n": len(table),
         "n_labs": table["heritage"].nunique(),
         "by_layer": table["wv_lower"].notna().any(),
         "right": _join_models(right) or "none",
         "ratio": right["wv"] / right["wo"],
-        "r": estimate_correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SPECTRA_SEED)
-        if len(table) > 3
-        else None,
+        "r": r,
         "cut": _cut(table),
     }
 
@@ -676,15 +680,15 @@ def describe_squared_norms(table: pd.DataFrame) -> dict[str, Any]:
     of_mean = squared[squared["layer"].isna()].set_index("model_id")["value"]
     focal = late[late.index.map(labs) == FOCAL]
     parts = {"late layers of others": late, "squared mean norm of others over all layers": of_mean}
-    others = {words: values[values.index.map(labs) != FOCAL] for words, values in parts.items()}
+    ratios = []
+    for words, values in parts.items():
+        others = values[values.index.map(labs) != FOCAL]
+        if len(focal) and len(others):
+            ratios.append(f"to the {words} {_format_range(focal, others)}")
     return {
         "focal": FOCAL,
         "models": ", ".join(strip_owner(str(name)) for name in focal.index),
-        "ratios": [
-            f"to the {words} {_format_range(focal, v)}"
-            for words, v in others.items()
-            if len(focal) and len(v)
-        ],
+        "ratios": ratios,
         "cut": _cut(table),
     }
 
@@ -808,16 +812,16 @@ def describe_transitions(table: pd.DataFrame) -> dict[str, Any]:
         100 * (table[name] - table["found"]).abs() / table["n_layers"]
         for name in ("formula", "half")
     )
+    spread = 100 * (table["upper"] - table["lower"]) / table["n_layers"]
+    inside = table["formula"].between(table["lower"], table["upper"])
     return {
         "n": len(table),
         "n_labs": table["heritage"].nunique(),
         "formula": formula.mean(),
         "half": half.mean(),
         "nearer": int((formula < half).sum()),
-        "spread": (100 * (table["upper"] - table["lower"]) / table["n_layers"]).median(),
-        "inside": int(
-            ((table["formula"] >= table["lower"]) & (table["formula"] <= table["upper"])).sum()
-        ),
+        "spread": spread.median(),
+        "inside": int(inside.sum()),
     }
 
 

@@ -80,16 +80,18 @@ def summarise_hierarchy(words: str, fits: Fits) -> FittedHierarchy:
     orders = orders.assign(
         lowest=each.min(axis=1), highest=each.max(axis=1), without_families=without
     )
+    spreads = {name: declared.quantities[f"sd_{b}"].ravel() for b, name in BLOCKS.items()}
     compared = compare_fits({WITH: declared, WITHOUT: fits.without_labs})
+    gained = compared.loc[WITH, "elpd"] - compared.loc[WITHOUT, "elpd"]
     return FittedHierarchy(
         words=words,
         n_models=declared.rows["model_id"].nunique(),
         n_labs=declared.rows["heritage"].nunique(),
         orders=orders,
-        spreads={name: declared.quantities[f"sd_{b}"].ravel() for b, name in BLOCKS.items()},
+        spreads=spreads,
         divisions=len(fits.divisions),
         gate=declared.check(),
-        gained=float(compared.loc[WITH, "elpd"] - compared.loc[WITHOUT, "elpd"]),
+        gained=float(gained),
         gained_error=float(compared["dse"].max()),
     )
 

@@ -55,11 +55,12 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
         "at_will": measure_gauge_moves,
     }
     computed["guesses"] = partial(choose_best_guess, guessed)
-    parts: dict[str, list[dict[str, Any] | None]] = {}
+    parts: dict[str, list[dict[str, Any]]] = {}
     for part in WORDS["part"]:
-        lines = [_build_line(each, by_place, computed) for each in part["sentence"]]
-        parts[part["title"]] = lines
+        lines = (_build_line(each, by_place, computed) for each in part["sentence"])
+        parts[part["title"]] = list(filter(None, lines))
     there = {finding.claim for finding in by_place.values()}
+    lacking = [claim for claim in list_claims(weighed=True) if claim not in there]
     made = Files()
     figure = ""
     if len(choose_spread_models(blocks, NAMED)):
@@ -68,8 +69,8 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
     page = render_text(
         "growth.md",
         **{name: WORDS[name] for name in ("title", "intro")},
-        parts={title: list(filter(None, lines)) for title, lines in parts.items()},
-        lacking=[claim for claim in list_claims(weighed=True) if claim not in there],
+        parts=parts,
+        lacking=lacking,
         table=GUESSES,
         figure=figure,
     )

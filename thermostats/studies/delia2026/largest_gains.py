@@ -175,16 +175,16 @@ def list_family_exponents(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
             continue
         fit = fit_family_exponents(own, {"outcome": own[["outcome"]].to_numpy(np.float64).T})
         one = fit[EXPONENT]
-        found.append(
-            {
-                "family": family,
-                "n_models": len(own),
-                "exponent": float(one.estimate[0]),
-                "lower": float(one.lower[0]),
-                "upper": float(one.upper[0]),
-                "r": float(np.corrcoef(own["n_layers"].astype(float), own[gain])[0, 1]),
-            }
-        )
+        r = np.corrcoef(own["n_layers"].astype(float), own[gain])[0, 1]
+        record = {
+            "family": family,
+            "n_models": len(own),
+            "exponent": float(one.estimate[0]),
+            "lower": float(one.lower[0]),
+            "upper": float(one.upper[0]),
+            "r": float(r),
+        }
+        found.append(record)
     columns = ["family", "n_models", "exponent", "lower", "upper", "r"]
     return pd.DataFrame(found, columns=columns)
 

@@ -30,14 +30,10 @@ def find_transition_layers(
     """L* (1-based) by the names of `DEFINITIONS`, among the layers that are numbers."""
     L = float(model["n_layers"])
     H = float(model["n_heads"])
-    steep = np.abs(
-        np.gradient(traces["trace"].to_numpy(float))
-    )  # missing where a neighbouring layer is
-    layers = (
-        float(maps.loc[maps["contraction_ratio"].idxmin(), "layer"]),
-        float(traces["layer"].iloc[int(np.nanargmax(steep))]),
-        L * (0.11 + 0.012 * L + 4.9 / H),
-    )
+    contracting = maps.loc[maps["contraction_ratio"].idxmin(), "layer"]
+    slopes = np.gradient(traces["trace"].to_numpy(float))  # missing where a neighbouring layer is
+    steepest = traces["layer"].iloc[int(np.nanargmax(np.abs(slopes)))]
+    layers = (float(contracting), float(steepest), L * (0.11 + 0.012 * L + 4.9 / H))
     return dict(zip(DEFINITIONS, layers, strict=True))
 
 

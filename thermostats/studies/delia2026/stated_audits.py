@@ -110,19 +110,18 @@ def check_density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> A
         score_density_rule(_load_penultimate(evidence, file), high).estimate
         for file in (HUNT, CLEAN)
     )
+    published |= {"critical ρ, lower": low, "critical ρ, upper": high}
     rho = every.set_index("model_id")["rho"]
-    return Audit(
-        published | {"critical ρ, lower": low, "critical ρ, upper": high},
-        {
-            "accuracy in the hunt, %": 100 * hunt,
-            "ρ of Pythia-6.9B": float(rho[DENSE]),
-            "ρ of GPT-J-6B": float(rho[SPARSE]),
-            "ratio of the two": float(rho[DENSE] / rho[SPARSE]),
-            ACCURACY[HUNT]: hunt,
-            ACCURACY[CLEAN]: 100 * clean,
-            "best cut of ρ": best_cut,
-        },
-    )
+    reproduced = {
+        "accuracy in the hunt, %": 100 * hunt,
+        "ρ of Pythia-6.9B": float(rho[DENSE]),
+        "ρ of GPT-J-6B": float(rho[SPARSE]),
+        "ratio of the two": float(rho[DENSE] / rho[SPARSE]),
+        ACCURACY[HUNT]: hunt,
+        ACCURACY[CLEAN]: 100 * clean,
+        "best cut of ρ": best_cut,
+    }
+    return Audit(published, reproduced)
 
 
 def check_family_density(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
@@ -154,18 +153,18 @@ def check_final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -
         published |= load_stated(evidence, names, file)
     hunt, pythia, clean = (rows[rows["source"] == source] for source in (HUNT, PYTHIA, CLEAN))
     dense = pythia["rho"] >= threshold
+    dense_below = pythia.loc[dense, "penultimate_gain"] < 1
+    others_above = pythia.loc[~dense, "penultimate_gain"] > 1
+    hunt_with = hunt["right_with"].mean()
+    hunt_without = hunt["right_without"].mean()
     figures = {
-        "accuracy with the norm, %": 100 * hunt["right_with"].mean(),
-        "accuracy without, %": 100 * hunt["right_without"].mean(),
-        "hunt, without the norm, share": hunt["right_without"].mean(),
-        "Pythia family, dense models below 1, share": (
-            pythia.loc[dense, "penultimate_gain"] < 1
-        ).mean(),
-        "Pythia family, other models above 1, share": (
-            pythia.loc[~dense, "penultimate_gain"] > 1
-        ).mean(),
-        "hunt, without the norm, %": 100 * hunt["right_without"].mean(),
-        "hunt, with it, %": 100 * hunt["right_with"].mean(),
+        "accuracy with the norm, %": 100 * hunt_with,
+        "accuracy without, %": 100 * hunt_without,
+        "hunt, without the norm, share": hunt_without,
+        "Pythia family, dense models below 1, share": dense_below.mean(),
+        "Pythia family, other models above 1, share": others_above.mean(),
+        "hunt, without the norm, %": 100 * hunt_without,
+        "hunt, with it, %": 100 * hunt_with,
         "Pythia family, without, %": 100 * pythia["right_without"].mean(),
         "Pythia family, with, %": 100 * pythia["right_with"].mean(),
         "two models, without, %": 100 * clean["right_without"].mean(),

@@ -204,26 +204,25 @@ def describe_figure(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
         rows[rows["kind"] == kind].reset_index(drop=True) for kind in ("figure", "calibration")
     )
     at = load_stated(evidence, CONSTANTS)
-    by_choice = {
-        f"{kind} on the {words}": value
-        for words, part in (("calibration values", calibrated), ("values of figure 5", figure))
-        for kind, value in (
-            ("error of depth", float(part["error_half"].mean())),
-            ("error relative to L*", measure_relative_error(part, "half")),
-        )
-    }
-    published_transitions = check_errors(evidence, rows, "figure").published[
-        "error of L/2, % of depth"
-    ]
-    missing = evidence.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
+    by_choice: dict[str, float] = {}
+    for words, part in (("calibration values", calibrated), ("values of figure 5", figure)):
+        by_choice[f"error of depth on the {words}"] = float(part["error_half"].mean())
+        by_choice[f"error relative to L* on the {words}"] = measure_relative_error(part, "half")
+    published = check_errors(evidence, rows, "figure").published["error of L/2, % of depth"]
+    nearest = min(by_choice.items(), key=lambda item: abs(item[1] - published))
+    shapes = figure[["n_layers", "n_heads"]].drop_duplicates()
+    seen = set(figure["model_id"]) & set(calibrated["model_id"])
+    steepest = evidence.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
+    missing = steepest.loc[steepest["layer"].isna(), "model_id"]
+    counted_from_one = figure.assign(layer=figure["layer"] - 1)
     return {
-        "shapes": len(figure[["n_layers", "n_heads"]].drop_duplicates()),
-        "seen": len(set(figure["model_id"]) & set(calibrated["model_id"])),
+        "shapes": len(shapes),
+        "seen": len(seen),
         "calibrated": calibrated[["error_formula", "error_half"]].mean(),
         "calibrated_relative": measure_relative_error(calibrated, "half"),
-        "published": published_transitions,
-        "nearest": min(by_choice.items(), key=lambda item: abs(item[1] - published_transitions)),
+        "published": published,
+        "nearest": nearest,
         "leaves": (1 - at["a"] - at["c"] / 64) / at["b"],
-        "missing": list(missing.loc[missing["layer"].isna(), "model_id"]),
-        "from_one": measure_errors(figure.assign(layer=figure["layer"] - 1)).mean(),
+        "missing": list(missing),
+        "from_one": measure_errors(counted_from_one).mean(),
     }

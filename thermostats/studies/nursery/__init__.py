@@ -89,11 +89,14 @@ def count_third_study() -> dict[str, int]:
     ) as lines:
         rows = list(csv.DictReader(lines))
     design = [row for row in rows if not row["kind"]]
+    recipes = {row["recipe"].partition("-")[0] for row in design}
+    corpora = {row["corpus"] for row in design}
+    shapes = {(row["n_layers"], row["rho"], row["d_model"]) for row in design}
     return {
         "models": len(design),
-        "recipes": len({row["recipe"].partition("-")[0] for row in design}),
-        "corpora": len({row["corpus"] for row in design}),
-        "shapes": len({(row["n_layers"], row["rho"], row["d_model"]) for row in design}),
+        "recipes": len(recipes),
+        "corpora": len(corpora),
+        "shapes": len(shapes),
         "repeats": sum(bool(row["replicate_of"]) for row in design),
         "tuned": len(rows) - len(design),
     }

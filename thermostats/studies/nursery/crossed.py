@@ -240,18 +240,18 @@ def estimate_variances(effects: Array, noise: Array) -> CrossedVariances:
     of_one = np.trace(within, axis1=-2, axis2=-1)
     every = within.sum(axis=(-2, -1))
     recipe = of_one / corpora - noise[..., 0, 0].mean(axis=(-2, -1))
-    several = corpora > 1
-    between = (
-        (every - of_one) / (corpora * (corpora - 1)) if several else np.full_like(recipe, np.nan)
-    )
-    apart = (of_one / corpora - between) / recipes
+    between = corpus = np.full_like(recipe, np.nan)
+    if corpora > 1:
+        between = (every - of_one) / (corpora * (corpora - 1))
+        apart = (of_one / corpora - between) / recipes
+        corpus = mean[..., 0].var(axis=-1, ddof=1) - apart
+    architecture = np.einsum("...cij,ij->...c", squares, COVARIANCE)
+    shape = np.einsum("...cij,ij->...c", squares[..., SHAPE, SHAPE], AT_SIZE)
     return CrossedVariances(
-        corpus=mean[..., 0].var(axis=-1, ddof=1) - apart
-        if several
-        else np.full_like(recipe, np.nan),
+        corpus=corpus,
         recipe=recipe,
-        architecture=np.einsum("...cij,ij->...c", squares, COVARIANCE).mean(axis=-1),
-        shape=np.einsum("...cij,ij->...c", squares[..., SHAPE, SHAPE], AT_SIZE).mean(axis=-1),
+        architecture=architecture.mean(axis=-1),
+        shape=shape.mean(axis=-1),
         size=squares[..., SIZE, SIZE].mean(axis=-1) * COVARIANCE[SIZE, SIZE],
         alike=between / np.maximum(recipe, LEAST),
     )

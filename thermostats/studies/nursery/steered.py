@@ -50,10 +50,12 @@ def count_crossed(judged: pd.DataFrame, gain: Case) -> Result:
     own = judged[judged["gain"] == gain.id].reset_index(drop=True)
     met = own[own["meets"].astype(bool)]
     counts = {name: int((met["direction"] == way).sum()) for way, name in DIRECTIONS.items()}
+    asked = own["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0)
+    crossed = met["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0)
     words: dict[str, Any] = {
         "gain": gain,
-        "asked": own["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0).to_dict(),
-        "met": met["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0).to_dict(),
+        "asked": asked.to_dict(),
+        "met": crossed.to_dict(),
         "most": float(met["kl"].max()),
         "middle": float(met["kl"].median()),
         "ratio": float(own["ratio"].median()),

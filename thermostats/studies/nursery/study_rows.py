@@ -163,18 +163,20 @@ def load_trained_norms(tables: Evidence) -> pd.DataFrame:
     means = layers.groupby("model_id")[["W_V", "W_O", thirds]].mean().dropna(subset=["W_V", "W_O"])
     late = layers[layers["layer"] > LATE * layers["n_layers"]]
     squared = late[["W_V", "cut"]].pow(2).groupby(late["model_id"]).mean()
-    names = rows["model_id"]
+    cut = means[thirds].fillna(means["W_V"])
+    gain = rows["penultimate_gain"]
     prompts = rows["penultimate_gain_n"].astype(float)
     half = stats.t.ppf(0.975, prompts - 1) * rows["penultimate_gain_sd"] / np.sqrt(prompts)
+    names = rows["model_id"]
     return rows.assign(
         ratio=names.map(means["W_V"] / means["W_O"]),
-        ratio_cut=names.map(means[thirds].fillna(means["W_V"]) / means["W_O"]),
+        ratio_cut=names.map(cut / means["W_O"]),
         fused=names.map(means[thirds].notna()).eq(True),
         late=names.map(squared["W_V"]),
         late_cut=names.map(squared["cut"]),
-        gain=rows["penultimate_gain"],
-        lower=rows["penultimate_gain"] - half,
-        upper=rows["penultimate_gain"] + half,
+        gain=gain,
+        lower=gain - half,
+        upper=gain + half,
     )
 
 

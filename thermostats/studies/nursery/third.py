@@ -166,17 +166,13 @@ def build_recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
 
 def add_factors(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the numbers of FACTORS."""
-    coded = rows.assign(
-        log_rate=np.log(rows["rate"]),
-        shrinking=np.log1p(rows["rate"] * rows["decay"] * rows["steps"]),
-        log_init=np.log(rows["init"]),
-        log_embed=np.log(rows["embed"]),
-        log_warmup=np.log(rows["warmup"]),
-        log_batch=np.log(rows["batch"]),
-        log_tokens=np.log(rows["steps"] * rows["batch"]),
-    )
-    clipped = coded["clip"] > 0
-    return coded.assign(log_clip=np.log(coded["clip"].where(clipped, coded["clip"].max())))
+    clip = rows["clip"].where(rows["clip"] > 0, rows["clip"].max())
+    shrinking = np.log1p(rows["rate"] * rows["decay"] * rows["steps"])
+    tokens = rows["steps"] * rows["batch"]
+    coded = rows.assign(log_rate=np.log(rows["rate"]), shrinking=shrinking)
+    for name in ("init", "embed", "warmup", "batch"):
+        coded[f"log_{name}"] = np.log(rows[name])
+    return coded.assign(log_tokens=np.log(tokens), log_clip=np.log(clip))
 
 
 def group_decay_recipes(rows: pd.DataFrame) -> pd.DataFrame:
@@ -309,12 +305,14 @@ def build_pairs(tables: Evidence) -> pd.DataFrame:
         at.reindex(pd.MultiIndex.from_arrays(keys))
         for keys in ((bases, learned), (tuned["model"], learned), (bases, tuned["trained_on"]))
     )
+    gain = before["log_gain"].to_numpy()
+    side = before["side"].to_numpy()
     return tuned[["model_id", "heritage", "kind"]].assign(
         pair=bases,
-        base=before["log_gain"].to_numpy(),
+        base=gain,
         tuned=after["log_gain"].to_numpy(),
-        dampens=before["log_gain"].to_numpy() < 0,
-        flips=before["side"].to_numpy() * after["side"].to_numpy() < 0,
+        dampens=gain < 0,
+        flips=side * after["side"].to_numpy() < 0,
         flips_on_new=fresh["side"].to_numpy() * tuned["side"].to_numpy() < 0,
     )
 

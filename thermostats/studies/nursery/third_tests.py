@@ -563,18 +563,20 @@ def add_headline(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Res
     interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
     ends = {name: row[name] for name in ("lower", "upper")}
     ratio = replace(result.quantities[STRONGEST], value=row["ratio"], interval=interval, **ends)
+    words = {
+        "factor": FACTORS_IN_WORDS.get(str(row.name), row.name),
+        "what": row["what"],
+        "of_variance": row["share"],
+        "tests": len(table),
+    }
+    named = table.assign(factor=table["factor"].replace(FACTORS_IN_WORDS))
     return replace(
         result,
         quantities={RATIO: ratio, **result.quantities},
         n_models=int(rows["n"].sum()),
         table=table,
-        words={
-            "factor": FACTORS_IN_WORDS.get(str(row.name), row.name),
-            "what": row["what"],
-            "of_variance": row["share"],
-            "tests": len(table),
-        },
-        draw=prepare_ratio_figure(table.assign(factor=table["factor"].replace(FACTORS_IN_WORDS))),
+        words=words,
+        draw=prepare_ratio_figure(named),
     )
 
 

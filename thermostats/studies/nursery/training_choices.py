@@ -177,11 +177,13 @@ def measure_kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Est
 def estimate_ranks(rows: pd.DataFrame) -> Result:
     """Correlation of `early` with `end` inside cells, agreement of their signs, and how many end on
     the rarer side."""
-    up = rows["end"] > 0
+    early, end, recipe = rows["early"], rows["end"], rows["recipe"]
+    up = end > 0
+    rare = float(min(up.sum(), (~up).sum()))
     quantities = {
-        R.name: measure_cell_correlation(rows["early"], rows["end"], rows["cell"], rows["recipe"]),
-        KAPPA: measure_kappa(rows["early"] > 0, up, rows["recipe"]),
-        RARE.name: Estimate(float(min(up.sum(), (~up).sum()))),
+        R.name: measure_cell_correlation(early, end, rows["cell"], recipe),
+        KAPPA: measure_kappa(early > 0, up, recipe),
+        RARE.name: Estimate(rare),
     }
     return Result.build(rows, quantities)
 
@@ -413,18 +415,21 @@ def summarise_changes(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
 
 def count_crossings(rows: pd.DataFrame) -> dict[str, Any]:
     """Pairs that cross 1 by kind, of how many bases, and from how far."""
+    bases = rows.drop_duplicates("pair")
+    kinds = rows.groupby("kind")["flips"].agg(["sum", "size"])
     crossing = rows[rows["flips"]]
     far = crossing["base"].abs()
+    farthest = float(np.exp(crossing["base"].loc[far.idxmax()])) if len(far) else None
     within = rows["base"].abs() <= (far.max() if len(far) else 0)
     return {
         "flips": len(crossing),
         "pairs": len(rows),
-        "kinds": rows.groupby("kind")["flips"].agg(["sum", "size"]).to_dict("index"),
+        "kinds": kinds.to_dict("index"),
         "bases": rows["pair"].nunique(),
         "crossed": crossing["pair"].nunique(),
-        "dampened": int(rows.drop_duplicates("pair")["dampens"].sum()),
+        "dampened": int(bases["dampens"].sum()),
         "downwards": int((crossing["base"] > 0).sum()),
-        "farthest": float(np.exp(crossing["base"].loc[far.idxmax()])) if len(far) else None,
+        "farthest": farthest,
         "as_near": int(within.sum()),
     }
 
