@@ -39,12 +39,15 @@ def build_groups(fit: FittedLaw, outcomes: list[Any]) -> Any:
     drawn = {name: each[None] for name, each in before.items()}
     prior = fit.law.quantities(drawn, fit.design)
     varied = {name: each for name, each in fit.reported.items() if is_varied(each)}
+    replicated = fit.model.replicate(few, rng)
+    of_prior = fit.model.replicate(before, rng)
+    log_likelihood = fit.model.log_likelihood(few)
     groups: dict[str, dict[str, Array]] = {
         "posterior": varied,
         "prior": {name: prior[name] for name in varied},
-        "posterior_predictive": {"y": fit.model.replicate(few, rng).reshape(*chains, -1)},
-        "prior_predictive": {"y": fit.model.replicate(before, rng)[None]},
-        "log_likelihood": {"y": fit.model.log_likelihood(few).reshape(*chains, -1)},
+        "posterior_predictive": {"y": replicated.reshape(*chains, -1)},
+        "prior_predictive": {"y": of_prior[None]},
+        "log_likelihood": {"y": log_likelihood.reshape(*chains, -1)},
         LOG_PRIOR: {"prior": fit.log_prior.reshape(chains)},
         "observed_data": {"y": fit.model.observed},
     }

@@ -265,6 +265,9 @@ def make_room(axes: Axes) -> None:
 
 def dump_fit(fit: FittedLaw) -> dict[str, Any]:
     """A fit without its draws, as JSON takes it."""
+    summary = fit.summary().reset_index()
+    chances = {name: convert_number(value) for name, value in fit.probabilities.items()}
+    tables = {name: convert_records(fit.table(name)) for name in fit.law.tables}
     return {
         "law": fit.law.name,
         "estimand": fit.estimand,
@@ -277,9 +280,9 @@ def dump_fit(fit: FittedLaw) -> dict[str, Any]:
         "priors": [list(prior) for prior in fit.law.priors],
         "versions": dict(list_versions()),
         "gate": list(fit.draws.failures()),
-        "summary": convert_records(fit.summary().reset_index()),
-        "probabilities": {name: convert_number(value) for name, value in fit.probabilities.items()},
-        "tables": {name: convert_records(fit.table(name)) for name in fit.law.tables},
+        "summary": convert_records(summary),
+        "probabilities": chances,
+        "tables": tables,
         "warnings": list(fit.warnings),
     }
 

@@ -224,47 +224,29 @@ def check_chains(
 ) -> tuple[pd.DataFrame, float]:
     """Diagnostics of sampled chains, and the smallest effective number; quantities that never vary
     are left out."""
-    names = [
-        element
-        for name, array in values.items()
-        for element in name_elements(name, array.shape[2:])
-    ]
-    measures = measure_convergence(
-        np.concatenate([v.reshape(*v.shape[:2], -1) for v in values.values()], axis=2)
-    )
+    names: list[str] = []
+    columns: list[Array] = []
+    for name, array in values.items():
+        names += name_elements(name, array.shape[2:])
+        columns.append(array.reshape(*array.shape[:2], -1))
+    measures = measure_convergence(np.concatenate(columns, axis=2))
     rhat = measures["rhat"]
     bulk = measures["ess_bulk"]
     tail = measures["ess_tail"]
     bfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
-    worst = int(np.nanargmax(rhat)), int(np.nanargmin(bulk)), int(np.nanargmin(tail))
-    table = judge_diagnostics(
-        [
-            (
-                "R-hat",
-                float(rhat[worst[0]]),
-                RHAT_LIMIT,
-                names[worst[0]],
-                "{0} {1:.3f} of {3} above {2}",
-            ),
-            (
-                "bulk ESS",
-                float(bulk[worst[1]]),
-                ESS_LIMIT,
-                names[worst[1]],
-                "{0} {1:.0f} of {3} below {2:.0f}",
-            ),
-            (
-                "tail ESS",
-                float(tail[worst[2]]),
-                ESS_LIMIT,
-                names[worst[2]],
-                "{0} {1:.0f} of {3} below {2:.0f}",
-            ),
-            ("divergences", float(divergences), 0.0, "", "{1:.0f} divergent transitions"),
-            ("energy fraction", float(bfmi.min()), BFMI_LIMIT, "", "{0} {1:.2f} below {2}"),
-        ]
-    )
-    return table, float(min(bulk[worst[1]], tail[worst[2]]))
+    apart, few, few_of_tails = np.nanargmax(rhat), np.nanargmin(bulk), np.nanargmin(tail)
+    worst_rhat = float(rhat[apart])
+    least_bulk = float(bulk[few])
+    least_tail = float(tail[few_of_tails])
+    too_few = "{0} {1:.0f} of {3} below {2:.0f}"
+    rows = [
+        ("R-hat", worst_rhat, RHAT_LIMIT, names[apart], "{0} {1:.3f} of {3} above {2}"),
+        ("bulk ESS", least_bulk, ESS_LIMIT, names[few], too_few),
+        ("tail ESS", least_tail, ESS_LIMIT, names[few_of_tails], too_few),
+        ("divergences", float(divergences), 0.0, "", "{1:.0f} divergent transitions"),
+        ("energy fraction", float(bfmi.min()), BFMI_LIMIT, "", "{0} {1:.2f} below {2}"),
+    ]
+    return judge_diagnostics(rows), min(least_bulk, least_tail)
 
 
 def judge_diagnostics(rows: Sequence[tuple[str, float, float, str, str]]) -> pd.DataFrame:

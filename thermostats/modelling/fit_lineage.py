@@ -217,17 +217,13 @@ def summarise_slopes(fit: Fit) -> pd.DataFrame:
     lineage = fit.designed(LineageDesign).lineage
     names = build_columns(fit.rows, lineage)[1]
     rows = []
+    df = fit.rows["model_id"].nunique() - len(names)
+    t = stats.t.ppf((1 + fit.level) / 2, df)
     for model, made in _find_maxima(fit.rows, lineage):
-        half = (
-            stats.t.ppf((1 + fit.level) / 2, fit.rows["model_id"].nunique() - len(names)) * made.se
-        )
-        if made.method == REML:
-            rows += [
-                (model, name, b, s, b - h, b + h)
-                for name, b, s, h in zip(
-                    names[1:], made.beta[1:], made.se[1:], half[1:], strict=True
-                )
-            ]
+        if made.method != REML:
+            continue
+        slopes = zip(names[1:], made.beta[1:], made.se[1:], strict=True)
+        rows += [(model, name, b, se, b - t * se, b + t * se) for name, b, se in slopes]
     for block, of_block in lineage.blocks.items():
         _, by = fit.designed(LineageDesign).effects[f"u_{block}"].basis
         drawn = fit.draws.flat(f"u_{block}") @ by.T
@@ -293,16 +289,14 @@ def _find_changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     pairs = [(i, parent) for i, parents in enumerate(tree.parents) for parent in parents]
     child, parent = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     changed = (drawn[:, child] < 0) != (drawn[:, parent] < 0)
-    table = pd.DataFrame(
-        {
-            "parent": [tree.names[i] for i in parent],
-            "node": [tree.names[i] for i in child],
-            "kind": [tree.kinds[i] or "not stated" for i in child],
-            "both_measured": measured[child] & measured[parent],
-            "p_change": changed.mean(axis=0),
-        }
-    )
-    return table, changed
+    columns = {
+        "parent": [tree.names[i] for i in parent],
+        "node": [tree.names[i] for i in child],
+        "kind": [tree.kinds[i] or "not stated" for i in child],
+        "both_measured": measured[child] & measured[parent],
+        "p_change": changed.mean(axis=0),
+    }
+    return pd.DataFrame(columns), changed
 
 
 def list_branches(fit: Fit) -> pd.DataFrame:
@@ -542,6 +536,7 @@ def fit_lineage(
     warnings += _warn_undetermined(means, lineage)
     sources = sorted(set(rows["source"].dropna())) if "source" in rows else []
     estimated = bool(np.isfinite(means["freedom"]).any()) and not lineage.is_pruned(models)
+    read_columns = ["model_id", *columns, *([instrument] if instrument else [])]
     return build_fit(
         build_lineage_law(lineage, estimated=estimated),
         means,
@@ -550,7 +545,7 @@ def fit_lineage(
         estimand=estimand,
         sources=sources,
         warnings=(*read_remarks(rows), *tree.notes, *warnings),
-        reads=require_columns("model_id", *columns, *([instrument] if instrument else [])),
+        reads=require_columns(*read_columns),
     )
 
 
@@ -558,22 +553,24 @@ def build_lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
     """The law of a tree, a process and blocks; `estimated`: errors of measurement are estimates."""
     extra = (*([REPEAT] if lineage.repeated else []), *([INSTRUMENT] if lineage.instrument else []))
     parts = (DESCENT, *lineage.blocks, OWN)
+    reported = (
+        *(f"sd_{name}" for name in (*parts, *extra)),
+        *(f"share_{name}" for name in parts),
+        *("lambda", "half_life", "parent_child", "siblings", "total_sd", POPULATION_MEAN),
+        *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
+    )
+    orders = list_orders((DESCENT, *lineage.blocks))
+    of_pull = PULL if lineage.process == FREE else ()
+    of_errors = (MODERATED,) if estimated else ()
     law = Law(
         name="lineage",
         of=lineage.design_rows,
         quantities=compute_quantities,
-        reported=(
-            *(f"sd_{name}" for name in (*parts, *extra)),
-            *(f"share_{name}" for name in parts),
-            *("lambda", "half_life", "parent_child", "siblings", "total_sd", POPULATION_MEAN),
-            *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
-        ),
-        statements={
-            order: partial(mark_ordered, order) for order in list_orders((DESCENT, *lineage.blocks))
-        },
+        reported=reported,
+        statements={order: partial(mark_ordered, order) for order in orders},
         statistics=build_statistics,
         equations=describe_descent(lineage),
-        priors=(*(PULL if lineage.process == FREE else ()), *([MODERATED] if estimated else [])),
+        priors=(*of_pull, *of_errors),
         tables=TABLES,
         figures={"tree": draw_dendrogram},
         units=("clade", "model_id"),

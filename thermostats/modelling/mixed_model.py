@@ -258,19 +258,20 @@ class Mixed:
         labels = {
             name: effects[each].names for name, each in self.labels.items() if each in effects
         }
+        labels |= {name: each for name, each in self.labels.items() if isinstance(each, tuple)}
+        groups: list[str] = []
+        covariates = list(self.covariates)
+        for kind in self.kinds:
+            groups += kind.groups
+            covariates += kind.covariates
         design = MixedDesign(
             model=gaussian,
             outcomes=tuple(table.index),
-            labels=labels
-            | {name: each for name, each in self.labels.items() if isinstance(each, tuple)},
+            labels=labels,
             by_row=self.rowwise,
             scale=self.scale,
-            groups=tuple(dict.fromkeys(column for kind in self.kinds for column in kind.groups)),
-            covariates=tuple(
-                dict.fromkeys(
-                    [*self.covariates, *(x for kind in self.kinds for x in kind.covariates)]
-                )
-            ),
+            groups=tuple(dict.fromkeys(groups)),
+            covariates=tuple(dict.fromkeys(covariates)),
             mixed=self,
             gaussian=gaussian,
             units=units,
@@ -288,6 +289,9 @@ class Mixed:
         effects: Mapping[str, Effects],
     ) -> Gaussian:
         """The Gaussian model of outcomes with these effects."""
+        columns = [read_column(table, each, units) for each in self.fixed]
+        sds = [each.sd for each in self.fixed]
+        means = [each.mean for each in self.fixed]
         scales = {kind.block: kind.scale for kind in self.kinds}
         prior = HalfNormals((*(scales[name] for name in effects), self.rest.scale))
         freedom = (
@@ -297,11 +301,11 @@ class Mixed:
         )
         return Gaussian(
             y=read_numbers_or_zeros(table, self.outcome),
-            X=np.column_stack([read_column(table, each, units) for each in self.fixed]),
-            sd=np.array([each.sd for each in self.fixed]),
+            X=np.column_stack(columns),
+            sd=np.array(sds),
             blocks={name: each.columns for name, each in effects.items()},
             prior=self.variance.share(effects) if self.variance else prior,
-            place=np.array([each.mean for each in self.fixed]),
+            place=np.array(means),
             error=read_numbers_or_zeros(table, self.rest.error),
             freedom=freedom if np.isfinite(freedom).any() else None,
         )

@@ -129,20 +129,23 @@ class NestedGroups:
         ):
             return None
         taken = {level.scale for level in chain}
-        others = [
-            (place, block) for place, block in enumerate(blocks.values()) if place not in taken
-        ]
-        table = np.column_stack([columns, *(block for _, block in others), outcomes])
-        scales = [place for place, block in others for _ in range(block.shape[1])]
+        others: list[Array] = []
+        scales: list[int] = []
+        for place, block in enumerate(blocks.values()):
+            if place not in taken:
+                others.append(block)
+                scales += [place] * block.shape[1]
+        table = np.column_stack([columns, *others, outcomes])
         size = len(outcomes)
         wide = _build_sums(which).T
         sums = [_build_sums(chain[0].codes, values) for values in (np.ones(size), *table.T)]
         first, second = np.tril_indices(table.shape[1])
+        products = table[:, first] * table[:, second]
         return cls(
             levels=tuple(chain),
             sums=tuple(_build_sums(level.codes) for level in chain[1:]),
             linear=sparse.csr_matrix(sparse.vstack(sums) @ wide),
-            pairs=np.asarray((wide.T @ (table[:, first] * table[:, second])).T),
+            pairs=np.asarray((wide.T @ products).T),
             fixed=fixed,
             scales=np.array(scales, dtype=np.intp),
             away=away,

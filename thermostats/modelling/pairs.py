@@ -248,13 +248,14 @@ def fit_invariance(
     ['level_sd', 'ratio', 'ratio_of_all', 'shift_sd']
     """
     rows, warnings = check_pairs(table, margin, only_related=only_related)
+    of_pairs = table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})
     return build_fit(
         declare_law(state_pairs(margin), PAIRS),
         rows,
         seed=seed,
         settings=settings,
         estimand=name_estimand(estimand, table),
-        sources=list_sources(table[table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})]),
+        sources=list_sources(table[of_pairs]),
         warnings=warnings,
         reads=require_columns("pair"),
     )
@@ -310,16 +311,15 @@ def tabulate_pairs(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame
         pairs = average_pairs(rows)
     else:
         pairs = pd.DataFrame({"slope": 0.0}, index=pd.unique(rows["pair"].astype(str)))
-    level = np.ones(len(pairs))
-    change = np.zeros(len(pairs))
-    table = pd.DataFrame(
-        {
-            "pair": [*pairs.index, *pairs.index],
-            "level": np.concatenate([level, -pairs["slope"]]),
-            "change": np.concatenate([change, level]),
-        },
-        index=[f"{name}: {what}" for what in ("base", "change") for name in pairs.index],
-    )
+    ones = np.ones(len(pairs))
+    zeros = np.zeros(len(pairs))
+    coefficients = {
+        "pair": [*pairs.index, *pairs.index],
+        "level": np.concatenate([ones, -pairs["slope"]]),
+        "change": np.concatenate([zeros, ones]),
+    }
+    names = [f"{name}: {what}" for what in ("base", "change") for name in pairs.index]
+    table = pd.DataFrame(coefficients, index=names)
     if fit is not None:
         return table
     for name, suffix in {"y": "", "error": "_error", "freedom": "_freedom"}.items():
@@ -428,11 +428,13 @@ def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     def change(y: Array) -> Array:
         return np.asarray(y[..., n:] + slope * y[..., :n])
 
+    def is_changing(y: Array) -> NDArray[np.bool_]:
+        base = y[..., :n]
+        return np.asarray((base > 0) != (base + change(y) > 0))
+
     return {
         "largest mean change": lambda y: np.abs(change(y)).max(axis=-1),
-        "pairs that change sides": lambda y: (
-            (y[..., :n] > 0) != (y[..., :n] + change(y) > 0)
-        ).mean(axis=-1),
+        "pairs that change sides": lambda y: is_changing(y).mean(axis=-1),
         "bases that dampen": lambda y: (y[..., :n] < 0).mean(axis=-1),
         "spread of bases": lambda y: y[..., :n].std(axis=-1),
     }
@@ -511,6 +513,9 @@ def list_pairs(margin: float, fit: Fit) -> pd.DataFrame:
     names = fit.design.labels["ratio"]
     level, change = (fit.quantities[name].reshape(-1, len(names)) for name in ("level", "change"))
     lower, upper = find_equal_tailed(change, fit.level)
+    sign_changes = is_changing_sides({"level": level, "change": change})
+    within_margin = np.abs(change) < math.log(margin)
+    base_dampens = level < 0
     estimates = pd.DataFrame(
         {
             "pair": names,
@@ -519,9 +524,9 @@ def list_pairs(margin: float, fit: Fit) -> pd.DataFrame:
             "ratio": np.exp(np.median(change, axis=0)),
             "ratio_lower": np.exp(lower),
             "ratio_upper": np.exp(upper),
-            "p_sign_changes": is_changing_sides({"level": level, "change": change}).mean(axis=0),
-            "p_within_margin": (np.abs(change) < math.log(margin)).mean(axis=0),
-            "p_base_dampens": (level < 0).mean(axis=0),
+            "p_sign_changes": sign_changes.mean(axis=0),
+            "p_within_margin": within_margin.mean(axis=0),
+            "p_base_dampens": base_dampens.mean(axis=0),
         }
     )
     sides = fit.rows.assign(

@@ -131,16 +131,19 @@ def _describe_crossing(
 ) -> dict[str, Any]:
     same = ("model_id", "revision", "gain", "seed", "gain_before", "gain_after")
     shares = ("beyond", "prompts_beyond", "prompts_last_beyond")
+    kl, kl_mirror = row["kl"], mirrored["kl"]
+    _, least, _ = compare_prices(row, floor)
+    _, least_of_mirror, _ = compare_prices(mirrored, floor)
     return {
         **{name: row[name] for name in same},
         "direction": "down" if row["gain_before"] > 1 else "up",
         **{name: row[name] for name in shares},
-        "kl": row["kl"],
-        "kl_mirror": mirrored["kl"],
+        "kl": kl,
+        "kl_mirror": kl_mirror,
         "kl_floor": floor["kl"],
-        "ratio": row["kl"] / mirrored["kl"],
-        "above_floor": compare_prices(row, floor)[1] > 0,
-        "mirror_above_floor": compare_prices(mirrored, floor)[1] > 0,
+        "ratio": kl / kl_mirror,
+        "above_floor": least > 0,
+        "mirror_above_floor": least_of_mirror > 0,
         "ce_rise": row["real_ce_after"] - row["real_ce_before"],
     }
 
@@ -162,21 +165,21 @@ def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.Dat
     """
     made = []
     for (model, gain, direction), group in crossings.groupby(["model_id", "gain", "direction"]):
-        reasons = _list_reasons(group, limits.get(str(model), np.nan))
-        made.append(
-            {
-                "model_id": model,
-                "gain": gain,
-                "direction": direction,
-                "seeds": group["seed"].nunique(),
-                "kl": group["kl"].max(),
-                "ratio": group["ratio"].max(),
-                "ce_rise": group["ce_rise"].max(),
-                "limit": limits.get(str(model), np.nan),
-                "meets": not reasons,
-                "why": "; ".join(reasons),
-            }
-        )
+        limit = limits.get(str(model), np.nan)
+        reasons = _list_reasons(group, limit)
+        judged = {
+            "model_id": model,
+            "gain": gain,
+            "direction": direction,
+            "seeds": group["seed"].nunique(),
+            "kl": group["kl"].max(),
+            "ratio": group["ratio"].max(),
+            "ce_rise": group["ce_rise"].max(),
+            "limit": limit,
+            "meets": not reasons,
+            "why": "; ".join(reasons),
+        }
+        made.append(judged)
     return pd.DataFrame(made, columns=JUDGED)
 
 
@@ -184,11 +187,12 @@ def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
     """Why a model's crossings of one gain do not meet the rule; none: they do."""
     near = (group["ratio"] <= MOST_RATIO) | ~(group["above_floor"] | group["mirror_above_floor"])
     prompts, real = group["prompts_beyond"], group["ce_rise"]
+    across = prompts.isna() | (prompts == 1)
     held = {
         "one seed of the steering": group["seed"].nunique() >= 2,
         "a held-out text is not across": (group["beyond"] == 1).all(),
         "no prompts of its own": prompts.notna().all(),
-        "a prompt is not across": (prompts.isna() | (prompts == 1)).all(),
+        "a prompt is not across": across.all(),
         f"over {MOST_RATIO:g} times its mirror": near.all(),
         "no real texts of its corpus": real.notna().all(),
         "no recipe with two seeds": not np.isnan(limit),

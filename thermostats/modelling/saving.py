@@ -43,19 +43,19 @@ def save(fit: FittedLaw, path: str | Path) -> Path:
     for name, values in fit.draws.values.items():
         axes = [f"{name}_{i}" for i in range(values.ndim - 2)]
         variables[name] = (("chain", "draw", *axes), values)
+    own = {**fit.design.declared, "units": fit.law.units}
+    diagnostics = fit.draws.diagnostics.to_json(orient="table", index=False, double_precision=15)
+    of_draws = {name: getattr(fit.draws, name) for name in OF_DRAWS}
+    of_fit = {name: getattr(fit, name) for name in OF_FIT}
     record = {
         "format": FORMAT,
         "law": fit.law.name,
-        "own": json.dumps(
-            {**fit.design.declared, "units": fit.law.units}, default=np.ndarray.tolist
-        ),
+        "own": json.dumps(own, default=np.ndarray.tolist),
         "rows": json.dumps(_pack_value(fit.rows)),
-        "diagnostics": fit.draws.diagnostics.to_json(
-            orient="table", index=False, double_precision=15
-        ),
-        "draws": json.dumps({name: getattr(fit.draws, name) for name in OF_DRAWS}),
+        "diagnostics": diagnostics,
+        "draws": json.dumps(of_draws),
         "settings": json.dumps(asdict(fit.draws.settings)),
-        "fit": json.dumps({name: getattr(fit, name) for name in OF_FIT}),
+        "fit": json.dumps(of_fit),
         "call": _call_text(fit.call),
     }
     try:

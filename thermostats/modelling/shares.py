@@ -23,7 +23,7 @@ from thermostats.modelling.columns import (
     suggest_complete_rows,
     suggest_numbers,
 )
-from thermostats.modelling.draws import SEED, Array, Statistic, find_equal_tailed
+from thermostats.modelling.draws import SEED, Array, Statement, Statistic, find_equal_tailed
 from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.laws import WIDER, Design, Law, OutcomeScale, Prior
@@ -226,20 +226,19 @@ def _build_law(grouped: bool, against: float, factor: float = 1.0) -> Law:
     if grouped:
         spread = f"half-normal({factor * TAU_SCALE:.3g})"
         priors += (("τ", spread, "odds of groups differ by a factor e or so"),)
+    log_odds = "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"
+    statements: dict[str, Statement] = {
+        f"share > {against:g}": lambda q: q["share"] > against,
+        f"every group > {against:g}": lambda q: (q["p"] > against).all(axis=-1),
+    }
     return Law(
         name="share",
         of=partial(_build_design, grouped, factor),
         quantities=_compute_quantities,
         reported=("share", "p", "share_of_new_group", "tau") if grouped else ("share", "p"),
-        statements={
-            f"share > {against:g}": lambda q: q["share"] > against,
-            f"every group > {against:g}": lambda q: (q["p"] > against).all(axis=-1),
-        },
+        statements=statements,
         statistics=_build_statistics,
-        equations=(
-            "k_g ~ Binomial(n_g, p_g)",
-            "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ",
-        ),
+        equations=("k_g ~ Binomial(n_g, p_g)", log_odds),
         priors=priors,
         tables={"groups": _list_groups},
         figures={"fit": _draw_figure},
@@ -267,12 +266,13 @@ def _build_design(
     """Counts by group; these groups come first."""
     counts = rows.groupby(GROUP)[HOLDS].agg(["sum", "size"])
     names = [*before, *(name for name in counts.index if name not in before)]
+    codes = [names.index(name) for name in counts.index]
     n = counts["size"].to_numpy(dtype=np.int64)
     data = {
         "mu_sd": np.asarray(MU_SD * factor),
         "tau_scale": np.asarray(TAU_SCALE * factor if grouped else ALIKE),
         "n_groups": pad_levels(len(names)),
-        "group": np.array([names.index(name) for name in counts.index], dtype=np.int64),
+        "group": np.array(codes, dtype=np.int64),
         "n": n,
         "y_observed": counts["sum"].to_numpy(dtype=np.int64),
     }
@@ -314,13 +314,13 @@ def _collect_warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
     sizes = rows.groupby(GROUP).size()
     held = int(rows[HOLDS].sum())
     units = len(rows)
+    every = "every" if held else "no"
+    one_a_group = len(sizes) > 1 and bool((sizes == 1).all())
+    one_unit = f"one unit of every {group}: how alike units of one {group} are is the prior's"
     words = {
         f"one {group}: units count as independent": bool(group) and len(sizes) == 1,
-        f"one unit of every {group}: how alike units of one {group} are is the prior's": (
-            len(sizes) > 1 and bool((sizes == 1).all())
-        ),
-        f"it holds for {'every' if held else 'no'} unit: how groups differ is the prior's": held
-        in (0, units),
+        one_unit: one_a_group,
+        f"it holds for {every} unit: how groups differ is the prior's": held in (0, units),
         f"{units} units: the share stays close to its prior": units < FEW,
     }
     return [line for line, holds in words.items() if holds]

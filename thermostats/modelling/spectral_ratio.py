@@ -222,13 +222,14 @@ def _list_lab_predictions(fit: Fit) -> pd.DataFrame:
     lower, upper = ratio.interval()
     middle = np.median(ratio.draws, axis=0)
     y = fit.model.observed
+    dampens = ratio.draws < 0
     return fit.rows[["model_id", "heritage", "log_ratio"]].assign(
         log_gain=y,
         with_ratio=middle,
         lower=lower,
         upper=upper,
         constant=np.median(constant.draws, axis=0),
-        p_dampens=(ratio.draws < 0).mean(axis=0),
+        p_dampens=dampens.mean(axis=0),
         sign_right=(middle > 0) == (y > 0),
     )
 
@@ -245,16 +246,17 @@ def _score_across_labs(fit: Fit) -> pd.DataFrame:
     rows = fit.table("left_out")
     y = rows["log_gain"]
     errors = rows[["with_ratio", "constant"]].sub(y, axis=0).pow(2).mean()
-    return pd.DataFrame(
-        {
-            "probability_ratio_rather_than_constant": [rivals["probability"]["ratio"]],
-            "elpd_gain_across_labs": [rivals["elpd_lab"]["ratio"] - rivals["elpd_lab"]["constant"]],
-            "r_squared_across_labs": [1 - errors["with_ratio"] / errors["constant"]],
-            "sign_right_across_labs": [rows["sign_right"].mean()],
-            "coverage_across_labs": [((rows["lower"] <= y) & (y <= rows["upper"])).mean()],
-            "largest_over_smallest_ratio": [np.exp(np.ptp(rows["log_ratio"]))],
-        }
-    )
+    elpd = rivals["elpd_lab"]
+    covered = (rows["lower"] <= y) & (y <= rows["upper"])
+    scores = {
+        "probability_ratio_rather_than_constant": rivals["probability"]["ratio"],
+        "elpd_gain_across_labs": elpd["ratio"] - elpd["constant"],
+        "r_squared_across_labs": 1 - errors["with_ratio"] / errors["constant"],
+        "sign_right_across_labs": rows["sign_right"].mean(),
+        "coverage_across_labs": covered.mean(),
+        "largest_over_smallest_ratio": np.exp(np.ptp(rows["log_ratio"])),
+    }
+    return pd.DataFrame([scores])
 
 
 def _draw_spectral_figure(fit: Fit, axes: Axes) -> Axes:

@@ -278,6 +278,7 @@ def estimate_within_correlation(
     every = _resample_correlations(a, b, prompts, ranked=method == "spearman")
     drawn = np.nanmean(np.take_along_axis(every, models, axis=1), axis=1)
     low, high = np.nanquantile(drawn, [tail, 1 - tail])
+    as_large = np.sum(np.abs(null) >= abs(mean) - 1e-12)
     return WithinCorrelation(
         test="permutation of prompts, for all models together, of the mean "
         f"{method.capitalize()} correlation against 0",
@@ -285,7 +286,7 @@ def estimate_within_correlation(
         lower=float(low),
         upper=float(high),
         interval="percentile bootstrap over prompts and models",
-        p_value=float((np.sum(np.abs(null) >= abs(mean) - 1e-12) + 1) / (resamples + 1)),
+        p_value=float((as_large + 1) / (resamples + 1)),
         n=n,
         by_model=by_model,
         n_models=m,
@@ -434,13 +435,14 @@ def estimate_slope(
     half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
     distance = abs(estimate - against)
     t = distance / error if error > 0 else math.inf if distance else 0.0
+    p_value = float(2 * stats.t.sf(t, df))
     return Slope(
         test=f"t test of {name} in {formula} against {against:g}, {errors} errors",
         estimate=estimate,
         lower=estimate - half,
         upper=estimate + half,
         interval=f"t confidence interval, {errors} errors, {df:g} degrees of freedom",
-        p_value=float(2 * stats.t.sf(t, df)),
+        p_value=p_value,
         n=int(fit.nobs),
         standard_error=error,
         df=df,

@@ -222,6 +222,7 @@ def find_roc_threshold(
         if np.ptp(x[chosen]) > 0 and np.ptp(y[chosen]) > 0:
             cuts.append(_find_best_cut(x[chosen], y[chosen])[0])
     low, high = np.quantile(cuts, [tail, 1 - tail])
+    as_good = np.sum(null >= accuracy - TOLERANCE)
     return Threshold(
         test="permutation test of the best balanced accuracy over all cuts",
         estimate=cut,
@@ -229,7 +230,7 @@ def find_roc_threshold(
         upper=float(high),
         interval="percentile bootstrap of the best cut, resamples with both outcomes and two "
         "scores or more",
-        p_value=float((np.sum(null >= accuracy - TOLERANCE) + 1) / (resamples + 1)),
+        p_value=float((as_good + 1) / (resamples + 1)),
         n=x.size,
         accuracy=accuracy,
         accuracy_by_chance=float(null.mean()),
@@ -315,10 +316,12 @@ def permute_clustered_signs(
     p_value, _, null = run_permutation_test(
         sides, contrast, "independent", seed=seed, resamples=resamples
     )
+    difference = signs[lab == focal].mean() - signs[lab != focal].mean()
+    smallest = float(np.mean(null >= null.max() - TOLERANCE)) if null.size else math.nan
     return SignPermutation(
         test=f"permutation test of the sign against the lab, unit: the family; {focal} against the "
         f"rest, two-sided",
-        estimate=float(signs[lab == focal].mean() - signs[lab != focal].mean()),
+        estimate=float(difference),
         lower=math.nan,
         upper=math.nan,
         level=math.nan,
@@ -326,9 +329,7 @@ def permute_clustered_signs(
         p_value=p_value,
         n=signs.size,
         n_families=len(units),
-        smallest_p_families=float(np.mean(null >= null.max() - TOLERANCE))
-        if null.size
-        else math.nan,
+        smallest_p_families=smallest,
     )
 
 

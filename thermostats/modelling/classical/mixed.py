@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -74,20 +75,18 @@ class Profile:
             [[0.0], np.geomspace(LEAST, MOST, NODES) * self.member.shape[1] / self.y.size]
         )
         slopes = [self.measure_slope(ratio) for ratio in nodes]
-        minima = [
-            brentq(self.measure_slope, a, b, xtol=1e-300, rtol=1e-15)
-            for a, b, left, right in zip(
-                nodes[:-1], nodes[1:], slopes[:-1], slopes[1:], strict=True
-            )
-            if left < 0 <= right
-        ]
+        minima = []
+        for (a, left), (b, right) in pairwise(zip(nodes, slopes, strict=True)):
+            if left < 0 <= right:
+                minima.append(brentq(self.measure_slope, a, b, xtol=1e-300, rtol=1e-15))
         ratio = min([0.0, *minima, nodes[-1]], key=lambda ratio: self._evaluate_ratio(ratio)[0])
         deviance, beta, root, square = self._evaluate_ratio(ratio)
         inverse = np.linalg.inv(root)
+        errors = np.sqrt(square * np.square(inverse).sum(axis=1))
         return Best(
             ratio=float(ratio),
             effects=beta.tolist(),
-            errors=np.sqrt(square * np.square(inverse).sum(axis=1)).tolist(),
+            errors=errors.tolist(),
             residual_sd=math.sqrt(square),
             log_likelihood=-deviance / 2,
             beyond=bool(ratio == nodes[-1]),
@@ -200,24 +199,22 @@ def fit_mixed_model(
     profile = Profile.build(model.endog, model.exog, group, reml=reml)
     best = profile.find_maximum()
 
-    def wald(name: str, estimate: float, error: float) -> ClassicalEstimate:
+    estimates: dict[str, ClassicalEstimate] = {}
+    for name, effect, error in zip(model.exog_names, best.effects, best.errors, strict=True):
         df = degrees[name]
         half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
-        return ClassicalEstimate(
+        p_value = 2 * stats.t.sf(abs(effect / error), df)
+        estimates[name] = ClassicalEstimate(
             test=f"Wald t test of {name} in the mixed model {formula} against 0",
-            estimate=estimate,
-            lower=estimate - half,
-            upper=estimate + half,
+            estimate=effect,
+            lower=effect - half,
+            upper=effect + half,
             interval=f"Wald t confidence interval, {df:g} between-within degrees of freedom",
-            p_value=float(2 * stats.t.sf(abs(estimate / error), df)),
+            p_value=float(p_value),
             n=group.size,
         )
-
     return MixedFit(
-        terms={
-            name: wald(name, *at)
-            for name, *at in zip(model.exog_names, best.effects, best.errors, strict=True)
-        },
+        terms=estimates,
         group_sd=math.sqrt(best.ratio) * best.residual_sd,
         residual_sd=best.residual_sd,
         converged=not best.beyond,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import permutations
@@ -110,10 +110,12 @@ def list_labs(fit: Fit) -> pd.DataFrame:
     )
     table.insert(0, "heritage", list(labs.names))
     table.insert(1, "n_models", np.bincount(labs.codes))
+    dampens = mean < 0
+    population_dampens = centre @ means < 0
     return table.assign(
         mean_log_gain=mean.mean(axis=(0, 1)),
-        probability_dampens=(mean < 0).mean(axis=(0, 1)),
-        population_dampens=(centre @ means < 0).mean(axis=(0, 1)),
+        probability_dampens=dampens.mean(axis=(0, 1)),
+        population_dampens=population_dampens.mean(axis=(0, 1)),
         next_dampens=below.mean(axis=(0, 1)) @ means,
     )
 
@@ -238,7 +240,8 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     )
     lower, upper = left.interval(fit.level)
     y = pd.Series(fit.model.y, index=fit.rows.index)
-    predictions = pd.DataFrame(
+    together = pd.Series("all", index=y.index)
+    every = pd.DataFrame(
         {
             "model_id": fit.rows["model_id"],
             "heritage": labs,
@@ -247,14 +250,14 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
             "lower": lower,
             "upper": upper,
             "covered": (lower <= y) & (y <= upper),
-            "baseline": _take_mean_of_others(y, folds, pd.Series("all", index=y.index)),
+            "baseline": _take_mean_of_others(y, folds, together),
             "lab_mean": _take_mean_of_others(y, folds, labs),
             "rival": other.draws.mean(axis=0),
         }
-    )[chosen].reset_index(drop=True)
-    gained = np.array(
-        [left.log_density[f] - other.log_density[f] for f in dict.fromkeys(folds[chosen])]
     )
+    predictions = every[chosen].reset_index(drop=True)
+    scored = list(dict.fromkeys(folds[chosen]))
+    gained = np.array([left.log_density[fold] - other.log_density[fold] for fold in scored])
     return HeldOut(
         left_out=by,
         predictions=predictions,
@@ -263,7 +266,7 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
         rmse_lab_mean=_measure_rmse(predictions, "lab_mean"),
         rmse_rival=_measure_rmse(predictions, "rival"),
         coverage=float(predictions["covered"].mean()),
-        elpd=float(sum(left.log_density[f] for f in dict.fromkeys(folds[chosen]))),
+        elpd=float(sum(left.log_density[fold] for fold in scored)),
         elpd_difference=float(gained.sum()),
         elpd_difference_error=float(gained.size**0.5 * gained.std(ddof=1)),
     )
@@ -653,11 +656,12 @@ def fit_heritage(
         heritage = replace(
             heritage, kinds=(*heritage.kinds, declare_groups(FAMILY, (LAB, "family")))
         )
-    warnings = warn_undetermined(
+    undetermined = warn_undetermined(
         rows, heritage, _suggest_dropping_labs(request, before), _look(request)
     )
     read_numbers(rows["log_gain"], f"log {estimand}", varied=True)
     heritage = give_priors(heritage, priors)
+    of_rows = (*read_remarks(before), *per_cent, *gone, *incomplete, *models.warnings)
     return build_fit(
         build_heritage_law(heritage, rows, stated=se is not None, priors=tuple(priors or ())),
         rows,
@@ -665,15 +669,7 @@ def fit_heritage(
         settings=settings,
         estimand=models.estimand,
         sources=models.sources,
-        warnings=(
-            *warn_determined(rows, heritage),
-            *read_remarks(before),
-            *per_cent,
-            *gone,
-            *incomplete,
-            *models.warnings,
-            *warnings,
-        ),
+        warnings=(*warn_determined(rows, heritage), *of_rows, *undetermined),
         reads=request.read_new,
     )
 
@@ -872,41 +868,39 @@ def build_heritage_law(
     every_order = {"every order": summarise_every_order} if 2 < causes <= MOST_ORDERED else {}
     divisions = {"divisions": tabulate_divisions} if is_divided(rows, heritage) else {}
     left_out = {"left out": score_left_out} if groups and is_exact(heritage) else {}
+    spreads = (f"sd_{name}" for name in parts)
+    shares = (f"share_{name}" for name in parts)
+    tables: dict[str, Callable[[Fit], pd.DataFrame]] = {
+        "orders": summarise_orders,
+        **every_order,
+        **divisions,
+        "models": list_models,
+        **of_labs,
+        **left_out,
+        **variance_shares.TABLES,
+    }
+    figures: dict[str, Callable[[Fit, Axes], object]] = {
+        "blocks": draw_blocks,
+        "shares": lambda fit, axes: posterior.draw_variance_shares(
+            fit.summary().reset_index(), axes
+        ),
+        "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
+    }
+    if groups:
+        figures["labs"] = lambda fit, axes: posterior.draw_lab_forest(fit.table("labs"), axes)
+    labs = groups[name_lab(heritage)].columns if groups else ()
     law = Law(
         name="heritage",
         of=heritage.design_rows,
         quantities=compute_quantities,
-        reported=(
-            *(f"sd_{name}" for name in parts),
-            *(f"share_{name}" for name in parts),
-            *(*lineage, "total_sd", POPULATION_MEAN, *joint),
-        ),
+        reported=(*spreads, *shares, *lineage, "total_sd", POPULATION_MEAN, *joint),
         statements={order: partial(mark_ordered, order) for order in list_questions(names)},
         statistics=build_statistics,
         equations=(*describe_blocks(heritage, stated=stated), *describe_given(heritage, priors)),
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
-        tables={
-            "orders": summarise_orders,
-            **every_order,
-            **divisions,
-            "models": list_models,
-            **of_labs,
-            **left_out,
-            **variance_shares.TABLES,
-        },
-        figures={
-            "blocks": draw_blocks,
-            "shares": lambda fit, axes: posterior.draw_variance_shares(
-                fit.summary().reset_index(), axes
-            ),
-            "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
-            **(
-                {"labs": lambda fit, axes: posterior.draw_lab_forest(fit.table("labs"), axes)}
-                if groups
-                else {}
-            ),
-        },
-        units=(*(groups[name_lab(heritage)].columns if groups else ()), "model_id"),
+        tables=tables,
+        figures=figures,
+        units=(*labs, "model_id"),
     )
     others = {**vary_given(heritage, priors), **vary_heritage(heritage, rows)}
     return state_law(law, heritage, others)
