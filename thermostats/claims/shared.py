@@ -271,16 +271,14 @@ def draw_left_out(fit: Fit, by: str) -> Panel:
     gained = (
         f"{format_number(held.elpd_difference)} ± {format_number(held.elpd_difference_error, 2)}"
     )
-    return Panel(
-        name=f"left-out-{what}",
-        draw=partial(draw_left_out_errors, held.predictions),
-        caption=f"Every model predicted without its {what}: root mean squared error "
-        f"{format_number(held.rmse)}, the mean "
-        f"of the others {format_number(held.rmse_baseline)}; {held.coverage:.0%} lie in their "
-        f"intervals. "
-        f"Knowing {helped} "
-        f"changes the log predictive density by {gained}.",
+    caption = (
+        f"Every model predicted without its {what}: root mean squared error "
+        f"{format_number(held.rmse)}, the mean of the others {format_number(held.rmse_baseline)}; "
+        f"{held.coverage:.0%} lie in their intervals. Knowing {helped} changes the log predictive "
+        f"density by {gained}."
     )
+    draw = partial(draw_left_out_errors, held.predictions)
+    return Panel(name=f"left-out-{what}", draw=draw, caption=caption)
 
 
 def draw_panels(fit: Fit) -> tuple[Panel, ...]:

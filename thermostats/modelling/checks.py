@@ -163,12 +163,13 @@ def run_checks(
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
     drawn = check_sampler(fit, statements)
     refits &= drawn.outcome != FAILED
+    left_out = _run_leave_one_out(fit, drawn, refits)
     checks = [
         drawn,
         check_replicates("prior predictive", prior, observed, placed, outcome=WARNED),
         check_replicates("posterior predictive", replicates, observed, statistics, outcome=FAILED),
         check_shape(fit, replicates, rng),
-        check_loo_pit(*_run_leave_one_out(fit, drawn, refits)),
+        check_loo_pit(*left_out),
         check_prior_sensitivity(measure_sensitivity(fit, statements, refits=refits)),
     ]
     if refits:

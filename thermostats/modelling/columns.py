@@ -447,11 +447,11 @@ def convert_log_errors(
     if (large := errors >= values).any():
         first = int(np.flatnonzero(large)[0])
         divided = f'{se}=df["{se}"] / 100' if isinstance(se, str) else f"{outcome}_se={se} / 100"
+        share = f"{int(large.sum())} of {values.size} such rows"
         raise UsageError(
             f"is this the standard error of {outcome}? It is not smaller than {outcome} itself",
             where=se,
-            got=f"{errors[first]:.4g} of {values[first]:.4g}, and {int(large.sum())} of "
-            f"{values.size} such rows",
+            got=f"{errors[first]:.4g} of {values[first]:.4g}, and {share}",
             allowed=f"errors in the unit of {outcome}, one standard deviation, smaller than "
             f"{outcome}",
             next_step=f"of per cent df = df.assign({divided}); rows known so badly are better left "
@@ -585,11 +585,11 @@ class Columns:
         return absent
 
     def _rename_columns(self, table: pd.DataFrame) -> pd.DataFrame:
-        new = {
-            OURS[name]: table[names]
-            for name, names in self.named.items()
-            if name in OURS and isinstance(names, str) and names in table and names != OURS[name]
-        }
+        new: dict[str, pd.Series] = {}
+        for name, column in self.named.items():
+            ours = OURS.get(name)
+            if ours and isinstance(column, str) and column in table and column != ours:
+                new[ours] = table[column]
         return self.computed(table.assign(**new))
 
     def build_refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
@@ -796,12 +796,14 @@ def check_distinct_units(rows: pd.DataFrame, unit: Sequence[str], step: str = ""
     twice = rows.duplicated(by) if by else rows.astype(str).duplicated()
     if not twice.any():
         return
-    units = [", ".join(map(str, unit)) for unit in rows.loc[twice, by].to_numpy()] if by else ()
+    repeat = "equal others"
+    if by:
+        units = {", ".join(map(str, unit)) for unit in rows.loc[twice, by].to_numpy()}
+        repeat = f"in addition to the first of {list_names(units, 5)}"
     raise UsageError(
         "a model stands in several rows" if len(by) == 1 else "rows are repeated",
         where=", ".join(by),
-        got=f"{int(twice.sum())} of {len(rows)} rows "
-        + (f"in addition to the first of {list_names(set(units), 5)}" if by else "equal others"),
+        got=f"{int(twice.sum())} of {len(rows)} rows {repeat}",
         allowed="one row each; a merge on a key that is not unique repeats rows",
         next_step=step or _suggest_single_rows(rows, by),
     )

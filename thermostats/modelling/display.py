@@ -35,11 +35,10 @@ MOST_ROWS = 20
 def format_lines(fit: FittedLaw) -> list[str]:
     """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
     few = say_few_labs(fit)
-    rows = [
-        f"  {quantity}: {format_number(row['median'])} [{format_number(row['lower'])}, "
-        f"{format_number(row['upper'])}]"
-        for quantity, row in fit.summary().head(FIRST - len(few)).iterrows()
-    ]
+    rows = []
+    for quantity, row in fit.summary().head(FIRST - len(few)).iterrows():
+        median, lower, upper = (format_number(row[name]) for name in ("median", "lower", "upper"))
+        rows.append(f"  {quantity}: {median} [{lower}, {upper}]")
     chances = format_chances(fit)[:2]
     ends = (
         f"  median and {fit.level:.0%} equal-tailed interval"

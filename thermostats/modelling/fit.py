@@ -404,6 +404,7 @@ def build_fit(
 ) -> Fit:
     """A law fitted to rows, not drawn yet; `sources`: where these come from, None where it is not
     asked."""
+    of_sources = (NO_SOURCE,) if sources is not None and not sources else ()
     return Fit(
         law=law,
         rows=rows,
@@ -412,7 +413,7 @@ def build_fit(
         seed=seed,
         estimand=estimand,
         sources=tuple(sources or ()),
-        warnings=(*warnings, *((NO_SOURCE,) if sources is not None and not sources else ())),
+        warnings=(*warnings, *of_sources),
         reads=reads,
     )
 

@@ -186,13 +186,14 @@ class Alike:
         order = np.argsort(group.ravel(), kind="stable")
         others = np.delete(np.arange(matrix.shape[1]), block)
         starts = np.flatnonzero(np.diff(group.ravel()[order], prepend=-1))
+        products = Products.build(list(matrix[:, None])) if which is None and small else None
         return cls(
             order=order if which is None else which[order],
             starts=starts,
             distinct=distinct,
             others=matrix[np.ix_(order, others)],
             places=(block, others),
-            products=Products.build(list(matrix[:, None])) if which is None and small else None,
+            products=products,
         )
 
     def weighted(self, weights: Array) -> Array:

@@ -263,14 +263,10 @@ def estimate_heritabilities(
     inside = best[:, None] - by_share <= stats.chi2.ppf(check_coverage(level), 1)
     ratio = best - by_share[:, 0]
     p = np.where(ratio > TOLERANCE, stats.chi2.sf(ratio, 1) / 2, 1.0)
-    last = SHARES.size - 1
-    return Many(
-        SHARES[by_share.argmax(axis=1)],
-        SHARES[inside.argmax(axis=1)],
-        SHARES[last - inside[:, ::-1].argmax(axis=1)],
-        p,
-        ProfileLaw(SHARES, best[:, None] - by_share),
-    )
+    likeliest = SHARES[by_share.argmax(axis=1)]
+    lower = SHARES[inside.argmax(axis=1)]
+    upper = SHARES[::-1][inside[:, ::-1].argmax(axis=1)]
+    return Many(likeliest, lower, upper, p, ProfileLaw(SHARES, best[:, None] - by_share))
 
 
 def _score_shares(

@@ -518,6 +518,7 @@ def _build_design(
     names, lab = index_levels(rows["heritage"].astype(str), before)
     y = read_numbers_or_zeros(rows, "log10_gain")
     error = np.maximum(read_numbers_or_zeros(rows, "log10_error"), 0.0)
+    share = factor / 2**0.5
     data = {
         "y_observed": y,
         "error": error,
@@ -525,13 +526,14 @@ def _build_design(
         "lab": lab,
         "n_labs": pad_levels(len(names)),
         "scale": np.asarray(factor),
-        "share": np.asarray(factor / 2**0.5),
-        "labs_scale": np.asarray(factor / 2**0.5 if len(names) > 1 else ALIKE),
+        "share": np.asarray(share),
+        "labs_scale": np.asarray(share if len(names) > 1 else ALIKE),
     }
     if declare is declare_envelope:
         data = {name: data[name] for name in ("y_observed", "error", "x", "scale")}
     prompts = rows["n_prompts"] if "n_prompts" in rows else pd.Series(0.0, index=rows.index)
     per_row = tuple(name for name in ("y_observed", "error", "x", "lab") if name in data)
+    degrees = _count_degrees(prompts.astype("float64").to_numpy())
     return CurveDesign(
         model=Sampled(declare=declare, data=data, per_row=per_row),
         outcomes=tuple(rows.index),
@@ -545,7 +547,7 @@ def _build_design(
         L=L,
         y=y,
         error=error,
-        degrees=_count_degrees(prompts.astype("float64").to_numpy()),
+        degrees=degrees,
     )
 
 
@@ -627,10 +629,9 @@ def _compare_rivals(scale: float, fit: Fit) -> pd.DataFrame:
     grid = np.linspace(beta.mean() - REACH * beta.std(), beta.mean() + REACH * beta.std(), NODES)
     weights = stats.norm.pdf(grid, *BETA) * (grid[1] - grid[0])
     curves = tuple(_build_exact_model(rows, np.exp(-b * x)[:, None], scale) for b in grid)
+    beyond_published = rows.assign(log10_gain=rows["log10_gain"] - 1 / L)
     rivals: dict[str, Gaussian | Mixture] = {
-        "published": _build_exact_model(
-            rows.assign(log10_gain=rows["log10_gain"] - 1 / L), np.empty((L.size, 0)), scale
-        ),
+        "published": _build_exact_model(beyond_published, np.empty((L.size, 0)), scale),
         "power law": Mixture(nodes=curves, weights=weights, seed=fit.seed),
         "constant": _build_exact_model(rows, constant, scale),
     }

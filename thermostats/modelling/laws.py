@@ -235,15 +235,10 @@ def build_own_law(
             got=", ".join(sorted(taken)),
             next_step="rename it",
         )
+    converted = {name: _convert_constant(value) for name, value in (constants or {}).items()}
     return Law(
         name=getattr(model, "__name__", "model"),
-        of=partial(
-            _build_own_design,
-            model,
-            columns,
-            outcome,
-            {k: _convert_constant(v) for k, v in (constants or {}).items()},
-        ),
+        of=partial(_build_own_design, model, columns, outcome, converted),
         quantities=lambda values, design: dict(values),
         statements=statements or {},
         units=tuple(make_list(units, "units") or ()),

@@ -342,6 +342,7 @@ def compare_predictions(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
     error = below.std().to_numpy() * spread
     with np.errstate(divide="ignore", invalid="ignore"):
         worse = stats.norm.cdf(difference / error)
+    is_best = np.arange(len(order)) == 0
     table = {
         "rank": range(len(order)),
         "elpd": points.sum().to_numpy(),
@@ -349,7 +350,7 @@ def compare_predictions(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
         "weight": fit_stacking_weights(points.to_numpy()),
         "se": points.std().to_numpy() * spread,
         "dse": error,
-        "p_worse": np.where(np.arange(len(order)) == 0, np.nan, worse),
+        "p_worse": np.where(is_best, np.nan, worse),
     }
     return pd.DataFrame(table, index=pd.Index(order, name="fit"))
 

@@ -45,14 +45,16 @@ def _measure_moves(row: Mapping[str, Any], block: int) -> dict[str, Any]:
     before, after = (_read_logs(row[name]) for name in ("gains_before", "gains_after"))
     inner = slice(1, len(before) - 1)
     is_penultimate = block == len(before) - 1
+    product = after[inner].sum() - before[inner].sum()
+    penultimate = np.nan if is_penultimate else (after - before)[inner][-1]
     return {
         "model_id": row["model_id"],
         "revision": row["revision"],
         "block": block,
         "n_blocks": len(before),
         "own": before[block - 1],
-        "product": after[inner].sum() - before[inner].sum(),
-        "penultimate": np.nan if is_penultimate else (after - before)[inner][-1],
+        "product": product,
+        "penultimate": penultimate,
         "kl": row["kl"],
     }
 

@@ -291,10 +291,11 @@ def declare_line(
                     quantity=quantity,
                 )
             )
+    mean = Fixed(sd=2 * centre, symbol="a", why=first, quantity="mean")
     return Mixed(
         outcome=outcome,
         left=f"{outcome}_i",
-        fixed=(Fixed(sd=2 * centre, symbol="a", why=first, quantity="mean"), *slopes),
+        fixed=(mean, *slopes),
         kinds=tuple(kinds),
         rest=Rest(scale=spread, why=why, quantity="residual_sd", error=error),
         scale=_choose_scale(outcome),
@@ -362,15 +363,14 @@ def state_line(line: Mixed) -> Law:
     """What is asked of a line."""
     groups = [kind.groups[0] for kind in line.kinds if kind.block == LEVEL]
     names = [each.quantity for each in line.fixed]
+    symbols = [f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)]
     return Law(
         name="line",
         of=line.design_rows,
         quantities=name_draws,
         statements={f"{name} > 0": partial(_is_positive, name) for name in names},
         statistics=build_line_statistics,
-        equations=tuple(
-            f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)
-        ),
+        equations=tuple(symbols),
         tables={"rows": _list_rows},
         figures={"fit": _draw_figure},
         units=(*groups, "model_id"),
@@ -486,12 +486,12 @@ def build_lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Stat
     """Test quantities of log gains: who dampens, how labs differ, and whether gains go with x."""
     codes = pd.factorize(labs)[0]
     member = np.eye(codes.max() + 1)[codes] / np.bincount(codes)[codes][:, None]
-    return {
+    statistics: dict[str, Statistic] = {
         "share of dampeners": lambda y: (y < 0).mean(axis=-1),
         "spread of labs' shares of dampeners": lambda y: ((y < 0) @ member).std(axis=-1),
         "spread of lab means": lambda y: (y @ member).std(axis=-1),
-        f"covariance with {name}": measure_covariance(x - x.mean()),
     }
+    return statistics | {f"covariance with {name}": measure_covariance(x - x.mean())}
 
 
 def compare(

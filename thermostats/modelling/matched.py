@@ -228,10 +228,12 @@ def run_permutations(y: Array, cells: Cells, weights: Array) -> Permutation:
     null = weights @ y
     at_hand = float(cells.observed_weights @ y)
     near = TIE * float(np.abs(null).max(initial=0.0))
+    as_far = np.abs(null) >= abs(at_hand) - near
+    as_low = null <= at_hand + near
     return Permutation(
         arrangements=len(null),
-        p_value=float((np.abs(null) >= abs(at_hand) - near).mean()),
-        p_below=float((null <= at_hand + near).mean()),
+        p_value=float(as_far.mean()),
+        p_below=float(as_low.mean()),
         least=1 / len(null),
     )
 
@@ -440,20 +442,16 @@ def fit_matched(
     rows = rows.assign(**{LOG: np.log(y), ERROR: errors})
     build_cells(rows)
     line = declare_cells(check_prior_scale(scale, "scale"), ERROR if se is not None else "")
+    law = state_cells(line, focal, len(columns))
+    left_out = (*units.warnings, *without, *left)
+    of_errors = warn_unread_errors(table, outcome, se)
     return build_fit(
-        declare_law(state_cells(line, focal, len(columns)), line, vary_line(line, "families")),
+        declare_law(law, line, vary_line(line, "families")),
         rows,
         seed=seed,
         estimand=outcome,
         sources=sources,
-        warnings=[
-            *units.warnings,
-            *without,
-            *left,
-            *words,
-            *_warn_inseparable(rows, family),
-            *warn_unread_errors(table, outcome, se),
-        ],
+        warnings=[*left_out, *words, *_warn_inseparable(rows, family), *of_errors],
         reads=units.columns.read_new,
     )
 
@@ -565,14 +563,16 @@ def _match_rows(
         words = " has wider cells, which are then of less equal models"
         shorter = [shape[:k] for k in range(len(shape) - 1, 0, -1)]
         wider = [columns for columns in shorter if _count_shared(rows, columns) >= LEAST_CELLS]
+        shared = f", {matched[CELL].iloc[0]}" if cells else ""
+        step = f"another focal lab{words}"
+        if wider:
+            step = f"{repeat_call(shape=list(wider[0]))}\n#{words}"
         raise UsageError(
             "too few shapes that the focal lab shares with another",
             where=", ".join(shape),
-            got=f"{format_count(cells, 'shape')}" + (f", {matched[CELL].iloc[0]}" if cells else ""),
+            got=f"{format_count(cells, 'shape')}{shared}",
             allowed=f"{LEAST_CELLS} or more, for an interval over them",
-            next_step=f"{repeat_call(shape=list(wider[0]))}\n#{words}"
-            if wider
-            else f"another focal lab{words}",
+            next_step=step,
         )
     left = (
         f"{len(rows) - len(matched)} of {len(rows)} models are left out: their shape is not one of "

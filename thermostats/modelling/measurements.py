@@ -167,6 +167,7 @@ def fit_sources(
         {"no effects of labs": measurements.drop_kinds("heritage")} if "heritage" in kinds else {}
     )
     others["measurements taken as exact"] = measurements.drop_errors()
+    read_columns = dict.fromkeys(["model_id", *kinds])
     return build_fit(
         declare_law(state_measurements(measurements), measurements, others),
         rows,
@@ -174,7 +175,7 @@ def fit_sources(
         estimand=gain,
         sources=sources,
         warnings=[*messages, *_collect_warnings(rows, kinds)],
-        reads=require_columns(*dict.fromkeys(["model_id", *kinds])),
+        reads=require_columns(*read_columns),
     )
 
 
@@ -242,11 +243,12 @@ def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     def apart(y: Array) -> Array:
         return np.asarray(y - (y @ mean) @ member.T)
 
+    def measure_spread_within(y: Array) -> Array:
+        return np.asarray(np.sqrt(np.square(apart(y)).mean(axis=-1)))
+
     return {
         "spread of models": lambda y: (y @ mean).std(axis=-1),
-        "spread of measurements within models": lambda y: np.sqrt(
-            np.square(apart(y)).mean(axis=-1)
-        ),
+        "spread of measurements within models": measure_spread_within,
         "largest difference within a model": lambda y: np.abs(apart(y)).max(axis=-1),
     }
 

@@ -475,15 +475,11 @@ def declare_law(law: Law, mixed: Mixed, others: Mapping[str, Mixed] = {}) -> Law
 def state_law(law: Law, declared: Declaration, others: Mapping[str, Declaration]) -> Law:
     """A law with design, equations and priors of a declaration, before its own; others are its
     alternatives."""
-    stated = {
-        name: replace(
-            law,
-            of=each.design_rows,
-            equations=(*each.equations, *law.equations),
-            priors=(*each.priors, *law.priors),
-        )
-        for name, each in {"": declared, **others}.items()
-    }
+    stated: dict[str, Law] = {}
+    for name, each in {"": declared, **others}.items():
+        equations = (*each.equations, *law.equations)
+        priors = (*each.priors, *law.priors)
+        stated[name] = replace(law, of=each.design_rows, equations=equations, priors=priors)
     return replace(stated.pop(""), alternatives=stated)
 
 

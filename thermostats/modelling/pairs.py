@@ -8,7 +8,7 @@ that both answered.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -160,18 +160,17 @@ def _collect_warnings(rows: pd.DataFrame, bases: set[str], unshared: list[str]) 
     pairs = rows.drop_duplicates("pair")
     alone = bases - set(pairs["base_id"])
     several = set(pairs.loc[pairs["base_id"].duplicated(), "base_id"])
-    words = {
-        "prompts that one model of a pair did not answer, left out: " + list_names(unshared): bool(
-            unshared
-        ),
-        "left out, since no model tuned from it is in the table: " + list_names(alone): bool(alone),
-        "base of several pairs, which are counted as independent: " + list_names(several): bool(
-            several
-        ),
-        f"all pairs are of {pairs['heritage'].iloc[0]}: what tuning does in other labs is not "
-        f"observed": (len(pairs) > 1 and pairs["heritage"].nunique() == 1),
+    found: dict[str, Collection[str]] = {
+        "prompts that one model of a pair did not answer, left out": unshared,
+        "left out, since no model tuned from it is in the table": alone,
+        "base of several pairs, which are counted as independent": several,
     }
-    return [line for line, holds in words.items() if holds]
+    lines = [f"{words}: {list_names(names)}" for words, names in found.items() if names]
+    labs = pairs["heritage"]
+    if len(pairs) > 1 and labs.nunique() == 1:
+        only = labs.iloc[0]
+        lines.append(f"all pairs are of {only}: what tuning does in other labs is not observed")
+    return lines
 
 
 SCALE = 0.5
@@ -291,17 +290,16 @@ def average_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     change_error, change_freedom = estimate_moderated_errors(
         np.sqrt(rest.to_numpy() / (n - 2)), n - 1
     )
-    return pd.DataFrame(
-        {
-            "base": mean["base"],
-            "base_error": base_error,
-            "base_freedom": base_freedom,
-            "change": mean["change"] - slope * mean["base"],
-            "change_error": change_error * np.sqrt((n - 1) / n),
-            "change_freedom": change_freedom,
-            "slope": slope,
-        }
-    )
+    columns = {
+        "base": mean["base"],
+        "base_error": base_error,
+        "base_freedom": base_freedom,
+        "change": mean["change"] - slope * mean["base"],
+        "change_error": change_error * np.sqrt((n - 1) / n),
+        "change_freedom": change_freedom,
+        "slope": slope,
+    }
+    return pd.DataFrame(columns)
 
 
 def tabulate_pairs(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame:

@@ -65,9 +65,10 @@ def _collect_warnings(rows: pd.DataFrame, what: str) -> list[str]:
         rows[name].nunique() for name in ("model_id", "prompt_id", "category")
     )
     labs = rows.groupby("model_id")["heritage"].first().nunique() if "heritage" in rows else 0
-    missing = models * prompts - len(rows)
+    cells = models * prompts
+    missing = cells - len(rows)
     words = {
-        f"{missing} of {models * prompts} cells are missing": missing > 0,
+        f"{missing} of {cells} cells are missing": missing > 0,
         "one category: no variance between categories": categories == 1,
         "one prompt per category: prompt and category coincide, and models by category are part of "
         "the residual": (1 < categories == prompts),

@@ -951,10 +951,11 @@ def _measure_joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any
     lower, upper = np.nanquantile(np.sort(draws, axis=0), [0.025, 0.975], axis=1)
     highest = max(float(medians.max()), median)
     ties = (medians >= highest - 1e-12).sum() + (median >= highest - 1e-12)
+    as_far = (medians >= median - 1e-12).sum()
     return {
         "columns": {"p": (beyond + 1) / (m + 1)},
         "places": {"null_lower": lower, "null_upper": upper},
-        "p": float((medians >= median - 1e-12).sum() + 1) / (m + 1),
+        "p": float(as_far + 1) / (m + 1),
         "smallest_p": float(ties / (m + 1)),
         "resamples": m,
     }

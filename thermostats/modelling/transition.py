@@ -6,7 +6,7 @@ How it and its rivals predict networks that they were not fitted on is in the ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -209,9 +209,10 @@ def _measure_errors(predicted: Array, star: Array, L: Array) -> dict[str, float]
 def _build_polynomial(rows: pd.DataFrame) -> Gaussian:
     """L*/L as a + b L + c/H, with L in units of the largest and 1/H of the smallest."""
     L, H = (rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
+    terms = [np.ones(L.size), L / L.max(), H.min() / H]
     return Gaussian(
         y=rows["L_star"].to_numpy(dtype=np.float64) / L,
-        X=np.column_stack([np.ones(L.size), L / L.max(), H.min() / H]),
+        X=np.column_stack(terms),
         sd=np.full(3, FRACTION_SD),
         blocks={},
         prior=HalfNormals((FRACTION_SPREAD,)),
@@ -399,26 +400,22 @@ def fit_transition(
         statements["deeper networks turn relatively later"] = lambda q: q["slope_n_layers"] > 0
     if "n_heads" in slopes:
         statements["more heads turn relatively earlier"] = lambda q: q["slope_n_heads"] < 0
+    slope_names = (f"slope_{name}" for name in slopes)
+    tables: dict[str, Callable[[Fit], pd.DataFrame]] = {
+        "errors": partial(score_across_labs, placed.line, published),
+        "errors_within_labs": partial(score_within_labs, placed.line, published),
+        "models": partial(list_predictions, placed.line, published),
+        "polynomial": partial(list_terms, published),
+    }
     law = Law(
         name="transition",
         of=placed.line.design_rows,
         quantities=_compute_quantities,
-        reported=(
-            "depth",
-            *(f"slope_{name}" for name in slopes),
-            "lab_sd",
-            "residual_sd",
-            "new_network",
-        ),
+        reported=("depth", *slope_names, "lab_sd", "residual_sd", "new_network"),
         statements=statements,
         statistics=_build_statistics,
         equations=describe_terms(published),
-        tables={
-            "errors": partial(score_across_labs, placed.line, published),
-            "errors_within_labs": partial(score_within_labs, placed.line, published),
-            "models": partial(list_predictions, placed.line, published),
-            "polynomial": partial(list_terms, published),
-        },
+        tables=tables,
         figures={"fit": _draw_figure},
     )
     return build_fit(
@@ -552,28 +549,31 @@ def _read_rows(
 def _collect_warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple[str, ...]:
     edge = int(((star == 1) | (star == L)).sum())
     same_place = is_constant(star / L)
+    same_layer = is_constant(star) and not same_place
     rank = np.linalg.matrix_rank(np.column_stack([np.ones(L.size), L, 1 / H]))
     r = float(np.corrcoef(np.log(L), np.log(H))[0, 1]) if np.ptp(L) and np.ptp(H) else 0.0
     small = L.size < 12 or labs.nunique() < 4
-    words = {
+    of_place = {
         f"L* is the first or the last layer of {edge} networks: there the logit is known on one "
         f"side only": edge,
         "L*/L is the same in every network: its spread is known up to the rounding of L* and its "
         "prior": same_place,
-        f"L* is {star[0]:g} in every network: L*/L varies with the depth alone": is_constant(star)
-        and not same_place,
+        f"L* is {star[0]:g} in every network: L*/L varies with the depth alone": same_layer,
         "one network of every lab: labs cannot be separated from networks, so their prior "
         "decides": labs.is_unique,
+    }
+    of_terms = {
         f"the three terms of the polynomial have rank {rank} in these networks: their priors "
-        f"decide between them": (rank < 3),
+        f"decide between them": rank < 3,
         "L is the same in every network: no slope": not np.ptp(L),
         "H is the same in every network: no slope": not np.ptp(H),
-        f"log L and log H are correlated (r = {r:.2f}): their slopes cannot be separated": abs(r)
-        > 0.95,
+        f"log L and log H are correlated (r = {r:.2f}): their slopes cannot be separated": (
+            abs(r) > 0.95
+        ),
         f"{L.size} networks of {labs.nunique()} labs: intervals of other labs are wide and rest on "
         f"the priors": small,
     }
-    return tuple(line for line, holds in words.items() if holds)
+    return tuple(line for line, holds in {**of_place, **of_terms}.items() if holds)
 
 
 def _build_statistics(design: MixedDesign) -> Mapping[str, Statistic]:

@@ -68,11 +68,12 @@ def fit_gls(
     if method == REML:
         value -= np.log(np.abs(np.diagonal(r))).sum()
     inverse = np.linalg.inv(r)
+    se = np.sqrt(np.square(inverse).sum(axis=1) * rss / (n - p))
     return Maximum(
         method=method,
         parameter=parameter,
         beta=beta,
-        se=np.sqrt(np.square(inverse).sum(axis=1) * rss / (n - p)),
+        se=se,
         sigma=math.sqrt(rss / df),
         log_likelihood=float(value),
     )

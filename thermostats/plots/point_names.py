@@ -218,11 +218,12 @@ def _make_line_boxes(line: Line2D, scale: float) -> Iterator[Box]:
         return
     for (x0, y0), (x1, y1) in pairwise(drawn):
         if np.isfinite([x0, y0, x1, y1]).all():
-            steps = np.linspace(0, 1, min(200, 2 + int(np.hypot(x1 - x0, y1 - y0) / STEP)))
-            yield from (
-                (x - 1, y - 1, x + 1, y + 1)
-                for x, y in np.column_stack([x0 + steps * (x1 - x0), y0 + steps * (y1 - y0)])
-            )
+            length = np.hypot(x1 - x0, y1 - y0)
+            steps = np.linspace(0, 1, min(200, 2 + int(length / STEP)))
+            along_x = x0 + steps * (x1 - x0)
+            along_y = y0 + steps * (y1 - y0)
+            for x, y in zip(along_x, along_y, strict=True):
+                yield x - 1, y - 1, x + 1, y + 1
 
 
 def _make_interval_boxes(kind: Collection, scale: float) -> Iterator[Box]:

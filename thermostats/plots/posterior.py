@@ -14,6 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
+from matplotlib.text import Text
 from scipy.stats import gaussian_kde
 
 from thermostats.formatting import format_number, strip_owner
@@ -359,25 +360,19 @@ def draw_causes(
     axes: Axes,
 ) -> Axes:
     """Arrows into `effect` in colour, nodes that nobody measured in a dashed frame."""
-    boxes = {
-        name: axes.text(
-            places[name][0],
-            places[name][1],
-            words[name],
+    frame = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "0.3"}
+    boxes: dict[str, Text] = {}
+    for name, label in words.items():
+        line = "--" if name in unmeasured else "-"
+        boxes[name] = axes.text(
+            *places[name],
+            label,
             ha="center",
             va="center",
             fontsize=8,
             zorder=1,  # drawn first: arrows end where the frames are
-            bbox={
-                "boxstyle": "round,pad=0.35",
-                "facecolor": "white",
-                "edgecolor": "0.3",
-                "linestyle": "--" if name in unmeasured else "-",
-                "linewidth": 0.8,
-            },
+            bbox={**frame, "linestyle": line, "linewidth": 0.8},
         )
-        for name in words
-    }
     for cause, to in arrows:
         last = to == effect
         axes.annotate(

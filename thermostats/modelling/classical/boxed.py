@@ -52,12 +52,11 @@ class Grid:
     def span_bounds(bounds: Bounds, *, ordered: bool = True, groups: bool = True) -> Grid:
         """At rest, halfway and at the bounds of a box, ratios in either direction."""
         half = (1 + bounds.ratio) / 2
-        return Grid(
-            (0.0, bounds.ar / 2, bounds.ar) if ordered else (0.0,),
-            (1 / bounds.ratio, 1 / half, 1.0, half, bounds.ratio),
-            (0.0, bounds.share / 2, bounds.share) if groups else (0.0,),
-            (1.0, NOISY) if groups else (1.0,),
-        )
+        ars = (0.0, bounds.ar / 2, bounds.ar) if ordered else (0.0,)
+        ratios = (1 / bounds.ratio, 1 / half, 1.0, half, bounds.ratio)
+        shares = (0.0, bounds.share / 2, bounds.share) if groups else (0.0,)
+        smalls = (1.0, NOISY) if groups else (1.0,)
+        return Grid(ars, ratios, shares, smalls)
 
 
 @dataclass(frozen=True)

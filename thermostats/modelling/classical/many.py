@@ -654,10 +654,9 @@ def _compute_permutation_p(rearranged: Array, y: Array, observed: Array) -> Arra
     """Share of rearrangements, the observed one among them, with a statistic as large as the
     observed one."""
     step = max(1, HELD // len(rearranged))
-    parts = [
-        (
-            np.abs(y[at : at + step] @ rearranged.T) >= observed[at : at + step, None] - ROUNDING
-        ).mean(axis=1)
-        for at in range(0, max(len(y), 1), step)
-    ]
+    parts = []
+    for start in range(0, max(len(y), 1), step):
+        at = slice(start, start + step)
+        as_large = np.abs(y[at] @ rearranged.T) >= observed[at, None] - ROUNDING
+        parts.append(as_large.mean(axis=1))
     return np.concatenate(parts)

@@ -118,14 +118,16 @@ class TrackRecord:
             "new": "labs of which no model was at hand",
         }[self.lab]
         end = ": as to the side of 1, such a prediction is worthless" if self.worthless else ""
-        return (
+        sides = (
             f"Of {self.models} models of {of}, {self.right} were predicted on the right side of 1; "
-            f"guessing {self.side}"
-            f" for all gives {self.majority}{end}. Predictions were off by a factor of "
-            f"{math.exp(self.error):.2f} "
-            f"(root mean square), and {format_percent(self.covered)} of gains lay inside their "
+            f"guessing {self.side} for all gives {self.majority}{end}."
+        )
+        errors = (
+            f"Predictions were off by a factor of {math.exp(self.error):.2f} (root mean square), "
+            f"and {format_percent(self.covered)} of gains lay inside their "
             f"{format_percent(self.level)} interval."
         )
+        return f"{sides} {errors}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,12 +177,12 @@ class Prediction:
         """
         row = self.table.iloc[0]
         median, lower, upper = (row[f"{self.gain}_{what}"] for what in ("median", "lower", "upper"))
+        chance = row[f"P({self.gain} < 1)"]
         words = self.gain.replace("_", " ")
         lab = row["heritage"]
         first = (
             f"{words[0].upper()}{words[1:]}: {median:.3g}, {format_percent(self.level)} interval "
-            f"{lower:.3g} to {upper:.3g}; "
-            f"the probability that it is below 1 is {row[f'P({self.gain} < 1)']:.2g}."
+            f"{lower:.3g} to {upper:.3g}; the probability that it is below 1 is {chance:.2g}."
         )
         unseen = f"No model of {lab} has this gain" if lab != UNNAMED else "No lab is named"
         others = (

@@ -97,10 +97,12 @@ def simulate_heritage(
     effect = rng.normal(scale=CATEGORY_SD, size=n_categories)
     scale = prompt_sd * np.exp(rng.normal(scale=0.5, size=len(facts)))
     noise = rng.standard_t(nu, size=index.size) * scale[index]
+    prompts = [f"p{i:03d}" for i in range(n_prompts)]
+    centred = effect - effect.mean()
     table = facts.loc[facts.index.repeat(n_prompts)].assign(
-        prompt_id=np.tile([f"p{i:03d}" for i in range(n_prompts)], len(facts)),
+        prompt_id=np.tile(prompts, len(facts)),
         category=[f"category {c}" for c in category],
-        gain=np.exp(means[index] + (effect - effect.mean())[category] + noise),
+        gain=np.exp(means[index] + centred[category] + noise),
     )
     return Simulated(
         table=table.reset_index(drop=True),

@@ -318,17 +318,16 @@ def measure_dominance(
     null_mean = null.mean(axis=0)
     rank = 1 + np.argsort(np.argsort(-observed, kind="stable"))
     null_orders = np.argsort(-null, axis=1, kind="stable")
-    table = pd.DataFrame(
-        {
-            "df": [bases[frozenset([block])].shape[1] - 1 for block in blocks],
-            "share": observed,
-            "null_mean": null_mean,
-            "null_upper": np.quantile(null, 0.95, axis=0),
-            "p_value": (np.sum(null >= observed - 1e-12, axis=0) + 1) / (permutations + 1),
-            "rank": rank,
-        },
-        index=pd.Index(blocks, name="block"),
-    )
+    as_large = np.sum(null >= observed - 1e-12, axis=0)
+    columns = {
+        "df": [bases[frozenset([block])].shape[1] - 1 for block in blocks],
+        "share": observed,
+        "null_mean": null_mean,
+        "null_upper": np.quantile(null, 0.95, axis=0),
+        "p_value": (as_large + 1) / (permutations + 1),
+        "rank": rank,
+    }
+    table = pd.DataFrame(columns, index=pd.Index(blocks, name="block"))
     return Dominance(
         table=table,
         null_order_probability=float((null_orders == np.argsort(rank)).all(axis=1).mean()),
@@ -496,12 +495,12 @@ def _measure_spread(
     variance = variance[:, None]
     every = frozenset(names)
     drawn = {chosen: z @ q for chosen, q in bases.items()}
-    explained = {
-        chosen: np.square(of_y).sum(axis=1, keepdims=True)
-        + 2 * variance**0.5 * (of_y @ drawn[chosen].T)
-        + variance * np.square(drawn[chosen]).sum(axis=1)
-        for chosen, of_y in projected.items()
-    }
+    explained: dict[frozenset[str], Array] = {}
+    for chosen, of_y in projected.items():
+        of_z = drawn[chosen]
+        by_y = np.square(of_y).sum(axis=1, keepdims=True)
+        by_both = 2 * variance**0.5 * (of_y @ of_z.T)
+        explained[chosen] = by_y + by_both + variance * np.square(of_z).sum(axis=1)
     total = explained[every] + variance * (
         np.square(z).sum(axis=1) - np.square(drawn[every]).sum(axis=1)
     )
@@ -601,13 +600,11 @@ def run_block_tests(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     a row whose note says why.
     """
     frame, blocks = build_model_frame(fit)
+    lab = name_lab(fit.designed(MixedDesign).mixed)
     ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
         ("partial F", partial(_record_partial_f, frame, blocks)),
         ("Freedman–Lane", partial(_record_shuffled_f, frame, blocks, fit.seed, permutations)),
-        (
-            "mixed model",
-            partial(_record_mixed_model, frame, blocks, name_lab(fit.designed(MixedDesign).mixed)),
-        ),
+        ("mixed model", partial(_record_mixed_model, frame, blocks, lab)),
     ]
     rows: list[dict[str, object]] = []
     for method, compute in ways:

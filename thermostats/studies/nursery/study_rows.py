@@ -48,11 +48,13 @@ def load_checkpoints(tables: Evidence) -> pd.DataFrame:
     )
     training = tables.table("nursery_training")
     names = measured["model_id"].str.removeprefix(f"{NURSERY}/")
-    measured = measured.drop(columns=[name for name in DESIGN if name in measured]).assign(
+    steps = measured["revision"].str.removeprefix("step")
+    designed = [name for name in DESIGN if name in measured]
+    measured = measured.drop(columns=designed).assign(
         trained=names,
         tuned=names.str.endswith("-tuned"),
         model=names.str.removesuffix("-tuned"),
-        step=measured["revision"].str.removeprefix("step").astype(int),
+        step=steps.astype(int),
     )
     records = training.rename(columns={"model": "trained"})[
         ["trained", "steps", "learned", "loss", "loss_unigram"]
