@@ -427,17 +427,14 @@ def _summarise_thresholds(fit: Fit) -> pd.DataFrame:
     widths = design.widths
     model = design.model
     beta = np.array([draws.flat("beta").mean(axis=0) for draws in model.fits])
-    return pd.DataFrame(
-        {
-            "lower": np.exp(np.log(cuts) - widths / 2),
-            "upper": np.exp(np.log(cuts) + widths / 2),
-            "prior": widths / widths.sum(),
-            "probability": model.probability,
-            "step": beta[:, 1],
-            "below": beta[:, 0],
-            "above": beta.sum(axis=1),
-        }
-    )
+    gaps = {
+        "lower": np.exp(np.log(cuts) - widths / 2),
+        "upper": np.exp(np.log(cuts) + widths / 2),
+        "prior": widths / widths.sum(),
+        "probability": model.probability,
+    }
+    steps = {"step": beta[:, 1], "below": beta[:, 0], "above": beta.sum(axis=1)}
+    return pd.DataFrame(gaps | steps)
 
 
 def _compare_rivals(fit: Fit) -> pd.DataFrame:

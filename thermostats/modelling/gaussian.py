@@ -284,13 +284,15 @@ class Gaussian:
         theta, square, log_weight, weight, k = draw_candidates(self, number, rng)
         rows = resample_systematically(weight, number, rng)
         effective = float(1 / np.square(weight).sum())
+        drawn = self._draw_effects(theta[rows], square[rows], rng)
+        log_evidence = special.logsumexp(log_weight) - math.log(log_weight.size)
         return Draws(
-            values=split_chains(self._draw_effects(theta[rows], square[rows], rng), settings),
+            values=split_chains(drawn, settings),
             diagnostics=check_weights(effective, k),
             engine=EXACT,
             settings=settings,
             effective=min(effective, float(rows.size)),
-            log_evidence=float(special.logsumexp(log_weight) - math.log(log_weight.size)),
+            log_evidence=float(log_evidence),
             seconds=time.perf_counter() - begin,
         )
 

@@ -91,22 +91,22 @@ def fit_quantile_power_law(
         )
         (low, beta_high), (high, beta_low) = find_equal_tailed(drawn, level)
         at_mean = drawn @ np.array([1.0, x.mean()])
-        rows.append(
-            {
-                "quantile": tau,
-                "k": 10**a,
-                "k_lower": 10**low,
-                "k_upper": 10**high,
-                "beta": -b,
-                "beta_lower": -beta_low,
-                "beta_upper": -beta_high,
-                "above_claim": float((at_mean > -x.mean()).mean()),
-                "level": level,
-                "interval": "bootstrap over models" if few else "asymptotic, kernel",
-                "n": x.size,
-                "n_floored": int((y <= 0).sum()),
-            }
-        )
+        above_claim = at_mean > -x.mean()
+        row = {
+            "quantile": tau,
+            "k": 10**a,
+            "k_lower": 10**low,
+            "k_upper": 10**high,
+            "beta": -b,
+            "beta_lower": -beta_low,
+            "beta_upper": -beta_high,
+            "above_claim": float(above_claim.mean()),
+            "level": level,
+            "interval": "bootstrap over models" if few else "asymptotic, kernel",
+            "n": x.size,
+            "n_floored": int((y <= 0).sum()),
+        }
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

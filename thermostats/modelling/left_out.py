@@ -79,12 +79,14 @@ def describe_left_out(rows: pd.DataFrame) -> dict[str, Any] | None:
         return None
     own, moved = found["own"], found["product"]
     others = found["penultimate"].dropna()
+    share = (own * moved).sum() / (own**2).sum()
+    median_factor = np.exp(others.median())
     return {
         "models": int(found["model_id"].nunique()),
         "blocks": len(found),
-        "share": float((own * moved).sum() / (own**2).sum()),
+        "share": float(share),
         "fell": int((moved < 0).sum()),
-        "penultimate": float(np.exp(others.median())),
+        "penultimate": float(median_factor),
         "larger": int((others > 0).sum()),
         "others": len(others),
     }

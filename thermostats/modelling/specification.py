@@ -927,6 +927,7 @@ def specification_curve(
         "estimate", kind="stable", ignore_index=True
     )
     table = table.assign(**joint.pop("places", {}))
+    by_choice = {name: tuple(options) for name, options in choices.items()}
     return SpecificationCurve(
         table=table,
         choices=tuple(names),
@@ -935,7 +936,7 @@ def specification_curve(
         median=float(table["estimate"].median()),
         above=above,
         null=null.words if null is not None else "",
-        labels={name: tuple(options) for name, options in choices.items()},
+        labels=by_choice,
         **joint,
     )
 

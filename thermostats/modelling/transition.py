@@ -191,18 +191,17 @@ def _measure_errors(predicted: Array, star: Array, L: Array) -> dict[str, float]
     its t interval."""
     off = np.abs(predicted - star)
     gained = np.abs(L / 2 - star) / L - off / L
-    reach = (
-        stats.t.ppf((1 + options.level) / 2, gained.size - 1)
-        * gained.std(ddof=1)
-        / gained.size**0.5
-    )
+    mean = gained.mean()
+    t = stats.t.ppf((1 + options.level) / 2, gained.size - 1)
+    reach = t * gained.std(ddof=1) / gained.size**0.5
+    inside = (predicted >= 0.5) & (predicted <= L + 0.5)
     return {
         "error_of_depth": float((off / L).mean()),
         "mape": float((off / star).mean()),
-        "inside": float(((predicted >= 0.5) & (predicted <= L + 0.5)).mean()),
-        "better_than_half": float(gained.mean()),
-        "better_than_half_lower": float(gained.mean() - reach),
-        "better_than_half_upper": float(gained.mean() + reach),
+        "inside": float(inside.mean()),
+        "better_than_half": float(mean),
+        "better_than_half_lower": float(mean - reach),
+        "better_than_half_upper": float(mean + reach),
     }
 
 

@@ -164,9 +164,10 @@ def draw_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
         alpha=0.35,
         label="replicated, central interval",
     )
+    shown = place.between(-BEYOND, 1 + BEYOND)
     looks = {
         "observed, inside": (inside, INK, "o"),
-        "observed, outside": (~inside & place.between(-BEYOND, 1 + BEYOND), OUTSIDE, "X"),
+        "observed, outside": (~inside & shown, OUTSIDE, "X"),
         "observed, further to the left than shown": (place < -BEYOND, OUTSIDE, "<"),
         "observed, further to the right than shown": (place > 1 + BEYOND, OUTSIDE, ">"),
     }

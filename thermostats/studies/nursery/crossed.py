@@ -247,12 +247,13 @@ def estimate_variances(effects: Array, noise: Array) -> CrossedVariances:
         corpus = mean[..., 0].var(axis=-1, ddof=1) - apart
     architecture = np.einsum("...cij,ij->...c", squares, COVARIANCE)
     shape = np.einsum("...cij,ij->...c", squares[..., SHAPE, SHAPE], AT_SIZE)
+    size = squares[..., SIZE, SIZE].mean(axis=-1) * COVARIANCE[SIZE, SIZE]
     return CrossedVariances(
         corpus=corpus,
         recipe=recipe,
         architecture=architecture.mean(axis=-1),
         shape=shape.mean(axis=-1),
-        size=squares[..., SIZE, SIZE].mean(axis=-1) * COVARIANCE[SIZE, SIZE],
+        size=size,
         alike=between / np.maximum(recipe, LEAST),
     )
 

@@ -458,12 +458,11 @@ def show_corpus_slopes(rows: pd.DataFrame, on: str) -> Result:
     words."""
     result = CROSSED_SLOPES(rows)
     table = result.rows["corpora"]
+    slopes = describe_slopes(table)
     sets = judge_prompt_sets(rows)
     words = {
-        "by": describe_slopes(table),
-        "doubled": {
-            corpus: np.expm1(by[0] * np.log(2)) for corpus, by in describe_slopes(table).items()
-        },
+        "by": slopes,
+        "doubled": {corpus: np.expm1(slope * np.log(2)) for corpus, (slope, *_) in slopes.items()},
         "others": estimate_other_terms(rows),
         "extent": describe_extent(rows),
         "on": {IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},

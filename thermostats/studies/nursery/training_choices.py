@@ -207,9 +207,9 @@ def describe_corpus_ranks(rows: pd.DataFrame, result: Result) -> Result:
     table = result.rows[TABLE_OF_CORPORA].rename(columns={"p": f"{R.name}_p"})
     table.insert(0, "corpus", sorted(rows["trained_on"].astype(str).unique()))
     ends = [R.name, *(f"{R.name}_{part}" for part in ("lower", "upper", "p"))]
-    r, lower, upper, p = table.loc[table[R.name].idxmax(), ends]
+    r, lower, upper, p = map(float, table.loc[table[R.name].idxmax(), ends])
     quantities = {
-        R.name: Estimate(float(r), float(lower), float(upper), BY_RECIPE, float(p)),
+        R.name: Estimate(r, lower, upper, BY_RECIPE, p),
         KAPPA: measure_kappa(rows["early"] > 0, rows["end"] > 0, rows["recipe"]),
         **result.quantities,
     }
