@@ -109,10 +109,8 @@ def build_columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[s
     for name in dict.fromkeys(column for block in lineage.blocks.values() for column in block):
         values = rows[name].to_numpy(np.float64)
         more = np.column_stack([x, np.log(values) if lineage.logs else values])
-        if (
-            np.linalg.matrix_rank(more / np.maximum(np.abs(more).max(axis=0), 1e-300), tol=1e-8)
-            == more.shape[1]
-        ):
+        scaled = more / np.maximum(np.abs(more).max(axis=0), 1e-300)
+        if np.linalg.matrix_rank(scaled, tol=1e-8) == more.shape[1]:
             x = more
             names = [*names, f"log {name}" if lineage.logs else name]
     return x, tuple(names)

@@ -342,14 +342,12 @@ class Sampled:
                 random_seed=_draw_seed(rng),
                 compile_kwargs={"mode": choose_mode()},
             )
-        groups = [
-            getattr(trace, name) for name in ("prior", "prior_predictive") if hasattr(trace, name)
-        ]
-        return {
-            str(name): np.asarray(group[name].values[0])
-            for group in groups
-            for name in group.data_vars
-        }
+        drawn: dict[str, Array] = {}
+        for part in ("prior", "prior_predictive"):
+            if hasattr(trace, part):
+                group = getattr(trace, part)
+                drawn |= {str(name): np.asarray(group[name].values[0]) for name in group.data_vars}
+        return drawn
 
     def predict(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of these rows from draws of a model of the same variables that was fitted to

@@ -256,13 +256,9 @@ def _list_offsets(width: float, height: float, more: float = 0.0) -> list[tuple[
 
 def _measure_half_mark(kinds: Sequence[Artist]) -> float:
     """Half the size of the largest mark among what is drawn with the room around it, in points."""
-    sizes = [
-        float(size) ** 0.5 / 2
-        for kind in kinds
-        if isinstance(kind, PathCollection)
-        for size in kind.get_sizes()
-    ]
-    largest: float = max([MARK, *sizes])
+    marks = [kind for kind in kinds if isinstance(kind, PathCollection)]
+    halves = [float(size) ** 0.5 / 2 for mark in marks for size in mark.get_sizes()]
+    largest: float = max([MARK, *halves])
     return largest + AROUND
 
 

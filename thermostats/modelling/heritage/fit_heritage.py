@@ -706,11 +706,10 @@ def _read_request(
         if name != "lab" or blocks is None or column in table
     }
     columns = {"outcome": outcome, **labelled, **numbers}
-    further = tuple(
-        dict.fromkeys(
-            column for name, of in (blocks or {}).items() for column in make_list(of, name) or ()
-        )
-    )
+    in_blocks: list[str] = []
+    for name, of_block in (blocks or {}).items():
+        in_blocks += make_list(of_block, name) or ()
+    further = tuple(dict.fromkeys(in_blocks))
     return Columns(call="fit_heritage", named=columns, further=further), gone
 
 
@@ -789,8 +788,9 @@ def _repeat_assigned(changed: Mapping[str, Code]) -> str:
 def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.DataFrame:
     """Geometry and scale as numbers, where a file has them as texts; UsageError where such a text
     is no number: it would be taken for a name."""
-    columns = [c for name in ("geometry", "scale") for c in blocks.get(name, ()) if c in table]
-    texts = [c for c in columns if not pd.api.types.is_numeric_dtype(table[c])]
+    columns = [*blocks.get("geometry", ()), *blocks.get("scale", ())]
+    present = [c for c in columns if c in table]
+    texts = [c for c in present if not pd.api.types.is_numeric_dtype(table[c])]
     for column in texts:
         strange = [v for v in table[column].dropna().unique() if not NUMBER.fullmatch(str(v))]
         if strange:

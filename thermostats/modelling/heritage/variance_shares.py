@@ -700,7 +700,8 @@ def _record_mixed_model(
     another block."""
     if not lab:
         raise UsageError("there are no labs")
-    others = [column for name, columns in blocks.items() if name != lab for column in columns]
+    kept = {name: columns for name, columns in blocks.items() if name != lab}
+    others = [column for columns in kept.values() for column in columns]
     full = fit_mixed_model(frame, f"log_gain ~ {' + '.join(others) or '1'}", lab, reml=block == lab)
     if block == lab:
         note = full.note if full.converged else f"did not converge; {full.note}"

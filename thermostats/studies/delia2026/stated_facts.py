@@ -82,10 +82,12 @@ def iterate_model_figures(
 
 def join_audits(*audits: Audit) -> Audit:
     """All figures of some audits."""
-    published = {name: value for audit in audits for name, value in audit.published.items()}
-    return Audit(
-        published, {name: value for audit in audits for name, value in audit.reproduced.items()}
-    )
+    published: dict[str, float] = {}
+    reproduced: dict[str, float] = {}
+    for audit in audits:
+        published |= audit.published
+        reproduced |= audit.reproduced
+    return Audit(published, reproduced)
 
 
 def load_known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
