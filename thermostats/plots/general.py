@@ -816,7 +816,8 @@ def _describe_profile(medians: Sequence[pd.Series[float]], quantity: str) -> str
     if "gain" not in quantity:
         ratios = sorted(float(of.iloc[-1] / of.iloc[0]) for of in medians)
         ends = dict.fromkeys(format_number(each) for each in (ratios[0], ratios[-1]))
-        first, last = (_name_block([int(of.index[end]) for of in medians], end) for end in (0, -1))
+        first = _name_block([int(of.index[0]) for of in medians], 0)
+        last = _name_block([int(of.index[-1]) for of in medians], -1)
         return f"The norm before {last} is {' to '.join(ends)} times that before {first}"
     above = [f"{int((of > 1).sum())} of {len(of)}" for of in medians]
     does = "let the stream grow" if quantity == "gain" else f"have a {quantity} above 1"
