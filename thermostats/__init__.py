@@ -7,7 +7,7 @@ from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
-from thermostats.public_names import CLAIMS, HOME, STUDIES, VERSION, find_study
+from thermostats.public_names import CLAIMS, HOME, PUBLIC, STUDIES, VERSION, find_study
 
 if TYPE_CHECKING:
     from thermostats.claims.planning.next_models import next_models as next_models
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from thermostats.tables.tree_of_models import tree as tree
 
 __version__ = VERSION
-__all__ = ["__version__", CLAIMS, *HOME]  # noqa: PLE0604
+__all__ = list(PUBLIC)
 _INSTEAD = {"Fit": 'thermostats.load_fit("fit.nc")'}
 """Names that one may look for, and the call that does what they would."""
 
