@@ -204,7 +204,8 @@ def _fit_view(
 ) -> FittedModel | Undrawn | None:
     """The posterior on all evidence of a question that has one on its own set, without figures and
     tables, undrawn where that one is; None on other sets, and where its views have no fit."""
-    views, rule = question.views, question.robustness
+    views = question.views
+    rule = question.robustness
     own = first.posterior if first is not None else None
     if evidence.name != POOLED or own is None:
         return None

@@ -214,14 +214,18 @@ def check_claim(claim: Any, sizes: Mapping[str, Any], *, is_shell: bool = False)
     stated = {name: value for name, value in sizes.items() if value not in ((), [])}
     stated = stated or {"models": [40, 80], "labs": 9}
     said = ", ".join(f"{name}={write_value(value)}" for name, value in stated.items())
-    what, got = "a claim is named by its id", f"{type(claim).__name__} in the place of a claim"
+    what = "a claim is named by its id"
+    got = f"{type(claim).__name__} in the place of a claim"
     step = f'thermostats.power("C05", {said})'
     if hasattr(claim, "law"):
-        what, step = "a fit plans studies by its own law", f"fit.power({said})"
+        what = "a fit plans studies by its own law"
+        step = f"fit.power({said})"
     elif isinstance(claim, pd.DataFrame):
-        what, step = PLANNED_BY_FIT, _plan_by_fit(claim, said)
+        what = PLANNED_BY_FIT
+        step = _plan_by_fit(claim, said)
     elif is_file:
-        what, got = PLANNED_BY_FIT, f"{claim} in the place of a claim"
+        what = PLANNED_BY_FIT
+        got = f"{claim} in the place of a claim"
         step = _plan_by_file(claim, said, is_shell)
     allowed = "the id of a claim, such as C05"
     raise UsageError(what, got=got, allowed=allowed, next_step=step)

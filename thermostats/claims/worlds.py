@@ -267,9 +267,11 @@ class Worlds:
         if not outcome:
             return "All bounds of nuisances are declared."
         of_prompts = isinstance(errors, PromptErrors)
-        alike, unlike = ("prompt", "model_id")
+        alike = "prompt"
+        unlike = "model_id"
         if isinstance(errors, Errors):
-            alike, unlike = (errors.group, "heritage")
+            alike = errors.group
+            unlike = "heritage"
         found = read_bounds(outcome, errors.along, alike)
         units = read_bounds(outcome, errors.along, unlike)
         names = [nuisance for name, nuisance in MEASURED.items() if name in self.box]

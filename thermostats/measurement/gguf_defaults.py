@@ -45,7 +45,8 @@ def read_first(value: Any) -> Any:
 
 def divide_width(_architecture: str, keys: Keys) -> int | None:
     """d/H."""
-    heads, width = read_first(keys.get("attention.head_count")), keys.get("embedding_length")
+    heads = read_first(keys.get("attention.head_count"))
+    width = keys.get("embedding_length")
     return width // heads if heads and width else None
 
 
@@ -70,7 +71,8 @@ def find_window(architecture: str, keys: Keys) -> int | None:
 
 def find_window_pattern(architecture: str, keys: Keys) -> list[bool] | None:
     """Whether each block has a window."""
-    every, blocks = WINDOW_PATTERNS.get(architecture), keys.get("block_count")
+    every = WINDOW_PATTERNS.get(architecture)
+    blocks = keys.get("block_count")
     if every is None or blocks is None or not find_window(architecture, keys):
         return None
     return [i % every < every - 1 for i in range(blocks)]

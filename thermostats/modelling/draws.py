@@ -234,7 +234,9 @@ def check_chains(
     bulk = measures["ess_bulk"]
     tail = measures["ess_tail"]
     bfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
-    apart, few, few_of_tails = np.nanargmax(rhat), np.nanargmin(bulk), np.nanargmin(tail)
+    apart = np.nanargmax(rhat)
+    few = np.nanargmin(bulk)
+    few_of_tails = np.nanargmin(tail)
     worst_rhat = float(rhat[apart])
     least_bulk = float(bulk[few])
     least_tail = float(tail[few_of_tails])

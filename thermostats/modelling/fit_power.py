@@ -199,7 +199,8 @@ def _choose_direction(fit: FittedLaw, name: str) -> tuple[str, bool]:
     sides = TWO_SIDES.fullmatch(name)
     if sides is None or fit.probability(name) >= 0.5:
         return name, False
-    more, less = sides["more"], sides["less"]
+    more = sides["more"]
+    less = sides["less"]
     return (f"{more} < 0" if less == "0" else f"{less} > {more}"), True
 
 
@@ -207,7 +208,8 @@ def _is_sure(statement: Any, turned: bool, values: Mapping[str, Array]) -> tuple
     """Whether a statement is probable enough, and whether its opposite is; turned: its opposite is
     what is asked."""
     chance = float(np.mean(statement(values)))
-    sure, opposite = chance >= SURE, chance <= 1 - SURE
+    sure = chance >= SURE
+    opposite = chance <= 1 - SURE
     return (opposite, sure) if turned else (sure, opposite)
 
 

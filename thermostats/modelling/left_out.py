@@ -77,7 +77,8 @@ def describe_left_out(rows: pd.DataFrame) -> dict[str, Any] | None:
     found = list_left_out(rows)
     if found.empty:
         return None
-    own, moved = found["own"], found["product"]
+    own = found["own"]
+    moved = found["product"]
     others = found["penultimate"].dropna()
     share = (own * moved).sum() / (own**2).sum()
     median_factor = np.exp(others.median())

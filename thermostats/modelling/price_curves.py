@@ -131,7 +131,8 @@ def _describe_crossing(
 ) -> dict[str, Any]:
     same = ("model_id", "revision", "gain", "seed", "gain_before", "gain_after")
     shares = ("beyond", "prompts_beyond", "prompts_last_beyond")
-    kl, kl_mirror = row["kl"], mirrored["kl"]
+    kl = row["kl"]
+    kl_mirror = mirrored["kl"]
     _, least, _ = compare_prices(row, floor)
     _, least_of_mirror, _ = compare_prices(mirrored, floor)
     return {
@@ -186,7 +187,8 @@ def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.Dat
 def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
     """Why a model's crossings of one gain do not meet the rule; none: they do."""
     near = (group["ratio"] <= MOST_RATIO) | ~(group["above_floor"] | group["mirror_above_floor"])
-    prompts, real = group["prompts_beyond"], group["ce_rise"]
+    prompts = group["prompts_beyond"]
+    real = group["ce_rise"]
     across = prompts.isna() | (prompts == 1)
     held = {
         "one seed of the steering": group["seed"].nunique() >= 2,

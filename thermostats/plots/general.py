@@ -851,7 +851,8 @@ def _check_differences(table: pd.DataFrame, quantity: str, data: str | Path | No
     if "difference" in table and "second" in table.attrs:
         return
     table = check_frame(table).rename(columns=str)
-    what, allowed = "a figure over depth is of models by name", "names of models"
+    what = "a figure over depth is of models by name"
+    allowed = "names of models"
     joining, models = suggest_block_join(table, data)
     if joining:
         asked = {} if quantity == "gain" else {"quantity": quantity}
@@ -859,9 +860,11 @@ def _check_differences(table: pd.DataFrame, quantity: str, data: str | Path | No
         some = f"{MOST_LINES} of {len(models)} models: " * (len(models) > MOST_LINES)
         step = f"{joining}\n# then {some}{drawn}"
     elif step := suggest_line(table):
-        what, allowed = "rows of a model each have no blocks to draw", "rows of blocks, once joined"
+        what = "rows of a model each have no blocks to draw"
+        allowed = "rows of blocks, once joined"
     else:
-        what, allowed = "not a table of paired differences", "what thermostats.paired returns"
+        what = "not a table of paired differences"
+        allowed = "what thermostats.paired returns"
         step = "thermostats.profile(thermostats.paired(FIRST, SECOND))"
     got = f"a table with columns {join_some(table)}"
     raise UsageError(what, where="models", got=got, allowed=allowed, next_step=step)

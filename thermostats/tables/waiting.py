@@ -94,7 +94,8 @@ class Waiting:
             more = sum(sizes[run_id] for run_id in of_model)
             if chosen and rows + more > MANY:
                 yield chosen
-                chosen, rows = set(), 0
+                chosen = set()
+                rows = 0
             chosen |= set(of_model)
             rows += more
         if chosen:

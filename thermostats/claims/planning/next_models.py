@@ -518,7 +518,8 @@ def _group_rows(
 
 def judge_set(prospect: Prospect, names: frozenset[str], narrower: float) -> NextSet:
     """Some models judged by the rule on the rows that the claim would read with them."""
-    question, at_hand = prospect.question, prospect.at_hand
+    question = prospect.question
+    at_hand = prospect.at_hand
     rows, why = prospect.plan_rows(names)
     width = _measure_width(question, at_hand)
     models = tuple(_describe_model(name, prospect) for name in sorted(names))

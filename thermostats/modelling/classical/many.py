@@ -191,7 +191,8 @@ def _resample_rank_correlations(x: Array, outcomes: Array, times: Array, models:
     first, second = np.triu_indices(len(x), 1)
     of_models = np.stack([standardise_resampled(column, times, ranked=True) for column in x.T])
     shape = (len(outcomes), len(times))
-    total, weights = np.zeros(shape), np.zeros(shape)
+    total = np.zeros(shape)
+    weights = np.zeros(shape)
     step = max(1, HELD // max(shape))
     for place, of_model in enumerate(of_models):
         lengths = _measure_rank_lengths(outcomes[:, :, place], times)

@@ -42,7 +42,8 @@ def measure_determined(rows: pd.DataFrame, mixed: Mixed) -> dict[tuple[str, ...]
         return {}
     found = {}
     for giver, given in ((GEOMETRY, SCALE), (SCALE, GEOMETRY)):
-        causes, columns = kinds[giver].covariates, kinds[given].covariates
+        causes = kinds[giver].covariates
+        columns = kinds[given].covariates
         x = standardise(read_logs(rows, causes, logs=is_logged(mixed)))
         y = standardise(read_logs(rows, columns, logs=is_logged(mixed)))
         left = np.square(y - x @ np.linalg.lstsq(x, y)[0]).sum(axis=0)

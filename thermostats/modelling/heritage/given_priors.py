@@ -70,7 +70,8 @@ def describe_given(mixed: Mixed, named: Iterable[str]) -> tuple[str, ...]:
 
 
 def _give_intercept(mixed: Mixed, value: Any, priors: Any) -> Mixed:
-    mean, sd = 0.0, value
+    mean = 0.0
+    sd = value
     if (frozen := _read_frozen(value)) is not None:
         name, shapes, mean, sd = frozen
         if name != "norm" or shapes:

@@ -177,7 +177,9 @@ def measure_kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Est
 def estimate_ranks(rows: pd.DataFrame) -> Result:
     """Correlation of `early` with `end` inside cells, agreement of their signs, and how many end on
     the rarer side."""
-    early, end, recipe = rows["early"], rows["end"], rows["recipe"]
+    early = rows["early"]
+    end = rows["end"]
+    recipe = rows["recipe"]
     up = end > 0
     rare = float(min(up.sum(), (~up).sum()))
     quantities = {
