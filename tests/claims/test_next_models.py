@@ -376,7 +376,7 @@ def test_a_campaign_has_the_sets_of_open_claims_that_fit_together() -> None:
     ]
     chosen = choose_campaign(every, 10.0)
     assert [model.model_id for model in chosen.models] == ["a", "b", "d"]
-    assert chosen.claims == ("C", "A") and chosen.download_gb == 6.0
+    assert list(chosen.claims) == ["C", "A"] and chosen.download_gb == 6.0
     assert chosen.lines[0].startswith("thermostats measure a b d --what")
     assert "No set within 0.5 GB" in choose_campaign(every, 0.5).write_sentences()[0]
     assert every[0].first_line.startswith("2 models (5 GB) would probably settle this.")

@@ -603,13 +603,13 @@ def test_a_share_that_was_never_seen_is_none_and_an_untried_rule_says_nothing() 
 
 
 WORSE = (0.0002, 0.001, 0.002, 0.2)
-FALSELY = "5% of simulated studies in which “supported” is false reach"
+FALSELY = "5% of studies simulated with “supported” false reach"
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, f"In the worst plausible case (errors alike) {FALSELY} p ≤ 0.0020; only a smaller"),
+        ({}, f"In the worst plausible case (errors alike) {FALSELY} p ≤ 0.0020; it needs less."),
         ({"limit": 0.08}, f"At most {FALSELY} p ≤ 0.05, even in the worst plausible case (errors"),
         (
             {"limit": 0.0},
@@ -618,8 +618,8 @@ FALSELY = "5% of simulated studies in which “supported” is false reach"
         ({"limit": None}, "No simulated study says what that is worth, so 5% decides."),
         (
             {"full_level": 0.002},
-            "“supported” p is 0.00200, without EleutherAI 0.0400, a quarter of which "
-            "[counts](../methods.md): 0.0100.",
+            "“supported” p is 0.00200, without EleutherAI 0.0400; without one unit it may be four "
+            "times as large, so 0.0100 counts.",
         ),
         ({}, "For “supported” p is 0.0100."),
         ({"level": 0.0}, "A count decides “supported”, so that its p is 0."),
@@ -648,7 +648,7 @@ def test_a_page_says_what_p_is_worth_in_words_of_the_field(
         ),
         (
             {"unit": "", "tipping": ("not up to a, normal errors", "not up to b, normal errors")},
-            "; so would this p with any one of these at its bound and the others at half.",
+            "Tipping point: with one of these alone it would be given.",
         ),
         ({"unit": "", "limit": 0.0}, "so it is never given."),
     ],
@@ -735,7 +735,7 @@ def test_a_verdict_over_findings_has_a_row_for_each_of_them_unfolded() -> None:
         "◐ inconclusive (hangs on one unit, EleutherAI), leans to “supported”, provisional: 0.500",
     ]
     assert cells[4:6] == ["0.300 (0.0020)", ""]
-    assert text.count("in brackets the value below which it must lie") == 1
+    assert text.count("in brackets its limit") == 1
     assert "All evidence is 36 models of 6 labs." in unfolded(page) and "2. mean" in unfolded(page)
     assert "**Its parts.** ◐ 1 inconclusive" in text and "**Asked too.** ◐ 1 inconclusive" in text
     robust = text.partition("## Robustness")[2].partition("## Details")[0]

@@ -246,19 +246,22 @@ def _print_campaign(
     terms = Terms(Budget(size, models), Looks(*asked), data=data)
     advice = []
     for each in campaign.plan_all(terms, **rest):
-        print(f"{each.claim}: {each.first_line}", file=sys.stderr)
+        print(f"{each.claim}: sets are sought and judged", file=sys.stderr, flush=True)
         advice.append(each)
     chosen = campaign.choose_campaign(advice, size, data)
     judged = []
     for claim, shown in campaign.judge_campaign(chosen, advice, terms, **rest):
-        print(f"{claim.claim}: judged with all of them", file=sys.stderr)
+        print(f"{claim.claim}: judged with all models of the campaign", file=sys.stderr)
         judged.append((claim, shown))
     chosen = replace(chosen, judged=tuple(judged))
     if as_json:
         print_json(campaign.export_campaign(advice, chosen))
         return
     print_rows([words.summarise_advice(each) for each in advice], words.SUMMARY)
-    print(*chosen.write_sentences(), *chosen.lines, sep="\n")
+    print(words.SUMMARY_LEGEND.format(models=models, gigabytes=size))
+    print(*chosen.write_sentences(), sep="\n")
+    print("Nothing was downloaded. To download and measure them, every line:" * bool(chosen.lines))
+    print(*chosen.lines, sep="\n")
 
 
 @app.command()

@@ -405,8 +405,8 @@ class RunSpec:
 
 
 def _check_text(model: str) -> None:
-    """Raise UsageError for a model whose path is no text, as paths need not be: runs are told apart
-    by it."""
+    """Raise UsageError for a model whose path is no text, as paths need not be: it is what names
+    a run."""
     if not is_text(model):
         raise UsageError(
             "the path of the model is no text",

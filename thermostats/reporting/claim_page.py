@@ -315,7 +315,7 @@ def state_tipping(finding: Finding) -> Text:
     parts = _describe_tipping(finding)
     if not parts["open"] or finding.strength.level is None:
         return Text()
-    said = render_text("open.md", **parts).strip()
+    said = render_text("open.md", **{**parts, "stands": False}).strip()
     values = {"at": finding.strength, "side": _choose_side(finding), "said": said}
     return Text(render_text("p_open.md", **values) if said else "")
 

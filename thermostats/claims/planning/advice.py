@@ -111,7 +111,7 @@ class NextModels:
     def first_line(self) -> str:
         """What it comes to, in a sentence or two."""
         if not self.sets:
-            return f"No public models settle this. {self.why[:1].upper()}{self.why[1:]}."
+            return self._say_without_sets()
         best = self.sets[0]
         what = f"{format_count(len(best.models), 'model')} ({best.download_gb:.3g} GB)"
         if best.verdicts is None:
@@ -119,7 +119,8 @@ class NextModels:
         if self.verdict in SIDES:
             return self._say_decided(what, best.verdicts)
         found = best.verdicts
-        ahead = f"a verdict comes in {format_percent(found.decided)} of studies simulated from them"
+        ahead = f"a verdict comes in {format_percent(found.decided)} of studies that keep the rows "
+        ahead += "at hand and simulate theirs"
         if math.isnan(found.decided):
             ahead = "how often a verdict comes is not known, as the rows at hand do not say how "
             ahead += "large the effect is"
@@ -128,19 +129,32 @@ class NextModels:
         if self.predicts_less:
             true += " (the rows at hand show a smaller effect)"
         if self.settled:
-            return f"{what} would probably settle this. With the rows at hand, {ahead}; {true}."
+            return f"{what} would probably settle this. With them, {ahead}; {true}."
         return f"No {self._most} settle this. With the best set, {what}, {ahead}; {true}."
+
+    def _say_without_sets(self) -> str:
+        """Of a claim whose rows no model enters, or which has none."""
+        why = f"{self.why[:1].upper()}{self.why[1:]}."
+        if self.verdict in SIDES:
+            return f"{self._decided} No public models would add to them. {why}"
+        return f"No public models settle this. {why}"
 
     def _say_decided(self, what: str, found: Verdicts) -> str:
         """Of a claim that has a verdict."""
-        begin = f"The rows at hand decide this: {self.verdict}. Nothing has to be measured for it."
         if not found.predicted:
             return (
-                f"{begin} How often {what} would change that is not known, as these rows do not "
-                f"say how large the effect is."
+                f"{self._decided} Nothing has to be measured for it. With {what} more, how often "
+                f"that would change is not known, as these rows do not say how large the effect is."
             )
-        kept = format_percent(found.predicted.get(self.verdict, 0.0))
-        return f"{begin} With {what} more it stays so in {kept} of studies simulated from them."
+        share = found.predicted.get(self.verdict, 0.0)
+        kept = f"With {what} more it stays so in {format_percent(share)} of simulated studies."
+        if share < WANTED:
+            return f"{self._decided} More rows may reopen it. {kept}"
+        return f"{self._decided} Nothing has to be measured for it. {kept}"
+
+    @property
+    def _decided(self) -> str:
+        return f"The rows at hand decide this: {self.verdict}."
 
     @property
     def settled(self) -> bool:
@@ -308,6 +322,17 @@ def tabulate_models(of: NextSet) -> list[dict[str, Any]]:
 
 SUMMARY = ("claim", "at hand", "models", "GB", "verdict comes", "if true", "says")
 """Columns of the table over claims."""
+SUMMARY_LEGEND = (
+    "claim: `thermostats ls claims` names them, `thermostats next CLAIM` lists the best sets of "
+    "one and the line that measures each. models, GB: the best set for this claim alone, of at "
+    "most {models} models (--models) within {gigabytes:g} GB (--budget), and its download. "
+    "verdict comes: of studies that keep the rows at hand and simulate those of the set, the "
+    "share that gives “supported” or “not supported”, for a claim that is decided the share in "
+    "which its verdict stays; —: not known, or no set. if true: the share that gives "
+    "“supported” where the claim is true at the size that it states. too few rows: the test "
+    "cannot be made yet."
+)
+"""What these columns mean."""
 
 
 def summarise_advice(advice: NextModels) -> dict[str, Any]:

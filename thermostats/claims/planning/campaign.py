@@ -33,7 +33,7 @@ from thermostats.claims.planning.next_models import (
 from thermostats.claims.planning.shipped_advice import COLUMNS, OWN_SET
 from thermostats.claims.run import load_claim
 from thermostats.claims.study import list_scripts
-from thermostats.formatting import format_count
+from thermostats.formatting import format_count, join_words
 from thermostats.tables.folders import find_shipped
 
 MEASURES = ("gains", "weights", "outputs", "attention")
@@ -50,8 +50,9 @@ class Campaign:
     gigabytes: float
     """The budget."""
     models: tuple[NextModel, ...]
-    claims: tuple[str, ...]
-    """Claims whose own best sets it consists of."""
+    claims: Mapping[str, float]
+    """Claims whose own sets it consists of, each one of its three best, and what that set alone
+    downloads in 10⁹ bytes."""
     lines: tuple[str, ...]
     """The commands that measure them."""
     judged: tuple[tuple[NextModels, NextSet], ...] = ()
@@ -88,9 +89,10 @@ class Campaign:
             within = f"within {self.gigabytes:g} GB"
             return [f"No set {within} is likely to bring a verdict on a claim that is open."]
         settled = ", ".join(self.settled) or "none"
+        sets = [f"{claim} ({gigabytes:.2g} GB)" for claim, gigabytes in self.claims.items()]
         return [
-            f"The sets of {', '.join(self.claims)} together are "
-            f"{format_count(len(self.models), 'model')}, {self.download_gb:.3g} GB and "
+            f"One of the three best sets each of {join_words(sets)}: together "
+            f"{format_count(len(self.models), 'model')}, {self.download_gb:.3g} GB to download and "
             f"{self.minutes:.2g} minutes of forward passes{describe_speed()}.",
             f"With all of them {self.expected:.1f} of the "
             f"{format_count(len(self.judged), 'open claim')} that they inform get a verdict on "
@@ -118,6 +120,8 @@ class _Choice:
 
     taken: Mapping[str, NextModel]
     served: Mapping[str, float]
+    costs: Mapping[str, float]
+    """10⁹ bytes of each claim's own set."""
 
     @property
     def download_gb(self) -> float:
@@ -132,7 +136,8 @@ class _Choice:
     def with_set(self, claim: str, of: NextSet) -> _Choice:
         """The same with a set for a claim."""
         taken = {**self.taken, **{model.model_id: model for model in of.models}}
-        return _Choice(taken, {**self.served, claim: of.chance})
+        served = {**self.served, claim: of.chance}
+        return _Choice(taken, served, {**self.costs, claim: of.download_gb})
 
     def adds(self, before: _Choice) -> float:
         """Verdicts that it brings more than another choice."""
@@ -165,7 +170,7 @@ def choose_campaign(
     models = tuple(best.taken[name] for name in sorted(best.taken))
     modalities = {model.model_id: model.modality for model in models}
     lines = write_lines(modalities, MEASURES, str(data or OWN_FOLDER))
-    return Campaign(budget, models, tuple(best.served), lines)
+    return Campaign(budget, models, dict(best.costs), lines)
 
 
 def _take_sets(options: Sequence[tuple[str, NextSet]], budget: float) -> _Choice:
@@ -173,7 +178,7 @@ def _take_sets(options: Sequence[tuple[str, NextSet]], budget: float) -> _Choice
 
     Any budget from what they download up to this one gives the same.
     """
-    chosen = _Choice({}, {})
+    chosen = _Choice({}, {}, {})
     while True:
         after = [chosen.with_set(claim, of) for claim, of in options]
         fitting = [one for one in after if one.download_gb <= budget and one.adds(chosen) >= LITTLE]

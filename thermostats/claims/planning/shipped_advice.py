@@ -93,4 +93,4 @@ def advise(question: Question) -> str:
     if own.empty or own["made_of"].iloc[0] != digest_rule(question):
         return f"`{line}` says which models would settle it."
     answer, _, _ = str(own["says"].iloc[0]).partition(CHANCES)
-    return f"Asked of all rows that ship, `{line}` says: {answer}"
+    return f"On all evidence (pooled) `{line}` says: {answer}"
