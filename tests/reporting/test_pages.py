@@ -618,8 +618,8 @@ FALSELY = "5% of studies simulated with “supported” false reach"
         ({"limit": None}, "No simulated study says what that is worth, so 5% decides."),
         (
             {"full_level": 0.002},
-            "“supported” p is 0.00200, without EleutherAI 0.0400; without one unit it may be four "
-            "times as large, so 0.0100 counts.",
+            "“supported” p is 0.00200, without EleutherAI 0.0400 (four times as much is allowed, "
+            "so a quarter, 0.0100, counts).",
         ),
         ({}, "For “supported” p is 0.0100."),
         ({"level": 0.0}, "A count decides “supported”, so that its p is 0."),
@@ -648,7 +648,7 @@ def test_a_page_says_what_p_is_worth_in_words_of_the_field(
         ),
         (
             {"unit": "", "tipping": ("not up to a, normal errors", "not up to b, normal errors")},
-            "Tipping point: with one of these alone it would be given.",
+            "Tipping point: with any one of these alone “supported” would be given.",
         ),
         ({"unit": "", "limit": 0.0}, "so it is never given."),
     ],

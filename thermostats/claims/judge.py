@@ -835,8 +835,8 @@ def _describe_fit(fitted: FittedModel | Undrawn | None, verdict: Verdict) -> str
     if by.classical != verdict:
         says = "so too" if by.verdict == by.classical else f"“{by.classical}”"
         return (
-            f"{text} and by its own rule says “{by.verdict}”. At 5%, with no unit left out, the "
-            f"test would say {says}; the verdict asks more."
+            f"{text} and by its own rule says “{by.verdict}”. At 5% alone the test "
+            f"would say {says}; the verdict asks more."
         )
     if by.verdict == by.classical:
         return f"{text} and agrees with the test, which decides."
