@@ -84,12 +84,6 @@ def test_pinned_gains_and_models_of_two_blocks_are_left_out_and_few_models_need_
             c05.judge_recipes(Trained(models=models), "ratio", "made up")
 
 
-@pytest.mark.slow
-def test_the_posterior_finds_the_slope_too() -> None:
-    right = analysis("c05").of_recipes(Trained(90, elasticity=-0.3), "ratio", "made up")
-    assert c05.FALLS.verdict(right) == YES and right.inference.fit.law.name == "spectral"
-
-
 def rows_of_recipes(gains: list[int]) -> pd.DataFrame:
     """Eight models of each recipe, whose ratios and gains have levels and hardly differ within."""
     rows = pd.DataFrame(
