@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from altered import NO, OPEN, UNMEASURED, YES, analysis, by_rules_alone
+from altered import NO, OPEN, UNMEASURED, YES, by_rules_alone
 from altered import verdict as said
 from simulated_studies import Trained
 
