@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from conftest import command as thermostats
 from conftest import layer, model, run, snapshot, table
@@ -168,9 +169,16 @@ def test_a_report_with_own_rows_says_where_their_answers_are(tmp_path: Path) -> 
     asked = ["report", "C20", "--check", "--out", "none", "--data", "mine"]
     assert "Your models" not in thermostats(*asked, cwd=tmp_path).stderr
     join(table("runs", run("own/one", prompt_set="", prompt_sha="")), data=tmp_path / "mine")
+    first, *_ = thermostats(*asked, cwd=tmp_path).stderr.splitlines()
+    assert first == "What your models lack: thermostats needs C20 --data mine"
+    (tmp_path / "none").mkdir()
+    rows = pd.read_csv(
+        Path(__file__).parents[1] / "reports" / "snapshot" / "findings.csv", dtype=str
+    )
+    rows.assign(evidence="own").to_csv(tmp_path / "none" / "findings.csv", index=False)
     first, second, *_ = thermostats(*asked, cwd=tmp_path).stderr.splitlines()
     assert first == "Your models are asked too: thermostats findings --evidence own --out none"
-    assert second == "What they lack: thermostats needs C20 --data mine"
+    assert second == "What your models lack: thermostats needs C20 --data mine"
     assert "Your models" not in thermostats(*asked, "--json", cwd=tmp_path).stderr
     assert "Your models" not in thermostats(*asked[:-2], cwd=tmp_path).stderr
     own = thermostats("report", "U01", "--analyses", "analyses", *asked[2:], cwd=tmp_path)

@@ -21,10 +21,13 @@ from thermostats.claims.power import power, simulate_planned_power, write_senten
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import SUPPORTED, Estimate, Result
 from thermostats.claims.rule import ALPHA, Decide, V
+from thermostats.claims.run import load_claim
+from thermostats.claims.study import list_scripts
 from thermostats.claims.worlds import build_mean_worlds
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.planned import PlannedStudy, draw_rows, plan_studies
+from thermostats.tables.folders import find_shipped
 
 MEAN = V("mean")
 RULE = Decide((MEAN > 0) & (MEAN.p <= ALPHA), (MEAN < 0) & (MEAN.p <= ALPHA))
@@ -244,3 +247,17 @@ def test_the_command_line_says_what_to_do_with_a_file(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("", encoding="utf-8")
     with pytest.raises(DataError, match="cannot be read"):
         power(str(tmp_path / "empty.csv"))
+
+
+def test_that_studies_are_drawn_from_others_models_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a finding on the study's own files, where the user has models."""
+    scripts = list_scripts(find_shipped("analyses"))
+    of_files = load_claim(scripts["C01"]).questions[0]
+    of_all = load_claim(scripts["H01"]).questions[0]
+    assert (of_files.scope.evidence, of_all.scope.evidence) == ("published", "pooled")
+    assert not planning.name_others_rows(of_files, None)
+    monkeypatch.setattr(planning, "has_own_runs", lambda _: True)
+    assert "not from your models" in planning.name_others_rows(of_files, tmp_path)
+    assert not planning.name_others_rows(of_all, tmp_path)

@@ -48,8 +48,8 @@ from thermostats.plots.general import (
     start_axes,
     write_figure,
 )
-from thermostats.tables.choices import OWN_ROWS, POOLED
-from thermostats.tables.folders import find_shipped
+from thermostats.tables.choices import CALLED, MEASURED, OWN_ROWS, POOLED
+from thermostats.tables.folders import find_shipped, has_own_runs
 from thermostats.tables.incoming import choose_pandas_read
 from thermostats.tables.join import suggest_block_join
 from thermostats.terminal import show_progress
@@ -168,6 +168,19 @@ def read_design(
         raise UsageError(
             "too few rows are at hand to draw studies from", where=question.id
         ) from error
+
+
+def name_others_rows(question: Question, data: str | Path | None) -> str:
+    """That studies are drawn from other models than the user's, and what plans with these; empty
+    where the user has none, or they are among the models that are asked."""
+    name = question.scope.evidence
+    if name in (POOLED, MEASURED, OWN_ROWS) or not has_own_runs(data):
+        return ""
+    asked_of = CALLED.get(name or "", name)
+    return (
+        f"asked of {asked_of}, so that studies are drawn from these and not from your models; "
+        f"a fit of yours plans with fit.power"
+    )
 
 
 def plan_like(

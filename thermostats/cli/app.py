@@ -33,7 +33,7 @@ from thermostats.cli.tools import app as tools
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.spec import PRECISIONS, SETTINGS, list_shipped_specs, parse_settings
 from thermostats.next_steps import write_command
-from thermostats.reporting.pages import check_written
+from thermostats.reporting.pages import check_written, has_own_findings
 from thermostats.tables import folders
 from thermostats.tables.choices import ALL, DESCRIBED, MOST_LINES, RECIPES, SETS, check_table
 from thermostats.tables.schemas import NURSERY
@@ -81,9 +81,9 @@ AFTER_JOIN = {
 """What the rows of a table, joined, can be used for; the first that applies."""
 FACTS_ALONE = "thermostats ls columns layers"
 """What says how gains of models are joined, where only models or prompts were."""
-WHOSE_ROWS = """\
-Your models are asked too: thermostats findings --evidence own --out {out}
-What they lack: thermostats needs {claim} --data {data}"""
+ASKED_TOO = "Your models are asked too: thermostats findings --evidence own --out {out}"
+LACKING = "What your models lack: thermostats needs {claim} --data {data}"
+"""What a report of a user's rows says of them."""
 
 
 def print_version(wanted: bool) -> None:
@@ -684,10 +684,10 @@ def report(
         print(result)
         shipped = [outcome.claim for outcome in result.outcomes if not is_own(outcome.claim)]
         if folders.has_own_runs(data) and shipped:
-            print(
-                WHOSE_ROWS.format(out=out, claim=shipped[0], data=folders.find_data_folder(data)),
-                file=sys.stderr,
-            )
+            if has_own_findings(out):
+                print(ASKED_TOO.format(out=out), file=sys.stderr)
+            folder = folders.find_data_folder(data)
+            print(LACKING.format(claim=shipped[0], data=folder), file=sys.stderr)
     if not result.ok:
         print_next_step("the same command without --check", visible=check_only and not as_json)
         raise typer.Exit(1)

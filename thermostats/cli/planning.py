@@ -293,7 +293,8 @@ def power(
     the claim declares.
 
     "Supported" is asked for where the claim is true at its own size, "not supported" where nothing
-    is. Studies are drawn from the models at hand, lab by lab, yours among them (--data).
+    is. Studies are drawn from the models that the finding is asked of, lab by lab; where these are
+    all that were measured, yours are among them (--data).
 
     Example: `thermostats power C05 --models 20,40,80 --labs 10` or `thermostats power C01 --sizes
     12,5,3,1`
@@ -313,7 +314,9 @@ def power(
         from thermostats.claims.power import check_claim  # noqa: PLC0415
 
         check_claim(claim, named, is_shell=True)
-    plan_studies(**named, write=write, fewest=1)  # sizes of no study are refused at once
+    of_one_lab = 1 in named["labs"] or any(len(each) == 1 for each in named["sizes"])
+    if not of_one_lab:  # else the rows say whether it may be; before, nothing large is loaded
+        plan_studies(**named, write=write)
     choose_claims(
         [claim],
         list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
@@ -326,6 +329,8 @@ def power(
     path = check_figure_file(figure)
     try:
         question, here = planning.read_design(claim, finding, data, analyses)
+        if said := planning.name_others_rows(question, data):
+            print(f"{claim.upper()}: {said}", file=sys.stderr, flush=True)
         asked = planning.plan_like(here, named, write)
         sizes_asked = ", ".join(study.words for study in asked)
         print(f"{claim.upper()}: studies of {sizes_asked} are simulated", file=sys.stderr)

@@ -149,7 +149,7 @@ def _check_lab(spec: RunSpec, folder: ModelFolder, recorded: pd.DataFrame, data:
     lab's."""
     lab = recorded["heritage"].iloc[0] if len(recorded) else ""
     if spec.heritage and lab not in ("", spec.heritage):
-        line = write_command("set", folder.model_id, f"heritage={spec.heritage}")
+        line = write_command("set", folder.model_id, f"heritage={spec.heritage}", data=data)
         step = f"leave out --lab, or {line} for a model of yours"
         raise UsageError(
             "the tables name another lab", got=spec.heritage, allowed=lab, next_step=step

@@ -320,7 +320,8 @@ def check_prior_sensitivity(table: pd.DataFrame) -> Check:
 def check_influence(table: pd.DataFrame) -> Check:
     """Whether a decided statement hangs on one unit; `table`: as `left_out` has it."""
     reasons = _list_moved(table, "without")
-    reason = f"hangs on one unit: {'; '.join(reasons)}" if reasons else "no unit carries it alone"
+    hangs = "hangs on one unit" if len(reasons) == 1 else "hangs on each of these units"
+    reason = f"{hangs}: {'; '.join(reasons)}" if reasons else "no unit carries it alone"
     return Check(
         name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table
     )

@@ -95,7 +95,9 @@ def render_first_screen(claim: str, page: str) -> str:
     head = head.replace(" · [Details](#details)", "").replace(": [details](#details).", ".")
     head = head.replace(" · [What the words mean](../methods.md)", "")
     head = re.sub(
-        r"\[([^\]]*)\]\((?:\.\./(?:methods|worlds)\.md|(?:worlds|figures)\.csv)\)", r"\1", head
+        r"\[([^\]]*)\]\((?:\.\./(?:methods|worlds)\.md|(?:worlds|figures|other-sets)\.csv)\)",
+        r"\1",
+        head,
     )
     head = re.sub(r"\n## Specification curve\n.*?(?=\n## |\Z)", "", head, flags=re.DOTALL)
     head = head.replace(" · [Specification curve](#specification-curve)", "")

@@ -11,6 +11,7 @@ Pages marked `at_once` show nothing but what findings and settings say. They are
 when all else is there, by `reporting/build.py`, which has a line for each.
 """
 
+import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -109,6 +110,15 @@ def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
         )
 
 
+def has_own_findings(out: Path) -> bool:
+    """Whether a folder's report has findings on rows of the user's own."""
+    path = find_findings_file(out)
+    if not path.is_file():
+        return False
+    with path.open(encoding="utf-8", newline="") as file:
+        return any(row["evidence"] == OWN_ROWS for row in csv.DictReader(file))
+
+
 def read_origin(out: Path) -> dict[str, str]:
     """What a report says that it was made of (`State.note_origin`); empty where it does not."""
     try:
@@ -125,7 +135,8 @@ OWN_FOLDER = "mine"
 def refuse_own_findings(out: Path, claims: Sequence[str], *, some: bool) -> NoReturn:
     """Raise UsageError: own rows are asked for, and a report has no finding on them.
 
-    The next line names the folders that the report was made of, where these are known.
+    The next line names the folders that the report was made of, where these are known. Of claims
+    that it has put to own rows, it says what these lack.
 
     claims: those that were asked for. some: whether the report has such findings of other claims.
     """
@@ -134,12 +145,14 @@ def refuse_own_findings(out: Path, claims: Sequence[str], *, some: bool) -> NoRe
     data = origin.get("data") or (None if has_own_runs() else OWN_FOLDER)
     place = out if out != Path("reports") else None
     what = "this report has no findings on your own rows"
-    if some:
+    asked = [(out / name_findings_file(claim)).is_file() for claim in claims]
+    if some or (origin.get("data") and asked and all(asked)):
         what = f"{join_words(claims)}: nothing was found on your own rows"
         step = write_command("needs", claims[0], data=data)
     elif data is None or (Path(data).is_dir() and has_own_runs(data)):
-        asked = claims or ["--all"]
-        step = write_command("report", *asked, analyses=analyses, data=data, out=place)
+        step = write_command(
+            "report", *(claims or ["--all"]), analyses=analyses, data=data, out=place
+        )
     else:
         step = write_command("measure", FIRST_MODEL, data=data)
     raise UsageError(what, where=out, got=f"evidence {OWN_ROWS}", next_step=step)
