@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 import shutil
 import string
 import sys
@@ -22,7 +23,7 @@ from thermostats.claims.study import NAME
 from thermostats.cli.options import NEW, Data, Json
 from thermostats.errors import ThermostatsError, UsageError, install
 from thermostats.measurement.spec import count_gpus
-from thermostats.next_steps import set_shell_lines, write_command
+from thermostats.next_steps import set_shell_lines, write_command, write_shell_command, write_value
 from thermostats.reporting.state import versions
 from thermostats.tables import folders
 from thermostats.tables.choices import MOST_LINES, check_export
@@ -592,9 +593,19 @@ def export(
             out, tables or None, data=data, format=format_, partition=partition, shipped=shipped
         )
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
-    example = done[0].path.as_posix() if done else ""
-    reader = "read_csv" if format_ == "csv" else "read_parquet"
-    print_next_step(f'pandas.{reader}("{example}")', visible=bool(done) and not as_json)
+    if done and not as_json:
+        print_next_step(_write_reading(done[0].path, data))
+
+
+def _write_reading(path: Path, data: Path | None) -> str:
+    """The command that reads a table that was written; of rows of one's own the one that writes a
+    row for each model with its gains."""
+    if folders.has_own_runs(data):
+        folder = "" if data is None else write_value(data)
+        code = f'import thermostats; thermostats.features({folder}).to_csv("gains.csv")'
+        return f"python -c {shlex.quote(code)}"
+    reader = "read_csv" if path.suffix == ".csv" else "read_parquet"
+    return write_shell_command(f"pd.{reader}({write_value(path.as_posix())})")
 
 
 @app.command()
