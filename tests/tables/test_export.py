@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +148,9 @@ def test_the_command_writes_own_rows_unless_those_shipped_are_asked_for(tmp_path
         (written,) = json.loads(command(*asked, cwd=tmp_path).stdout)
         rows[words] = written["rows"]
     assert rows == {(): 1, ("--shipped",): 1 + len(store.load("runs"))}
+    said = command("export", "again", "runs", "--data", "mine", cwd=tmp_path).stderr
+    line = said.strip().rpartition("Next: ")[2]
+    assert line.startswith("python -c")
+    run = [sys.executable, *shlex.split(line)[1:]]
+    subprocess.run(run, cwd=tmp_path, check=True)
+    assert (pd.read_csv(tmp_path / "gains.csv")["model_id"] == stated["model_id"]).any()
