@@ -172,6 +172,7 @@ def test_a_curve_shows_its_median_and_what_moves_it() -> None:
     )
     text = repr(curve)
     assert text.startswith("2 universes, median ") and curve.summary in text
+    assert text.count("universes") == 1
     assert not list_long(text) and len(text.splitlines()) == 2
 
 

@@ -600,7 +600,8 @@ def test_a_page_has_the_answer_of_the_shipped_advice_without_chances() -> None:
         assert asked is not None
         answers.append(advise(asked[0]))
         says = shipped.loc[shipped["finding"] == asked[0].id, "says"]
-        assert any(each.startswith(answers[-1].partition(" says: ")[2]) for each in says)
+        _, told, said = answers[-1].partition(" says: ")
+        assert told and said and any(each.startswith(said) for each in says)
         assert "simulated" not in answers[-1] and f"next {name}" in answers[-1]
     assert answers[0].endswith("`thermostats next C01` says: No 6 models within 60 GB settle this.")
 

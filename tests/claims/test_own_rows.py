@@ -169,6 +169,12 @@ def test_the_next_line_names_the_folder_that_the_report_was_made_of(
         end = f" --out {shlex.quote(str(out))}" * verb.startswith("report")
         line = f"thermostats {verb} --data {shlex.quote(str(data))}{end}"
         assert refused.value.next_step == line
+    page = out / pages.name_findings_file("C02")
+    page.parent.mkdir()
+    page.write_text("[]")
+    with pytest.raises(UsageError, match="C02: nothing was found on your own rows") as refused:
+        thermostats.findings("C02", evidence="own", out=out)
+    assert refused.value.next_step == f"thermostats needs C02 --data {shlex.quote(str(empty))}"
 
 
 def run_script(claim: str, *options: str) -> subprocess.CompletedProcess[str]:

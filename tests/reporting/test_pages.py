@@ -38,6 +38,7 @@ from thermostats.reporting.pages.methods import (
     build_methods_files,
     choose_example,
     describe_example,
+    list_decided_rules,
 )
 from thermostats.reporting.pages.worlds import render_worlds_page
 from thermostats.reporting.render import build_single, render_page
@@ -618,8 +619,8 @@ FALSELY = "5% of studies simulated with “supported” false reach"
         ({"limit": None}, "No simulated study says what that is worth, so 5% decides."),
         (
             {"full_level": 0.002},
-            "“supported” p is 0.00200, without EleutherAI 0.0400 (four times as much is allowed, "
-            "so a quarter, 0.0100, counts).",
+            "“supported” p is 0.00200, without EleutherAI 0.0400 (4 times as much is allowed, so "
+            "0.0100 counts).",
         ),
         ({}, "For “supported” p is 0.0100."),
         ({"level": 0.0}, "A count decides “supported”, so that its p is 0."),
@@ -807,6 +808,17 @@ def test_the_numbers_of_the_methods_page_are_those_of_the_code(
 
 MOST_WORDS, MOST_OPEN = 1200, 4000
 """Words of a claim's page with all folds closed, and with all of them open."""
+
+
+def test_the_methods_name_the_rules_whose_limit_rests_on_more_studies() -> None:
+    table = pd.DataFrame(
+        {
+            "rule": ["a", "a", "b", "c", "d"],
+            "box": ["plausible", "plausible", "plausible", "hostile", "plausible"],
+            "studies": [4000, 3 * 4000, 4000, 3 * 4000, 3 * 600],
+        }
+    )
+    assert list_decided_rules(table) == ["a", "d"]
 
 
 def opened(page: str) -> str:

@@ -174,7 +174,7 @@ def name_others_rows(question: Question, data: str | Path | None) -> str:
     """That studies are drawn from other models than the user's, and what plans with these; empty
     where the user has none, or they are among the models that are asked."""
     name = question.scope.evidence
-    if name in (POOLED, MEASURED, OWN_ROWS) or not has_own_runs(data):
+    if name in (POOLED, MEASURED) or not has_own_runs(data):
         return ""
     asked_of = CALLED.get(name or "", name)
     return (

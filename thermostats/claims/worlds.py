@@ -504,13 +504,11 @@ def build_descent_worlds(
     kinds = [kind for kind in EVERY if kind != "one outlying lab"]
     signal = partial(_simulate_descent, outcome)
     at_rest = build_errors(column, **errors)
-    large = partial(name_size, quantity) if quantity else None
-    family = build_family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds, large=large)
+    family = build_family(signal, "λ = {}", outcome, at_rest, lam, kinds=kinds)
     if not quantity:
         return family
-    return replace(
-        family, make=partial(_build_diluted_world, family.make, quantity), version=DILUTED
-    )
+    make = partial(_build_diluted_world, family.make, quantity)
+    return replace(family, make=make, version=DILUTED)
 
 
 def _build_diluted_world(

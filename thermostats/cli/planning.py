@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -260,8 +260,26 @@ def _print_campaign(
     print_rows([words.summarise_advice(each) for each in advice], words.SUMMARY)
     print(words.SUMMARY_LEGEND.format(models=models, gigabytes=size))
     print(*chosen.write_sentences(), sep="\n")
-    print("Nothing was downloaded. To download and measure them, every line:" * bool(chosen.lines))
-    print(*chosen.lines, sep="\n")
+    if chosen.lines:
+        print("Nothing was downloaded. To download and measure them, every line:")
+        print(*chosen.lines, sep="\n")
+
+
+def _check_power(
+    claim: str, sizes: Mapping[str, Any], write: Callable[..., str], analyses: Path | None
+) -> None:
+    """Raise UsageError before anything large is loaded: for a file of rows in the place of a claim,
+    for sizes that no study has, and for a claim that is not there. Of one lab the rows say later
+    whether a study may be."""
+    if is_file_of_rows(claim):
+        from thermostats.claims.power import check_claim  # noqa: PLC0415
+
+        check_claim(claim, sizes, is_shell=True)
+    of_one_lab = 1 in sizes["labs"] or any(len(each) == 1 for each in sizes["sizes"])
+    if not of_one_lab:
+        plan_studies(**sizes, write=write)
+    shipped = folders.find_shipped("analyses")
+    choose_claims([claim], list_scripts(shipped if analyses is None else analyses))
 
 
 @app.command()
@@ -310,17 +328,7 @@ def power(
     def write(**sizes: Any) -> str:
         return write_command("power", claim, **_write_sizes(sizes), **rest)
 
-    if is_file_of_rows(claim):
-        from thermostats.claims.power import check_claim  # noqa: PLC0415
-
-        check_claim(claim, named, is_shell=True)
-    of_one_lab = 1 in named["labs"] or any(len(each) == 1 for each in named["sizes"])
-    if not of_one_lab:  # else the rows say whether it may be; before, nothing large is loaded
-        plan_studies(**named, write=write)
-    choose_claims(
-        [claim],
-        list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
-    )
+    _check_power(claim, named, write, analyses)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what is simulated by then is kept
     print(f"{claim.upper()}: rows at hand are read", file=sys.stderr, flush=True)
     from thermostats.claims import power as planning  # noqa: PLC0415

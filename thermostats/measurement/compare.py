@@ -168,8 +168,11 @@ def _compare_functions(here: Path, there: Path) -> tuple[float, pd.DataFrame, tu
     try:
         apart = measure_function_distance(here, there)
     except ThermostatsError as error:
-        place = "; ".join(filter(None, (error.where, f"got {error.got}" * bool(error.got))))
-        said = f"not compared as functions: {error.what} ({place})"
+        details = (error.where, f"got {error.got}" if error.got else "")
+        place = "; ".join(filter(None, details))
+        said = f"not compared as functions: {error.what}"
+        if place:
+            said += f" ({place})"
         return math.nan, pd.DataFrame(), (said,)
     return apart.distance, apart.parts, apart.notes
 

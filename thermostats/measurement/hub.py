@@ -94,7 +94,7 @@ class ModelFolder:
 
 
 class Bar(tqdm):
-    """The bar of a download, lines where nobody sees a bar; it ends one that would never
+    """The bar of a download, or lines where nobody sees a bar; it stops a download that would never
     end.
 
     huggingface_hub counts an attempt as progress as soon as data came, also where the server sends

@@ -10,8 +10,8 @@ ones the product of both sides. Heads and neurons are matched; biases enter wher
 
 Distance of a part: ‖Y − X‖_F / ‖X‖_F; of the models the root mean square over parts. 0 says that
 the functions are the same, anything else only how far the forms are apart. A product's difference
-is that of its factors by QR, so that small ones are exact. Forms are
-computed by numpy and scipy; which weights a class has is asked of transformers and torch.
+is that of its factors by QR, so that small ones are exact. Forms are computed by numpy and scipy;
+which weights a class has is asked of transformers and torch.
 """
 
 from __future__ import annotations
@@ -182,10 +182,10 @@ def measure_function_distance(
     for layer, (a, b) in enumerate(zip(here.blocks, there.blocks, strict=True), 1):
         rows += [(layer, part, distance) for part, distance in _measure_block_distances(a, b, here)]
     parts = pd.DataFrame(rows, columns=["layer", "part", "distance"])
-    lacking = [name for name, without in zip(called, headless, strict=True) if without]
-    without = f"no head is compared: there is none in {join_words(lacking)}" if lacking else ""
-    switches = _find_other_switches(*pair)
-    said = [*pair[0].notes, *pair[1].notes, *filter(None, [without]), *switches]
+    said = [*pair[0].notes, *pair[1].notes]
+    if lacking := [name for name, is_headless in zip(called, headless, strict=True) if is_headless]:
+        said.append(f"no head is compared: there is none in {join_words(lacking)}")
+    said += _find_other_switches(*pair)
     notes = tuple(dict.fromkeys(said))
     return FunctionDistance(float(np.sqrt(np.square(parts["distance"]).mean())), parts, notes)
 

@@ -780,8 +780,9 @@ class SpecificationCurve:
 
     def __repr__(self) -> str:
         ends = map(format_number, self.table["estimate"].agg(["min", "max"]))
-        head = f"{format_count(len(self.table), 'universe')}, median {format_number(self.median)}"
-        return f"{head}, from {' to '.join(ends)}\n{self.summary}"
+        count = "" if self.verdicts else f"{format_count(len(self.table), 'universe')}, "
+        head = f"{count}median {format_number(self.median)}, from {' to '.join(ends)}"
+        return f"{head}\n{self.summary}"
 
     @property
     def verdicts(self) -> str:

@@ -552,7 +552,7 @@ def _collect_warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple
     rank = np.linalg.matrix_rank(np.column_stack([np.ones(L.size), L, 1 / H]))
     r = float(np.corrcoef(np.log(L), np.log(H))[0, 1]) if np.ptp(L) and np.ptp(H) else 0.0
     small = L.size < 12 or labs.nunique() < 4
-    of_place = {
+    words = {
         f"L* is the first or the last layer of {edge} networks: there the logit is known on one "
         f"side only": edge,
         "L*/L is the same in every network: its spread is known up to the rounding of L* and its "
@@ -560,8 +560,6 @@ def _collect_warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple
         f"L* is {star[0]:g} in every network: L*/L varies with the depth alone": same_layer,
         "one network of every lab: labs cannot be separated from networks, so their prior "
         "decides": labs.is_unique,
-    }
-    of_terms = {
         f"the three terms of the polynomial have rank {rank} in these networks: their priors "
         f"decide between them": rank < 3,
         "L is the same in every network: no slope": not np.ptp(L),
@@ -572,7 +570,7 @@ def _collect_warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple
         f"{L.size} networks of {labs.nunique()} labs: intervals of other labs are wide and rest on "
         f"the priors": small,
     }
-    return tuple(line for line, holds in {**of_place, **of_terms}.items() if holds)
+    return tuple(line for line, holds in words.items() if holds)
 
 
 def _build_statistics(design: MixedDesign) -> Mapping[str, Statistic]:

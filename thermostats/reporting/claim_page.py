@@ -409,6 +409,7 @@ def build_claim_files(
         parts=parts,
         compared=compared,
         bar=ALPHA,
+        without=WITHOUT,
         whole=whole,
         further=further,
         views=views,

@@ -467,9 +467,8 @@ def _leave_unneeded(
 ) -> dict[Hashable, Names]:
     """The models of each group without those that a row of it is read without."""
     least = {label: frozenset(models) for label, models in taken.items()}
-    others = {
-        label: models[:-1] for label, models in taken.items()
-    }  # none was read without the last
+    # none was read without the last
+    others = {label: models[:-1] for label, models in taken.items()}
     for place in reversed(range(max(map(len, others.values()), default=0))):
         tried = {
             label: least[label] - {*models[place : place + 1]} for label, models in others.items()

@@ -62,6 +62,7 @@ def render_methods(figure: str = "") -> str:
         at_once=levels.AT_ONCE.fresh,
         of_many_rows=levels.OF_MANY_ROWS.fresh,
         decides=levels.DECIDES,
+        decided=list_decided_rules(load_levels()),
         most_false=ALPHA,
         without=levels.WITHOUT,
         fair=FAIR,
@@ -73,6 +74,15 @@ def render_methods(figure: str = "") -> str:
         samplers={name: version for name, version in versions.items() if name in SAMPLERS},
         machine=versions,
     )
+
+
+def list_decided_rules(table: pd.DataFrame) -> list[str]:
+    """Rules of a table of worlds whose limit rests on a world that was simulated once more, in
+    `DECIDES` times as many studies."""
+    efforts = (levels.STUDY_BY_STUDY, levels.AT_ONCE, levels.OF_MANY_ROWS)
+    longer = {levels.DECIDES * effort.fresh for effort in efforts}
+    plausible = table[table["box"] == PLAUSIBLE]
+    return sorted(plausible.loc[plausible["studies"].isin(longer), "rule"].unique())
 
 
 def choose_example(table: pd.DataFrame) -> pd.Series | None:
