@@ -82,16 +82,19 @@ class CallMade:
         """The call with other rows or arguments. What cannot be written is called as its argument
         is."""
         first, *_ = self.signature.parameters
-        usual = {name: each.default for name, each in self.signature.parameters.items()}
+        usual = {}
+        for name, each in self.signature.parameters.items():
+            usual[name] = each.default
         new = {
             name: value
             for name, value in changed.items()
             if name in self.arguments or (name in usual and not _is_same(value, usual[name]))
         }
         stated = {**self.arguments, **new, first: rows or Code(self.rows)}
-        ordered = [
-            name for name in self.signature.parameters if stated.get(name, LEFT_OUT) is not LEFT_OUT
-        ]
+        ordered = []
+        for name in self.signature.parameters:
+            if stated.get(name, LEFT_OUT) is not LEFT_OUT:
+                ordered.append(name)
         words = {
             name: value if _is_writable(value := stated[name]) else Code(name) for name in ordered
         }
@@ -152,7 +155,9 @@ def list_named_columns(columns: Collection[str]) -> list[str]:
     made = MADE.get()
     if made is None:
         return []
-    usual = {name: each.default for name, each in made.signature.parameters.items()}
+    usual = {}
+    for name, each in made.signature.parameters.items():
+        usual[name] = each.default
     stated = {**usual, **made.arguments}
     values = [value for name, value in stated.items() if name not in NO_COLUMNS]
     return [name for name in dict.fromkeys(list_named(values)) if name in columns]
@@ -238,14 +243,13 @@ def build_misuse_error(
             taken = [value for name, value in arguments.items() if name != names[0]]
             likely = None if word in arguments else guess(word, rows, taken, standard)
             arguments |= {word: likely} if likely is not None else {}
-    needed = [
-        word
-        for word, each in parameters.items()
-        if each.default is each.empty and each.kind not in MANY
-    ]
-    named = {
-        word: _make_placeholder(word, parameters[word], first=word == names[0]) for word in needed
-    }
+    needed = []
+    for word, each in parameters.items():
+        if each.default is each.empty and each.kind not in MANY:
+            needed.append(word)
+    named = {}
+    for word in needed:
+        named[word] = _make_placeholder(word, parameters[word], first=word == names[0])
     arguments = {
         word: arguments.get(word, named.get(word))
         for word in names

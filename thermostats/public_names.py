@@ -65,6 +65,8 @@ def find_study(name: str) -> str:
     if not name.startswith("fit_"):
         return ""
     folder = import_module(f"{PACKAGE}.{STUDIES}").__path__
-    studies = [f"{PACKAGE}.{STUDIES}.{found.name}" for found in iter_modules(folder)]
+    studies = []
+    for found in iter_modules(folder):
+        studies.append(f"{PACKAGE}.{STUDIES}.{found.name}")
     own = (study for study in studies if name in getattr(import_module(study), "__all__", ()))
     return next(own, "")

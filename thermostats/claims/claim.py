@@ -538,9 +538,14 @@ class Claim(ByColumn):
         rules: dict[str, list[str]] = {}
         for question in self.questions:
             rules.setdefault(question.rule(), []).append(question.name)
-        parts = [f"{', '.join(dict.fromkeys(names))}: {rule}" for rule, names in rules.items()]
+        parts = []
+        for rule, names in rules.items():
+            parts.append(f"{', '.join(dict.fromkeys(names))}: {rule}")
         stated = "; ".join(parts)
-        facts = {item.name: getattr(self, item.name) for item in fields(Claim) if item.compare}
+        facts = {}
+        for item in fields(Claim):
+            if item.compare:
+                facts[item.name] = getattr(self, item.name)
         return Claim(**facts | {"rule": self.rule or stated})
 
     def decided(self, evidence: Evidence) -> Iterator[Finding]:
@@ -570,7 +575,10 @@ class Claim(ByColumn):
                 view = repeat_question(question, evidence.named(name), answers[question.id])
                 if view.has_rows:
                     yield view
-        asked_first = [q for q in self.questions if q.id in (leading.id, *leading.parts)]
+        asked_first = []
+        for q in self.questions:
+            if q.id in (leading.id, *leading.parts):
+                asked_first.append(q)
         yield from self._judge_own_rows(asked_first, evidence, answers)
 
     def decide_set(self, evidence: Evidence, name: str) -> Iterator[Finding]:
@@ -770,7 +778,10 @@ def format_verdict(findings: Sequence[Finding]) -> list[str]:
     own, every = pick_verdicts(findings)
     sets = {"on the study’s own files": own, "on all evidence": every}
     sets["on your own rows"] = pick_own_verdict(findings)
-    parts = [f"{where}: {finding.stands}" for where, finding in sets.items() if finding]
+    parts = []
+    for where, finding in sets.items():
+        if finding:
+            parts.append(f"{where}: {finding.stands}")
     text = "; ".join(parts or [findings[0].stands])
     filled = textwrap.fill(text, WIDTH, initial_indent="Verdict ", subsequent_indent="  ")
     return ["", *filled.splitlines()]
@@ -780,7 +791,10 @@ def dump_findings(claim: Claim, findings: Sequence[Finding]) -> dict[str, Any]:
     """The claim and its findings by the names of columns; numbers that are not there are null."""
     rows = []
     for finding in findings:
-        columns = {name: value for name, value in finding.columns().items() if name in IN_JSON}
+        columns = {}
+        for name, value in finding.columns().items():
+            if name in IN_JSON:
+                columns[name] = value
         rows.append(
             {
                 "finding": finding.id,
@@ -824,7 +838,9 @@ def _format_cells(finding: Finding) -> tuple[str, ...]:
 
 def _format_line(cells: Sequence[str], width: int) -> str:
     widths = (width, *WIDTHS.values(), 0)
-    columns = [cell.ljust(column) for cell, column in zip(cells, widths, strict=True)]
+    columns = []
+    for cell, column in zip(cells, widths, strict=True):
+        columns.append(cell.ljust(column))
     return "  ".join(["", *columns]).rstrip()
 
 

@@ -57,7 +57,9 @@ def encode(value: Any) -> Any:
     if isinstance(value, Enum):
         return {KIND: name, VALUE: value.value}
     if is_dataclass(value) and name.startswith(PACKAGE):
-        parts = {each.name: encode(getattr(value, each.name)) for each in fields(value)}
+        parts = {}
+        for each in fields(value):
+            parts[each.name] = encode(getattr(value, each.name))
         return {KIND: name, VALUE: parts}
     encoding = next((each for each in ENCODINGS if isinstance(value, each.types)), None)
     if encoding is None:

@@ -449,12 +449,16 @@ class Each(_OfRows):
 
     def holds(self, result: Result) -> bool:
         """Whether there are rows, and every one meets it."""
-        met = [self.condition.holds(row) for row in _split_rows(result, self.table)]
+        met = []
+        for row in _split_rows(result, self.table):
+            met.append(self.condition.holds(row))
         return bool(met) and all(met)
 
     def attained(self, result: Result) -> Levels:
         """The largest level of a row; 1 where there are none."""
-        levels = [self.condition.attained(row) for row in _split_rows(result, self.table)]
+        levels = []
+        for row in _split_rows(result, self.table):
+            levels.append(self.condition.attained(row))
         return np.maximum.reduce(levels, axis=0) if levels else 1.0
 
 

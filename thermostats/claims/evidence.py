@@ -416,7 +416,10 @@ def describe_coincidence(evidence: Evidence, models: Collection[str]) -> str:
     if len(evidence.sources(models)) < 2:
         return ""
     by_lab = list_lab_sources(evidence, models)
-    alone = {str(lab): next(iter(sources)) for lab, sources in by_lab.items() if len(sources) == 1}
+    alone = {}
+    for lab, sources in by_lab.items():
+        if len(sources) == 1:
+            alone[str(lab)] = next(iter(sources))
     every = set().union(*by_lab)
     if not alone or len(every) < 2:
         return ""

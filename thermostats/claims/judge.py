@@ -386,9 +386,10 @@ def find_leaning(
     if isinstance(nearly, Posterior):
         verdict = nearly.verdict(result)
         return verdict if verdict in SIDES else None
-    near = [
-        side for side in SIDES if nearly.side(side).holds(result) and levels[side].level <= NEAR
-    ]
+    near = []
+    for side in SIDES:
+        if nearly.side(side).holds(result) and levels[side].level <= NEAR:
+            near.append(side)
     return min(near, key=lambda side: levels[side].level) if near else None
 
 
@@ -504,9 +505,15 @@ def pick_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding 
     if not findings:
         return None, None
     first = findings[0]
-    by_set = {f.sample.evidence: f for f in reversed(findings) if f.id == first.id}
+    by_set = {}
+    for f in reversed(findings):
+        if f.id == first.id:
+            by_set[f.sample.evidence] = f
     if ids := first.criterion.parts:
-        pooled = {f.id: f for f in findings if f.sample.evidence == POOLED}
+        pooled = {}
+        for f in findings:
+            if f.sample.evidence == POOLED:
+                pooled[f.id] = f
         parts = [pooled[id_] for id_ in ids if id_ in pooled]
         return first, decide_parts(first.id, first.estimand, parts) if len(parts) == len(
             ids

@@ -254,7 +254,9 @@ def _measure_many(
         return made
     for unit in units:
         kept = (rows[trial.unit] != unit).to_numpy()
-        rest = {name: values[low][:, kept] for name, values in outcomes.items()}
+        rest = {}
+        for name, values in outcomes.items():
+            rest[name] = values[low][:, kept]
         try:
             without = _measure_all(rule, trial, rows[kept].reset_index(drop=True), rest)
         except (UsageError, TooFew):
@@ -278,7 +280,10 @@ def _combine_results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Ar
     rows."""
     assert trial.many_studies is not None  # noqa: S101
     made = trial.many_studies(rows, outcomes)
-    tables: dict[str, Any] = {name: part for name, part in made.items() if isinstance(part, list)}
+    tables: dict[str, Any] = {}
+    for name, part in made.items():
+        if isinstance(part, list):
+            tables[name] = part
     return Result(
         quantities={name: part for name, part in made.items() if name not in tables}, rows=tables
     )
@@ -317,11 +322,10 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
         own = judge_studies(question, rows, world, SAMPLES, "own truth")
         return {side: int(held.sum()) for side, held in own.items()}
     statements = {side: _choose_side(rule, side).statement() for side in SIDES}
-    known = {
-        side: SAMPLES * statement.holds(world.large)
-        for side, statement in statements.items()
-        if world.large is not None and _choose_side(rule, side).states is not None
-    }
+    known = {}
+    for side, statement in statements.items():
+        if world.large is not None and _choose_side(rule, side).states is not None:
+            known[side] = SAMPLES * statement.holds(world.large)
     if len(known) == len(SIDES):
         return known
     what, *others = trial.averaged or (trial.larger,)
@@ -330,7 +334,10 @@ def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[V
     for other in others:
         whole = repeat_rows(other, whole, times)
     held = _count_held(question, rows, world, repeat_rows(what, whole, times))
-    unclear = [side for side in SIDES if _choose_side(rule, side).states and side not in known]
+    unclear = []
+    for side in SIDES:
+        if _choose_side(rule, side).states and side not in known:
+            unclear.append(side)
     while any(SAMPLES - MOSTLY < held[side] < MOSTLY for side in unclear):
         times *= GROWS
         if trial.many_studies is None or times * len(whole) > LARGEST:
@@ -383,14 +390,15 @@ def find_false_sizes(question: Question, rows: pd.DataFrame) -> dict[Verdict, li
     """
     rule = question.require_trial()[0]
     worlds = require_worlds(question)
-    at = {
-        name: count_truths(question, rows, worlds.build_world(name))
-        for name in (NULL, CLAIMED, *worlds.others)
-    }
+    at = {}
+    for name in (NULL, CLAIMED, *worlds.others):
+        at[name] = count_truths(question, rows, worlds.build_world(name))
     sizes: dict[Verdict, list[str]] = {}
     for side in SIDES:
         condition = _choose_side(rule, side)
-        true = {name: held[side] >= MOSTLY for name, held in at.items()}
+        true = {}
+        for name, held in at.items():
+            true[name] = held[side] >= MOSTLY
         sizes[side] = [name for name, is_true in true.items() if not is_true]
         turns = _find_turn(worlds, true)
         if worlds.graded and condition.states is not None and turns:
@@ -468,7 +476,10 @@ def name_point(point: Point) -> str:
 def parse_point(text: str) -> Point:
     """The point of a row of the table."""
     parts = dict(part.split("=", 1) for part in text.split("; "))
-    return {name: value if name in WORDS else float(value) for name, value in parts.items()}
+    point = {}
+    for name, value in parts.items():
+        point[name] = value if name in WORDS else float(value)
+    return point
 
 
 @dataclass(frozen=True)
@@ -497,13 +508,17 @@ class Search:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
             drawn = [spots[at] for at in sorted(chosen)]
-            turns = [{"size": size, "kind": next(kinds), **place} for size, place in drawn]
+            turns = []
+            for size, place in drawn:
+                turns.append({"size": size, "kind": next(kinds), **place})
             best = self._find_false(self._rank_points(turns, effort.few), WORST)
             points = [{**point, "kind": kind} for point in best for kind in worlds.kinds]
             n = effort.more
         else:
             every = itertools.product(spots, worlds.kinds)
-            points = [{"size": size, "kind": kind, **place} for (size, place), kind in every]
+            points = []
+            for (size, place), kind in every:
+                points.append({"size": size, "kind": kind, **place})
             n = effort.few
         return self._find_false(self._rank_points(points, n), WORST)
 
@@ -511,7 +526,9 @@ class Search:
         """The two sizes at which the side is given most often, normal errors and every nuisance at
         half."""
         box = require_worlds(self.question).box.items()
-        middle = {name: take_half(name, rest, end) for name, (rest, end, *_) in box}
+        middle = {}
+        for name, (rest, end, *_) in box:
+            middle[name] = take_half(name, rest, end)
         spots = [
             {"size": size, "kind": "normal", **middle} for size in reversed(self.sizes)
         ]  # boundaries come last
@@ -523,8 +540,13 @@ class Search:
     def _rank_points(self, points: Sequence[Point], n: int) -> list[Point]:
         """Points by how often the side is given there, the most first."""
         made = [self._simulate_levels(point, n, "search") for point in points]
-        rates = [measure_rate(each, ALPHA) + measure_rate(each, 2 * ALPHA) / 100 for each in made]
-        return [points[place] for place in np.argsort(-np.array(rates), kind="stable")]
+        rates = []
+        for each in made:
+            rates.append(measure_rate(each, ALPHA) + measure_rate(each, 2 * ALPHA) / 100)
+        ranked: list[Point] = []
+        for place in np.argsort(-np.array(rates), kind="stable"):
+            ranked.append(points[place])
+        return ranked
 
     def _find_false(self, points: Sequence[Point], most: int) -> list[Point]:
         """The first points in which the side is false indeed; nuisances may make a statement
@@ -592,10 +614,9 @@ class Search:
                 for value in (
                     (rest, take_half(name, rest, end), end) if kind in worlds.kinds else ()
                 ):
-                    at = {
-                        o: (low, take_half(o, low, up))[others]
-                        for o, (low, up, *_) in worlds.box.items()
-                    }
+                    at = {}
+                    for o, (low, up, *_) in worlds.box.items():
+                        at[o] = (low, take_half(o, low, up))[others]
                     point = {"size": size, "kind": kind, **at, name: value}
                     if (text := name_point(point)) not in limits:
                         limits[text] = find_bound(

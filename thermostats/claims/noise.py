@@ -175,7 +175,9 @@ class Limits:
         group: the column of groups, of which sources may have SDs of their own."""
         if not self.outcome:
             return kinds
-        chosen = [own for kind in kinds for own in INSTEAD.get(kind, (kind,))]
+        chosen: list[str] = []
+        for kind in kinds:
+            chosen.extend(INSTEAD.get(kind, (kind,)))
         if group == "source":
             chosen.append(UNLIKE_SOURCES)
         none = {UPWARD: self.errors.skew[1] == 0, DOWNWARD: self.errors.skew[0] == 0}
@@ -194,7 +196,9 @@ class Limits:
             "cells": self.errors.share,
             "sources": self.sources,
         }
-        shown = {name: format_declared(float(f"{value:.2g}")) for name, value in numbers.items()}
+        shown = {}
+        for name, value in numbers.items():
+            shown[name] = format_declared(float(f"{value:.2g}"))
         return ESTIMATED[kind].format(**shown)
 
 

@@ -207,7 +207,9 @@ def _find_question(claim: str, finding: str, analyses: str | Path | None) -> Que
         )
     if not finding:
         return next(iter(tried.values()))
-    short = {id_.partition(".")[2]: question for id_, question in tried.items()}
+    short = {}
+    for id_, question in tried.items():
+        short[id_.partition(".")[2]] = question
     found = tried.get(finding) or short.get(finding)
     if found is None:
         what = "no such finding that was tried in worlds"
@@ -224,7 +226,10 @@ def check_claim(claim: Any, sizes: Mapping[str, Any], *, is_shell: bool = False)
     is_file = isinstance(claim, str) and is_file_of_rows(claim)
     if isinstance(claim, str) and not is_file:
         return
-    stated = {name: value for name, value in sizes.items() if value not in ((), [])}
+    stated = {}
+    for name, value in sizes.items():
+        if value not in ((), []):
+            stated[name] = value
     stated = stated or {"models": [40, 80], "labs": 9}
     said = ", ".join(f"{name}={write_value(value)}" for name, value in stated.items())
     what = "a claim is named by its id"
@@ -333,7 +338,11 @@ def simulate_planned_power(
 
 def _list_true_sides(known: Calibration) -> list[Verdict]:
     """Sides that are true in their world."""
-    return [side for side in SIDES if known.side(side).rows["box"].eq(POWER).any()]
+    true_sides: list[Verdict] = []
+    for side in SIDES:
+        if known.side(side).rows["box"].eq(POWER).any():
+            true_sides.append(side)
+    return true_sides
 
 
 def _summarise_rates(made: Sequence[Array], side: Side) -> dict[str, Any]:

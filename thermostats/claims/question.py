@@ -70,7 +70,9 @@ class Test:
         """The numbers of one study; raises UsageError where its rows do not carry the test, TooFew
         where they are few."""
         own = convert_numpy(rows)
-        measured = {name: own[[name]].to_numpy().T for name in self.outcomes}
+        measured = {}
+        for name in self.outcomes:
+            measured[name] = own[[name]].to_numpy().T
         made = self.many(own, measured, **self.finely)
         tables = {}
         numbers = {}
@@ -98,7 +100,9 @@ class Test:
 
 def take_first_numbers(studies: Many) -> list[float | None]:
     """Estimate, ends of the interval and p of the first study; None for what is no number."""
-    first = [float(part[0]) for part in (studies.estimate, studies.lower, studies.upper, studies.p)]
+    first = []
+    for part in (studies.estimate, studies.lower, studies.upper, studies.p):
+        first.append(float(part[0]))
     return [None if math.isnan(number) else number for number in first]
 
 
@@ -430,7 +434,9 @@ def describe_missing_models(
     models = keep_last_revision(evidence.own_models(), "model_id").drop_duplicates("model_id")
     if models.empty:
         return
-    has = {what: set(evidence.table(TABLES[what])["model_id"]) for what in measures}
+    has = {}
+    for what in measures:
+        has[what] = set(evidence.table(TABLES[what])["model_id"])
     for row in models[~models["model_id"].isin(used)].sort_values("model_id").itertuples():
         name = str(row.model_id)
         lacks = [what for what in has if row.model_id not in has[what]]

@@ -242,10 +242,9 @@ class Result:
     def name_intervals(self, intervals: Mapping[str, str]) -> Result:
         """The same with other words for what the intervals of some quantities are, by their
         names."""
-        named = {
-            name: replace(self.quantities[name], interval=words)
-            for name, words in intervals.items()
-        }
+        named = {}
+        for name, words in intervals.items():
+            named[name] = replace(self.quantities[name], interval=words)
         return replace(self, quantities={**self.quantities, **named})
 
     @property
@@ -284,4 +283,7 @@ class ByColumn:
 
     def columns(self) -> dict[str, Any]:
         """Values by column."""
-        return {name: attrgetter(place)(self) for name, place in self.COLUMNS.items()}
+        columns: dict[str, Any] = {}
+        for name, place in self.COLUMNS.items():
+            columns[name] = attrgetter(place)(self)
+        return columns

@@ -119,7 +119,9 @@ def run_all(
         run = partial(_run_beside, data=data, anew=anew, digests=dict(tables.digests))
         futures: dict[Future[list[Run]], tuple[str, ...]] = {}
         for names in _order_jobs(jobs, together):
-            with_keys = [(jobs[name], keys.get(name, "")) for name in names]
+            with_keys = []
+            for name in names:
+                with_keys.append((jobs[name], keys.get(name, "")))
             futures[pool.submit(run, with_keys)] = names
         try:
             for future in as_completed(futures):
@@ -139,7 +141,9 @@ def run_all(
 
 def _order_jobs(jobs: Iterable[str], together: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """Jobs one by one, and those that belong together in the place of the first of them."""
-    groups: dict[str, tuple[str, ...]] = {name: (name,) for name in jobs}
+    groups: dict[str, tuple[str, ...]] = {}
+    for name in jobs:
+        groups[name] = (name,)
     for names in together:
         group = tuple(name for name in jobs if name in names)
         groups |= dict.fromkeys(group, group)
@@ -156,7 +160,10 @@ def _run_beside(
     """
     tables = _load_tables(data)
     tables.tell(digests)
-    return [run_one(job, data, tables.fork(), key, anew=anew) for job, key in jobs]
+    finished: list[Run] = []
+    for job, key in jobs:
+        finished.append(run_one(job, data, tables.fork(), key, anew=anew))
+    return finished
 
 
 @cache
@@ -260,7 +267,10 @@ def _find_claim(module: ModuleType, path: Path) -> Claim:
 def _describe_error(error: BaseException, path: Path) -> str:
     """An exception with the last line of the script that it came from."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+    lines = []
+    for frame in frames:
+        if Path(frame.filename).resolve() == path.resolve():
+            lines.append(frame.lineno)
     place = f" (line {lines[-1]})" if lines else ""
     return f"{type(error).__name__} in {path.name}{place}: {error}"
 
@@ -441,7 +451,9 @@ def _find_lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking,
     again = older.groupby("model_id")["lacks"].agg(lambda lacks: tuple(lacks.unique())).to_dict()
     asked = models["model_id"].isin(published | yours | set(again))
     models = models[asked & (models["heritage"] != NURSERY)]
-    has = {what: set(here.table(TABLES[what])["model_id"]) for what in measures}
+    has = {}
+    for what in measures:
+        has[what] = set(here.table(TABLES[what])["model_id"])
     prompts = len(evidence.table("prompts", prompt_set=PROMPTS))
     lacking = []
     for row in models.sort_values("n_params").itertuples():
@@ -461,7 +473,10 @@ def _suggest_commands(
     folder = "mine" if data is None else data
     labless = [model.model_id for model in models if "lab" in model.lacks]
     lines = [write_command("set", name, "heritage=LAB", data=folder) for name in labless]
-    named = [model.model_id for model in models if set(model.lacks) - {"lab", *LATER}]
+    named = []
+    for model in models:
+        if set(model.lacks) - {"lab", *LATER}:
+            named.append(model.model_id)
     if named:
         lines.append(write_command("measure", *named, what=",".join(measures), data=folder))
     if again := [model.model_id for model in models if not set(LATER).isdisjoint(model.lacks)]:

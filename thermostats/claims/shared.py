@@ -63,7 +63,9 @@ def read_inherited(evidence: Evidence, models: Iterable[str]) -> pd.DataFrame:
     training has left, empty where none does.
     """
     table = evidence.table("lineage").drop_duplicates("model_id").set_index("model_id")
-    facts = {name: table[name].fillna("").to_dict() for name in ("parent", *CARRIED)}
+    facts = {}
+    for name in ("parent", *CARRIED):
+        facts[name] = table[name].fillna("").to_dict()
     rows = []
     for model in models:
         line = [model]
@@ -108,11 +110,11 @@ class Causes:
     @cached_property
     def adjusting(self) -> dict[str, list[frozenset[str]]]:
         """Of every cause of the gain its smallest back-door sets of measured causes."""
-        return {
-            name: self.graph.find_back_door(name, GAIN, self.measured)
-            for name in self.nodes
-            if name != GAIN
-        }
+        adjusting: dict[str, list[frozenset[str]]] = {}
+        for name in self.nodes:
+            if name != GAIN:
+                adjusting[name] = self.graph.find_back_door(name, GAIN, self.measured)
+        return adjusting
 
 
 @cache

@@ -191,7 +191,9 @@ class Worlds:
 
     def build_world(self, size: str = CLAIMED, kind: str = "normal", **nuisances: float) -> World:
         """The world of a size by name; nuisances that are not named are at rest."""
-        rest = {name: values[0] for name, values in self.box.items()}
+        rest = {}
+        for name, values in self.box.items():
+            rest[name] = values[0]
         return self.make(self.size(size), kind=kind, **(rest | nuisances))
 
     def describe_nuisances(self, **nuisances: float) -> str:
@@ -216,10 +218,9 @@ class Worlds:
         were estimated, correlation of neighbours and ratio of SDs at theirs together, too."""
         points = []
         for ends in self._list_directions(self.box):
-            levels = {
-                name: (self.box[name][0], take_half(name, self.box[name][0], end), end)
-                for name, end in ends.items()
-            }
+            levels = {}
+            for name, end in ends.items():
+                levels[name] = (self.box[name][0], take_half(name, self.box[name][0], end), end)
             for others in (0, 1):
                 middle = {name: values[others] for name, values in levels.items()}
                 points.append(middle)
@@ -243,19 +244,23 @@ class Worlds:
 
     def _widen_box(self) -> dict[str, tuple[float, ...]]:
         """The box with bounds beyond those that were estimated, or declared in their stead."""
-        known = {name: nuisance for name, nuisance in MEASURED.items() if name in self.box}
-        ends = {nuisance: self.box[name][1] for name, nuisance in known.items()}
+        known = {}
+        for name, nuisance in MEASURED.items():
+            if name in self.box:
+                known[name] = nuisance
+        ends = {}
+        for name, nuisance in known.items():
+            ends[nuisance] = self.box[name][1]
         bounds = Bounds(
             ar=ends.get(ALONG_CHAIN, DECLARED.ar),
             ratio=ends.get(OF_SDS, DECLARED.ratio),
             share=ends.get(SHARE, DECLARED.share),
         )
         wider = make_box(bounds.widen(), known)
-        box = {
-            name: (values[0], *wider[name][1:])
-            for name, values in self.box.items()
-            if name in wider
-        }
+        box = {}
+        for name, values in self.box.items():
+            if name in wider:
+                box[name] = (values[0], *wider[name][1:])
         if getattr(self.build_world().errors, "unlike", 0.0):
             box["unlike"] = tuple(value**2 for value in self.box["unlike"])
         return {**self.box, **box}
@@ -274,8 +279,13 @@ class Worlds:
             unlike = "heritage"
         found = read_bounds(outcome, errors.along, alike)
         units = read_bounds(outcome, errors.along, unlike)
-        names = [nuisance for name, nuisance in MEASURED.items() if name in self.box]
-        parts = [f"{SAID[name]} {found.describe(name)}" for name in (*names, SKEW, TAILS)]
+        names = []
+        for name, nuisance in MEASURED.items():
+            if name in self.box:
+                names.append(nuisance)
+        parts = []
+        for name in (*names, SKEW, TAILS):
+            parts.append(f"{SAID[name]} {found.describe(name)}")
         spread = SAID[SPREAD].format("models" if of_prompts else "labs")
         parts.append(f"{spread} {units.describe(SPREAD)}")
         if of_prompts:
@@ -737,7 +747,9 @@ def build_contrast_worlds(
     null: shares in both, of which the first is the null.
     """
     first, *more = ((share, share) for share in null)
-    others = {f"a share of {format_declared(share)} in both": (share, share) for share, _ in more}
+    others = {}
+    for share, _ in more:
+        others[f"a share of {format_declared(share)} in both"] = (share, share)
     return Worlds(
         partial(_build_alike_world, column, focal, group),
         claimed,

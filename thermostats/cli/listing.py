@@ -56,10 +56,12 @@ def list_rows(
     listed, columns = read[what](data, alone)
     if what not in OWN:
         return listed, columns
-    of = {
-        (row["model_id"], row["revision"]): row for row in convert_rows(store.load("models", data))
-    }
-    pairs = [(row, of.get((row["model_id"], row["revision"]), {})) for row in listed]
+    of = {}
+    for row in convert_rows(store.load("models", data)):
+        of[(row["model_id"], row["revision"])] = row
+    pairs = []
+    for row in listed:
+        pairs.append((row, of.get((row["model_id"], row["revision"]), {})))
     matching = pairs
     for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
         if wanted:

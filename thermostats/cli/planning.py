@@ -70,7 +70,10 @@ def predict(
     `thermostats predict --layers 24 --heads 16 --head-width 64 --params 4e8 --lab EleutherAI`
     """
     stated = dict(zip(OPTIONS, (layers, heads, head_width, params), strict=True))
-    facts = {name: value for name, value in stated.items() if value is not None}
+    facts = {}
+    for name, value in stated.items():
+        if value is not None:
+            facts[name] = value
     lacking = [option for name, option in OPTIONS.items() if name not in facts]
     if model is None and lacking:
         line = (
@@ -94,7 +97,9 @@ def predict(
     if as_json:
         print_json({"prediction": row, "record": records, "sentences": prediction.sentences()})
         return
-    told = {name.removeprefix(f"{gain}_").replace(gain, "gain"): row[name] for name in row}
+    told = {}
+    for name in row:
+        told[name.removeprefix(f"{gain}_").replace(gain, "gain")] = row[name]
     print_rows([told], [name for name in PREDICTED if told.get(name, "") != ""])
     print_rows(records, list(records[0]))
     print(*prediction.sentences(), sep="\n")

@@ -50,7 +50,9 @@ def show_gains(
     """Print a row for each model with gains, and draw them or say how."""
     from thermostats.tables.reading import summarise_runs  # noqa: PLC0415
 
-    runs = {name_outcome_model(outcome): (*outcome.runs, *outcome.finished) for outcome in outcomes}
+    runs = {}
+    for outcome in outcomes:
+        runs[name_outcome_model(outcome)] = (*outcome.runs, *outcome.finished)
     rows = summarise_runs(runs, data)
     if rows:
         print()
@@ -96,13 +98,14 @@ def compare_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.Data
     runs = store.load("runs", data)
     runs = runs.assign(sha=read_hashes(runs))
     runs = runs[runs["prompt_set"].ne("")]
-    named = [
-        runs.loc[runs["sha"].eq(hash_model(folder)), ["model_id", "revision"]]
-        for folder in (first, second)
-    ]
+    named = []
+    for folder in (first, second):
+        named.append(runs.loc[runs["sha"].eq(hash_model(folder)), ["model_id", "revision"]])
     if any(of_one.empty for of_one in named):
         return None, ""
-    models = [f"{of_one['model_id'].iloc[-1]}@{of_one['revision'].iloc[-1]}" for of_one in named]
+    models = []
+    for of_one in named:
+        models.append(f"{of_one['model_id'].iloc[-1]}@{of_one['revision'].iloc[-1]}")
     try:
         return paired(*models, data=data), ""
     except UsageError as error:
@@ -263,9 +266,10 @@ def _copy_template(template: str, name: str, folder: Path, **more: str) -> Path:
             f"one",
         )
     taken = {file[:3] for file in there}
-    free = [
-        f"{LETTER}{number:02d}" for number in range(1, 100) if f"{LETTER}{number:02d}" not in taken
-    ]
+    free = []
+    for number in range(1, 100):
+        if f"{LETTER}{number:02d}" not in taken:
+            free.append(f"{LETTER}{number:02d}")
     if not free:
         raise UsageError(
             "no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99"
@@ -274,14 +278,12 @@ def _copy_template(template: str, name: str, folder: Path, **more: str) -> Path:
     fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:], **more}
     path = folder / f"{free[0]}_{slug}.py"
     templates = resources.files("thermostats").joinpath("starting_points")
-    texts = {
-        suffix: templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8")
-        for suffix in (".md", ".py")
-    }
-    filled = {
-        path.with_suffix(suffix): string.Template(text).substitute(fields)
-        for suffix, text in texts.items()
-    }
+    texts = {}
+    for suffix in (".md", ".py"):
+        texts[suffix] = templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8")
+    filled = {}
+    for suffix, text in texts.items():
+        filled[path.with_suffix(suffix)] = string.Template(text).substitute(fields)
     write_all(folder, {file: text.encode() for file, text in filled.items()})
     return path
 
@@ -487,7 +489,9 @@ def needs(
     from thermostats.claims.study import choose_claims, list_scripts  # noqa: PLC0415
 
     paths = list_scripts(folders.find_shipped("analyses"))
-    all_of = [find_needs(load_claim(paths[name]), data) for name in choose_claims(claims, paths)]
+    all_of = []
+    for name in choose_claims(claims, paths):
+        all_of.append(find_needs(load_claim(paths[name]), data))
     if as_json:
         print_json([asdict(need) for need in all_of])
         return

@@ -142,7 +142,10 @@ def find_doubled(folder: Path) -> list[str]:
     first, read = _find_first_file(folder)
     if not first.name.endswith(".index.json"):
         return []
-    placed = {name: file for file, names in _group_shards(first).items() for name in names}
+    placed = {}
+    for file, names in _group_shards(first).items():
+        for name in names:
+            placed[name] = file
     counted: dict[str, StoredTensor] = {}
     sentences: dict[str, str] = {}
     for path in _list_shard_files(first):
@@ -483,11 +486,10 @@ def find_context_limit(entry: Architecture, config: Config) -> int | None:
     if first == "pad":
         pad = select_decoder_config(config).get("pad_token_id")
         first = pad + 1 if type(pad) is int else 0
-    grow = [
-        rope
-        for rope in list_ropes(config)
-        if name_rope_type(rope) == "dynamic" and ORIGINAL not in rope
-    ]
+    grow = []
+    for rope in list_ropes(config):
+        if name_rope_type(rope) == "dynamic" and ORIGINAL not in rope:
+            grow.append(rope)
     factor = max((float(rope.get("factor") or 1) for rope in grow), default=1.0)
     return None if rows is None else int(rows * factor) - int(first)
 
@@ -624,7 +626,10 @@ def find_value_runs(entry: Architecture, config: Config) -> list[slice]:
     breaks = np.flatnonzero(np.diff(places) != 1)
     firsts = places[np.r_[0, breaks + 1]]
     lasts = places[np.r_[breaks, places.size - 1]]
-    return [slice(int(first), int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
+    value_runs: list[slice] = []
+    for first, last in zip(firsts, lasts, strict=True):
+        value_runs.append(slice(int(first), int(last) + 1))
+    return value_runs
 
 
 def split(

@@ -41,7 +41,10 @@ def collect_facts(
     places = build_decoder(model, entry, config)
     parameters = dict(model.named_parameters())
     counted = entry.filter_stack_names(parameters)
-    inside = {name: parameter for name, parameter in parameters.items() if name in counted}
+    inside = {}
+    for name, parameter in parameters.items():
+        if name in counted:
+            inside[name] = parameter
     ends = find_ends(places)
     embedding = 0 if ends is None else ends.embedding.numel()
     bias = 0 if ends is None or ends.bias is None else ends.bias.numel()
@@ -134,11 +137,11 @@ def _read_heads(places: Decoder) -> dict[str, int]:
 
 def find_differences(row: Mapping[str, Any], facts: Mapping[str, Any], of: str) -> list[str]:
     """Facts in which a row is not what a model is, a few words each."""
-    return [
-        f"{name}: {row[name]} stated, {fact} {of}"
-        for name, fact in facts.items()
-        if row[name] != fact
-    ]
+    differences: list[str] = []
+    for name, fact in facts.items():
+        if row[name] != fact:
+            differences.append(f"{name}: {row[name]} stated, {fact} {of}")
+    return differences
 
 
 def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:

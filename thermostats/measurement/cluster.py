@@ -69,9 +69,9 @@ class Ray:
         if not self.running:
             return []
         through, _ = ray.wait(list(self.running), num_returns=1, timeout=seconds)
-        outcomes = [
-            (self.running[reference], self._read_outcome(reference)) for reference in through
-        ]
+        outcomes = []
+        for reference in through:
+            outcomes.append((self.running[reference], self._read_outcome(reference)))
         for reference in through:
             del self.running[reference], self.requests[reference]
         return outcomes or self._reject_unplaceable()

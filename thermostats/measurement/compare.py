@@ -204,7 +204,10 @@ def find_shared_tensors(
     stored = []
     for _, folder in models:
         tensors = open_checkpoint(folder)
-        weights = {name: each for name, each in tensors.items() if not name.endswith(BUFFERS)}
+        weights = {}
+        for name, each in tensors.items():
+            if not name.endswith(BUFFERS):
+                weights[name] = each
         stored.append(weights)
     bare = min(stored, key=lambda tensors: np.mean([name.count(".") for name in tensors]))
     shared = []
@@ -247,7 +250,9 @@ def _write_spectra_command(models: Sequence[str]) -> str:
     between their spectra."""
     measured = write_command("measure", *models, what="weights", data=SPECTRA)
     rows = f'rows = thermostats.load("weights", "{SPECTRA}", models=True)'
-    names = [Path(model).resolve().name if Path(model).is_dir() else model for model in models]
+    names = []
+    for model in models:
+        names.append(Path(model).resolve().name if Path(model).is_dir() else model)
     angles = f"print(thermostats.spectral_angles(rows[rows.model_id.isin({write_value(names)})]))"
     return f"{measured} && python -c {shlex.quote(f'import thermostats; {rows}; {angles}')}"
 
@@ -364,10 +369,9 @@ def _measure_function_distances(names: Sequence[str], paths: Sequence[Path]) -> 
     table = pd.DataFrame(0.0, index=list(names), columns=list(names))
     notes = dict[str, None]()
     for i, j in combinations(range(len(paths)), 2):
-        both = [
-            measure_function_distance(*pair)
-            for pair in ((paths[i], paths[j]), (paths[j], paths[i]))
-        ]
+        both = []
+        for pair in ((paths[i], paths[j]), (paths[j], paths[i])):
+            both.append(measure_function_distance(*pair))
         table.iloc[i, j] = table.iloc[j, i] = float(np.mean([each.distance**2 for each in both]))
         notes |= dict.fromkeys(both[0].notes)
     table.attrs["notes"] = list(notes)
@@ -461,10 +465,9 @@ def _stack_spectra(name: str, heads: pd.DataFrame) -> Array:
                 "no spectra of heads", where=name, got=f"no rows of {matrix}", allowed="W_V and W_O"
             )
         for measure in MEASURES:
-            by_layer = [
-                _resample_values(np.sort(block)[::-1], RANKS)
-                for _, block in rows.groupby("layer")[measure]
-            ]
+            by_layer = []
+            for _, block in rows.groupby("layer")[measure]:
+                by_layer.append(_resample_values(np.sort(block)[::-1], RANKS))
             grid = np.apply_along_axis(
                 _resample_values, 0, np.array(by_layer, dtype=np.float64), DEPTHS
             ).ravel()

@@ -221,7 +221,9 @@ def find_local_place(settings: EngineSettings) -> Place:
     if settings.device == "cpu" or not torch.cuda.is_available():
         return Place("cpu", find_free_memory(torch.device("cpu")))
     count = torch.cuda.device_count()
-    sizes = [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
+    sizes = []
+    for i in range(count):
+        sizes.append(int(torch.cuda.get_device_properties(i).total_memory))
     return Place("accelerator", min(sizes), count if settings.spread else 1)
 
 

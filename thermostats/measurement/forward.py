@@ -118,7 +118,9 @@ def build_decoder(model: nn.Module, entry: Architecture, config: Config | None =
     are not there."""
     config = read_configuration(model) if config is None else config
     base = getattr(model, "base_model", model) if entry.has_head else model
-    places = [entry.blocks.format(stage=stage) for stage in range(len(entry.depths) or 1)]
+    places = []
+    for stage in range(len(entry.depths) or 1):
+        places.append(entry.blocks.format(stage=stage))
     stacks = [find_submodule(base, place, entry) for place in places]
     blocks = tuple(block for stack in stacks for block in stack.children())
     if entry.shared:
@@ -221,14 +223,16 @@ def prepare_model(model: nn.Module) -> Iterator[None]:
     once; the model is put back as it was afterwards."""
     training = model.training
     model.eval()
-    spelled_out: list[Any] = [
-        module for module in model.modules() if type(module) is NewGELUActivation
-    ]
+    spelled_out: list[Any] = []
+    for module in model.modules():
+        if type(module) is NewGELUActivation:
+            spelled_out.append(module)
     for module in spelled_out:
         module.__dict__["forward"] = partial(_apply_gelu, module)
-    chunks = {
-        module: module.__dict__[CHUNK] for module in model.modules() if module.__dict__.get(CHUNK)
-    }
+    chunks = {}
+    for module in model.modules():
+        if module.__dict__.get(CHUNK):
+            chunks[module] = module.__dict__[CHUNK]
     for module in chunks:
         module.__dict__[CHUNK] = 0
     try:
@@ -250,15 +254,13 @@ def run_forward_pass(model: nn.Module) -> Iterator[None]:
     Raises ThermostatsError for what the model's own code raises; of memory that does not suffice
     see `call`.
     """
-    buffers = [
-        (module, name, x)
-        for module in model.modules()
-        for name, x in module.named_buffers(recurse=False)
-    ]
-    copies = [
-        x.clone() if x.is_floating_point() and x.numel() <= FEW_NUMBERS else None
-        for _, _, x in buffers
-    ]
+    buffers = []
+    for module in model.modules():
+        for name, x in module.named_buffers(recurse=False):
+            buffers.append((module, name, x))
+    copies = []
+    for _, _, x in buffers:
+        copies.append(x.clone() if x.is_floating_point() and x.numel() <= FEW_NUMBERS else None)
     states = [(module, _state(module)) for module in model.modules()]
     try:
         yield
@@ -286,7 +288,11 @@ def run_forward_pass(model: nn.Module) -> Iterator[None]:
 def _state(module: nn.Module) -> dict[str, Any]:
     """What a module holds that is no weight, buffer or module."""
     kinds = bool | int | float | str | Tensor | None
-    return {name: x for name, x in vars(module).items() if name[0] != "_" and isinstance(x, kinds)}
+    state: dict[str, Any] = {}
+    for name, x in vars(module).items():
+        if name[0] != "_" and isinstance(x, kinds):
+            state[name] = x
+    return state
 
 
 def is_memory_error(error: Exception) -> bool:
@@ -344,7 +350,10 @@ class Batch:
         """Where each prompt begins in its row."""
         if self.positions is None:
             return (0,) * len(self.lengths)
-        return tuple(sum(self.lengths[:k]) for k in range(len(self.lengths)))
+        starts: list[int] = []
+        for k in range(len(self.lengths)):
+            starts.append(sum(self.lengths[:k]))
+        return tuple(starts)
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -389,10 +398,10 @@ def make_batches(
     lengths = [len(prompt.token_ids) for prompt in prompts]
     alone = not is_batch_independent(decoder)
     if packed and kind == "cpu" and decoder.entry.packs and not alone:
-        return [
-            _pack_prompts(decoder, prompts, indices)
-            for indices in plan_packs(lengths, budget=budget or PACK)
-        ]
+        batches: list[Batch] = []
+        for indices in plan_packs(lengths, budget=budget or PACK):
+            batches.append(_pack_prompts(decoder, prompts, indices))
+        return batches
     parts = plan_batches(
         lengths, budget=1 if alone else budget or BUDGET[kind], overhead=OVERHEAD[kind]
     )

@@ -236,7 +236,10 @@ class MeasureCall:
         arguments = {"data": self.data, "prompts": self.prompts, "what": self.what} | changed
         options = arguments.pop("options", self.options)
         standard = {"data": None, "prompts": "core", "what": tuple(WHAT)}
-        stated = {name: value for name, value in arguments.items() if value != standard[name]}
+        stated = {}
+        for name, value in arguments.items():
+            if value != standard[name]:
+                stated[name] = value
         return call(
             "measure", model, *([Code(tokenizer)] if tokenizer else []), **stated, **options
         )
@@ -447,11 +450,10 @@ def _check_layers(layers: Any) -> list[int] | None:
         if isinstance(layers, (int, str)) or not hasattr(layers, "__iter__")
         else list(layers)
     )
-    wrong = [
-        n
-        for n in numbers
-        if isinstance(n, (bool, str)) or not hasattr(n, "__index__") or int(n) < 1
-    ]
+    wrong = []
+    for n in numbers:
+        if isinstance(n, (bool, str)) or not hasattr(n, "__index__") or int(n) < 1:
+            wrong.append(n)
     if wrong or not numbers:
         raise UsageError(
             "blocks are numbered from 1",
@@ -564,9 +566,9 @@ def _save_model(
 ) -> tuple[str, dict[str, Any]]:
     """Folder of a model written from memory, and the fields of its spec."""
     with _handle_saving_errors(model):
-        weights = {
-            name.replace(COMPILED, ""): weight for name, weight in model.state_dict().items()
-        }
+        weights = {}
+        for name, weight in model.state_dict().items():
+            weights[name.replace(COMPILED, "")] = weight
         compiled = weights.keys() != model.state_dict().keys()
         model.save_pretrained(folder, state_dict=weights if compiled else None)
         if tokenizer is not None:

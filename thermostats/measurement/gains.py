@@ -96,7 +96,11 @@ def _list_subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, st
         entry.attention_scale,
     )
     both = {"attention": mixer, "mlp": (entry.mlp, entry.mlp_out, entry.mlp_write, entry.mlp_scale)}
-    return [(part, *modules) for part, modules in both.items() if modules[0]]
+    subblocks: list[tuple[str, str, str, str, str]] = []
+    for part, modules in both.items():
+        if modules[0]:
+            subblocks.append((part, *modules))
+    return subblocks
 
 
 def _hook_subblocks(
@@ -222,7 +226,9 @@ def _make_empty_record(decoder: Decoder, members: Tensor) -> Record:
     shape = (members.shape[0], members.shape[2])
     wide = torch.float64 if decoder.dtype == torch.float64 else torch.float32
     options: dict[str, Any] = {"dtype": wide, "device": members.device}
-    record = {name: torch.full((L, *shape), torch.nan, **options) for name in PER_TOKEN}
+    record = {}
+    for name in PER_TOKEN:
+        record[name] = torch.full((L, *shape), torch.nan, **options)
     record |= {"spread": torch.full((L, *members.shape[:2]), torch.nan, **options)}
     return record | {"final_norm": torch.full(shape, torch.nan, **options)}
 
@@ -373,10 +379,14 @@ def _build_batch_rows(
     for k, (prompt_id, row, start, n) in enumerate(
         zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
     ):
-        norms = {name: array[:, row, start : start + n] for name, array in arrays.items()}
+        norms = {}
+        for name, array in arrays.items():
+            norms[name] = array[:, row, start : start + n]
         at = list_places(decoder.entry, batch.spans[k])
         for part, m, places in split_stages(decoder.entry, at, n):
-            of_stage = {name: x[part, :m] for name, x in norms.items()}
+            of_stage = {}
+            for name, x in norms.items():
+                of_stage[name] = x[part, :m]
             rows.append(
                 build_layer_rows(
                     prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0
@@ -450,11 +460,13 @@ def split_stages(entry: Architecture, places: Places, n: int) -> list[tuple[slic
     if not entry.depths:
         return [(slice(None), n, places)]
     ends = np.cumsum((0, *entry.depths)).tolist()
-    sizes = [n // 4**stage for stage in range(len(entry.depths))]
-    return [
-        (slice(a, b), m, {"patches": slice(0, m)})
-        for a, b, m in zip(ends, ends[1:], sizes, strict=False)
-    ]
+    sizes = []
+    for stage in range(len(entry.depths)):
+        sizes.append(n // 4**stage)
+    stages: list[tuple[slice, int, Places]] = []
+    for a, b, m in zip(ends, ends[1:], sizes, strict=False):
+        stages.append((slice(a, b), m, {"patches": slice(0, m)}))
+    return stages
 
 
 def build_layer_rows(
@@ -477,9 +489,15 @@ def build_layer_rows(
     """
     L = len(spread)
     span = next(at for at in places.values() if isinstance(at, slice))
-    ratios = {column: pair for column, pair in RATIOS.items() if pair[0] in norms}
+    ratios = {}
+    for column, pair in RATIOS.items():
+        if pair[0] in norms:
+            ratios[column] = pair
     with np.errstate(all="ignore"):
-        per_token = {column: norms[name] for column, name in SINGLE.items() if name in norms}
+        per_token = {}
+        for column, name in SINGLE.items():
+            if name in norms:
+                per_token[column] = norms[name]
         per_token |= {
             column: norms[above] / norms[below] for column, (above, below) in ratios.items()
         }
@@ -512,7 +530,9 @@ def build_layer_rows(
         )
     layers = first + np.arange(1, L + 1)
     positions = np.array(list(places), dtype=object)
-    unmeasured = {column: np.full(shape, np.nan) for column in (*RATIOS, *SINGLE)}
+    unmeasured = {}
+    for column in (*RATIOS, *SINGLE):
+        unmeasured[column] = np.full(shape, np.nan)
     columns: Columns = {
         "layer": np.broadcast_to(layers[:, None], shape),
         "prompt_id": np.full(shape, prompt_id, dtype=object),

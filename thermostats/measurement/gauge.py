@@ -147,9 +147,9 @@ class ModelWeights:
         self, tensors: Mapping[str, Array], epsilon: Mapping[str, float] | None = None
     ) -> ModelWeights:
         """These weights with some tensors, and some factors on ε, in the place of their own."""
-        factors = {
-            name: self.epsilon.get(name, 1.0) * factor for name, factor in (epsilon or {}).items()
-        }
+        factors = {}
+        for name, factor in (epsilon or {}).items():
+            factors[name] = self.epsilon.get(name, 1.0) * factor
         return ModelWeights(
             self.entry,
             self.config,
@@ -215,7 +215,9 @@ def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
         of_query = map_query_heads(entry, config)
         w_v, w_o = (_align_matrix(entry, weights.tensors[name]).copy() for name in (value, output))
         bias, bias_rows = _find_value_bias(weights, layer, rows)
-        turns = [turn(layer, k, rows.shape[1]) for k in range(len(rows))]
+        turns = []
+        for k in range(len(rows)):
+            turns.append(turn(layer, k, rows.shape[1]))
         for k, A in enumerate(turns):
             w_v[rows[k]] = A @ w_v[rows[k]]
             if bias:
@@ -448,7 +450,10 @@ def _fold_held(weights: ModelWeights) -> str:
 
 def _check_readers(weights: ModelWeights) -> str:
     entry = weights.entry
-    layers = [layer for layer in weights.layers if entry.value and weights.name(entry.value, layer)]
+    layers = []
+    for layer in weights.layers:
+        if entry.value and weights.name(entry.value, layer):
+            layers.append(layer)
     if not layers:
         return "no block has W_V"
     if not is_mean_subtracted(entry, weights.config):
@@ -514,11 +519,10 @@ EPSILON = ("eps", "variance_epsilon")
 def extract_weights(places: Decoder) -> ModelWeights:
     """The weights of a loaded model, bfloat16 and float16 exactly; tied ones stand there under both
     names."""
-    tensors = {
-        name: tensor.detach().cpu().double().numpy().copy()
-        for name, tensor in places.model.state_dict().items()
-        if tensor.is_floating_point()
-    }
+    tensors = {}
+    for name, tensor in places.model.state_dict().items():
+        if tensor.is_floating_point():
+            tensors[name] = tensor.detach().cpu().double().numpy().copy()
     return ModelWeights(places.entry, places.config, tensors)
 
 

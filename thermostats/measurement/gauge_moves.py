@@ -92,10 +92,9 @@ def build_tables(places: Decoder, prompts: Sequence[Any]) -> dict[str, pd.DataFr
 
 def measure_spectra(weights: ModelWeights) -> pd.DataFrame:
     """Table `weights`, without run_id, of weights in memory."""
-    stored = {
-        name: StoredTensor(name, Path(), "F64", array.shape, partial(np.asarray, array))
-        for name, array in weights.tensors.items()
-    }
+    stored = {}
+    for name, array in weights.tensors.items():
+        stored[name] = StoredTensor(name, Path(), "F64", array.shape, partial(np.asarray, array))
     rows = build_embedding_rows(weights.entry, weights.config, stored)
     for layer in weights.layers:
         rows += build_weight_rows(weights.entry, weights.config, stored, layer + 1)
@@ -121,10 +120,13 @@ def measure_moves(
                     each[label].to_numpy("float64", na_value=np.nan) for each in (first, second)
                 )
                 if np.isfinite(x).any():
-                    means = [
-                        float(each[np.isfinite(each)].mean()) if np.isfinite(each).any() else np.nan
-                        for each in (x, y)
-                    ]
+                    means = []
+                    for each in (x, y):
+                        means.append(
+                            float(each[np.isfinite(each)].mean())
+                            if np.isfinite(each).any()
+                            else np.nan
+                        )
                     rows.append((change, name, label + part, *means, _measure_largest_move(x, y)))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -192,11 +194,10 @@ def _build_features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFr
     for name in ("runs", "models", *of_runs):
         rows = frames.get(name, pd.DataFrame()) if name in of_runs else pd.DataFrame([names])
         features = add_later_columns(rows.assign(run_id=NAME) if name in of_runs else rows, name)
-        texts = {
-            label: ""
-            for label, dtype in list_dtypes(name).items()
-            if dtype == "str" and label not in features
-        }
+        texts = {}
+        for label, dtype in list_dtypes(name).items():
+            if dtype == "str" and label not in features:
+                texts[label] = ""
         tables[name] = (
             features.assign(**texts)
             .reindex(columns=list(list_dtypes(name)))

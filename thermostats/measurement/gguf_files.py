@@ -176,9 +176,10 @@ def check_metadata(stated: Mapping[str, Any], made: Converted, file: Path) -> No
     """
     architecture = str(stated.get("general.architecture"))
     start = f"{architecture}."
-    keys = {
-        name.removeprefix(start): value for name, value in stated.items() if name.startswith(start)
-    }
+    keys = {}
+    for name, value in stated.items():
+        if name.startswith(start):
+            keys[name.removeprefix(start)] = value
     if keys.get("block_count", 0) - keys.get(AHEAD, 0) == _count_blocks(made):
         keys.pop(AHEAD, None)
         keys["block_count"] = _count_blocks(made)
@@ -372,11 +373,11 @@ def _read_value(reader: Any, name: str) -> Any:
 
 def _read_metadata(reader: Any) -> dict[str, Any]:
     """What a file states, but for the vocabulary of its tokenizer."""
-    return {
-        name: field.contents()
-        for name, field in reader.fields.items()
-        if not name.endswith(VOCABULARY)
-    }
+    metadata: dict[str, Any] = {}
+    for name, field in reader.fields.items():
+        if not name.endswith(VOCABULARY):
+            metadata[name] = field.contents()
+    return metadata
 
 
 def _check_parts(files: Sequence[Path], readers: Sequence[Any]) -> None:
@@ -475,11 +476,16 @@ def _convert(file: Path, named: Path, folder: Path) -> dict[str, Any]:
     copies = (
         set(entry.list_tensor_names(entry.unembedding[0])) if config.tie_word_embeddings else set()
     )
-    weights = {name: weight for name, weight in model.state_dict().items() if name not in copies}
+    weights = {}
+    for name, weight in model.state_dict().items():
+        if name not in copies:
+            weights[name] = weight
     save_file(weights, folder / SINGLE, metadata={"format": "pt"})
     config.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    types = {names.get(name, name): tensor.tensor_type.name for name, tensor in tensors.items()}
+    types = {}
+    for name, tensor in tensors.items():
+        types[names.get(name, name)] = tensor.tensor_type.name
     head = (
         "own"
         if not config.tie_word_embeddings

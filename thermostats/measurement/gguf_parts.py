@@ -59,7 +59,9 @@ def list_parts(path: Path) -> tuple[Path, ...]:
 def _split(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
     count = int(named["count"])
     rest = f"of-{named['count']}{path.suffix}"
-    names = [f"{named['stem']}-{i:05d}-{rest}" for i in range(1, count + 1)]
+    names = []
+    for i in range(1, count + 1):
+        names.append(f"{named['stem']}-{i:05d}-{rest}")
     files = tuple(path.with_name(name) for name in names)
     missing = [file for file in files if not file.is_file()]
     if missing or path not in files:

@@ -43,7 +43,9 @@ def check_tokenizer(stated: Mapping[str, Any], tokenizer: Any, file: Path) -> No
     """Raise DataError where a tokenizer splits a text otherwise, or puts other tokens around it,
     than its file says, or than llama.cpp does where the file does not say it."""
     defaults = find_defaults(stated)
-    does = {f"{KEY}{key}": value for key, value in _describe_tokenizer(stated, tokenizer).items()}
+    does = {}
+    for key, value in _describe_tokenizer(stated, tokenizer).items():
+        does[f"{KEY}{key}"] = value
     kind = stated.get(f"{KEY}model")
     wrong = []
     for key, here in does.items():
@@ -80,7 +82,11 @@ def find_defaults(stated: Mapping[str, Any]) -> dict[str, Any]:
         "add_space_prefix": SPACED.get(kind),
         "remove_extra_whitespaces": False,
     }
-    return {f"{KEY}{key}": value for key, value in found.items() if value is not None}
+    defaults: dict[str, Any] = {}
+    for key, value in found.items():
+        if value is not None:
+            defaults[f"{KEY}{key}"] = value
+    return defaults
 
 
 def _describe_tokenizer(stated: Mapping[str, Any], tokenizer: Any) -> dict[str, Any]:

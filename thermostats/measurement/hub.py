@@ -258,7 +258,9 @@ def _count_bytes(model: str, revision: str) -> int:
     where a download is tried six times."""
     timeout = constants.HF_HUB_DOWNLOAD_TIMEOUT
     info = HfApi().model_info(model, revision=revision, files_metadata=True, timeout=timeout)
-    sizes = {file.rfilename: int(file.size or 0) for file in info.siblings or ()}
+    sizes = {}
+    for file in info.siblings or ():
+        sizes[file.rfilename] = int(file.size or 0)
     weights = list(filter_repo_objects(sizes, allow_patterns=SAFE, ignore_patterns=OTHERS))
     weights = weights or list(
         filter_repo_objects(sizes, allow_patterns=PICKLED, ignore_patterns=OTHERS)

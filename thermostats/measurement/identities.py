@@ -255,7 +255,9 @@ def check_residual(held: Held) -> Iterator[Deviation]:
         return
     if entry.norm_after and not held.has("attention_sum", "mlp_sum"):
         return
-    vectors = {name: held.align(x) for name, x in held.vectors.items()}
+    vectors = {}
+    for name, x in held.vectors.items():
+        vectors[name] = held.align(x)
     causes = partial(list_write_causes, held, vectors)
     for terms, expected in list_pair_sums(held.claims, held.layer, vectors):
         yield held.judge(terms, expected, causes)
@@ -379,7 +381,9 @@ def check_heads(held: Held) -> Iterator[Deviation]:
         yield held.judge([z], expected)
         return
     each = np.split(z, len(parts.kv_head), axis=-1)
-    terms = [x @ parts.get_head(h)[1].T for h, x in enumerate(each)]
+    terms = []
+    for h, x in enumerate(each):
+        terms.append(x @ parts.get_head(h)[1].T)
     bias = getattr(find_submodule(held.block, entry.output, entry), "bias", None)
     if isinstance(bias, Tensor):
         terms.append(np.broadcast_to(detach_vectors(bias), terms[0].shape))
@@ -452,7 +456,9 @@ def check_final(held: Held) -> Iterator[Deviation]:
             "the last state is already normed",
             held.is_explained([held.vectors["x_out"]], held.seen.final),
         )
-        earlier = [finish(each["x_out"]) for each in held.seen.blocks[-2:-1]]
+        earlier = []
+        for each in held.seen.blocks[-2:-1]:
+            earlier.append(finish(each["x_out"]))
         for x in (*earlier, finish(held.vectors.get("x_in", held.vectors["x_out"]))):
             yield "the state is off by one block", held.is_explained([x], held.seen.final)
 
@@ -529,7 +535,10 @@ def is_mean_ignored(decoder: Decoder, width: int) -> bool:
     all coordinates."""
     entry = decoder.entry
     paths = [path for path in (entry.attention_norm, entry.mlp_norm) if path]
-    norms = [find_submodule(block, path, entry) for block in decoder.blocks for path in paths]
+    norms = []
+    for block in decoder.blocks:
+        for path in paths:
+            norms.append(find_submodule(block, path, entry))
     reading = [
         norm for norm in (*norms, decoder.final_norm) if not isinstance(norm, nn.Identity | None)
     ]

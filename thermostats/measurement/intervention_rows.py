@@ -246,6 +246,8 @@ class RowKeeper:
 def build_frame(rows: list[Row]) -> pd.DataFrame:
     """Rows as a frame of the table `interventions`; what a row leaves out is empty."""
     types = list_dtypes(TABLE)
-    empty = {label: None if kind in (FLOAT, INTEGER) else "" for label, kind in types.items()}
+    empty = {}
+    for label, kind in types.items():
+        empty[label] = None if kind in (FLOAT, INTEGER) else ""
     full = [{**empty, **row} for row in rows]
     return store.validate(pd.DataFrame(full, columns=list(types)), TABLE)

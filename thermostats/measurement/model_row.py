@@ -204,21 +204,29 @@ def _measure_width(
 ) -> tuple[int, bool] | None:
     mixing = (entry.attention, entry.value, entry.output, *entry.mixers)
     attention = {path.partition(".")[0] for path in mixing} - {entry.mlp.partition(".")[0]}
-    parts = {name: name.split(".") for name in shapes if not name.endswith("bias")}
+    parts = {}
+    for name in shapes:
+        if not name.endswith("bias"):
+            parts[name] = name.split(".")
     matrices = {}
     for name, words in parts.items():
         is_mixing = words[0] in attention or name.startswith(f"{entry.attention}.")
         if not is_mixing and ROUTERS.isdisjoint(words) and len(shapes[name]) > 1:
             matrices[name] = shapes[name]
-    experts = {name: shape for name, shape in matrices.items() if "experts" in parts[name]}
+    experts = {}
+    for name, shape in matrices.items():
+        if "experts" in parts[name]:
+            experts[name] = shape
     if experts:
-        matrices = {
-            name: shape
-            for name, shape in experts.items()
-            if {"0"} >= set(filter(str.isdigit, parts[name]))
-        }
+        matrices = {}
+        for name, shape in experts.items():
+            if {"0"} >= set(filter(str.isdigit, parts[name])):
+                matrices[name] = shape
     d = read_geometry(entry, config).d_model
-    sides = [shape[-2:] for shape in matrices.values() if d in shape[-2:]]
+    sides = []
+    for shape in matrices.values():
+        if d in shape[-2:]:
+            sides.append(shape[-2:])
     if not sides:
         return None
     others = [a if b == d else b for a, b in sides]
@@ -300,7 +308,10 @@ def _find_position_table(
     if not has_learned_positions(entry, config):
         return None
     counted = entry.filter_stack_names(tensors)
-    inside = {name: tensor for name, tensor in tensors.items() if name in counted}
+    inside = {}
+    for name, tensor in tensors.items():
+        if name in counted:
+            inside[name] = tensor
     named = (
         (name.removesuffix(".weight").rpartition(".")[2], tensor) for name, tensor in inside.items()
     )
@@ -353,7 +364,10 @@ def add_stated_facts(row: Mapping[str, Any], candidates: pd.DataFrame) -> dict[s
     if own.empty or any(int(own.iloc[0][label]) != int(row[label]) for label in ALIKE):
         return dict(row)
     stated = own.iloc[0]
-    lacking = [label for label in STATED if pd.isna(row.get(label)) or row.get(label) == ""]
+    lacking = []
+    for label in STATED:
+        if pd.isna(row.get(label)) or row.get(label) == "":
+            lacking.append(label)
     return {**row, **{label: stated[label] for label in lacking if pd.notna(stated[label])}}
 
 
@@ -533,7 +547,9 @@ def check_only_name(folder: ModelFolder, sha: str, runs: pd.DataFrame) -> None:
     """
     hashes = read_hashes(runs)
     there = runs.loc[hashes == sha, "model_id"]
-    whole = [name.partition(":")[0] for name in (folder.model_id, *there)]
+    whole = []
+    for name in (folder.model_id, *there):
+        whole.append(name.partition(":")[0])
     own, *names = whole  # without the stack, of a model of several
     if not names or own in names:
         return

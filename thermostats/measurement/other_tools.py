@@ -71,7 +71,9 @@ def read_transformer_lens(places: Decoder, ids: Tensor) -> list[Read]:
         _, cache = tool.run_with_cache(ids)
     seen = []
     for layer in range(len(places.blocks)):
-        named = {name: f"blocks.{layer}.{hook}" for name, hook in HOOKS.items()}
+        named = {}
+        for name, hook in HOOKS.items():
+            named[name] = f"blocks.{layer}.{hook}"
         seen.append({name: cache[hook] for name, hook in named.items() if hook in cache})
     return seen
 

@@ -328,7 +328,10 @@ def _filter_kinds(
     Raises UsageError where nothing is left, and where the model reads images and the prompts are
     texts, or the reverse.
     """
-    other = [name for name in prompts["modality"].unique() if name != entry.reads]
+    other = []
+    for name in prompts["modality"].unique():
+        if name != entry.reads:
+            other.append(name)
     if other and set(kinds) - {"weights"}:
         images = entry.reads == "image"
         raise UsageError(

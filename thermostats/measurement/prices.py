@@ -82,9 +82,9 @@ def read_texts(decoder: Decoder, texts: Texts, base: Decoder | None = None) -> R
 
     Raises ThermostatsError where a model's numbers are not finite.
     """
-    parts = [
-        _read(decoder, part, base) for part in texts.parts(count_rows(decoder, texts.ids.shape[1]))
-    ]
+    parts = []
+    for part in texts.parts(count_rows(decoder, texts.ids.shape[1])):
+        parts.append(_read(decoder, part, base))
     whole = Reading(
         kl=np.concatenate([part.kl for part in parts]),
         ce=np.concatenate([part.ce for part in parts]),
@@ -189,7 +189,9 @@ def measure_matrices(decoder: Decoder) -> dict[str, float]:
         norms["wo_norm"].append(float(np.linalg.norm(parts.w_o, ord=2)))
     if not norms["wv_norm"]:
         return {}
-    means = {name: float(np.mean(values)) for name, values in norms.items()}
+    means = {}
+    for name, values in norms.items():
+        means[name] = float(np.mean(values))
     return {**means, "wv_wo_ratio": means["wv_norm"] / means["wo_norm"]}
 
 

@@ -131,7 +131,9 @@ def summarise_outcomes(outcomes: Sequence[Any]) -> str:
     """How many specs came to what, and how many were tried more than once."""
     counts = Counter(outcome.status for outcome in outcomes)
     again = sum(outcome.attempts > 1 for outcome in outcomes)
-    parts = [f"{count} {status}" for status, count in sorted(counts.items())]
+    parts = []
+    for status, count in sorted(counts.items()):
+        parts.append(f"{count} {status}")
     return f"{len(outcomes)} specs: {', '.join(parts)}" + (
         f"; {again} tried more than once" if again else ""
     )

@@ -109,10 +109,9 @@ def read_images(folder: Path) -> pd.DataFrame:
     if not paths:
         raise UsageError("no images in this folder", where=folder, allowed=", ".join(SUFFIXES))
     named = [(path.relative_to(folder).as_posix(), path) for path in paths]
-    rows = [
-        (name, name, path.parent.name if "/" in name else "", read_image(path))
-        for name, path in named
-    ]
+    rows = []
+    for name, path in named:
+        rows.append((name, name, path.parent.name if "/" in name else "", read_image(path)))
     return _build_rows(folder.resolve().name, rows)
 
 
@@ -156,15 +155,16 @@ def hash_pixels(pixels: Pixels) -> str:
 
 
 def _build_rows(name: str, images: list[tuple[str, str, str, Pixels]]) -> pd.DataFrame:
-    rows = [
-        {
-            "prompt_id": prompt_id,
-            "text": text,
-            "category": category,
-            "text_sha256": hash_pixels(pixels),
-        }
-        for prompt_id, text, category, pixels in images
-    ]
+    rows = []
+    for prompt_id, text, category, pixels in images:
+        rows.append(
+            {
+                "prompt_id": prompt_id,
+                "text": text,
+                "category": category,
+                "text_sha256": hash_pixels(pixels),
+            }
+        )
     return pd.DataFrame(rows).assign(
         prompt_set=name, modality="image", complexity=pd.array([None] * len(rows), "Int64")
     )
@@ -272,9 +272,10 @@ def _add_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
         )
         what = f"the texts of prompt set {name} are not shipped, since we may not ship them"
         raise DataError(what, got=f"{len(rows)} hashes", next_step=step)
-    wrong = [
-        row.prompt_id for row in rows.itertuples() if hash_text(str(row.text)) != row.text_sha256
-    ]
+    wrong = []
+    for row in rows.itertuples():
+        if hash_text(str(row.text)) != row.text_sha256:
+            wrong.append(row.prompt_id)
     if wrong:
         raise DataError(
             f"a text of prompt set {name} does not match its hash", where=f"prompt {wrong[0]}"
@@ -284,7 +285,10 @@ def _add_texts(rows: pd.DataFrame, name: str) -> pd.DataFrame:
 
 def _read_text_lines(text: str, path: Path) -> Records:
     lines = enumerate(io.StringIO(text, newline=None), 1)
-    return [(f"{path}, line {number}", {"text": line.rstrip("\n")}) for number, line in lines]
+    text_lines = []
+    for number, line in lines:
+        text_lines.append((f"{path}, line {number}", {"text": line.rstrip("\n")}))
+    return text_lines
 
 
 READERS: dict[str, Callable[[str, Path], Records]] = {

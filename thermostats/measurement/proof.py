@@ -71,7 +71,11 @@ class Conformance:
     @property
     def failed(self) -> tuple[str, ...]:
         """Names of what is off by more than rounding; what cannot be compared is."""
-        return tuple(name for name in PROOF if not getattr(self, name) <= self.tolerance)
+        failed: list[str] = []
+        for name in PROOF:
+            if not getattr(self, name) <= self.tolerance:
+                failed.append(name)
+        return tuple(failed)
 
     @property
     def passed(self) -> bool:
@@ -161,10 +165,9 @@ def _scale_heads(heads: Sequence[Array], moved: Array, d_head: int) -> list[Arra
     """The heads before and after, each times the number that brings their sum nearest to what it
     should be."""
     pairs = np.stack([term.reshape(-1, d_head) for term in heads], axis=2)
-    factors = [
-        np.linalg.lstsq(pair, wanted, rcond=None)[0]
-        for pair, wanted in zip(pairs, moved.reshape(-1, d_head), strict=True)
-    ]
+    factors = []
+    for pair, wanted in zip(pairs, moved.reshape(-1, d_head), strict=True):
+        factors.append(np.linalg.lstsq(pair, wanted, rcond=None)[0])
     scaled = pairs * np.stack(factors)[:, None]
     return [scaled[..., 0].ravel(), scaled[..., 1].ravel()]
 
@@ -240,11 +243,12 @@ def scale_writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple
         if entry.residual_multiplier
         else 1.0
     )
-    scales = [
-        attrgetter(name)(block) if name else 1.0
-        for name in (entry.attention_scale, entry.mlp_scale)
-    ]
-    factors = [x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x for x in scales]
+    scales = []
+    for name in (entry.attention_scale, entry.mlp_scale):
+        scales.append(attrgetter(name)(block) if name else 1.0)
+    factors = []
+    for x in scales:
+        factors.append(x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x)
     attention = multiplier * factors[0] * vectors["attention_write"]
     mlp = multiplier * factors[1] * vectors["mlp_write"] if entry.mlp else np.zeros_like(attention)
     return attention, mlp
@@ -469,7 +473,10 @@ def repeat_pass(
     both = once.merge(rows, on=key, suffixes=("", "_run"))
     if "variant" in rows:
         both = both[both["variant"] == "exact"]
-    off = [np.log(both[name] / both[f"{name}_run"]) for name in BY_RATIO if name in rows]
+    off = []
+    for name in BY_RATIO:
+        if name in rows:
+            off.append(np.log(both[name] / both[f"{name}_run"]))
     off += [both[name] - both[f"{name}_run"] for name in BY_DIFFERENCE if name in rows]
     differences = np.abs(np.concatenate(off))
     largest = float(differences[np.isfinite(differences)].max(initial=0.0))

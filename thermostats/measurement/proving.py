@@ -137,9 +137,11 @@ class ToolProof:
     @property
     def failed(self) -> tuple[str, ...]:
         """Names of what does not hold, or is not what we read."""
-        return tuple(
-            each.name for each in (*self.identities, *self.agreement) if each.state == FAILS
-        )
+        failed: list[str] = []
+        for each in (*self.identities, *self.agreement):
+            if each.state == FAILS:
+                failed.append(each.name)
+        return tuple(failed)
 
 
 @dataclass(frozen=True)
@@ -361,7 +363,9 @@ def draw_inputs(decoder: Decoder) -> tuple[Sequence[Any], str]:
     entry = decoder.entry
     if entry.reads == "image":
         shape = read_image_shape(decoder)
-        images = [torch.randn(shape, generator=generator).to(decoder.dtype) for _ in LENGTHS]
+        images = []
+        for _ in LENGTHS:
+            images.append(torch.randn(shape, generator=generator).to(decoder.dtype))
         return [
             ImagePrompt(f"drawn-{i}", pixels) for i, pixels in enumerate(images, 1)
         ], "images of noise"
@@ -369,9 +373,9 @@ def draw_inputs(decoder: Decoder) -> tuple[Sequence[Any], str]:
     most = find_context_limit(entry, decoder.config) or max(LENGTHS)
     lowest = SPECIAL if size > SPECIAL + 1 else 0
     lengths = dict.fromkeys(min(length, most) for length in LENGTHS)
-    ids = [
-        torch.randint(lowest, size, (length,), generator=generator).tolist() for length in lengths
-    ]
+    ids = []
+    for length in lengths:
+        ids.append(torch.randint(lowest, size, (length,), generator=generator).tolist())
     return [TokenisedPrompt(f"drawn-{len(each)}", tuple(each)) for each in ids], "ids drawn"
 
 
@@ -476,7 +480,9 @@ def collect_worst(
 ) -> tuple[ProvedIdentity, ...]:
     """What was found, a row a name: the worst of each; `uncovered`: why one may not have been
     tried."""
-    by_name: dict[str, list[Deviation]] = {name: [] for name in names}
+    by_name: dict[str, list[Deviation]] = {}
+    for name in names:
+        by_name[name] = []
     for each in deviations:
         by_name[each.identity].append(each)
     proved = []
@@ -538,7 +544,9 @@ def prove_tool(opened: Opened, tool: Tool, number: str) -> ToolProof:
     plain = replace(entry, residual_multiplier="", attention_scale="", mlp_scale="")
     claims = decoder if tool.borrows_places else replace(decoder, entry=plain)
     by_length = sorted(opened.inputs, key=lambda each: len(each.token_ids))
-    ends = {each.prompt_id: each for each in (by_length[0], by_length[-1])}
+    ends = {}
+    for each in (by_length[0], by_length[-1]):
+        ends[each.prompt_id] = each
     found: list[Deviation] = []
     apart: list[Deviation] = []
     for prompt in ends.values():
@@ -590,8 +598,10 @@ def list_rows(proof: ModelProof) -> list[dict[str, Any]]:
     if proof.tool is None:
         return rows
     own = {each.name: each.difference for each in proof.identities}
-    of_tool = [{**asdict(each), "ours": own[each.name]} for each in proof.tool.identities]
-    agreement = [
-        {**asdict(each), "name": PLACES[each.name], "ours": None} for each in proof.tool.agreement
-    ]
+    of_tool = []
+    for each in proof.tool.identities:
+        of_tool.append({**asdict(each), "ours": own[each.name]})
+    agreement = []
+    for each in proof.tool.agreement:
+        agreement.append({**asdict(each), "name": PLACES[each.name], "ours": None})
     return [*of_tool, *agreement]

@@ -160,13 +160,12 @@ def measure_function_distance(
     for each in (first, second):
         if not isinstance(each, ModelWeights):
             _check_size(Path(each))
-    called = [
-        f"the {place} model" if isinstance(each, ModelWeights) else str(each)
-        for place, each in (("first", first), ("second", second))
-    ]
-    pair = [
-        each if isinstance(each, ModelWeights) else read_weights(each) for each in (first, second)
-    ]
+    called = []
+    for place, each in (("first", first), ("second", second)):
+        called.append(f"the {place} model" if isinstance(each, ModelWeights) else str(each))
+    pair = []
+    for each in (first, second):
+        pair.append(each if isinstance(each, ModelWeights) else read_weights(each))
     _check(*pair)
     for each, weights, name in zip((first, second), pair, called, strict=True):
         _check_finite(weights, name)
@@ -175,10 +174,9 @@ def measure_function_distance(
     headless = [bool(weights.config.get(HEADLESS)) for weights in pair]
     here, there = (build_canonical_form(weights, head=not any(headless)) for weights in pair)
     there = turn_form(there, _find_rotation(here, there))
-    rows = [
-        (0, part, _measure_relative_distance(x, y) if x.size else np.nan)
-        for part, x, y in _list_ends(here, there)
-    ]
+    rows = []
+    for part, x, y in _list_ends(here, there):
+        rows.append((0, part, _measure_relative_distance(x, y) if x.size else np.nan))
     for layer, (a, b) in enumerate(zip(here.blocks, there.blocks, strict=True), 1):
         rows += [(layer, part, distance) for part, distance in _measure_block_distances(a, b, here)]
     parts = pd.DataFrame(rows, columns=["layer", "part", "distance"])
@@ -227,7 +225,9 @@ def turn_form(of: Form, R: Array) -> Form:
 
     blocks = []
     for block in of.blocks:
-        reading = {name: read(getattr(block, name)) for name in ("q", "k", "gate", "up")}
+        reading = {}
+        for name in ("q", "k", "gate", "up"):
+            reading[name] = read(getattr(block, name))
         writes = ("v", "down", "written", "mlp_written")
         writing = {name: getattr(block, name) @ R for name in writes}
         o = np.einsum("de,hdr->her", R, block.o)
@@ -263,7 +263,10 @@ def _check(first: ModelWeights, second: ModelWeights) -> None:
         )
     a = first.tensors
     b = second.tensors
-    apart = [name for name in a.keys() & b.keys() if a[name].shape != b[name].shape]
+    apart = []
+    for name in a.keys() & b.keys():
+        if a[name].shape != b[name].shape:
+            apart.append(name)
     if apart or read_geometry(first.entry, first.config) != read_geometry(
         second.entry, second.config
     ):
@@ -291,7 +294,9 @@ def read_acting_values(weights: ModelWeights) -> dict[str, Any]:
     """What a configuration says of the forward pass: the keys that act in its class, in one
     spelling."""
     config = select_decoder_config(weights.config)
-    acting = {key: config.get(key) for key in ACTING[weights.entry.name]}
+    acting = {}
+    for key in ACTING[weights.entry.name]:
+        acting[key] = config.get(key)
     if "rope_parameters" in acting:
         acting["rope_parameters"] = rope = _read_rotation(config)
         if rope.get("rope_type") in BY_LENGTH:
@@ -307,11 +312,11 @@ def _read_rotation(config: Config) -> dict[str, Any]:
     rope = {**stated} if isinstance(stated, Mapping) else {}
     if rope.get("rope_type") == "linear" and rope.get("factor") == UNSCALED["factor"]:
         rope["rope_type"] = UNSCALED["rope_type"]
-    return {
-        key: value
-        for key, value in rope.items()
-        if value is not None and UNSCALED.get(key, rope) != value
-    }
+    rotation: dict[str, Any] = {}
+    for key, value in rope.items():
+        if value is not None and UNSCALED.get(key, rope) != value:
+            rotation[key] = value
+    return rotation
 
 
 def _check_held(folder: Path, weights: ModelWeights) -> None:
@@ -321,21 +326,28 @@ def _check_held(folder: Path, weights: ModelWeights) -> None:
     entry = weights.entry
     model: Any = build_empty_model(folder, entry.loader, **entry.set_values)
     before = f"{model.base_model_prefix}."
-    has = {name.removeprefix(before): name for name, _ in model.named_parameters()}
+    has = {}
+    for name, _ in model.named_parameters():
+        has[name.removeprefix(before)] = name
     held = {name.removeprefix(before): name for name in weights.tensors}
     heads = {
         name.removeprefix(before) for name in entry.list_tensor_names(entry.unembedding[0])
     } - ({*has} if weights.config.get(HEADLESS) else set())
-    spare = [held[name] for name in held.keys() - has.keys() if IN_BLOCK.search(name)]
-    lacking = [has[name] for name in has.keys() - held.keys() if IN_BLOCK.search(name)]
+    spare = []
+    for name in held.keys() - has.keys():
+        if IN_BLOCK.search(name):
+            spare.append(held[name])
+    lacking = []
+    for name in has.keys() - held.keys():
+        if IN_BLOCK.search(name):
+            lacking.append(has[name])
     lacking += [has[name] for name in heads & has.keys() if not heads & held.keys()]
     if not spare and not lacking:
         return
-    said = [
-        f"{len(names)} {what}, such as {min(names)}"
-        for what, names in (("not read", spare), ("missing", lacking))
-        if names
-    ]
+    said = []
+    for what, names in (("not read", spare), ("missing", lacking)):
+        if names:
+            said.append(f"{len(names)} {what}, such as {min(names)}")
     raise UsageError(
         "the files are not of the model that the configuration describes",
         where=folder,
@@ -392,7 +404,9 @@ def _build_block(weights: ModelWeights, layer: int, size: float, *, centred: boo
     bias = weights.tensors.get(f"{output.removesuffix('.weight')}.bias", np.zeros(len(w_o))) / size
     written = np.einsum("hdr,hr->d", o, v[of_query][..., -1]) + _centre_rows(bias, centred=centred)
     gate, up, down, mlp_bias = _build_neurons(weights, layer, centred=centred)
-    norms = [weights.name(f"{entry.attention}.{each}_norm", layer) for each in "qk"]
+    norms = []
+    for each in "qk":
+        norms.append(weights.name(f"{entry.attention}.{each}_norm", layer))
     scales = (
         np.stack([weights.tensors[n] + entry.unit_offset for n in norms])
         if all(norms)
@@ -410,10 +424,9 @@ def _build_projections(
     value = weights.name(entry.value, layer)
     if entry.layout == "separate":
         names = [value.replace("v_proj", f"{each}_proj") for each in "qkv"]
-        parts = [
-            _build_reader(weights, name, entry.attention_norm, layer, centred=centred)
-            for name in names
-        ]
+        parts = []
+        for name in names:
+            parts.append(_build_reader(weights, name, entry.attention_norm, layer, centred=centred))
     else:
         fused = _build_reader(weights, value, entry.attention_norm, layer, centred=centred)
         rows = np.arange(len(fused))
@@ -421,10 +434,9 @@ def _build_projections(
             parts = np.split(fused, [g.n_heads * g.d_head, (g.n_heads + g.n_kv_heads) * g.d_head])
         else:
             groups = rows.reshape(g.n_kv_heads, -1, g.d_head)
-            parts = [
-                fused[each.ravel()]
-                for each in (groups[:, :-2], groups[:, -2], index_value_rows(entry, weights.config))
-            ]
+            parts = []
+            for each in (groups[:, :-2], groups[:, -2], index_value_rows(entry, weights.config)):
+                parts.append(fused[each.ravel()])
     q, k, v = (part.reshape(-1, g.d_head, part.shape[-1]) for part in parts)
     return q, k, v
 
@@ -463,11 +475,10 @@ def _find_rotation(first: Form, second: Form) -> Array:
     """The orthogonal R that brings the second model's ends nearest to the first one's."""
     pairs = [(first.embedding, second.embedding), (first.positions, second.positions)]
     pairs.append((first.head[:, :-1], second.head[:, :-1]))
-    products = [
-        y.T @ x / max(float(np.linalg.norm(x)) ** 2, np.finfo(np.float64).tiny)
-        for x, y in pairs
-        if x.size
-    ]
+    products = []
+    for x, y in pairs:
+        if x.size:
+            products.append(y.T @ x / max(float(np.linalg.norm(x)) ** 2, np.finfo(np.float64).tiny))
     left, _, right = np.linalg.svd(np.sum(products, axis=0))
     R: Array = left @ right
     return R
@@ -543,7 +554,9 @@ def _match_neurons(a: Block, b: Block) -> tuple[Array, Array]:
         return first, second
     inner = mine @ theirs.T
     near = np.abs(inner) + a.gate @ b.gate.T if gated else inner
-    sizes = [np.square(x).sum(axis=1) for x in (first, np.concatenate([b.gate, theirs], axis=1))]
+    sizes = []
+    for x in (first, np.concatenate([b.gate, theirs], axis=1)):
+        sizes.append(np.square(x).sum(axis=1))
     return put(linear_sum_assignment(sizes[0][:, None] + sizes[1] - 2 * near)[1])
 
 
@@ -561,7 +574,9 @@ def _match_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) -> l
     if max(cost(h, h) for h in range(H)) < LEFT**2:
         return list(range(H))
     K = int(of_query.max()) + 1
-    groups = [np.flatnonzero(of_query == k) for k in range(int(of_query.max()) + 1)]
+    groups = []
+    for k in range(int(of_query.max()) + 1):
+        groups.append(np.flatnonzero(of_query == k))
     costs = np.zeros((K, K))
     inner = dict[tuple[int, int], NDArray[np.int64]]()
     for k in range(K):

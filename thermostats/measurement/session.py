@@ -176,9 +176,10 @@ def list_complete_runs(planned: MeasurementPlan, data: Path) -> tuple[tuple[str,
     """Runs of a plan that are whole in the data folder, and the sentence that names them; none are
     empty."""
     runs = [(run.run["run_id"], run) for run in planned.runs]
-    complete = {
-        name: run.kind for name, run in runs if not find_missing_tables(run.tables, name, data)
-    }
+    complete = {}
+    for name, run in runs:
+        if not find_missing_tables(run.tables, name, data):
+            complete[name] = run.kind
     names = ", ".join(f"{kind} ({name})" for name, kind in complete.items())
     return tuple(complete), f"Stored: {names}." if complete else ""
 
@@ -262,10 +263,9 @@ def _measure_weights(
     folder, reads = planned.folder.path, planned.folder.reads
     config = spectra.read_config(folder, reads)
     values = spectra.summarise_embeddings(lookup(config), config, open_checkpoint(folder))
-    rows = [
-        {"prompt_id": "", "estimand": name, "value": value, "missing": ""}
-        for name, value in values.items()
-    ]
+    rows = []
+    for name, value in values.items():
+        rows.append({"prompt_id": "", "estimand": name, "value": value, "missing": ""})
     summaries = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
     return {"weights": spectra.measure_weights(folder, reads=reads), "summaries": summaries}
 

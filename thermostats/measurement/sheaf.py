@@ -124,7 +124,9 @@ def build_attention_rows(
     """
     A = np.asarray(attention, np.float64)
     row = partial(_build_row, layer, prompt_id)
-    heads = [str(h + 1) for h in range(A.shape[0])]
+    heads = []
+    for h in range(A.shape[0]):
+        heads.append(str(h + 1))
     if not (np.isfinite(A).all() and np.isfinite(spectra.squared).all()):
         return [row(head, "exact", {}, NOT_FINITE) for head in (*heads, "")]
     measured = measure_heads(A, spectra)
@@ -168,7 +170,9 @@ def measure_printed_trace(attention: Floats, spectra: ValueSpectra) -> float:
 
 
 def _summarise_heads(measured: dict[str, Floats]) -> dict[str, float]:
-    together = {name: float(values.mean()) for name, values in measured.items()}
+    together = {}
+    for name, values in measured.items():
+        together[name] = float(values.mean())
     together["trace"] = float(measured["trace"].sum())
     finite = measured["laplacian_min"][np.isfinite(measured["laplacian_min"])]
     together["laplacian_min"] = float(finite.min()) if finite.size else float("nan")

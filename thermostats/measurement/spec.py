@@ -230,7 +230,10 @@ def _parse_value(name: str, text: str, setting: Setting) -> Any:
 
 def build_settings(chosen: Mapping[str, Any]) -> EngineSettings:
     """How many specs are run, by settings as `parse_settings` gives them."""
-    named = {name: chosen[name] for name in ("cpus", "device", "address", "gpus") if name in chosen}
+    named = {}
+    for name in ("cpus", "device", "address", "gpus"):
+        if name in chosen:
+            named[name] = chosen[name]
     spread = chosen.get("device_map") is not None
     memory = convert_gigabytes(chosen.get("gpu_memory"))
     return EngineSettings(chosen.get("engine", "local"), **named, spread=spread, gpu_memory=memory)
@@ -477,7 +480,10 @@ def collect_specs(models: Sequence[str], options: Mapping[str, Any]) -> list[Run
 
 def list_shipped_specs() -> dict[str, Path]:
     """Files of specs that ship, by name: the models of a study."""
-    return {path.stem: path for path in sorted((find_shipped("data") / "to_measure").glob("*.csv"))}
+    shipped_specs: dict[str, Path] = {}
+    for path in sorted((find_shipped("data") / "to_measure").glob("*.csv")):
+        shipped_specs[path.stem] = path
+    return shipped_specs
 
 
 def expand_revisions(text: str) -> list[str]:
@@ -517,7 +523,9 @@ def read_specs(path: Path, options: Mapping[str, Any]) -> list[RunSpec]:
     Raises as `collect_specs` does, with the line or the number of the entry.
     """
     rows = READERS[path.suffix.lower()](read_text(path, "specs"), path)
-    entries = [spec for where, row in rows for spec in _yield_specs(row, options, where)]
+    entries: list[RunSpec] = []
+    for where, row in rows:
+        entries.extend(_yield_specs(row, options, where))
     if not entries:
         raise DataError(
             "no specs in this file",
@@ -546,7 +554,10 @@ def _yield_specs(
     for name in row:
         if name not in FIELDS:
             raise build_unknown_error("unknown field of a spec", name, FIELDS, where=where)
-    stated = {name: value for name, value in row.items() if value not in (None, "")}
+    stated = {}
+    for name, value in row.items():
+        if value not in (None, ""):
+            stated[name] = value
     if "model" not in stated:
         raise UsageError(
             "a spec without model", where=where, next_step="give a hub id or a model folder"
@@ -624,7 +635,10 @@ def _parse_toml(text: str, path: Path) -> Records:
     ):
         got = ", ".join(parsed) or repr(entries)[:60]
         raise DataError("a file of specs may hold only [[spec]] tables", where=path, got=got)
-    return [(f"{path}, spec {number}", entry) for number, entry in enumerate(entries, 1)]
+    toml = []
+    for number, entry in enumerate(entries, 1):
+        toml.append((f"{path}, spec {number}", entry))
+    return toml
 
 
 def _parse_csv(text: str, path: Path) -> Records:

@@ -304,7 +304,9 @@ def _name_stored_types(
         modules = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}.get(
             matrix, (entry.value,)
         )
-        stored = [find(tensors, entry.list_tensor_names(module, layer - 1)) for module in modules]
+        stored = []
+        for module in modules:
+            stored.append(find(tensors, entry.list_tensor_names(module, layer - 1)))
     return " ".join(dict.fromkeys(types[tensor.name] for tensor in stored))
 
 
@@ -571,10 +573,9 @@ def summarise_embeddings(entry: Architecture, config: Config, tensors: Tensors) 
                 for of in ("mean", "sd", "min", "max")
             }
             continue
-        squares = [
-            np.einsum("ij,ij->i", b, b).astype(np.float64)
-            for _, b in iterate_row_blocks(_check_matrix(stored))
-        ]
+        squares = []
+        for _, b in iterate_row_blocks(_check_matrix(stored)):
+            squares.append(np.einsum("ij,ij->i", b, b).astype(np.float64))
         lengths = np.sqrt(np.concatenate(squares))
         of_rows = {
             "mean": lengths.mean(),
@@ -650,7 +651,10 @@ def find_named(tensors: Tensors, names: tuple[str, ...]) -> StoredTensor | None:
         if name in tensors:
             return tensors[name]
     endings = tuple(f".{name}" for name in names)
-    longer = [tensor for name, tensor in tensors.items() if name.endswith(endings)]
+    longer = []
+    for name, tensor in tensors.items():
+        if name.endswith(endings):
+            longer.append(tensor)
     return longer[0] if len(longer) == 1 else None
 
 
@@ -750,9 +754,11 @@ def hash_model(folder: Path) -> str:
 def _strip_provenance(config: Any) -> Any:
     """A configuration, and those nested in it, without what does not count."""
     if isinstance(config, dict):
-        return {
-            key: _strip_provenance(value) for key, value in config.items() if key not in PROVENANCE
-        }
+        kept = {}
+        for key, value in config.items():
+            if key not in PROVENANCE:
+                kept[key] = _strip_provenance(value)
+        return kept
     return [_strip_provenance(each) for each in config] if isinstance(config, list) else config
 
 

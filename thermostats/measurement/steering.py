@@ -262,7 +262,9 @@ class Training:
     def _save(self) -> None:
         assert self.state is not None  # noqa: S101 - asked before
         stream = io.BytesIO()
-        weights = {name: weight.detach() for name, weight in self.selection.weights.items()}
+        weights = {}
+        for name, weight in self.selection.weights.items():
+            weights[name] = weight.detach()
         facts = {"step": self.step, "prices": self.prices, "weights": weights}
         torch.save({**facts, "optimiser": self.optimiser.state_dict()}, stream)
         self.state.parent.mkdir(parents=True, exist_ok=True)

@@ -71,7 +71,10 @@ def check_depth(gain: str, depth: int) -> None:
     if needed > depth:
         what = "the model has too few blocks for this gain"
         got = f"{gain} of {depth} block{'s' * (depth > 1)}"
-        fine = [short for short, name in SHORT.items() if LEAST_DEPTH.get(name, 1) <= depth]
+        fine = []
+        for short, name in SHORT.items():
+            if LEAST_DEPTH.get(name, 1) <= depth:
+                fine.append(short)
         raise UsageError(what, where="gain", got=got, allowed=", ".join(fine))
 
 

@@ -101,7 +101,9 @@ def check_gain(gain: str, decoder: Decoder) -> None:
 
 def list_gains(decoder: Decoder) -> list[str]:
     """Every gain that a model has, by name: its blocks', then those of the tables."""
-    names = [f"{BLOCK}{number}" for number in range(1, len(decoder.blocks) + 1)]
+    names = []
+    for number in range(1, len(decoder.blocks) + 1):
+        names.append(f"{BLOCK}{number}")
     for gain in (*GAINS, *READ_GAINS):
         try:
             check_gain(gain, decoder)

@@ -101,7 +101,9 @@ def _is_chosen(block: int | None, of: set[str], blocks: set[int], parts: set[str
 
 def _place_weights(decoder: Decoder) -> dict[str, tuple[int | None, set[str]]]:
     """Every weight's block (from 0, None: of no block) and its parts, by the weight's name."""
-    names = {id(parameter): name for name, parameter in decoder.model.named_parameters()}
+    names = {}
+    for name, parameter in decoder.model.named_parameters():
+        names[id(parameter)] = name
     placed: dict[str, tuple[int | None, set[str]]] = {}
     embedding = find_submodule(decoder.base, decoder.entry.embedding, decoder.entry)
     head: Any = decoder.model.get_output_embeddings()  # type: ignore[operator]
@@ -162,11 +164,10 @@ def add_adapters(decoder: Decoder, rank: int, only: Sequence[str] = ()) -> Calla
         raise refused.replace_next_step("pip install peft, or leave out --rank") from error
     chosen = select_weights(decoder, only).weights
     of_modules = {name.removesuffix(".weight") for name in chosen if name.endswith(".weight")}
-    linear = [
-        name
-        for name, module in decoder.model.named_modules()
-        if name in of_modules and type(module).__name__ in ("Linear", "Conv1D")
-    ]
+    linear = []
+    for name, module in decoder.model.named_modules():
+        if name in of_modules and type(module).__name__ in ("Linear", "Conv1D"):
+            linear.append(name)
     if not linear:
         what = "none of these weights is a matrix that can have adapters"
         raise UsageError(

@@ -126,11 +126,10 @@ def _list_wrong_facts(models: pd.DataFrame) -> list[str]:
     counted = models[models["source"] == COUNTED]
     sentences = []
     for row in counted.to_dict("records"):
-        wrong = [
-            name
-            for name, classes, is_wrong in WRONG
-            if row["architecture"] in classes and is_wrong(row[name])
-        ]
+        wrong = []
+        for name, classes, is_wrong in WRONG:
+            if row["architecture"] in classes and is_wrong(row[name]):
+                wrong.append(name)
         if wrong:
             stated = ", ".join(f"{name} {row[name]}" for name in wrong)
             sentences.append(
@@ -162,10 +161,11 @@ def _list_changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
 
 def _list_unread(runs: pd.DataFrame, models: pd.DataFrame, folder: Path) -> list[str]:
     listed = find_unread(runs, models, store.load("layers", folder), store.load("weights", folder))
-    return [
-        f"{_name_row(row)}, run {row['run_id']}: rows lack {row['lacks']}; {_suggest_command(row)}"
-        for row in listed.to_dict("records")
-    ]
+    unread: list[str] = []
+    for row in listed.to_dict("records"):
+        place = f"{_name_row(row)}, run {row['run_id']}"
+        unread.append(f"{place}: rows lack {row['lacks']}; {_suggest_command(row)}")
+    return unread
 
 
 def _list_unstated(runs: pd.DataFrame) -> list[str]:

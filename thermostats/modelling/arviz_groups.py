@@ -78,7 +78,10 @@ def describe_untrusted(log_likelihood: Array, outcomes: Sequence[Any]) -> str:
     in words, with what does."""
     flat = log_likelihood.reshape(-1, log_likelihood.shape[-1])
     _, k = normalise_pareto_weights(-flat.T)
-    beyond = [str(name) for name, each in zip(outcomes, k, strict=True) if not each <= PARETO_LIMIT]
+    beyond = []
+    for name, each in zip(outcomes, k, strict=True):
+        if not each <= PARETO_LIMIT:
+            beyond.append(str(name))
     if not beyond:
         return f"none of {len(k)} outcomes has k above {PARETO_LIMIT}"
     return (
@@ -98,11 +101,10 @@ def list_constants(fit: FittedLaw, taken: set[str]) -> dict[str, Array]:
     design = fit.design
     if not isinstance(design, MixedDesign):
         return {}
-    constants = {
-        str(name): design.table[name].to_numpy(dtype=np.float64)
-        for name in design.covariates
-        if name in design.table and pd.api.types.is_numeric_dtype(design.table[name])
-    }
+    constants = {}
+    for name in design.covariates:
+        if name in design.table and pd.api.types.is_numeric_dtype(design.table[name]):
+            constants[str(name)] = design.table[name].to_numpy(dtype=np.float64)
     for group, kind in list_group_kinds(fit).items():
         constants[f"{group}_index"] = design.effects[kind.block].codes
     if design.gaussian.error.any():

@@ -82,11 +82,10 @@ class CausalGraph:
         """
         self._check(x, y)
         cut = CausalGraph({name: parents - {x} for name, parents in self.causes.items()})
-        may = [
-            name
-            for name in self.causes
-            if name in cut.find_ancestors([x, y]) - {x, y} - self.find_effects(x)
-        ]
+        may = []
+        for name in self.causes:
+            if name in cut.find_ancestors([x, y]) - {x, y} - self.find_effects(x):
+                may.append(name)
         may = [name for name in may if measured is None or name in measured]
         if not cut.is_separated(x, y, may):
             return []
@@ -98,7 +97,9 @@ class CausalGraph:
     def _build_moral_graph(self, names: Collection[str]) -> dict[str, set[str]]:
         """Neighbours among nodes once arrows lose their heads and causes of one effect are
         joined."""
-        neighbours: dict[str, set[str]] = {name: set() for name in names}
+        neighbours: dict[str, set[str]] = {}
+        for name in names:
+            neighbours[name] = set()
         for name in names:
             for a, b in combinations([name, *self.causes[name]], 2):
                 neighbours[a].add(b)

@@ -100,15 +100,19 @@ class Gate:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every check that did not pass, in words."""
-        return tuple(
-            f"{c.name} {c.outcome}: {c.reason}" for c in self.checks if c.outcome != PASSED
-        )
+        reasons: list[str] = []
+        for c in self.checks:
+            if c.outcome != PASSED:
+                reasons.append(f"{c.name} {c.outcome}: {c.reason}")
+        return tuple(reasons)
 
     @property
     def headline(self) -> str:
         """Whether the gate is open, in words."""
         outcomes = Counter(check.outcome for check in self.checks)
-        counts = [f"{outcomes[word]} {word}" for word in (PASSED, WARNED, FAILED)]
+        counts = []
+        for word in (PASSED, WARNED, FAILED):
+            counts.append(f"{outcomes[word]} {word}")
         return f"gate {'open' if self.passes else 'closed'}: {', '.join(counts)}"
 
     def table(self) -> pd.DataFrame:
@@ -133,7 +137,9 @@ class Gate:
 
     def __repr__(self) -> str:
         width = max((len(c.name) for c in self.checks), default=0)
-        lines = [f"  {c.name:<{width}}  {c.outcome:<6}  {c.reason}" for c in self.checks]
+        lines = []
+        for c in self.checks:
+            lines.append(f"  {c.name:<{width}}  {c.outcome:<6}  {c.reason}")
         return "\n".join([self.headline, *lines])
 
     def _repr_html_(self) -> str:
@@ -154,11 +160,10 @@ def run_checks(
     rng = np.random.default_rng(seed)
     observed = fit.model.observed
     statistics = fit.law.statistics(fit.design)
-    placed = {
-        name: T
-        for name, T in {**LOCATION, **statistics}.items()
-        if name not in regressors.LARGE_IS_ODD
-    }
+    placed = {}
+    for name, T in {**LOCATION, **statistics}.items():
+        if name not in regressors.LARGE_IS_ODD:
+            placed[name] = T
     prior = fit.model.replicate(fit.model.draw_prior(OF_PRIOR, rng), rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
     drawn = check_sampler(fit, statements)
@@ -240,7 +245,10 @@ def check_replicates(
     joint = (odd.min(axis=1)[:, None] <= odd[-1]).mean(axis=0)
     lower, upper = np.quantile(values[:-1], [(1 - CENTRAL) / 2, (1 + CENTRAL) / 2], axis=0)
     cells = zip(statistics, values[-1], lower, upper, p[-1], joint, strict=True)
-    missed = [label for label, below in zip(statistics, joint < level, strict=True) if below]
+    missed = []
+    for label, below in zip(statistics, joint < level, strict=True):
+        if below:
+            missed.append(label)
     reason = f"not reproduced: {', '.join(missed)}" if missed else "all statistics are reproduced"
     if missed and name.startswith("prior"):
         reason = f"the prior hardly gives such {', '.join(missed)}" + f"; {UNITS}" * bool(

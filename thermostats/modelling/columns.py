@@ -376,7 +376,10 @@ def apply_holm(p_values: Mapping[str, float]) -> dict[str, float]:
     Raises UsageError for an empty family or a p-value that is missing or outside [0, 1]: a test
     that could not be made must be left out by name, since it changes the family.
     """
-    wrong = {name: p for name, p in p_values.items() if not (math.isfinite(p) and 0 <= p <= 1)}
+    wrong = {}
+    for name, p in p_values.items():
+        if not (math.isfinite(p) and 0 <= p <= 1):
+            wrong[name] = p
     if wrong or not p_values:
         raise UsageError(
             "not a family of p-values",
@@ -465,11 +468,11 @@ def warn_unread_errors(
 ) -> list[str]:
     """What a table says of errors and the fit does not read."""
     if se is None:
-        return [
-            f'{column} is not read: se="{column}" takes it as known'
-            for column in (f"{outcome}_se",)
-            if column in table
-        ]
+        warned: list[str] = []
+        for column in (f"{outcome}_se",):
+            if column in table:
+                warned.append(f'{column} is not read: se="{column}" takes it as known')
+        return warned
     if left := [name for name in others if name in table]:
         return [f"not read with se: {', '.join(left)}"]
     return []
@@ -547,14 +550,14 @@ class Columns:
 
         And for numbers that are not finite, or of which no logarithm can be taken.
         """
-        needed = {
-            name: _list_columns(names)
-            for name, names in self.named.items()
-            if name not in OF_THE_FITTED
-        }
-        absent = {
-            name: columns for name, columns in self._find_absent(new).items() if name in needed
-        }
+        needed = {}
+        for name, names in self.named.items():
+            if name not in OF_THE_FITTED:
+                needed[name] = _list_columns(names)
+        absent = {}
+        for name, columns in self._find_absent(new).items():
+            if name in needed:
+                absent[name] = columns
         if further := [column for column in self.further if column not in new]:
             absent["blocks"] = further
         if absent:
@@ -637,8 +640,13 @@ class Columns:
         if guessed and outcome not in made and is_per_cent(str(outcome)):
             made[str(outcome)] = f"df[{write_value(outcome)}] / 100"
         gone = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
-        stated = {name: LEFT_OUT if name in gone else value for name, value in chosen.items()}
-        plain = {name: value for name, value in stated.items() if value is not LEFT_OUT}
+        stated = {}
+        for name, value in chosen.items():
+            stated[name] = LEFT_OUT if name in gone else value
+        plain = {}
+        for name, value in stated.items():
+            if value is not LEFT_OUT:
+                plain[name] = value
         said = [f"without {join_words(left)}: no column is called so"] if left else []
         chain = "df"
         if made:
@@ -681,13 +689,14 @@ def guess_columns(
     standard: the argument's default, by which it is known what an outcome is.
     """
     used = {column for value in taken for column in list_named(value)}
-    fitting = {
-        spell_name(column): column
-        for column in reversed(table.columns)
-        if isinstance(column, str)
-        and column not in used
-        and _has_numbers(table[column]) != (name in TEXT)
-    }
+    fitting = {}
+    for column in reversed(table.columns):
+        if (
+            isinstance(column, str)
+            and column not in used
+            and _has_numbers(table[column]) != (name in TEXT)
+        ):
+            fitting[spell_name(column)] = column
     if name in ("outcome", "gain"):
         return _guess_outcome(fitting, standard)
     found = [_find_nearest_column(ours, fitting) for ours in USUAL.get(name, ())]
@@ -711,7 +720,10 @@ def _guess_numbers(table: pd.DataFrame, name: str) -> tuple[str, str] | None:
         return None
     if name in TEXT:
         return None
-    texts = {spell_name(str(c)): str(c) for c in table if not _has_numbers(table[c])}
+    texts = {}
+    for c in table:
+        if not _has_numbers(table[c]):
+            texts[spell_name(str(c))] = str(c)
     for ours in USUAL.get(name, ()):
         column = next((texts[low] for low in list_column_names(ours) if low in texts), "")
         _, made = read_written(table[column], f"df[{write_value(column)}]") if column else ("", "")
@@ -760,7 +772,10 @@ def _guess_outcome(fitting: Mapping[str, str], standard: str) -> str | None:
         names = list_column_names(standard)
         return next((fitting[name] for name in names if name in fitting), None)
     called = [column for column in fitting.values() if is_called_gain(column, *OF_BLOCKS)]
-    usual = [fitting[name] for name in list_column_names("gain") if fitting.get(name) in called]
+    usual = []
+    for name in list_column_names("gain"):
+        if fitting.get(name) in called:
+            usual.append(fitting[name])
     return next(iter([*usual, *reversed(called)]), None)
 
 

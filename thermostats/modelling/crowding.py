@@ -376,7 +376,9 @@ class StepDesign(MixtureDesign):
 def design_steps(rows: pd.DataFrame) -> StepDesign:
     """The step model: one line a gap of log ρ, with its width as prior weight."""
     cuts, widths = find_gaps(rows["rho"].to_numpy())
-    designs = [replace(STEP, tabulate=partial(cut_rows, cut)).design_rows(rows) for cut in cuts]
+    designs = []
+    for cut in cuts:
+        designs.append(replace(STEP, tabulate=partial(cut_rows, cut)).design_rows(rows))
     nodes = tuple(design.gaussian for design in designs)
     model = Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts))
     return StepDesign.mix(designs, model, cuts=cuts, widths=widths)
@@ -440,8 +442,12 @@ def _summarise_thresholds(fit: Fit) -> pd.DataFrame:
 def _compare_rivals(fit: Fit) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
-    lines = {name: declare_slopes(rows, *columns) for name, columns in straight.items()}
-    rivals = {name: line.design_rows(rows).gaussian for name, line in lines.items()}
+    lines = {}
+    for name, columns in straight.items():
+        lines[name] = declare_slopes(rows, *columns)
+    rivals = {}
+    for name, line in lines.items():
+        rivals[name] = line.design_rows(rows).gaussian
     return compare(
         {**rivals, "step": design_steps(rows).model}, build_model_and_lab_folds(rows), seed=fit.seed
     )

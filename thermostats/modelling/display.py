@@ -51,7 +51,10 @@ def format_lines(fit: FittedLaw) -> list[str]:
         else []
     )
     every = [format_headline(fit), *few, *rows, ends, *chances, *warned, more][:MOST_LINES]
-    return [line if len(line) <= WIDTH else line[: WIDTH - 1] + "…" for line in every]
+    lines: list[str] = []
+    for line in every:
+        lines.append(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…")
+    return lines
 
 
 def format_chances(fit: FittedLaw) -> list[str]:
@@ -125,14 +128,15 @@ def render_latex(fit: FittedLaw, digits: int) -> str:
         rows.append(
             rf"{_escape_text(str(name))} & {mean} & {sd} & {median} & [{lower}, {upper}] \\"
         )
-    ends = {name: fit.ranges.get(name, (value,)) for name, value in fit.probabilities.items()}
+    ends = {}
+    for name, value in fit.probabilities.items():
+        ends[name] = fit.ranges.get(name, (value,))
     written = {}
     for name, values in ends.items():
         written[name] = " to ".join(_format_significant(value, digits) for value in values)
-    chances = [
-        rf"P({_escape_text(name)}) & \multicolumn{{4}}{{r}}{{{text}}} \\"
-        for name, text in written.items()
-    ]
+    chances = []
+    for name, text in written.items():
+        chances.append(rf"P({_escape_text(name)}) & \multicolumn{{4}}{{r}}{{{text}}} \\")
     sources = ", ".join(fit.sources) or "none named"
     lines_of_table = [
         f"% {_put_on_one_line(format_headline(fit))}",
@@ -265,8 +269,12 @@ def make_room(axes: Axes) -> None:
 def dump_fit(fit: FittedLaw) -> dict[str, Any]:
     """A fit without its draws, as JSON takes it."""
     summary = fit.summary().reset_index()
-    chances = {name: convert_number(value) for name, value in fit.probabilities.items()}
-    tables = {name: convert_records(fit.table(name)) for name in fit.law.tables}
+    chances = {}
+    for name, value in fit.probabilities.items():
+        chances[name] = convert_number(value)
+    tables = {}
+    for name in fit.law.tables:
+        tables[name] = convert_records(fit.table(name))
     return {
         "law": fit.law.name,
         "estimand": fit.estimand,

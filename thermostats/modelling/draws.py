@@ -184,10 +184,10 @@ def split_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, A
     """Independent draws (size × …) as chain × draw × …; raises ThermostatsError where one is not
     finite."""
     check_finite(values)
-    return {
-        name: v.reshape(settings.chains, len(v) // settings.chains, *v.shape[1:])
-        for name, v in values.items()
-    }
+    chains: dict[str, Array] = {}
+    for name, v in values.items():
+        chains[name] = v.reshape(settings.chains, len(v) // settings.chains, *v.shape[1:])
+    return chains
 
 
 def join_draws(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
@@ -200,7 +200,10 @@ def join_draws(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
 
 def check_finite(values: Mapping[str, Array]) -> None:
     """Raise ThermostatsError where a quantity is not finite."""
-    bad = [name for name, array in values.items() if not np.isfinite(array).all()]
+    bad = []
+    for name, array in values.items():
+        if not np.isfinite(array).all():
+            bad.append(name)
     if bad:
         raise ThermostatsError(
             "the sampler returned values that are not finite",
@@ -330,9 +333,10 @@ def find_equal_tailed(
 def name_elements(name: str, shape: Iterable[int]) -> list[str]:
     """`name`, or `name[i]`, `name[i,j]` in the order of a flattened array."""
     shape = tuple(shape)
-    return [
-        f"{name}[{','.join(map(str, index))}]" if shape else name for index in np.ndindex(*shape)
-    ]
+    elements: list[str] = []
+    for index in np.ndindex(*shape):
+        elements.append(f"{name}[{','.join(map(str, index))}]" if shape else name)
+    return elements
 
 
 def normalise_pareto_weights(log_ratios: Array) -> tuple[Array, Array]:
@@ -398,7 +402,10 @@ def build_arviz(
     tables = {name: dict(group) for name, group in groups.items()}
     if not is_first_generation():
         return arviz.from_dict(tables, **names)
-    further = {name: tables.pop(name) for name in (LOG_PRIOR,) if name in tables}
+    further = {}
+    for name in (LOG_PRIOR,):
+        if name in tables:
+            further[name] = tables.pop(name)
     data = arviz.from_dict(**tables, **names)
     if further:
         data.add_groups(further)
@@ -443,7 +450,9 @@ def evaluate_statement(statement: Statement, quantities: Quantities) -> NDArray[
 
 def read_only(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The same arrays by name, through which nothing can be written."""
-    views = {name: np.asarray(array).view() for name, array in arrays.items()}
+    views = {}
+    for name, array in arrays.items():
+        views[name] = np.asarray(array).view()
     for view in views.values():
         view.flags.writeable = False
     return views

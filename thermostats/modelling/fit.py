@@ -666,7 +666,9 @@ def _orders(fits: Sequence[Fit]) -> list[NDArray[np.intp]]:
 
 def _put_in_order(left: LeftOut, order: NDArray[np.intp]) -> LeftOut:
     """What each outcome alone was predicted with, named by its place in the first fit."""
-    density = {str(place): left.log_density[str(own)] for place, own in enumerate(order)}
+    density = {}
+    for place, own in enumerate(order):
+        density[str(place)] = left.log_density[str(own)]
     return replace(left, log_density=density)
 
 

@@ -171,10 +171,9 @@ def summarise_likelihood(fit: Fit) -> pd.DataFrame:
     lineage = fit.designed(LineageDesign).lineage
     test = build_restricted(fit.rows, lineage)
     low, high = test.interval(fit.level)
-    rows = [
-        (name, made.method, made.parameter, made.sigma, made.log_likelihood)
-        for name, made in _find_maxima(fit.rows, lineage)
-    ]
+    rows = []
+    for name, made in _find_maxima(fit.rows, lineage):
+        rows.append((name, made.method, made.parameter, made.sigma, made.log_likelihood))
     table = pd.DataFrame(rows, columns=["model", "method", "lambda", "sigma", "log_likelihood"])
     reml = (table["model"] == "Pagel's λ") & (table["method"] == REML)
     return table.assign(
@@ -334,7 +333,9 @@ def list_upcoming(fit: Fit) -> pd.DataFrame:
     lineage = fit.designed(LineageDesign).lineage
     tree = lineage.tree
     x = list(fit.design.covariates)
-    above = {name: set(tree.ancestors(name)) for name in dict.fromkeys(fit.rows["model_id"])}
+    above = {}
+    for name in dict.fromkeys(fit.rows["model_id"]):
+        above[name] = set(tree.ancestors(name))
     new = []
     for name in tree.names:
         below = fit.rows[[name in above[model] for model in fit.rows["model_id"]]]
@@ -344,10 +345,9 @@ def list_upcoming(fit: Fit) -> pd.DataFrame:
     if lineage.instrument:
         frame[lineage.instrument] = "another"
     measured = set(fit.rows["model_id"])
-    what = [
-        "child" if n in measured else "top" if i == 0 else "sibling"
-        for i, n in enumerate(tree.names)
-    ]
+    what = []
+    for i, n in enumerate(tree.names):
+        what.append("child" if n in measured else "top" if i == 0 else "sibling")
     return pd.DataFrame(
         {"below": tree.names, "what": what, **_summarise_gains(fit.predicted(frame), fit.level)}
     )
@@ -611,10 +611,9 @@ def _read_blocks(
             for name, columns_in in standard.items()
             if set(columns_in) <= set(rows)
         }, True
-    chosen = {
-        str(name): tuple([columns_in] if isinstance(columns_in, str) else columns_in)
-        for name, columns_in in blocks.items()
-    }
+    chosen = {}
+    for name, columns_in in blocks.items():
+        chosen[str(name)] = tuple([columns_in] if isinstance(columns_in, str) else columns_in)
     if not all(chosen.values()) or {DESCENT, OWN, INSTRUMENT, REPEAT} & set(chosen):
         allowed = (
             f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
@@ -739,9 +738,10 @@ def _warn_borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
     if "heritage" not in rows:
         return []
     labs = rows.drop_duplicates("model_id").set_index("model_id")["heritage"].dropna().astype(str)
-    other = [
-        name for name, lab in labs.items() if lab in tree and lab not in tree.ancestors(str(name))
-    ]
+    other = []
+    for name, lab in labs.items():
+        if lab in tree and lab not in tree.ancestors(str(name)):
+            other.append(name)
     return [
         f"hang on models of another lab, whose clade they count for: {list_names(other)}"
     ] * bool(other)

@@ -180,7 +180,10 @@ def _write_call(**sizes: Any) -> str:
 def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
     """Statements that may be sure, those about slopes first and each the way that the fit finds
     likelier, and slopes whose intervals may exclude 0."""
-    slopes = [each.quantity for each in design.mixed.fixed if each.column and each.quantity]
+    slopes = []
+    for each in design.mixed.fixed:
+        if each.column and each.quantity:
+            slopes.append(each.quantity)
     names = sorted(fit.law.statements, key=lambda name: not name.startswith((*slopes,)))
     asked: dict[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]] = {}
     for name in names:
@@ -256,14 +259,16 @@ def _summarise(study: PlannedStudy, asked: Sequence[str], reached: Array) -> lis
     shares = reached.mean(axis=0)
     errors = np.sqrt(shares * (1 - shares) / len(reached)).max(axis=1)
     size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
-    return [
-        {
-            "asked": name,
-            **size,
-            "power": float(shares[k, 0]),
-            "against": float(shares[k, 1]),
-            "error": float(errors[k]),
-            "studies": len(reached),
-        }
-        for k, name in enumerate(asked)
-    ]
+    summarise: list[dict[str, Any]] = []
+    for k, name in enumerate(asked):
+        summarise.append(
+            {
+                "asked": name,
+                **size,
+                "power": float(shares[k, 0]),
+                "against": float(shares[k, 1]),
+                "error": float(errors[k]),
+                "studies": len(reached),
+            }
+        )
+    return summarise

@@ -153,7 +153,11 @@ class FittedLaw:
     def reported(self) -> dict[str, Array]:
         """The quantities that the summary shows."""
         names = self.law.reported or tuple(self.quantities)
-        return {name: self.quantities[name] for name in names if name in self.quantities}
+        reported: dict[str, Array] = {}
+        for name in names:
+            if name in self.quantities:
+                reported[name] = self.quantities[name]
+        return reported
 
     @property
     def statements(self) -> Mapping[str, Statement]:
@@ -172,7 +176,10 @@ class FittedLaw:
         if DIVISIONS not in self.law.tables:
             return {}
         by = self.table(DIVISIONS).groupby("statement", sort=False)["probability"]
-        return {str(name): (float(of.min()), float(of.max())) for name, of in by}
+        ranges: dict[str, tuple[float, float]] = {}
+        for name, of in by:
+            ranges[str(name)] = (float(of.min()), float(of.max()))
+        return ranges
 
     @property
     def status(self) -> str:
@@ -593,7 +600,10 @@ class FittedLaw:
     def reduced_quantities(self) -> list[tuple[str, Quantities]]:
         """Quantities without each unit, by its name: from the draws' weights, or a refit."""
         units = list_units(self.rows, self.law.units)
-        return [(name, self.exclude_rows(out, refit=False).quantities) for name, out in units]
+        reduced: list[tuple[str, Quantities]] = []
+        for name, out in units:
+            reduced.append((name, self.exclude_rows(out, refit=False).quantities))
+        return reduced
 
     @cached_property
     def _left_out(self) -> LeftOut:
@@ -674,7 +684,9 @@ class FittedLaw:
         self,
     ) -> tuple[Callable[[type[FittedLaw], bytes], FittedLaw], tuple[type[FittedLaw], bytes]]:
         """For pickle and other processes: laws hold functions, which pickle alone cannot write."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        values = {}
+        for each in fields(self):
+            values[each.name] = getattr(self, each.name)
         return _rebuild_fit, (type(self), cloudpickle.dumps(values))
 
 

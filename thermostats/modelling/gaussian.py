@@ -227,10 +227,9 @@ class Alike:
                 np.add.reduceat(sorted_weights[..., None] * self.others, self.starts, axis=1)
             )
         ends = [*self.starts[1:], len(self.others)]
-        groups = [
-            sorted_weights[:, first:end] @ self.others[first:end]
-            for first, end in zip(self.starts, ends, strict=True)
-        ]
+        groups = []
+        for first, end in zip(self.starts, ends, strict=True):
+            groups.append(sorted_weights[:, first:end] @ self.others[first:end])
         return np.stack(groups, axis=1)
 
 
@@ -405,18 +404,18 @@ class Gaussian:
 
     def new_levels(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Draws without those of the effects, so that all levels are drawn anew."""
-        return {
-            name: drawn[:, :0] if name in self.blocks else drawn for name, drawn in values.items()
-        }
+        levels: dict[str, Array] = {}
+        for name, drawn in values.items():
+            levels[name] = drawn[:, :0] if name in self.blocks else drawn
+        return levels
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of beta, scale, effects, errors that are estimates and outcomes `y` from the
         prior."""
         scale = self.prior.draw(size, rng)
-        effects = {
-            name: scale[:, [k]] * rng.standard_normal((size, design.shape[1]))
-            for k, (name, design) in enumerate(self.blocks.items())
-        }
+        effects = {}
+        for k, (name, design) in enumerate(self.blocks.items()):
+            effects[name] = scale[:, [k]] * rng.standard_normal((size, design.shape[1]))
         beta = rng.normal(self.prior_mean, self.sd, (size, self.sd.size))
         values = {"beta": beta, "scale": scale, **effects}
         if self.freedom is not None:
@@ -426,7 +425,9 @@ class Gaussian:
 
     def select_rows(self, which: NDArray[np.bool_]) -> Gaussian:
         """The same model of some of the outcomes."""
-        blocks = {name: design[which] for name, design in self.blocks.items()}
+        blocks = {}
+        for name, design in self.blocks.items():
+            blocks[name] = design[which]
         freedom = None if self.freedom is None else self.freedom[which]
         return replace(
             self,
@@ -441,7 +442,9 @@ class Gaussian:
         """Diagonal of the inverse covariance P of the outcomes, and Py, rows of θ × n; of distinct
         errors."""
         if self.y.size > MANY and len(theta) > 1:
-            singles = [self.single(theta[[t]], square[[t]]) for t in range(len(theta))]
+            singles = []
+            for t in range(len(theta)):
+                singles.append(self.single(theta[[t]], square[[t]]))
             diagonals, pulled_outcomes = zip(*singles, strict=True)
             return np.concatenate(diagonals), np.concatenate(pulled_outcomes)
         factor, noise, d = build_factor(self, theta, square)
@@ -662,9 +665,10 @@ class Mixture:
     @cached_property
     def fits(self) -> tuple[Draws, ...]:
         """Draws of every node."""
-        return tuple(
-            node.sample(seed=self.seed + k, settings=OF_NODE) for k, node in enumerate(self.nodes)
-        )
+        fits: list[Draws] = []
+        for k, node in enumerate(self.nodes):
+            fits.append(node.sample(seed=self.seed + k, settings=OF_NODE))
+        return tuple(fits)
 
     @cached_property
     def log_joint(self) -> Array:
@@ -693,7 +697,10 @@ class Mixture:
         for name in flat[0]:
             drawn = [flat[k][name][row] for k, row in zip(node, rows, strict=True)]
             values[name] = np.stack(drawn)
-        judged = [fit for fit, p in zip(self.fits, self.probability, strict=True) if p >= MATTERS]
+        judged = []
+        for fit, p in zip(self.fits, self.probability, strict=True):
+            if p >= MATTERS:
+                judged.append(fit)
         effective = min(fit.effective for fit in judged)
         k = max(
             float(fit.diagnostics.set_index("diagnostic")["worst"]["Pareto k"]) for fit in judged
@@ -741,7 +748,10 @@ class Mixture:
         chosen = values["node"].astype(np.int64)
         parts: dict[int, Array] = {}
         for k in np.unique(chosen):
-            drawn = {name: v[chosen == k] for name, v in values.items() if name != "node"}
+            drawn = {}
+            for name, v in values.items():
+                if name != "node":
+                    drawn[name] = v[chosen == k]
             parts[k] = compute(self.nodes[k], drawn)
         first = next(iter(parts.values()))
         result = np.empty((len(chosen), *first.shape[1:]))

@@ -180,7 +180,9 @@ def _list_names(fit: FittedLaw, kinds: dict[str, Kind]) -> dict[str, str]:
 def compute_effects(values: Mapping[str, Array], design: MixedDesign, kind: Kind) -> Array:
     """Draws of the effect of every group, … × group: what its first outcome has of them."""
     effects = design.effects[kind.block]
-    first = [int(np.flatnonzero(effects.codes == code)[0]) for code in range(len(effects.names))]
+    first = []
+    for code in range(len(effects.names)):
+        first.append(int(np.flatnonzero(effects.codes == code)[0]))
     columns = effects.columns[first]
     return np.asarray(values[kind.block][..., : columns.shape[1]] @ columns.T)
 
@@ -189,7 +191,10 @@ def _count_models(design: MixedDesign, effects: Effects) -> tuple[int, ...]:
     table = design.table
     models = table["model_id"] if "model_id" in table else pd.Series(range(len(table)))
     counts = pd.Series(models.to_numpy()).groupby(effects.codes).nunique()
-    return tuple(int(counts[code]) for code in range(len(effects.names)))
+    found: list[int] = []
+    for code in range(len(effects.names)):
+        found.append(int(counts[code]))
+    return tuple(found)
 
 
 def _check_contrast(effects: GroupEffects, first: Any, second: Any, *, named: bool) -> None:
@@ -229,7 +234,9 @@ def _suggest_contrast(
     there are no two."""
     if len(known) < SEVERAL:
         return f"fit.effects({write_value(effects.group)})"
-    pair = [name if name in known else "" for name in (first, second if second != first else "")]
+    pair = []
+    for name in (first, second if second != first else ""):
+        pair.append(name if name in known else "")
     for place, wanted in enumerate((first, second)):
         left = [name for name in known if name not in pair]
         pair[place] = pair[place] or find_nearest(str(wanted), left) or left[0]

@@ -109,17 +109,18 @@ def estimate_shares(
     ends = np.cumsum(
         [1, *(np.asarray(columns_of).reshape(n, -1).shape[1] for columns_of in blocks.values())]
     )
-    places = {name: slice(*ends[i : i + 2]) for i, name in enumerate(blocks)}
+    places = {}
+    for i, name in enumerate(blocks):
+        places[name] = slice(*ends[i : i + 2])
     fit = _fit_lines(y[None], x, k)
     v = (1 - fit.descent[0]) * np.eye(n) + fit.descent[0] * k
     noise = np.random.default_rng(seed).standard_normal((BOOTSTRAPS, n)) @ np.linalg.cholesky(v).T
     drawn = _fit_lines(x @ fit.beta[0] + np.sqrt(fit.variance[0]) * noise, x, k)
     values, again = (_measure_parts(each, x, k, places, pairs) for each in (fit, drawn))
     tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-    rows = [
-        (name, float(value[0]), *map(float, np.quantile(again[name], tails)))
-        for name, value in values.items()
-    ]
+    rows = []
+    for name, value in values.items():
+        rows.append((name, float(value[0]), *map(float, np.quantile(again[name], tails))))
     return pd.DataFrame(rows, columns=["what", "estimate", "lower", "upper"])
 
 

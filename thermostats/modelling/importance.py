@@ -98,10 +98,11 @@ def weigh_nodes(
     nu = np.minimum(freedom, NEAR_INFINITE)[:, None]
     nodes = np.square(error)[:, None] * nu / stats.chi2.isf((np.arange(NODES) + 0.5) / NODES, nu)
     units = np.array_split(np.arange(len(nodes)), -(-square.size * NODES // AT_ONCE))
-    log_p = [
-        _weigh_units(nodes[some], square[:, some], precision[:, some], pulled[:, some])
-        for some in units
-    ]
+    log_p = []
+    for some in units:
+        log_p.append(
+            _weigh_units(nodes[some], square[:, some], precision[:, some], pulled[:, some])
+        )
     return nodes, np.concatenate(log_p)
 
 
@@ -124,10 +125,9 @@ def draw_squares(
         drawn = np.searchsorted(heights, rng.random(size))
         places[:, unit] = np.minimum(drawn, NODES - 1)
     units = np.arange(len(nodes))
-    favoured = [
-        (log_p[units, some] + math.log(NODES)).sum(axis=1)
-        for some in np.array_split(places, -(-places.size // AT_ONCE))
-    ]
+    favoured = []
+    for some in np.array_split(places, -(-places.size // AT_ONCE)):
+        favoured.append((log_p[units, some] + math.log(NODES)).sum(axis=1))
     return Squares(nodes, places), np.concatenate(favoured)
 
 
@@ -258,7 +258,9 @@ def _score_proposal(theta: Array, places: Array, spread: Array, width: float) ->
     constant += math.log(float(np.linalg.det(root))) - math.log(len(places))
     centres = places @ root.T
     parts = np.clip(len(theta) * len(places) // NEAR, 1, len(theta))
-    density = [_mix_parts(rows @ root.T, centres, width) for rows in np.array_split(theta, parts)]
+    density = []
+    for rows in np.array_split(theta, parts):
+        density.append(_mix_parts(rows @ root.T, centres, width))
     return np.asarray(constant + np.log(np.concatenate(density)))
 
 

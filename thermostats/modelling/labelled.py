@@ -42,10 +42,13 @@ def convert_arguments(arguments: Mapping[str, Any], standard: Mapping[str, Any])
     standard: arguments that are not given. Raises UsageError where labels of a column differ in
     spelling alone, and where prompts under several names are one text.
     """
-    frames = {name: value for name, value in arguments.items() if isinstance(value, pd.DataFrame)}
-    every = {
-        name: find_label_columns({**standard, **arguments}, frame) for name, frame in frames.items()
-    }
+    frames = {}
+    for name, value in arguments.items():
+        if isinstance(value, pd.DataFrame):
+            frames[name] = value
+    every = {}
+    for name, frame in frames.items():
+        every[name] = find_label_columns({**standard, **arguments}, frame)
     for name, columns in every.items():
         check_spelling({column: (frames[name][column], ()) for column in columns})
         _check_texts(frames[name])
@@ -61,8 +64,13 @@ def convert_new_labels(
     """Rows to predict, as `convert_arguments`, of a fit that had these arguments; their labels are
     held against its own."""
     table = next(value for value in arguments.values() if isinstance(value, pd.DataFrame))
-    columns = [name for name in find_label_columns({**standard, **arguments}, table) if name in new]
-    held = {name: dict.fromkeys(table[name].dropna()) for name in columns}
+    columns = []
+    for name in find_label_columns({**standard, **arguments}, table):
+        if name in new:
+            columns.append(name)
+    held = {}
+    for name in columns:
+        held[name] = dict.fromkeys(table[name].dropna())
     check_spelling({name: (new[name], held[name]) for name in columns}, "df", "fit.predict({})")
     return convert_label_columns(new, columns)
 
@@ -92,11 +100,11 @@ def find_label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> lis
         *OURS,
         *(name for name in either if name in frame and _has_words(frame[name])),
     ]
-    return [
-        name
-        for name in dict.fromkeys(chosen)
-        if name in frame and isinstance(frame[name], pd.Series)
-    ]
+    label_columns: list[str] = []
+    for name in dict.fromkeys(chosen):
+        if name in frame and isinstance(frame[name], pd.Series):
+            label_columns.append(name)
+    return label_columns
 
 
 def _iterate_texts(value: Any) -> Iterator[str]:
@@ -167,7 +175,10 @@ class Formula:
         for side in sides:
             _refuse_missing(table, side)
             matrix = _build_matrix(side, table)
-            computed = {name: matrix[name].to_numpy() for name in matrix if name != INTERCEPT}
+            computed = {}
+            for name in matrix:
+                if name != INTERCEPT:
+                    computed[name] = matrix[name].to_numpy()
             table = table.assign(**computed)
         return table
 
@@ -201,7 +212,10 @@ def _refuse_unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError
             set(map(str, side.factor_variables.get(factor, ()))) & set(map(str, table.columns))
         ):
             seen = list(state.get("categories", ()))
-            strange = [value for value in pd.unique(table[name]) if value not in seen]
+            strange = []
+            for value in pd.unique(table[name]):
+                if value not in seen:
+                    strange.append(value)
             if seen and strange:
                 return UsageError(
                     "a category that the fit has not seen has no effect in it",

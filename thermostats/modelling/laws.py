@@ -95,15 +95,18 @@ def mark_extrapolation(
 
     Only what the law has: levels of `groups`, numbers of `covariates`.
     """
-    strange = {
-        name: _mark_unseen(new[name], rows[name]) for name in groups if name in new and name in rows
-    }
-    far = {
-        name: _mark_outside(new[name], rows[name])
-        for name in covariates
-        if name in new and name in rows
-    }
-    columns = {name: every for name, every in (("new", strange), ("outside", far)) if every}
+    strange = {}
+    for name in groups:
+        if name in new and name in rows:
+            strange[name] = _mark_unseen(new[name], rows[name])
+    far = {}
+    for name in covariates:
+        if name in new and name in rows:
+            far[name] = _mark_outside(new[name], rows[name])
+    columns = {}
+    for name, every in (("new", strange), ("outside", far)):
+        if every:
+            columns[name] = every
     joined = {}
     for name, every in columns.items():
         joined[name] = list(map(_join_words, zip(*every.values(), strict=True)))
@@ -118,7 +121,10 @@ def _mark_unseen(values: pd.Series, fitted: pd.Series) -> list[str]:
     """Of every value the words where no row of the fit has it."""
     seen = set(fitted.astype(str))
     what = "lab" if values.name == "heritage" else values.name
-    return ["" if value in seen else f"{what} {value}" for value in values.astype(str)]
+    marks: list[str] = []
+    for value in values.astype(str):
+        marks.append("" if value in seen else f"{what} {value}")
+    return marks
 
 
 def _mark_outside(values: pd.Series, fitted: pd.Series) -> list[str]:
@@ -126,7 +132,10 @@ def _mark_outside(values: pd.Series, fitted: pd.Series) -> list[str]:
     low = float(fitted.min())
     high = float(fitted.max())
     far = f"{values.name} {{:.4g}} outside {low:.4g} to {high:.4g}"
-    return ["" if low <= value <= high else far.format(value) for value in values.astype(float)]
+    marks: list[str] = []
+    for value in values.astype(float):
+        marks.append("" if low <= value <= high else far.format(value))
+    return marks
 
 
 Prior = tuple[str, str, str]
@@ -235,7 +244,9 @@ def build_own_law(
             got=", ".join(sorted(taken)),
             next_step="rename it",
         )
-    converted = {name: _convert_constant(value) for name, value in (constants or {}).items()}
+    converted = {}
+    for name, value in (constants or {}).items():
+        converted[name] = _convert_constant(value)
     return Law(
         name=getattr(model, "__name__", "model"),
         of=partial(_build_own_design, model, columns, outcome, converted),
@@ -293,7 +304,10 @@ def _build_own_design(
             got=rows[outcome].iloc[0],
             allowed="a column of numbers",
         )
-    texts = [name for name in per_row if not pd.api.types.is_numeric_dtype(rows[name])]
+    texts = []
+    for name in per_row:
+        if not pd.api.types.is_numeric_dtype(rows[name]):
+            texts.append(name)
     return _build_numbered_design(
         declare,
         per_row,

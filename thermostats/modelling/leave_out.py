@@ -110,10 +110,15 @@ class LeftOut:
 
 def build_folds(names: Sequence[str]) -> list[str]:
     """A fold for every name; of more than `MOST_FOLDS` names every `FEWER`-th together."""
-    number = {name: i for i, name in enumerate(dict.fromkeys(names))}
+    number = {}
+    for i, name in enumerate(dict.fromkeys(names)):
+        number[name] = i
     if len(number) <= MOST_FOLDS:
         return list(names)
-    return [f"group {number[name] % FEWER + 1} of {FEWER}" for name in names]
+    folds: list[str] = []
+    for name in names:
+        folds.append(f"group {number[name] % FEWER + 1} of {FEWER}")
+    return folds
 
 
 def list_units(
@@ -126,7 +131,9 @@ def list_units(
         if column not in rows or rows[column].nunique() < 3:
             continue
         labels = np.asarray(build_folds(rows[column].astype(str).tolist()))
-        units = {label: labels == label for label in dict.fromkeys(labels.tolist())}
+        units = {}
+        for label in dict.fromkeys(labels.tolist()):
+            units[label] = labels == label
         sets = {frozenset(np.flatnonzero(out).tolist()) for out in units.values()}
         if sets in seen:
             continue
@@ -218,7 +225,9 @@ def _build_precision(
     model: Gaussian, theta: Array, square: Array, names: NDArray[np.str_], folds: Sequence[str]
 ) -> tuple[dict[str, Array], Array]:
     """Blocks of V⁻¹ by fold, size × rows × rows, and V⁻¹y, size × n."""
-    blocks: dict[str, list[Array]] = {fold: [] for fold in folds}
+    blocks: dict[str, list[Array]] = {}
+    for fold in folds:
+        blocks[fold] = []
     weighted = []
     parts = max(1, theta.shape[0] * model.design.size // NUMBERS)
     for part, own_square in zip(
@@ -255,10 +264,9 @@ def leave_mixture_folds_out(
 ) -> LeftOut:
     """The same of a mixture: p(value | y_rest) ∝ p(value | y) / p(y_fold | y_rest, value)."""
     rng = np.random.default_rng(seed)
-    nodes = [
-        leave_folds_out(node, draws, folds, seed=seed, size=size)
-        for node, draws in zip(mixture.nodes, mixture.fits, strict=True)
-    ]
+    nodes = []
+    for node, draws in zip(mixture.nodes, mixture.fits, strict=True):
+        nodes.append(leave_folds_out(node, draws, folds, seed=seed, size=size))
     names = np.asarray(folds, dtype=str)
     density = dict[str, float]()
     predicted = np.empty_like(nodes[0].draws)

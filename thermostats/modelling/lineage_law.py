@@ -145,7 +145,10 @@ def measure_branch_below(tree: Tree, parent: str) -> float:
     """Length of a branch to a new model below a node, so that it stands as high as the models there
     do, or all."""
     place = tree.place(parent)
-    children = [i for i, parents in enumerate(tree.parents) if place in parents]
+    children = []
+    for i, parents in enumerate(tree.parents):
+        if place in parents:
+            children.append(i)
     if not children:
         return float(np.median(tree.lengths[1:]))
     heights = tree.heights
@@ -230,7 +233,9 @@ class AlongTree(Gaussian):
         z = rng.standard_normal((size, self.rows_of_sources.shape[1]))
         values = {"beta": self.sd * rng.standard_normal((size, 1))}
         lacks = self.y - values["beta"] - np.sqrt(noise) * rng.standard_normal(noise.shape)
-        places = {name: scale[:, [place]] for place, name in enumerate(self.blocks)}
+        places = {}
+        for place, name in enumerate(self.blocks):
+            places[name] = scale[:, [place]]
         lacks -= places[self.along] * (z @ self.rows_of_sources.T)
         for name in self._others:
             values[name] = places[name] * rng.standard_normal((size, self.blocks[name].shape[1]))
@@ -250,7 +255,9 @@ class AlongTree(Gaussian):
     def _read_scales(self, theta: Array) -> tuple[Array, Array, Array]:
         """k, the variances of what is no drift, draws × n, and M."""
         scale = read_scales(self, theta)
-        places = {name: np.square(scale[:, place]) for place, name in enumerate(self.blocks)}
+        places = {}
+        for place, name in enumerate(self.blocks):
+            places[name] = np.square(scale[:, place])
         k = places[self.along] / self.drift.unit**2
         noise = np.square(scale[:, -1:]) + np.square(self.error)
         inner = np.zeros((len(theta), self._low.shape[1], self._low.shape[1]))
@@ -429,7 +436,10 @@ class Lineage:
 
     def drop_block(self, name: str) -> Lineage:
         """The law without a block, or without descent."""
-        blocks = {each: columns for each, columns in self.blocks.items() if each != name}
+        blocks = {}
+        for each, columns in self.blocks.items():
+            if each != name:
+                blocks[each] = columns
         return replace(self, blocks=blocks, descents=() if name == DESCENT else self.descents)
 
 
@@ -448,11 +458,11 @@ class LineageDesign(MixtureDesign):
 def list_drifts(design: MixedDesign) -> dict[str, Drift]:
     """Blocks of descent."""
     kinds = [kind for kind in design.mixed.kinds if isinstance(kind, DescentBlock)]
-    return {
-        kind.name: design.effects[kind.block].basis
-        for kind in kinds
-        if kind.block in design.effects
-    }
+    drifts: dict[str, Drift] = {}
+    for kind in kinds:
+        if kind.block in design.effects:
+            drifts[kind.name] = design.effects[kind.block].basis
+    return drifts
 
 
 def _locate_models(rows: pd.DataFrame, models: Sequence[str]) -> NDArray[np.int64]:
@@ -539,14 +549,25 @@ def compute_quantities(values: Mapping[str, Array], design: LineageDesign) -> di
     square = np.square(values["scale"])
     names = [block.removeprefix("u_") for block in design.effects]
     names.append(REPEAT if OWN in names else OWN)
-    by = {name: square[..., k] for k, name in enumerate(names)}
+    by = {}
+    for k, name in enumerate(names):
+        by[name] = square[..., k]
     descents = list(list_drifts(design.designs[0]))
     if descents:
         together = {DESCENT: np.asarray(sum(by[name] for name in descents))}
-        others = {name: each for name, each in by.items() if name not in descents}
-        apart = {f"{DESCENT}_{name}": by[name] for name in descents if name != DESCENT}
+        others = {}
+        for name, each in by.items():
+            if name not in descents:
+                others[name] = each
+        apart = {}
+        for name in descents:
+            if name != DESCENT:
+                apart[f"{DESCENT}_{name}"] = by[name]
         by = {**together, **others, **apart}
-    counted = [name for name in (DESCENT, *lineage.blocks, OWN) if name in by]
+    counted = []
+    for name in (DESCENT, *lineage.blocks, OWN):
+        if name in by:
+            counted.append(name)
     total = sum(by[name] for name in counted)
     drawn = measure_block_sds(parts) | {
         f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by

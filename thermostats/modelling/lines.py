@@ -250,19 +250,20 @@ def declare_line(
         spread = centre = check_prior_scale(scale, outcome)
         why = f"a difference of {scale:g} would be no surprise"
         first = f"twice the scale: {why}"
-    slopes = [
-        Fixed(
-            column=name,
-            sd=spread,
-            symbol=f"b_{k}",
-            why=f"over one SD of {name}; {why}",
-            term=f"z_{k}i",
-            quantity=name_slope(name),
-            standardised=True,
-            unscaled=True,
+    slopes = []
+    for k, name in enumerate(covariates, 1):
+        slopes.append(
+            Fixed(
+                column=name,
+                sd=spread,
+                symbol=f"b_{k}",
+                why=f"over one SD of {name}; {why}",
+                term=f"z_{k}i",
+                quantity=name_slope(name),
+                standardised=True,
+                unscaled=True,
+            )
         )
-        for k, name in enumerate(covariates, 1)
-    ]
     kinds: list[Kind] = []
     if group:
         effect = f"u_{group}(i)"
@@ -361,9 +362,14 @@ def name_slope(covariate: str) -> str:
 
 def state_line(line: Mixed) -> Law:
     """What is asked of a line."""
-    groups = [kind.groups[0] for kind in line.kinds if kind.block == LEVEL]
+    groups = []
+    for kind in line.kinds:
+        if kind.block == LEVEL:
+            groups.append(kind.groups[0])
     names = [each.quantity for each in line.fixed]
-    symbols = [f"z_{k}: {name}, standardised" for k, name in enumerate(line.covariates, 1)]
+    symbols = []
+    for k, name in enumerate(line.covariates, 1):
+        symbols.append(f"z_{k}: {name}, standardised")
     return Law(
         name="line",
         of=line.design_rows,
@@ -411,9 +417,9 @@ def _warn_further_levels(
 ) -> list[str]:
     """Which of the further levels cannot be separated from one another, or are not there."""
     messages = []
-    codes = {
-        name: read_labels(table[name], name) for name in (*([group] if group else []), *levels)
-    }
+    codes = {}
+    for name in (*([group] if group else []), *levels):
+        codes[name] = read_labels(table[name], name)
     for name in levels:
         others = list(codes)[: list(codes).index(name)]
         sets = len(set(codes[name]))
@@ -448,7 +454,9 @@ def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     rows = fit.table("rows")
     *others, last = fit.designed(MixedDesign).mixed.covariates or [""]
     x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(len(rows), dtype=np.float64)
-    slopes = {name: float(np.median(fit.quantities[name_slope(name)])) for name in others}
+    slopes = {}
+    for name in others:
+        slopes[name] = float(np.median(fit.quantities[name_slope(name)]))
     part = sum(slope * (rows[name] - rows[name].mean()) for name, slope in slopes.items())
     gaussian = fit.designed(MixedDesign).gaussian
     shown = {"x": x, "y": gaussian.y - part, "error": gaussian.error}
@@ -506,12 +514,13 @@ def compare(
 
     Raises UsageError where a way to fold has fewer than 2 folds.
     """
-    mixtures = {
-        name: rival
-        if isinstance(rival, Mixture)
-        else Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
-        for name, rival in rivals.items()
-    }
+    mixtures = {}
+    for name, rival in rivals.items():
+        mixtures[name] = (
+            rival
+            if isinstance(rival, Mixture)
+            else Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
+        )
     evidence = {name: mixture.log_evidence for name, mixture in mixtures.items()}
     table = pd.DataFrame({"rival": list(evidence), "log_evidence": list(evidence.values())})
     table["probability"] = np.exp(table["log_evidence"] - logsumexp(table["log_evidence"]))

@@ -508,7 +508,9 @@ def build_cells(rows: pd.DataFrame) -> Cells:
         what = "a family of the focal lab and of another"
         got = list_names(sides.index[sides > 1], 5)
         raise UsageError(what, where="family", got=got, allowed="families of one lab each")
-    codes = {name: pd.factorize(rows[name], sort=True)[0] for name in (CELL, FAMILY)}
+    codes = {}
+    for name in (CELL, FAMILY):
+        codes[name] = pd.factorize(rows[name], sort=True)[0]
     return Cells(cell=codes[CELL], side=rows[FOCAL].to_numpy(dtype=bool), group=codes[FAMILY])
 
 
@@ -561,7 +563,9 @@ def _match_rows(
     cells = matched[CELL].nunique()
     if cells < LEAST_CELLS:
         words = " has wider cells, which are then of less equal models"
-        shorter = [shape[:k] for k in range(len(shape) - 1, 0, -1)]
+        shorter = []
+        for k in range(len(shape) - 1, 0, -1):
+            shorter.append(shape[:k])
         wider = [columns for columns in shorter if _count_shared(rows, columns) >= LEAST_CELLS]
         shared = f", {matched[CELL].iloc[0]}" if cells else ""
         step = f"another focal lab{words}"
@@ -583,7 +587,10 @@ def _match_rows(
 
 def _warn_inseparable(rows: pd.DataFrame, family: str | None) -> list[str]:
     """What these rows cannot tell apart."""
-    single = [str(name) for name, cell in rows.groupby(CELL) if len(cell) == 2]
+    single = []
+    for name, cell in rows.groupby(CELL):
+        if len(cell) == 2:
+            single.append(str(name))
     groups = build_cells(rows).permute_groups()
     messages = (
         []
@@ -648,8 +655,12 @@ def _list_cells(fit: Fit) -> pd.DataFrame:
     and who is lower."""
     rows = []
     for cell, part in fit.rows.groupby(CELL, sort=False):
-        sides = {name: part[part[FOCAL] == value] for name, value in (("focal", 1), ("others", 0))}
-        means = {name: float(np.exp(side[LOG].mean())) for name, side in sides.items()}
+        sides = {}
+        for name, value in (("focal", 1), ("others", 0)):
+            sides[name] = part[part[FOCAL] == value]
+        means = {}
+        for name, side in sides.items():
+            means[name] = float(np.exp(side[LOG].mean()))
         square = sum(np.square(side[ERROR]).sum() / len(side) ** 2 for side in sides.values())
         row = {"cell": cell, **{f"{name}_models": len(side) for name, side in sides.items()}}
         row |= {"other_labs": ", ".join(sorted(set(sides["others"]["heritage"].astype(str))))}
@@ -694,7 +705,9 @@ def _list_permutations(fit: Fit) -> pd.DataFrame:
 
 def _draw_figure(focal: str, fit: Fit, axes: Axes) -> Axes:
     """Outcomes by cell, each lab with its mark, and the ratio above."""
-    cells = {cell: place for place, cell in enumerate(dict.fromkeys(fit.rows[CELL]))}
+    cells = {}
+    for place, cell in enumerate(dict.fromkeys(fit.rows[CELL])):
+        cells[cell] = place
     draw_reference(axes, 1.0, vertical=True)
     for lab, part in fit.rows.groupby("heritage"):
         color, marker = mark(str(lab))

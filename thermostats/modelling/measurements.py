@@ -58,17 +58,18 @@ def declare_measurements(kinds: Sequence[str]) -> Mixed:
         OF_LEVELS: "measurements of one model that differ by 1.3 are none",
     }
     scales = {kind: OF_LEVELS if kind in OF_MEASUREMENT else OF_MODELS for kind in kinds}
-    levels = [
-        Levels(
-            column=kind,
-            scale=scale,
-            symbol=f"s_{kind}",
-            why=reasons[scale],
-            effect=f"u_{kind}(r)",
-            quantity=f"sd_{kind}",
+    levels = []
+    for kind, scale in scales.items():
+        levels.append(
+            Levels(
+                column=kind,
+                scale=scale,
+                symbol=f"s_{kind}",
+                why=reasons[scale],
+                effect=f"u_{kind}(r)",
+                quantity=f"sd_{kind}",
+            )
         )
-        for kind, scale in scales.items()
-    ]
     return Mixed(
         outcome="log_gain",
         left="log G_r",

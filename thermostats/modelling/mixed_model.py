@@ -185,7 +185,10 @@ class SharedVariance:
 
     def list_concentrations(self, blocks: Iterable[str]) -> tuple[float, ...]:
         """Of these blocks and of what is left."""
-        return tuple(self.concentrations.get(name, self.concentration) for name in (*blocks, LEFT))
+        concentrations: list[float] = []
+        for name in (*blocks, LEFT):
+            concentrations.append(self.concentrations.get(name, self.concentration))
+        return tuple(concentrations)
 
     def share(self, blocks: Iterable[str]) -> Shares:
         """The prior of the scales of these blocks and of what is left."""
@@ -198,7 +201,9 @@ class SharedVariance:
 
     def rescale_shares(self, factor: float) -> SharedVariance:
         """All concentrations times a factor."""
-        several = {name: factor * each for name, each in self.concentrations.items()}
+        several = {}
+        for name, each in self.concentrations.items():
+            several[name] = factor * each
         return replace(self, concentration=factor * self.concentration, concentrations=several)
 
 
@@ -248,11 +253,10 @@ class Mixed:
             if fit
             else {each.column: measure_unit(table, each) for each in self.fixed if each.column}
         )
-        arranged = {
-            kind.block: kind.arrange(table, fit.effects[kind.block] if fit else None)
-            for kind in self.kinds
-            if fit is None or kind.block in fit.effects
-        }
+        arranged = {}
+        for kind in self.kinds:
+            if fit is None or kind.block in fit.effects:
+                arranged[kind.block] = kind.arrange(table, fit.effects[kind.block] if fit else None)
         effects = {name: each for name, each in arranged.items() if each is not None}
         gaussian = self.assemble(table, units, effects)
         labels = {
@@ -342,7 +346,9 @@ class Mixed:
     @property
     def equations(self) -> tuple[str, ...]:
         """The sum of the outcome's parts, and what these are drawn from."""
-        coefficients = [f"{each.symbol} {each.term}".strip() for each in self.fixed]
+        coefficients = []
+        for each in self.fixed:
+            coefficients.append(f"{each.symbol} {each.term}".strip())
         parts = [*coefficients, *(each.effect for each in self.kinds), self.rest.effect]
         total = f"{self.left} = {' + '.join(parts)}"
         if self.variance:
@@ -359,7 +365,9 @@ class Mixed:
     def priors(self) -> tuple[Prior, ...]:
         """Of every coefficient and spread, as drawn, with its reason; those that are alike in one
         line."""
-        lines = [(x.symbol, f"N({x.mean:.3g}, {x.sd:.3g}²)", x.why) for x in self.fixed]
+        lines = []
+        for x in self.fixed:
+            lines.append((x.symbol, f"N({x.mean:.3g}, {x.sd:.3g}²)", x.why))
         if self.variance:
             lines += self.variance.state_priors(kind.block for kind in self.kinds)
         lines += [(each.symbol, each.prior, each.why) for each in self.kinds if each.symbol]
@@ -368,7 +376,10 @@ class Mixed:
         symbols: dict[tuple[str, str], list[str]] = {}
         for symbol, text, why in lines:
             symbols.setdefault((text, why), []).append(symbol)
-        return tuple((", ".join(alike), text, why) for (text, why), alike in symbols.items())
+        priors: list[Prior] = []
+        for (text, why), alike in symbols.items():
+            priors.append((", ".join(alike), text, why))
+        return tuple(priors)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -402,7 +413,9 @@ class MixedDesign(Design):
         names: dict[str, tuple[str, ...]] = {}
         for kind in self.mixed.kinds:
             names |= dict.fromkeys(kind.groups, self.effects[kind.block].names)
-        codes = [index_levels(rows[column], levels)[1] for column, levels in names.items()]
+        codes = []
+        for column, levels in names.items():
+            codes.append(index_levels(rows[column], levels)[1])
         return rows.iloc[np.lexsort(codes[::-1])].drop_duplicates(list(names))
 
 
@@ -415,7 +428,9 @@ class MixtureDesign(Design):
     @classmethod
     def mix(cls, designs: Sequence[MixedDesign], model: Model, **more: Any) -> Self:
         """Designs and the model that is made of them."""
-        first = {each.name: getattr(designs[0], each.name) for each in fields(Design)}
+        first = {}
+        for each in fields(Design):
+            first[each.name] = getattr(designs[0], each.name)
         return cls(**{**first, "model": model, "designs": tuple(designs), **more})
 
     def build_new(self, rows: pd.DataFrame) -> Self:
@@ -468,7 +483,9 @@ class Declaration(Protocol):
 
 def declare_law(law: Law, mixed: Mixed, others: Mapping[str, Mixed] = {}) -> Law:
     """A law as `state_law` makes it; alternatives are other prior scales too."""
-    wider = {name: mixed.scale_priors(factor) for name, factor in WIDER.items()}
+    wider = {}
+    for name, factor in WIDER.items():
+        wider[name] = mixed.scale_priors(factor)
     return state_law(law, mixed, {**wider, **others})
 
 

@@ -120,7 +120,9 @@ class NestedGroups:
 
         which: the weight of every outcome among the weights.
         """
-        found = [find_level(block, place) for place, block in enumerate(blocks.values())]
+        found = []
+        for place, block in enumerate(blocks.values()):
+            found.append(find_level(block, place))
         chain = chain_levels([level for level in found if level is not None])
         has_offsets = any(level.offset.any() or level.absent for level in chain)
         ones = np.flatnonzero((columns == 1).all(axis=0))
@@ -138,7 +140,9 @@ class NestedGroups:
         table = np.column_stack([columns, *others, outcomes])
         size = len(outcomes)
         wide = _build_sums(which).T
-        sums = [_build_sums(chain[0].codes, values) for values in (np.ones(size), *table.T)]
+        sums = []
+        for values in (np.ones(size), *table.T):
+            sums.append(_build_sums(chain[0].codes, values))
         first, second = np.tril_indices(table.shape[1])
         products = table[:, first] * table[:, second]
         return cls(

@@ -213,11 +213,11 @@ def estimate_dependence(
         ars = AR_NODES if ordered and len(np.unique(column)) > 2 else ars
     nodes = {AR: ars, RATIO: ratios, SHARE: shares}
     density = measure_dependence_density(y, x, values, levels, nodes)
-    return {
-        name: NuisancePosterior(nodes[name], marginalise(density, axis))
-        for axis, name in enumerate(nodes)
-        if len(nodes[name]) > 1
-    }
+    dependence: dict[str, NuisancePosterior] = {}
+    for axis, name in enumerate(nodes):
+        if len(nodes[name]) > 1:
+            dependence[name] = NuisancePosterior(nodes[name], marginalise(density, axis))
+    return dependence
 
 
 def measure_dependence_density(
@@ -372,7 +372,9 @@ class Shapes:
 def estimate_density(simulated: Array, seen: Array) -> Array:
     """Density of statistics at what was seen, study × node; simulated: node × study."""
     width = 1.06 * simulated.std(axis=1) * simulated.shape[1] ** -0.2
-    kernels = [stats.norm.pdf(value, simulated, width[:, None]) for value in seen]
+    kernels = []
+    for value in seen:
+        kernels.append(stats.norm.pdf(value, simulated, width[:, None]))
     return np.array([kernel.mean(axis=1) for kernel in kernels])
 
 

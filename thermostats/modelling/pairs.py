@@ -165,7 +165,10 @@ def _collect_warnings(rows: pd.DataFrame, bases: set[str], unshared: list[str]) 
         "left out, since no model tuned from it is in the table": alone,
         "base of several pairs, which are counted as independent": several,
     }
-    lines = [f"{words}: {list_names(names)}" for words, names in found.items() if names]
+    lines = []
+    for words, names in found.items():
+        if names:
+            lines.append(f"{words}: {list_names(names)}")
     labs = pairs["heritage"]
     if len(pairs) > 1 and labs.nunique() == 1:
         only = labs.iloc[0]
@@ -316,7 +319,10 @@ def tabulate_pairs(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame
         "level": np.concatenate([ones, -pairs["slope"]]),
         "change": np.concatenate([zeros, ones]),
     }
-    names = [f"{name}: {what}" for what in ("base", "change") for name in pairs.index]
+    names = []
+    for what in ("base", "change"):
+        for name in pairs.index:
+            names.append(f"{name}: {what}")
     table = pd.DataFrame(coefficients, index=names)
     if fit is not None:
         return table
@@ -661,7 +667,9 @@ def _join_shared_runs(
             ).reset_index()
             if both["prompt"].nunique() >= LEAST_PROMPTS:
                 return both
-    sets = [", ".join(dict.fromkeys(side["prompt_set"])) for side in (first, second)]
+    sets = []
+    for side in (first, second):
+        sets.append(", ".join(dict.fromkeys(side["prompt_set"])))
     step = write_command(
         "measure", there, prompts=first["prompt_set"].iloc[0], what="gains", data=data or "mine"
     )

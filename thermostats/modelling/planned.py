@@ -99,7 +99,9 @@ def _list_possible(
         models = sorted({max(least, number) for number in numbers["models"]})
         possible = {"models": models, "labs": labs}
     if stated:
-        several = [of * fewest if len(of) == 1 else of for of in stated]
+        several = []
+        for of in stated:
+            several.append(of * fewest if len(of) == 1 else of)
         possible["sizes"] = [
             [of[0] + max(0, LEAST - sum(of)), *of[1:]] if of else [2, 2] for of in several
         ]

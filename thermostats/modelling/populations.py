@@ -89,7 +89,9 @@ def _warn_disjoint(rows: pd.DataFrame) -> list[str]:
         (np.ones(model.size), (model, n + prompt)), shape=(n + len(prompts), n + len(prompts))
     )
     _, part = connected_components(links, directed=False)
-    sets = [", ".join(map(str, models[part[:n] == k])) for k in pd.unique(part[:n])]
+    sets = []
+    for k in pd.unique(part[:n]):
+        sets.append(", ".join(map(str, models[part[:n] == k])))
     return (
         [f"no shared prompts, compared through the priors only: {' | '.join(sets)}"]
         if len(sets) > 1

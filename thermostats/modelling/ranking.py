@@ -154,7 +154,9 @@ def list_ranks(fit: Fit) -> pd.DataFrame:
     ranks = level.argsort(axis=1).argsort(axis=1) + 1
     lower, upper = find_equal_tailed(np.exp(level), fit.level)
     gains = {"gain": np.exp(np.median(level, axis=0)), "lower": lower, "upper": upper}
-    chances = {f"p_rank_{k}": (ranks == k).mean(axis=0) for k in range(1, len(models) + 1)}
+    chances = {}
+    for k in range(1, len(models) + 1):
+        chances[f"p_rank_{k}"] = (ranks == k).mean(axis=0)
     more = {"mean_rank": ranks.mean(axis=0), "p_dampens": (level < 0).mean(axis=0)}
     return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values(
         "mean_rank", ignore_index=True

@@ -60,7 +60,10 @@ class Structure:
 
 def build_structure(declare: Declare, data: Mapping[str, Any]) -> Structure:
     """The built model with this data in it."""
-    arrays = {k: v for k, v in data.items() if isinstance(v, np.ndarray)}
+    arrays = {}
+    for k, v in data.items():
+        if isinstance(v, np.ndarray):
+            arrays[k] = v
     constants = tuple((k, v) for k, v in sorted(data.items()) if k not in arrays)
     kinds = tuple((k, v.dtype.str, v.ndim) for k, v in sorted(arrays.items()))
     key = (declare, constants, kinds)
@@ -83,7 +86,10 @@ def build(declare: Declare, data: Mapping[str, Any]) -> Any:
     array."""
     pm = import_pymc()
     with pm.Model() as model, ignore_messages():
-        arrays = {k: pm.Data(k, v) for k, v in data.items() if isinstance(v, np.ndarray)}
+        arrays = {}
+        for k, v in data.items():
+            if isinstance(v, np.ndarray):
+                arrays[k] = pm.Data(k, v)
         declare(_Data({**data, **arrays}))
     if unsized := [rv.name for rv in model.free_RVs if None in rv.type.shape]:
         raise ThermostatsError(
@@ -110,7 +116,10 @@ def name_model(declare: Declare) -> str:
 
 def check_arrays(data: Mapping[str, Any]) -> None:
     """Raise UsageError for arrays that are not finite."""
-    arrays = {name: values for name, values in data.items() if isinstance(values, np.ndarray)}
+    arrays = {}
+    for name, values in data.items():
+        if isinstance(values, np.ndarray):
+            arrays[name] = values
     if bad := [name for name, values in arrays.items() if not np.isfinite(values).all()]:
         raise UsageError(
             "missing or infinite values in a model's data",
@@ -164,11 +173,11 @@ def check_outcome(model: Any, outcome: str, observed: Array, where: str) -> None
 
 def list_stored(model: Any) -> list[str]:
     """Variables of a trace: those of which the data do not set the size, which is compiled."""
-    return [
-        variable.name
-        for variable in [*model.free_RVs, *model.deterministics]
-        if None not in variable.type.shape
-    ]
+    stored: list[str] = []
+    for variable in [*model.free_RVs, *model.deterministics]:
+        if None not in variable.type.shape:
+            stored.append(variable.name)
+    return stored
 
 
 def compute_row_quantities(model: Any, posterior: Any) -> dict[str, Array]:
@@ -176,13 +185,17 @@ def compute_row_quantities(model: Any, posterior: Any) -> dict[str, Array]:
     names = [variable.name for variable in model.deterministics if None in variable.type.shape]
     if not names:
         return {}
-    draws = [np.asarray(posterior[rv.name].values, dtype=np.float64) for rv in model.free_RVs]
+    draws = []
+    for rv in model.free_RVs:
+        draws.append(np.asarray(posterior[rv.name].values, dtype=np.float64))
     chains = draws[0].shape[:2]
-    flat = [values.reshape(-1, *values.shape[2:]) for values in draws]
+    flat = []
+    for values in draws:
+        flat.append(values.reshape(-1, *values.shape[2:]))
     made = compile_many(model.free_RVs, [model[name] for name in names])(*flat)
-    by_chain = [
-        np.asarray(values, dtype=np.float64).reshape(*chains, *values.shape[1:]) for values in made
-    ]
+    by_chain = []
+    for values in made:
+        by_chain.append(np.asarray(values, dtype=np.float64).reshape(*chains, *values.shape[1:]))
     return dict(zip(names, by_chain, strict=True))
 
 
@@ -191,10 +204,9 @@ def compile_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[...,
     interpreted."""
     graph = importlib.import_module("pytensor.graph.replace")
     pt = importlib.import_module("pytensor.tensor")
-    many = [
-        pt.tensor(each.name, dtype=each.type.dtype, shape=(None, *each.type.shape))
-        for each in inputs
-    ]
+    many = []
+    for each in inputs:
+        many.append(pt.tensor(each.name, dtype=each.type.dtype, shape=(None, *each.type.shape)))
     of_each = graph.vectorize_graph(list(outputs), dict(zip(inputs, many, strict=True)))
     with ignore_messages():
         compute = import_pymc().pytensorf.compile(
@@ -205,10 +217,12 @@ def compile_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[...,
 
 def _expand_draws(made: Sequence[Array], outputs: Sequence[Any], size: int) -> list[Array]:
     """Values by draw; one that depends on none is that of all."""
-    return [
-        values if values.ndim > output.ndim else np.broadcast_to(values, (size, *values.shape))
-        for values, output in zip(made, outputs, strict=True)
-    ]
+    expanded: list[Array] = []
+    for values, output in zip(made, outputs, strict=True):
+        expanded.append(
+            values if values.ndim > output.ndim else np.broadcast_to(values, (size, *values.shape))
+        )
+    return expanded
 
 
 def run_in_parts(
@@ -321,10 +335,16 @@ class Sampled:
         is the model."""
 
         def list_prior_terms(model: Any) -> list[Any]:
-            return [rv for rv in model.free_RVs if rv.ndim == 0 or rv.name in self.priors]
+            prior_terms: list[Any] = []
+            for rv in model.free_RVs:
+                if rv.ndim == 0 or rv.name in self.priors:
+                    prior_terms.append(rv)
+            return prior_terms
 
         densities = self._compute_densities(f"prior of {self.priors}", list_prior_terms, values)
-        by_draw = [density.reshape(len(density), -1).sum(axis=1) for density in densities]
+        by_draw = []
+        for density in densities:
+            by_draw.append(density.reshape(len(density), -1).sum(axis=1))
         return np.asarray(np.sum(by_draw, axis=0), dtype=np.float64)
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
@@ -367,9 +387,10 @@ class Sampled:
                 allowed=f"draws of {', '.join(shapes)}",
                 next_step=f"give the model that has no {', '.join(strange)}",
             )
-        drawn_before = {
-            name: v for name, v in values.items() if shapes.get(name, v.shape[1:]) == v.shape[1:]
-        }
+        drawn_before = {}
+        for name, v in values.items():
+            if shapes.get(name, v.shape[1:]) == v.shape[1:]:
+                drawn_before[name] = v
         grown = [name for name in shapes if name not in drawn_before]
         if grown:
             fresh = _draw_predictive(model, drawn_before, grown, rng)
@@ -401,7 +422,9 @@ class Sampled:
         if name not in structure.compiled:
             densities = model.logp(vars=variables(model), sum=False)
             structure.compiled[name] = compile_many(model.value_vars, densities)
-        draws = [values[model.values_to_rvs[value].name] for value in model.value_vars]
+        draws = []
+        for value in model.value_vars:
+            draws.append(values[model.values_to_rvs[value].name])
         return run_in_parts(structure.compiled[name], draws, self.observed.size)
 
 
@@ -422,16 +445,22 @@ def _try_sampling(sampled: Sampled, seed: int, settings: Settings) -> Draws:
             _run_nutpie if settings.sampler == "nutpie" and _is_installed("nutpie") else _run_pymc
         )
         trace = draw(sampled, seed, settings, bar)
-    names = [str(name) for name in trace.posterior.data_vars if not str(name).endswith("__")]
-    values = {
-        name: np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64) for name in names
-    }
+    names = []
+    for name in trace.posterior.data_vars:
+        if not str(name).endswith("__"):
+            names.append(str(name))
+    values = {}
+    for name in names:
+        values[name] = np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64)
     check_finite(values)
     values |= compute_row_quantities(sampled.structure.model, trace.posterior)
     energy, diverging = (
         np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging")
     )
-    judged = {name: drawn for name, drawn in values.items() if drawn[0, 0].size <= MOST_ELEMENTS}
+    judged = {}
+    for name, drawn in values.items():
+        if drawn[0, 0].size <= MOST_ELEMENTS:
+            judged[name] = drawn
     table, effective = check_chains(judged, energy, int(diverging.sum()))
     return Draws(
         values=values,
@@ -458,7 +487,10 @@ def _run_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> A
         if hasattr(compiled, "shared_var_keys")
         else compiled.shared_data
     )
-    arrays = {name: values for name, values in sampled.data.items() if name in mutable}
+    arrays = {}
+    for name, values in sampled.data.items():
+        if name in mutable:
+            arrays[name] = values
     try:
         with ignore_messages():
             return nutpie.sample(
@@ -547,7 +579,9 @@ def _generate_variable(
     def of_some(*some: Array) -> list[Array]:
         size = len(some[0])
         made = parameters(*some)
-        aligned = [p.reshape(size, *(1,) * (len(shape) + 1 - p.ndim), *p.shape[1:]) for p in made]
+        aligned = []
+        for p in made:
+            aligned.append(p.reshape(size, *(1,) * (len(shape) + 1 - p.ndim), *p.shape[1:]))
         return [np.asarray(node.op.rng_fn(rng, *aligned, (size, *shape)), dtype=np.float64)]
 
     [drawn] = run_in_parts(of_some, draws, math.prod(shape))

@@ -41,7 +41,9 @@ def save(fit: FittedLaw, path: str | Path) -> Path:
     target = Path(path)
     variables = {}
     for name, values in fit.draws.values.items():
-        axes = [f"{name}_{i}" for i in range(values.ndim - 2)]
+        axes = []
+        for i in range(values.ndim - 2):
+            axes.append(f"{name}_{i}")
         variables[name] = (("chain", "draw", *axes), values)
     own = {**fit.design.declared, "units": fit.law.units}
     diagnostics = fit.draws.diagnostics.to_json(orient="table", index=False, double_precision=15)
@@ -75,7 +77,9 @@ def _call_text(call: Call | None) -> str:
     function."""
     if call is None or any(callable(value) for value in call.arguments.values()):
         return ""
-    arguments = {name: _pack_value(value) for name, value in call.arguments.items()}
+    arguments = {}
+    for name, value in call.arguments.items():
+        arguments[name] = _pack_value(value)
     record = {"module": call.module, "function": call.function, "arguments": arguments}
     return json.dumps(record, default=lambda value: value.tolist())
 
@@ -165,11 +169,12 @@ def read_file(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
         raise UsageError("no such file", got=path, allowed="a file that fit.save(path) wrote")
     try:
         with xarray.open_dataset(path, engine="h5netcdf") as file:
-            values = {
-                str(name): np.asarray(file[name].values, dtype=np.float64)
-                for name in file.data_vars
-            }
-            record = {str(name): str(value) for name, value in file.attrs.items()}
+            values = {}
+            for name in file.data_vars:
+                values[str(name)] = np.asarray(file[name].values, dtype=np.float64)
+            record = {}
+            for name, value in file.attrs.items():
+                record[str(name)] = str(value)
     except (OSError, ValueError, KeyError) as error:
         raise DataError(
             "a saved fit is damaged", where=path, got=error, next_step="fit and save it again"

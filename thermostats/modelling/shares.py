@@ -119,7 +119,9 @@ def fit_share(
     names = read_labels(rows[group], group) if group else np.full(len(rows), "all")
     rows = rows.assign(**{GROUP: names, HOLDS: rows[holds].astype(bool)})
     grouped = rows[GROUP].nunique() >= 2
-    others = {name: _build_law(grouped, against, factor) for name, factor in WIDER.items()}
+    others = {}
+    for name, factor in WIDER.items():
+        others[name] = _build_law(grouped, against, factor)
     if grouped:
         others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _build_law(
             False, against
@@ -187,11 +189,10 @@ def _convert_gaps(table: pd.DataFrame) -> pd.DataFrame:
 def _refuse_unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
     """The error for units of which nobody knows: the columns whose values are missing, and the call
     without them."""
-    missing = [
-        str(name)
-        for name in rows
-        if str(name) != holds and str(name) in holds and rows[name].isna().any()
-    ]
+    missing = []
+    for name in rows:
+        if str(name) != holds and str(name) in holds and rows[name].isna().any():
+            missing.append(str(name))
     columns = missing or [holds]
     return UsageError(
         "whether it holds is not known of every unit: values are missing",
@@ -337,7 +338,9 @@ def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     groups = fit.table("groups")
     p = fit.quantities["p"].reshape(-1, len(groups))
     lower, upper = find_equal_tailed(p, fit.level)
-    names = [f"{row.group} ({row.holds} of {row.units})" for row in groups.itertuples()]
+    names = []
+    for row in groups.itertuples():
+        names.append(f"{row.group} ({row.holds} of {row.units})")
     rows = groups.assign(name=names, p=np.median(p, axis=0), lower=lower, upper=upper)
     axes.scatter(rows["holds"] / rows["units"], rows.index, marker="x", color=MUTED, zorder=4)
     draw_forest(rows, axes, label="name", estimate="p", null=None)

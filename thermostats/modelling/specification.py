@@ -119,9 +119,9 @@ def _apply_part(rows: pd.DataFrame, part: _Part) -> pd.DataFrame:
             next_step="an option that makes numbers of it, or rows whose column holds numbers",
         ) from error
     stays = part.stays & np.isfinite(numbers)
-    values_of = {
-        name: values[stays] if np.ndim(values) else values for name, values in part.columns.items()
-    }
+    values_of = {}
+    for name, values in part.columns.items():
+        values_of[name] = values[stays] if np.ndim(values) else values
     universe = rows.take(np.flatnonzero(stays)).assign(**values_of).reset_index(drop=True)
     for change in part.changes:
         universe = change(universe)

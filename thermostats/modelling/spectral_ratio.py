@@ -207,10 +207,10 @@ def _collect_warnings(
 
 def _build_exact_models(rows: pd.DataFrame) -> dict[str, Gaussian]:
     """The line with the ratio and without."""
-    return {
-        name: line.design_rows(rows).gaussian
-        for name, line in (("ratio", LINE), ("constant", CONSTANT))
-    }
+    exact_models: dict[str, Gaussian] = {}
+    for name, line in (("ratio", LINE), ("constant", CONSTANT)):
+        exact_models[name] = line.design_rows(rows).gaussian
+    return exact_models
 
 
 def _list_lab_predictions(fit: Fit) -> pd.DataFrame:

@@ -434,18 +434,19 @@ DEPTH = OutcomeScale(word="logit", back=expit, outcome="share_of_depth")
 
 def declare_places(shape: Sequence[str]) -> Mixed:
     """A line of places on the logit, with slopes on logs of some of depth and heads."""
-    slopes = [
-        Fixed(
-            column=f"log_{name}",
-            sd=SLOPE_SD,
-            symbol=SHAPE[name],
-            why=WHY[name],
-            term=f"z({LOGS[name]})",
-            quantity=f"slope_{name}",
-            standardised=True,
+    slopes = []
+    for name in shape:
+        slopes.append(
+            Fixed(
+                column=f"log_{name}",
+                sd=SLOPE_SD,
+                symbol=SHAPE[name],
+                why=WHY[name],
+                term=f"z({LOGS[name]})",
+                quantity=f"slope_{name}",
+                standardised=True,
+            )
         )
-        for name in shape
-    ]
     labs = Levels(
         column="heritage",
         scale=SPREAD,
@@ -499,11 +500,10 @@ def _read_new_rows(columns: Columns, new: pd.DataFrame) -> pd.DataFrame:
 
 def _check_definition(table: pd.DataFrame, column: str) -> None:
     """UsageError for a definition that rows of `features` do not have."""
-    defined = [
-        str(name)
-        for name in table
-        if str(name).startswith("L_star_") and not str(name).endswith("_sd")
-    ]
+    defined = []
+    for name in table:
+        if str(name).startswith("L_star_") and not str(name).endswith("_sd"):
+            defined.append(str(name))
     if column not in table and defined:
         definitions = [name.removeprefix("L_star_") for name in defined]
         raise build_unknown_error(

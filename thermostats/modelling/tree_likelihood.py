@@ -414,11 +414,13 @@ class Pruning:
     ) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]:
         """Levels from the tips on: nodes, their parents, and where each parent's children begin."""
         levels = tuple(reversed(self.levels[1:]))
-        firsts = [np.flatnonzero(np.diff(self.parent[level], prepend=-2)) for level in levels]
-        return tuple(
-            (level, self.parent[level][first], first)
-            for level, first in zip(levels, firsts, strict=True)
-        )
+        firsts = []
+        for level in levels:
+            firsts.append(np.flatnonzero(np.diff(self.parent[level], prepend=-2)))
+        upwards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+        for level, first in zip(levels, firsts, strict=True):
+            upwards.append((level, self.parent[level][first], first))
+        return tuple(upwards)
 
 
 def fit_pagel_by_pruning(

@@ -50,7 +50,10 @@ class Mark(NamedTuple):
 
 def _load_marks() -> dict[str, Mark]:
     lines = files("thermostats.plots").joinpath("labs.csv").read_text(encoding="utf-8").splitlines()
-    return {row["lab"]: Mark(row["color"], row["marker"]) for row in csv.DictReader(lines)}
+    marks: dict[str, Mark] = {}
+    for row in csv.DictReader(lines):
+        marks[row["lab"]] = Mark(row["color"], row["marker"])
+    return marks
 
 
 HERITAGES: Mapping[str, Mark] = _load_marks()
@@ -217,7 +220,10 @@ def prepare_drawing(
     options: those of the kind, `xlabel` and `ylabel`. log: axes that are made logarithmic, such as
     `x` or `xy`.
     """
-    labels = {name: options.pop(name) for name in ("xlabel", "ylabel") if name in options}
+    labels = {}
+    for name in ("xlabel", "ylabel"):
+        if name in options:
+            labels[name] = options.pop(name)
 
     def draw(axes: Axes) -> None:
         kind(table, axes, **options)
@@ -542,7 +548,10 @@ def _group_labs(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
 
 def _strip_owners(names: Iterable[object]) -> list[str]:
     """Models without their owners; what has blanks is no model's name."""
-    return [name if " " in name else strip_owner(name) for name in map(str, names)]
+    owners: list[str] = []
+    for name in map(str, names):
+        owners.append(name if " " in name else strip_owner(name))
+    return owners
 
 
 def _format_label(label: str) -> str:
@@ -777,7 +786,9 @@ def _draw_lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> Non
     depths = [int(side["layer"].max()) for side in sides]
     alike = len(set(depths)) == 1
     apart = len({side["prompt_set"].iloc[0] for side in sides}) > 1
-    bands = [side.groupby("layer")["value"].quantile([*BAND, 0.5]).unstack() for side in sides]
+    bands = []
+    for side in sides:
+        bands.append(side.groupby("layer")["value"].quantile([*BAND, 0.5]).unstack())
     every = _find_extent([band.loc[1:] for band in bands])
     later = _find_extent([band.loc[2:] for band in bands])
     beyond = "gain" in quantity and _is_wide(every) and not _is_wide(later)
@@ -819,7 +830,9 @@ def _describe_profile(medians: Sequence[pd.Series[float]], quantity: str) -> str
         first = _name_block([int(of.index[0]) for of in medians], 0)
         last = _name_block([int(of.index[-1]) for of in medians], -1)
         return f"The norm before {last} is {' to '.join(ends)} times that before {first}"
-    above = [f"{int((of > 1).sum())} of {len(of)}" for of in medians]
+    above = []
+    for of in medians:
+        above.append(f"{int((of > 1).sum())} of {len(of)}")
     does = "let the stream grow" if quantity == "gain" else f"have a {quantity} above 1"
     if len(medians) > 1:
         return f"Blocks that {does}: {join_words(above)}"

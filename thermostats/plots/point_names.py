@@ -110,7 +110,9 @@ class Names(Artist):
         points = self.axes.transData.transform(self.points) * scale
         x0, y0, x1, y1 = self.axes.get_window_extent().extents
         bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
-        lines = [box for line in self.axes.get_lines() for box in _make_line_boxes(line, scale)]
+        lines: list[Box] = []
+        for line in self.axes.get_lines():
+            lines.extend(_make_line_boxes(line, scale))
         lines += [
             box for kind in self.axes.collections for box in _make_interval_boxes(kind, scale)
         ]
@@ -168,10 +170,9 @@ def _choose_places(
             : FAR if len(points) > MANY else None
         ]
         boxes = [_make_box(points[index], offset, width, height) for offset in offsets]
-        leaders = [
-            list(_make_leader_boxes(points[index], box, offset))
-            for offset, box in zip(offsets, boxes, strict=True)
-        ]
+        leaders = []
+        for offset, box in zip(offsets, boxes, strict=True):
+            leaders.append(list(_make_leader_boxes(points[index], box, offset)))
         others = np.delete(points, index, axis=0)
         wrong = np.array([_count_nearer(box, points[index], others) for box in boxes])
         covered = _measure_overlap(boxes, marks) + _measure_overlap(boxes, named)
@@ -247,17 +248,22 @@ def _list_offsets(width: float, height: float, more: float = 0.0) -> list[tuple[
     points larger."""
     angles = 2 * np.pi * np.arange(FAR) / FAR
     away = [near + more for near in NEAR]
-    return [
-        (float(np.cos(a) * (d + width / 2)), float(np.sin(a) * (d + height / 2)))
-        for d in away
-        for a in angles
-    ]
+    offsets: list[tuple[float, float]] = []
+    for d in away:
+        for a in angles:
+            offsets.append(
+                (float(np.cos(a) * (d + width / 2)), float(np.sin(a) * (d + height / 2)))
+            )
+    return offsets
 
 
 def _measure_half_mark(kinds: Sequence[Artist]) -> float:
     """Half the size of the largest mark among what is drawn with the room around it, in points."""
     marks = [kind for kind in kinds if isinstance(kind, PathCollection)]
-    halves = [float(size) ** 0.5 / 2 for mark in marks for size in mark.get_sizes()]
+    halves = []
+    for mark in marks:
+        for size in mark.get_sizes():
+            halves.append(float(size) ** 0.5 / 2)
     largest: float = max([MARK, *halves])
     return largest + AROUND
 

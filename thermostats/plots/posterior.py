@@ -292,7 +292,9 @@ def draw_half_eyes(draws: Mapping[str, npt.NDArray[np.float64]], axes: Axes) -> 
     """
     highest = max(float(np.quantile(values, REACH)) for values in draws.values())
     at = np.linspace(0.0, highest, GRID)
-    heights = {name: _estimate_density(values, at) for name, values in draws.items()}
+    heights = {}
+    for name, values in draws.items():
+        heights[name] = _estimate_density(values, at)
     tallest = max(float(height.max()) for height in heights.values())
     for place, (name, values) in enumerate(draws.items()):
         top = place - TALL * heights[name] / tallest
@@ -434,7 +436,10 @@ def draw_specification(
     choice explains.
     """
     ordered = table.sort_values("estimate", kind="stable", ignore_index=True)
-    rows = [(choice, option) for choice, options in labels.items() for option in ("", *options)]
+    rows = []
+    for choice, options in labels.items():
+        for option in ("", *options):
+            rows.append((choice, option))
     figure = axes.get_figure(root=True)
     assert figure is not None  # noqa: S101
     heights = (CURVE, PITCH * len(rows))
@@ -575,11 +580,10 @@ def _draw_labels(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
     figure = axes.get_figure(root=True)
     width = axes.get_window_extent().width / (figure.dpi if figure else 1)
     descendants = Counter(parent for parents in tree.parents for parent in parents)
-    first = [
-        i
-        for i, parents in enumerate(tree.parents)
-        if parents and not tree.parents[parents[0]] and descendants[i]
-    ]
+    first = []
+    for i, parents in enumerate(tree.parents):
+        if parents and not tree.parents[parents[0]] and descendants[i]:
+            first.append(i)
     left = max((LETTER * FIRST * len(_strip_owner(tree.names[i])) / 72 for i in first), default=0.0)
     inches = max(width - left, 1.0) / (RIGHT * x.max())
     axes.set_xlim(-0.06 * x.max() - left / inches, x.max() * RIGHT)
@@ -626,7 +630,10 @@ def _place_nodes(tree: Tree) -> np.ndarray:
             y[at], row = row, row + 1
             waiting.pop()
             continue
-        open_ones = [child for child in children[at] if np.isnan(y[child])]
+        open_ones = []
+        for child in children[at]:
+            if np.isnan(y[child]):
+                open_ones.append(child)
         if open_ones:
             waiting.append(open_ones[0])
         else:

@@ -70,7 +70,9 @@ def draw_prices(
         words = gains[0].replace("_", " ")
         drawn.set_xlabel(words if alone else f"log distance of the {words}, towards 1")
         drawn.set_ylabel("KL, nats per token")
-        costs = [format_number(float(price), 2) for price in steered["kl"].agg(["min", "max"])]
+        costs = []
+        for price in steered["kl"].agg(["min", "max"]):
+            costs.append(format_number(float(price), 2))
         some = " to ".join(dict.fromkeys(costs))
         set_title(drawn, f"Moving the {words} costs {some} nats a token")
         log_axis(drawn, "y")

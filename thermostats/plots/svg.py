@@ -41,14 +41,19 @@ def measure_contrast(first: str, second: str) -> float:
 
 def _measure_luminance(color: str) -> float:
     shares = [channel / 255 for channel in _split_channels(color)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in shares]
+    linear = []
+    for c in shares:
+        linear.append(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
     return sum(
         weight * channel for weight, channel in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
     )
 
 
 def _split_channels(color: str) -> tuple[int, ...]:
-    return tuple(int(color[at : at + 2], 16) for at in (1, 3, 5))
+    channels: list[int] = []
+    for at in (1, 3, 5):
+        channels.append(int(color[at : at + 2], 16))
+    return tuple(channels)
 
 
 def _combine_colours(start: tuple[int, ...], end: tuple[int, ...], part: float) -> str:

@@ -79,7 +79,9 @@ def add_earlier_posterior(made: Made, posteriors: Posteriors, inputs: str) -> Ma
     row = posteriors.find_row(finding.id, finding.sample.evidence, inputs)
     if isinstance(row, str):
         return replace(made, finding=replace(finding, posterior=replace(posterior, why=row)))
-    number = {name: float(row[name]) if row[name] else None for name in FIGURES}
+    number = {}
+    for name in FIGURES:
+        number[name] = float(row[name]) if row[name] else None
     earlier = EarlierDraws(
         probability=float(row["posterior"]), error=number["mc_error"], drawn=row["drawn"]
     )
@@ -142,7 +144,10 @@ class About:
 
     def _index_text(self) -> str:
         state = self.state
-        others = [name for name in (GROWTH, WORLDS, METHODS, DATA) if name in state.about]
+        others = []
+        for name in (GROWTH, WORLDS, METHODS, DATA):
+            if name in state.about:
+                others.append(name)
         titles = {}
         for name in (*others, *state.list_made_pages()):
             titles[name] = PAGES[name].title if name in PAGES else name.capitalize()
@@ -298,7 +303,10 @@ class Build:
                 jobs[name] = state.pages.get(name) or state.scripts[name]
         if not jobs:
             return
-        scripts = {name: job for name, job in jobs.items() if isinstance(job, Path)}
+        scripts = {}
+        for name, job in jobs.items():
+            if isinstance(job, Path):
+                scripts[name] = job
         together = group_claims(scripts) if state.draw else []
         seconds = {**load_shipped_seconds(), **read_seconds(state.out)}
         lasts = {name: seconds.get(name, 0.0) for name in jobs}

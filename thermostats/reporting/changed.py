@@ -52,7 +52,9 @@ class Changes:
 
     def write_sentences(self) -> list[str]:
         """What is compared, and how much of it moved."""
-        counts = {name: int(self.table["moved"].eq(name).sum()) for name in MOVED}
+        counts = {}
+        for name in MOVED:
+            counts[name] = int(self.table["moved"].eq(name).sum())
         moved = [format_count(counts[VERDICT], "verdict")]
         moved.append(format_count(counts[ESTIMATE], "further estimate"))
         sentence = f"Of {format_count(self.both, 'finding')} {' and '.join(moved)} moved"
@@ -117,7 +119,9 @@ def compare_findings(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
 
     `shift` is in halves of the width of the interval from before.
     """
-    texts = [frame.assign(verdict=frame.apply(describe_verdict, axis=1)) for frame in (before, now)]
+    texts = []
+    for frame in (before, now):
+        texts.append(frame.assign(verdict=frame.apply(describe_verdict, axis=1)))
     both = texts[0].merge(
         texts[1], on=KEYS, how="outer", suffixes=[f"_{side}" for side in SIDES], indicator="side"
     )
@@ -148,7 +152,9 @@ def _show(row: Mapping[Any, Any]) -> dict[str, str]:
     that looks the same is empty."""
     estimates = []
     for side in SIDES:
-        numbers = [_read(row[f"{name}_{side}"]) for name in SHOWN[1:4]]
+        numbers = []
+        for name in SHOWN[1:4]:
+            numbers.append(_read(row[f"{name}_{side}"]))
         estimates.append(format_estimate(*numbers))
     counts = [_write_count(row[f"n_models_{side}"]) for side in SIDES]
     verdicts = [_write(row[f"verdict_{side}"]) for side in SIDES]

@@ -72,7 +72,9 @@ def describe_universes(
         excerpt=_select_shown(curve),
     )
     files.add(name, curve.table.to_csv(index=False, lineterminator="\n").encode())
-    choices = [f"{choice} ({len(options)})" for choice, options in curve.labels.items()]
+    choices = []
+    for choice, options in curve.labels.items():
+        choices.append(f"{choice} ({len(options)})")
     still = curve.moves.loc[curve.moves["together"] < STILL, "choice"]
     return {
         "curve": curve,
@@ -101,7 +103,9 @@ STILL = 0.01
 
 
 def _select_shown(curve: SpecificationCurve) -> Any:
-    shares = {name: curve.moves[name].map("{:.0%}".format) for name in ("alone", "together")}
+    shares = {}
+    for name in ("alone", "together"):
+        shares[name] = curve.moves[name].map("{:.0%}".format)
     return curve.moves.assign(**shares)[list(MOVES)].rename(columns=MOVES)
 
 
@@ -160,10 +164,9 @@ def _convert_finding(finding: Finding) -> dict[str, Any]:
     if posterior is None:
         return plain | {"posterior": None}
     if isinstance(posterior, Undrawn):
-        shown = {
-            name: _convert_json(getattr(posterior, name))
-            for name in ("model", "rule", "statement", "why")
-        }
+        shown = {}
+        for name in ("model", "rule", "statement", "why"):
+            shown[name] = _convert_json(getattr(posterior, name))
         if posterior.earlier is not None:
             shown |= {
                 "probability": posterior.earlier.probability,
@@ -185,11 +188,11 @@ def _convert_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _convert_json(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {
-            str(name): _convert_json(item)
-            for name, item in value.items()
-            if _convert_json(item) is not None
-        }
+        converted = {}
+        for name, item in value.items():
+            if _convert_json(item) is not None:
+                converted[str(name)] = _convert_json(item)
+        return converted
     if isinstance(value, tuple | list):
         return [_convert_json(item) for item in value]
     if pd.api.types.is_bool(value):
@@ -392,7 +395,10 @@ def build_claim_files(
     views = [finding for finding in findings if finding.sample.view_of]
     notes = dict.fromkeys(note for view in views for note in view.notes)
     shown = {id(row["own"]) for row in whole} | {id(row["every"]) for row in whole}
-    further = [part for part in parts[1:] if id(part["finding"]) not in shown]
+    further = []
+    for part in parts[1:]:
+        if id(part["finding"]) not in shown:
+            further.append(part)
     other_views = [view for view in views if id(view) not in shown]
     own_set, every_set = pick_verdicts(findings)
     other_verdicts = _find_other_verdicts(findings)
@@ -457,11 +463,10 @@ def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     )
     lead = leading.figure
     names = _name_files([each.finding for each in made])
-    parts = [
-        _build_part(number, each, files, leading, names[each.finding.id])
-        for number, each in enumerate(made, 1)
-        if not each.finding.sample.view_of
-    ]
+    parts = []
+    for number, each in enumerate(made, 1):
+        if not each.finding.sample.view_of:
+            parts.append(_build_part(number, each, files, leading, names[each.finding.id]))
     if lead:
         parts[lead - 1]["figure"], parts[0]["figure"] = Text(), parts[lead - 1]["figure"]
     fitted = next((part["number"] for part in parts if part["posterior"]), 0)
@@ -496,36 +501,45 @@ def _list_whole_parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """The parts that a claim's verdict is over, each on the set that it was asked of first and on
     all evidence."""
     ids = findings[0].criterion.parts
-    own = {
-        finding.id: (n, finding)
-        for n, finding in enumerate(findings, 1)
-        if not finding.sample.view_of
-    }
-    every = {finding.id: finding for finding in findings if finding.sample.evidence == POOLED}
-    return [{"number": own[id_][0], "own": own[id_][1], "every": every.get(id_)} for id_ in ids]
+    own = {}
+    for n, finding in enumerate(findings, 1):
+        if not finding.sample.view_of:
+            own[finding.id] = (n, finding)
+    every = {}
+    for finding in findings:
+        if finding.sample.evidence == POOLED:
+            every[finding.id] = finding
+    whole_parts: list[dict[str, Any]] = []
+    for id_ in ids:
+        whole_parts.append({"number": own[id_][0], "own": own[id_][1], "every": every.get(id_)})
+    return whole_parts
 
 
 def _list_pooled_fits(findings: Sequence[Finding]) -> dict[str, Finding]:
     """Findings on all evidence that a fit accompanies, by their id."""
-    return {
-        finding.id: finding
-        for finding in findings
-        if finding.sample.view_of
-        and finding.sample.evidence == POOLED
-        and isinstance(finding.posterior, FittedModel)
-    }
+    pooled_fits: dict[str, Finding] = {}
+    for finding in findings:
+        if (
+            finding.sample.view_of
+            and finding.sample.evidence == POOLED
+            and isinstance(finding.posterior, FittedModel)
+        ):
+            pooled_fits[finding.id] = finding
+    return pooled_fits
 
 
 def _list_earlier_fits(findings: Sequence[Finding]) -> dict[str, Finding]:
     """Findings on all evidence whose fit an earlier report drew, by their id."""
-    return {
-        finding.id: finding
-        for finding in findings
-        if finding.sample.view_of
-        and finding.sample.evidence == POOLED
-        and isinstance(finding.posterior, Undrawn)
-        and finding.posterior.earlier is not None
-    }
+    earlier_fits: dict[str, Finding] = {}
+    for finding in findings:
+        if (
+            finding.sample.view_of
+            and finding.sample.evidence == POOLED
+            and isinstance(finding.posterior, Undrawn)
+            and finding.posterior.earlier is not None
+        ):
+            earlier_fits[finding.id] = finding
+    return earlier_fits
 
 
 def _name_files(findings: Sequence[Finding]) -> dict[str, str]:
@@ -586,21 +600,20 @@ def _build_part(
 
 def _explain_tiny(findings: Sequence[Finding]) -> dict[str, str]:
     """What makes limits below a millionth so, by the id of the finding."""
-    return {
-        finding.id: Calibration(finding.criterion.levels).explain_tiny()
-        for finding in findings
-        if finding.criterion.levels is not None and not finding.sample.view_of
-    }
+    explained: dict[str, str] = {}
+    for finding in findings:
+        if finding.criterion.levels is not None and not finding.sample.view_of:
+            explained[finding.id] = Calibration(finding.criterion.levels).explain_tiny()
+    return explained
 
 
 def collect_worlds(findings: Sequence[Finding]) -> pd.DataFrame | None:
     """The simulated worlds of all findings on the sets that they are asked of first; None without
     any."""
-    tables = {
-        finding.id: finding.criterion.levels
-        for finding in findings
-        if finding.criterion.levels is not None and not finding.sample.view_of
-    }
+    tables = {}
+    for finding in findings:
+        if finding.criterion.levels is not None and not finding.sample.view_of:
+            tables[finding.id] = finding.criterion.levels
     if not tables:
         return None
     return pd.concat(tables, names=["finding"]).reset_index("finding").reset_index(drop=True)
@@ -618,7 +631,10 @@ def _describe_posterior(made: Made, number: int, suffix: str, files: Files) -> d
         return {"posterior": None, "undrawn": posterior}
     before = set(files.contents)
     placed = _place_posterior(posterior, made.panels, files, f"posterior{suffix}")
-    written = [name.rpartition("/")[2] for name in files.contents if name not in before]
+    written = []
+    for name in files.contents:
+        if name not in before:
+            written.append(name.rpartition("/")[2])
     if number > 1:
         placed["posterior"] = placed["prior"] + placed["posterior"]
     numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
@@ -636,13 +652,18 @@ def _describe_posterior(made: Made, number: int, suffix: str, files: Files) -> d
 def collect_compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
     """Every published figure once, with the recomputed one; of equal names each says which finding
     it belongs to."""
-    first = {row: part["number"] for part in reversed(parts) for row in part["compared"]}
+    first = {}
+    for part in reversed(parts):
+        for row in part["compared"]:
+            first[row] = part["number"]
     times = Counter(row.name for row in first)
     rows = dict.fromkeys(row for part in parts for row in part["compared"])
-    return [
-        row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row
-        for row in rows
-    ]
+    compared_figures: list[formatting.Compared] = []
+    for row in rows:
+        compared_figures.append(
+            row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row
+        )
+    return compared_figures
 
 
 def _list_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -652,14 +673,19 @@ def _list_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
     The page folds all but those of the first question that is put to others.
     """
     carried = [view for view in views if view.verdict != UNMEASURED]
-    first = {view.sample.evidence: view for view in reversed(views) if view.verdict == UNMEASURED}
+    first = {}
+    for view in reversed(views):
+        if view.verdict == UNMEASURED:
+            first[view.sample.evidence] = view
     carrying = {view.sample.evidence for view in carried}
     short = [view for name, view in first.items() if name not in carrying]
     leading = views[0].id if views else ""
-    return [
-        {"finding": view, "by_p": _is_p_decisive(view), "leads": view.id == leading}
-        for view in (*carried, *short)
-    ]
+    other_sets: list[dict[str, Any]] = []
+    for view in (*carried, *short):
+        other_sets.append(
+            {"finding": view, "by_p": _is_p_decisive(view), "leads": view.id == leading}
+        )
+    return other_sets
 
 
 def _sort_further_sets(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -707,16 +733,15 @@ def _find_other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
     """The first question on other sets, where its verdict is another: any on all rows together, or
     a decided one."""
     first = findings[0]
-    views = [
-        view
-        for view in findings
-        if view.sample.view_of and view.id == first.id and view.verdict != first.verdict
-    ]
-    return [
-        view
-        for view in views
-        if view.verdict in DECIDED or (view.sample.evidence == POOLED and view.verdict == OPEN)
-    ]
+    views = []
+    for view in findings:
+        if view.sample.view_of and view.id == first.id and view.verdict != first.verdict:
+            views.append(view)
+    other_verdicts: list[Finding] = []
+    for view in views:
+        if view.verdict in DECIDED or (view.sample.evidence == POOLED and view.verdict == OPEN):
+            other_verdicts.append(view)
+    return other_verdicts
 
 
 def _list_model_names(findings: Sequence[Finding]) -> dict[str, str]:

@@ -401,7 +401,10 @@ class _Renderer(RendererHTML):
     def heading_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         self.heading = tokens[i + 1].content
         level = int(tokens[i].tag[1])
-        ended = [self.folded.pop() for at in tuple(self.folded) if at >= level]
+        ended = []
+        for at in tuple(self.folded):
+            if at >= level:
+                ended.append(self.folded.pop())
         if level <= 2:
             self.least = level + 1 if self.heading == DETAILS else FOLDING
         anchor = self._make_unique(f"{self.page.anchor}-{make_slug(self.heading)}", "-")
@@ -418,7 +421,10 @@ class _Renderer(RendererHTML):
 
     def paragraph_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         inline = tokens[i + 1]
-        children = [child for child in inline.children or [] if child.content or child.nesting]
+        children = []
+        for child in inline.children or []:
+            if child.content or child.nesting:
+                children.append(child)
         before_table = i + 3 < len(tokens) and tokens[i + 3].type == "table_open"
         kinds = [child.type for child in children]
         if before_table and kinds[0] == "strong_open" and kinds[-1] == "strong_close":

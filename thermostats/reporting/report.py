@@ -73,11 +73,10 @@ class ReportRun:
     def __repr__(self) -> str:
         """Lines for a terminal: what is not as it was, then a summary."""
         width = max((len(o.claim) for o in self.outcomes), default=0) + 2
-        lines = [
-            f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip()
-            for o in self.outcomes
-            if o.status != "fresh"
-        ]
+        lines = []
+        for o in self.outcomes:
+            if o.status != "fresh":
+                lines.append(f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip())
         lines += [f"differs from the snapshot: {line}" for line in self.differ]
         states = []
         for status, words in STATES.items():

@@ -83,7 +83,10 @@ def write_snapshot(
         if figure.is_file():
             files[f"{folder}.svg"] = figure.read_bytes()
     there = [path.name for path in (out / SNAPSHOT).glob("*")]
-    gone = [name for name in there if OF_A_CLAIM.fullmatch(name) and name not in files]
+    gone = []
+    for name in there:
+        if OF_A_CLAIM.fullmatch(name) and name not in files:
+            gone.append(name)
     written = write_files(out, {f"{SNAPSHOT}/{name}": files[name] for name in files})
     return written, remove_files(out, [f"{SNAPSHOT}/{name}" for name in gone])
 

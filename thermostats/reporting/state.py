@@ -117,7 +117,10 @@ class Posteriors:
 
     def hash_claim(self, claim: str) -> str:
         """SHA-256 of those of one claim."""
-        rows = [list(row.values()) for row in self.rows.values() if row["claim"] == claim]
+        rows = []
+        for row in self.rows.values():
+            if row["claim"] == claim:
+                rows.append(list(row.values()))
         return hash_value([self.damaged, rows])
 
     def find_row(self, finding: str, evidence: str, inputs: str) -> Mapping[str, str] | str:
@@ -274,7 +277,10 @@ def read_manifest(out: Path) -> dict[str, Record]:
     try:
         content: dict[str, Any] = json.loads(path.read_bytes())
         names = {each.name for each in fields(Record)}
-        of_this_version = {n: record for n, record in content.items() if record.keys() <= names}
+        of_this_version = {}
+        for n, record in content.items():
+            if record.keys() <= names:
+                of_this_version[n] = record
         return {name: Record(**record) for name, record in of_this_version.items()}
     except FileNotFoundError:
         return {}
@@ -385,7 +391,11 @@ class Layout:
     def copied(self) -> dict[str, Listed]:
         """The same files, unread: none where tables and analyses lie within the root."""
         folder = f"{self.name}/"
-        return {f.name.removeprefix(folder): f for f in (*self.tables, *self.analyses) if f.copied}
+        copied: dict[str, Listed] = {}
+        for f in (*self.tables, *self.analyses):
+            if f.copied:
+                copied[f.name.removeprefix(folder)] = f
+        return copied
 
     def make_href(self, listed: Listed) -> str:
         """How a page in the report's folder refers to a file; empty where it cannot."""
@@ -462,11 +472,11 @@ def _hash_files(folder: Path, paths: Iterable[Path]) -> list[tuple[str, str]]:
 
 def build_navigation(there: Collection[str] = tuple(PAGES)) -> dict[str, str]:
     """Titles by file of the pages that every page leads to, of those that are there."""
-    return {
-        f"{name}.html": page.title
-        for name, page in PAGES.items()
-        if page.in_navigation and name in there
-    }
+    navigation: dict[str, str] = {}
+    for name, page in PAGES.items():
+        if page.in_navigation and name in there:
+            navigation[f"{name}.html"] = page.title
+    return navigation
 
 
 def list_table_pages() -> dict[str, str]:
@@ -530,7 +540,10 @@ class State:
         what else is there."""
         if self.all_claims:
             return list(self.scripts)
-        there = [name for name, record in self.records.items() if _shows_claim(name, record)]
+        there = []
+        for name, record in self.records.items():
+            if _shows_claim(name, record):
+                there.append(name)
         return list(dict.fromkeys([*self.scripts, *there]))
 
     @property
@@ -674,7 +687,10 @@ class State:
     def _collect_shown(self, name: str) -> object:
         """Everything that a page about all claims shows, as far as its code does not say it."""
         if name == DATA:
-            return [[file.name, file.sha] for file in (*self.layout.tables, *self.layout.analyses)]
+            shown = []
+            for file in (*self.layout.tables, *self.layout.analyses):
+                shown.append([file.name, file.sha])
+            return shown
         if name == BUNDLE:
             return self.hash_bundled()
         if name == METHODS:

@@ -255,7 +255,10 @@ def convert_norms(
             raise build_unknown_error(
                 f"the column of {name}s is missing", norms[name], map(str, frame), where=where
             )
-    others = [name for name in frame if name not in (norms["state"], norms["norm"])]
+    others = []
+    for name in frame:
+        if name not in (norms["state"], norms["norm"]):
+            others.append(name)
     facts = pd.DataFrame(index=frame.index) if models is None else models
     facts = facts.reindex(columns=["n_layers", "norm_place", "norm_kind"])
     form = _find_form(frame[norms["state"]], facts, norms, where)
@@ -405,9 +408,9 @@ def _read_states(
     where: object,
 ) -> list[int]:
     """Our numbers of states that are named or numbered; DataError for what is neither, or both."""
-    states = [
-        _read_state_name(value, depth) for value, depth in zip(values, rows["depth"], strict=True)
-    ]
+    states = []
+    for value, depth in zip(values, rows["depth"], strict=True):
+        states.append(_read_state_name(value, depth))
     unnamed = values[[state is None for state in states]]
     if unnamed.empty:
         return [state for state in states if state is not None]
@@ -565,7 +568,10 @@ def load_map(
     loaded = _build_map(content, where, ENTRIES_COLUMN_MAP)
     loaded = replace(loaded, constants={**loaded.constants, **(constants or {})})
     filled = {*loaded.columns.values(), *loaded.constants}
-    aliases = {ours: names for ours, names in beneath.aliases.items() if ours not in filled}
+    aliases = {}
+    for ours, names in beneath.aliases.items():
+        if ours not in filled:
+            aliases[ours] = names
     mapping = _merge_maps(replace(beneath, aliases=aliases), loaded)
     mapping = replace(
         mapping,
@@ -643,7 +649,9 @@ def _build_map(content: Mapping[str, Any], where: object, entries: Mapping[str, 
             raise build_unknown_error("a mapping has no such entry", name, entries, where=where)
         if not isinstance(value, entries[name]):
             raise UsageError(f"{name} of the mapping is not valid", where=where, got=repr(value))
-    named = {("columns", name): value for name, value in content.get("columns", {}).items()}
+    named = {}
+    for name, value in content.get("columns", {}).items():
+        named[("columns", name)] = value
     wide = content.get("wide", {})
     named |= {("wide", name): wide[name] for name in ("name", "value") if name in wide}
     for (part, name), value in named.items():

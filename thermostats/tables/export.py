@@ -121,9 +121,9 @@ def describe_folder(folder: Path) -> dict[str, bytes]:
 
 def build_tool_files(folder: Path, files: Mapping[str, Sequence[str]]) -> dict[str, bytes]:
     """The data package of tables in a folder, by file name; files: paths within it by table."""
-    resources = [
-        each for name, paths in files.items() for each in _list_resources(folder, name, paths)
-    ]
+    resources = []
+    for name, paths in files.items():
+        resources.extend(_list_resources(folder, name, paths))
     described = json.dumps(build_datapackage(resources), indent=1, ensure_ascii=False)
     return {DATAPACKAGE: f"{described}\n".encode()}
 
@@ -224,7 +224,11 @@ def _find_lacking(table: str, path: Path) -> set[str]:
 
 
 def _list_columns(table: str, without: Collection[str]) -> list[Column]:
-    return [column for label, column in TABLES[table].columns.items() if label not in without]
+    columns: list[Column] = []
+    for label, column in TABLES[table].columns.items():
+        if label not in without:
+            columns.append(column)
+    return columns
 
 
 def build_datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
@@ -388,9 +392,11 @@ def export(
             shutil.move(staged, folder)
     except OSError as error:
         raise DataError("cannot export", where=folder, got=describe_file_error(error)) from error
-    return [
-        Exported(name, counts[name], folder / paths[name].name) for name in chosen if name in paths
-    ]
+    exported: list[Exported] = []
+    for name in chosen:
+        if name in paths:
+            exported.append(Exported(name, counts[name], folder / paths[name].name))
+    return exported
 
 
 REFERRED = {"runs": "run_id", "models": "model_id", "prompts": "prompt_set"}
@@ -546,11 +552,9 @@ def read_source(path: Path) -> Source:
 
 def list_sources(data: str | Path | None = None) -> list[Source]:
     """The external sources of a data folder that say where they come from, by name."""
-    places = [
-        path
-        for folder in list_layers(find_data_folder(data))
-        for path in (folder / EXTERNAL).glob(f"*/{FILE}")
-    ]
+    places: list[Path] = []
+    for folder in list_layers(find_data_folder(data)):
+        places.extend((folder / EXTERNAL).glob(f"*/{FILE}"))
     return sorted(map(read_source, places), key=lambda source: source.name)
 
 
@@ -617,17 +621,19 @@ def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Expor
     check_export(place, None, "csv", None)
     source = _read_source(folder)
     tables = _collect_tables(folder, source)
-    contents = {f"{name}.csv": store.encode_csv(rows, name) for name, rows in tables.items()}
+    contents = {}
+    for name, rows in tables.items():
+        contents[f"{name}.csv"] = store.encode_csv(rows, name)
     contents[LICENCE_FILE] = _read_licence(source, folder)
     contents[FILE] = replace(
         source, licence_file=LICENCE_FILE if source.licence_file else ""
     ).toml()
     contents[CHECKS] = _check_contribution(source, tables, contents)
     write_all(place, {place / source.name / name: content for name, content in contents.items()})
-    return [
-        Exported(name, len(rows), place / source.name / f"{name}.csv")
-        for name, rows in tables.items()
-    ]
+    contributed: list[Exported] = []
+    for name, rows in tables.items():
+        contributed.append(Exported(name, len(rows), place / source.name / f"{name}.csv"))
+    return contributed
 
 
 def _read_source(folder: Path) -> Source:
@@ -673,10 +679,9 @@ def _read_source(folder: Path) -> Source:
 
 def _read_own_rows(name: str, folder: Path) -> pd.DataFrame:
     """The user's own rows of a table."""
-    held = [
-        add_later_columns(store.read_typed(path, name), name)
-        for path in list_own_files(name, folder)
-    ]
+    held = []
+    for path in list_own_files(name, folder):
+        held.append(add_later_columns(store.read_typed(path, name), name))
     return (
         pd.concat(held, ignore_index=True)
         if held
@@ -770,7 +775,9 @@ def _check_contribution(
 def _format_lines(
     source: Source, tables: Mapping[str, pd.DataFrame], pairs: pd.DataFrame
 ) -> list[str]:
-    counts = [f"- {len(rows)} rows of {name}" for name, rows in tables.items()]
+    counts = []
+    for name, rows in tables.items():
+        counts.append(f"- {len(rows)} rows of {name}")
     new = [f"- {model}" for model in tables["models"]["model_id"]] if "models" in tables else []
     lines = [
         f"# {source.name}",

@@ -109,7 +109,9 @@ def build_features(data: str | Path | None = None, *, position: str = LAST) -> p
     """
     if position not in POSITIONS:
         raise build_unknown_error("no such token position", position, POSITIONS)
-    tables = {name: store.load(name, data) for name in ("runs", "models", *OF_RUNS[1:])}
+    tables = {}
+    for name in ("runs", "models", *OF_RUNS[1:]):
+        tables[name] = store.load(name, data)
     layers = store.load_parts("layers", data, LAYER_COLUMNS)
     return _combine_parts(layers, **tables, position=position)
 
@@ -195,7 +197,11 @@ def _combine_parts(
         _compute_geometry(models), on=["model_id", "revision"], how="left", validate="many_to_one"
     )
     rows = rows.merge(gains, on="run_id", how="left")
-    across = [name for gain in ACROSS for name in rows if str(name).startswith(gain)]
+    across = []
+    for gain in ACROSS:
+        for name in rows:
+            if str(name).startswith(gain):
+                across.append(name)
     rows.loc[rows["stages"] > 1, across] = np.nan
     rows = rows.merge(_summarise_transitions(transitions), on="run_id", how="left")
     rows = rows.merge(
@@ -334,11 +340,10 @@ def fill_read_gains(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFra
     rows = layers["run_id"].isin(plain)
     if not rows.any():
         return layers
-    filled = {
-        name: layers[name].fillna(layers[raw].where(rows))
-        for name, raw in AS_READ.items()
-        if name in layers
-    }
+    filled = {}
+    for name, raw in AS_READ.items():
+        if name in layers:
+            filled[name] = layers[name].fillna(layers[raw].where(rows))
     return layers.assign(**filled)
 
 
@@ -405,7 +410,10 @@ def _summarise_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.Data
     rests = pd.DataFrame(statistics, index=index)
     wide = rests.unstack("gain")
     wide.columns = [f"{gain}{statistic}" for statistic, gain in wide.columns]
-    labels = [f"{gain}{statistic}" for gain in (*GAINS, *READ_GAINS) for statistic in rests.columns]
+    labels = []
+    for gain in (*GAINS, *READ_GAINS):
+        for statistic in rests.columns:
+            labels.append(f"{gain}{statistic}")
     return wide.reindex(columns=labels).astype("float64").rename_axis(index="run_id").reset_index()
 
 

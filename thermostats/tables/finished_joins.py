@@ -32,9 +32,10 @@ def hash_call(call: JoinCall) -> str:
     that can be read."""
     if not all(isinstance(source, str | Path) for source in call.sources):
         return ""
-    stated = {
-        each.name: getattr(call, each.name) for each in fields(call) if each.name not in ANYHOW
-    }
+    stated = {}
+    for each in fields(call):
+        if each.name not in ANYHOW:
+            stated[each.name] = getattr(call, each.name)
     files = [Path(source) for source in stated.pop("sources")]
     if isinstance(stated["mapping"], str | Path):
         files.append(Path(stated["mapping"]))

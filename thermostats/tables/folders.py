@@ -303,12 +303,12 @@ def list_own_files(name: str, folder: Path) -> list[Path]:
                 archives.append(folder / place / file)
     measured = folder / "measured" / name
     held = {file for file in _list_names(measured) if not file.startswith(".")}
-    runs = [
-        file
-        for file in sorted(held)
-        if file.endswith(ARCHIVE)
-        or (file.endswith(".csv") and file.removesuffix(".csv") + ARCHIVE not in held)
-    ]
+    runs = []
+    for file in sorted(held):
+        if file.endswith(ARCHIVE) or (
+            file.endswith(".csv") and file.removesuffix(".csv") + ARCHIVE not in held
+        ):
+            runs.append(file)
     return [*archives, *fixed, *(measured / file for file in runs)]
 
 

@@ -61,7 +61,9 @@ def _split_models(
     tables: Tables, runs: pd.DataFrame
 ) -> Iterator[tuple[pd.DataFrame, dict[str, pd.DataFrame]]]:
     """Runs and their rows, some models at a time; rows of different models are never compared."""
-    numbers = {name: locate_values(tables[name]["run_id"], runs["run_id"]) for name in MEASURES}
+    numbers = {}
+    for name in MEASURES:
+        numbers[name] = locate_values(tables[name]["run_id"], runs["run_id"])
     sizes = sum(
         np.bincount(number[number >= 0], minlength=len(runs)) for number in numbers.values()
     )
@@ -69,20 +71,21 @@ def _split_models(
     before = np.bincount(model, weights=sizes).cumsum() - 1
     part = (before // PART).astype(np.int64)[model]
     for each in np.unique(part):
-        of = {
-            name: np.flatnonzero((number >= 0) & (part[number] == each))
-            for name, number in numbers.items()
-        }
+        of = {}
+        for name, number in numbers.items():
+            of[name] = np.flatnonzero((number >= 0) & (part[number] == each))
         yield runs[part == each], {name: tables[name].take(of[name]) for name in MEASURES}
 
 
 def _check(runs: pd.DataFrame, tables: Tables, prompts: pd.DataFrame) -> None:
     """Raise DataError as `check_identities`, of some runs and their rows."""
-    rows = {
-        name: tables[name].merge(runs[["run_id", *LOOK, *GEOMETRY]], on="run_id")
-        for name in MEASURES
-    }
-    there = {name: frame for name, frame in rows.items() if len(frame)}
+    rows = {}
+    for name in MEASURES:
+        rows[name] = tables[name].merge(runs[["run_id", *LOOK, *GEOMETRY]], on="run_id")
+    there = {}
+    for name, frame in rows.items():
+        if len(frame):
+            there[name] = frame
     check_prompts(there, runs, prompts)
     check_places(there)
     check_reasons(there)
@@ -109,7 +112,9 @@ def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> No
         wrong = named & ~there
         allowed = "a prompt of the set {prompt_set}"
         _refuse(frame, wrong, name, "a prompt is not in the set of its run", allowed, ["prompt_id"])
-    hashes = {str(name): hash_prompts(group) for name, group in prompts.groupby("prompt_set")}
+    hashes = {}
+    for name, group in prompts.groupby("prompt_set"):
+        hashes[str(name)] = hash_prompts(group)
     ours = runs[(runs["source"] == OURS) & (runs["prompt_set"] != "")]
     other = ours["prompt_sha"] != ours["prompt_set"].map(hashes)
     _refuse(ours, other, "runs", "the prompt set has other texts than when it was measured")
@@ -292,7 +297,11 @@ def check_means(weights: pd.DataFrame, summaries: pd.DataFrame) -> None:
 
 
 def _list_number_columns(name: str) -> list[str]:
-    return [label for label, dtype in list_dtypes(name).items() if dtype == FLOAT]
+    number_columns: list[str] = []
+    for label, dtype in list_dtypes(name).items():
+        if dtype == FLOAT:
+            number_columns.append(label)
+    return number_columns
 
 
 def _align_values(values: pd.Series, frame: pd.DataFrame, labels: list[str]) -> pd.Series:

@@ -244,11 +244,10 @@ def _index_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows counted from 0, columns named by text; levels of the index that have names are
     columns."""
     index = frame.index
-    named = {
-        str(name): index.get_level_values(i).array
-        for i, name in enumerate(index.names)
-        if name is not None
-    }
+    named = {}
+    for i, name in enumerate(index.names):
+        if name is not None:
+            named[str(name)] = index.get_level_values(i).array
     rows = frame.rename(columns=str).reset_index(drop=True)
     return pd.concat([pd.DataFrame(named), rows], axis=1) if named else rows
 
@@ -310,7 +309,9 @@ def _read_unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFra
         table = read_csv(below, reading, parsing, converting)
     except pa.ArrowInvalid:
         return None
-    longest = [pc.max(pc.binary_length(cells)).as_py() or 0 for cells in table.columns]
+    longest = []
+    for cells in table.columns:
+        longest.append(pc.max(pc.binary_length(cells)).as_py() or 0)
     return None if max(longest) > csv.field_size_limit() else table.to_pandas()
 
 
@@ -436,10 +437,9 @@ def build_csv_lines(checked: pd.DataFrame, name: str) -> Lines:
     """Rows of table `name`, or of some of its columns, as text. Raises DataError where a text holds
     `LINE_END`."""
     header = ",".join(checked.columns).encode() + b"\n"
-    blocks = [
-        _join_lines(checked.iloc[start : start + LINES_AT_ONCE], name)
-        for start in range(0, len(checked), LINES_AT_ONCE)
-    ]
+    blocks = []
+    for start in range(0, len(checked), LINES_AT_ONCE):
+        blocks.append(_join_lines(checked.iloc[start : start + LINES_AT_ONCE], name))
     sizes = [np.zeros(0, dtype=np.int64), *(pc.binary_length(lines).to_numpy() for lines in blocks)]
     body = b"".join(_pack_content(lines) for lines in blocks)
     return Lines(header, body, np.concatenate(sizes).cumsum(dtype=np.int64))

@@ -202,7 +202,10 @@ def join(
         _check_folder(data)
         digest = finished_joins.hash_call(call)
         if (rows := finished_joins.find_finished_rows(digest, data)) is not None:
-            return [Joined(name, 0, count, 0, ()) for name, count in rows.items()]
+            joined: list[Joined] = []
+            for name, count in rows.items():
+                joined.append(Joined(name, 0, count, 0, ()))
+            return joined
         return _run_join(inputs, call, digest, replace, accept, dry_run)
 
 
@@ -221,7 +224,9 @@ def _run_join(
     with start_folder(call.data) as folder, hold_folder(folder):
         done = _join_all(incoming, folder, replace, accept, dry_run)
         if digest and finished_joins.hash_call(call) == digest:
-            counts = {each.table: each.added + each.unchanged + each.replaced for each in done}
+            counts = {}
+            for each in done:
+                counts[each.table] = each.added + each.unchanged + each.replaced
             finished_joins.keep(digest, counts, folder)
     return done
 
@@ -274,10 +279,9 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Waiting:
 
     def models() -> pd.DataFrame:
         folder = find_lookup_folder(data)
-        held = {
-            name: _merge_rows(store.load(name, folder), waiting.get(name), name)
-            for name in ("models", "runs")
-        }
+        held = {}
+        for name in ("models", "runs"):
+            held[name] = _merge_rows(store.load(name, folder), waiting.get(name), name)
         return index_facts(held["models"], held["runs"])
 
     def list_model_ids() -> set[str]:
@@ -429,9 +433,13 @@ def _plan_turn(
         texts, existing["prompts"] = _store_private_texts(
             incoming["prompts"], existing["prompts"], folder
         )
-    plans = {name: _plan(name, rows, existing[name], replace) for name, rows in incoming.items()}
+    plans = {}
+    for name, rows in incoming.items():
+        plans[name] = _plan(name, rows, existing[name], replace)
     if not accept:
-        fresh = {name: _stack_rows(plan.added, plan.replaced) for name, plan in plans.items()}
+        fresh = {}
+        for name, plan in plans.items():
+            fresh[name] = _stack_rows(plan.added, plan.replaced)
         check_plausible(fresh, after["models"], after["runs"], existing)
     if "models" in incoming:
         check_models(incoming["models"])
@@ -446,7 +454,9 @@ def count_unread(layers: pd.DataFrame) -> str:
     places = layers["position"][layers["position"].isin(UNREAD)]
     if places.empty:
         return ""
-    each = [f"{name} ({POSITIONS[name]})" for name in sorted(set(places))]
+    each = []
+    for name in sorted(set(places)):
+        each.append(f"{name} ({POSITIONS[name]})")
     return (
         f"{len(places)} rows enter no claim: their position is {', '.join(each)}. Claims read "
         f"{POSITIONS['last']} (last)."
@@ -456,7 +466,9 @@ def count_unread(layers: pd.DataFrame) -> str:
 def ask_facts(models: pd.DataFrame, data: object = None) -> str:
     """What some models do not state of `READ`, and the line that states it; empty where all is
     stated."""
-    empty = {name: models[name].isna() | (models[name] == "").fillna(False) for name in READ}
+    empty = {}
+    for name in READ:
+        empty[name] = models[name].isna() | (models[name] == "").fillna(False)
     unstated = pd.DataFrame(empty, index=models.index)
     lacking = [name for name in READ if unstated[name].any()]
     if not lacking:
@@ -542,11 +554,12 @@ def _fill_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     if stored.index.intersection(rows.index).empty:
         return new
     stored = stored.reindex(rows.index)
-    stated = {label: rows[label].notna() & rows[label].ne("").fillna(True) for label in rows}
-    filled_in = {
-        label: rows[label].where(stated[label] | stored[label].isna(), stored[label])
-        for label in rows
-    }
+    stated = {}
+    for label in rows:
+        stated[label] = rows[label].notna() & rows[label].ne("").fillna(True)
+    filled_in = {}
+    for label in rows:
+        filled_in[label] = rows[label].where(stated[label] | stored[label].isna(), stored[label])
     return store.validate(rows.assign(**filled_in).reset_index(), "models")
 
 
@@ -557,11 +570,10 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
     theirs = old.take(at[at >= 0])
     if mine.empty:
         return Plan(new, mine, 0)
-    compared = [
-        label
-        for label in new
-        if label not in list_key_columns(name) and not (name == "runs" and label in RECORDED)
-    ]
+    compared = []
+    for label in new:
+        if label not in list_key_columns(name) and not (name == "runs" and label in RECORDED):
+            compared.append(label)
     differs = np.zeros(len(mine), dtype=np.bool_)
     for label in compared:
         differs |= _mark_differences(
@@ -701,7 +713,9 @@ def _name_fully(
     if table == "models" or "model_id" not in rows or "run_id" in rows:
         return rows
     there = list_model_ids()
-    named = {name: find_model_name(str(name), there) for name in rows["model_id"].dropna().unique()}
+    named = {}
+    for name in rows["model_id"].dropna().unique():
+        named[name] = find_model_name(str(name), there)
     return rows.assign(model_id=rows["model_id"].replace(named))
 
 
@@ -732,7 +746,10 @@ def split_tables(
         else {name: fill_columns(frame, name) if table else frame}
     )
     made = {each: _name_fully(rows, each, list_model_ids) for each, rows in made.items()}
-    return [pair for each, rows in made.items() for pair in _add_runs(rows, each, where, hashes)]
+    tables: list[tuple[str, pd.DataFrame]] = []
+    for each, rows in made.items():
+        tables.extend(_add_runs(rows, each, where, hashes))
+    return tables
 
 
 def _add_runs(
@@ -829,11 +846,11 @@ def _try_call(call: JoinCall, frame: pd.DataFrame) -> None:
 def _match_tables(frame: pd.DataFrame) -> list[str]:
     """Tables that have exactly these columns."""
     columns = set(frame)
-    return [
-        name
-        for name in TABLES
-        if set(list_dtypes(name)) - set(list_optional(name)) <= columns <= set(list_dtypes(name))
-    ]
+    tables: list[str] = []
+    for name in TABLES:
+        if set(list_dtypes(name)) - set(list_optional(name)) <= columns <= set(list_dtypes(name)):
+            tables.append(name)
+    return tables
 
 
 def _find_table(frame: pd.DataFrame, where: object) -> str:

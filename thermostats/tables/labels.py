@@ -57,13 +57,18 @@ def find_model_name(name: str, model_ids: Collection[str]) -> str:
     if name in model_ids:
         return name
     wanted = name.casefold()
-    bare = [each for each in model_ids if wanted in (each.casefold(), strip_owner(each.casefold()))]
+    bare = []
+    for each in model_ids:
+        if wanted in (each.casefold(), strip_owner(each.casefold())):
+            bare.append(each)
     return bare[0] if len(bare) == 1 else name
 
 
 def convert_labels(values: pd.Series) -> pd.Series:
     """A column of labels as text; a label that is missing stays missing."""
-    texts = [None if is_missing(value) else convert_label(value) for value in values.astype(object)]
+    texts = []
+    for value in values.astype(object):
+        texts.append(None if is_missing(value) else convert_label(value))
     return pd.Series(texts, index=values.index, name=values.name, dtype=object)
 
 
@@ -80,15 +85,18 @@ def find_misspelt(values: Iterable[Any], others: Iterable[Any] = ()) -> dict[Any
     ordered = sorted(
         counted, key=lambda text: (text != _normalise_text(text), -counted[text][0], text)
     )
-    meant = {
-        normalise_spelling(value): value
-        for value in reversed(list(others))
-        if not is_missing(value)
-    }
-    first = {text: meant.setdefault(normalise_spelling(text), counted[text][1]) for text in ordered}
-    return {
-        counted[text][1]: value for text, value in first.items() if convert_label(value) != text
-    }
+    meant = {}
+    for value in reversed(list(others)):
+        if not is_missing(value):
+            meant[normalise_spelling(value)] = value
+    first = {}
+    for text in ordered:
+        first[text] = meant.setdefault(normalise_spelling(text), counted[text][1])
+    misspelt: dict[Any, Any] = {}
+    for text, value in first.items():
+        if convert_label(value) != text:
+            misspelt[counted[text][1]] = value
+    return misspelt
 
 
 def find_grouped_misspelt(
@@ -158,7 +166,11 @@ def find_repeated_texts(names: Sequence[str], texts: Sequence[str]) -> dict[str,
     for name, text in zip(names, texts, strict=True):
         if text:
             by_text.setdefault(text, []).append(name)
-    return {text: of for text, of in by_text.items() if len(of) > 1}
+    repeated_texts: dict[str, list[str]] = {}
+    for text, of in by_text.items():
+        if len(of) > 1:
+            repeated_texts[text] = of
+    return repeated_texts
 
 
 SYNONYMS = {
@@ -231,7 +243,10 @@ def spell_name(name: str) -> str:
 
 def list_column_names(*ours: str) -> list[str]:
     """Names that columns of ours may have, our own first."""
-    return [name for each in ours for name in (each, *SYNONYMS.get(each, "").split())]
+    column_names: list[str] = []
+    for each in ours:
+        column_names.extend((each, *SYNONYMS.get(each, "").split()))
+    return column_names
 
 
 def guess_column(ours: str, there: Sequence[str]) -> str:

@@ -223,7 +223,10 @@ def _unpack_wide(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.Dat
     name = using.wide["name"]
     value = using.wide["value"]
     if isinstance(stated, Mapping):
-        names = {str(column): each for column, each in stated.items() if column in frame}
+        names = {}
+        for column, each in stated.items():
+            if column in frame:
+                names[str(column)] = each
     else:
         patterns = [stated] if isinstance(stated, str) else list(stated)
         names = next(
@@ -328,7 +331,9 @@ def add_runs(
     hash_of_set = runs["prompt_set"].map(lambda name: (hashes or {}).get(name, ""))
     runs["prompt_sha"] = runs["prompt_sha"].where(runs["prompt_sha"] != "", hash_of_set)
     groups = runs.groupby(identity, sort=False)
-    ids = [run_id(dict(zip(identity, values, strict=True))) for values, _ in groups]
+    ids = []
+    for values, _ in groups:
+        ids.append(run_id(dict(zip(identity, values, strict=True))))
     runs["run_id"] = groups.ngroup().map(dict(enumerate(ids)))
     if table == "runs":
         return runs, None
@@ -351,10 +356,10 @@ def hash_sets(prompts: pd.DataFrame) -> dict[str, str]:
     """`prompt_sha` of every prompt set of a table of prompts; empty where no text's hash is
     known."""
     sets = prompts.groupby("prompt_set")
-    return {
-        str(name): hash_prompts(texts) if (texts["text_sha256"] != "").any() else ""
-        for name, texts in sets
-    }
+    hashes: dict[str, str] = {}
+    for name, texts in sets:
+        hashes[str(name)] = hash_prompts(texts) if (texts["text_sha256"] != "").any() else ""
+    return hashes
 
 
 FACTS = ("model_id", "heritage", "n_layers", "n_heads", "d_head", "d_model", "n_params")
@@ -447,7 +452,9 @@ def describe_doubts(frame: pd.DataFrame) -> str:
     mapping = build_mapping(frame, "mine")
     if find_state_column(frame, HOOK):
         return "check which token's norms these are"
-    doubts = [f"whether {theirs} is {MEANT[ours]}" for theirs, ours in _guessed(mapping).items()]
+    doubts = []
+    for theirs, ours in _guessed(mapping).items():
+        doubts.append(f"whether {theirs} is {MEANT[ours]}")
     if alike := _rows_alike(frame, mapping):
         doubts.append(f"what {alike} says, by which alone rows of a block differ")
     if "last_gain" in mapping.get("columns", {}).values():
@@ -584,9 +591,10 @@ def _find_key_column(
     ][:1]
     if "prompt_id" in columns.values() or not rows.duplicated(key).any():
         return ""
-    apart = [
-        name for name in rows if name not in columns and not rows.duplicated([*key, name]).any()
-    ]
+    apart = []
+    for name in rows:
+        if name not in columns and not rows.duplicated([*key, name]).any():
+            apart.append(name)
     return apart[0] if len(apart) == 1 else ""
 
 
@@ -602,7 +610,10 @@ def _find_step_column(
     if "revision" in columns.values() or not key or not rows.duplicated(key).any():
         return ""
     steps = [name for name in rows if name not in columns and _tells_steps(name)]
-    apart = [name for name in steps if not rows.duplicated([*key, name]).any()]
+    apart = []
+    for name in steps:
+        if not rows.duplicated([*key, name]).any():
+            apart.append(name)
     return apart[0] if len(apart) == 1 else ""
 
 
@@ -659,7 +670,10 @@ def _is_guess(theirs: str, ours: str) -> bool:
 def _guessed(mapping: Mapping[str, Any]) -> dict[str, str]:
     """Columns whose names do not say alone what they are, with what they are taken for."""
     columns = mapping.get("columns", {})
-    guessed = {theirs: ours for theirs, ours in columns.items() if _is_guess(theirs, ours)}
+    guessed = {}
+    for theirs, ours in columns.items():
+        if _is_guess(theirs, ours):
+            guessed[theirs] = ours
     norms = mapping.get("norms", {})
     wide = mapping.get("wide", {})
     if wide and not _says_gain(wide["columns"]):
@@ -696,11 +710,10 @@ def _find_theirs(ours: str, frame: pd.DataFrame, taken: Mapping[str, str]) -> st
     if ours in taken.values():
         return ""
     named = zip(map(str, frame), range(len(frame.columns)), strict=True)
-    free = [
-        name
-        for name, place in named
-        if name not in taken and _may_be(ours, name, frame.iloc[:, place])
-    ]
+    free = []
+    for name, place in named:
+        if name not in taken and _may_be(ours, name, frame.iloc[:, place]):
+            free.append(name)
     return guess_column(ours, free)
 
 
@@ -739,11 +752,11 @@ def _is_numbered(name: str, before: str) -> bool:
 
 def _find_per_cent(columns: Mapping[str, str]) -> dict[str, float]:
     """By what gains are to be multiplied whose column says that it is in per cent."""
-    return {
-        ours: 0.01
-        for theirs, ours in columns.items()
-        if (ours == "gain_block" or is_gain(ours)) and is_per_cent(theirs)
-    }
+    per_cent: dict[str, float] = {}
+    for theirs, ours in columns.items():
+        if (ours == "gain_block" or is_gain(ours)) and is_per_cent(theirs):
+            per_cent[ours] = 0.01
+    return per_cent
 
 
 def _find_factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, int]:
@@ -767,13 +780,14 @@ def _find_factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, 
 def write_toml(mapping: Mapping[str, Any]) -> Sequence[str]:
     """Lines of a mapping file."""
     plain = [name for name in ("table", "ignore") if name in mapping]
-    lines = [f"{name} = {json.dumps(mapping[name], ensure_ascii=False)}" for name in plain]
+    lines = []
+    for name in plain:
+        lines.append(f"{name} = {json.dumps(mapping[name], ensure_ascii=False)}")
     for name, entry in mapping.items():
         if name not in plain:
-            pairs = [
-                f"{_format_key(key)} = {json.dumps(value, ensure_ascii=False)}"
-                for key, value in entry.items()
-            ]
+            pairs = []
+            for key, value in entry.items():
+                pairs.append(f"{_format_key(key)} = {json.dumps(value, ensure_ascii=False)}")
             lines += [f"[{name}]", *pairs]
     return lines
 

@@ -103,9 +103,9 @@ def set_facts(
     folder = find_data_folder(find_own_folder(data))
     rows = read_own_models(folder)
     known = set(rows["model_id"])
-    names = [
-        find_model_name(name, known) for name in ([models] if isinstance(models, str) else models)
-    ]
+    names = []
+    for name in [models] if isinstance(models, str) else models:
+        names.append(find_model_name(name, known))
     if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
         raise UsageError(
             "not a fact to set",
@@ -113,13 +113,14 @@ def set_facts(
             allowed=f"{', '.join(FACTS)}; of joined models {', '.join(SHAPE)}",
             next_step=_suggest_fact(wrong[0], facts[wrong[0]], names, rows, folder),
         )
-    wanted = [
-        (name, revision) if name in known else split_revision(name, revision) for name in names
-    ]
-    is_of = {
-        (name, asked): rows["model_id"].eq(name) & (rows["revision"].eq(asked) if asked else True)
-        for name, asked in wanted
-    }
+    wanted = []
+    for name in names:
+        wanted.append((name, revision) if name in known else split_revision(name, revision))
+    is_of = {}
+    for name, asked in wanted:
+        is_of[(name, asked)] = rows["model_id"].eq(name) & (
+            rows["revision"].eq(asked) if asked else True
+        )
     chosen = rows[np.logical_or.reduce([*is_of.values()])]
     for model, asked in sorted(pair for pair, rows_of_it in is_of.items() if not rows_of_it.any()):
         named = model if asked is None else f"{model}@{asked}"
@@ -419,7 +420,9 @@ def _compute_model_rows(evidence: Selection, gain: str, *, incomparable: bool) -
         f"its {gain} is not above 0": every.loc[every[gain] <= 0, "model_id"],
         "normalised after the sum": rows["model_id"],
     }
-    left_out = {why: sorted(set(names) - set(chosen["model_id"])) for why, names in without.items()}
+    left_out = {}
+    for why, names in without.items():
+        left_out[why] = sorted(set(names) - set(chosen["model_id"]))
     chosen.attrs[LEFT_OUT] = tuple(
         f"left out, since {why}: {', '.join(names)}" for why, names in left_out.items() if names
     )
@@ -446,7 +449,9 @@ def _estimate_models(
     if evidence.name != POOLED:
         return first, _estimate_error(first, gain)
     estimates = _combine_gains(every, set(evidence.table("sources")["file"]), gain)
-    gains = {each: np.exp(table["y"]).reindex(first.index) for each, table in estimates.items()}
+    gains = {}
+    for each, table in estimates.items():
+        gains[each] = np.exp(table["y"]).reindex(first.index)
     return first.assign(**gains), estimates[gain]["e"]
 
 
@@ -519,10 +524,10 @@ def _combine_gains(rows: pd.DataFrame, files: set[str], wanted: str) -> dict[str
 
     Of read gains the one that is wanted.
     """
-    return {
-        gain: combine_measurements(_prepare_gain(rows, files, gain))
-        for gain in dict.fromkeys((*GAINS, wanted))
-    }
+    gains: dict[str, pd.DataFrame] = {}
+    for gain in dict.fromkeys((*GAINS, wanted)):
+        gains[gain] = combine_measurements(_prepare_gain(rows, files, gain))
+    return gains
 
 
 def _prepare_gain(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:
@@ -760,10 +765,9 @@ def profile_pairs(profiles: pd.DataFrame) -> pd.DataFrame:
     inner = profiles[profiles["layer"] >= 2]
     pairs = []
     for model, measured in inner.groupby("model_id"):
-        lines = {
-            name: rows.set_index("layer")["log_gain"]
-            for name, rows in measured.groupby(MEASUREMENT[1:])
-        }
+        lines = {}
+        for name, rows in measured.groupby(MEASUREMENT[1:]):
+            lines[name] = rows.set_index("layer")["log_gain"]
         for a, b in combinations(sorted(lines), 2):
             if a[0] == b[0] and a[1] == b[1]:
                 continue

@@ -80,7 +80,10 @@ def check_plausible(
     about = about.merge(
         models[["model_id", "revision", "n_layers", "vocab_size"]], on=["model_id", "revision"]
     )
-    rows = {s.name: _add_facts(incoming[s.name], about) for s in OF_RUNS if s.name in incoming}
+    rows = {}
+    for s in OF_RUNS:
+        if s.name in incoming:
+            rows[s.name] = _add_facts(incoming[s.name], about)
     checks = {
         "layers": _check_gains,
         "summaries": _check_summaries,
@@ -170,7 +173,9 @@ def _check_labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     """Labs that differ from one in the tables, or from each other, by capitals, spaces or signs
     alone."""
     labs = set(before["heritage"]) - {""}
-    spelt: dict[str, str] = {strip_lab(lab): lab for lab in sorted(labs)}
+    spelt: dict[str, str] = {}
+    for lab in sorted(labs):
+        spelt[strip_lab(lab)] = lab
     for lab in dict.fromkeys(new["heritage"]):
         if lab and lab not in labs:
             other = spelt.setdefault(strip_lab(lab), lab)

@@ -310,7 +310,9 @@ def features(
         if evidence == OWN_ROWS:
             rows = rows[rows["run_id"].isin(require_own_runs(data)["run_id"])]
     of = (lab if heritage is None else heritage, family, model, source)
-    wanted = {name: make_list(value, name) for name, value in zip(FILTERS, of, strict=True)}
+    wanted = {}
+    for name, value in zip(FILTERS, of, strict=True):
+        wanted[name] = make_list(value, name)
     for name, values in wanted.items():
         if values is not None:
             is_model = name == "model"
@@ -680,7 +682,10 @@ def find_shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     """Of each model the rows of one run: the first of a prompt set that all have, else the first of
     each."""
     shared = set.intersection(*(set(side["prompt_set"]) for side in sides))
-    common = [name for name in dict.fromkeys(sides[0]["prompt_set"]) if name in shared]
+    common = []
+    for name in dict.fromkeys(sides[0]["prompt_set"]):
+        if name in shared:
+            common.append(name)
     chosen = []
     for side in sides:
         rows = side[side["prompt_set"].eq(common[0])] if common else side

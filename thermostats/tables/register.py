@@ -46,16 +46,19 @@ def list_versions() -> dict[str, tuple[str, ...]]:
 def find_newer(installed: Mapping[str, str]) -> list[str]:
     """Libraries that are newer here than every version with which anything was proven."""
     proven = list_versions()
-    return [
-        f"{name} {number}"
-        for name, number in installed.items()
-        if _parts(number) > max(map(_parts, proven[name]))
-    ]
+    newer: list[str] = []
+    for name, number in installed.items():
+        if _parts(number) > max(map(_parts, proven[name])):
+            newer.append(f"{name} {number}")
+    return newer
 
 
 def _parts(number: str) -> tuple[int, ...]:
     """The numbers of a version, for comparison."""
-    return tuple(int(part) for part in re.findall(r"[0-9]+", number)[:3])
+    parts: list[int] = []
+    for part in re.findall(r"[0-9]+", number)[:3]:
+        parts.append(int(part))
+    return tuple(parts)
 
 
 def describe_unproven(architecture: str) -> str:

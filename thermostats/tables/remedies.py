@@ -91,18 +91,21 @@ class JoinCall:
         if remedy.before or remedy.file:
             return remedy.before or remedy.file
         if not remedy.rows:
-            sources = [
-                _name_source(source, f"df{i or ''}") for i, source in enumerate(self.sources)
-            ]
+            sources = []
+            for i, source in enumerate(self.sources):
+                sources.append(_name_source(source, f"df{i or ''}"))
             return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
         if remedy.as_given:
             return self._write_source(remedy.rows)
         if len(self.sources) > 1 or self.recipe or self._build_content().keys() & {"wide", "norms"}:
             return ""
-        wanted = [
-            name for _, name, _, _ in Formatter().parse(remedy.rows) if name and name != THESE
-        ]
-        theirs = {name: self._find_theirs(name) for name in [*wanted, *remedy.these]}
+        wanted = []
+        for _, name, _, _ in Formatter().parse(remedy.rows):
+            if name and name != THESE:
+                wanted.append(name)
+        theirs = {}
+        for name in [*wanted, *remedy.these]:
+            theirs[name] = self._find_theirs(name)
         if not all(theirs[name] for name in wanted):
             return ""
         these = [theirs[name] for name in remedy.these if theirs[name]]
@@ -176,7 +179,9 @@ class JoinCall:
         return call("join", Code(rows), **stated)
 
     def _write_command(self, remedy: Remedy) -> str:
-        constants = [f"{name}={value}" for name, value in (self.constants or {}).items()]
+        constants = []
+        for name, value in (self.constants or {}).items():
+            constants.append(f"{name}={value}")
         options = {
             "map": self.mapping,
             "as": self.recipe,

@@ -254,7 +254,9 @@ def declare_table(
 ) -> Table:
     """Declare one table; `references` maps a column to the table whose key it must be found
     in."""
-    named = {label: replace(each, name=label) for label, each in columns.items()}
+    named = {}
+    for label, each in columns.items():
+        named[label] = replace(each, name=label)
     return Table(name, meaning, tuple(key), named, references)
 
 
@@ -1064,7 +1066,10 @@ def list_written(frame: pd.DataFrame, name: str) -> list[str]:
 
 def list_dtypes(name: str) -> dict[str, str]:
     """Declared pandas dtype of every column of a table."""
-    return {label: column.dtype for label, column in TABLES[name].columns.items()}
+    dtypes: dict[str, str] = {}
+    for label, column in TABLES[name].columns.items():
+        dtypes[label] = column.dtype
+    return dtypes
 
 
 def list_key_columns(name: str) -> list[str]:

@@ -42,7 +42,10 @@ def is_run_file(path: Path) -> bool:
 def encode_run(rows: pa.Table, name: str, run_id: str) -> bytes:
     """The file of a run: its rows, which are validated and in the order of their keys, and the
     seal."""
-    numbers = [label for label in rows.column_names if list_dtypes(name)[label] == FLOAT]
+    numbers = []
+    for label in rows.column_names:
+        if list_dtypes(name)[label] == FLOAT:
+            numbers.append(label)
     stream = io.BytesIO()
     with pq.ParquetWriter(
         stream,
@@ -87,10 +90,9 @@ def _locate_seal(content: memoryview) -> int:
 
 
 def _hash_content(content: memoryview, at: int, name: str, run_id: str) -> str:
-    columns = {
-        label: (column.dtype, column.nullable, column.free, column.checks)
-        for label, column in TABLES[name].columns.items()
-    }
+    columns = {}
+    for label, column in TABLES[name].columns.items():
+        columns[label] = (column.dtype, column.nullable, column.free, column.checks)
     stated = repr((RULES, name, TABLES[name].key, columns, run_id))
     digest = hashlib.sha256(stated.encode())
     for part in (content[:at], NONE.encode(), content[at + len(NONE) :]):

@@ -333,18 +333,20 @@ def _read_header(content: bytes, path: Path, name: str) -> list[str]:
     """Columns of the first line. Raises DataError where they are not those of a table in their
     order."""
     first = content.partition(b"\n")[0].rstrip(b"\r").decode(errors="replace").split(",")
-    declared = [
-        label for label in list_dtypes(name) if label in first or label not in list_optional(name)
-    ]
+    declared = []
+    for label in list_dtypes(name):
+        if label in first or label not in list_optional(name):
+            declared.append(label)
     if first == declared:
         return first
     try:
         names = next(csv.reader(io.StringIO(_decode_text(content, path))), [])
     except csv.Error as error:
         raise DataError(f"table is damaged: {error}", where=path) from error
-    declared = [
-        label for label in list_dtypes(name) if label in names or label not in list_optional(name)
-    ]
+    declared = []
+    for label in list_dtypes(name):
+        if label in names or label not in list_optional(name):
+            declared.append(label)
     if names == declared:
         return names
     lacking, extra = compare_columns(names, declared)
@@ -558,11 +560,17 @@ def _read_sealed(path: Path, name: str, columns: Sequence[str] = ()) -> pa.Table
         pa.BufferReader(content),
         read_dictionary=[label for label in columns if list_dtypes(name)[label] == TEXT],
     )
-    filled = [label for label in list_filled(file.metadata) if label in columns or not columns]
+    filled = []
+    for label in list_filled(file.metadata):
+        if label in columns or not columns:
+            filled.append(label)
     rows = file.read(filled)
     if not columns:
         return rows
-    lacking = {label: ARROW[list_dtypes(name)[label]] for label in columns if label not in filled}
+    lacking = {}
+    for label in columns:
+        if label not in filled:
+            lacking[label] = ARROW[list_dtypes(name)[label]]
     for label, dtype in lacking.items():
         rows = rows.append_column(label, pa.nulls(len(rows), dtype))
     return rows.select(list(columns))
@@ -570,21 +578,18 @@ def _read_sealed(path: Path, name: str, columns: Sequence[str] = ()) -> pa.Table
 
 def _insert_runs(checked: pd.DataFrame, sealed: Sequence[Path], name: str) -> pd.DataFrame:
     """Validated rows with those of sealed runs between them, in the order of runs."""
-    pieces = [
-        _read_sealed(piece, name) if isinstance(piece, Path) else piece
-        for piece in _order_pieces(checked, sealed)
-    ]
+    pieces = []
+    for piece in _order_pieces(checked, sealed):
+        pieces.append(_read_sealed(piece, name) if isinstance(piece, Path) else piece)
     dtypes = list_dtypes(name)
-    cells = {
-        label: _join_cells(pieces, label, dtype, list_optional(name).get(label))
-        for label, dtype in dtypes.items()
-        if dtype != FLOAT
-    }
+    cells = {}
+    for label, dtype in dtypes.items():
+        if dtype != FLOAT:
+            cells[label] = _join_cells(pieces, label, dtype, list_optional(name).get(label))
     others = pa.table(cells).to_pandas(types_mapper=PANDAS.get, split_blocks=True)
-    columns = {
-        label: _join_numbers(pieces, label) if dtype == FLOAT else others[label]
-        for label, dtype in dtypes.items()
-    }
+    columns = {}
+    for label, dtype in dtypes.items():
+        columns[label] = _join_numbers(pieces, label) if dtype == FLOAT else others[label]
     return pd.DataFrame(columns, copy=False)
 
 

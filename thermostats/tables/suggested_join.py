@@ -116,7 +116,9 @@ def list_block_models(frame: pd.DataFrame, model_ids: Collection[str]) -> list[s
         whose = next((str(c) for c in frame if spell_name(str(c)) in WHOSE), "")
     else:
         mapping = build_mapping(frame, "")
-        theirs = {ours: name for name, ours in mapping.get("columns", {}).items()}
+        theirs = {}
+        for name, ours in mapping.get("columns", {}).items():
+            theirs[ours] = name
         of_blocks = mapping.get("table") == LAYERS or "wide" in mapping or "gain_block" in theirs
         whose = theirs["model_id"] if of_blocks else ""
     if not whose:
@@ -156,7 +158,10 @@ def _write_facts(models: Sequence[str], made: JoinCall, frame: pd.DataFrame, who
     theirs = {ours: column for ours in IN_CAPITALS if (column := guess_column(ours, names))}
     once = frame.drop_duplicates([whose, *theirs.values()])
     if theirs and not once[whose].duplicated().any():
-        lacking = {ours: Code(IN_CAPITALS[ours]) for ours in IN_CAPITALS if ours not in theirs}
+        lacking = {}
+        for ours in IN_CAPITALS:
+            if ours not in theirs:
+                lacking[ours] = Code(IN_CAPITALS[ours])
         columns = {whose: "model_id", **{column: ours for ours, column in theirs.items()}}
         columns |= {ours: ours for ours in lacking}
         assigned = f".assign(**{write_value(lacking)})" if lacking else ""
@@ -204,11 +209,10 @@ def _suggest_facts(
         columns[name] = theirs[ours] = ours
     per_cent = _find_per_cent_texts(frame, mapping)
     assigned |= per_cent
-    factors = {
-        ours: factor
-        for ours, factor in mapping.get("factors", {}).items()
-        if theirs.get(ours) not in per_cent
-    }
+    factors = {}
+    for ours, factor in mapping.get("factors", {}).items():
+        if theirs.get(ours) not in per_cent:
+            factors[ours] = factor
     mapping = {**mapping, "factors": factors}
     ignore = [name for name in mapping.get("ignore", ()) if name not in columns]
     kept = {
@@ -240,10 +244,13 @@ def _suggest_facts(
 def _find_per_cent_texts(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> dict[str, str]:
     """Columns that are to be divided by 100 and hold texts such as 91.5%, with the expression of
     their numbers, which does so."""
-    columns = [
-        name for name, ours in mapping["columns"].items() if ours in mapping.get("factors", {})
-    ]
-    made = {name: read_written(frame[name], f"df[{write_value(name)}]")[1] for name in columns}
+    columns = []
+    for name, ours in mapping["columns"].items():
+        if ours in mapping.get("factors", {}):
+            columns.append(name)
+    made = {}
+    for name in columns:
+        made[name] = read_written(frame[name], f"df[{write_value(name)}]")[1]
     return {name: cells for name, cells in made.items() if cells.endswith("/ 100")}
 
 

@@ -36,17 +36,19 @@ def suggest_models(lacking: Sequence[tuple[str, ...]], models: pd.DataFrame) -> 
     known = models[models["model_id"].isin([*revisions])].drop_duplicates("model_id")
     facts = {row.pop("model_id"): _drop_missing(row) for row in known.to_dict("records")}
     asked = [*facts] or [lacking[0][0]]
-    rows = [suggest_facts(model, revisions[model], facts.get(model, NOTHING)) for model in asked]
+    rows = []
+    for model in asked:
+        rows.append(suggest_facts(model, revisions[model], facts.get(model, NOTHING)))
     return " + ".join(rows)
 
 
 def _drop_missing(row: Mapping[str, Any]) -> dict[str, Any]:
     """Facts that are stated of a model, whichever of its revisions it is."""
-    return {
-        name: value
-        for name, value in row.items()
-        if name != "revision" and not pd.isna(value) and value != ""
-    }
+    present: dict[str, Any] = {}
+    for name, value in row.items():
+        if name != "revision" and not pd.isna(value) and value != "":
+            present[name] = value
+    return present
 
 
 def suggest_facts(

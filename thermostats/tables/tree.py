@@ -136,14 +136,20 @@ class Tree:
     def tips(self) -> tuple[str, ...]:
         """Nodes without children."""
         inner = {parent for parents in self.parents for parent in parents}
-        return tuple(name for i, name in enumerate(self.names) if i not in inner)
+        tips: list[str] = []
+        for i, name in enumerate(self.names):
+            if i not in inner:
+                tips.append(name)
+        return tuple(tips)
 
     @property
     def merges(self) -> tuple[str, ...]:
         """Nodes with several parents."""
-        return tuple(
-            name for name, parents in zip(self.names, self.parents, strict=True) if len(parents) > 1
-        )
+        merges: list[str] = []
+        for name, parents in zip(self.names, self.parents, strict=True):
+            if len(parents) > 1:
+                merges.append(name)
+        return tuple(merges)
 
     @property
     def heights(self) -> Array:
@@ -366,7 +372,10 @@ class Tree:
                 else frozenset[str]()
             )
             of.append(above or (frozenset({self.names[i]}) if parents else above))
-        return [" + ".join(sorted(of[self.place(name)])) or self.names[0] for name in names]
+        clades: list[str] = []
+        for name in names:
+            clades.append(" + ".join(sorted(of[self.place(name)])) or self.names[0])
+        return clades
 
     def edges(self) -> pd.DataFrame:
         """Write the tree as a table.
@@ -524,7 +533,9 @@ def _check_parents(above: Mapping[str, Sequence[tuple[str, float]]]) -> None:
 
 def _order_names(above: Mapping[str, Sequence[tuple[str, float]]]) -> list[str]:
     """Names, parents before children; DataError where a model is its own ancestor."""
-    children: dict[str, list[str]] = {name: [] for name in above}
+    children: dict[str, list[str]] = {}
+    for name in above:
+        children[name] = []
     for name, parents in above.items():
         for parent, _ in parents:
             children[parent].append(name)

@@ -337,11 +337,10 @@ def _fill_lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str
     if lengths == EQUAL:
         return pd.Series(1.0, index=rows.index), []
     if lengths not in rows or not pd.api.types.is_numeric_dtype(rows[lengths]):
-        numeric = [
-            str(x)
-            for x in rows
-            if pd.api.types.is_numeric_dtype(rows[x]) and x not in {"share", "year"}
-        ]
+        numeric = []
+        for x in rows:
+            if pd.api.types.is_numeric_dtype(rows[x]) and x not in {"share", "year"}:
+                numeric.append(str(x))
         raise build_unknown_error(
             "no such branch lengths", lengths, [*LENGTHS, *(x for x in numeric if x not in LENGTHS)]
         )
@@ -362,10 +361,10 @@ def _fill_lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str
 def _place_families(places: pd.DataFrame, lab: pd.Series) -> list[str]:
     """Node that each model without parents hangs on; a family called as its lab, or none, is the
     lab itself."""
-    return [
-        outer if inner in {"", outer} else f"{outer}: {inner}"
-        for inner, outer in zip(places["family"], lab, strict=True)
-    ]
+    placed: list[str] = []
+    for inner, outer in zip(places["family"], lab, strict=True):
+        placed.append(outer if inner in {"", outer} else f"{outer}: {inner}")
+    return placed
 
 
 def _check_years(rows: pd.DataFrame) -> None:
@@ -452,10 +451,9 @@ def compare_groups(declared: Tree, joined: Tree, models: Collection[str]) -> pd.
     """
     names = sorted(models)
     have = set(_collect_groups(joined, names))
-    rows = [
-        (", ".join(sorted(group)), len(group), group in have)
-        for group in _collect_groups(declared, names)
-    ]
+    rows = []
+    for group in _collect_groups(declared, names):
+        rows.append((", ".join(sorted(group)), len(group), group in have))
     return pd.DataFrame(rows, columns=["models", "size", "recovered"])
 
 
@@ -550,7 +548,10 @@ def _build_edges(branches: Sequence[Branch], root: str) -> pd.DataFrame:
     rows = [(root, "", 0.0)]
     seen = {root}
     for name, _, _ in rows:
-        new = {other: length for other, length in neighbours[name].items() if other not in seen}
+        new = {}
+        for other, length in neighbours[name].items():
+            if other not in seen:
+                new[other] = length
         seen.update(new)
         rows += [(other, name, length) for other, length in new.items()]
     return pd.DataFrame(rows, columns=["name", "parent", "length"])
@@ -565,7 +566,10 @@ def _find_middle(branches: Sequence[Branch], names: Sequence[str]) -> tuple[str,
         (before, after) for before, after in pairwise(path) if after[1] >= half
     )
     root = ROOT_NODE if ROOT_NODE not in names else _name_node(0, names)
-    rest = [branch for branch in branches if {branch[0], branch[1]} != {near, far}]
+    rest = []
+    for branch in branches:
+        if {branch[0], branch[1]} != {near, far}:
+            rest.append(branch)
     return root, [*rest, (near, root, half - at), (far, root, end - half)]
 
 
@@ -588,9 +592,13 @@ def _find_farthest(
 def _collect_groups(tree: Tree, names: Sequence[str]) -> list[frozenset[str]]:
     """Groups of the models at or below every node, each once, as the side of the split without the
     first model."""
-    below: list[set[str]] = [{name} & set(names) for name in tree.names]
+    below: list[set[str]] = []
+    for name in tree.names:
+        below.append({name} & set(names))
     for i in range(len(tree) - 1, 0, -1):
         for parent in tree.parents[i]:
             below[parent] |= below[i]
-    sides = [frozenset(set(names) - group if names[0] in group else group) for group in below]
+    sides = []
+    for group in below:
+        sides.append(frozenset(set(names) - group if names[0] in group else group))
     return list(dict.fromkeys(side for side in sides if 2 <= len(side) <= len(names) - 2))

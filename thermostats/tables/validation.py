@@ -476,7 +476,11 @@ def rank_keys(table: pd.DataFrame, name: str) -> Ranks:
 
 def list_text_columns(name: str) -> list[str]:
     """Columns of text of a table."""
-    return [label for label, dtype in list_dtypes(name).items() if dtype == TEXT]
+    text_columns: list[str] = []
+    for label, dtype in list_dtypes(name).items():
+        if dtype == TEXT:
+            text_columns.append(label)
+    return text_columns
 
 
 def convert_columns(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[Fault]]:
@@ -613,7 +617,10 @@ def _format_faults(wrong: list[tuple[int, str]]) -> list[str]:
     about: dict[tuple[str, int | None], list[int]] = {}
     for row, what in sorted(wrong):
         about.setdefault((what, None if what.startswith("column ") else row), []).append(row + 1)
-    return [f"{_list_rows(rows)}, {what}" for (what, _), rows in about.items()]
+    faults: list[str] = []
+    for (what, _), rows in about.items():
+        faults.append(f"{_list_rows(rows)}, {what}")
+    return faults
 
 
 def _list_rows(rows: list[int]) -> str:

@@ -58,7 +58,11 @@ class Waiting:
 
     def list_tables(self) -> list[str]:
         """Tables with rows, in the order of tables."""
-        return [name for name in TABLES if name in self._held or name in self._groups]
+        tables: list[str] = []
+        for name in TABLES:
+            if name in self._held or name in self._groups:
+                tables.append(name)
+        return tables
 
     def split_turns(self, runs: pd.DataFrame) -> Iterator[dict[str, pd.DataFrame]]:
         """All rows by table in turns: first those in memory, then those of some models at a time,
@@ -68,7 +72,10 @@ class Waiting:
         if self._held:
             yield {name: self._held[name] for name in TABLES if name in self._held}
         for chosen in self._list_turns(runs):
-            turn = {name: self._read_runs(name, chosen) for name in TABLES if name in self._groups}
+            turn = {}
+            for name in TABLES:
+                if name in self._groups:
+                    turn[name] = self._read_runs(name, chosen)
             yield {name: rows for name, rows in turn.items() if len(rows)}
 
     def _write(self, names: Sequence[str]) -> None:
@@ -103,7 +110,10 @@ class Waiting:
 
     def _read_runs(self, name: str, chosen: set[str]) -> pd.DataFrame:
         """Rows of some runs, of which each may be in several files."""
-        groups = [each for each in self._groups[name] if not chosen.isdisjoint(each.sizes)]
+        groups = []
+        for each in self._groups[name]:
+            if not chosen.isdisjoint(each.sizes):
+                groups.append(each)
         if not groups:
             return pd.DataFrame(columns=list(list_dtypes(name)))
         runs = [run_id for group in groups for run_id in group.sizes if run_id in chosen]

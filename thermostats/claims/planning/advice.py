@@ -196,7 +196,10 @@ def write_sentences(advice: NextModels) -> list[str]:
     best = advice.sets[0]
     if best.verdicts is not None:
         lines += _say_limits(advice, best.verdicts)
-    unstated = [strip_owner(model.model_id) for model in best.models if model.gated == NOT_STATED]
+    unstated = []
+    for model in best.models:
+        if model.gated == NOT_STATED:
+            unstated.append(strip_owner(model.model_id))
     if unstated:
         whether = "whether it is" if len(unstated) == 1 else "whether they are"
         lines.append(
@@ -228,7 +231,9 @@ def _say_limits(advice: NextModels, found: Verdicts) -> list[str]:
             f"studies is {least}, and it is given below {limit}."
         )
     if advice.open:
-        limits = [f"{format_number(found.limits[str(side)], 2)} ({side})" for side in SIDES]
+        limits = []
+        for side in SIDES:
+            limits.append(f"{format_number(found.limits[str(side)], 2)} ({side})")
         looks = advice.looks
         lines.append(
             f"To ask for the verdict with new rows is look {looks.taken + 1} of {looks.declared} "
@@ -282,10 +287,10 @@ def tabulate_costs(advice: NextModels) -> list[dict[str, Any]]:
 
 def tabulate_chances(advice: NextModels) -> list[dict[str, Any]]:
     """How often each set brings each verdict."""
-    return [
-        dict(zip(CHANCES, (place, *_list_chances(each.verdicts)), strict=True))
-        for place, each in enumerate(advice.sets, 1)
-    ]
+    chances: list[dict[str, Any]] = []
+    for place, each in enumerate(advice.sets, 1):
+        chances.append(dict(zip(CHANCES, (place, *_list_chances(each.verdicts)), strict=True)))
+    return chances
 
 
 def _list_chances(found: Verdicts | None) -> tuple[str, ...]:

@@ -81,7 +81,11 @@ class Campaign:
     @property
     def settled(self) -> list[str]:
         """Claims that probably get one."""
-        return [advice.claim for advice, shown in self.judged if shown.chance >= WANTED]
+        settled: list[str] = []
+        for advice, shown in self.judged:
+            if shown.chance >= WANTED:
+                settled.append(advice.claim)
+        return settled
 
     def write_sentences(self) -> list[str]:
         """What it is and what it brings."""
@@ -89,7 +93,9 @@ class Campaign:
             within = f"within {self.gigabytes:g} GB"
             return [f"No set {within} is likely to bring a verdict on a claim that is open."]
         settled = ", ".join(self.settled) or "none"
-        sets = [f"{claim} ({gigabytes:.2g} GB)" for claim, gigabytes in self.claims.items()]
+        sets = []
+        for claim, gigabytes in self.claims.items():
+            sets.append(f"{claim} ({gigabytes:.2g} GB)")
         return [
             f"One of the three best sets each of {join_words(sets)}: together "
             f"{format_count(len(self.models), 'model')}, {self.download_gb:.3g} GB to download and "
@@ -160,9 +166,12 @@ def choose_campaign(
     at hand decide, and sets that hardly bring a verdict, are passed over. advice: of one claim also
     within several budgets. data: the folder that the lines measure into.
     """
-    options = [
-        (each.claim, of) for each in advice if each.open for of in each.sets if of.chance >= LITTLE
-    ]
+    options = []
+    for each in advice:
+        if each.open:
+            for of in each.sets:
+                if of.chance >= LITTLE:
+                    options.append((each.claim, of))
     best = chosen = _take_sets(options, budget)
     while chosen.served:
         chosen = _take_sets(options, math.nextafter(chosen.download_gb, 0.0))
@@ -181,7 +190,10 @@ def _take_sets(options: Sequence[tuple[str, NextSet]], budget: float) -> _Choice
     chosen = _Choice({}, {}, {})
     while True:
         after = [chosen.with_set(claim, of) for claim, of in options]
-        fitting = [one for one in after if one.download_gb <= budget and one.adds(chosen) >= LITTLE]
+        fitting = []
+        for one in after:
+            if one.download_gb <= budget and one.adds(chosen) >= LITTLE:
+                fitting.append(one)
         if not fitting:
             return chosen
         rates = [one.rate(chosen) for one in fitting]
@@ -231,7 +243,9 @@ def tabulate_campaigns(
 
     runs: digest of the rows at hand.
     """
-    rows = [_tabulate_set(each, each.sets[0] if each.sets else None, OWN_SET) for each in advice]
+    rows = []
+    for each in advice:
+        rows.append(_tabulate_set(each, each.sets[0] if each.sets else None, OWN_SET))
     for campaign in campaigns:
         rows += [_tabulate_set(each, shown, campaign.name) for each, shown in campaign.judged]
         rows.append(

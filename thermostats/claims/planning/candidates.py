@@ -97,8 +97,14 @@ def _completed(own: pd.DataFrame, file: Path) -> pd.DataFrame:
         "n_params_nonembedding": size,
         "download_gb": BYTES * size / 1e9,
     }
-    given = {name: own[name].fillna(value) for name, value in follows.items() if name in own}
-    standing = {name: own[name].fillna(value) for name, value in OTHERWISE.items() if name in own}
+    given = {}
+    for name, value in follows.items():
+        if name in own:
+            given[name] = own[name].fillna(value)
+    standing = {}
+    for name, value in OTHERWISE.items():
+        if name in own:
+            standing[name] = own[name].fillna(value)
     rows = own.assign(**{**follows, **OTHERWISE, **given, **standing})
     rows = _as_table(rows, TABLE)
     if (twice := rows["model_id"][rows["model_id"].duplicated()]).size:
@@ -112,7 +118,10 @@ def _as_table(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Rows with the columns and types of a table; what they lack is empty."""
     types = list_dtypes(name)
     made = rows.reindex(columns=list(types)).astype(types)
-    texts = [label for label in made if pd.api.types.is_string_dtype(made[label].dtype)]
+    texts = []
+    for label in made:
+        if pd.api.types.is_string_dtype(made[label].dtype):
+            texts.append(label)
     return made.assign(**{label: made[label].fillna("") for label in texts})
 
 
@@ -143,7 +152,9 @@ def planned_tables(
             got=", ".join(modalities),
             allowed=f"models with {join_some(measures)}",
         )
-    tables = {name: _as_table(pd.concat(parts), name) for name, parts in made.items()}
+    tables = {}
+    for name, parts in made.items():
+        tables[name] = _as_table(pd.concat(parts), name)
     every_run = pd.concat(runs).drop_duplicates("run_id")
     models = candidates.assign(d_embed=candidates["d_model"], **STANDING)
     return {
@@ -192,9 +203,10 @@ def _resampled(donor: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
 
 def _scattered(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows whose numbers differ from model to model, as no test takes models that are all alike."""
-    values = [
-        name for name in rows if name not in WHOLE and pd.api.types.is_float_dtype(rows[name].dtype)
-    ]
+    values = []
+    for name in rows:
+        if name not in WHOLE and pd.api.types.is_float_dtype(rows[name].dtype):
+            values.append(name)
     factors = np.exp(SCATTER * np.random.default_rng(1).standard_normal((len(rows), len(values))))
     return rows.assign(**{name: rows[name] * factors[:, k] for k, name in enumerate(values)})
 

@@ -176,11 +176,10 @@ def complete_rows(question: Question, rows: pd.DataFrame) -> pd.DataFrame:
     drawn = worlds.build_world().draw(rows, Random(np.random.default_rng(1)))
     if all(np.isfinite(values).all() for values in drawn.values()):
         return rows
-    lacking = [
-        name
-        for name in rows
-        if pd.api.types.is_float_dtype(rows[name].dtype) and rows[name].isna().any()
-    ]
+    lacking = []
+    for name in rows:
+        if pd.api.types.is_float_dtype(rows[name].dtype) and rows[name].isna().any():
+            lacking.append(name)
     return rows.fillna({name: rows[name].median() for name in lacking})
 
 

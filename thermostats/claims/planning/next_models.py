@@ -117,7 +117,10 @@ class Prospect:
         among some candidates."""
         columns = [name for name in PAIRED if name in rows] if self.paired else ["model_id"]
         named = rows[columns].astype(str).to_numpy()
-        return tuple(frozenset(set(names) & among) for names in named.tolist())
+        files: list[frozenset[str]] = []
+        for names in named.tolist():
+            files.append(frozenset(set(names) & among))
+        return tuple(files)
 
 
 def next_models(
@@ -287,11 +290,10 @@ def _look_ahead(
 
 def _say_at_will(claim: Claim, question: Question) -> str:
     """Why no model settles what can be set at will, and which findings models inform."""
-    others = [
-        write_command("next", claim.id, finding=each.id.partition(".")[2])
-        for each in claim.questions
-        if each.growing_set and each.id != question.id and each.require_trial()[1].larger
-    ]
+    others = []
+    for each in claim.questions:
+        if each.growing_set and each.id != question.id and each.require_trial()[1].larger:
+            others.append(write_command("next", claim.id, finding=each.id.partition(".")[2]))
     why = (
         "as a cause nothing does: what it asks about can be set at will while a model's outputs "
         "stay the same (docs/explanation/properties.md)"
@@ -389,10 +391,9 @@ def _find_sets(prospect: Prospect, data: str) -> NextModels:
         text = f"no candidate within the budget enters the rows that it reads{end}; see `{line}`"
         return replace(empty, why=text)
     pool = _build_pool(prospect, held, entering, least)
-    made = [
-        judge_set(prospect, pool.list_models(chosen), pool.narrow(chosen))
-        for chosen in SetSearch(pool, empty.budget).best_sets(SETS)
-    ]
+    made = []
+    for chosen in SetSearch(pool, empty.budget).best_sets(SETS):
+        made.append(judge_set(prospect, pool.list_models(chosen), pool.narrow(chosen)))
     made.sort(key=_rank_set, reverse=True)
     lines = write_lines(made[0].modalities, prospect.measures, data) if made else ()
     return replace(empty, sets=tuple(made), lines=lines)
@@ -456,9 +457,14 @@ def _take_smallest(
     for count in range(1, max(map(len, members.values()), default=0) + 1):
         if len(taken) == len(members):
             break
-        tried = {label: taken.get(label, models[:count]) for label, models in members.items()}
+        tried = {}
+        for label, models in members.items():
+            tried[label] = taken.get(label, models[:count])
         read = _list_read(prospect, tried)
-        taken = {label: models for label, models in tried.items() if label in read}
+        taken = {}
+        for label, models in tried.items():
+            if label in read:
+                taken[label] = models
     return {label: taken.get(label, ()) for label in members}
 
 
@@ -468,11 +474,13 @@ def _leave_unneeded(
     """The models of each group without those that a row of it is read without."""
     least = {label: frozenset(models) for label, models in taken.items()}
     # none was read without the last
-    others = {label: models[:-1] for label, models in taken.items()}
+    others = {}
+    for label, models in taken.items():
+        others[label] = models[:-1]
     for place in reversed(range(max(map(len, others.values()), default=0))):
-        tried = {
-            label: least[label] - {*models[place : place + 1]} for label, models in others.items()
-        }
+        tried = {}
+        for label, models in others.items():
+            tried[label] = least[label] - {*models[place : place + 1]}
         read = _list_read(prospect, tried)
         least = {label: tried[label] if label in read else least[label] for label in taken}
     return least
@@ -495,10 +503,9 @@ def _fitting(rows: pd.DataFrame, prospect: Prospect) -> NDArray[np.bool_]:
     """Which rows have something to download that fits the budget."""
     budget = prospect.empty.budget
     sizes = prospect.facts["download_gb"].astype(float)
-    fits = [
-        0 < len(own) <= budget.models and sizes[sorted(own)].sum() <= budget.gigabytes
-        for own in prospect.list_files(rows, frozenset(prospect.facts.index))
-    ]
+    fits = []
+    for own in prospect.list_files(rows, frozenset(prospect.facts.index)):
+        fits.append(0 < len(own) <= budget.models and sizes[sorted(own)].sum() <= budget.gigabytes)
     return np.array(fits, dtype=bool)
 
 
@@ -570,10 +577,10 @@ def write_lines(
     for model, modality in modalities.items():
         names.setdefault(PROMPTS.get(modality, ""), []).append(model)
     what = ",".join(measures)
-    return tuple(
-        write_command("measure", *own, prompts=prompts, what=what, data=data)
-        for prompts, own in sorted(names.items())
-    )
+    lines: list[str] = []
+    for prompts, own in sorted(names.items()):
+        lines.append(write_command("measure", *own, prompts=prompts, what=what, data=data))
+    return tuple(lines)
 
 
 def _describe_model(name: str, prospect: Prospect) -> NextModel:

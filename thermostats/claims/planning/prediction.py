@@ -73,7 +73,9 @@ def _hypotheses(
         return [Hypothesis(columns, covariance) for covariance in contrast.covariances]
     worlds = question.require_trial()[1].worlds
     assert worlds is not None  # noqa: S101
-    sizes = [_covariance(worlds.build_world(f"{part:g}"), rows) for part in PARTS]
+    sizes = []
+    for part in PARTS:
+        sizes.append(_covariance(worlds.build_world(f"{part:g}"), rows))
     return [Hypothesis(contrast.fixed, covariance) for covariance in sizes]
 
 
@@ -178,7 +180,9 @@ def _given(hypothesis: Hypothesis, measured: Array, new: NDArray[np.bool_]) -> C
     coefficients = spread @ w.T @ inverse @ y
     off = y - w @ coefficients
     square = float(off @ inverse @ off)
-    logs: list[Any] = [np.linalg.slogdet(each)[1] for each in (inverse, inner)]
+    logs: list[Any] = []
+    for each in (inverse, inner):
+        logs.append(np.linalg.slogdet(each)[1])
     weight = 0.5 * (logs[0] - logs[1] - left * np.log(square / left))
     passed = covariance[np.ix_(new, old)] @ inverse
     given = covariance[np.ix_(new, new)] - passed @ covariance[np.ix_(old, new)]

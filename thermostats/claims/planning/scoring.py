@@ -90,7 +90,11 @@ class Verdicts:
     @property
     def out_of_reach(self) -> list[str]:
         """Sides that no simulated study attains below their limit."""
-        return [side for side, limit in self.limits.items() if self.least[side] >= limit]
+        sides: list[str] = []
+        for side, limit in self.limits.items():
+            if self.least[side] >= limit:
+                sides.append(side)
+        return sides
 
     @property
     def decided(self) -> float:
@@ -125,7 +129,9 @@ def verdicts_on(
     if ahead is not None:
         made["ahead"] = _attained(question, rows, ahead, seed)
     least = np.min([each.min(axis=0) for each in made.values()], axis=0)
-    shares = {name: shares_of(each, limits) for name, each in made.items()}
+    shares = {}
+    for name, each in made.items():
+        shares[name] = shares_of(each, limits)
     return Verdicts(
         limits={str(side): limits[side] for side in SIDES},
         least={str(side): float(least[place]) for place, side in enumerate(SIDES)},
@@ -181,5 +187,7 @@ def shares_of(attained: NDArray[np.float64], limits: Mapping[Verdict, float]) ->
         part = np.where(attained < limit, attained / limit, np.inf)
     given = np.isfinite(part).any(axis=1)
     first = part.argmin(axis=1)
-    made = {str(side): float((given & (first == place)).mean()) for place, side in enumerate(SIDES)}
+    made = {}
+    for place, side in enumerate(SIDES):
+        made[str(side)] = float((given & (first == place)).mean())
     return {**made, str(OPEN): float((~given).mean())}

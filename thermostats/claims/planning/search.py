@@ -130,7 +130,9 @@ class SetSearch:
         if self.pool.shortfall(NONE):
             starts.append(self.smallest())
         smaller = self._search_smaller()
-        made = [self.exchange(start, every) for start in (*starts, *smaller)]
+        made = []
+        for start in (*starts, *smaller):
+            made.append(self.exchange(start, every))
         return [*made, *smaller]
 
     def _search_smaller(self) -> list[Chosen]:
@@ -213,11 +215,10 @@ class SetSearch:
     def _additions_alone(self, chosen: Chosen, among: Chosen) -> list[Chosen]:
         """What could be added, the most telling first; of equal ones those that download least."""
         budget = self.budget
-        fitting = [
-            step
-            for step in self._list_steps(chosen, among)
-            if self.pool.affords(step, budget) and self.pool.reads(chosen | step)
-        ]
+        fitting = []
+        for step in self._list_steps(chosen, among):
+            if self.pool.affords(step, budget) and self.pool.reads(chosen | step):
+                fitting.append(step)
         return sorted(fitting, key=lambda step: self._rank(chosen | step))[:LONG]
 
     def _rank(self, chosen: Chosen) -> tuple[float, float, float]:

@@ -238,7 +238,10 @@ def find_weakest_correlation(n: int, level: float = 0.05) -> float:
     """
     ranks = np.arange(n)
     null = np.abs([np.corrcoef(ranks, order)[0, 1] for order in permutations(ranks)]).round(9)
-    decides = [value for value in np.unique(null) if (null >= value).mean() <= level]
+    decides = []
+    for value in np.unique(null):
+        if (null >= value).mean() <= level:
+            decides.append(value)
     return float(min(decides, default=np.inf))
 
 
@@ -462,10 +465,9 @@ def fit_power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerL
     check_same_length(x=x, y=y)
     logs = pd.DataFrame({"log10_x": np.log10(x), "log10_y": np.log10(y)})
     fit = estimate_slope(logs, "log10_y ~ log10_x", against=against)
-    without = [
-        float(fit_ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"])
-        for i in logs.index
-    ]
+    without = []
+    for i in logs.index:
+        without.append(float(fit_ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"]))
     return PowerLaw(
         **vars(fit),
         prefactor=10**fit.intercept,

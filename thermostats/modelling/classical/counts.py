@@ -297,10 +297,9 @@ def permute_clustered_signs(
             got=spread,
             allowed="one lab per family",
         )
-    sides = [
-        units.loc[side, "share"].to_numpy(np.float64)
-        for side in (units["lab"] == focal, units["lab"] != focal)
-    ]
+    sides = []
+    for side in (units["lab"] == focal, units["lab"] != focal):
+        sides.append(units.loc[side, "share"].to_numpy(np.float64))
     if min(map(len, sides)) < 2:
         got = f"{len(sides[0])} of {focal}, {len(sides[1])} of the others"
         raise UsageError(

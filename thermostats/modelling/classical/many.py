@@ -50,7 +50,9 @@ class Many:
 
     def shift(self, by: float) -> Many:
         """The same of a quantity that is larger by a number."""
-        ends = {name: getattr(self, name) + by for name in ("estimate", "lower", "upper")}
+        ends = {}
+        for name in ("estimate", "lower", "upper"):
+            ends[name] = getattr(self, name) + by
         return replace(self, **ends)
 
 
@@ -291,7 +293,9 @@ def find_sided_groups(
     """Places of members and of others of every group that has both; raises UsageError where none
     has."""
     places = _locate_clusters(pd.factorize(np.asarray(group))[0]) if len(member) else []
-    both = [(at[member[at]], at[~member[at]]) for at in places]
+    both = []
+    for at in places:
+        both.append((at[member[at]], at[~member[at]]))
     if not (found := [sides for sides in both if sides[0].size and sides[1].size]):
         raise UsageError(
             "no group has both kinds",
@@ -311,10 +315,9 @@ def draw_chance_distances(
         return _measure_untied_distances(
             tuple((ours.size + others.size, ours.size) for ours, others in groups)
         )
-    ranks = [
-        (stats.rankdata(outcomes[0, np.sort(np.concatenate(sides))]), sides[0].size)
-        for sides in groups
-    ]
+    ranks = []
+    for sides in groups:
+        ranks.append((stats.rankdata(outcomes[0, np.sort(np.concatenate(sides))]), sides[0].size))
     return np.sort(np.abs(count_chance_pairs(ranks, resamples)))
 
 
@@ -347,7 +350,9 @@ def take_group_means(outcomes: Array, groups: Sequence[object] | pd.Series) -> A
 def transform_logs(logs: Many) -> Many:
     """Ratios of the same level: estimate and interval are exponentials."""
     law = replace(logs.law, scale="log") if isinstance(logs.law, StudentLaw) else None
-    ends = {name: np.exp(getattr(logs, name)) for name in ("estimate", "lower", "upper")}
+    ends = {}
+    for name in ("estimate", "lower", "upper"):
+        ends[name] = np.exp(getattr(logs, name))
     return replace(logs, **ends, law=law)
 
 
@@ -602,7 +607,10 @@ def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] |
 
 def _locate_clusters(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
     """Rows of every cluster."""
-    return [np.flatnonzero(codes == code) for code in range(int(codes.max()) + 1)]
+    clusters: list[NDArray[np.int64]] = []
+    for code in range(int(codes.max()) + 1):
+        clusters.append(np.flatnonzero(codes == code))
+    return clusters
 
 
 def _take_inverse_root(matrix: Array) -> Array:

@@ -257,7 +257,9 @@ def _count_degrees(design: pd.DataFrame, group: Any) -> dict[str, float]:
     n_groups = len(set(group))
     df_between = n_groups - int(between.sum())
     df_within = len(design) - n_groups - int((~between).sum())
-    degrees = {str(name): float(df_between if between[name] else df_within) for name in design}
+    degrees = {}
+    for name in design:
+        degrees[str(name)] = float(df_between if between[name] else df_within)
     if min(degrees.values()) < 1:
         raise UsageError(
             "too few groups for the fixed effects",

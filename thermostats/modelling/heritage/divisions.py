@@ -108,7 +108,9 @@ def _take_columns(
 def tabulate_divisions(fit: Fit) -> pd.DataFrame:
     """Per division and statement about the order of geometry and scale: its probability, from a
     refit."""
-    asked = {name: fit.law.statements[name] for name in list_divided(fit.law.statements)}
+    asked = {}
+    for name in list_divided(fit.law.statements):
+        asked[name] = fit.law.statements[name]
     rows = []
     for words, mixed in list_divisions(fit.designed(MixedDesign).mixed):
         drawn = fit.refit_law(replace(fit.law, of=mixed.design_rows)).quantities
@@ -119,4 +121,8 @@ def tabulate_divisions(fit: Fit) -> pd.DataFrame:
 
 def list_divided(statements: Mapping[str, object]) -> list[str]:
     """Statements in which geometry and scale come apart from one another."""
-    return [name for name in statements if {GEOMETRY, SCALE} <= set(name.split(" > "))]
+    divided: list[str] = []
+    for name in statements:
+        if {GEOMETRY, SCALE} <= set(name.split(" > ")):
+            divided.append(name)
+    return divided

@@ -149,7 +149,9 @@ def summarise_superpopulation(fit: Fit) -> pd.DataFrame:
     no rule reads it.
     """
     design = fit.designed(MixedDesign)
-    groups = {name: len(list_shares(design, name)) for name in list_groups(design.mixed)}
+    groups = {}
+    for name in list_groups(design.mixed):
+        groups[name] = len(list_shares(design, name))
     fits = {"as fitted": fit}
     blocks = list(design.effects)
     if min(groups.values()) < FEW_GROUPS:
@@ -231,7 +233,10 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     labs = name_groups(fit.rows, groups[lab].columns)
     folds = labs if by == "heritage" else fit.rows["model_id"].astype(str)
     chosen = labs.duplicated(keep=False).to_numpy() | (by == "heritage")
-    out = [kind.block for kind in mixed.kinds if (kind.name in groups) == (by == "model")]
+    out = []
+    for kind in mixed.kinds:
+        if (kind.name in groups) == (by == "model"):
+            out.append(kind.block)
     rival = fit.refit_law(replace(fit.law, of=mixed.drop_kinds(*out).design_rows))
     left, other = (
         leave_folds_out(f.model, f.draws, folds.tolist(), seed=fit.seed)
@@ -456,7 +461,10 @@ def draw_prior_quantities(design: MixedDesign, seed: int) -> dict[str, Array]:
 def summarise_every_order(fit: Fit) -> pd.DataFrame:
     """Per order that the blocks can come in, families and the single model apart: its posterior
     and its prior probability, by simulation; they add up to 1."""
-    names = [kind.name for kind in fit.designed(MixedDesign).mixed.kinds if kind.name != FAMILY]
+    names = []
+    for kind in fit.designed(MixedDesign).mixed.kinds:
+        if kind.name != FAMILY:
+            names.append(kind.name)
     prior = draw_prior_quantities(fit.designed(MixedDesign), fit.seed)
     rows = []
     for blocks in permutations(names):
@@ -700,11 +708,10 @@ def _read_request(
                 f"no {name}: the table has no {', '.join(standard[name])}, and {name}=[…] names no "
                 f"others"
             )
-    labelled = {
-        name: column
-        for name, column in named.items()
-        if name != "lab" or blocks is None or column in table
-    }
+    labelled = {}
+    for name, column in named.items():
+        if name != "lab" or blocks is None or column in table:
+            labelled[name] = column
     columns = {"outcome": outcome, **labelled, **numbers}
     in_blocks: list[str] = []
     for name, of_block in (blocks or {}).items():
@@ -719,7 +726,9 @@ def _leave_incomplete_out(names: Columns, table: pd.DataFrame) -> tuple[pd.DataF
     UsageError where a column is known of no model, with the call of what is there.
     """
     rows, _ = keep_comparable(table.dropna(subset=names.named["outcome"]))
-    named = {name: list(names.named.get(name) or ()) for name in ("geometry", "scale")}
+    named = {}
+    for name in ("geometry", "scale"):
+        named[name] = list(names.named.get(name) or ())
     columns = [column for name in named for column in named[name]]
     if rows.empty:
         return table, []
@@ -790,9 +799,15 @@ def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.
     is no number: it would be taken for a name."""
     columns = [*blocks.get("geometry", ()), *blocks.get("scale", ())]
     present = [c for c in columns if c in table]
-    texts = [c for c in present if not pd.api.types.is_numeric_dtype(table[c])]
+    texts = []
+    for c in present:
+        if not pd.api.types.is_numeric_dtype(table[c]):
+            texts.append(c)
     for column in texts:
-        strange = [v for v in table[column].dropna().unique() if not NUMBER.fullmatch(str(v))]
+        strange = []
+        for v in table[column].dropna().unique():
+            if not NUMBER.fullmatch(str(v)):
+                strange.append(v)
         if strange:
             raise UsageError(
                 "a size is no number, and would count as a name",
@@ -833,7 +848,10 @@ def _collect_blocks(columns: Columns) -> dict[str, Sequence[str]]:
 
 def _list_blocks(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
     """Blocks as they were asked for, a single column as a list of one."""
-    return {str(name): make_list(columns, str(name)) or [] for name, columns in blocks.items()}
+    blocks_by_name: dict[str, Sequence[str]] = {}
+    for name, columns in blocks.items():
+        blocks_by_name[str(name)] = make_list(columns, str(name)) or []
+    return blocks_by_name
 
 
 def _suggest_blocks(
@@ -842,7 +860,9 @@ def _suggest_blocks(
     """The call with these blocks where they are `named`, else with geometry and scale."""
     if named:
         return f"thermostats.fit_heritage(df, blocks={dict(blocks)!r})"
-    numbers = {name: list(blocks.get(name, ())) or None for name in ("geometry", "scale")}
+    numbers = {}
+    for name in ("geometry", "scale"):
+        numbers[name] = list(blocks.get(name, ())) or None
     return replace(request, named={**request.named, **numbers}).fill_call(table, {})
 
 
@@ -940,7 +960,9 @@ def _declare_heritage(
     check_columns(table, *(column for columns in chosen.values() for column in columns))
     groups = []
     for name, columns in chosen.items():
-        texts = [not pd.api.types.is_numeric_dtype(table[column]) for column in columns]
+        texts = []
+        for column in columns:
+            texts.append(not pd.api.types.is_numeric_dtype(table[column]))
         if name == LAB or all(texts):
             groups.append(name)
         elif any(texts):

@@ -34,7 +34,10 @@ def give_priors(mixed: Mixed, priors: Mapping[str, Any] | None) -> Mixed:
     priors = priors or {}
     for name, value in priors.items():
         if name not in BLOCKS:
-            kept = {known: each for known, each in priors.items() if known in BLOCKS}
+            kept = {}
+            for known, each in priors.items():
+                if known in BLOCKS:
+                    kept[known] = each
             near = find_nearest(str(name), [each for each in BLOCKS if each not in kept])
             kept |= {near: value} if near else {}
             raise UsageError(
@@ -65,7 +68,10 @@ def vary_given(mixed: Mixed, named: Iterable[str]) -> dict[str, Mixed]:
 
 def describe_given(mixed: Mixed, named: Iterable[str]) -> tuple[str, ...]:
     """The priors that were given, as a line of the equations."""
-    lines = [f"{symbol} ~ {words}" for symbol, words, why in mixed.priors if why == WHY]
+    lines = []
+    for symbol, words, why in mixed.priors:
+        if why == WHY:
+            lines.append(f"{symbol} ~ {words}")
     return (f"priors given: {',  '.join(lines)}",) if list(named) else ()
 
 
@@ -116,7 +122,10 @@ def _read_positive(value: Any, priors: Any) -> PositivePrior:
             allowed,
             priors,
         )
-    families = [family for family, each in FAMILIES.items() if each.scipy == name]
+    families = []
+    for family, each in FAMILIES.items():
+        if each.scipy == name:
+            families.append(family)
     numbers = (*shapes, scale)
     if not families or not all(map(_is_above_0, numbers)):
         raise _refuse("no such prior of a standard deviation", TOTAL_SD, value, allowed, priors)
@@ -129,7 +138,10 @@ def _give_shares(mixed: Mixed, value: Any, priors: Any) -> Mixed:
     if isinstance(value, Mapping):
         for name in value:
             if name not in blocks:
-                kept = {known: each for known, each in value.items() if known in blocks}
+                kept = {}
+                for known, each in value.items():
+                    if known in blocks:
+                        kept[known] = each
                 raise UsageError(
                     "a share of no block of this fit",
                     where=f"priors, {SHARES}",
@@ -152,7 +164,9 @@ def _give_shares(mixed: Mixed, value: Any, priors: Any) -> Mixed:
         if not _is_above_0(each):
             raise _refuse("no prior of shares", f"{SHARES}, {name}", each, allowed, priors)
     assert mixed.variance is not None  # noqa: S101 - of shares
-    given = {blocks[name]: float(each) for name, each in named.items()}
+    given = {}
+    for name, each in named.items():
+        given[blocks[name]] = float(each)
     even = set(given) == set(blocks.values()) and len(set(given.values())) == 1
     variance = replace(mixed.variance, concentrations=given, whys=(mixed.variance.whys[0], WHY))
     if even:
@@ -174,7 +188,9 @@ def _read_frozen(value: Any) -> tuple[str, tuple[float, ...], float, float] | No
     if distribution is None or not hasattr(distribution, "_parse_args"):
         return None
     shapes, loc, scale = distribution._parse_args(*value.args, **value.kwds)
-    numbers = [np.ravel(np.asarray(each, dtype=np.float64)) for each in (*shapes, loc, scale)]
+    numbers = []
+    for each in (*shapes, loc, scale):
+        numbers.append(np.ravel(np.asarray(each, dtype=np.float64)))
     if any(each.size != 1 for each in numbers):
         return None
     *firsts, place, width = (float(each[0]) for each in numbers)

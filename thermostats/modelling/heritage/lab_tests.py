@@ -73,9 +73,10 @@ def answer_questions(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ..
         "Does the lab matter at all?": shape[:, :1],
         "Does it beyond shape and size?": shape,
     }
-    return tuple(
-        _run_lab_test(words, y, reduced, labs, seed) for words, reduced in questions.items()
-    )
+    answers: list[Tested] = []
+    for words, reduced in questions.items():
+        answers.append(_run_lab_test(words, y, reduced, labs, seed))
+    return tuple(answers)
 
 
 def _run_lab_test(
@@ -165,7 +166,9 @@ def choose_gain(data: str | Path | None) -> str:
     measured = list_own_ids(find_data_folder(data))
     rows = features(data)
     rows = rows[rows["model_id"].isin(measured)]
-    having = {name: rows.loc[rows[name].notna(), "model_id"].nunique() for name in (GAIN, *GAINS)}
+    having = {}
+    for name in (GAIN, *GAINS):
+        having[name] = rows.loc[rows[name].notna(), "model_id"].nunique()
     return max(having, key=lambda name: having[name])
 
 

@@ -83,7 +83,10 @@ def measure_block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
 
     Gelman 2005, AOS 33(1).
     """
-    return {f"sd_{name}": np.asarray(part.std(axis=-1)) for name, part in contributions.items()}
+    block_sds: dict[str, Array] = {}
+    for name, part in contributions.items():
+        block_sds[f"sd_{name}"] = np.asarray(part.std(axis=-1))
+    return block_sds
 
 
 def check_distinct_columns(
@@ -100,7 +103,10 @@ def check_distinct_columns(
     for name, columns in blocks.items():
         for column in columns:
             places.setdefault(column, []).append(name)
-    last = {column: named[-1] for column, named in places.items() if column != outcome}
+    last = {}
+    for column, named in places.items():
+        if column != outcome:
+            last[column] = named[-1]
     once: dict[str, list[str]] = {}
     for name, columns in blocks.items():
         once[name] = [c for c in dict.fromkeys(columns) if last.get(c) == name]
@@ -140,7 +146,9 @@ def list_questions(blocks: Sequence[str]) -> tuple[str, ...]:
 def mark_ordered(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
     """Draws whose standard deviations `sd_<block>` come in an order such as `heritage > geometry
     and scale`."""
-    named = [drawn[f"sd_{name.replace(' ', '_')}"] for name in order.split(" > ")]
+    named = []
+    for name in order.split(" > "):
+        named.append(drawn[f"sd_{name.replace(' ', '_')}"])
     return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
 
 
@@ -311,18 +319,20 @@ def declare_numbers(
 ) -> list[Kind]:
     """Blocks of columns of numbers; `symbols`: with the prior of their effects in words."""
     every = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
-    return [
-        NumberBlock(
-            name=name,
-            symbol=f"u_{name}" if symbols else "",
-            why="orthonormal columns of equal expected weight",
-            effect=f"f_i,{name}",
-            columns=tuple(columns),
-            every=every,
-            logs=logs,
+    numbers: list[Kind] = []
+    for name, columns in blocks.items():
+        numbers.append(
+            NumberBlock(
+                name=name,
+                symbol=f"u_{name}" if symbols else "",
+                why="orthonormal columns of equal expected weight",
+                effect=f"f_i,{name}",
+                columns=tuple(columns),
+                every=every,
+                logs=logs,
+            )
         )
-        for name, columns in blocks.items()
-    ]
+    return numbers
 
 
 def declare_shares(
@@ -369,7 +379,10 @@ def declare_heritage(
     residuals: str = NORMAL,
 ) -> Mixed:
     """Blocks of groups, the first of which are labs, and of numbers."""
-    numbers = {name: columns for name, columns in blocks.items() if name not in groups}
+    numbers = {}
+    for name, columns in blocks.items():
+        if name not in groups:
+            numbers[name] = columns
     kinds = {kind.name: kind for kind in declare_numbers(numbers, logs=logs)}
     for place, name in enumerate(groups):
         labs = declare_groups(name, blocks[name])
@@ -411,7 +424,10 @@ def name_lab(mixed: Mixed) -> str:
 
 def list_bases(design: MixedDesign) -> dict[str, Array]:
     """Columns of every block, by its name."""
-    kinds = [kind for kind in design.mixed.kinds if kind.block in design.effects]
+    kinds = []
+    for kind in design.mixed.kinds:
+        if kind.block in design.effects:
+            kinds.append(kind)
     return {kind.name: design.effects[kind.block].columns for kind in kinds}
 
 
@@ -607,7 +623,9 @@ def compute_contributions(
     """Contribution of every block to every model's log gain, and what is left to the model, … × M;
     `rng`: as of `log_gains`."""
     bases = list_bases(design)
-    parts = {name: values[f"u_{name}"][..., : x.shape[1]] @ x.T for name, x in bases.items()}
+    parts = {}
+    for name, x in bases.items():
+        parts[name] = values[f"u_{name}"][..., : x.shape[1]] @ x.T
     return {**parts, OWN: log_gains(values, design, rng) - values["beta"] - sum(parts.values())}
 
 
@@ -702,7 +720,9 @@ def _compute_quantities(
     square = np.square(values["scale"])
     total = square.sum(axis=-1)
     m = values["beta"] + sum(parts.values())
-    shares = {name: square[..., k] / total for k, name in enumerate(parts)}
+    shares = {}
+    for k, name in enumerate(parts):
+        shares[name] = square[..., k] / total
     drawn = measure_block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
     lab = name_lab(design.mixed)
     if FAMILY in parts and lab in parts:

@@ -123,9 +123,11 @@ def simulate_contributions(
         raise UsageError(
             "not shares of one whole", got=dict(shares), allowed=f"{', '.join(bases)}, together ≤ 1"
         )
-    parts = {
-        name: np.sqrt(shares.get(name, 0.0)) * (x @ rng.normal(size=x.shape[1]))
-        for name, x in bases.items()
-    }
+    parts = {}
+    for name, x in bases.items():
+        parts[name] = np.sqrt(shares.get(name, 0.0)) * (x @ rng.normal(size=x.shape[1]))
     rest = np.sqrt(max(remainder, 0.0)) * rng.normal(size=len(next(iter(bases.values()))))
-    return {name: total * part for name, part in {**parts, OWN: rest}.items()}
+    contributions: dict[str, Array] = {}
+    for name, part in {**parts, OWN: rest}.items():
+        contributions[name] = total * part
+    return contributions

@@ -141,7 +141,10 @@ def measure_r_squared(outcomes: Array, bases: Bases) -> dict[frozenset[str], Arr
     """R² of every set of blocks, one for every outcome (a row each)."""
     y = outcomes - outcomes.mean(axis=1, keepdims=True)
     total = np.square(y).sum(axis=1)
-    return {chosen: np.square(y @ q).sum(axis=1) / total for chosen, q in bases.items()}
+    r_squared: dict[frozenset[str], Array] = {}
+    for chosen, q in bases.items():
+        r_squared[chosen] = np.square(y @ q).sum(axis=1) / total
+    return r_squared
 
 
 def compute_shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
@@ -188,7 +191,10 @@ def compute_block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[s
     designs = build_designs(frame, blocks)
     tests = {block: _compute_partial_f(y, designs, blocks, block) for block in blocks}
     adjusted = apply_holm({block: test.p_value for block, test in tests.items()})
-    return {block: replace(test, p_holm=adjusted[block]) for block, test in tests.items()}
+    block_f: dict[str, BlockF] = {}
+    for block, test in tests.items():
+        block_f[block] = replace(test, p_holm=adjusted[block])
+    return block_f
 
 
 def run_freedman_lane(
@@ -445,7 +451,9 @@ def estimate_share_tables(
     every = frozenset(names)
     n, rank = bases[every].shape
     projected = {chosen: y @ q for chosen, q in bases.items()}
-    explained = {chosen: np.square(each).sum(axis=1) for chosen, each in projected.items()}
+    explained = {}
+    for chosen, each in projected.items():
+        explained[chosen] = np.square(each).sum(axis=1)
     total = np.square(y).sum(axis=1)
     variance = np.maximum(total - explained[every], 0.0) / (n - rank)
     shares = _subtract_chance(
@@ -512,7 +520,9 @@ def _measure_spread(
 
 
 def _append_differences(shares: Array, names: Sequence[str], differences: Differences) -> Array:
-    pairs = [shares[:, names.index(a)] - shares[:, names.index(b)] for a, b in differences]
+    pairs = []
+    for a, b in differences:
+        pairs.append(shares[:, names.index(a)] - shares[:, names.index(b)])
     return np.column_stack([shares, *pairs])
 
 
@@ -559,9 +569,10 @@ def measure_gain_r_squared(frame: pd.DataFrame, blocks: Blocks) -> dict[frozense
     """R² of `log_gain` by every set of blocks."""
     y = check_outcome(frame, "log_gain", blocks)
     bases = build_bases(frame, blocks)
-    return {
-        chosen: float(values[0]) for chosen, values in measure_r_squared(y[None], bases).items()
-    }
+    gain_r_squared: dict[frozenset[str], float] = {}
+    for chosen, values in measure_r_squared(y[None], bases).items():
+        gain_r_squared[chosen] = float(values[0])
+    return gain_r_squared
 
 
 PERMUTATIONS = 4999
@@ -700,7 +711,10 @@ def _record_mixed_model(
     another block."""
     if not lab:
         raise UsageError("there are no labs")
-    kept = {name: columns for name, columns in blocks.items() if name != lab}
+    kept = {}
+    for name, columns in blocks.items():
+        if name != lab:
+            kept[name] = columns
     others = [column for columns in kept.values() for column in columns]
     full = fit_mixed_model(frame, f"log_gain ~ {' + '.join(others) or '1'}", lab, reml=block == lab)
     if block == lab:

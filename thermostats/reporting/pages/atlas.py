@@ -499,11 +499,11 @@ def place_ticks(low: float, high: float) -> list[tuple[float, str]]:
         else LogLocator(subs=steps).tick_values(low, high)
     )
     thousands = EngFormatter(sep="")
-    return [
-        (float(at), thousands(at) if at >= 1000 else f"{at:g}")
-        for at in places
-        if low <= at <= high
-    ]
+    ticks: list[tuple[float, str]] = []
+    for at in places:
+        if low <= at <= high:
+            ticks.append((float(at), thousands(at) if at >= 1000 else f"{at:g}"))
+    return ticks
 
 
 def trace_marker(heritage: str) -> str:
@@ -524,7 +524,9 @@ def list_curves(drawn: pd.DataFrame) -> list[dict[str, Any]]:
     curves = []
     for (quantity, model, revision, lab, origin), line in drawn.groupby(by, sort=False):
         first = line.iloc[0]
-        values = [f"{row.layer}: {format_number(row.value)}" for row in line.itertuples()]
+        values = []
+        for row in line.itertuples():
+            values.append(f"{row.layer}: {format_number(row.value)}")
         curve = {
             "quantity": str(quantity),
             "model": _name_model(model, revision),
@@ -577,10 +579,13 @@ def _build_line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
     first = rows.iloc[0]
     x = _place_depths(rows["depth"])
     y = _place_values(rows["value"], low, high)
-    points = [f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True)]
-    leaving = [
-        _draw_arrow(a, above=b < 0) for a, b in zip(x, y, strict=True) if not 0 <= b <= HEIGHT
-    ]
+    points = []
+    for a, b in zip(x, y, strict=True):
+        points.append(f"{a:.1f},{b:.1f}")
+    leaving = []
+    for a, b in zip(x, y, strict=True):
+        if not 0 <= b <= HEIGHT:
+            leaving.append(_draw_arrow(a, above=b < 0))
     norms = rows["norm"] if rows["norm"].notna().any() else ()
     return AtlasLine(
         model=first["model"],
@@ -617,7 +622,9 @@ def _place_values(value: npt.ArrayLike, low: float, high: float) -> Array:
 def _select_shown(drawn: pd.DataFrame) -> pd.DataFrame:
     """Rows as the panels take them: named, without the first gain."""
     rows = drawn[(drawn["quantity"] != GAIN) | (drawn["layer"] >= SHOWN_GAIN_FROM)]
-    names = [_name_model(*of) for of in zip(rows["model_id"], rows["revision"], strict=True)]
+    names = []
+    for of in zip(rows["model_id"], rows["revision"], strict=True):
+        names.append(_name_model(*of))
     trained = rows["origin"] == TRAINED_ORIGIN
     return rows.assign(
         model=names, first=trained | rows["model_id"].isin(choose_contrasting(drawn, FIRST))

@@ -49,7 +49,9 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     rows = model_rows(pooled, MEASURE)
     rows = rows.join(read_inherited(pooled, rows["model_id"]))
     carriers = compare_causes(rows)
-    why = [(causes.words([a]), causes.words([b]), reason) for (a, b), reason in causes.why.items()]
+    why = []
+    for (a, b), reason in causes.why.items():
+        why.append((causes.words([a]), causes.words([b]), reason))
     arrows = pd.DataFrame(why, columns=["cause", "effect", "why"])
     figure = made.add_figure(render_picture(), "causes.svg", CAPTION)
     fixed = list_adjustments(causes)
@@ -84,7 +86,11 @@ def render_picture() -> bytes:
 
 def draw_causal_graph(causes: Causes, axes: Axes) -> Axes:
     """The graph as its file places it."""
-    words = {name: node["words"] for name, node in causes.nodes.items()}
-    places = {name: (node["place"][0], node["place"][1]) for name, node in causes.nodes.items()}
+    words = {}
+    for name, node in causes.nodes.items():
+        words[name] = node["words"]
+    places = {}
+    for name, node in causes.nodes.items():
+        places[name] = (node["place"][0], node["place"][1])
     unmeasured = set(causes.nodes) - set(causes.measured)
     return draw_causes(words, places, list(causes.why), unmeasured, GAIN, axes)

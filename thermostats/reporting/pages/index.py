@@ -200,8 +200,14 @@ def index_text(
         groups.append({**place, **_summarise_entries(group)})
     findings = list(chain.from_iterable(entry.findings for entry in entries))
     worlds = [finding.criterion.worlds for finding in findings]
-    changed = [entry.id for entry in entries if entry.claim and entry.claim.history]
-    there = [name for name in SETS if name in MEASUREMENTS or name in matrix]
+    changed = []
+    for entry in entries:
+        if entry.claim and entry.claim.history:
+            changed.append(entry.id)
+    there = []
+    for name in SETS:
+        if name in MEASUREMENTS or name in matrix:
+            there.append(name)
     return render_text(
         "index.md",
         title=TITLE,
@@ -247,7 +253,10 @@ def _list_further_rows(
         claim, _, name = id_.partition(".")
         if claim not in by_claim:
             continue
-        own = [f for f in _list_findings(by_claim[claim]) if f.id == id_]
+        own = []
+        for f in _list_findings(by_claim[claim]):
+            if f.id == id_:
+                own.append(f)
         if not name:
             listed.append(rows[claim])
         elif own:
@@ -333,7 +342,9 @@ def group_entries(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
     study last."""
     studies = load_studies().values()
     titles = {study.letter: study.report.heading for study in studies if study.letter}
-    groups: dict[str, list[Entry]] = {titles[letter]: [] for letter in sorted(titles)}
+    groups: dict[str, list[Entry]] = {}
+    for letter in sorted(titles):
+        groups[titles[letter]] = []
     groups[FURTHER] = []
     for entry in entries:
         groups[titles.get(entry.id[:1], FURTHER)].append(entry)
@@ -342,13 +353,19 @@ def group_entries(entries: Sequence[Entry]) -> dict[str, list[Entry]]:
 
 def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     """What came out of some claims, counted, and what that rests on."""
-    primary = [entry.findings[0] for entry in entries if entry.findings and not entry.error]
+    primary = []
+    for entry in entries:
+        if entry.findings and not entry.error:
+            primary.append(entry.findings[0])
     counts = Counter(finding.verdict for finding in primary)
     reached = [verdict for verdict in VERDICTS if counts[verdict]]
     fits = (entry.posteriors[0] or {} for entry in entries if entry.posteriors)
     fitted = [fit for fit in fits if "passes" in fit]
     passing = [fit for fit in fitted if fit["passes"]]
-    apart = [fit for fit in passing if fit["classical"] not in ("", fit["concluded"])]
+    apart = []
+    for fit in passing:
+        if fit["classical"] not in ("", fit["concluded"]):
+            apart.append(fit)
     words: list[str] = []
     for verdict in reached:
         words.append(f"{counts[verdict]} {'' if words else 'came out '}as {verdict}")
@@ -368,7 +385,9 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
 def _build_matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
     """Of every set of evidence, for every claim in order, the sign of the first finding on it;
     empty where none is."""
-    matrix = {name: [""] * len(entries) for name in (*SETS, OVERALL)}
+    matrix = {}
+    for name in (*SETS, OVERALL):
+        matrix[name] = [""] * len(entries)
     for place, entry in enumerate(entries):
         for finding in reversed(put_headline_first(entry.findings)):
             matrix[finding.sample.evidence or OVERALL][place] = SIGNS[finding.verdict]
@@ -380,7 +399,10 @@ def _list_moved(entries: Sequence[Entry], page_of: str) -> list[dict[str, str]]:
     with both."""
     rows = []
     for entry in entries:
-        first = [each for each in _list_findings(entry) if each.id == entry.findings[0].id]
+        first = []
+        for each in _list_findings(entry):
+            if each.id == entry.findings[0].id:
+                first.append(each)
         by_set = {each.sample.evidence: each.verdict for each in first}
         if PUBLISHED not in by_set:
             continue

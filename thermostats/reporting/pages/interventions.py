@@ -77,10 +77,9 @@ def list_exact_changes() -> pd.DataFrame:
     `interventions`: price 0, where no entropy of a prediction moved."""
     moves = find_moves(GAIN)
     moves = moves[moves["change"] == ONES]
-    entropies = [
-        read_effects(model, how)[ENTROPY]["moved"]
-        for model, how in zip(moves["model"], moves["how"], strict=True)
-    ]
+    entropies = []
+    for model, how in zip(moves["model"], moves["how"], strict=True):
+        entropies.append(read_effects(model, how)[ENTROPY]["moved"])
     moves = moves[[moved == 0 for moved in entropies]]
     return pd.DataFrame(
         {
@@ -148,7 +147,9 @@ def compare_scale(rows: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
         kinds[f"steered by {step:g} in log, either way"] = steered[(asked / step - 1).abs() < SAME]
     tuned = _select(rows, "tune")
     kinds |= {f"ordinary tuning: {what}": group for what, group in tuned.groupby("what")}
-    made = [{"change": what, **_describe_prices(group)} for what, group in kinds.items()]
+    made = []
+    for what, group in kinds.items():
+        made.append({"change": what, **_describe_prices(group)})
     return pd.DataFrame([row for row in made if row["rows"]])
 
 

@@ -165,7 +165,10 @@ def list_checks(tree: Tree, rows: pd.DataFrame) -> list[str]:
     by_weights = int((rows["parent"] != "").sum())
     below_root = zip(tree.names[1:], tree.lengths[1:], strict=True)
     flat = [name for name, length in below_root if length == 0]
-    single = [kind for i, kind in enumerate(tree.kinds) if _count_children(tree, i) == 1]
+    single = []
+    for i, kind in enumerate(tree.kinds):
+        if _count_children(tree, i) == 1:
+            single.append(kind)
     lone = single.count(LAB)
     alone = single.count(FAMILY)
     return [

@@ -98,7 +98,10 @@ def find_stale(advice: pd.DataFrame, tables: Evidence) -> str:
         for question in load_claim(path).questions:
             if question.id in known:
                 digests[question.id] = digest_rule(question)
-    changed = [name.partition(".")[0] for name, made in known.items() if digests.get(name) != made]
+    changed = []
+    for name, made in known.items():
+        if digests.get(name) != made:
+            changed.append(name.partition(".")[0])
     if changed:
         parts.append(f"an earlier rule or earlier worlds of {join_words(changed)}")
     return " and ".join(parts)

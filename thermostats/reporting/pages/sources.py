@@ -44,10 +44,9 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     lines = profile_pairs(summarise_profiles(layers, runs, published))
     measured = list_measurements(features, published)
     fits = fit_levels(measured)
-    pools = {
-        gain: prepare_pooling(measured[measured["comparable"].astype(bool)], pooled, gain)
-        for gain in fits
-    }
+    pools = {}
+    for gain in fits:
+        pools[gain] = prepare_pooling(measured[measured["comparable"].astype(bool)], pooled, gain)
     external = tables.external_sources()
     left_out = external[external["left_out"] != ""]
     largest = gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None
@@ -105,10 +104,9 @@ def summarise_spreads(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]
     one by moments."""
     rows = []
     for gain, fit in fits.items():
-        moments = {
-            f"sd_{name}": variance**0.5
-            for name, variance in estimate_variances(pools[gain]).items()
-        }
+        moments = {}
+        for name, variance in estimate_variances(pools[gain]).items():
+            moments[f"sd_{name}"] = variance**0.5
         summary = fit.summary().reset_index().assign(gain=gain, status=fit.status)
         rows.append(summary.assign(by_moments=summary["quantity"].map(moments)))
     columns = ["gain", "quantity", "median", "lower", "upper", "by_moments", "status"]
@@ -121,7 +119,9 @@ def measure_shifts(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -
     shares = {}
     for gain, fit in fits.items():
         medians = fit.summary()["median"]
-        components = {name: float(medians.get(f"sd_{name}", 0.0)) ** 2 for name in ("run", *LEVELS)}
+        components = {}
+        for name in ("run", *LEVELS):
+            components[name] = float(medians.get(f"sd_{name}", 0.0)) ** 2
         both = (
             combine_measurements(pools[gain], components)["y"]
             - combine_measurements(pools[gain])["y"]
@@ -132,7 +132,9 @@ def measure_shifts(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -
 
 def list_levels(fits: Mapping[str, Fit]) -> pd.DataFrame:
     """By how much a source, prompt set or precision multiplies a gain."""
-    rows = [fit.table("levels").assign(gain=gain) for gain, fit in fits.items()]
+    rows = []
+    for gain, fit in fits.items():
+        rows.append(fit.table("levels").assign(gain=gain))
     columns = ["gain", "kind", "level", "models", "factor", "lower", "upper"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 

@@ -73,7 +73,9 @@ def count_amplifying(name: str, rows: pd.DataFrame, outcomes: Mapping[str, Any])
     families = rows.groupby(["heritage", "family"]).ngroup().to_numpy()
     low = outcomes["log"] - half
     high = outcomes["log"] + half
-    amplifies = [(low[:, families == code] > 0).all(axis=1) for code in np.unique(families)]
+    amplifies = []
+    for code in np.unique(families):
+        amplifies.append((low[:, families == code] > 0).all(axis=1))
     by_family = np.stack(amplifies, axis=1) if amplifies else np.empty((len(low), 0), dtype=bool)
     laws = [StudentLaw(free, scale="log") for free in count_free(rows)]
     gains = np.exp([outcomes["log"].T, low.T, high.T])
@@ -95,10 +97,9 @@ def count_free(rows: pd.DataFrame) -> list[float]:
 
 def describe_amplifying(name: str, rows: pd.DataFrame, result: Result) -> Result:
     """The result with its models, its families and the least of the models."""
-    ends = {
-        end: np.exp(rows["log"] + sign * rows["half"])
-        for end, sign in (("lower", -1), ("upper", 1))
-    }
+    ends = {}
+    for end, sign in (("lower", -1), ("upper", 1)):
+        ends[end] = np.exp(rows["log"] + sign * rows["half"])
     laws = [StudentLaw(free, scale="log") for free in count_free(rows)]
     ends[f"amplification{OF_LAW}"] = pd.Series(laws, rows.index, dtype=object)
     models = rows.assign(amplification=np.exp(rows["log"]), **ends)

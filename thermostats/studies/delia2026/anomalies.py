@@ -79,13 +79,12 @@ def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
     audit = check_model_figures(tables, source, names, iterate_model_figures(rows, figures))
     if source != GPTJ:
         return audit
-    means = {
-        CATEGORY.format(name): float(values.mean())
-        for name, values in rows.groupby("category")["value"]
-    }
-    places = {
-        CATEGORY.format(name): f"/category_means/{name}" for name in sorted(set(rows["category"]))
-    }
+    means = {}
+    for name, values in rows.groupby("category")["value"]:
+        means[CATEGORY.format(name)] = float(values.mean())
+    places = {}
+    for name in sorted(set(rows["category"])):
+        places[CATEGORY.format(name)] = f"/category_means/{name}"
     return join_audits(audit, Audit(load_stated(tables, places, source), means))
 
 

@@ -94,7 +94,9 @@ class Boundary:
         differences = []
         for blocks in self.codings:
             shares = signal * measure_signal_shares(rows, signals, blocks)
-            named = [shares[:, list(blocks).index(name)] for name in self.pair]
+            named = []
+            for name in self.pair:
+                named.append(shares[:, list(blocks).index(name)])
             differences.append(named[0] - named[1] if len(named) > 1 else self.margin - named[0])
         return np.asarray(
             np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0)

@@ -62,7 +62,10 @@ ERRORS: Mapping[str, Option] = {"log gain": "", "normal scores": transform_norma
 def list_outcomes(*left_out: str) -> dict[str, Option]:
     """Named gains, their log the outcome."""
     chosen = [gain for gain in NAMED_GAINS if gain.column not in left_out]
-    return {SHORT[gain.column]: {"outcome": f"log({gain.column})"} for gain in chosen}
+    outcomes: dict[str, Option] = {}
+    for gain in chosen:
+        outcomes[SHORT[gain.column]] = {"outcome": f"log({gain.column})"}
+    return outcomes
 
 
 READ: dict[str, Option] = {"penultimate block, as read": {"outcome": f"log({READ_GAIN})"}}
@@ -460,7 +463,9 @@ def draw_gain_by_size(axes: Axes, last: pd.DataFrame, law: PowerLaw, *, stated: 
         label=f"fit, exponent {law.estimate:.2f}",
     )
     centre = np.exp(np.log(last["n_params"]).mean()), np.exp(np.log(last["gain_mlp"]).mean())
-    ends = [centre[1] * (x / centre[0]) ** slope for slope in (law.lower, law.upper)]
+    ends = []
+    for slope in (law.lower, law.upper):
+        ends.append(centre[1] * (x / centre[0]) ** slope)
     axes.fill_between(
         x, np.minimum(*ends), np.maximum(*ends), color="#0072B2", alpha=0.12, linewidth=0
     )

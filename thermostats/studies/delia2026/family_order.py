@@ -57,15 +57,22 @@ def add_places(rows: pd.DataFrame) -> pd.DataFrame:
             Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
         )
     families = rows.drop_duplicates("model_id").set_index("model_id")["family"]
-    place = {family: k for k, family in enumerate(families[list(ORDER)])}
+    place = {}
+    for k, family in enumerate(families[list(ORDER)]):
+        place[family] = k
     return rows.assign(place=rows["family"].map(place), log_gain=np.log(rows["value"]))
 
 
 def list_neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
     """Every model with every one of the next place: (lower, higher) as published."""
     models = rows.drop_duplicates("model_id").sort_values("model_id")
-    groups = [list(of_place) for _, of_place in models.groupby("place")["model_id"]]
-    return [pair for low, high in pairwise(groups) for pair in product(low, high)]
+    groups = []
+    for _, of_place in models.groupby("place")["model_id"]:
+        groups.append(list(of_place))
+    neighbours: list[tuple[str, str]] = []
+    for low, high in pairwise(groups):
+        neighbours.extend(product(low, high))
+    return neighbours
 
 
 def check_means(tables: Evidence, rows: pd.DataFrame) -> Audit:

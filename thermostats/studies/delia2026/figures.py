@@ -106,7 +106,9 @@ def combine(figures: Sequence[Figure]) -> Figure:
     """One figure with every given figure as a lettered panel, and one legend of the labs."""
 
     def table(tables: Evidence) -> pd.DataFrame:
-        parts = [part.table(tables).assign(**{PANEL: part.id}) for part in figures]
+        parts = []
+        for part in figures:
+            parts.append(part.table(tables).assign(**{PANEL: part.id}))
         filled = [part for part in parts if not part.empty]
         return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=[PANEL])
 
@@ -115,7 +117,10 @@ def combine(figures: Sequence[Figure]) -> Figure:
         canvas = axes.get_figure(root=True)
         assert place is not None and isinstance(canvas, Canvas)  # noqa: S101
         axes.set_axis_off()
-        panels = [part for part in figures if (rows[PANEL] == part.id).any()]
+        panels = []
+        for part in figures:
+            if (rows[PANEL] == part.id).any():
+                panels.append(part)
         grid = place.subgridspec(-(-len(panels) // COLUMNS), COLUMNS)
         for position, part in enumerate(panels):
             panel = canvas.add_subplot(grid[divmod(position, COLUMNS)])
@@ -132,9 +137,10 @@ def combine(figures: Sequence[Figure]) -> Figure:
         escape_texts(legend.get_texts())
 
     def numbers(rows: pd.DataFrame) -> dict[str, Any]:
-        panels = [
-            (part, _select_part(rows, part)) for part in figures if (rows[PANEL] == part.id).any()
-        ]
+        panels = []
+        for part in figures:
+            if (rows[PANEL] == part.id).any():
+                panels.append((part, _select_part(rows, part)))
         return {
             "panels": [
                 (part.title, take_sentences(part.write_caption(table))) for part, table in panels
@@ -658,7 +664,9 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
 def describe_layer_norms(table: pd.DataFrame) -> dict[str, Any]:
     """Which models have norms by layer, and how these run."""
     by_model = table[table["layer"].notna()].groupby("model_id")["value"]
-    by_name = [(strip_owner(str(model)), values) for model, values in by_model]
+    by_name = []
+    for model, values in by_model:
+        by_name.append((strip_owner(str(model)), values))
     return {
         "known": by_name,
         "rest": _join_models(table[table["layer"].isna()]) or "none",

@@ -74,13 +74,17 @@ def summarise_hierarchy(words: str, fits: Fits) -> FittedHierarchy:
     """Orders, checks and predictive gain of the fits of one set of evidence."""
     declared = next(iter(fits.divisions.values()))
     orders = tabulate_orders(declared)
-    found = {name: tabulate_orders(fit)["probability"] for name, fit in fits.divisions.items()}
+    found = {}
+    for name, fit in fits.divisions.items():
+        found[name] = tabulate_orders(fit)["probability"]
     each = pd.DataFrame(found)
     without = tabulate_orders(fits.without_families)["probability"]
     orders = orders.assign(
         lowest=each.min(axis=1), highest=each.max(axis=1), without_families=without
     )
-    spreads = {name: declared.quantities[f"sd_{b}"].ravel() for b, name in BLOCKS.items()}
+    spreads = {}
+    for b, name in BLOCKS.items():
+        spreads[name] = declared.quantities[f"sd_{b}"].ravel()
     compared = compare_fits({WITH: declared, WITHOUT: fits.without_labs})
     gained = compared.loc[WITH, "elpd"] - compared.loc[WITHOUT, "elpd"]
     return FittedHierarchy(
@@ -124,10 +128,9 @@ def print_hierarchies(hierarchies: Sequence[FittedHierarchy]) -> pd.DataFrame:
     for each in hierarchies:
         rows = each.orders.to_dict("index")
         prior = [f"{rows[statement]['prior']:.2f}" for statement in statements]
-        after = [
-            f"{row['probability']:.2f} ({row['lowest']:.2f}–{row['highest']:.2f})"
-            for row in rows.values()
-        ]
+        after = []
+        for row in rows.values():
+            after.append(f"{row['probability']:.2f} ({row['lowest']:.2f}–{row['highest']:.2f})")
         prior.insert(1, "")
         after.insert(1, f"{rows[ABOVE_BOTH]['without_families']:.2f}")
         gained = f"{format_number(each.gained)} ({format_number(each.gained_error, 2)})"
@@ -147,14 +150,15 @@ def draw_hierarchy(
     axes.remove()
     rows = figure.add_gridspec(2, 1, height_ratios=[1.0, 1.35])
     grid = rows[0].subgridspec(1, len(hierarchies), wspace=0.12)
-    panels = [figure.add_subplot(grid[place]) for place in range(len(hierarchies))]
+    panels = []
+    for place in range(len(hierarchies)):
+        panels.append(figure.add_subplot(grid[place]))
     for panel, each in zip(panels, hierarchies, strict=True):
         draw_half_eyes(each.spreads, panel)
         asked = {name_statement(ORDER): ORDER, "lab > shape and size": ABOVE_BOTH}
-        chances = [
-            f"P({words}) = {format_number(each.probability(statement), 2)}"
-            for words, statement in asked.items()
-        ]
+        chances = []
+        for words, statement in asked.items():
+            chances.append(f"P({words}) = {format_number(each.probability(statement), 2)}")
         title = "\n".join([f"{each.words}, {each.n_models} models", *chances])
         panel.set_title(title, fontsize=TITLE, fontweight="normal", loc="left")
         panel.set_xlabel("posterior: SD over models")

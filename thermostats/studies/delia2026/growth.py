@@ -163,10 +163,9 @@ def guess_gains(models: pd.DataFrame) -> pd.DataFrame:
     rows = rows[rows["heritage"].ne("") & np.isfinite(rows[list(logs)]).all(axis=1)]
     rows = rows[rows.duplicated(FAMILY, keep=False)].reset_index(drop=True)
     groups = {"family": FAMILY, "lab": ["heritage"], "mean": lambda row: 0}
-    guessed = {
-        f"by_{name}": _take_others_mean(rows["log_gain"], rows.groupby(by))
-        for name, by in groups.items()
-    }
+    guessed = {}
+    for name, by in groups.items():
+        guessed[f"by_{name}"] = _take_others_mean(rows["log_gain"], rows.groupby(by))
     return rows[["model_id", *FAMILY, "log_gain"]].assign(
         **guessed, by_shape=_fit_others_line(rows, list(logs))
     )
@@ -190,7 +189,9 @@ def choose_best_guess(guessed: pd.DataFrame) -> Case:
     """Which guess is best, and the root mean squared error of each."""
     names = [name for name in guessed if name.startswith("by_")]
     errors = guessed[names].sub(guessed["log_gain"], axis=0).pow(2).mean().pow(0.5)
-    missed = {name.removeprefix("by_"): float(error) for name, error in errors.items()}
+    missed = {}
+    for name, error in errors.items():
+        missed[name.removeprefix("by_")] = float(error)
     counts = {"n": len(guessed), "families": len(guessed[FAMILY].drop_duplicates())}
     return min(missed, key=lambda name: missed[name]), {**missed, **counts}
 

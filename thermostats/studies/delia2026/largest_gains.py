@@ -203,7 +203,9 @@ def collect_span_rows(evidence: Evidence) -> pd.DataFrame:
     frames = []
     for name, tables, rows in (("study", evidence, study), ("external", other, others)):
         gains = read_block_gains(tables, rows)
-        by_span = {span.column: rows["run_id"].map(find_largest(gains, span)) for span in SPANS}
+        by_span = {}
+        for span in SPANS:
+            by_span[span.column] = rows["run_id"].map(find_largest(gains, span))
         frames.append(rows[FACTS].assign(set=name, **by_span))
     numbers = ("n_layers", "n_params_nonembedding", *(span.column for span in SPANS))
     return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(numbers, float))

@@ -53,10 +53,9 @@ def select_heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.D
     Without files: of all rows but the controlled study's, a user's own among them, as files written
     by `thermostats new heritage` ask.
     """
-    read = {
-        name: tables.table(name, **_build_query(sources))
-        for name in ("runs", "layers", "summaries")
-    }
+    read = {}
+    for name in ("runs", "layers", "summaries"):
+        read[name] = tables.table(name, **_build_query(sources))
     values = collect_prompt_gains(models=tables.table("models"), **read)
     rows = build_source_features(tables, *sources)
     prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
@@ -77,7 +76,9 @@ def build_penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str
         .groupby("prompt_set")
         .size()
     )
-    counts = {str(name): int(size) for name, size in sizes.items()}
+    counts = {}
+    for name, size in sizes.items():
+        counts[str(name)] = int(size)
     return rows, {"source": [PYTHIA, HUNT], "prompt_counts": counts}
 
 

@@ -179,10 +179,9 @@ def check_depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
 
     Standard deviations have the divisor n, as in the file.
     """
-    r = [
-        estimate_correlation(rows[name], rows["gain"], seed=seed)
-        for name in ("n_layers", "n_layers", "rho")
-    ]
+    r = []
+    for name in ("n_layers", "n_layers", "rho"):
+        r.append(estimate_correlation(rows[name], rows["gain"], seed=seed))
     figures = [value for fit in r for value in (fit.estimate, fit.p_value)]
     published = load_stated(evidence, DEPTH) | load_stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
     sd = rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
@@ -218,9 +217,10 @@ def count_dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
     """Models below 1 and others, in EleutherAI and elsewhere."""
     inside = rows["heritage"] == FOCAL
     dampens = rows[value] < 1
-    return [
-        [int((group & dampens).sum()), int((group & ~dampens).sum())] for group in (inside, ~inside)
-    ]
+    dampening: list[list[int]] = []
+    for group in (inside, ~inside):
+        dampening.append([int((group & dampens).sum()), int((group & ~dampens).sum())])
+    return dampening
 
 
 def check_lab_signs(evidence: Evidence, every: pd.DataFrame) -> Audit:

@@ -30,7 +30,10 @@ def load_stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> di
     absent = sorted(set(names.values()) - set(values.index))
     if absent:
         raise DataError("a stated figure is not in the table statements", got=", ".join(absent))
-    return {name: float(values[pointer]) for name, pointer in names.items()}
+    stated: dict[str, float] = {}
+    for name, pointer in names.items():
+        stated[name] = float(values[pointer])
+    return stated
 
 
 def load_stated_models(tables: Evidence, source: str, names: Mapping[str, str]) -> dict[str, float]:

@@ -94,15 +94,16 @@ def find_all_head_transitions(tables: Evidence) -> pd.DataFrame:
     rows = tables.table(
         "attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head=""
     ).sort_values("layer")
-    steepest = [
-        {
-            "model_id": model,
-            "kind": ALL_HEADS,
-            "layer": float(np.abs(np.gradient(part["trace"])).argmax()),
-        }
-        for model, part in rows.groupby("model_id")
-        if part["trace"].notna().all()
-    ]
+    steepest = []
+    for model, part in rows.groupby("model_id"):
+        if part["trace"].notna().all():
+            steepest.append(
+                {
+                    "model_id": model,
+                    "kind": ALL_HEADS,
+                    "layer": float(np.abs(np.gradient(part["trace"])).argmax()),
+                }
+            )
     return pd.DataFrame(steepest, columns=["model_id", "kind", "layer"])
 
 
@@ -184,9 +185,9 @@ def check_errors(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
         return join_audits(
             Audit(load_stated(tables, TRANSITIONS_IN_THE_FILE, SIGN_CHANGE), overall), by_model
         )
-    read = {
-        FIGURE_5.format(strip_owner(row.model_id)): float(row.layer) for row in part.itertuples()
-    }
+    read = {}
+    for row in part.itertuples():
+        read[FIGURE_5.format(strip_owner(row.model_id))] = float(row.layer)
     within = float(rows.loc[rows["kind"] == "calibration", "error_formula"].mean())
     reproduced = dict(
         zip(STATED_TRANSITIONS, (within, error, float(part["error_half"].mean())), strict=True)

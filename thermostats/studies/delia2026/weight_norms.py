@@ -145,10 +145,9 @@ def collect_unmoved(tables: Evidence) -> pd.DataFrame:
     balanced = compute_balanced_ratio(runs, weights).set_index(of_model)["balanced_ratio"]
     heads = compute_ov_read(runs, weights, layers.drop(columns=MODEL))
     read = heads.groupby([*of_model, "layer"])["ov_read"].sum().droplevel("layer")
-    means = {
-        column: np.exp(np.log(values.astype(float)).groupby(level=of_model).mean())
-        for column, values in (("balanced_ratio", balanced), ("ov_read", read))
-    }
+    means = {}
+    for column, values in (("balanced_ratio", balanced), ("ov_read", read)):
+        means[column] = np.exp(np.log(values.astype(float)).groupby(level=of_model).mean())
     return pd.DataFrame(means)
 
 

@@ -73,11 +73,12 @@ def fit_laws(rows: pd.DataFrame) -> pd.DataFrame:
     `neighbours_of_increments` where it is to increments.
     """
     labels = ["model_id", "heritage", "n_layers"]
-    fitted = [
-        dict(zip(labels, names, strict=True))
-        | _fit_model(model["layer"].to_numpy(np.float64), model["log_gain"].to_numpy())
-        for names, model in rows.groupby(labels)
-    ]
+    fitted = []
+    for names, model in rows.groupby(labels):
+        fitted.append(
+            dict(zip(labels, names, strict=True))
+            | _fit_model(model["layer"].to_numpy(np.float64), model["log_gain"].to_numpy())
+        )
     columns = [
         *labels,
         "blocks",

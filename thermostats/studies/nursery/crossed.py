@@ -131,10 +131,10 @@ def estimate_ratios(y: Array, x: Array) -> dict[str, Interval]:
     parts = measure_statistics(*drop_each_recipe(effects, noise))
     ends = build_jackknife_intervals(every, parts)
     ends[..., :2] = np.exp(ends[..., :2])
-    return {
-        name: Interval(*ends[..., i])
-        for i, name in enumerate(("recipe / architecture", "shape / size", "alike"))
-    }
+    ratios: dict[str, Interval] = {}
+    for i, name in enumerate(("recipe / architecture", "shape / size", "alike")):
+        ratios[name] = Interval(*ends[..., i])
+    return ratios
 
 
 def estimate_mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array]:
@@ -164,10 +164,13 @@ def estimate_mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array
 def _measure_corpus_ratios(effects: Array, noise: Array) -> Array:
     """Half the logs of both ratios of variances of every corpus by itself, (…, corpora, 2)."""
     corpora = range(effects.shape[-3])
-    alone = [
-        measure_statistics(effects[..., c : c + 1, :, :], noise[..., c : c + 1, :, :, :])[..., :2]
-        for c in corpora
-    ]
+    alone = []
+    for c in corpora:
+        alone.append(
+            measure_statistics(effects[..., c : c + 1, :, :], noise[..., c : c + 1, :, :, :])[
+                ..., :2
+            ]
+        )
     return np.stack(alone, axis=-2)
 
 
@@ -181,14 +184,19 @@ def estimate_spreads(y: Array, x: Array) -> dict[str, Interval]:
     estimate = np.stack([getattr(every, name) for name in names], axis=-1)
     parts = np.stack([getattr(left, name) for name in names], axis=-1)
     ends = np.sqrt(np.maximum(build_jackknife_intervals(estimate, parts), 0.0))
-    return {name: Interval(*ends[:, i]) for i, name in enumerate(names)}
+    spreads: dict[str, Interval] = {}
+    for i, name in enumerate(names):
+        spreads[name] = Interval(*ends[:, i])
+    return spreads
 
 
 def drop_each_recipe(effects: Array, noise: Array) -> tuple[Array, Array]:
     """Coefficients and their covariances without each recipe in turn, (recipes, …, corpora, recipes
     − 1, …)."""
     recipes = effects.shape[-2]
-    others = [np.delete(np.arange(recipes), r) for r in range(recipes)]
+    others = []
+    for r in range(recipes):
+        others.append(np.delete(np.arange(recipes), r))
     return np.stack([effects[..., left, :] for left in others]), np.stack(
         [noise[..., left, :, :] for left in others]
     )
@@ -290,7 +298,9 @@ class CrossedWorld:
     def words(self) -> str:
         """What it is like, in plain words."""
         parts = {"recipe": self.recipe, "shape": self.shape, "size": self.size}
-        sds = [f"{name} {np.sqrt(np.mean(np.square(part))):.2g}" for name, part in parts.items()]
+        sds = []
+        for name, part in parts.items():
+            sds.append(f"{name} {np.sqrt(np.mean(np.square(part))):.2g}")
         text = (
             f"SDs of {', '.join(sds)}, of recipe × depth {self.slopes:g}, errors {self.residual:g}"
         )
@@ -326,7 +336,10 @@ class CrossedWorld:
     @property
     def truth(self) -> dict[str, bool]:
         """Whether each claim holds."""
-        return {name: value > THRESHOLDS[name] * (1 + 1e-9) for name, value in self.values.items()}
+        truth: dict[str, bool] = {}
+        for name, value in self.values.items():
+            truth[name] = value > THRESHOLDS[name] * (1 + 1e-9)
+        return truth
 
     def build_betas(self) -> Array:
         """Slopes on (log L/d, log ρ, log N) in every corpus, depth against density as −5 to 1."""
@@ -408,7 +421,9 @@ def list_worlds() -> list[CrossedWorld]:
 
 def make_even(world: CrossedWorld) -> CrossedWorld:
     """The world with recipes that do as much as architecture does."""
-    architecture = [float(np.sqrt(slope @ COVARIANCE @ slope)) for slope in world.build_betas()]
+    architecture = []
+    for slope in world.build_betas():
+        architecture.append(float(np.sqrt(slope @ COVARIANCE @ slope)))
     return replace(world, recipe=tuple(architecture))
 
 
@@ -453,10 +468,15 @@ came after it."""
 def build_worlds(rule: str, quantity: str) -> claims.Worlds:
     """The frozen worlds, and the boundary of a claim with its nuisances; quantity: the name that
     its rule reads."""
-    frozen = {f"{world.name}, alike {world.alike:g}": world for world in list_worlds()[:-4]}
+    frozen = {}
+    for world in list_worlds()[:-4]:
+        frozen[f"{world.name}, alike {world.alike:g}"] = world
     claimed = frozen.pop("{}, alike {:g}".format(*DECLARED[rule]))
     others = {**frozen, AS_FOUND: AS_FOUND}
-    box = {name: ends for name, ends in BOX.items() if name != "alike" or rule != ALIKE}
+    box = {}
+    for name, ends in BOX.items():
+        if name != "alike" or rule != ALIKE:
+            box[name] = ends
     kinds = LIMITS.choose_kinds(KINDS, "")
     return claims.Worlds(
         partial(_make_world, rule, quantity), claimed, EDGE, box, kinds, others, NUISANCES

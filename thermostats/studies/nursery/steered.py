@@ -49,7 +49,9 @@ def count_crossed(judged: pd.DataFrame, gain: Case) -> Result:
     """How many models meet the rule, by direction, and those that do not with why."""
     own = judged[judged["gain"] == gain.id].reset_index(drop=True)
     met = own[own["meets"].astype(bool)]
-    counts = {name: int((met["direction"] == way).sum()) for way, name in DIRECTIONS.items()}
+    counts = {}
+    for way, name in DIRECTIONS.items():
+        counts[name] = int((met["direction"] == way).sum())
     asked = own["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0)
     crossed = met["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0)
     words: dict[str, Any] = {
@@ -90,7 +92,7 @@ def limit_losses(models: pd.DataFrame) -> dict[str, float]:
     medians = pair_seeds(models).groupby("corpus")["difference"].median()
     learned = models[models["parent"].isna() & models["learned"]]
     limits = learned["corpus"].map(medians)
-    return {
-        f"{PREFIX}{model}": float(limit)
-        for model, limit in zip(learned["model"], limits, strict=True)
-    }
+    found: dict[str, float] = {}
+    for model, limit in zip(learned["model"], limits, strict=True):
+        found[f"{PREFIX}{model}"] = float(limit)
+    return found

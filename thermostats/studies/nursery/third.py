@@ -70,7 +70,9 @@ def load_training_rows(tables: Evidence) -> pd.DataFrame:
         dict.fromkeys(("kind", "parent", "replicate_of"), "")
     )
     stem = models["recipe"].astype(str).str.split("-").str[0]
-    logs = {name: np.log(models[column].astype(float)) for name, column in COLUMNS.items()}
+    logs = {}
+    for name, column in COLUMNS.items():
+        logs[name] = np.log(models[column].astype(float))
     logs |= {"log_shape": logs["log_L"] - logs["log_d"], "log_N": logs["log_L"] + 2 * logs["log_d"]}
     named = models.assign(
         model_id=NURSERY + "/" + models["model"].astype(str), recipe=stem, heritage=stem, **logs
@@ -84,7 +86,9 @@ def load_training_rows(tables: Evidence) -> pd.DataFrame:
 def load_spectra(tables: Evidence) -> pd.DataFrame:
     """Means over layers of log σ_max at the end of training, `log_wv` and `log_wo`, by model."""
     norms = tables.table("third_spectra")
-    logs = {f"log_{name}": np.log(norms[f"{name}_norm"].astype(float)) for name in ("wv", "wo")}
+    logs = {}
+    for name in ("wv", "wo"):
+        logs[f"log_{name}"] = np.log(norms[f"{name}_norm"].astype(float))
     return norms[["model"]].assign(**logs).groupby("model").mean()
 
 
@@ -143,7 +147,10 @@ def describe_extent(rows: pd.DataFrame) -> dict[str, list[int]]:
     """Depths, widths and numbers of tokens of models, each once, in order: how far what is found of
     them reaches."""
     columns = {"depths": "n_layers", "widths": "d_model", "tokens": "tokens"}
-    return {name: sorted(set(map(int, rows[column]))) for name, column in columns.items()}
+    extents: dict[str, list[int]] = {}
+    for name, column in columns.items():
+        extents[name] = sorted(set(map(int, rows[column])))
+    return extents
 
 
 def build_recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:

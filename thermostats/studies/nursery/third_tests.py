@@ -197,17 +197,19 @@ def compare_factors(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
 
 def compare_each_corpus(rows: pd.DataFrame, factor: str) -> pd.DataFrame:
     """A factor's contrast in every corpus alone: corpus, and columns of `measure_contrasts`."""
-    parts = [
-        measure_contrasts(group, {factor: FACTORS[factor]}).assign(corpus=corpus)
-        for corpus, group in rows.groupby("trained_on")
-    ]
+    parts = []
+    for corpus, group in rows.groupby("trained_on"):
+        parts.append(measure_contrasts(group, {factor: FACTORS[factor]}).assign(corpus=corpus))
     return pd.concat(parts, ignore_index=True)
 
 
 def drop_each_corpus(rows: pd.DataFrame) -> dict[str, float]:
     """p of the corpus without each corpus in turn."""
     y = build_corpus_matrix(rows)
-    return {str(name): run_hotelling(y.drop(columns=name).to_numpy(np.float64))[3] for name in y}
+    estimates: dict[str, float] = {}
+    for name in y:
+        estimates[str(name)] = run_hotelling(y.drop(columns=name).to_numpy(np.float64))[3]
+    return estimates
 
 
 OVER_ARCHITECTURE = "SD of recipe / SD of architecture"
@@ -247,10 +249,12 @@ def summarise_ratios(y: Array, x: Array) -> dict[str, Estimate]:
     """The ratios as means over corpora, and what recipes share in all, with intervals, by the names
     that pages use."""
     by_block = {**estimate_mean_ratios(y, x)[0], ALIKE: estimate_ratios(y, x)[ALIKE]}
-    return {
-        NAMES[name]: Estimate(float(at.estimate), float(at.lower), float(at.upper), INTERVAL)
-        for name, at in by_block.items()
-    }
+    ratios: dict[str, Estimate] = {}
+    for name, at in by_block.items():
+        ratios[NAMES[name]] = Estimate(
+            float(at.estimate), float(at.lower), float(at.upper), INTERVAL
+        )
+    return ratios
 
 
 def estimate_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
@@ -258,7 +262,9 @@ def estimate_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
     parts = []
     for corpus, column in ON.items():
         y, x, _ = build_table(select_language_models(rows), column)
-        values = {name: at.value for name, at in summarise_ratios(y, x).items()}
+        values = {}
+        for name, at in summarise_ratios(y, x).items():
+            values[name] = at.value
         parts.append({"choice": f"all on prompts of {IN_WORDS[corpus]}", **values})
     return pd.DataFrame(parts)
 
@@ -287,10 +293,9 @@ def estimate_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame
             {"choice": words, "recipes": y.shape[1], **_flatten_estimates(summarise_ratios(y, x))}
         )
     y, x, _ = build_table(rows)
-    squares = {
-        NAMES[name]: Estimate(at.estimate, at.lower, at.upper)
-        for name, at in estimate_ratios(y, x).items()
-    }
+    squares = {}
+    for name, at in estimate_ratios(y, x).items():
+        squares[NAMES[name]] = Estimate(at.estimate, at.lower, at.upper)
     for words, made in (
         ("shuffled English among the corpora", summarise_ratios(y, x)),
         (SQUARES, squares),
@@ -318,7 +323,9 @@ def judge_ratio_choices(name: str, rows: pd.DataFrame) -> Result:
 def estimate_corpora(rows: pd.DataFrame) -> dict[str, dict[str, Estimate]]:
     """Every ratio of each corpus alone, the control among them."""
     y, x, corpora = build_table(rows)
-    ratios = {IN_WORDS[corpus]: summarise_ratios(y[[i]], x) for i, corpus in enumerate(corpora)}
+    ratios = {}
+    for i, corpus in enumerate(corpora):
+        ratios[IN_WORDS[corpus]] = summarise_ratios(y[[i]], x)
     estimates: dict[str, dict[str, Estimate]] = {}
     for name, words in NAMES.items():
         estimates[name] = {corpus: of[words] for corpus, of in ratios.items()}
@@ -330,10 +337,10 @@ def weigh_corpora(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     y, x, corpora = build_table(select_language_models(rows))
     by_ratio = estimate_mean_ratios(y, x)[1].T
     names = [IN_WORDS.get(corpus, corpus) for corpus in corpora]
-    return {
-        name: dict(zip(names, weights, strict=True))
-        for name, weights in zip((RECIPE, SHAPE), by_ratio, strict=True)
-    }
+    weights_by_ratio: dict[str, dict[str, float]] = {}
+    for name, weights in zip((RECIPE, SHAPE), by_ratio, strict=True):
+        weights_by_ratio[name] = dict(zip(names, weights, strict=True))
+    return weights_by_ratio
 
 
 def summarise_spreads(rows: pd.DataFrame) -> pd.DataFrame:
@@ -433,24 +440,26 @@ def estimate_other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float,
     """Slopes by corpus on every other of the terms."""
     named = rows["term"].iloc[0]
     terms = {WORDS[term]: term for term in TERMS if term != named}
-    return {
-        words: describe_slopes(summarise_corpus_slopes(rows, term)) for words, term in terms.items()
-    }
+    other_terms: dict[str, dict[str, tuple[float, float, float]]] = {}
+    for words, term in terms.items():
+        other_terms[words] = describe_slopes(summarise_corpus_slopes(rows, term))
+    return other_terms
 
 
 def describe_slopes(table: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     """Slope with its interval by corpus, in words."""
-    return {
-        IN_WORDS[row.corpus]: (row.slope, row.slope_lower, row.slope_upper)
-        for row in table.itertuples()
-    }
+    slopes: dict[str, tuple[float, float, float]] = {}
+    for row in table.itertuples():
+        slopes[IN_WORDS[row.corpus]] = (row.slope, row.slope_lower, row.slope_upper)
+    return slopes
 
 
 def judge_prompt_sets(rows: pd.DataFrame) -> dict[str, Result]:
     """Slopes with all models on the prompts of one corpus, each in turn."""
-    return {
-        corpus: CROSSED_SLOPES(rows.assign(log_gain=rows[column])) for corpus, column in ON.items()
-    }
+    prompt_sets: dict[str, Result] = {}
+    for corpus, column in ON.items():
+        prompt_sets[corpus] = CROSSED_SLOPES(rows.assign(log_gain=rows[column]))
+    return prompt_sets
 
 
 def show_corpus_slopes(rows: pd.DataFrame, on: str) -> Result:
@@ -610,10 +619,10 @@ def build_ratio_test(name: str) -> Test:
         def estimate_each(rows: NDArray[np.int64]) -> dict[str, Many]:
             parts = {each: partial(_estimate_ratio, each, x) for each in names}
             laws = {each: _find_law(each, y.shape[2]) for each in names}
-            return {
-                NAMES[each]: _run_parts(part, y[:, rows], laws[each])
-                for each, part in parts.items()
-            }
+            estimates: dict[str, Many] = {}
+            for each, part in parts.items():
+                estimates[NAMES[each]] = _run_parts(part, y[:, rows], laws[each])
+            return estimates
 
         whole, *left = map(estimate_each, chosen)
         return {**whole, LEFT: [keep_estimates(without) for without in left]}

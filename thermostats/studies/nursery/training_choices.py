@@ -409,7 +409,9 @@ def summarise_changes(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Geometric means of |Δ log gain| of dampening and expanding bases by kind of tuning."""
     means = np.exp(rows.groupby(["kind", "dampens"])["log_change"].mean())
     sides = {True: "dampening", False: "expanding"}
-    by: dict[str, dict[str, float]] = {str(kind): {} for kind in means.index.unique("kind")}
+    by: dict[str, dict[str, float]] = {}
+    for kind in means.index.unique("kind"):
+        by[str(kind)] = {}
     for (kind, dampens), change in means.items():
         by[str(kind)][sides[bool(dampens)]] = float(change)
     return by
@@ -638,7 +640,9 @@ def measure_saved(rows: pd.DataFrame, y: Array) -> tuple[Array, dict[str, Array]
             np.square(deviations).mean(axis=1) - np.square(deviations - off).mean(axis=1)
         )
 
-    parts = {unit: run_jackknife(rows[column], save) for unit, column in UNITS.items()}
+    parts = {}
+    for unit, column in UNITS.items():
+        parts[unit] = run_jackknife(rows[column], save)
     whole = save(np.ones(len(rows), dtype=bool))
     return whole, {unit: half for unit, (_, _, half) in parts.items()}
 
