@@ -24,7 +24,7 @@ from scipy import linalg, stats
 from thermostats.errors import UsageError, build_unknown_error, make_list
 from thermostats.formatting import format_count, format_number
 from thermostats.modelling.classical.interval_laws import StudentLaw
-from thermostats.modelling.classical.many import Many
+from thermostats.modelling.classical.many import Many, measure_margin
 from thermostats.modelling.columns import (
     ClassicalEstimate,
     Columns,
@@ -82,25 +82,26 @@ class Cells:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be compared."""
-        if (
-            crossed := [
-                int(g) for g in np.unique(self.group) if len(set(self.side[self.group == g])) > 1
-            ]
-        ) != []:
-            raise UsageError(
-                "a group lies on both sides", got=crossed[0], allowed="groups on one side each"
-            )
+        crossed = []
+        for group in np.unique(self.group):
+            if len(set(self.side[self.group == group])) > 1:
+                crossed.append(int(group))
+        if crossed:
+            allowed = "groups on one side each"
+            raise UsageError("a group lies on both sides", got=crossed[0], allowed=allowed)
 
     def weigh_units(self, sides: Sides) -> Array:
         """Weights of the units in T for arrangements of sides (a row each); NaN where no cell holds
         both."""
-        member = np.eye(int(self.cell.max()) + 1)[self.cell]
+        cells = int(self.cell.max()) + 1
+        member = np.eye(cells)[self.cell]
         first = sides @ member
         size = member.sum(axis=0)
         both = (first > 0) & (first < size)
         with np.errstate(divide="ignore", invalid="ignore"):
             each = 1 / both.sum(axis=1, keepdims=True)
-            up, down = (np.where(both, each / n, 0.0) for n in (first, size - first))
+            up = np.where(both, each / first, 0.0)
+            down = np.where(both, each / (size - first), 0.0)
         weights = np.where(sides, up @ member.T, -down @ member.T)
         return np.asarray(np.where(both.any(axis=1, keepdims=True), weights, np.nan))
 
@@ -122,7 +123,8 @@ class Cells:
         parts = []
         for cell in np.unique(self.cell):
             at = self.cell == cell
-            parts.append((units[at], int(self.side[at].sum())))
+            first = int(self.side[at].sum())
+            parts.append((units[at], first))
         return self._permute_parts(parts, units, seed)
 
     def _permute_parts(
@@ -130,19 +132,23 @@ class Cells:
     ) -> Array:
         """All choices of so many of every part, or `MOST` of them; `of`: what every unit is moved
         with."""
-        if math.prod(math.comb(part.size, k) for part, k in parts) <= MOST:
-            chosen = itertools.product(
-                *(itertools.combinations(part.tolist(), k) for part, k in parts)
-            )
-            sides = np.array(
-                [np.isin(of, list(itertools.chain.from_iterable(choice))) for choice in chosen]
-            )
+        arrangements = math.prod(math.comb(part.size, k) for part, k in parts)
+        if arrangements <= MOST:
+            choices = []
+            for part, k in parts:
+                choices.append(itertools.combinations(part.tolist(), k))
+            moved_rows = []
+            for choice in itertools.product(*choices):
+                chosen = list(itertools.chain.from_iterable(choice))
+                moved_rows.append(np.isin(of, chosen))
+            sides = np.array(moved_rows)
         else:
             rng = np.random.default_rng(seed)
             moved = np.zeros((MOST, int(of.max()) + 1), dtype=bool)
+            rows = np.arange(MOST)[:, None]
             for part, k in parts:
-                drawn = rng.random((MOST, part.size)).argsort(axis=1)[:, :k]
-                moved[np.arange(MOST)[:, None], part[drawn]] = True
+                order = rng.random((MOST, part.size)).argsort(axis=1)
+                moved[rows, part[order[:, :k]]] = True
             sides = moved[:, of]
             sides[0] = self.side
         weights = self.weigh_units(sides)
@@ -152,12 +158,12 @@ class Cells:
         """Weights of the units in the log ratio of geometric means of every cell that holds both
         sides, one a row."""
         inside = self.cell == np.unique(self.cell)[:, None]
-        both = (inside & self.side).any(axis=1) & (inside & ~self.side).any(axis=1)
-        up = inside[both] & self.side
-        down = inside[both] & ~self.side
-        return np.asarray(
-            up / up.sum(axis=1, keepdims=True) - down / down.sum(axis=1, keepdims=True)
-        )
+        up = inside & self.side
+        down = inside & ~self.side
+        both = up.any(axis=1) & down.any(axis=1)
+        ours = up[both] / up[both].sum(axis=1, keepdims=True)
+        others = down[both] / down[both].sum(axis=1, keepdims=True)
+        return np.asarray(ours - others)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,24 +206,23 @@ def estimate_ratio(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
         )
     estimate = float(each.mean())
     error = float(each.std(ddof=1) / math.sqrt(each.size))
-    half = float(stats.t.ppf((1 + check_coverage(level)) / 2, each.size - 1)) * error
-    groups, units = (
-        run_permutations(y, cells, weights)
-        for weights in (cells.permute_groups(seed), cells.permute_units(seed))
-    )
-    ratio, lower, upper = (math.exp(x) for x in (estimate, estimate - half, estimate + half))
+    half = float(measure_margin(error, each.size - 1, check_coverage(level)))
+    lower = estimate - half
+    upper = estimate + half
+    groups = run_permutations(y, cells, cells.permute_groups(seed))
+    units = run_permutations(y, cells, cells.permute_units(seed))
     return RatioOfCells(
         test="permutation of whole groups, mean log ratio within cells against 0",
         estimate=estimate,
-        lower=estimate - half,
-        upper=estimate + half,
+        lower=lower,
+        upper=upper,
         level=level,
         interval="t interval over cells",
         p_value=groups.p_value,
         n=each.size,
-        ratio=ratio,
-        ratio_lower=lower,
-        ratio_upper=upper,
+        ratio=math.exp(estimate),
+        ratio_lower=math.exp(lower),
+        ratio_upper=math.exp(upper),
         groups=groups,
         units=units,
     )
@@ -226,16 +231,14 @@ def estimate_ratio(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
 def run_permutations(y: Array, cells: Cells, weights: Array) -> Permutation:
     """p-values of T among arrangements."""
     null = weights @ y
+    size = len(null)
     at_hand = float(cells.observed_weights @ y)
     near = TIE * float(np.abs(null).max(initial=0.0))
     as_far = np.abs(null) >= abs(at_hand) - near
     as_low = null <= at_hand + near
-    return Permutation(
-        arrangements=len(null),
-        p_value=float(as_far.mean()),
-        p_below=float(as_low.mean()),
-        least=1 / len(null),
-    )
+    two_sided = float(as_far.mean())
+    below = float(as_low.mean())
+    return Permutation(arrangements=size, p_value=two_sided, p_below=below, least=1 / size)
 
 
 def simulate_false_rate(
@@ -256,12 +259,13 @@ def simulate_false_rate(
     """
     rng = np.random.default_rng(seed)
     _, group = np.unique(cells.group, return_inverse=True)
-    y = rng.normal(0, group_sd, (size, group.max() + 1))[:, group] + rng.normal(
-        0, unit_sd, (size, group.size)
-    )
+    of_groups = rng.normal(0, group_sd, (size, group.max() + 1))
+    of_units = rng.normal(0, unit_sd, (size, group.size))
+    y = of_groups[:, group] + of_units
     null = np.abs(y @ weights.T)
     at_hand = np.abs(y @ cells.observed_weights)
-    p = (null >= at_hand[:, None] * (1 - TIE)).mean(axis=1)
+    as_far = null >= at_hand[:, None] * (1 - TIE)
+    p = as_far.mean(axis=1)
     return float((p <= level).mean())
 
 
@@ -278,25 +282,25 @@ def estimate_random_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95
     design = build_side_design(cells)
     n, columns = design.shape
     groups = np.unique(cells.group)
-    if columns - 1 < LEAST_CELLS:
-        raise UsageError(
-            "too few cells that hold both sides",
-            got=columns - 1,
-            allowed=f"{LEAST_CELLS} cells or more",
-        )
+    found = columns - 1
+    if found < LEAST_CELLS:
+        allowed = f"{LEAST_CELLS} cells or more"
+        raise UsageError("too few cells that hold both sides", got=found, allowed=allowed)
     if groups.size < LEAST_GROUPS or n <= columns:
         raise UsageError(
             "too few families for a spread of families",
-            got=f"{format_count(n, 'unit')} of {groups.size} families in {columns - 1} cells",
+            got=f"{format_count(n, 'unit')} of {groups.size} families in {found} cells",
             allowed=f"{LEAST_GROUPS} families or more, and units beyond the cells",
         )
     estimate, error = _fit_sides(outcomes, cells)
     df = groups.size - 2
-    half = stats.t.ppf((1 + check_coverage(level)) / 2, df) * error
+    half = measure_margin(error, df, check_coverage(level))
     with np.errstate(divide="ignore", invalid="ignore"):
         p = stats.t.sf(np.abs(estimate) / error, df)
     law = StudentLaw(df, scale="log")
-    return Many(np.exp(estimate), np.exp(estimate - half), np.exp(estimate + half), p, law)
+    lower = np.exp(estimate - half)
+    upper = np.exp(estimate + half)
+    return Many(np.exp(estimate), lower, upper, p, law)
 
 
 def build_side_design(cells: Cells) -> Array:
@@ -311,21 +315,27 @@ def _fit_sides(outcomes: Array, cells: Cells) -> tuple[Array, Array]:
     In contrasts that levels of cells do not move, turned so that families are independent, the
     variance is σ² (1 + r λ).
     """
-    contrasts = linalg.null_space(build_side_design(cells)[:, :-1].T)
-    indicators = contrasts.T @ (cells.group[:, None] == np.unique(cells.group))
+    levels = build_side_design(cells)[:, :-1]
+    contrasts = linalg.null_space(levels.T)
+    member = cells.group[:, None] == np.unique(cells.group)
+    indicators = contrasts.T @ member
     roots, turn = np.linalg.eigh(indicators @ indicators.T)
     y = outcomes @ contrasts @ turn
     x = cells.side @ contrasts @ turn
     spread = 1 + np.maximum(roots, 0.0)[:, None] * FAMILY_RATIOS
-    information = np.square(x) @ (1 / spread)
-    slopes = (y * x) @ (1 / spread) / information
-    squares = np.square(y) @ (1 / spread) - np.square(slopes) * information
+    precision = 1 / spread
+    information = np.square(x) @ precision
+    slopes = (y * x) @ precision / information
+    squares = np.square(y) @ precision - np.square(slopes) * information
     df = x.size - 1
     variance = np.maximum(squares, 0.0) / df
+    log_determinant = np.log(spread).sum(axis=0)
     with np.errstate(divide="ignore"):
-        likelihood = -df * np.log(variance) - np.log(spread).sum(axis=0) - np.log(information)
-    best = np.arange(len(y)), likelihood.argmax(axis=1)
-    return slopes[best], np.sqrt(variance[best] / information[best[1]])
+        likelihood = -df * np.log(variance) - log_determinant - np.log(information)
+    nodes = likelihood.argmax(axis=1)
+    best = np.arange(len(y)), nodes
+    errors = np.sqrt(variance[best] / information[nodes])
+    return slopes[best], errors
 
 
 SHAPE = ("n_layers", "n_heads", "d_model")
@@ -421,37 +431,32 @@ def fit_matched(
     focal = convert_label(focal)
     of_table: dict[str, Any] = {"se": se} if isinstance(se, str) else {}
     family = None if family == "family" and family not in table else family
-    roles = Columns(
-        call="fit_matched",
-        named={
-            "outcome": outcome,
-            "lab": lab,
-            "family": family,
-            "shape": list(columns),
-            **of_table,
-        },
-        computed=partial(_add_cells, columns, lab, family, model, focal),
-    )
+    named = {"outcome": outcome, "lab": lab, "family": family, "shape": list(columns), **of_table}
+    computed = partial(_add_cells, columns, lab, family, model, focal)
+    roles = Columns(call="fit_matched", named=named, computed=computed)
     outcomes, without = _keep_outcomes(table, outcome, model)
     units = read_unit_rows(outcomes, roles, model, lab)
     rows, left = _match_rows(units.rows, columns, lab, focal)
     y = read_numbers(rows[outcome], outcome, least=4, positive=True, varied=True)
-    errors, *words = (
-        convert_log_errors(rows, se, outcome, y) if se is not None else (np.zeros(y.size),)
-    )
+    errors = np.zeros(y.size)
+    words = []
+    if se is not None:
+        errors, said = convert_log_errors(rows, se, outcome, y)
+        words.append(said)
     rows = rows.assign(**{LOG: np.log(y), ERROR: errors})
     build_cells(rows)
     line = declare_cells(check_prior_scale(scale, "scale"), ERROR if se is not None else "")
     law = state_cells(line, focal, len(columns))
-    left_out = (*units.warnings, *without, *left)
-    of_errors = warn_unread_errors(table, outcome, se)
+    warnings = [*units.warnings, *without, *left, *words]
+    warnings += _warn_inseparable(rows, family)
+    warnings += warn_unread_errors(table, outcome, se)
     return build_fit(
         declare_law(law, line, vary_line(line, "families")),
         rows,
         seed=seed,
         estimand=outcome,
         sources=sources,
-        warnings=[*left_out, *words, *_warn_inseparable(rows, family), *of_errors],
+        warnings=warnings,
         reads=units.columns.read_new,
     )
 
@@ -461,39 +466,26 @@ def declare_cells(scale: float, error: str) -> Mixed:
     errors."""
     alike = "cells, families and models that differ as much are none either"
     sides = f"labs that differ by a factor {np.exp(scale):.2g} are no surprise"
+    focal = Fixed(
+        column=FOCAL, sd=scale, symbol="δ", why=sides, term="[lab_i is focal]", quantity="log_ratio"
+    )
+    families = Levels(
+        column=FAMILY,
+        scale=scale,
+        symbol="τ_f",
+        why=alike,
+        effect="u_family(i)",
+        quantity="family_sd",
+        name=LEVEL,
+    )
+    cells = Levels(
+        column=CELL, scale=scale, symbol="τ_c", why=alike, effect="v_cell(i)", quantity="cell_sd"
+    )
     return Mixed(
         outcome=LOG,
         left="log y_i",
-        fixed=(
-            Fixed(sd=2 * scale, symbol="a", why="twice the scale of δ"),
-            Fixed(
-                column=FOCAL,
-                sd=scale,
-                symbol="δ",
-                why=sides,
-                term="[lab_i is focal]",
-                quantity="log_ratio",
-            ),
-        ),
-        kinds=(
-            Levels(
-                column=FAMILY,
-                scale=scale,
-                symbol="τ_f",
-                why=alike,
-                effect="u_family(i)",
-                quantity="family_sd",
-                name=LEVEL,
-            ),
-            Levels(
-                column=CELL,
-                scale=scale,
-                symbol="τ_c",
-                why=alike,
-                effect="v_cell(i)",
-                quantity="cell_sd",
-            ),
-        ),
+        fixed=(Fixed(sd=2 * scale, symbol="a", why="twice the scale of δ"), focal),
+        kinds=(families, cells),
         rest=Rest(scale=scale, why=alike, quantity="residual_sd", error=error),
         scale=LOG_SCALE,
         regress=look_along_line,
@@ -511,7 +503,8 @@ def build_cells(rows: pd.DataFrame) -> Cells:
     codes = {}
     for name in (CELL, FAMILY):
         codes[name] = pd.factorize(rows[name], sort=True)[0]
-    return Cells(cell=codes[CELL], side=rows[FOCAL].to_numpy(dtype=bool), group=codes[FAMILY])
+    side = rows[FOCAL].to_numpy(dtype=bool)
+    return Cells(cell=codes[CELL], side=side, group=codes[FAMILY])
 
 
 def _keep_outcomes(table: pd.DataFrame, outcome: str, model: str) -> tuple[pd.DataFrame, list[str]]:
@@ -519,10 +512,10 @@ def _keep_outcomes(table: pd.DataFrame, outcome: str, model: str) -> tuple[pd.Da
     if outcome not in table or table[outcome].notna().all():
         return table, []
     there = table[outcome].notna()
-    names = f" ({list_names(set(table.loc[~there, model].astype(str)))})" if model in table else ""
-    return table[there], [
-        f"no {outcome}, left out: {int((~there).sum())} of {len(table)} models{names}"
-    ]
+    without = table[~there]
+    names = f" ({list_names(set(without[model].astype(str)))})" if model in table else ""
+    words = f"no {outcome}, left out: {len(without)} of {len(table)} models{names}"
+    return table[there], [words]
 
 
 def _add_cells(
@@ -533,18 +526,20 @@ def _add_cells(
         return rows
     labels = [map(convert_label, rows[name]) for name in shape]
     names = pd.Series([" × ".join(row) for row in zip(*labels, strict=True)])
-    alone = rows[model] if model in rows else pd.Series(rows.index, index=rows.index)
+    alone = rows[model] if model in rows else rows.index.to_series()
     families = alone.astype(str)
     if family in rows:
-        stated = rows[family].notna() & (rows[family].astype(str) != "")
-        families = rows[family].astype(str).where(stated, families)
+        stated = rows[family].astype(str)
+        is_stated = rows[family].notna() & (stated != "")
+        families = stated.where(is_stated, families)
     side = (rows[lab].astype(str) == focal).astype(float) if lab in rows else 0.0
     return rows.assign(**{CELL: names.to_numpy(), FAMILY: families, FOCAL: side})
 
 
 def _count_shared(rows: pd.DataFrame, shape: Sequence[str]) -> int:
     """Shapes of the focal lab that another lab has too."""
-    return int((rows.groupby(list(shape))[FOCAL].nunique() == 2).sum())
+    sides = rows.groupby(list(shape))[FOCAL].nunique()
+    return int((sides == 2).sum())
 
 
 def _match_rows(
@@ -555,9 +550,8 @@ def _match_rows(
     for name in (lab, *shape):
         read_labels(rows[name], name)
     if not (rows[FOCAL] > 0).any():
-        raise build_unknown_error(
-            "no such lab", focal, sorted(set(rows[lab].astype(str))), where=lab, line='focal="{}"'
-        )
+        labs = sorted(set(rows[lab].astype(str)))
+        raise build_unknown_error("no such lab", focal, labs, where=lab, line='focal="{}"')
     both = rows.groupby(CELL)[FOCAL].transform("nunique") == 2
     matched = rows[both].sort_values([*shape, FOCAL], kind="stable", ignore_index=True)
     cells = matched[CELL].nunique()
@@ -592,15 +586,14 @@ def _warn_inseparable(rows: pd.DataFrame, family: str | None) -> list[str]:
         if len(cell) == 2:
             single.append(str(name))
     groups = build_cells(rows).permute_groups()
-    messages = (
-        []
-        if family
-        else ["no families: every model is taken as one of its own, which may change sides alone"]
-    )
-    if single:
+    messages = []
+    if not family:
         messages.append(
-            f"one model of each side, so that model and lab are one: {', '.join(single)}"
+            "no families: every model is taken as one of its own, which may change sides alone"
         )
+    if single:
+        cells = ", ".join(single)
+        messages.append(f"one model of each side, so that model and lab are one: {cells}")
     if 1 / len(groups) > 0.05:
         messages.append(
             f"families moved whole have {len(groups)} arrangements, so that no p is below "
@@ -612,6 +605,7 @@ def _warn_inseparable(rows: pd.DataFrame, family: str | None) -> list[str]:
 def state_cells(line: Mixed, focal: str, columns: int) -> Law:
     """What is asked of matched models; `columns`: those that cells are equal in."""
     below: Statement = lambda q: q["ratio"] < 1  # noqa: E731
+    tables = {"estimate": _estimate, "cells": _list_cells, "permutation": _list_permutations}
     return Law(
         name="matched",
         of=line.design_rows,
@@ -620,7 +614,7 @@ def state_cells(line: Mixed, focal: str, columns: int) -> Law:
         statements={BELOW: below},
         statistics=build_line_statistics,
         equations=(f"focal: {focal};  cells: equal in {columns} columns;  ratio = e^δ",),
-        tables={"estimate": _estimate, "cells": _list_cells, "permutation": _list_permutations},
+        tables=tables,
         figures={"cells": partial(_draw_figure, focal)},
         units=(CELL, FAMILY, "model_id"),
     )
@@ -632,9 +626,8 @@ def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dic
 
 
 def _estimate_fit_ratio(fit: Fit) -> RatioOfCells:
-    return estimate_ratio(
-        fit.rows[LOG].to_numpy(), build_cells(fit.rows), level=fit.level, seed=fit.seed
-    )
+    logs = fit.rows[LOG].to_numpy()
+    return estimate_ratio(logs, build_cells(fit.rows), level=fit.level, seed=fit.seed)
 
 
 def _estimate(fit: Fit) -> pd.DataFrame:
@@ -646,8 +639,9 @@ def _estimate(fit: Fit) -> pd.DataFrame:
         "upper": r.ratio_upper,
         "level": r.level,
         "cells": r.n,
+        "interval": r.interval,
     }
-    return pd.DataFrame([row | {"interval": r.interval}])
+    return pd.DataFrame([row])
 
 
 def _list_cells(fit: Fit) -> pd.DataFrame:
@@ -655,28 +649,24 @@ def _list_cells(fit: Fit) -> pd.DataFrame:
     and who is lower."""
     rows = []
     for cell, part in fit.rows.groupby(CELL, sort=False):
+        row: dict[str, Any] = {"cell": cell}
         sides = {}
-        for name, value in (("focal", 1), ("others", 0)):
-            sides[name] = part[part[FOCAL] == value]
         means = {}
-        for name, side in sides.items():
+        square = 0.0
+        for name, value in (("focal", 1), ("others", 0)):
+            side = part[part[FOCAL] == value]
+            sides[name] = side
             means[name] = float(np.exp(side[LOG].mean()))
-        square = sum(np.square(side[ERROR]).sum() / len(side) ** 2 for side in sides.values())
-        row = {"cell": cell, **{f"{name}_models": len(side) for name, side in sides.items()}}
-        row |= {"other_labs": ", ".join(sorted(set(sides["others"]["heritage"].astype(str))))}
-        row |= {
-            **means,
-            "ratio": means["focal"] / means["others"],
-            "log_error": float(np.sqrt(square)),
-        }
-        lowest = bool(sides["focal"][LOG].max() < sides["others"][LOG].min())
-        rows.append(
-            row
-            | {
-                "focal_lowest": lowest,
-                "opposite_sides": (means["focal"] < 1) != (means["others"] < 1),
-            }
-        )
+            square += np.square(side[ERROR]).sum() / len(side) ** 2
+            row[f"{name}_models"] = len(side)
+        focal, others = sides.values()
+        labs = sorted(set(others["heritage"].astype(str)))
+        row |= {"other_labs": ", ".join(labs), **means}
+        row["ratio"] = means["focal"] / means["others"]
+        row["log_error"] = float(np.sqrt(square))
+        row["focal_lowest"] = bool(focal[LOG].max() < others[LOG].min())
+        row["opposite_sides"] = (means["focal"] < 1) != (means["others"] < 1)
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -711,15 +701,16 @@ def _draw_figure(focal: str, fit: Fit, axes: Axes) -> Axes:
     draw_reference(axes, 1.0, vertical=True)
     for lab, part in fit.rows.groupby("heritage"):
         color, marker = mark(str(lab))
-        raised = part[CELL].map(cells) - 0.12 + 0.24 * part[FOCAL]
-        axes.scatter(
-            np.exp(part[LOG]), raised, color=color, marker=marker, label=str(lab), zorder=3
-        )
+        raised = part[CELL].map(cells) - 0.12
+        height = raised + 0.24 * part[FOCAL]
+        outcomes = np.exp(part[LOG])
+        axes.scatter(outcomes, height, color=color, marker=marker, label=str(lab), zorder=3)
     row = fit.table("estimate").iloc[0]
     axes.set_yticks(list(cells.values()), list(cells))
     axes.set_ylim(-0.6, len(cells) - 0.4)
-    ratio, lower, upper = (format_number(row[name]) for name in ("ratio", "lower", "upper"))
-    over = f"{focal} over others of equal shape: {ratio} [{lower}, {upper}] ({row['level']:.0%})"
-    axes.set_xlabel(f"{fit.estimand.replace('_', ' ')}; {over}")
+    ratio, lower, upper = map(format_number, row[["ratio", "lower", "upper"]])
+    interval = f"{ratio} [{lower}, {upper}] ({row['level']:.0%})"
+    estimand = fit.estimand.replace("_", " ")
+    axes.set_xlabel(f"{estimand}; {focal} over others of equal shape: {interval}")
     place_legend(axes)
     return axes

@@ -57,9 +57,9 @@ def declare_measurements(kinds: Sequence[str]) -> Mixed:
         OF_MODELS: "models that differ by a factor 1.6 are none",
         OF_LEVELS: "measurements of one model that differ by 1.3 are none",
     }
-    scales = {kind: OF_LEVELS if kind in OF_MEASUREMENT else OF_MODELS for kind in kinds}
     levels = []
-    for kind, scale in scales.items():
+    for kind in kinds:
+        scale = OF_LEVELS if kind in OF_MEASUREMENT else OF_MODELS
         levels.append(
             Levels(
                 column=kind,
@@ -70,23 +70,21 @@ def declare_measurements(kinds: Sequence[str]) -> Mixed:
                 quantity=f"sd_{kind}",
             )
         )
+    mean = Fixed(sd=MEAN, symbol="α", why="gains between a seventh and seven times are no surprise")
+    rest = Rest(
+        scale=OF_LEVELS,
+        why=reasons[OF_LEVELS],
+        effect="ε_r",
+        quantity="sd_run",
+        error="error",
+        error_symbol="error_r",
+    )
     return Mixed(
         outcome="log_gain",
         left="log G_r",
-        fixed=(
-            Fixed(
-                sd=MEAN, symbol="α", why="gains between a seventh and seven times are no surprise"
-            ),
-        ),
+        fixed=(mean,),
         kinds=tuple(levels),
-        rest=Rest(
-            scale=OF_LEVELS,
-            why=reasons[OF_LEVELS],
-            effect="ε_r",
-            quantity="sd_run",
-            error="error",
-            error_symbol="error_r",
-        ),
+        rest=rest,
         scale=LOG,
         labels={kind: kind for kind in kinds},
     )
@@ -147,7 +145,8 @@ def fit_sources(
     Name: mean, dtype: float64
     """
     check_columns(table, *KINDS, gain)
-    rows, messages = keep_comparable(table[table[gain].notna()].reset_index(drop=True))
+    measured = table[table[gain].notna()]
+    rows, messages = keep_comparable(measured.reset_index(drop=True))
     rows = rows.reset_index(drop=True)
     for kind in ("model_id", "heritage", "source"):
         read_labels(rows[kind], kind)
@@ -164,13 +163,14 @@ def fit_sources(
         )
     kinds = tuple(kind for kind in KINDS if rows[kind].nunique() > 1)
     measurements = declare_measurements(kinds)
-    others = (
-        {"no effects of labs": measurements.drop_kinds("heritage")} if "heritage" in kinds else {}
-    )
+    others = {}
+    if "heritage" in kinds:
+        others["no effects of labs"] = measurements.drop_kinds("heritage")
     others["measurements taken as exact"] = measurements.drop_errors()
+    law = declare_law(state_measurements(measurements), measurements, others)
     read_columns = dict.fromkeys(["model_id", *kinds])
     return build_fit(
-        declare_law(state_measurements(measurements), measurements, others),
+        law,
         rows,
         seed=seed,
         estimand=gain,
@@ -185,16 +185,18 @@ def _estimate_errors(rows: pd.DataFrame, gain: str) -> pd.Series:
     if not {f"{gain}_sd", f"{gain}_n"} <= set(rows):
         return pd.Series(0.0, index=rows.index)
     n = rows[f"{gain}_n"].astype("float64").clip(lower=1)
-    return (rows[f"{gain}_sd"].astype("float64") / rows[gain] / np.sqrt(n)).fillna(0.0)
+    relative = rows[f"{gain}_sd"].astype("float64") / rows[gain]
+    errors = relative / np.sqrt(n)
+    return errors.fillna(0.0)
 
 
 def _collect_warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
     """What cannot be separated."""
     messages = [f"one {kind}: no level of it is fitted" for kind in KINDS if kind not in kinds]
-    both = rows.groupby("model_id")["source"].nunique()
+    sources = rows.groupby("model_id")["source"].nunique()
+    several = int((sources > 1).sum())
     messages.append(
-        f"{int((both > 1).sum())} of {len(both)} models have two sources or more: they tell "
-        f"sources apart"
+        f"{several} of {len(sources)} models have two sources or more: they tell sources apart"
     )
     for first, second in (
         ("source", "prompt_set"),
@@ -203,9 +205,8 @@ def _collect_warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
         ("prompt_set", "dtype"),
     ):
         if {first, second} <= set(kinds) and rows.groupby(second)[first].nunique().max() == 1:
-            messages.append(
-                f"every {second} is of one {first}: their priors decide between their levels"
-            )
+            confounded = f"every {second} is of one {first}"
+            messages.append(f"{confounded}: their priors decide between their levels")
     if unstated := int((rows["error"] == 0).sum()):
         messages.append(
             f"{unstated} of {len(rows)} measurements state no error over prompts: it is part of σ"
@@ -241,16 +242,17 @@ def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     member = np.eye(models.max() + 1)[models]
     mean = member / member.sum(axis=0)
 
-    def apart(y: Array) -> Array:
+    def centre(y: Array) -> Array:
         return np.asarray(y - (y @ mean) @ member.T)
 
     def measure_spread_within(y: Array) -> Array:
-        return np.asarray(np.sqrt(np.square(apart(y)).mean(axis=-1)))
+        squares = np.square(centre(y)).mean(axis=-1)
+        return np.asarray(np.sqrt(squares))
 
     return {
         "spread of models": lambda y: (y @ mean).std(axis=-1),
         "spread of measurements within models": measure_spread_within,
-        "largest difference within a model": lambda y: np.abs(apart(y)).max(axis=-1),
+        "largest difference within a model": lambda y: np.abs(centre(y)).max(axis=-1),
     }
 
 
@@ -264,11 +266,13 @@ def _list_levels(fit: Fit) -> pd.DataFrame:
             continue
         names = effects[kind].names
         drawn = fit.quantities[kind].reshape(-1, len(names))
-        lower, upper = (np.exp(end) for end in find_equal_tailed(drawn, fit.level))
+        lower, upper = map(np.exp, find_equal_tailed(drawn, fit.level))
+        levels = fit.rows[kind].astype(str)
         for k, name in enumerate(names):
-            models = fit.rows.loc[fit.rows[kind].astype(str) == name, "model_id"]
+            models = fit.rows.loc[levels == name, "model_id"].nunique()
             factor = math.exp(float(np.median(drawn[:, k])))
-            rows.append((kind, name, models.nunique(), factor, float(lower[k]), float(upper[k])))
+            interval = (float(lower[k]), float(upper[k]))
+            rows.append((kind, name, models, factor, *interval))
     return pd.DataFrame(rows, columns=["kind", "level", "models", "factor", "lower", "upper"])
 
 

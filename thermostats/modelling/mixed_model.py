@@ -138,10 +138,13 @@ class Levels(Kind):
         """An effect a level."""
         before = fit.names if fit else ()
         if self.met:
-            before = tuple(dict.fromkeys([*before, *table[self.column].astype(str)]))
+            stated = table[self.column].astype(str)
+            before = tuple(dict.fromkeys([*before, *stated]))
         names, codes = index_levels(table[self.column], before)
-        seen = len(fit.names) if fit else len(names)
-        columns = build_contrasts(codes, seen) if self.sum_zero else np.eye(len(names))[codes]
+        if self.sum_zero:
+            columns = build_contrasts(codes, len(fit.names) if fit else len(names))
+        else:
+            columns = np.eye(len(names))[codes]
         if self.covariate:
             columns = columns * read_numbers_or_zeros(table, self.covariate)[:, None]
         return Effects(columns=columns, names=names, codes=codes)
@@ -197,7 +200,8 @@ class SharedVariance:
     def state_priors(self, blocks: Iterable[str]) -> list[Prior]:
         """The same in words."""
         shares = ", ".join(f"{each:g}" for each in self.list_concentrations(blocks))
-        return [("τ", self.total.words, self.whys[0]), ("φ", f"Dirichlet({shares})", self.whys[1])]
+        of_total, of_shares = self.whys
+        return [("τ", self.total.words, of_total), ("φ", f"Dirichlet({shares})", of_shares)]
 
     def rescale_shares(self, factor: float) -> SharedVariance:
         """All concentrations times a factor."""
@@ -248,21 +252,15 @@ class Mixed:
     ) -> MixedDesign:
         """The model of outcomes; with a fit, which has other rows, in its units and after its
         levels."""
-        units = (
-            fit.units
-            if fit
-            else {each.column: measure_unit(table, each) for each in self.fixed if each.column}
-        )
-        arranged = {}
+        units = fit.units if fit else self._measure_units(table)
+        effects = {}
         for kind in self.kinds:
             if fit is None or kind.block in fit.effects:
-                arranged[kind.block] = kind.arrange(table, fit.effects[kind.block] if fit else None)
-        effects = {name: each for name, each in arranged.items() if each is not None}
+                fitted = fit.effects[kind.block] if fit else None
+                arranged = kind.arrange(table, fitted)
+                if arranged is not None:
+                    effects[kind.block] = arranged
         gaussian = self.assemble(table, units, effects)
-        labels = {
-            name: effects[each].names for name, each in self.labels.items() if each in effects
-        }
-        labels |= {name: each for name, each in self.labels.items() if isinstance(each, tuple)}
         groups: list[str] = []
         covariates = list(self.covariates)
         for kind in self.kinds:
@@ -271,7 +269,7 @@ class Mixed:
         design = MixedDesign(
             model=gaussian,
             outcomes=tuple(table.index),
-            labels=labels,
+            labels=self._list_labels(effects),
             by_row=self.rowwise,
             scale=self.scale,
             groups=tuple(dict.fromkeys(groups)),
@@ -286,6 +284,24 @@ class Mixed:
         )
         return replace(design, model=self.engine(design), regressors=self.regress(design))
 
+    def _measure_units(self, table: pd.DataFrame) -> dict[str, tuple[float, float]]:
+        units = {}
+        for each in self.fixed:
+            if each.column:
+                units[each.column] = measure_unit(table, each)
+        return units
+
+    def _list_labels(self, effects: Mapping[str, Effects]) -> dict[str, tuple[str, ...]]:
+        """Names of the elements of every quantity that is an array, those of levels first."""
+        labels: dict[str, tuple[str, ...]] = {}
+        stated: dict[str, tuple[str, ...]] = {}
+        for name, each in self.labels.items():
+            if isinstance(each, tuple):
+                stated[name] = each
+            elif each in effects:
+                labels[name] = effects[each].names
+        return labels | stated
+
     def assemble(
         self,
         table: pd.DataFrame,
@@ -296,43 +312,55 @@ class Mixed:
         columns = [read_column(table, each, units) for each in self.fixed]
         sds = [each.sd for each in self.fixed]
         means = [each.mean for each in self.fixed]
-        scales = {kind.block: kind.scale for kind in self.kinds}
-        prior = HalfNormals((*(scales[name] for name in effects), self.rest.scale))
-        freedom = (
-            read_numbers_or_zeros(table, self.rest.freedom)
-            if self.rest.freedom in table
-            else np.full(len(table), np.inf)
-        )
+        scale_by_block = {kind.block: kind.scale for kind in self.kinds}
+        blocks = {}
+        scales = []
+        for name, each in effects.items():
+            blocks[name] = each.columns
+            scales.append(scale_by_block[name])
+        prior: HalfNormals | Shares = HalfNormals((*scales, self.rest.scale))
+        if self.variance:
+            prior = self.variance.share(effects)
+        freedom = None
+        if self.rest.freedom in table:
+            stated = read_numbers_or_zeros(table, self.rest.freedom)
+            freedom = stated if np.isfinite(stated).any() else None
         return Gaussian(
             y=read_numbers_or_zeros(table, self.outcome),
             X=np.column_stack(columns),
             sd=np.array(sds),
-            blocks={name: each.columns for name, each in effects.items()},
-            prior=self.variance.share(effects) if self.variance else prior,
+            blocks=blocks,
+            prior=prior,
             place=np.array(means),
             error=read_numbers_or_zeros(table, self.rest.error),
-            freedom=freedom if np.isfinite(freedom).any() else None,
+            freedom=freedom,
         )
 
     def scale_priors(self, factor: float) -> Mixed:
         """All prior scales times a factor."""
-        fixed = tuple(replace(each, sd=factor * each.sd) for each in self.fixed)
-        kinds = tuple(replace(each, scale=factor * each.scale) for each in self.kinds)
+        fixed = []
+        for each in self.fixed:
+            fixed.append(replace(each, sd=factor * each.sd))
+        kinds = []
+        for kind in self.kinds:
+            kinds.append(replace(kind, scale=factor * kind.scale))
         variance = self.variance
         if variance:
             variance = replace(variance, total=variance.total.rescale(factor))
         rest = replace(self.rest, scale=factor * self.rest.scale)
-        return replace(self, fixed=fixed, kinds=kinds, rest=rest, variance=variance)
+        return replace(self, fixed=tuple(fixed), kinds=tuple(kinds), rest=rest, variance=variance)
 
     def drop_kinds(self, *blocks: str) -> Mixed:
         """No effects of some kinds."""
-        return replace(self, kinds=tuple(each for each in self.kinds if each.block not in blocks))
+        kept = tuple(each for each in self.kinds if each.block not in blocks)
+        return replace(self, kinds=kept)
 
     def replace_kind(self, kind: Kind) -> Mixed:
         """Another kind in the place of that of its name."""
-        return replace(
-            self, kinds=tuple(kind if each.block == kind.block else each for each in self.kinds)
-        )
+        kinds = []
+        for each in self.kinds:
+            kinds.append(kind if each.block == kind.block else each)
+        return replace(self, kinds=tuple(kinds))
 
     def drop_errors(self) -> Mixed:
         """Outcomes taken as exact."""
@@ -346,20 +374,21 @@ class Mixed:
     @property
     def equations(self) -> tuple[str, ...]:
         """The sum of the outcome's parts, and what these are drawn from."""
-        coefficients = []
+        parts = []
         for each in self.fixed:
-            coefficients.append(f"{each.symbol} {each.term}".strip())
-        parts = [*coefficients, *(each.effect for each in self.kinds), self.rest.effect]
-        total = f"{self.left} = {' + '.join(parts)}"
+            parts.append(f"{each.symbol} {each.term}".strip())
+        parts += [each.effect for each in self.kinds]
+        total = f"{self.left} = {' + '.join([*parts, self.rest.effect])}"
         if self.variance:
             return total, SHARED
-        spreads = [
-            f"{re.split('[ (]', each.effect)[0]} ~ N(0, {each.symbol}²)" for each in self.kinds
-        ]
-        error = f" + {self.rest.error_symbol}²" if self.rest.error else ""
-        return total, ",  ".join(
-            [*spreads, f"{self.rest.effect} ~ N(0, {self.rest.symbol}²{error})"]
-        )
+        laws = []
+        for kind in self.kinds:
+            effect = re.split("[ (]", kind.effect)[0]
+            laws.append(f"{effect} ~ N(0, {kind.symbol}²)")
+        rest = self.rest
+        error = f" + {rest.error_symbol}²" if rest.error else ""
+        laws.append(f"{rest.effect} ~ N(0, {rest.symbol}²{error})")
+        return total, ",  ".join(laws)
 
     @property
     def priors(self) -> tuple[Prior, ...]:
@@ -370,9 +399,12 @@ class Mixed:
             lines.append((x.symbol, f"N({x.mean:.3g}, {x.sd:.3g}²)", x.why))
         if self.variance:
             lines += self.variance.state_priors(kind.block for kind in self.kinds)
-        lines += [(each.symbol, each.prior, each.why) for each in self.kinds if each.symbol]
+        for kind in self.kinds:
+            if kind.symbol:
+                lines.append((kind.symbol, kind.prior, kind.why))
         if not self.variance:
-            lines.append((self.rest.symbol, f"half-normal({self.rest.scale:.3g})", self.rest.why))
+            rest = self.rest
+            lines.append((rest.symbol, f"half-normal({rest.scale:.3g})", rest.why))
         symbols: dict[tuple[str, str], list[str]] = {}
         for symbol, text, why in lines:
             symbols.setdefault((text, why), []).append(symbol)
@@ -406,7 +438,8 @@ class MixedDesign(Design):
             rows = drop_computed(rows)
         if not self.mixed.rowwise:
             rows = self.sort_combinations(rows)
-        return self.mixed.arrange(self.mixed.tabulate(rows, self.fitted), self.fitted, self)
+        table = self.mixed.tabulate(rows, self.fitted)
+        return self.mixed.arrange(table, self.fitted, self)
 
     def sort_combinations(self, rows: pd.DataFrame) -> pd.DataFrame:
         """The first row of every combination of levels, those of the fit first."""
@@ -416,7 +449,8 @@ class MixedDesign(Design):
         codes = []
         for column, levels in names.items():
             codes.append(index_levels(rows[column], levels)[1])
-        return rows.iloc[np.lexsort(codes[::-1])].drop_duplicates(list(names))
+        ordered = rows.iloc[np.lexsort(codes[::-1])]
+        return ordered.drop_duplicates(list(names))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -431,7 +465,8 @@ class MixtureDesign(Design):
         first = {}
         for each in fields(Design):
             first[each.name] = getattr(designs[0], each.name)
-        return cls(**{**first, "model": model, "designs": tuple(designs), **more})
+        own = {"model": model, "designs": tuple(designs)}
+        return cls(**{**first, **own, **more})
 
     def build_new(self, rows: pd.DataFrame) -> Self:
         """Other rows by every declaration."""
@@ -450,7 +485,10 @@ def look_along_line(design: MixedDesign) -> Regressors:
 
 def read_numbers_or_zeros(table: pd.DataFrame, column: str) -> Array:
     """A column as numbers; zeros where the table has none."""
-    return table[column].to_numpy(dtype=np.float64) if column in table else np.zeros(len(table))
+    if column not in table:
+        return np.zeros(len(table))
+    values: Array = table[column].to_numpy(dtype=np.float64)
+    return values
 
 
 def measure_unit(table: pd.DataFrame, fixed: Fixed) -> tuple[float, float]:
@@ -505,7 +543,9 @@ def name_draws(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Ar
     left first of these."""
     mixed = design.mixed
     scales = [*design.effects, ""]
-    names = {"": mixed.rest.quantity} | {kind.block: kind.quantity for kind in mixed.kinds}
+    names = {"": mixed.rest.quantity}
+    for kind in mixed.kinds:
+        names[kind.block] = kind.quantity
     drawn = {}
     for k, each in enumerate(mixed.fixed):
         unit = design.units[each.column][1] if each.unscaled else 1.0

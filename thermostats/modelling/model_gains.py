@@ -103,19 +103,23 @@ def read_model_gains(
             "the models'"
         )
     if se is None:
-        means = errors(_take_means(rows, outcome).loc[facts.index], warnings).drop(columns=OF_MEAN)
+        means = errors(_take_means(rows, outcome).loc[facts.index], warnings)
+        means = means.drop(columns=OF_MEAN)
     else:
         means = _read_stated_gains(rows, outcome, se, warnings)
     warnings += warn_unread_errors(table, outcome, se, f"{outcome}_sd", "n_prompts")
-    stay = {
-        name: values
-        for name in optional
-        if name not in facts and (values := _read_model_column(rows, name)) is not None
-    }
+    stay = {}
+    for name in optional:
+        if name in facts:
+            continue
+        values = _read_model_column(rows, name)
+        if values is not None:
+            stay[name] = values
+    files = set(_read_column(rows, "source", "").dropna()) - {""}
     return ModelGains(
         table=facts.join(means).assign(**stay).reset_index(),
         estimand=name_estimand(estimand, rows),
-        sources=tuple(sorted(set(_read_column(rows, "source", "").dropna()) - {""})),
+        sources=tuple(sorted(files)),
         warnings=tuple(warnings),
     )
 
@@ -140,14 +144,11 @@ def fill_known_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
     unknown = ~np.isfinite(errors)
     if unknown.all():
         warnings.append("no model's spread over prompts is known: gains are taken as exact")
-    elif unknown.any():
-        warnings.append(
-            "error unknown, so the largest of the others is used: "
-            + list_names(means.index[unknown])
-        )
-    return means.assign(
-        error=errors.where(~unknown, 0.0 if unknown.all() else errors[~unknown].max())
-    )
+        return means.assign(error=0.0)
+    if unknown.any():
+        names = list_names(means.index[unknown])
+        warnings.append(f"error unknown, so the largest of the others is used: {names}")
+    return means.assign(error=errors.where(~unknown, errors[~unknown].max()))
 
 
 def add_moderated_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFrame:
@@ -177,7 +178,8 @@ def add_moderated_errors(means: pd.DataFrame, warnings: list[str]) -> pd.DataFra
     read_numbers(n, "n_prompts", least=1)
     sd = sd.fillna(0.0)
     error, freedom = estimate_moderated_errors(sd.to_numpy(), n.to_numpy(np.float64))
-    logs = means["log_gain"].where(~means[OF_MEAN], means["log_gain"] - np.square(sd) / 2)
+    log_gain = means["log_gain"]
+    logs = log_gain.where(~means[OF_MEAN], log_gain - np.square(sd) / 2)
     return means.assign(log_gain=logs, sd=sd, n_prompts=n, error=error, freedom=freedom)
 
 
@@ -186,12 +188,10 @@ def filter_gains(table: pd.DataFrame, outcome: str) -> tuple[pd.DataFrame, list[
     has no logarithm."""
     rows = table.dropna(subset=outcome)
     warnings = warn_missing_models(table["model_id"].dropna(), rows["model_id"], f"no {outcome}")
-    prompts = (
-        table[outcome].isna()
-        & _read_prompts(table).ne("")
-        & table["model_id"].isin(rows["model_id"])
-    )
-    if partly := int(prompts.sum()):
+    is_prompt = _read_prompts(table).ne("")
+    has_others = table["model_id"].isin(rows["model_id"])
+    gone = table[outcome].isna() & is_prompt & has_others
+    if partly := int(gone.sum()):
         warnings.append(
             f"{partly} of {len(table)} rows have no {outcome} and are left out; their models have "
             f"others"
@@ -206,10 +206,11 @@ def filter_gains(table: pd.DataFrame, outcome: str) -> tuple[pd.DataFrame, list[
     gain = rows[outcome].to_numpy(dtype=np.float64)
     bad = ~(np.isfinite(gain) & (gain > 0))
     if bad.any():
+        count = f"{int(bad.sum())} of {gain.size} rows"
         raise UsageError(
             "a gain is not positive and finite",
             where=rows["model_id"].to_numpy()[bad][0],
-            got=f"{gain[bad][0]:g} in {int(bad.sum())} of {gain.size} rows",
+            got=f"{gain[bad][0]:g} in {count}",
             allowed="gains above 0",
             next_step="look at these measurements; an overflow in half precision gives such values",
         )
@@ -234,13 +235,13 @@ def _read_facts(
         values = facts[column].to_numpy(dtype=np.float64, na_value=np.nan)
         bad = ~(np.isfinite(values) & (values > 0 if positive else True))
         if bad.any():
+            step = suggest_complete_rows(column)
             raise UsageError(
                 "missing geometry",
                 where=column,
                 got=", ".join(facts["model_id"].to_numpy()[bad][:5]),
                 allowed=f"a number{' above 0' if positive else ''} for every model",
-                next_step=suggest_complete_rows(column)
-                or "fill in the table models, or leave these models out",
+                next_step=step or "fill in the table models, or leave these models out",
             )
     return facts.set_index("model_id").sort_index()
 
@@ -250,11 +251,9 @@ def _read_model_column(rows: pd.DataFrame, name: str) -> pd.Series | None:
     if name not in rows:
         return None
     stated = rows[["model_id", name]].replace("", None).dropna().drop_duplicates()
-    return (
-        None
-        if stated.empty or stated["model_id"].duplicated().any()
-        else stated.set_index("model_id")[name]
-    )
+    if stated.empty or stated["model_id"].duplicated().any():
+        return None
+    return stated.set_index("model_id")[name]
 
 
 def _read_stated_gains(
@@ -266,36 +265,27 @@ def _read_stated_gains(
     gain = rows[outcome].to_numpy(dtype=np.float64)
     error, words = convert_log_errors(rows, se, outcome, gain)
     warnings.append(words)
-    return pd.DataFrame(
-        {"log_gain": np.log(gain), "error": error, "freedom": np.inf}, index=rows["model_id"]
-    )
+    columns = {"log_gain": np.log(gain), "error": error, "freedom": np.inf}
+    return pd.DataFrame(columns, index=rows["model_id"])
 
 
 def _take_means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
     """Mean log gain of every model, its standard deviation over prompts and their number; NaN where
     not known."""
-    sd, geometric, n = (
-        _read_column(rows, name, np.nan).astype("float64")
-        for name in (f"{outcome}_sd", f"{outcome}_geometric", "n_prompts")
-    )
+    sd = _read_floats(rows, f"{outcome}_sd")
+    geometric = _read_floats(rows, f"{outcome}_geometric")
+    n = _read_floats(rows, "n_prompts")
     rows = rows.assign(prompt_id=_read_prompts(rows))
-    averaged = (rows["prompt_id"] == "") & (sd.notna() | ~rows["model_id"].duplicated(keep=False))
+    alone = ~rows["model_id"].duplicated(keep=False)
+    averaged = (rows["prompt_id"] == "") & (sd.notna() | alone)
     _refuse_twice(rows[~averaged], rows.loc[averaged, "model_id"])
     gain = rows[outcome].astype("float64")
-    logs = np.log(gain[~averaged]).groupby(rows["model_id"][~averaged])
+    prompts = np.log(gain[~averaged]).groupby(rows["model_id"][~averaged])
+    of_prompts = prompts.agg(log_gain="mean", sd="std", n_prompts="size").assign(**{OF_MEAN: False})
     stated = take_logs(geometric)
-    of_rows = pd.DataFrame(
-        {
-            "log_gain": stated.fillna(np.log(gain)),
-            "sd": sd / gain,
-            "n_prompts": n,
-            OF_MEAN: sd.notna() & stated.isna(),
-        }
-    )
-    of_prompts = pd.DataFrame(
-        {"log_gain": logs.mean(), "sd": logs.std(), "n_prompts": logs.size(), OF_MEAN: False}
-    )
-    of_models = of_rows[averaged].set_index(rows.loc[averaged, "model_id"])
+    means = {"log_gain": stated.fillna(np.log(gain)), "sd": sd / gain, "n_prompts": n}
+    means[OF_MEAN] = sd.notna() & stated.isna()
+    of_models = pd.DataFrame(means)[averaged].set_index(rows.loc[averaged, "model_id"])
     return pd.concat([part for part in (of_prompts, of_models) if len(part)])
 
 
@@ -303,9 +293,10 @@ def _refuse_twice(single: pd.DataFrame, averaged: pd.Series) -> None:
     """UsageError where prompts of a model, or a prompt and an average, would count twice."""
     both = set(single["model_id"]) & set(averaged)
     if both or averaged.duplicated().any():
+        names = ", ".join(sorted(both)[:5])
         raise UsageError(
             "a model has an average in addition to other rows",
-            got=", ".join(sorted(both)[:5]) or averaged.iloc[0],
+            got=names or averaged.iloc[0],
             allowed="rows per prompt, or one average",
         )
     again = single[(single["prompt_id"] != "") & single.duplicated(["model_id", "prompt_id"])]
@@ -327,6 +318,11 @@ def _read_prompts(rows: pd.DataFrame) -> pd.Series:
 def _read_column(rows: pd.DataFrame, name: str, absent: object) -> pd.Series:
     """A column, or one of a single value where the rows have none."""
     return rows[name] if name in rows else pd.Series(absent, index=rows.index)
+
+
+def _read_floats(rows: pd.DataFrame, name: str) -> pd.Series:
+    """A column of numbers, NaN where the rows have none."""
+    return _read_column(rows, name, np.nan).astype("float64")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -361,11 +357,8 @@ class Preference:
         prompt as they are."""
         if _read_prompts(rows).ne("").any():
             return rows
-        sizes = (
-            _read_column(rows, "prompt_set", "")
-            .map(dict(self.prompt_counts or {}))
-            .astype("float64")
-        )
+        prompt_set = _read_column(rows, "prompt_set", "")
+        sizes = prompt_set.map(dict(self.prompt_counts or {})).astype("float64")
         n = _measure_spreads(rows, outcome, sizes)["n"].fillna(0.0)
         rows = pick_first_source(rows.assign(n_prompts=n, in_set=sizes), self.files, warnings)
         warnings += warn_fewer_prompts(rows, outcome, rows["in_set"])
@@ -382,9 +375,8 @@ class Preference:
                 )
                 warnings.append(words)
         sd = spreads["relative"] * rows[outcome].astype("float64")
-        return rows.assign(**{f"{outcome}_sd": sd, "n_prompts": spreads["n"]}).drop(
-            columns="in_set"
-        )
+        rows = rows.assign(**{f"{outcome}_sd": sd, "n_prompts": spreads["n"]})
+        return rows.drop(columns="in_set")
 
 
 def _measure_spreads(rows: pd.DataFrame, gain: str, sizes: pd.Series) -> pd.DataFrame:
@@ -393,21 +385,18 @@ def _measure_spreads(rows: pd.DataFrame, gain: str, sizes: pd.Series) -> pd.Data
 
     n is that of the gain, else that of the prompt set; in rows that say n of no gain, theirs.
     """
-    sd, counted = (
-        _read_column(rows, f"{gain}_{what}", np.nan).astype("float64") for what in ("sd", "n")
-    )
+    sd = _read_floats(rows, f"{gain}_sd")
+    counted = _read_floats(rows, f"{gain}_n")
     counted = counted.where(counted > 0)
-    theirs = (
-        _read_column(rows, "n_prompts", np.nan).astype("float64")
-        if f"{gain}_n" not in rows
-        else counted
-    )
+    theirs = counted if f"{gain}_n" in rows else _read_floats(rows, "n_prompts")
     n = counted.fillna(sizes).fillna(theirs)
     published = counted.isna() & sizes.notna()
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = sd * np.sqrt(n / (n - 1)).where(published, 1.0) / rows[gain].astype("float64")
+        correction = np.sqrt(n / (n - 1)).where(published, 1.0)
+        relative = sd * correction / rows[gain].astype("float64")
         error = relative / np.sqrt(n)
-    return pd.DataFrame({"relative": relative, "n": n, "error": error.where(np.isfinite(error))})
+    finite = error.where(np.isfinite(error))
+    return pd.DataFrame({"relative": relative, "n": n, "error": finite})
 
 
 def filter_sources(
@@ -415,13 +404,15 @@ def filter_sources(
 ) -> pd.DataFrame:
     """Rows of the sources asked for, all but the controlled study by default; UsageError where none
     is usable."""
-    chosen = table["source"].isin(files) if files is not None else table["source"] != NURSERY
+    source = table["source"]
+    chosen = source.isin(files) if files is not None else source != NURSERY
     if not (chosen & usable).any():
+        others = ", ".join(sorted(set(source[usable])))
         raise UsageError(
             "no row holds the gain asked for",
             where=estimand,
             got=f"source {', '.join(files)}" if files else "all sources",
-            allowed=", ".join(sorted(set(table.loc[usable, "source"]))) or "another gain",
+            allowed=others or "another gain",
         )
     return table[chosen]
 
@@ -443,11 +434,9 @@ def pick_first_source(
 def warn_fewer_prompts(rows: pd.DataFrame, estimand: str, sizes: pd.Series) -> list[str]:
     """A warning that names models which have this gain of fewer prompts than their set holds."""
     fewer = rows.loc[rows["n_prompts"] < sizes, "model_id"]
-    return (
-        [f"prompts without {estimand}, left out: some of " + list_names(fewer)]
-        if len(fewer)
-        else []
-    )
+    if fewer.empty:
+        return []
+    return [f"prompts without {estimand}, left out: some of " + list_names(fewer)]
 
 
 GEOMETRY = ("n_layers", "n_heads", "d_head")
@@ -533,28 +522,25 @@ def choose_rows(
     as of `collect_prompt_gains`."""
     if estimand not in GAINS:
         raise UsageError("no such gain", got=estimand, allowed=", ".join(GAINS))
-    unstated = (table["variant"] == "") & (
-        table["source"] != NURSERY
-    )  # there: unfinished, or trained on
+    # in the nursery one without variant is unfinished, or trained on
+    unstated = (table["variant"] == "") & (table["source"] != NURSERY)
     table = table.assign(variant=table["variant"].mask(unstated, "base"))
-    fit_for_it = (
-        (table["variant"] == "base")
-        & table[estimand].notna()
-        & (table["comparable"] | incomparable)
-    )
+    allowed = table["comparable"] | incomparable
+    fit_for_it = (table["variant"] == "base") & table[estimand].notna() & allowed
     in_question = filter_sources(table, estimand, files, fit_for_it)
     rows = in_question[fit_for_it[in_question.index]]
     sizes = prompts.groupby("prompt_set").size()
-    each = rows[f"{estimand}_n"].fillna(0).astype("int64")
-    rows = rows.assign(each=each > 0, n_prompts=each.where(each > 0, rows["prompt_set"].map(sizes)))
+    counted = rows[f"{estimand}_n"].fillna(0).astype("int64")
+    by_prompt = counted > 0
+    n_prompts = counted.where(by_prompt, rows["prompt_set"].map(sizes))
+    rows = rows.assign(each=by_prompt, n_prompts=n_prompts)
     base = in_question[in_question["variant"] == "base"]
     with_gain = base[base[estimand].notna()]
     notes = warn_missing_models(base["model_id"], with_gain["model_id"], f"no {estimand}")
     if pinned := set(with_gain["model_id"]) - set(rows["model_id"]):
         notes.append("left out, since normalised after the sum: " + list_names(pinned))
-    if tuned := set(in_question.loc[in_question[estimand].notna(), "model_id"]) - set(
-        base["model_id"]
-    ):
+    measured = in_question[in_question[estimand].notna()]
+    if tuned := set(measured["model_id"]) - set(base["model_id"]):
         notes.append("left out, not a base model: " + list_names(tuned))
     rows = pick_first_source(rows, files, notes, first=["each"])
     each = rows[rows["each"]]
@@ -563,22 +549,15 @@ def choose_rows(
     shared = [*facts, "source", "token_position", "prompt_set", "n_prompts"]
     averaged = rows[~rows["each"]]
     n = averaged["n_prompts"].astype("float64")
-    means = averaged[shared].assign(
-        prompt_id="",
-        category="",
-        gain=averaged[estimand],
-        gain_sd=averaged[f"{estimand}_sd"] * np.sqrt(n / (n - 1)),
-    )
-    values = values[(values["gain"] == estimand) & (values["prompt_id"] != "")]
-    single = rows.loc[rows["each"], ["run_id", *shared]].merge(
-        values[["run_id", "prompt_id", "value"]].rename(columns={"value": "gain"}), on="run_id"
-    )
-    single = single.merge(
-        prompts[["prompt_set", "prompt_id", "category"]], on=["prompt_set", "prompt_id"], how="left"
-    )
-    both = pd.concat(
-        [part for part in (single.drop(columns="run_id"), means) if len(part)], ignore_index=True
-    )
+    sd = averaged[f"{estimand}_sd"] * np.sqrt(n / (n - 1))
+    means = averaged[shared].assign(prompt_id="", category="", gain=averaged[estimand], gain_sd=sd)
+    measurements = values[(values["gain"] == estimand) & (values["prompt_id"] != "")]
+    gains = measurements[["run_id", "prompt_id", "value"]].rename(columns={"value": "gain"})
+    single = each[["run_id", *shared]].merge(gains, on="run_id")
+    keys = ["prompt_set", "prompt_id"]
+    single = single.merge(prompts[[*keys, "category"]], on=keys, how="left")
+    parts = [part for part in (single.drop(columns="run_id"), means) if len(part)]
+    both = pd.concat(parts, ignore_index=True)
     ordered = both.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
     ordered.attrs[SAID] = tuple(notes)
     return ordered

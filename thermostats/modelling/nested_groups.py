@@ -50,7 +50,8 @@ def find_level(block: Array, scale: int) -> Level | None:
     varied = high > low
     inside = distinct[:, varied] == high[varied]
     outside = distinct[:, varied] == low[varied]
-    is_partition = (inside | outside).all() and (inside.sum(axis=0) == 1).all()
+    in_one_each = (inside.sum(axis=0) == 1).all()
+    is_partition = (inside | outside).all() and in_one_each
     if not varied.any() or not is_partition or (inside.sum(axis=1) > 1).any():
         return None
     group, _ = np.nonzero(inside.T)[::-1]
@@ -58,13 +59,8 @@ def find_level(block: Array, scale: int) -> Level | None:
     offset = np.zeros(len(distinct))
     height[group] = (high - low)[varied]
     offset[group] = low[varied]
-    return Level(
-        scale=scale,
-        codes=codes.ravel(),
-        height=height,
-        offset=offset,
-        absent=float(np.square(low[~varied]).sum()),
-    )
+    absent = float(np.square(low[~varied]).sum())
+    return Level(scale=scale, codes=codes.ravel(), height=height, offset=offset, absent=absent)
 
 
 def chain_levels(levels: Sequence[Level]) -> list[Level]:
@@ -126,9 +122,8 @@ class NestedGroups:
         chain = chain_levels([level for level in found if level is not None])
         has_offsets = any(level.offset.any() or level.absent for level in chain)
         ones = np.flatnonzero((columns == 1).all(axis=0))
-        if sum(level.height.size for level in chain) < LEAST_GROUPS or (
-            has_offsets and not ones.size
-        ):
+        groups = sum(level.height.size for level in chain)
+        if groups < LEAST_GROUPS or (has_offsets and not ones.size):
             return None
         taken = {level.scale for level in chain}
         others: list[Array] = []
@@ -145,10 +140,11 @@ class NestedGroups:
             sums.append(_build_sums(chain[0].codes, values))
         first, second = np.tril_indices(table.shape[1])
         products = table[:, first] * table[:, second]
+        weighted = sparse.vstack(sums) @ wide
         return cls(
             levels=tuple(chain),
             sums=tuple(_build_sums(level.codes) for level in chain[1:]),
-            linear=sparse.csr_matrix(sparse.vstack(sums) @ wide),
+            linear=sparse.csr_matrix(weighted),
             pairs=np.asarray((wide.T @ products).T),
             fixed=fixed,
             scales=np.array(scales, dtype=np.intp),
@@ -167,9 +163,9 @@ class NestedGroups:
 
         scale: draws × scales. weights: 1/D, draws × weights.
         """
-        sums = (self.linear @ np.ascontiguousarray(weights.T)).reshape(
-            -1, self.levels[0].height.size, len(scale)
-        )
+        finest = self.levels[0].height.size
+        by_group = self.linear @ np.ascontiguousarray(weights.T)
+        sums = by_group.reshape(-1, finest, len(scale))
         squares = self.pairs @ weights.T
         grown = np.zeros(len(scale))
         spread = np.ones(len(scale))
@@ -178,13 +174,15 @@ class NestedGroups:
         sd = self.fixed[self.intercept] if self.intercept >= 0 else 1.0
         for place, level in enumerate(self.levels):
             if place:
-                sums = np.stack([self.sums[place - 1] @ part for part in sums])
-                coupled = self.sums[place - 1] @ coupled
+                collect = self.sums[place - 1]
+                sums = np.stack([collect @ part for part in sums])
+                coupled = collect @ coupled
             of_kind = scale[:, level.scale]
             root = level.height[:, None] * of_kind
             pulled = sums[0] * root
             shrunk = 1 / (1 + pulled * root)
-            constant = root * coupled - level.offset[:, None] * of_kind / sd
+            own_offset = level.offset[:, None] * of_kind / sd
+            constant = root * coupled - own_offset
             grown -= np.log(shrunk).sum(axis=0)
             spread += (np.square(constant) * shrunk).sum(axis=0)
             spread += level.absent * np.square(of_kind / sd)
@@ -200,7 +198,8 @@ class NestedGroups:
         rest = self._arrange_rest(scale, squares, across, spread)
         factor = np.linalg.cholesky(rest)
         diagonal = np.diagonal(factor, axis1=1, axis2=2)
-        grown += np.log(spread) + 2 * np.log(diagonal[:, :-1]).sum(axis=1)
+        log_roots = np.log(diagonal[:, :-1]).sum(axis=1)
+        grown += np.log(spread) + 2 * log_roots
         return grown, np.square(diagonal[:, -1]) - 1
 
     def _arrange_rest(self, scale: Array, squares: Array, across: Array, spread: Array) -> Array:
@@ -212,7 +211,8 @@ class NestedGroups:
         standard deviations of the intercept.
         """
         fixed = np.repeat(self.fixed[:, None], len(scale), axis=1)
-        factors = np.concatenate([fixed, scale[:, self.scales].T, np.ones((1, len(scale)))])
+        others = scale[:, self.scales].T
+        factors = np.concatenate([fixed, others, np.ones((1, len(scale)))])
         away = np.zeros(len(factors))
         away[: len(self.away)] = self.away
         unit = np.ones(len(factors))
@@ -227,8 +227,10 @@ class NestedGroups:
         rest = np.zeros((len(scale), len(factors), len(factors)))
         for first in range(len(factors)):
             for second in range(first + 1):
-                product = squares[_find_place(first, second)] * factors[first] * factors[second]
-                rest[:, first, second] = product + row[first] * row[second] / spread
+                square = squares[_find_place(first, second)]
+                product = square * factors[first] * factors[second]
+                fitted = row[first] * row[second] / spread
+                rest[:, first, second] = product + fitted
         places = np.arange(len(factors))
         rest[:, places, places] += unit
         rest[:, -1, :] += away

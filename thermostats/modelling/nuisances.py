@@ -27,6 +27,7 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
+from thermostats.modelling.populations import indicate_groups
 
 Codes = NDArray[np.intp]
 VERSION = 1
@@ -74,11 +75,12 @@ class Bounds:
         σ, 1/ν and the log-SD are doubled. A t with 1/ν of 1/2 or more has no variance.
         """
         odds = 4 * self.share / (1 - self.share)
+        lower, upper = self.skew
         return Bounds(
             ar=math.tanh(2 * math.atanh(self.ar)),
             ratio=self.ratio**2,
             share=odds / (1 + odds),
-            skew=(2 * self.skew[0], 2 * self.skew[1]),
+            skew=(2 * lower, 2 * upper),
             tails=2 * self.tails,
             spread=2 * self.spread,
         )
@@ -122,22 +124,24 @@ class NuisancePosterior:
     def quantile(self, level: float = LEVEL) -> Array:
         """One for each study, straight between nodes."""
         middle = (self.density[:, 1:] + self.density[:, :-1]) / 2
-        cumulated = np.cumsum(np.insert(middle, 0, 0.0, axis=1), axis=1)
+        cumulated = np.insert(middle, 0, 0.0, axis=1).cumsum(axis=1)
         cumulated /= cumulated[:, -1:]
         return np.array([np.interp(level, each, self.nodes) for each in cumulated])
 
     def fold(self) -> NuisancePosterior:
         """The posterior of exp |ln x| where nodes are those of x, even in ln x about 1."""
         middle = len(self.nodes) // 2
-        both = self.density[:, middle:] + self.density[:, middle::-1]
-        return NuisancePosterior(self.nodes[middle:], both)
+        above = self.density[:, middle:]
+        below = self.density[:, middle::-1]
+        return NuisancePosterior(self.nodes[middle:], above + below)
 
     def bound(self, name: str) -> tuple[Array, Array]:
         """Lower and upper bound of a nuisance by name; the lower one is NaN but for σ's."""
         if name == SKEW:
-            ends = (self.quantile(1 - LEVEL), self.quantile(LEVEL))
-            return np.minimum(ends[0], 0.0), np.maximum(ends[1], 0.0)
-        upper = (self.fold() if name == RATIO else self).quantile(LEVEL)
+            lower = np.minimum(self.quantile(1 - LEVEL), 0.0)
+            return lower, np.maximum(self.quantile(LEVEL), 0.0)
+        folded = self.fold() if name == RATIO else self
+        upper = folded.quantile(LEVEL)
         return np.full_like(upper, np.nan), upper
 
 
@@ -153,11 +157,6 @@ def span_columns(rows: pd.DataFrame, columns: Sequence[str]) -> Array:
         else:
             parts.append(indicate_groups(pd.factorize(values)[0]))
     return orthonormalise(np.hstack(parts))
-
-
-def indicate_groups(groups: Codes) -> Array:
-    """1 where a row is of a group, row × group."""
-    return np.asarray(groups[:, None] == np.arange(int(groups.max()) + 1), dtype=np.float64)
 
 
 def orthonormalise(x: Array) -> Array:
@@ -177,7 +176,10 @@ def check_free(x: Array) -> None:
 
 def tells_share(groups: Codes | None) -> bool:
     """Whether rows say what share lies between groups: two groups or more, some of two rows."""
-    return groups is not None and 1 < int(groups.max()) + 1 < len(groups)
+    if groups is None:
+        return False
+    count = int(groups.max()) + 1
+    return 1 < count < len(groups)
 
 
 def estimate_dependence(
@@ -231,14 +233,15 @@ def measure_dependence_density(
     place = rank_places(column)
     order = np.argsort(column, kind="stable")
     both = np.hstack([x, y.T])
-    logs = np.empty((len(ars), len(ratios), len(shares), len(y)))
+    logs = np.empty((ars.size, ratios.size, shares.size, len(y)))
     for i, ar in enumerate(ars):
         group_levels = GroupLevels.rotate(whiten_chain(levels, order, ar), shares)
         chain = (n - 1) * math.log1p(-(ar**2))
         for j, ratio in enumerate(ratios):
             scale = ratio**place
             terms = group_levels.restrict(whiten_chain(both / scale[:, None], order, ar), p)
-            logs[i, j] = -(chain + 2 * float(np.log(scale).sum()) + terms) / 2
+            log_scales = 2 * float(np.log(scale).sum())
+            logs[i, j] = -(chain + log_scales + terms) / 2
     logs += weigh_dependence(ars, ratios, shares)[..., None]
     return np.asarray(np.exp(logs - logs.max(axis=(0, 1, 2))))
 
@@ -248,7 +251,8 @@ def weigh_dependence(ars: Array, ratios: Array, shares: Array) -> Array:
     ar_prior = stats.norm.logpdf(np.arctanh(ars), scale=AR_SCALE)
     ratio_prior = stats.norm.logpdf(np.log(ratios), scale=RATIO_SCALE)
     share_prior = (BETA - 1) * np.log1p(-shares)
-    return np.asarray(ar_prior[:, None, None] + ratio_prior[:, None] + share_prior)
+    along_column = ar_prior[:, None, None] + ratio_prior[:, None]
+    return np.asarray(along_column + share_prior)
 
 
 def marginalise(density: Array, axis: int) -> Array:
@@ -264,14 +268,16 @@ def marginalise(density: Array, axis: int) -> Array:
 def rank_places(column: Array) -> Array:
     """Places from 0 to 1 along a column, by ranks; 0 where nothing differs."""
     rank = stats.rankdata(column)
-    return np.asarray((rank - rank.min()) / max(float(np.ptp(rank)), 1.0))
+    span = max(float(np.ptp(rank)), 1.0)
+    return np.asarray((rank - rank.min()) / span)
 
 
 def whiten_chain(values: Array, order: Codes, ar: float) -> Array:
     """Rows in an order, each less `ar` times the one before, so that a chain is independent."""
     ordered = values[order]
     made = ordered.copy()
-    made[1:] = (ordered[1:] - ar * ordered[:-1]) / math.sqrt(1 - ar**2)
+    innovations = ordered[1:] - ar * ordered[:-1]
+    made[1:] = innovations / math.sqrt(1 - ar**2)
     return made
 
 
@@ -293,7 +299,8 @@ class GroupLevels:
         size = size.clip(0)
         b = shares[:, None]
         log_determinant = np.log1p(size * b / (1 - b)).sum(axis=1)
-        return GroupLevels(turn.T @ levels.T, b / (1 - b + b * size), log_determinant)
+        weights = b / (1 - b + b * size)
+        return GroupLevels(turn.T @ levels.T, weights, log_determinant)
 
     def restrict(self, whitened: Array, p: int) -> Array:
         """−2 log restricted likelihood with σ integrated out, share × study, up to a constant.
@@ -307,12 +314,14 @@ class GroupLevels:
         weighted = (self.weights[:, :, None] * turned_x).transpose(0, 2, 1)
         xx = x.T @ x - weighted @ turned_x
         xy = x.T @ y - weighted @ turned_y
-        yy = np.square(y).sum(axis=0) - self.weights @ np.square(turned_y)
+        shrunk = self.weights @ np.square(turned_y)
+        yy = np.square(y).sum(axis=0) - shrunk
         root = np.linalg.cholesky(xx)
         fitted = np.square(np.linalg.solve(root, xy)).sum(axis=1)
-        determinants = self.log_determinant
-        determinants = determinants + 2 * np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-        return np.asarray(determinants[:, None] + (len(x) - p) * np.log(yy - fitted))
+        log_roots = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
+        determinants = self.log_determinant + 2 * log_roots
+        free = len(x) - p
+        return np.asarray(determinants[:, None] + free * np.log(yy - fitted))
 
 
 @dataclass(frozen=True)
@@ -341,7 +350,9 @@ class Shapes:
         normal = rng.standard_normal((studies, len(x)))
         skewness = []
         for sigma in SKEW_NODES:
-            errors = math.copysign(1.0, sigma) * np.exp(abs(sigma) * normal) if sigma else normal
+            errors = normal
+            if sigma:
+                errors = math.copysign(1.0, sigma) * np.exp(abs(sigma) * normal)
             skewness.append(measure_skewness(studentise(errors, x, scaled)))
         kurtosis = []
         for tails in TAILS_NODES:
@@ -363,15 +374,15 @@ class Shapes:
         tailed = estimate_density(self.kurtosis, seen)
         skew_prior = stats.norm.pdf(SKEW_NODES, scale=SKEW_SCALE)
         tails_prior = stats.norm.pdf(TAILS_NODES, scale=TAILS_SCALE)
-        return {
-            SKEW: NuisancePosterior(SKEW_NODES, skewed * skew_prior),
-            TAILS: NuisancePosterior(TAILS_NODES, tailed * tails_prior),
-        }
+        skew = NuisancePosterior(SKEW_NODES, skewed * skew_prior)
+        tails = NuisancePosterior(TAILS_NODES, tailed * tails_prior)
+        return {SKEW: skew, TAILS: tails}
 
 
 def estimate_density(simulated: Array, seen: Array) -> Array:
     """Density of statistics at what was seen, study × node; simulated: node × study."""
-    width = 1.06 * simulated.std(axis=1) * simulated.shape[1] ** -0.2
+    spreads = simulated.std(axis=1)
+    width = 1.06 * spreads * simulated.shape[1] ** -0.2
     kernels = []
     for value in seen:
         kernels.append(stats.norm.pdf(value, simulated, width[:, None]))
@@ -383,7 +394,9 @@ def studentise(y: Array, x: Array, scaled: Codes | None) -> Array:
     they are; where groups are `scaled`, in units of their root mean square too."""
     leverage = np.square(x).sum(axis=1)
     kept = leverage < WHOLE
-    left = ((y - (y @ x) @ x.T) / np.sqrt(np.where(kept, 1 - leverage, 1.0)))[:, kept]
+    residuals = y - (y @ x) @ x.T
+    spreads = np.sqrt(np.where(kept, 1 - leverage, 1.0))
+    left = (residuals / spreads)[:, kept]
     if scaled is None:
         return np.asarray(left)
     groups = pd.factorize(scaled[kept])[0]
@@ -394,7 +407,9 @@ def studentise(y: Array, x: Array, scaled: Codes | None) -> Array:
 def measure_skewness(values: Array) -> Array:
     """m₃ / m₂^1.5 of each row."""
     centred = values - values.mean(axis=1, keepdims=True)
-    return np.asarray((centred**3).mean(axis=1) / np.square(centred).mean(axis=1) ** 1.5)
+    third = (centred**3).mean(axis=1)
+    second = np.square(centred).mean(axis=1)
+    return np.asarray(third / second**1.5)
 
 
 def measure_kurtosis(values: Array) -> Array:
@@ -402,11 +417,15 @@ def measure_kurtosis(values: Array) -> Array:
     ordered = np.sort(values, axis=1)
     n = values.shape[1]
     i = np.arange(n)
+    once = ordered * i
+    twice = once * (i - 1)
+    thrice = twice * (i - 2)
     b0 = ordered.mean(axis=1)
-    b1 = (ordered * i).mean(axis=1) / (n - 1)
-    b2 = (ordered * i * (i - 1)).mean(axis=1) / ((n - 1) * (n - 2))
-    b3 = (ordered * i * (i - 1) * (i - 2)).mean(axis=1) / ((n - 1) * (n - 2) * (n - 3))
-    return np.asarray((20 * b3 - 30 * b2 + 12 * b1 - b0) / (2 * b1 - b0))
+    b1 = once.mean(axis=1) / (n - 1)
+    b2 = twice.mean(axis=1) / ((n - 1) * (n - 2))
+    b3 = thrice.mean(axis=1) / ((n - 1) * (n - 2) * (n - 3))
+    fourth = 20 * b3 - 30 * b2 + 12 * b1 - b0
+    return np.asarray(fourth / (2 * b1 - b0))
 
 
 def estimate_spread(y: Array, x: Array, groups: Codes) -> NuisancePosterior | None:
@@ -428,7 +447,8 @@ def estimate_spread(y: Array, x: Array, groups: Codes) -> NuisancePosterior | No
     kept = free > LEAST_IN_GROUP
     if kept.sum() < 2:
         return None
-    squares = np.square(y - (y @ wider) @ wider.T) @ levels
+    residuals = y - (y @ wider) @ wider.T
+    squares = np.square(residuals) @ levels
     density = [measure_spread_density(each[kept], free[kept]) for each in squares]
     return NuisancePosterior(SPREAD_NODES, np.array(density))
 
@@ -436,7 +456,8 @@ def estimate_spread(y: Array, x: Array, groups: Codes) -> NuisancePosterior | No
 def measure_spread_density(squares: Array, free: Array) -> Array:
     """Prior times likelihood at each node, for one study's sums of squares by group."""
     logs = math.log(squares.sum() / free.sum()) + LOG_VARIANCES
-    each = -(free[:, None] * logs + squares[:, None] * np.exp(-logs)) / 2
+    standardised = squares[:, None] * np.exp(-logs)
+    each = -(free[:, None] * logs + standardised) / 2
     each = np.exp(each - each.max(axis=1, keepdims=True))
     averaged = np.maximum(build_spread_kernels() @ each.T, np.finfo(float).tiny)
     likelihoods = np.log(averaged).sum(axis=2)

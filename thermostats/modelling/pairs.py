@@ -82,12 +82,10 @@ def build_pairs(
     lab, no pair, fewer than 3 prompts of a pair, and a pair in which one gain is constant or
     follows from the other exactly.
     """
-    check_columns(
-        table, "model_id", "heritage", "family", "variant", "parent", "prompt_id", "value"
-    )
-    gains = table.reset_index(drop=True).assign(
-        value=read_numbers(table["value"], "value", positive=True)
-    )
+    facts_read = ("heritage", "family", "variant", "parent", "prompt_id", "value")
+    check_columns(table, "model_id", *facts_read)
+    values = read_numbers(table["value"], "value", positive=True)
+    gains = table.reset_index(drop=True).assign(value=values)
     check_repeated_prompts(gains)
     read_labels(gains["heritage"], "heritage")
     models = gains.drop_duplicates("model_id").set_index("model_id")
@@ -108,8 +106,9 @@ def build_pairs(
         both = wide[[base, tuned]].dropna(how="all")
         shared = _find_shared_prompts(both, f"{base}, {tuned}")
         name = f"{base} → {tuned}"
-        if len(shared) < len(both):
-            unshared.append(f"{len(both) - len(shared)} of {len(both)} in {name}")
+        missing = len(both) - len(shared)
+        if missing:
+            unshared.append(f"{missing} of {len(both)} in {name}")
         facts = {
             "pair": name,
             "base_id": base,
@@ -117,11 +116,8 @@ def build_pairs(
             "related": related,
             "heritage": row["heritage"],
         }
-        gain = {
-            "prompt_id": shared.index,
-            "base": shared[base],
-            "change": shared[tuned] - shared[base],
-        }
+        gain = {"prompt_id": shared.index, "base": shared[base]}
+        gain["change"] = shared[tuned] - shared[base]
         pairs.append(pd.DataFrame({**facts, **gain}).reset_index(drop=True))
     if not pairs:
         raise UsageError(
@@ -130,7 +126,8 @@ def build_pairs(
             allowed="a tuned model whose parent is in the table",
         )
     rows = pd.concat(pairs, ignore_index=True)
-    return rows, [*warnings, *_collect_warnings(rows, set(bases.index), unshared)]
+    warnings += _collect_warnings(rows, set(bases.index), unshared)
+    return rows, warnings
 
 
 def _find_shared_prompts(both: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -142,11 +139,12 @@ def _find_shared_prompts(both: pd.DataFrame, where: str) -> pd.DataFrame:
             "too few shared prompts", where=where, got=len(shared), allowed=f"at least {LEAST}"
         )
     base, tuned = shared.to_numpy(dtype=np.float64).T
+    change = tuned - base
     X = np.column_stack([np.ones(base.size), base])
-    rest: Array = tuned - base - X @ np.linalg.lstsq(X, tuned - base, rcond=None)[0]
-    if is_constant(base) or np.abs(rest).max() <= ROUNDING * max(
-        np.abs(shared.to_numpy()).max(), 1e-300
-    ):
+    slopes = np.linalg.lstsq(X, change, rcond=None)[0]
+    rest: Array = change - X @ slopes
+    largest = max(np.abs(shared.to_numpy()).max(), 1e-300)
+    if is_constant(base) or np.abs(rest).max() <= ROUNDING * largest:
         raise UsageError(
             "one gain of a pair is constant, or follows from the other exactly",
             where=where,
@@ -158,11 +156,10 @@ def _find_shared_prompts(both: pd.DataFrame, where: str) -> pd.DataFrame:
 
 def _collect_warnings(rows: pd.DataFrame, bases: set[str], unshared: list[str]) -> list[str]:
     pairs = rows.drop_duplicates("pair")
-    alone = bases - set(pairs["base_id"])
     several = set(pairs.loc[pairs["base_id"].duplicated(), "base_id"])
     found: dict[str, Collection[str]] = {
         "prompts that one model of a pair did not answer, left out": unshared,
-        "left out, since no model tuned from it is in the table": alone,
+        "left out, since no model tuned from it is in the table": bases - set(pairs["base_id"]),
         "base of several pairs, which are counted as independent": several,
     }
     lines = []
@@ -251,13 +248,15 @@ def fit_invariance(
     """
     rows, warnings = check_pairs(table, margin, only_related=only_related)
     of_pairs = table["model_id"].isin({*rows["base_id"], *rows["tuned_id"]})
+    law = declare_law(state_pairs(margin), PAIRS)
+    sources = list_sources(table[of_pairs])
     return build_fit(
-        declare_law(state_pairs(margin), PAIRS),
+        law,
         rows,
         seed=seed,
         settings=settings,
         estimand=name_estimand(estimand, table),
-        sources=list_sources(table[of_pairs]),
+        sources=sources,
         warnings=warnings,
         reads=require_columns("pair"),
     )
@@ -287,12 +286,14 @@ def average_pairs(rows: pd.DataFrame) -> pd.DataFrame:
     mean = logs.groupby(pair).mean()
     off = logs - mean.loc[pair].to_numpy()
     squares = (off["base"] ** 2).groupby(pair).sum()
-    slope = (off["base"] * off["change"]).groupby(pair).sum() / squares
-    rest = np.square(off["change"] - slope.loc[pair].to_numpy() * off["base"]).groupby(pair).sum()
-    base_error, base_freedom = estimate_moderated_errors(np.sqrt(squares.to_numpy() / (n - 1)), n)
-    change_error, change_freedom = estimate_moderated_errors(
-        np.sqrt(rest.to_numpy() / (n - 2)), n - 1
-    )
+    products = (off["base"] * off["change"]).groupby(pair).sum()
+    slope = products / squares
+    left = off["change"] - slope.loc[pair].to_numpy() * off["base"]
+    rest = np.square(left).groupby(pair).sum()
+    base_sd = np.sqrt(squares.to_numpy() / (n - 1))
+    change_sd = np.sqrt(rest.to_numpy() / (n - 2))
+    base_error, base_freedom = estimate_moderated_errors(base_sd, n)
+    change_error, change_freedom = estimate_moderated_errors(change_sd, n - 1)
     columns = {
         "base": mean["base"],
         "base_error": base_error,
@@ -311,14 +312,12 @@ def tabulate_pairs(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame
     if fit is None:
         pairs = average_pairs(rows)
     else:
-        pairs = pd.DataFrame({"slope": 0.0}, index=pd.unique(rows["pair"].astype(str)))
+        names_of_new = pd.unique(rows["pair"].astype(str))
+        pairs = pd.DataFrame({"slope": 0.0}, index=names_of_new)
     ones = np.ones(len(pairs))
-    zeros = np.zeros(len(pairs))
-    coefficients = {
-        "pair": [*pairs.index, *pairs.index],
-        "level": np.concatenate([ones, -pairs["slope"]]),
-        "change": np.concatenate([zeros, ones]),
-    }
+    level = np.concatenate([ones, -pairs["slope"]])
+    change = np.concatenate([np.zeros(len(pairs)), ones])
+    coefficients = {"pair": [*pairs.index] * 2, "level": level, "change": change}
     names = []
     for what in ("base", "change"):
         for name in pairs.index:
@@ -327,7 +326,8 @@ def tabulate_pairs(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame
     if fit is not None:
         return table
     for name, suffix in {"y": "", "error": "_error", "freedom": "_freedom"}.items():
-        table[name] = np.concatenate([pairs[f"base{suffix}"], pairs[f"change{suffix}"]])
+        both = [pairs[f"{what}{suffix}"] for what in ("base", "change")]
+        table[name] = np.concatenate(both)
     return table
 
 
@@ -419,9 +419,11 @@ def ask_pairs(margin: float) -> dict[str, Statement]:
 def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     pairs = len(design.effects["level"].names)
     drawn = name_draws(values, design)
-    level = drawn["level_mean"][..., None] + values["level"][..., :pairs]
-    change = drawn["change_mean"][..., None] + values["change"][..., :pairs]
-    ratios = {"ratio": np.exp(change), "ratio_of_all": np.exp(drawn["change_mean"])}
+    level_mean = drawn["level_mean"]
+    change_mean = drawn["change_mean"]
+    level = level_mean[..., None] + values["level"][..., :pairs]
+    change = change_mean[..., None] + values["change"][..., :pairs]
+    ratios = {"ratio": np.exp(change), "ratio_of_all": np.exp(change_mean)}
     return {**ratios, **drawn, "level": level, "change": change}
 
 
@@ -430,11 +432,11 @@ def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     slope = -design.table["level"].to_numpy()[n:]
 
     def change(y: Array) -> Array:
-        return np.asarray(y[..., n:] + slope * y[..., :n])
+        level = y[..., :n]
+        return np.asarray(y[..., n:] + slope * level)
 
     def is_changing(y: Array) -> NDArray[np.bool_]:
-        base = y[..., :n]
-        return np.asarray((base > 0) != (base + change(y) > 0))
+        return np.asarray(crosses_one(y[..., :n], change(y)))
 
     return {
         "largest mean change": lambda y: np.abs(change(y)).max(axis=-1),
@@ -447,21 +449,32 @@ def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
 def is_changing_sides(quantities: Quantities) -> NDArray[np.bool_]:
     """Whether the tuned model of a pair stands on the other side of 1 than its base, chain × draw ×
     pair."""
-    return np.asarray((quantities["level"] > 0) != (quantities["level"] + quantities["change"] > 0))
+    return np.asarray(crosses_one(quantities["level"], quantities["change"]))
+
+
+def crosses_one(level: Any, change: Any) -> Any:
+    """Whether a log gain and the one after its change have other signs."""
+    return (level > 0) != (level + change > 0)
 
 
 def _collect_pair_warnings(rows: pd.DataFrame) -> list[str]:
     means = rows.groupby("pair")["base"].mean()
-    words = {
-        f"{len(means)} pairs: even if none of them had crossed 1, up to "
-        f"{_find_unseen_bound(len(means)):.0%} of pairs still "
-        f"could (exact {options.level:.0%} bound); statements about a new pair rest on the priors "
-        f"of the spreads over "
-        "pairs": len(means) < FEW,
-        "no base model dampens, so whether tuning can turn a dampener into an expander was not "
-        "observed": bool((means >= 0).all()),
-    }
-    return [line for line, holds in words.items() if holds]
+    n = len(means)
+    lines = []
+    if n < FEW:
+        bound = (
+            f"{_find_unseen_bound(n):.0%} of pairs still could (exact {options.level:.0%} bound)"
+        )
+        lines.append(
+            f"{n} pairs: even if none of them had crossed 1, up to {bound}; statements about a new "
+            f"pair rest on the priors of the spreads over pairs"
+        )
+    if (means >= 0).all():
+        lines.append(
+            "no base model dampens, so whether tuning can turn a dampener into an expander was not "
+            "observed"
+        )
+    return lines
 
 
 def _find_unseen_bound(n: Any) -> Any:
@@ -473,53 +486,51 @@ def list_power(fit: Fit) -> pd.DataFrame:
     """What these pairs can show, and 3, 10, 30 and 100."""
     n = len(fit.design.labels["ratio"])
     sizes = np.unique([n, 3, 10, 30, 100])
-    table = pd.DataFrame(
-        {"n_pairs": sizes, "here": sizes == n, "bound_had_none": _find_unseen_bound(sizes)}
-    )
-    return table.assign(**{f"p_seen_at_{share:.0%}": 1 - (1 - share) ** sizes for share in SIDES})
+    bounds = _find_unseen_bound(sizes)
+    table = pd.DataFrame({"n_pairs": sizes, "here": sizes == n, "bound_had_none": bounds})
+    for share in SIDES:
+        table[f"p_seen_at_{share:.0%}"] = 1 - (1 - share) ** sizes
+    return table
 
 
 def estimate_new_pair(fit: Fit) -> pd.DataFrame:
     """P(sign changes) of a pair of the same population, by its base; from the posterior and from
     the prior alone."""
     rng = np.random.default_rng(fit.seed)
-    means = rng.normal(0, SHARE, (2, OF_PRIOR))
-    spreads = np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
+    level_mean, change_mean = rng.normal(0, SHARE, (2, OF_PRIOR))
+    level_sd, shift_sd = np.abs(rng.normal(0, SHARE, (2, OF_PRIOR)))
     prior = {
-        "level_mean": means[0],
-        "change_mean": means[1],
-        "level_sd": spreads[0],
-        "shift_sd": spreads[1],
+        "level_mean": level_mean,
+        "change_mean": change_mean,
+        "level_sd": level_sd,
+        "shift_sd": shift_sd,
     }
-    stages = {
-        "p_sign_changes": {name: fit.quantities[name].ravel() for name in prior},
-        "from_prior_alone": prior,
-    }
+    posterior = {name: fit.quantities[name].ravel() for name in prior}
+    stages = {"p_sign_changes": posterior, "from_prior_alone": prior}
     columns = {}
     for stage, draws in stages.items():
-        level, change = (
-            rng.normal(draws[f"{name}_mean"], draws[sd])
-            for name, sd in (("level", "level_sd"), ("change", "shift_sd"))
-        )
-        crosses = pd.Series((level > 0) != (level + change > 0))
+        level = rng.normal(draws["level_mean"], draws["level_sd"])
+        change = rng.normal(draws["change_mean"], draws["shift_sd"])
+        crosses = pd.Series(crosses_one(level, change))
         kinds = {
             "any pair": np.ones(level.size, dtype=bool),
             "base that dampens": level < 0,
             "base that expands": level >= 0,
             "base within 1.2 of 1": np.abs(level) < math.log(1.2),
         }
-        columns[stage] = {name: crosses[kind].mean() for name, kind in kinds.items()}
+        chances = {}
+        for name, kind in kinds.items():
+            chances[name] = crosses[kind].mean()
+        columns[stage] = chances
     return pd.DataFrame(columns).rename_axis("pair").reset_index()
 
 
 def list_pairs(margin: float, fit: Fit) -> pd.DataFrame:
     """One row per pair: what was seen, its ratio with interval, and whether it changes sides."""
     names = fit.design.labels["ratio"]
-    level, change = (fit.quantities[name].reshape(-1, len(names)) for name in ("level", "change"))
+    level = fit.quantities["level"].reshape(-1, len(names))
+    change = fit.quantities["change"].reshape(-1, len(names))
     lower, upper = find_equal_tailed(change, fit.level)
-    sign_changes = is_changing_sides({"level": level, "change": change})
-    within_margin = np.abs(change) < math.log(margin)
-    base_dampens = level < 0
     estimates = pd.DataFrame(
         {
             "pair": names,
@@ -528,15 +539,17 @@ def list_pairs(margin: float, fit: Fit) -> pd.DataFrame:
             "ratio": np.exp(np.median(change, axis=0)),
             "ratio_lower": np.exp(lower),
             "ratio_upper": np.exp(upper),
-            "p_sign_changes": sign_changes.mean(axis=0),
-            "p_within_margin": within_margin.mean(axis=0),
-            "p_base_dampens": base_dampens.mean(axis=0),
         }
     )
-    sides = fit.rows.assign(
-        crosses=(fit.rows["base"] > 0) != (fit.rows["base"] + fit.rows["change"] > 0)
-    )
-    by = sides.groupby("pair")
+    chances = {
+        "p_sign_changes": crosses_one(level, change),
+        "p_within_margin": np.abs(change) < math.log(margin),
+        "p_base_dampens": level < 0,
+    }
+    for name, holds in chances.items():
+        estimates[name] = holds.mean(axis=0)
+    crosses = crosses_one(fit.rows["base"], fit.rows["change"])
+    by = fit.rows.assign(crosses=crosses).groupby("pair")
     observed = by.agg(
         heritage=("heritage", "first"),
         related=("related", "first"),
@@ -623,23 +636,26 @@ def paired(
     1      2          6       -0.23  -0.40  -0.05
     """
     inside = session.level if level is None else check_coverage(level)
-    a, b = (read_values(model, quantity, position, data) for model in (first, second))
+    a = read_values(first, quantity, position, data)
+    b = read_values(second, quantity, position, data)
     together = _join_shared_runs(a, b, str(first), str(second), data)
     depths = [int(side["layer"].max()) for side in (a, b)]
     if depths[0] != depths[1]:
         what = "the models have different numbers of blocks"
         allowed = "models of one depth, as a base and a tuned one"
-        step = (
-            f"thermostats.profile([{str(first)!r}, {str(second)!r}]) draws both over relative depth"
-        )
-        raise UsageError(what, got=f"{depths[0]} and {depths[1]}", allowed=allowed, next_step=step)
+        models = [str(first), str(second)]
+        step = f"thermostats.profile({models}) draws both over relative depth"
+        got = f"{depths[0]} and {depths[1]}"
+        raise UsageError(what, got=got, allowed=allowed, next_step=step)
     together["difference"] = together["second"] - together["first"]
     groups = together.groupby("layer")
     table = groups[["first", "second", "difference"]].mean()
+    mean = table["difference"]
     n = groups.size()
     sd = groups["difference"].std(ddof=1)
-    half = student.ppf((1 + inside) / 2, n - 1) * sd / np.sqrt(n)
-    table = table.assign(sd=sd, lower=table["difference"] - half, upper=table["difference"] + half)
+    quantile = student.ppf((1 + inside) / 2, n - 1)
+    half = quantile * sd / np.sqrt(n)
+    table = table.assign(sd=sd, lower=mean - half, upper=mean + half)
     table.insert(0, "n_prompts", n)
     table = table.reset_index()
     table.attrs = {
@@ -656,23 +672,17 @@ def _join_shared_runs(
     first: pd.DataFrame, second: pd.DataFrame, here: str, there: str, data: str | Path | None
 ) -> pd.DataFrame:
     """layer, prompt, first and second of the first two runs that share prompts."""
-    key = ["layer", "prompt"]
     for _, a in first[first["prompt"].ne("")].groupby("run_id", sort=False):
         for _, b in second[second["prompt"].ne("")].groupby("run_id", sort=False):
-            values_a, values_b = (
-                side.drop_duplicates(key).set_index(key)["value"] for side in (a, b)
-            )
-            both = pd.concat(
-                {"first": values_a, "second": values_b}, axis=1, join="inner"
-            ).reset_index()
+            values = {"first": _index_values(a), "second": _index_values(b)}
+            both = pd.concat(values, axis=1, join="inner").reset_index()
             if both["prompt"].nunique() >= LEAST_PROMPTS:
                 return both
     sets = []
     for side in (first, second):
         sets.append(", ".join(dict.fromkeys(side["prompt_set"])))
-    step = write_command(
-        "measure", there, prompts=first["prompt_set"].iloc[0], what="gains", data=data or "mine"
-    )
+    prompts = first["prompt_set"].iloc[0]
+    step = write_command("measure", there, prompts=prompts, what="gains", data=data or "mine")
     raise UsageError(
         "the two models were measured on other prompts, so nothing can be paired",
         where=f"{here}, {there}",
@@ -680,3 +690,8 @@ def _join_shared_runs(
         allowed=f"{LEAST_PROMPTS} prompts or more of the same text",
         next_step=step,
     )
+
+
+def _index_values(rows: pd.DataFrame) -> pd.Series:
+    key = ["layer", "prompt"]
+    return rows.drop_duplicates(key).set_index(key)["value"]

@@ -34,7 +34,8 @@ class PlannedStudy:
     @classmethod
     def divide_evenly(cls, models: int, labs: int) -> PlannedStudy:
         """So many models in so many labs, as even as may be."""
-        return cls(tuple(models // labs + (place < models % labs) for place in range(labs)))
+        least, more = divmod(models, labs)
+        return cls((least + 1,) * more + (least,) * (labs - more))
 
     @property
     def models(self) -> int:
@@ -64,7 +65,10 @@ def plan_studies(
     with the nearest that there can be.
     """
     given = (models, "models"), (labs, "labs")
-    numbers = {name: read for each, name in given if (read := read_sizes(each, name))}
+    numbers = {}
+    for each, name in given:
+        if read := read_sizes(each, name):
+            numbers[name] = read
     is_one = any(not isinstance(each, Sequence) for each in sizes)
     stated = [read_sizes(each, "sizes") for each in ([sizes] if is_one else sizes)]
     grid = product(numbers.get("models", ()), numbers.get("labs", ()))
@@ -78,11 +82,11 @@ def plan_studies(
     for study in made:
         if study.models < LEAST or len(study.sizes) < fewest or min(study.sizes) < 1:
             labs_of_it = format_count(len(study.sizes), "lab")
+            least_labs = format_count(fewest, "lab")
             raise UsageError(
                 "no study can have this size",
                 got=f"{format_count(study.models, 'model')} in {labs_of_it}",
-                allowed=f"{LEAST} models or more, {format_count(fewest, 'lab')} or more, "
-                f"a model or more in each",
+                allowed=f"{LEAST} models or more, {least_labs} or more, a model or more in each",
                 next_step=write(**possible),
             )
     return made
@@ -101,10 +105,13 @@ def _list_possible(
     if stated:
         several = []
         for of in stated:
-            several.append(of * fewest if len(of) == 1 else of)
-        possible["sizes"] = [
-            [of[0] + max(0, LEAST - sum(of)), *of[1:]] if of else [2, 2] for of in several
-        ]
+            sizes = of * fewest if len(of) == 1 else of
+            if sizes:
+                lacking = max(0, LEAST - sum(sizes))
+                several.append([sizes[0] + lacking, *sizes[1:]])
+            else:
+                several.append([2, 2])
+        possible["sizes"] = several
     return possible
 
 
@@ -133,24 +140,27 @@ def draw_rows(study: PlannedStudy, here: pd.DataFrame, rng: np.random.Generator)
     import pandas as pd  # noqa: PLC0415
 
     labs = here.groupby("heritage")["model_id"].unique()
-    labs = labs.loc[sorted(labs.index, key=lambda lab: (-len(labs[lab]), lab))]
+    largest_first = sorted(labs.index, key=lambda lab: (-len(labs[lab]), lab))
+    labs = labs.loc[largest_first]
     of_model = dict(iter(here.groupby("model_id", sort=False)))
     parts = []
     for place, size in enumerate(study.sizes):
         again = place // len(labs)
         models = rng.permutation(labs.iloc[place % len(labs)])
-        parts += [
-            _name_rows(of_model[models[k % len(models)]], again, k // len(models))
-            for k in range(size)
-        ]
+        for k in range(size):
+            round_of_models, model = divmod(k, len(models))
+            parts.append(_name_rows(of_model[models[model]], again, round_of_models))
     return pd.concat(parts, ignore_index=True)
 
 
 def _name_rows(rows: pd.DataFrame, lab: int, model: int) -> pd.DataFrame:
     """Rows of a model under names of their own, where its lab or itself stands in the study
     already."""
+    of_lab = f" {lab}" * bool(lab)
     of_model = f" {lab}.{model}" * bool(lab or model)
-    ends = {**dict.fromkeys(OF_LAB, f" {lab}" * bool(lab)), **dict.fromkeys(OF_MODEL, of_model)}
-    return rows.assign(
-        **{name: rows[name].astype(str) + end for name, end in ends.items() if end and name in rows}
-    )
+    ends = {**dict.fromkeys(OF_LAB, of_lab), **dict.fromkeys(OF_MODEL, of_model)}
+    renamed = {}
+    for name, end in ends.items():
+        if end and name in rows:
+            renamed[name] = rows[name].astype(str) + end
+    return rows.assign(**renamed)

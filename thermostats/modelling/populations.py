@@ -18,8 +18,27 @@ from thermostats.modelling.draws import Array
 
 def build_sum_zero(n: int) -> Array:
     """Orthonormal columns that sum to zero, n × (n − 1)."""
-    basis, size, _ = np.linalg.svd(np.eye(n) - np.ones((n, n)) / n)
+    centring = np.eye(n) - np.ones((n, n)) / n
+    basis, size, _ = np.linalg.svd(centring)
     return np.asarray(basis[:, size > 0.5], dtype=np.float64)
+
+
+def indicate_groups(codes: NDArray[np.intp]) -> Array:
+    """1 where a row is of a group, row × group."""
+    groups = np.arange(int(codes.max(initial=-1)) + 1)
+    return np.asarray(codes[:, None] == groups, dtype=np.float64)
+
+
+def number_groups(groups: Sequence[object] | pd.Series | None, size: int) -> NDArray[np.int64]:
+    """Number of every row's group, in the order in which they are met; 0 where there are none."""
+    if groups is None:
+        return np.zeros(size, dtype=np.int64)
+    return pd.factorize(np.asarray(groups))[0]
+
+
+def weigh_group_means(codes: NDArray[np.intp]) -> Array:
+    """Weights of rows in the means of groups, row × group."""
+    return np.asarray(indicate_groups(codes) / np.bincount(codes))
 
 
 LARGEST = 1_000_000
@@ -35,12 +54,8 @@ def read_cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]
     """
     check_columns(table, "model_id", "prompt_id", "category", "value")
     table = table.reset_index(drop=True)
-    for name in (
-        "model_id",
-        "prompt_id",
-        "category",
-        *(["heritage"] if "heritage" in table else []),
-    ):
+    lab = ["heritage"] if "heritage" in table else []
+    for name in ("model_id", "prompt_id", "category", *lab):
         read_labels(table[name], name)
     rows = table.sort_values(["model_id", "prompt_id"], kind="stable", ignore_index=True)
     rows["value"] = read_numbers(rows["value"], "value", positive=True, varied=True)
@@ -61,9 +76,9 @@ def read_cells(table: pd.DataFrame, what: str) -> tuple[pd.DataFrame, list[str]]
 
 
 def _collect_warnings(rows: pd.DataFrame, what: str) -> list[str]:
-    models, prompts, categories = (
-        rows[name].nunique() for name in ("model_id", "prompt_id", "category")
-    )
+    models = rows["model_id"].nunique()
+    prompts = rows["prompt_id"].nunique()
+    categories = rows["category"].nunique()
     labs = rows.groupby("model_id")["heritage"].first().nunique() if "heritage" in rows else 0
     cells = models * prompts
     missing = cells - len(rows)
@@ -76,27 +91,26 @@ def _collect_warnings(rows: pd.DataFrame, what: str) -> list[str]:
         f"one lab: {what} says nothing about labs": labs == 1,
         f"one model per lab: {what} is not yet one of labs": 1 < labs == models,
     }
-    return [*(line for line, holds in words.items() if holds), *_warn_disjoint(rows)]
+    lines = [line for line, holds in words.items() if holds]
+    return lines + _warn_disjoint(rows)
 
 
 def _warn_disjoint(rows: pd.DataFrame) -> list[str]:
     """A warning where models fall into sets that share no prompt."""
-    (model, models), (prompt, prompts) = (
-        pd.factorize(rows[name]) for name in ("model_id", "prompt_id")
-    )
+    model, models = pd.factorize(rows["model_id"])
+    prompt, prompts = pd.factorize(rows["prompt_id"])
     n = len(models)
-    links = coo_array(
-        (np.ones(model.size), (model, n + prompt)), shape=(n + len(prompts), n + len(prompts))
-    )
+    nodes = n + len(prompts)
+    edges = (model, n + prompt)
+    links = coo_array((np.ones(model.size), edges), shape=(nodes, nodes))
     _, part = connected_components(links, directed=False)
     sets = []
     for k in pd.unique(part[:n]):
-        sets.append(", ".join(map(str, models[part[:n] == k])))
-    return (
-        [f"no shared prompts, compared through the priors only: {' | '.join(sets)}"]
-        if len(sets) > 1
-        else []
-    )
+        members = models[part[:n] == k]
+        sets.append(", ".join(map(str, members)))
+    if len(sets) < 2:
+        return []
+    return [f"no shared prompts, compared through the priors only: {' | '.join(sets)}"]
 
 
 def check_repeated_prompts(table: pd.DataFrame) -> None:
@@ -118,9 +132,11 @@ def list_sources(table: pd.DataFrame) -> tuple[str, ...]:
 def refuse_large(rows: pd.DataFrame, columns: int) -> None:
     """Raise UsageError for a design of more than `LARGEST` entries."""
     if len(rows) * columns > LARGEST:
+        models = rows["model_id"].nunique()
+        prompts = rows["prompt_id"].nunique()
         raise UsageError(
             "too many models and prompts to compare one by one",
-            got=f"{rows['model_id'].nunique()} models × {rows['prompt_id'].nunique()} prompts",
+            got=f"{models} models × {prompts} prompts",
             allowed=f"a design of at most {LARGEST} entries, here {len(rows)} × {columns}",
             next_step="choose models, such as those of one claim",
         )
@@ -131,9 +147,11 @@ def index_levels(
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """Names of levels, those of a fit before those that it has not seen, and the number of every
     row's level."""
-    names = (*before, *sorted(set(values.astype(str)) - set(before)))
+    labels = values.astype(str)
+    names = (*before, *sorted(set(labels) - set(before)))
     number = {name: i for i, name in enumerate(names)}
-    return names, np.array([number[name] for name in values.astype(str)], dtype=np.int64)
+    codes = [number[label] for label in labels]
+    return names, np.array(codes, dtype=np.int64)
 
 
 def build_contrasts(level: NDArray[np.int64], seen: int) -> Array:

@@ -57,7 +57,8 @@ def compare_prices(row: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[fl
         what = "prices of other texts cannot be compared text by text"
         raise UsageError(what, got=f"{len(first)} and {len(second)} texts")
     gaps = first - second
-    lower, upper = np.quantile(_resample_means(gaps[None])[0], _ENDS).tolist()
+    drawn = _resample_means(gaps[None])[0]
+    lower, upper = np.quantile(drawn, _ENDS).tolist()
     return float(gaps.mean()), lower, upper
 
 
@@ -76,11 +77,21 @@ def _resample_means(values: Array) -> Array:
 def find_floor(rows: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
     """The floor of a row: the same model, texts and steps without a target; None where there is
     none."""
-    alike = rows["operation"] == "floor"
-    for label in (*MODEL, *SETTINGS):
-        alike &= rows[label] == row[label]
-    found = rows[alike].to_dict("records")
-    return {str(name): value for name, value in found[0].items()} if found else None
+    floors = rows[rows["operation"] == "floor"]
+    return _find_first(floors, row, (*MODEL, *SETTINGS))
+
+
+def _find_first(
+    rows: pd.DataFrame, row: Mapping[str, Any], labels: Sequence[str]
+) -> dict[str, Any] | None:
+    """The first of rows that agree with a row in some columns."""
+    for label in labels:
+        rows = rows[rows[label] == row[label]]
+    return _name_record(rows.to_dict("records")[0]) if len(rows) else None
+
+
+def _name_record(record: Mapping[Any, Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in record.items()}
 
 
 CROSSING = [
@@ -105,11 +116,12 @@ def list_crossings(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
     steered = rows[rows["operation"] == "steer"]
     made = []
     for record in steered.to_dict("records"):
-        row = {str(name): value for name, value in record.items()}
+        row = _name_record(record)
         mirrored = _find_mirror(steered, row)
         floor = find_floor(rows, row)
-        crosses = np.log(row["gain_before"]) * np.log(row["target"]) < 0
-        crosses &= abs(abs(np.log(row["target"])) / np.log(margin) - 1) < SAME
+        log_target = np.log(row["target"])
+        crosses = np.log(row["gain_before"]) * log_target < 0
+        crosses &= abs(abs(log_target) / np.log(margin) - 1) < SAME
         if crosses and mirrored is not None and floor is not None:
             made.append(_describe_crossing(row, mirrored, floor))
     return pd.DataFrame(made, columns=CROSSING)
@@ -119,11 +131,8 @@ def _find_mirror(steered: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any
     """The row whose target is as far on the other side of where the gain started; None where there
     is none."""
     wanted = row["gain_start"] ** 2 / row["target"]
-    alike = (steered["target"] / wanted - 1).abs() < SAME
-    for label in (*MODEL, *SETTINGS, "gain", "penalty", "every"):
-        alike &= steered[label] == row[label]
-    found = steered[alike].to_dict("records")
-    return {str(name): value for name, value in found[0].items()} if found else None
+    opposite = steered[(steered["target"] / wanted - 1).abs() < SAME]
+    return _find_first(opposite, row, (*MODEL, *SETTINGS, "gain", "penalty", "every"))
 
 
 def _describe_crossing(
@@ -131,18 +140,15 @@ def _describe_crossing(
 ) -> dict[str, Any]:
     same = ("model_id", "revision", "gain", "seed", "gain_before", "gain_after")
     shares = ("beyond", "prompts_beyond", "prompts_last_beyond")
-    kl = row["kl"]
-    kl_mirror = mirrored["kl"]
+    crossing = {name: row[name] for name in (*same, *shares, "kl")}
     _, least, _ = compare_prices(row, floor)
     _, least_of_mirror, _ = compare_prices(mirrored, floor)
     return {
-        **{name: row[name] for name in same},
+        **crossing,
         "direction": "down" if row["gain_before"] > 1 else "up",
-        **{name: row[name] for name in shares},
-        "kl": kl,
-        "kl_mirror": kl_mirror,
+        "kl_mirror": mirrored["kl"],
         "kl_floor": floor["kl"],
-        "ratio": kl / kl_mirror,
+        "ratio": row["kl"] / mirrored["kl"],
         "above_floor": least > 0,
         "mirror_above_floor": least_of_mirror > 0,
         "ce_rise": row["real_ce_after"] - row["real_ce_before"],
@@ -186,7 +192,8 @@ def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.Dat
 
 def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
     """Why a model's crossings of one gain do not meet the rule; none: they do."""
-    near = (group["ratio"] <= MOST_RATIO) | ~(group["above_floor"] | group["mirror_above_floor"])
+    guarded = group["above_floor"] | group["mirror_above_floor"]
+    near = (group["ratio"] <= MOST_RATIO) | ~guarded
     prompts = group["prompts_beyond"]
     real = group["ce_rise"]
     across = prompts.isna() | (prompts == 1)

@@ -109,8 +109,9 @@ def fit_benchmark(
     rows, warnings = read_cells(table, "an order of models")
     refuse_large(rows, rows["model_id"].nunique() + rows["category"].nunique())
     order, notes = choose_order(rows, order)
+    law = declare_law(state_ranks(order), RANKS)
     return build_fit(
-        declare_law(state_ranks(order), RANKS),
+        law,
         rows,
         seed=seed,
         settings=settings,
@@ -127,7 +128,8 @@ def choose_order(
     """The order of models that is asked about, that of the means where none is given; raises as
     `fit_benchmark`."""
     if order is None:
-        means = np.log(rows["value"].astype("float64")).groupby(rows["model_id"]).mean()
+        logs = np.log(rows["value"].astype("float64"))
+        means = logs.groupby(rows["model_id"]).mean()
         ordered = means.sort_values().index.astype(str).tolist()
         return ordered, ["no order was given, so that of the means is used, which is not a test"]
     if len(order) < 2 or set(order) - set(rows["model_id"]) or len(set(order)) < len(order):
@@ -144,7 +146,8 @@ def is_ordered(models: Sequence[str], quantities: Quantities) -> NDArray[np.bool
     present = [name for name in models if name in quantities]
     if len(present) < 2:
         raise KeyError("an order needs two models")
-    return np.asarray(np.all([quantities[a] < quantities[b] for a, b in pairwise(present)], axis=0))
+    rises = [quantities[a] < quantities[b] for a, b in pairwise(present)]
+    return np.asarray(np.all(rises, axis=0))
 
 
 def list_ranks(fit: Fit) -> pd.DataFrame:
@@ -158,9 +161,8 @@ def list_ranks(fit: Fit) -> pd.DataFrame:
     for k in range(1, len(models) + 1):
         chances[f"p_rank_{k}"] = (ranks == k).mean(axis=0)
     more = {"mean_rank": ranks.mean(axis=0), "p_dampens": (level < 0).mean(axis=0)}
-    return pd.DataFrame({"model_id": models, **gains, **more, **chances}).sort_values(
-        "mean_rank", ignore_index=True
-    )
+    table = pd.DataFrame({"model_id": models, **gains, **more, **chances})
+    return table.sort_values("mean_rank", ignore_index=True)
 
 
 def list_shares(fit: Fit) -> pd.DataFrame:
@@ -168,14 +170,14 @@ def list_shares(fit: Fit) -> pd.DataFrame:
     parts = fit.design.labels["share"]
     shares = fit.quantities["share"].reshape(-1, len(parts))
     lower, upper = find_equal_tailed(shares, fit.level)
-    return pd.DataFrame(
-        {"part": parts, "share": shares.mean(axis=0), "lower": lower, "upper": upper}
-    )
+    means = shares.mean(axis=0)
+    return pd.DataFrame({"part": parts, "share": means, "lower": lower, "upper": upper})
 
 
 def list_order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
     """The order that was asked for."""
-    return pd.DataFrame({"rank": np.arange(1, len(order) + 1), "model_id": list(order)})
+    ranks = np.arange(1, len(order) + 1)
+    return pd.DataFrame({"rank": ranks, "model_id": list(order)})
 
 
 def draw_ranks(fit: Fit, axes: Axes) -> Axes:
@@ -187,6 +189,10 @@ def draw_ranks(fit: Fit, axes: Axes) -> Axes:
 
 
 PARTS_OF_MEANS = ("model", "category", "model × category", "prompt and rest")
+WORDS_OF_MEANS = (
+    "ȳ_mc: mean log gain of model m over category c;  κ_c sum to zero;  e_mc² estimated",
+    "prompts' effects are taken off within each category by least squares",
+)
 
 
 def state_ranks(order: Sequence[str]) -> Law:
@@ -198,10 +204,7 @@ def state_ranks(order: Sequence[str]) -> Law:
         reported=("gain", "category_sd", "interplay_sd", "share"),
         statements={"order": partial(is_ordered, order)},
         statistics=_build_statistics,
-        equations=(
-            "ȳ_mc: mean log gain of model m over category c;  κ_c sum to zero;  e_mc² estimated",
-            "prompts' effects are taken off within each category by least squares",
-        ),
+        equations=WORDS_OF_MEANS,
         tables={"ranks": list_ranks, "shares": list_shares, "order": partial(list_order, order)},
         figures={"fit": draw_ranks},
     )
@@ -263,7 +266,8 @@ def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame
     `within`: mean square of what the means leave.
     """
     logs = np.log(rows["value"].to_numpy(np.float64))
-    prompt, category = (pd.factorize(rows[name])[0] for name in ("prompt_id", "category"))
+    prompt = pd.factorize(rows["prompt_id"])[0]
+    category = pd.factorize(rows["category"])[0]
     n = np.bincount(place).astype(np.float64)
     mean = np.bincount(place, logs) / n
     rest = np.zeros(logs.size)
@@ -271,7 +275,8 @@ def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame
     for each in np.unique(category):
         here = category == each
         places, at = np.unique(place[here], return_inverse=True)
-        effects = build_contrasts(pd.factorize(prompt[here])[0], len(np.unique(prompt[here])))
+        codes, prompts = pd.factorize(prompt[here])
+        effects = build_contrasts(codes, len(prompts))
         if places.size == 1:
             effects = effects[:, :0]
         design = np.column_stack([np.eye(places.size)[at], effects])
@@ -279,17 +284,14 @@ def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame
         mean[places] = fitted[: places.size]
         rest[here] = logs[here] - design @ fitted
         left = max(here.sum() - np.linalg.matrix_rank(design), 0)
-        degrees[places] *= left / max((n[places] - 1).sum(), 1)
+        counted = (n[places] - 1).sum()
+        degrees[places] *= left / max(counted, 1)
     square = np.bincount(place, np.square(rest))
-    sd = np.sqrt(np.divide(square, degrees, out=np.zeros_like(square), where=degrees > 0))
-    error, freedom = estimate_moderated_errors(sd, degrees + 1)
+    variance = np.divide(square, degrees, out=np.zeros_like(square), where=degrees > 0)
+    error, freedom = estimate_moderated_errors(np.sqrt(variance), degrees + 1)
+    error = error * np.sqrt((degrees + 1) / n)
     within = float(np.square(logs - mean[place]).mean())
-    columns = {
-        "y": mean,
-        "error": error * np.sqrt((degrees + 1) / n),
-        "freedom": freedom,
-        "prompts": n,
-    }
+    columns = {"y": mean, "error": error, "freedom": freedom, "prompts": n}
     return pd.DataFrame(columns).assign(within=within)
 
 
@@ -302,19 +304,20 @@ def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dic
     prompts = np.zeros((len(models.names), len(categories.names)))
     prompts[models.codes, categories.codes] = design.table["prompts"]
     level = _take_means(means, prompts, axis=-1)
-    kind = _take_means(means - level[..., None], prompts, axis=-2)
-    rest = means - level[..., None] - kind[..., None, :]
-    parts = (level[..., None] + 0 * rest, kind[..., None, :] + 0 * rest, rest)
+    by_model = level[..., None]
+    kind = _take_means(means - by_model, prompts, axis=-2)
+    by_category = kind[..., None, :]
+    rest = means - by_model - by_category
+    parts = (by_model + 0 * rest, by_category + 0 * rest, rest)
     between = [_measure_variance(part, prompts) for part in parts]
-    within = np.full(between[0].shape, design.table["within"].iloc[0])
+    within = np.full_like(between[0], design.table["within"].iloc[0])
     variance = np.stack([*between, within], axis=-1)
-    return {
-        "gain": np.exp(level),
-        **name_draws(values, design),
-        "share": variance / variance.sum(axis=-1, keepdims=True),
-        "level": level,
-        **dict(zip(models.names, np.moveaxis(level, -1, 0), strict=True)),
-    }
+    share = variance / variance.sum(axis=-1, keepdims=True)
+    quantities = {"gain": np.exp(level), **name_draws(values, design)}
+    quantities |= {"share": share, "level": level}
+    for name, of_model in zip(models.names, np.moveaxis(level, -1, 0), strict=True):
+        quantities[name] = of_model
+    return quantities
 
 
 def draw_places(values: Mapping[str, Array], design: MixedDesign) -> Array:
@@ -325,35 +328,39 @@ def draw_places(values: Mapping[str, Array], design: MixedDesign) -> Array:
     models = len(design.effects["model"].names)
     categories = len(design.effects["category"].names)
     basis = build_contrasts(np.arange(categories), categories)
-    centre = values["beta"][..., None] + values["model"][..., :models, None]
-    centre = centre + (values["category"][..., : basis.shape[1]] @ basis.T)[..., None, :]
+    levels = values["model"][..., :models, None]
+    kinds = values["category"][..., : basis.shape[1]] @ basis.T
+    centre = values["beta"][..., None] + levels + kinds[..., None, :]
     y = values.get("y", design.gaussian.y)
     error = values.get("error", design.gaussian.error)
-    variance = np.broadcast_to(np.square(values["scale"][..., 2])[..., None, None], centre.shape)
+    rest = np.square(values["scale"][..., 2])
+    variance = np.broadcast_to(rest[..., None, None], centre.shape)
     off = np.zeros(centre.shape)
     square = np.zeros(centre.shape)
     square[..., model, category] = np.square(error)
-    off[..., model, category] = y - centre[..., model, category]
+    expected = centre[..., model, category]
+    off[..., model, category] = y - expected
     measured = np.zeros((models, categories), dtype=bool)
     measured[model, category] = True
     weight = np.where(measured, variance / (variance + square), 0.0)
     noise = np.sqrt(np.where(measured, weight * square, variance))
-    return np.asarray(
-        centre + weight * off + noise * np.random.default_rng(0).standard_normal(centre.shape)
-    )
+    drawn = np.random.default_rng(0).standard_normal(centre.shape)
+    return np.asarray(centre + weight * off + noise * drawn)
 
 
 def _take_means(values: Array, cells: Array, axis: int) -> Array:
     """Means along models or categories, equally over those that have cells."""
     there = (cells > 0).astype(np.float64)
-    return np.asarray((values * there).sum(axis=axis) / there.sum(axis=axis))
+    sums = (values * there).sum(axis=axis)
+    return np.asarray(sums / there.sum(axis=axis))
 
 
 def _measure_variance(part: Array, cells: Array) -> Array:
     """Variance over cells."""
     share = cells / cells.sum()
     mean = (part * share).sum(axis=(-2, -1), keepdims=True)
-    return np.asarray((np.square(part - mean) * share).sum(axis=(-2, -1)))
+    squares = np.square(part - mean) * share
+    return np.asarray(squares.sum(axis=(-2, -1)))
 
 
 def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:

@@ -17,6 +17,8 @@ LEAST = 3
 """Degrees of freedom that must be left."""
 TINY = 1e-6
 """Share of a column, or of a residual's variance, that counts as none."""
+LEAST_UNIT = 1e-300
+"""What is divided by where nothing is left."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,14 +41,15 @@ class Regressors:
         else one of ones."""
         if self.groups is None:
             return np.ones((len(self.x), 1))
-        members = (self.groups[:, None] == np.unique(self.groups)).astype(np.float64)
-        left = len(members) - _build_basis(np.column_stack([members, self.x])).shape[1]
+        groups = self.groups[:, None] == np.unique(self.groups)
+        members = groups.astype(np.float64)
+        left = len(members) - _span_columns(members, self.x).shape[1]
         return members if left >= LEAST else np.ones((len(self.x), 1))
 
     @cached_property
     def basis(self) -> Array:
         """Orthonormal columns of all that is taken off."""
-        return _build_basis(np.column_stack([self.members, self.x]))
+        return _span_columns(self.members, self.x)
 
     @cached_property
     def left(self) -> Array:
@@ -62,15 +65,15 @@ class Regressors:
         left 0."""
         some = self.left > TINY
         r = self.take_residuals(y)
-        unit = np.sqrt(np.square(r).sum(axis=-1, keepdims=True) / self.freedom)
-        return np.asarray(
-            np.where(some, r / np.sqrt(np.where(some, self.left, 1.0)), 0.0)
-            / np.maximum(unit, 1e-300)
-        )
+        squares = np.square(r).sum(axis=-1, keepdims=True)
+        unit = np.sqrt(squares / self.freedom)
+        scaled = r / np.sqrt(np.where(some, self.left, 1.0))
+        return np.asarray(np.where(some, scaled, 0.0) / np.maximum(unit, LEAST_UNIT))
 
 
-def _build_basis(columns: Array) -> Array:
-    u, s, _ = np.linalg.svd(columns, full_matrices=False)
+def _span_columns(*columns: Array) -> Array:
+    """An orthonormal basis."""
+    u, s, _ = np.linalg.svd(np.column_stack(columns), full_matrices=False)
     return np.asarray(u[:, s > TINY * s[0]])
 
 
@@ -84,24 +87,28 @@ def measure_group_slopes(design: Regressors) -> Statistic | None:
 def measure_curvature(design: Regressors) -> Statistic | None:
     """The largest share of the residuals' squares that the square of a covariate explains."""
     off = design.x - design.x.mean(axis=0)
-    shares = [
-        share
-        for square in np.square(off).T
-        if (share := _measure_explained(design, square[:, None]))
-    ]
+    shares = []
+    for square in np.square(off).T:
+        share = _measure_explained(design, square[:, None])
+        if share is not None:
+            shares.append(share)
     return (lambda y: np.max([share(y) for share in shares], axis=0)) if shares else None
 
 
 def _measure_explained(design: Regressors, columns: Array) -> Statistic | None:
     """None where the columns have nothing beyond the design, or leave nothing."""
     beyond = columns - design.basis @ (design.basis.T @ columns)
-    beyond = beyond[
-        :, np.linalg.norm(beyond, axis=0) > TINY * (1 + np.linalg.norm(columns, axis=0))
-    ]
-    q = _build_basis(beyond) if beyond.size else beyond
+    lengths = np.linalg.norm(columns, axis=0)
+    beyond = beyond[:, np.linalg.norm(beyond, axis=0) > TINY * (1 + lengths)]
+    q = _span_columns(beyond) if beyond.size else beyond
     if not 0 < q.shape[1] < design.freedom:
         return None
-    return lambda y: np.square(y @ q).sum(axis=-1) / _measure_squares(design, y)
+
+    def statistic(y: Array) -> Array:
+        explained = np.square(y @ q).sum(axis=-1)
+        return np.asarray(explained / _measure_squares(design, y))
+
+    return statistic
 
 
 def measure_group_spread(design: Regressors) -> Statistic | None:
@@ -116,8 +123,9 @@ def measure_group_spread(design: Regressors) -> Statistic | None:
     def statistic(y: Array) -> Array:
         size = np.abs(design.scale_residuals(y))
         means = size @ members / sizes
-        overall = (means @ sizes / sizes.sum())[..., None]
-        return np.asarray(np.square(means / np.maximum(overall, 1e-300) - 1) @ sizes)
+        overall = means @ sizes / sizes.sum()
+        relative = means / np.maximum(overall[..., None], LEAST_UNIT)
+        return np.asarray(np.square(relative - 1) @ sizes)
 
     return statistic
 
@@ -126,21 +134,23 @@ def measure_covariate_spread(design: Regressors) -> Statistic | None:
     """Largest rank correlation of a covariate with the size of the scaled residual, of either
     sign."""
     some = design.left > TINY
-    ranks = (
-        stats.rankdata(design.x[some], axis=0) if design.x.size and some.any() else np.empty((0, 0))
-    )
+    ranks = np.empty((0, 0))
+    if design.x.size and some.any():
+        ranks = stats.rankdata(design.x[some], axis=0)
     off = ranks - ranks.mean(axis=0) if ranks.size else ranks
     length = np.linalg.norm(off, axis=0)
-    if not (length > TINY).any():
+    varies = length > TINY
+    if not varies.any():
         return None
-    unit = off[:, length > TINY] / length[length > TINY]
+    unit = off[:, varies] / length[varies]
 
     def statistic(y: Array) -> Array:
-        size = stats.rankdata(np.abs(design.scale_residuals(y))[..., some], axis=-1)
+        residuals = design.scale_residuals(y)[..., some]
+        size = stats.rankdata(np.abs(residuals), axis=-1)
         size -= size.mean(axis=-1, keepdims=True)
-        return np.asarray(
-            np.abs(size @ unit).max(axis=-1) / np.maximum(np.linalg.norm(size, axis=-1), 1e-300)
-        )
+        largest = np.abs(size @ unit).max(axis=-1)
+        lengths = np.linalg.norm(size, axis=-1)
+        return np.asarray(largest / np.maximum(lengths, LEAST_UNIT))
 
     return statistic
 
@@ -152,18 +162,19 @@ def measure_largest_residual(design: Regressors) -> Statistic | None:
 
 def measure_skew(design: Regressors) -> Statistic | None:
     """Absolute third standardised moment of the residuals."""
-    return lambda y: (
-        np.abs((design.take_residuals(y) ** 3).mean(axis=-1))
-        / (_measure_squares(design, y) / len(design.x)) ** 1.5
-    )
+    return lambda y: np.abs(_standardise_moment(design, y, 3))
 
 
 def measure_heaps(design: Regressors) -> Statistic | None:
     """Minus the fourth standardised moment, which is least for residuals in two heaps."""
-    return lambda y: (
-        -(design.take_residuals(y) ** 4).mean(axis=-1)
-        / (_measure_squares(design, y) / len(design.x)) ** 2
-    )
+    return lambda y: -_standardise_moment(design, y, 4)
+
+
+def _standardise_moment(design: Regressors, y: Array, power: int) -> Array:
+    """A moment of the residuals in units of their standard deviation."""
+    moment = (design.take_residuals(y) ** power).mean(axis=-1)
+    variance = _measure_squares(design, y) / len(design.x)
+    return np.asarray(moment / variance ** (power / 2))
 
 
 def measure_outlying_group(design: Regressors) -> Statistic | None:
@@ -172,19 +183,21 @@ def measure_outlying_group(design: Regressors) -> Statistic | None:
     members = design.members
     if members.shape[1] < 4:
         return None
-    off = _build_basis(np.column_stack([np.ones(len(members)), design.x]))
+    off = _span_columns(np.ones(len(members)), design.x)
     means = members / members.sum(axis=0)
 
     def statistic(y: Array) -> Array:
         centre = (y - (y @ off) @ off.T) @ means
         away = centre - centre.mean(axis=-1, keepdims=True)
-        return np.asarray(np.abs(away).max(axis=-1) / np.maximum(away.std(axis=-1), 1e-300))
+        largest = np.abs(away).max(axis=-1)
+        return np.asarray(largest / np.maximum(away.std(axis=-1), LEAST_UNIT))
 
     return statistic
 
 
 def _measure_squares(design: Regressors, y: Array) -> Array:
-    return np.asarray(np.maximum(np.square(design.take_residuals(y)).sum(axis=-1), 1e-300))
+    squares = np.square(design.take_residuals(y)).sum(axis=-1)
+    return np.asarray(np.maximum(squares, LEAST_UNIT))
 
 
 CLOSING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
@@ -210,4 +223,9 @@ def build_statistics(
     """Those that this design has; none where fewer than `LEAST` degrees of freedom are left."""
     if design is None or design.freedom < LEAST:
         return {}
-    return {name: statistic for name, of in which.items() if (statistic := of(design)) is not None}
+    statistics = {}
+    for name, measure in which.items():
+        statistic = measure(design)
+        if statistic is not None:
+            statistics[name] = statistic
+    return statistics

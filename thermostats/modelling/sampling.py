@@ -60,25 +60,28 @@ class Structure:
 
 def build_structure(declare: Declare, data: Mapping[str, Any]) -> Structure:
     """The built model with this data in it."""
-    arrays = {}
-    for k, v in data.items():
-        if isinstance(v, np.ndarray):
-            arrays[k] = v
-    constants = tuple((k, v) for k, v in sorted(data.items()) if k not in arrays)
-    kinds = tuple((k, v.dtype.str, v.ndim) for k, v in sorted(arrays.items()))
+    arrays = _take_arrays(data)
+    constants = tuple((k, data[k]) for k in sorted(data) if k not in arrays)
+    kinds = tuple((k, arrays[k].dtype.str, arrays[k].ndim) for k in sorted(arrays))
     key = (declare, constants, kinds)
     if key not in _STRUCTURES:
         model = build(declare, data)
-        untransformed = importlib.import_module(
-            "pymc.model.transform.conditioning"
-        ).remove_value_transforms
-        _STRUCTURES[key] = Structure(model=model, plain=untransformed(model), compiled={})
-    for model in (_STRUCTURES[key].model, _STRUCTURES[key].plain):
-        import_pymc().set_data(
-            {name: values for name, values in arrays.items() if name in model.named_vars},
-            model=model,
-        )
-    return _STRUCTURES[key]
+        conditioning = importlib.import_module("pymc.model.transform.conditioning")
+        plain = conditioning.remove_value_transforms(model)
+        _STRUCTURES[key] = Structure(model=model, plain=plain, compiled={})
+    structure = _STRUCTURES[key]
+    for model in (structure.model, structure.plain):
+        held = {name: values for name, values in arrays.items() if name in model.named_vars}
+        import_pymc().set_data(held, model=model)
+    return structure
+
+
+def _take_arrays(data: Mapping[str, Any]) -> dict[str, Array]:
+    arrays = {}
+    for name, values in data.items():
+        if isinstance(values, np.ndarray):
+            arrays[name] = values
+    return arrays
 
 
 def build(declare: Declare, data: Mapping[str, Any]) -> Any:
@@ -86,10 +89,7 @@ def build(declare: Declare, data: Mapping[str, Any]) -> Any:
     array."""
     pm = import_pymc()
     with pm.Model() as model, ignore_messages():
-        arrays = {}
-        for k, v in data.items():
-            if isinstance(v, np.ndarray):
-                arrays[k] = pm.Data(k, v)
+        arrays = {name: pm.Data(name, values) for name, values in _take_arrays(data).items()}
         declare(_Data({**data, **arrays}))
     if unsized := [rv.name for rv in model.free_RVs if None in rv.type.shape]:
         raise ThermostatsError(
@@ -116,11 +116,11 @@ def name_model(declare: Declare) -> str:
 
 def check_arrays(data: Mapping[str, Any]) -> None:
     """Raise UsageError for arrays that are not finite."""
-    arrays = {}
-    for name, values in data.items():
-        if isinstance(values, np.ndarray):
-            arrays[name] = values
-    if bad := [name for name, values in arrays.items() if not np.isfinite(values).all()]:
+    bad = []
+    for name, values in _take_arrays(data).items():
+        if not np.isfinite(values).all():
+            bad.append(name)
+    if bad:
         raise UsageError(
             "missing or infinite values in a model's data",
             got=", ".join(bad),
@@ -130,7 +130,8 @@ def check_arrays(data: Mapping[str, Any]) -> None:
 
 def check_variables(model: Any, where: str) -> None:
     """Raise UsageError for variables that NUTS cannot draw, and for names that draws have."""
-    if counts := [rv.name for rv in model.free_RVs if rv.dtype.startswith(("int", "uint", "bool"))]:
+    kinds = ("int", "uint", "bool")
+    if counts := [rv.name for rv in model.free_RVs if rv.dtype.startswith(kinds)]:
         raise UsageError(
             "variables that take whole numbers alone cannot be drawn",
             where=where,
@@ -152,23 +153,19 @@ def check_outcome(model: Any, outcome: str, observed: Array, where: str) -> None
     """Raise UsageError for a model that declares no such outcome or one of another length."""
     there = [rv.name for rv in model.observed_RVs]
     if outcome not in there:
+        step = f"outcome={there[0]!r}" if there else "give one variable its data by observed=…"
         raise UsageError(
             "the model declares no such outcome",
             where=where,
             got=f"outcome={outcome!r}",
             allowed=", ".join(there) or "a variable with observed=…",
-            next_step=f"outcome={there[0]!r}"
-            if there
-            else "give one variable its data by observed=…",
+            next_step=step,
         )
-    size = model[outcome].shape.eval(mode=choose_mode())
-    if tuple(size) != observed.shape:
-        raise UsageError(
-            "the outcome has another length than the rows",
-            where=outcome,
-            got=f"{tuple(int(n) for n in size)}",
-            allowed=f"{observed.shape}",
-        )
+    shape = model[outcome].shape.eval(mode=choose_mode())
+    size = tuple(int(n) for n in shape)
+    if size != observed.shape:
+        what = "the outcome has another length than the rows"
+        raise UsageError(what, where=outcome, got=f"{size}", allowed=f"{observed.shape}")
 
 
 def list_stored(model: Any) -> list[str]:
@@ -192,11 +189,12 @@ def compute_row_quantities(model: Any, posterior: Any) -> dict[str, Array]:
     flat = []
     for values in draws:
         flat.append(values.reshape(-1, *values.shape[2:]))
-    made = compile_many(model.free_RVs, [model[name] for name in names])(*flat)
-    by_chain = []
-    for values in made:
-        by_chain.append(np.asarray(values, dtype=np.float64).reshape(*chains, *values.shape[1:]))
-    return dict(zip(names, by_chain, strict=True))
+    compute = compile_many(model.free_RVs, [model[name] for name in names])
+    quantities = {}
+    for name, drawn in zip(names, compute(*flat), strict=True):
+        values = np.asarray(drawn, dtype=np.float64)
+        quantities[name] = values.reshape(*chains, *values.shape[1:])
+    return quantities
 
 
 def compile_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[..., list[Array]]:
@@ -206,7 +204,8 @@ def compile_many(inputs: Sequence[Any], outputs: Sequence[Any]) -> Callable[...,
     pt = importlib.import_module("pytensor.tensor")
     many = []
     for each in inputs:
-        many.append(pt.tensor(each.name, dtype=each.type.dtype, shape=(None, *each.type.shape)))
+        kind = each.type
+        many.append(pt.tensor(each.name, dtype=kind.dtype, shape=(None, *kind.shape)))
     of_each = graph.vectorize_graph(list(outputs), dict(zip(inputs, many, strict=True)))
     with ignore_messages():
         compute = import_pymc().pytensorf.compile(
@@ -219,9 +218,9 @@ def _expand_draws(made: Sequence[Array], outputs: Sequence[Any], size: int) -> l
     """Values by draw; one that depends on none is that of all."""
     expanded: list[Array] = []
     for values, output in zip(made, outputs, strict=True):
-        expanded.append(
-            values if values.ndim > output.ndim else np.broadcast_to(values, (size, *values.shape))
-        )
+        shape = (size, *values.shape)
+        is_drawn = values.ndim > output.ndim
+        expanded.append(values if is_drawn else np.broadcast_to(values, shape))
     return expanded
 
 
@@ -302,9 +301,10 @@ class Sampled:
 
     def select_rows(self, which: NDArray[np.bool_]) -> Sampled:
         """The same model of some of the outcomes."""
-        return replace(
-            self, data={k: v[which] if k in self.per_row else v for k, v in self.data.items()}
-        )
+        data = {}
+        for name, values in self.data.items():
+            data[name] = values[which] if name in self.per_row else values
+        return replace(self, data=data)
 
     def sample(self, *, seed: int, settings: Settings = Settings(), retry: bool = True) -> Draws:  # noqa: B008
         """Draws of every variable.
@@ -325,9 +325,8 @@ class Sampled:
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | …), size × n."""
-        [density] = self._compute_densities(
-            f"likelihood of {self.outcome}", lambda model: [model[self.outcome]], values
-        )
+        name = f"likelihood of {self.outcome}"
+        [density] = self._compute_densities(name, lambda model: [model[self.outcome]], values)
         return density
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
@@ -366,7 +365,8 @@ class Sampled:
         for part in ("prior", "prior_predictive"):
             if hasattr(trace, part):
                 group = getattr(trace, part)
-                drawn |= {str(name): np.asarray(group[name].values[0]) for name in group.data_vars}
+                for name in group.data_vars:
+                    drawn[str(name)] = np.asarray(group[name].values[0])
         return drawn
 
     def predict(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
@@ -395,17 +395,12 @@ class Sampled:
         if grown:
             fresh = _draw_predictive(model, drawn_before, grown, rng)
             for name in grown:
-                fresh[name][
-                    tuple(
-                        slice(None) if i == 0 else slice(m)
-                        for i, m in enumerate(values[name].shape)
-                    )
-                ] = values[name]
-            drawn_before |= {name: fresh[name] for name in grown}
-        return np.asarray(
-            _draw_predictive(model, drawn_before, [self.outcome], rng)[self.outcome],
-            dtype=np.float64,
-        )
+                known = values[name]
+                sizes = [slice(size) for size in known.shape[1:]]
+                fresh[name][(slice(None), *sizes)] = known
+                drawn_before[name] = fresh[name]
+        drawn = _draw_predictive(model, drawn_before, [self.outcome], rng)
+        return np.asarray(drawn[self.outcome], dtype=np.float64)
 
     def _check(self) -> None:
         check_arrays(self.data)
@@ -441,31 +436,28 @@ def _try_sampling(sampled: Sampled, seed: int, settings: Settings) -> Draws:
     """Draws and how they were made."""
     begin = time.perf_counter()
     with _report_sampling(sampled, settings) as bar:
-        draw = (
-            _run_nutpie if settings.sampler == "nutpie" and _is_installed("nutpie") else _run_pymc
-        )
+        has_nutpie = settings.sampler == "nutpie" and _is_installed("nutpie")
+        draw = _run_nutpie if has_nutpie else _run_pymc
         trace = draw(sampled, seed, settings, bar)
-    names = []
-    for name in trace.posterior.data_vars:
-        if not str(name).endswith("__"):
-            names.append(str(name))
+    posterior = trace.posterior
     values = {}
-    for name in names:
-        values[name] = np.ascontiguousarray(trace.posterior[name].values, dtype=np.float64)
+    for name in posterior.data_vars:
+        if not str(name).endswith("__"):
+            drawn = posterior[name].values
+            values[str(name)] = np.ascontiguousarray(drawn, dtype=np.float64)
     check_finite(values)
-    values |= compute_row_quantities(sampled.structure.model, trace.posterior)
-    energy, diverging = (
-        np.asarray(trace.sample_stats[name].values) for name in ("energy", "diverging")
-    )
+    values |= compute_row_quantities(sampled.structure.model, posterior)
+    energy = np.asarray(trace.sample_stats["energy"].values)
+    diverging = int(np.asarray(trace.sample_stats["diverging"].values).sum())
     judged = {}
     for name, drawn in values.items():
         if drawn[0, 0].size <= MOST_ELEMENTS:
             judged[name] = drawn
-    table, effective = check_chains(judged, energy, int(diverging.sum()))
+    table, effective = check_chains(judged, energy, diverging)
     return Draws(
         values=values,
         diagnostics=table,
-        engine="nutpie" if draw is _run_nutpie else "pymc",
+        engine="nutpie" if has_nutpie else "pymc",
         settings=settings,
         effective=effective,
         seconds=time.perf_counter() - begin,
@@ -477,9 +469,8 @@ def _run_nutpie(sampled: Sampled, seed: int, settings: Settings, bar: bool) -> A
     with ignore_messages():
         nutpie = importlib.import_module("nutpie")
         if "nutpie" not in structure.compiled:
-            compiled = nutpie.compile_pymc_model(
-                structure.model, var_names=list_stored(structure.model)
-            )
+            stored = list_stored(structure.model)
+            compiled = nutpie.compile_pymc_model(structure.model, var_names=stored)
             structure.compiled["nutpie"] = compiled
     compiled = structure.compiled["nutpie"]
     mutable = (
@@ -555,7 +546,8 @@ def _draw_predictive(
     rows = [draw(*row) for row in zip(*draws, strict=True)]
     drawn: dict[str, Array] = {}
     for k, name in enumerate(names):
-        drawn[name] = np.array([row[k] for row in rows], dtype=np.float64)
+        values_of_rows = [row[k] for row in rows]
+        drawn[name] = np.array(values_of_rows, dtype=np.float64)
     return drawn
 
 
@@ -578,11 +570,12 @@ def _generate_variable(
 
     def of_some(*some: Array) -> list[Array]:
         size = len(some[0])
-        made = parameters(*some)
         aligned = []
-        for p in made:
-            aligned.append(p.reshape(size, *(1,) * (len(shape) + 1 - p.ndim), *p.shape[1:]))
-        return [np.asarray(node.op.rng_fn(rng, *aligned, (size, *shape)), dtype=np.float64)]
+        for values in parameters(*some):
+            missing = len(shape) + 1 - values.ndim
+            aligned.append(values.reshape(size, *(1,) * missing, *values.shape[1:]))
+        drawn = node.op.rng_fn(rng, *aligned, (size, *shape))
+        return [np.asarray(drawn, dtype=np.float64)]
 
     [drawn] = run_in_parts(of_some, draws, math.prod(shape))
     return drawn
@@ -603,8 +596,9 @@ def _report_sampling(sampled: Sampled, settings: Settings) -> Iterator[bool]:
             file=sys.stderr,
         )
     yield alone and is_progress_seen()
-    if alone and (new or time.perf_counter() - begin > LONG):
-        print(f"sampled “{name}” in {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+    seconds = time.perf_counter() - begin
+    if alone and (new or seconds > LONG):
+        print(f"sampled “{name}” in {seconds:.0f} s", file=sys.stderr)
 
 
 def _draw_seed(rng: np.random.Generator) -> int:

@@ -86,14 +86,9 @@ def _call_text(call: Call | None) -> str:
 
 def read_call(text: str) -> Call:
     record = json.loads(text)
-    return Call(
-        **{
-            **record,
-            "arguments": {
-                name: _unpack_value(value) for name, value in record["arguments"].items()
-            },
-        }
-    )
+    arguments = record["arguments"]
+    record["arguments"] = {name: _unpack_value(value) for name, value in arguments.items()}
+    return Call(**record)
 
 
 def _pack_value(value: Any) -> Any:
@@ -102,7 +97,8 @@ def _pack_value(value: Any) -> Any:
         _convert_storable(value).to_parquet(buffer)
         return {TABLE: base64.b64encode(buffer.getvalue()).decode()}
     if isinstance(value, Tree):
-        return {TREE: {each.name: getattr(value, each.name) for each in fields(value) if each.repr}}
+        stored = [each.name for each in fields(value) if each.repr]
+        return {TREE: {name: getattr(value, name) for name in stored}}
     if isinstance(value, Settings):
         return {SETTINGS: asdict(value)}
     if isinstance(value, Mapping):
@@ -129,7 +125,11 @@ def _convert_storable(table: pd.DataFrame) -> pd.DataFrame:
             return column.astype(str)
         return column
 
-    return table.assign(**{name: stored(table[name]) for name in table if isinstance(name, str)})
+    columns = {}
+    for name in table:
+        if isinstance(name, str):
+            columns[name] = stored(table[name])
+    return table.assign(**columns)
 
 
 def read_rows(text: str) -> pd.DataFrame:
@@ -171,7 +171,8 @@ def read_file(path: Path) -> tuple[dict[str, str], dict[str, Any]]:
         with xarray.open_dataset(path, engine="h5netcdf") as file:
             values = {}
             for name in file.data_vars:
-                values[str(name)] = np.asarray(file[name].values, dtype=np.float64)
+                draws = file[name].values
+                values[str(name)] = np.asarray(draws, dtype=np.float64)
             record = {}
             for name, value in file.attrs.items():
                 record[str(name)] = str(value)

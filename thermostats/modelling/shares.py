@@ -97,9 +97,8 @@ def fit_share(
     >>> round(float(fit.quantities["share"].mean()), 1)
     0.4
     """
-    request = Columns(
-        call="fit_share", named={"holds": holds}, computed=partial(_group_rows, group)
-    )
+    computed = partial(_group_rows, group)
+    request = Columns(call="fit_share", named={"holds": holds}, computed=computed)
     units = read_unit_rows(_add_comparison(table, holds), request, model, group)
     if not 0 < against < 1:
         raise UsageError("a share to hold against lies between 0 and 1", got=against)
@@ -109,23 +108,22 @@ def fit_share(
         raise _refuse_unknown(rows, holds, unknown)
     if not set(rows[holds]) <= {True, False}:
         above = Code(f"df.assign(holds=df[{write_value(holds)}] > 1)")
-        step = (
-            repeat_call(above, holds="holds") if pd.api.types.is_numeric_dtype(rows[holds]) else ""
-        )
-        wrong = str(sorted(map(str, set(rows[holds])))[:5])
-        raise UsageError("neither true nor false", where=holds, got=wrong, next_step=step)
+        is_numeric = pd.api.types.is_numeric_dtype(rows[holds])
+        step = repeat_call(above, holds="holds") if is_numeric else ""
+        wrong = sorted(map(str, set(rows[holds])))
+        raise UsageError("neither true nor false", where=holds, got=str(wrong[:5]), next_step=step)
     if rows.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
-    names = read_labels(rows[group], group) if group else np.full(len(rows), "all")
-    rows = rows.assign(**{GROUP: names, HOLDS: rows[holds].astype(bool)})
+    names = read_labels(rows[group], group) if group else ["all"] * len(rows)
+    known = rows[holds].astype(bool)
+    rows = rows.assign(**{GROUP: names, HOLDS: known})
     grouped = rows[GROUP].nunique() >= 2
     others = {}
     for name, factor in WIDER.items():
         others[name] = _build_law(grouped, against, factor)
     if grouped:
-        others[f"no effects of {'labs' if group == 'heritage' else f'{group}s'}"] = _build_law(
-            False, against
-        )
+        plural = "labs" if group == "heritage" else f"{group}s"
+        others[f"no effects of {plural}"] = _build_law(False, against)
     law = replace(_build_law(grouped, against), alternatives=others)
     return build_fit(
         law,
@@ -152,24 +150,22 @@ def _add_comparison(table: pd.DataFrame, holds: str) -> pd.DataFrame:
     try:
         return table.assign(**{holds: _convert_gaps(table).eval(holds, engine="python")})
     except (NameError, SyntaxError, ValueError, TypeError) as error:
+        step = _suggest_read_numbers(table, holds) or _suggest_comparison(table)
+        got = take_first_line(error)
         raise UsageError(
-            "the expression cannot be read",
-            where=holds,
-            got=take_first_line(error),
-            next_step=_suggest_read_numbers(table, holds) or _suggest_comparison(table),
+            "the expression cannot be read", where=holds, got=got, next_step=step
         ) from None
 
 
 def _suggest_read_numbers(table: pd.DataFrame, holds: str) -> str:
     """The call with the numbers that texts stand for which the expression compares; empty where
     there are none."""
-    texts = [str(name) for name in table if str(name) in holds]
-    steps = (
-        suggest_numbers(name, table[name])
-        for name in texts
-        if not pd.api.types.is_numeric_dtype(table[name])
-    )
-    return next(filter(None, steps), "")
+    for name in table:
+        if str(name) in holds and not pd.api.types.is_numeric_dtype(table[str(name)]):
+            step = suggest_numbers(str(name), table[str(name)])
+            if step:
+                return step
+    return ""
 
 
 def _suggest_comparison(table: pd.DataFrame) -> str:
@@ -194,12 +190,13 @@ def _refuse_unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
         if str(name) != holds and str(name) in holds and rows[name].isna().any():
             missing.append(str(name))
     columns = missing or [holds]
+    step = suggest_complete_rows(*columns)
     return UsageError(
         "whether it holds is not known of every unit: values are missing",
         where=", ".join(columns),
         got=f"{number} of {len(rows)} rows",
         allowed="true or false for every unit",
-        next_step=suggest_complete_rows(*columns),
+        next_step=step,
     )
 
 
@@ -217,7 +214,8 @@ def declare_share(data: Mapping[str, Any]) -> None:
     mu = pm.Normal("mu", 0.0, data["mu_sd"])
     tau = pm.HalfNormal("tau", data["tau_scale"])
     z = pm.Normal("z", shape=data["n_groups"])
-    pm.Binomial("y", n=data["n"], logit_p=mu + tau * z[data["group"]], observed=data["y_observed"])
+    log_odds = mu + tau * z[data["group"]]
+    pm.Binomial("y", n=data["n"], logit_p=log_odds, observed=data["y_observed"])
 
 
 def _build_law(grouped: bool, against: float, factor: float = 1.0) -> Law:
@@ -266,7 +264,8 @@ def _build_design(
 ) -> ShareDesign:
     """Counts by group; these groups come first."""
     counts = rows.groupby(GROUP)[HOLDS].agg(["sum", "size"])
-    names = [*before, *(name for name in counts.index if name not in before)]
+    new = [name for name in counts.index if name not in before]
+    names = [*before, *new]
     codes = [names.index(name) for name in counts.index]
     n = counts["size"].to_numpy(dtype=np.int64)
     data = {
@@ -292,23 +291,20 @@ def _build_design(
 def _compute_quantities(values: Mapping[str, Array], design: ShareDesign) -> dict[str, Array]:
     """p of every group and over the units at hand; the last element of z belongs to a group that
     was not seen."""
-    logit = values["mu"][..., None] + values["tau"][..., None] * values["z"]
-    p = expit(logit[..., : len(design.labels["p"])])
-    size = design.n / design.n.sum()
-    return {
-        "share": p @ size,
-        "p": p,
-        "share_of_new_group": expit(logit[..., -1]),
-        "tau": values["tau"],
-    }
+    groups = len(design.labels["p"])
+    tau = values["tau"]
+    logit = values["mu"][..., None] + tau[..., None] * values["z"]
+    p = expit(logit[..., :groups])
+    share = p @ (design.n / design.n.sum())
+    return {"share": share, "p": p, "share_of_new_group": expit(logit[..., -1]), "tau": tau}
 
 
 def _build_statistics(design: ShareDesign) -> dict[str, Statistic]:
     n = design.n
     held: dict[str, Statistic] = {"units it holds for": lambda k: k.sum(axis=-1)}
-    return held | (
-        {"spread of groups' shares": lambda k: (k / n).std(axis=-1)} if n.size > 1 else {}
-    )
+    if n.size > 1:
+        held["spread of groups' shares"] = lambda k: (k / n).std(axis=-1)
+    return held
 
 
 def _collect_warnings(rows: pd.DataFrame, group: str | None) -> list[str]:
@@ -342,7 +338,8 @@ def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     for row in groups.itertuples():
         names.append(f"{row.group} ({row.holds} of {row.units})")
     rows = groups.assign(name=names, p=np.median(p, axis=0), lower=lower, upper=upper)
-    axes.scatter(rows["holds"] / rows["units"], rows.index, marker="x", color=MUTED, zorder=4)
+    observed = rows["holds"] / rows["units"]
+    axes.scatter(observed, rows.index, marker="x", color=MUTED, zorder=4)
     draw_forest(rows, axes, label="name", estimate="p", null=None)
     axes.set(xlim=(0, 1), xlabel=f"{fit.estimand.replace('_', ' ')} (cross: observed)")
     return axes

@@ -17,6 +17,7 @@ from scipy import stats
 from thermostats.errors import UsageError, join_some, take_first_line
 from thermostats.formatting import format_count, format_number, join_words
 from thermostats.modelling.heritage.variance_shares import build_share_difference
+from thermostats.modelling.populations import number_groups, weigh_group_means
 from thermostats.plots.general import set_house_style, start_axes
 from thermostats.plots.posterior import draw_specification
 from thermostats.tables.frames import read_frame
@@ -40,11 +41,9 @@ class _Part:
     changes: tuple[Callable[[pd.DataFrame], pd.DataFrame], ...] = ()
 
     def __and__(self, other: _Part) -> _Part:
-        return _Part(
-            self.stays & other.stays,
-            {**self.columns, **other.columns},
-            self.changes + other.changes,
-        )
+        stays = self.stays & other.stays
+        columns = {**self.columns, **other.columns}
+        return _Part(stays, columns, self.changes + other.changes)
 
 
 def build_universes(
@@ -136,13 +135,14 @@ def _build_part(rows: pd.DataFrame, option: Option, where: str) -> _Part:
             part &= _build_part(rows, each, where)
         return part
     if isinstance(option, str):
-        return _Part(
-            np.asarray(_evaluate_expression(rows, option, where), dtype=bool) if option else stays
-        )
+        if option:
+            stays = np.asarray(_evaluate_expression(rows, option, where), dtype=bool)
+        return _Part(stays)
     if isinstance(option, Mapping):
-        return _Part(
-            stays, {name: _evaluate_expression(rows, text, where) for name, text in option.items()}
-        )
+        columns = {}
+        for name, text in option.items():
+            columns[name] = _evaluate_expression(rows, text, where)
+        return _Part(stays, columns)
     return _Part(stays, changes=(option,))
 
 
@@ -151,11 +151,12 @@ def _evaluate_expression(rows: pd.DataFrame, expression: str, where: str) -> Any
         with np.errstate(divide="ignore", invalid="ignore"):
             return rows.eval(expression, engine="python")
     except (SyntaxError, TypeError, ValueError, NameError, KeyError, AttributeError) as error:
+        columns = join_some(rows.columns)
         raise UsageError(
             "an option cannot be applied to the rows",
             where=where,
             got=f"{expression!r}: {error}",
-            allowed=f"an expression over the columns {join_some(rows.columns)}",
+            allowed=f"an expression over the columns {columns}",
         ) from error
 
 
@@ -203,23 +204,22 @@ def build_correlation(
 
     def estimator(rows: pd.DataFrame) -> Statistic:
         _check_columns(rows, column, groups)
-        codes = pd.factorize(rows[groups])[0] if groups else np.zeros(len(rows), dtype=np.int64)
-        if (
-            len(rows) - len(set(codes)) < 3
-            or np.ptp(x := _subtract_group_means(rows[column].to_numpy(np.float64), codes)) == 0
-        ):
-            raise UsageError(
-                "too few rows for a correlation",
-                got=f"{len(rows)} rows",
-                allowed="4, not all alike",
-            )
+        codes = number_groups(rows[groups] if groups else None, len(rows))
+        refusal = UsageError(
+            "too few rows for a correlation", got=f"{len(rows)} rows", allowed="4, not all alike"
+        )
+        if len(rows) - len(set(codes)) < 3:
+            raise refusal
+        x = _subtract_group_means(rows[column].to_numpy(np.float64), codes)
+        if np.ptp(x) == 0:
+            raise refusal
         x = _normalise_rows(x if method == "pearson" else stats.rankdata(x))
 
         def statistic(outcomes: Array) -> Array:
             y = _subtract_group_means(outcomes, codes)
-            return np.asarray(
-                _normalise_rows(y if method == "pearson" else stats.rankdata(y, axis=1)) @ x
-            )
+            if method != "pearson":
+                y = stats.rankdata(y, axis=1)
+            return np.asarray(_normalise_rows(y) @ x)
 
         return statistic
 
@@ -291,7 +291,8 @@ def build_fraction_difference(column: str, unit: str) -> Estimator:
     def estimator(rows: pd.DataFrame) -> Statistic:
         _check_columns(rows, unit, column)
         codes, units = pd.factorize(rows[unit])
-        inside = rows.groupby(unit)[column].first().reindex(units).to_numpy(bool)
+        kinds = rows.groupby(unit)[column].first()
+        inside = kinds.reindex(units).to_numpy(bool)
         if inside.all() or not inside.any():
             raise UsageError(
                 "nothing to compare with",
@@ -299,10 +300,8 @@ def build_fraction_difference(column: str, unit: str) -> Estimator:
                 got=f"{len(units)} units",
                 allowed="both sides",
             )
-        weights = (
-            np.where(inside, 1 / inside.sum(), -1 / (~inside).sum())[codes]
-            / np.bincount(codes)[codes]
-        )
+        of_unit = np.where(inside, 1 / inside.sum(), -1 / (~inside).sum())
+        weights = of_unit[codes] / np.bincount(codes)[codes]
         return lambda outcomes: np.asarray((outcomes < 0) @ weights)
 
     return estimator
@@ -370,7 +369,8 @@ def build_smallest_step(place: str, unit: str) -> Estimator:
         codes, units = pd.factorize(rows[unit])
         places = rows.groupby(unit)[place].first().reindex(units).to_numpy()
         rank = pd.factorize(places, sort=True)[0]
-        high, low = np.nonzero(rank[:, None] == rank[None] + 1)
+        follows = rank[:, None] == rank[None] + 1
+        high, low = np.nonzero(follows)
         if not len(high):
             raise UsageError(
                 "no two places to compare",
@@ -378,10 +378,14 @@ def build_smallest_step(place: str, unit: str) -> Estimator:
                 got=f"{len(set(places))}",
                 allowed="2 or more",
             )
-        mean = (codes[:, None] == np.arange(len(units))) / np.bincount(codes)
-        return lambda outcomes: np.asarray(
-            ((outcomes @ mean)[:, high] - (outcomes @ mean)[:, low]).min(axis=1)
-        )
+        mean = weigh_group_means(codes)
+
+        def statistic(outcomes: Array) -> Array:
+            means = outcomes @ mean
+            steps = means[:, high] - means[:, low]
+            return np.asarray(steps.min(axis=1))
+
+        return statistic
 
     return estimator
 
@@ -409,9 +413,14 @@ def wrap_function(function: Callable[[pd.DataFrame], float]) -> Estimator:
     >>> wrap_function(lambda table: table["outcome"].median())(rows)(rows[["outcome"]].to_numpy().T)
     array([2.])
     """
-    return lambda rows: (
-        lambda outcomes: np.array([function(rows.assign(outcome=y)) for y in outcomes])
-    )
+
+    def estimator(rows: pd.DataFrame) -> Statistic:
+        def statistic(outcomes: Array) -> Array:
+            return np.array([function(rows.assign(outcome=y)) for y in outcomes])
+
+        return statistic
+
+    return estimator
 
 
 def transform_normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
@@ -438,14 +447,16 @@ def transform_normal_scores(rows: pd.DataFrame) -> pd.DataFrame:
     [-0.97, 0.0, 0.97]
     """
     ranks = stats.rankdata(rows[OUTCOME].to_numpy(np.float64))
-    return rows.assign(outcome=stats.norm.ppf((ranks - 0.5) / len(rows)) if len(rows) else ranks)
+    if rows.empty:
+        return rows.assign(outcome=ranks)
+    return rows.assign(outcome=stats.norm.ppf((ranks - 0.5) / len(rows)))
 
 
 def _subtract_group_means(values: Array, codes: npt.NDArray[np.int64]) -> Array:
     if not codes.any():
         return values
-    mean = (codes[:, None] == np.arange(codes.max() + 1)) / np.bincount(codes)
-    return np.asarray(values - (values @ mean)[..., codes])
+    means = values @ weigh_group_means(codes)
+    return np.asarray(values - means[..., codes])
 
 
 LARGEST = 1e100
@@ -458,7 +469,8 @@ def _normalise_rows(values: Array) -> Array:
     with np.errstate(invalid="ignore"):
         inside = (largest > 1 / LARGEST) & (largest < LARGEST)
         scaled = centred / np.where(inside, 1.0, largest)
-        return np.asarray(scaled / np.sqrt(np.square(scaled).sum(axis=-1, keepdims=True)))
+        lengths = np.sqrt(np.square(scaled).sum(axis=-1, keepdims=True))
+        return np.asarray(scaled / lengths)
 
 
 Places = npt.NDArray[np.int64]
@@ -502,9 +514,8 @@ def permute_across_labs(*columns: str) -> Null:
     >>> permute_across_labs("log_L").words
     'residuals given log_L among the models of all labs'
     """
-    return Null(
-        f"residuals{_describe_given(columns)} among the models of all labs", columns=columns
-    )
+    given = _describe_given(columns)
+    return Null(f"residuals{given} among the models of all labs", columns=columns)
 
 
 def permute_within_labs(*columns: str, lab: str = "heritage") -> Null:
@@ -530,11 +541,9 @@ def permute_within_labs(*columns: str, lab: str = "heritage") -> Null:
     >>> permute_within_labs().words
     'residuals among the models of each lab'
     """
-    return Null(
-        f"residuals{_describe_given(columns)} among the models of each {_describe_column(lab)}",
-        within=lab,
-        columns=columns,
-    )
+    given = _describe_given(columns)
+    words = f"residuals{given} among the models of each {_describe_column(lab)}"
+    return Null(words, within=lab, columns=columns)
 
 
 def permute_between_labs(*columns: str, lab: str = "heritage") -> Null:
@@ -560,12 +569,9 @@ def permute_between_labs(*columns: str, lab: str = "heritage") -> Null:
     >>> permute_between_labs().words
     'the means of labs among them'
     """
-    return Null(
-        f"the means of {_format_plural(lab)}{_describe_given(columns)} among them",
-        within=None,
-        means=lab,
-        columns=columns,
-    )
+    given = _describe_given(columns)
+    words = f"the means of {_format_plural(lab)}{given} among them"
+    return Null(words, within=None, means=lab, columns=columns)
 
 
 def permute_between_and_within_labs(*columns: str, lab: str = "heritage") -> Null:
@@ -604,9 +610,8 @@ def _describe_given(columns: tuple[str, ...]) -> str:
 
 
 def _describe_column(column: str) -> str:
-    return {"heritage": "lab", "model_id": "model", "clade": "family"}.get(
-        column, column.replace("_", " ")
-    )
+    words = {"heritage": "lab", "model_id": "model", "clade": "family"}
+    return words.get(column, column.replace("_", " "))
 
 
 def _format_plural(column: str) -> str:
@@ -628,27 +633,20 @@ class Rearranged:
         groups."""
         unit = null.unit if null.within is not None else ""
         _require_columns(rows, (null.within, null.means, unit))
-        rng, self.null = np.random.default_rng(seed), null
+        self.null = null
+        rng = np.random.default_rng(seed)
         if null.within is not None:
             groups = [null.within] if null.within else []
-            units = rows[list(dict.fromkeys([null.unit, *groups]))].drop_duplicates()
-            if units[null.unit].duplicated().any():
-                twice = units.loc[units[null.unit].duplicated(), null.unit].iloc[0]
-                raise UsageError(
-                    "a unit in several groups", where=null.unit, got=twice, allowed="one group each"
-                )
+            names = list(dict.fromkeys([null.unit, *groups]))
+            units = rows[names].drop_duplicates()
+            _refuse_repeated(units[null.unit], "a unit in several groups", "one group each")
             self.units = pd.Index(units[null.unit])
-            codes = (
-                pd.factorize(units[null.within])[0]
-                if groups
-                else np.zeros(len(units), dtype=np.int64)
-            )
+            codes = number_groups(units[null.within] if groups else None, len(units))
             self.unit_places = draw_rearrangements(codes, m, rng)
         if null.means:
             self.groups = pd.Index(rows[null.means].unique())
-            self.group_places = draw_rearrangements(
-                np.zeros(len(self.groups), dtype=np.int64), m, rng
-            )
+            codes = number_groups(None, len(self.groups))
+            self.group_places = draw_rearrangements(codes, m, rng)
 
     def build_outcomes(self, rows: pd.DataFrame) -> Array:
         """Outcomes of a universe's rows, m × rows.
@@ -663,23 +661,26 @@ class Rearranged:
         residuals = np.tile(y - fitted, (1, 1))
         if null.means:
             codes, values = pd.factorize(rows[null.means])
-            means = np.bincount(codes, residuals[0]) / np.bincount(codes)
+            sizes = np.bincount(codes)
+            means = np.bincount(codes, residuals[0]) / sizes
             residuals = residuals - means[codes]
-            sd = measure_mean_deviations(residuals[0], means, np.bincount(codes))
-            moved = (means / sd)[
-                trace_first_return(self.group_places, self.groups.get_indexer(values))
-            ] * sd
+            sd = measure_mean_deviations(residuals[0], means, sizes)
+            places = trace_first_return(self.group_places, self.groups.get_indexer(values))
+            moved = (means / sd)[places] * sd
             fitted = fitted + moved[:, codes]
         if null.within is not None:
-            if rows[null.unit].duplicated().any():
-                twice = rows.loc[rows[null.unit].duplicated(), null.unit].iloc[0]
-                raise UsageError(
-                    "two rows of one unit", where=null.unit, got=twice, allowed="one row each"
-                )
-            residuals = residuals[0][
-                trace_first_return(self.unit_places, self.units.get_indexer(rows[null.unit]))
-            ]
+            units = rows[null.unit]
+            _refuse_repeated(units, "two rows of one unit", "one row each")
+            places = trace_first_return(self.unit_places, self.units.get_indexer(units))
+            residuals = residuals[0][places]
         return np.asarray(fitted + residuals)
+
+
+def _refuse_repeated(units: pd.Series, what: str, allowed: str) -> None:
+    """Raise UsageError where a unit is met twice."""
+    repeated = units[units.duplicated()]
+    if len(repeated):
+        raise UsageError(what, where=str(units.name), got=repeated.iloc[0], allowed=allowed)
 
 
 def _require_columns(rows: pd.DataFrame, named: Sequence[str | None]) -> None:
@@ -706,8 +707,10 @@ def measure_mean_deviations(residuals: Array, means: Array, sizes: Places) -> Ar
     if n == k or k < 2 or (sizes == sizes[0]).all():
         return np.ones(k)
     within = float(residuals @ residuals) / (n - k)
-    between = float(sizes @ np.square(means - sizes @ means / n)) - (k - 1) * within
-    variance = max(between / (n - float(sizes @ sizes) / n), 0.0) + within / sizes
+    mean = sizes @ means / n
+    between = float(sizes @ np.square(means - mean)) - (k - 1) * within
+    effective = n - float(sizes @ sizes) / n
+    variance = max(between / effective, 0.0) + within / sizes
     return np.sqrt(variance) if (variance > 0).all() else np.ones(k)
 
 
@@ -715,7 +718,8 @@ def _fit_given(rows: pd.DataFrame, null: Null, y: Array) -> Array:
     """Least squares on what is given, with a level for every group in which residuals move but
     whose means do not."""
     levels = null.within and not null.means
-    design = [np.ones(len(rows)), *(rows[name].to_numpy(np.float64) for name in null.columns)]
+    given = [rows[name].to_numpy(np.float64) for name in null.columns]
+    design = [np.ones(len(rows)), *given]
     if levels:
         design.append(pd.get_dummies(rows[null.within], dtype=float).to_numpy())
     x = np.column_stack(design)
@@ -727,7 +731,8 @@ def draw_rearrangements(codes: Places, m: int, rng: np.random.Generator) -> Plac
     n = len(codes)
     base = np.argsort(codes, kind="stable")
     places = np.empty((m, n), dtype=np.int64)
-    places[:, base] = np.argsort(codes + rng.random((m, n)), axis=1)
+    shuffled = codes + rng.random((m, n))
+    places[:, base] = np.argsort(shuffled, axis=1)
     return places
 
 
@@ -737,10 +742,9 @@ def trace_first_return(places: Places, chosen: Places) -> Places:
     position = np.full(places.shape[1], -1)
     position[chosen] = np.arange(len(chosen))
     reached = places[:, chosen]
-    while (position[reached] < 0).any():
-        reached = np.where(
-            position[reached] < 0, np.take_along_axis(places, reached, axis=1), reached
-        )
+    while (outside := position[reached] < 0).any():
+        further = np.take_along_axis(places, reached, axis=1)
+        reached = np.where(outside, further, reached)
     return np.asarray(position[reached])
 
 
@@ -790,15 +794,15 @@ class SpecificationCurve:
         if "verdict" not in self.table:
             return ""
         shares = self.table["verdict"].value_counts(normalize=True)
-        return join_words([f"“{verdict}” in {share:.0%}" for verdict, share in shares.items()])
+        words = [f"“{verdict}” in {share:.0%}" for verdict, share in shares.items()]
+        return join_words(words)
 
     @property
     def summary(self) -> str:
         """Verdicts, the choice that moves the estimate most, and the joint p, in one line."""
         first = self.moves.iloc[0]
-        words = [
-            f"{format_count(len(self.table), 'universe')}: {self.verdicts}" if self.verdicts else ""
-        ]
+        count = format_count(len(self.table), "universe")
+        words = [f"{count}: {self.verdicts}" if self.verdicts else ""]
         words.append(f"most is moved by {first['choice']} ({first['alone']:.0%} of the variance)")
         words.append(f"joint p {format_number(self.p, 2)}" if self.p is not None else "")
         return "; ".join(filter(None, words))
@@ -907,7 +911,8 @@ def specification_curve(
         at = dict(zip(names, labels, strict=True))
         try:
             statistic = estimate(universe)
-            value = float(statistic(universe[OUTCOME].to_numpy(np.float64)[None])[0])
+            outcomes = universe[OUTCOME].to_numpy(np.float64)
+            value = float(statistic(outcomes[None])[0])
             if not np.isfinite(value):
                 raise UsageError("no finite estimate", got=value, allowed="a number")
             judged = judge(universe) if judge else {}
@@ -923,10 +928,10 @@ def specification_curve(
             "no universe has an estimate", got=why, allowed="rows that carry the estimate"
         )
     table = pd.DataFrame(records)
-    joint = _measure_joint(table["estimate"].to_numpy(), np.array(draws), above) if draws else {}
-    table = table.assign(**joint.pop("columns", {})).sort_values(
-        "estimate", kind="stable", ignore_index=True
-    )
+    estimates = table["estimate"].to_numpy()
+    joint = _measure_joint(estimates, np.array(draws), above) if draws else {}
+    table = table.assign(**joint.pop("columns", {}))
+    table = table.sort_values("estimate", kind="stable", ignore_index=True)
     table = table.assign(**joint.pop("places", {}))
     by_choice = {name: tuple(options) for name, options in choices.items()}
     return SpecificationCurve(
@@ -950,9 +955,10 @@ def _measure_joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any
     medians = side * np.nanmedian(draws, axis=0)
     median = side * float(np.median(estimates))
     beyond = (side * draws >= side * estimates[:, None] - 1e-12).sum(axis=1)
-    lower, upper = np.nanquantile(np.sort(draws, axis=0), [0.025, 0.975], axis=1)
-    highest = max(float(medians.max()), median)
-    ties = (medians >= highest - 1e-12).sum() + (median >= highest - 1e-12)
+    by_place = np.sort(draws, axis=0)
+    lower, upper = np.nanquantile(by_place, [0.025, 0.975], axis=1)
+    highest = max(float(medians.max()), median) - 1e-12
+    ties = (medians >= highest).sum() + (median >= highest)
     as_far = (medians >= median - 1e-12).sum()
     return {
         "columns": {"p": (beyond + 1) / (m + 1)},
@@ -979,23 +985,15 @@ def measure_choice_effects(
     for choice in choices:
         means = table.groupby(choice, sort=False)[value].mean()
         others = [name for name in choices if name != choice]
-        rest = (
-            table.groupby(others)[value].transform("mean")
-            if others
-            else pd.Series(0.0, index=table.index)
-        )
-        alone = float(table[choice].map(means).var(ddof=0)) / total if total > 0 else 0.0
-        together = 1 - float(rest.var(ddof=0)) / total if total > 0 else 0.0
-        ends = {"lowest": means.idxmin(), "lowest_mean": means.min(), "highest": means.idxmax()}
-        records.append(
-            {
-                "choice": choice,
-                "alone": alone,
-                "together": together,
-                **ends,
-                "highest_mean": means.max(),
-            }
-        )
-    return pd.DataFrame(records).sort_values(
-        "alone", ascending=False, kind="stable", ignore_index=True
-    )
+        rest = pd.Series(0.0, index=table.index)
+        if others:
+            rest = table.groupby(others)[value].transform("mean")
+        effects = {"choice": choice, "alone": 0.0, "together": 0.0}
+        if total > 0:
+            effects["alone"] = float(table[choice].map(means).var(ddof=0)) / total
+            effects["together"] = 1 - float(rest.var(ddof=0)) / total
+        ends = {"lowest": means.idxmin(), "lowest_mean": means.min()}
+        ends |= {"highest": means.idxmax(), "highest_mean": means.max()}
+        records.append({**effects, **ends})
+    effects_of_all = pd.DataFrame(records)
+    return effects_of_all.sort_values("alone", ascending=False, kind="stable", ignore_index=True)

@@ -59,9 +59,8 @@ def read_spectral_rows(
     ratio = pd.Series(read_numbers(ratios["ratio"], "ratio", positive=True), index=names)
     logs = np.log(ratio).groupby(level=0).mean()
     check_columns(table, "model_id")
-    models = _read_models(
-        table[table["model_id"].isin(list(logs.index))], estimand, LEAST, **chosen
-    )
+    compared = table[table["model_id"].isin(list(logs.index))]
+    models = _read_models(compared, estimand, LEAST, **chosen)
     rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs))
     if (labs := rows["heritage"].nunique()) < 2:
         raise UsageError(
@@ -71,8 +70,9 @@ def read_spectral_rows(
             allowed="2 labs or more",
         )
     read_numbers(rows["log_ratio"], "log ratio", varied=True)
-    warnings = (*models.warnings, *_collect_warnings(table, ratios, logs, models, estimand))
-    return replace(models, table=rows, warnings=warnings)
+    joined = replace(models, table=rows)
+    warnings = (*models.warnings, *_collect_warnings(table, ratios, logs, joined, estimand))
+    return replace(joined, warnings=warnings)
 
 
 @record_call
@@ -130,6 +130,11 @@ def fit_spectral(
     spectral = read_spectral_rows(
         table, ratios, estimand, source=source, error_from=error_from, prompt_counts=prompt_counts
     )
+    tables = {
+        "left_out": _list_lab_predictions,
+        "rivals": _compare_spectral_rivals,
+        "across_labs": _score_across_labs,
+    }
     law = Law(
         name="spectral",
         of=LINE.design_rows,
@@ -138,11 +143,7 @@ def fit_spectral(
         statements={"slope > 0": lambda q: q["slope"] > 0},
         statistics=_build_spectral_statistics,
         equations=(RATIOS, ERRORS),
-        tables={
-            "left_out": _list_lab_predictions,
-            "rivals": _compare_spectral_rivals,
-            "across_labs": _score_across_labs,
-        },
+        tables=tables,
         figures={"fit": _draw_spectral_figure},
     )
     return build_fit(
@@ -159,7 +160,8 @@ def fit_spectral(
 def _read_new_spectral(new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict: heritage, and ratio as in `ratios`."""
     check_columns(new, "heritage", "ratio")
-    return new.assign(log_ratio=np.log(read_numbers(new["ratio"], "ratio", least=1, positive=True)))
+    ratio = read_numbers(new["ratio"], "ratio", least=1, positive=True)
+    return new.assign(log_ratio=np.log(ratio))
 
 
 def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
@@ -168,34 +170,32 @@ def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dic
 
 
 def _build_spectral_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
-    return build_lab_statistics(
-        design.table["heritage"], design.table["log_ratio"].to_numpy(), "the log ratio"
-    )
+    ratios = design.table["log_ratio"].to_numpy()
+    return build_lab_statistics(design.table["heritage"], ratios, "the log ratio")
 
 
 def _collect_warnings(
     table: pd.DataFrame, ratios: pd.DataFrame, logs: pd.Series, models: ModelGains, estimand: str
 ) -> Iterator[str]:
     """Models that lack one of the two, matrices that are not W_V, labs that tell little."""
-    rows = models.table.assign(log_ratio=models.table["model_id"].astype(str).map(logs))
+    rows = models.table
     taken = set(rows["model_id"])
     if without := set(logs.index) - taken:
         yield "ratio known, gain not: " + list_names(without, len(without))
-    held = table["source"].isin({*models.sources, ""}) & table[estimand].notna()
+    from_sources = table["source"].isin({*models.sources, ""})
+    held = from_sources & table[estimand].notna()
     if without := set(table.loc[held, "model_id"]) - set(logs.index):
         yield "gain known, ratio not: " + list_names(without, MOST_NAMED)
-    several = ratios.loc[
-        ratios["model_id"].duplicated() & ratios["model_id"].isin(taken), "model_id"
-    ]
-    if len(several):
-        yield "ratio in several rows, so the mean of its logarithm is used: " + list_names(
-            set(several)
-        )
+    names = ratios["model_id"]
+    several = set(names[names.duplicated() & names.isin(taken)])
+    if several:
+        words = "ratio in several rows, so the mean of its logarithm is used"
+        yield f"{words}: {list_names(several)}"
     if "doubt" in ratios:
         doubts = ratios.groupby("model_id")["doubt"].first().reindex(rows["model_id"])
-        yield from (
-            f"{doubt}: {', '.join(part.index)}" for doubt, part in doubts.groupby(doubts) if doubt
-        )
+        for doubt, doubted in doubts.groupby(doubts):
+            if doubt:
+                yield f"{doubt}: {', '.join(doubted.index)}"
     sizes = rows.groupby("heritage").size()
     if len(sizes) < FEW_LABS:
         yield f"{len(sizes)} labs: prediction across labs is hardly tested"
@@ -215,15 +215,17 @@ def _build_exact_models(rows: pd.DataFrame) -> dict[str, Gaussian]:
 
 def _list_lab_predictions(fit: Fit) -> pd.DataFrame:
     labs = build_folds(fit.rows["heritage"].astype(str).tolist())
-    ratio, constant = (
-        leave_folds_out(model, model.sample(seed=fit.seed), labs, seed=fit.seed)
-        for model in _build_exact_models(fit.rows).values()
-    )
+    predictions = []
+    for model in _build_exact_models(fit.rows).values():
+        draws = model.sample(seed=fit.seed)
+        predictions.append(leave_folds_out(model, draws, labs, seed=fit.seed))
+    ratio, constant = predictions
     lower, upper = ratio.interval()
     middle = np.median(ratio.draws, axis=0)
     y = fit.model.observed
     dampens = ratio.draws < 0
-    return fit.rows[["model_id", "heritage", "log_ratio"]].assign(
+    rows = fit.rows[["model_id", "heritage", "log_ratio"]]
+    return rows.assign(
         log_gain=y,
         with_ratio=middle,
         lower=lower,
@@ -235,9 +237,8 @@ def _list_lab_predictions(fit: Fit) -> pd.DataFrame:
 
 
 def _compare_spectral_rivals(fit: Fit) -> pd.DataFrame:
-    return compare(
-        _build_exact_models(fit.rows), build_model_and_lab_folds(fit.rows), seed=fit.seed
-    )
+    models = _build_exact_models(fit.rows)
+    return compare(models, build_model_and_lab_folds(fit.rows), seed=fit.seed)
 
 
 def _score_across_labs(fit: Fit) -> pd.DataFrame:
@@ -262,14 +263,9 @@ def _score_across_labs(fit: Fit) -> pd.DataFrame:
 def _draw_spectral_figure(fit: Fit, axes: Axes) -> Axes:
     table = fit.table("left_out")
     logs = ["log_ratio", "log_gain", "lower", "upper"]
+    rows = table.assign(**np.exp(table[logs]))
     draw_scatter(
-        table.assign(**np.exp(table[logs])),
-        axes,
-        x="log_ratio",
-        y="log_gain",
-        lower="lower",
-        upper="upper",
-        labels=False,
+        rows, axes, x="log_ratio", y="log_gain", lower="lower", upper="upper", labels=False
     )
     draw_reference(axes, 1)
     log_axis(axes, "x")

@@ -6,7 +6,7 @@ How it and its rivals predict networks that they were not fitted on is in the ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -77,30 +77,35 @@ def impute_outcomes(
     """
     closed = np.isfinite(lower) & np.isfinite(upper)
     with np.errstate(invalid="ignore"):
-        y = np.where(
-            closed,
-            (lower + upper) / 2,
-            np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND),
-        )
+        half_open = np.where(np.isfinite(lower), lower + BEYOND, upper - BEYOND)
+        y = np.where(closed, (lower + upper) / 2, half_open)
         error = np.where(closed, (upper - lower) / 12**0.5, BEYOND)
     names = build_folds([str(i) for i in range(y.size)])
     for _ in range(ROUNDS):
         model = line.design_rows(rows.assign(place=y, rounding=error)).gaussian
-        drawn = leave_folds_out(
-            model, model.sample(seed=seed), names, seed=seed, size=DRAWS, measured=False
-        ).draws
+        drawn = _draw_left_out(model, names, seed, DRAWS)
         centre = drawn.mean(axis=0)
         spread = drawn.std(axis=0)
-        a, b = (np.clip((bound - centre) / spread, -35, 35) for bound in (lower, upper))
-        mean, variance = stats.truncnorm.stats(
-            a, np.maximum(b, a + 1e-9), centre, spread, moments="mv"
-        )
-        precision = 1 / variance - 1 / np.square(spread)
+        a = np.clip((lower - centre) / spread, -35, 35)
+        b = np.clip((upper - centre) / spread, -35, 35)
+        b = np.maximum(b, a + 1e-9)
+        mean, variance = stats.truncnorm.stats(a, b, centre, spread, moments="mv")
+        before = np.square(spread)
+        precision = 1 / variance - 1 / before
         usable = precision > LEAST_KNOWN**-2
         precision = np.where(usable, precision, LEAST_KNOWN**-2)
-        y = np.where(usable, (mean / variance - centre / np.square(spread)) / precision, mean)
+        weighted = mean / variance - centre / before
+        y = np.where(usable, weighted / precision, mean)
         error = precision**-0.5
     return np.asarray(y), np.asarray(error)
+
+
+def _draw_left_out(
+    model: Gaussian, names: Sequence[str], seed: int, size: int, *, measured: bool = False
+) -> Array:
+    """Draws of every fold from all others."""
+    draws = model.sample(seed=seed)
+    return leave_folds_out(model, draws, names, seed=seed, size=size, measured=measured).draws
 
 
 Formula = tuple[float, float, float]
@@ -113,14 +118,20 @@ FRACTION_SD, FRACTION_SPREAD = 0.5, 0.25
 
 def list_predictions(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """L* and every rule's prediction from other labs, one row per network."""
-    labs = build_folds(fit.rows["heritage"].astype(str).tolist())
-    return _compare_rules(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[0]
+    return _compare_rules_across_labs(line, published, fit)[0]
 
 
 def score_across_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
     """Errors of every rule with each lab left out."""
+    return _compare_rules_across_labs(line, published, fit)[1]
+
+
+def _compare_rules_across_labs(
+    line: Mixed, published: Formula | None, fit: Fit
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     labs = build_folds(fit.rows["heritage"].astype(str).tolist())
-    return _compare_rules(line, fit, labs, np.ones(len(fit.rows), dtype=bool), published)[1]
+    every = np.ones(len(fit.rows), dtype=bool)
+    return _compare_rules(line, fit, labs, every, published)
 
 
 def score_within_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.DataFrame:
@@ -129,9 +140,8 @@ def score_within_labs(line: Mixed, published: Formula | None, fit: Fit) -> pd.Da
     several = fit.rows["heritage"].duplicated(keep=False).to_numpy()
     if not several.any():
         return pd.DataFrame(columns=["rule", "error_of_depth"])
-    return _compare_rules(
-        line, fit, build_folds(fit.rows["model_id"].astype(str).tolist()), several, published
-    )[1]
+    networks = build_folds(fit.rows["model_id"].astype(str).tolist())
+    return _compare_rules(line, fit, networks, several, published)[1]
 
 
 def _compare_rules(
@@ -155,20 +165,17 @@ def _compare_rules(
     fixed = {"L/2": L / 2}
     if published:
         a, b, c = published
-        fixed["published formula"] = L * (
-            a + b * L + c / rows["n_heads"].to_numpy(dtype=np.float64)
-        )
+        heads = rows["n_heads"].to_numpy(dtype=np.float64)
+        fixed["published formula"] = L * (a + b * L + c / heads)
     drawn = {}
     for name, each in (("logit", line), ("mean fraction", replace(line, fixed=line.fixed[:1]))):
         model = each.design_rows(every).gaussian
-        logits = leave_folds_out(
-            model, model.sample(seed=seed), names, seed=seed, size=4000, measured=False
-        ).draws
-        drawn[name] = np.clip(np.ceil(expit(logits) * depth), 1, depth)
+        logits = _draw_left_out(model, names, seed, size=4000)
+        layers = np.ceil(expit(logits) * depth)
+        drawn[name] = np.clip(layers, 1, depth)
     model = _build_polynomial(every)
-    drawn["polynomial"] = (
-        leave_folds_out(model, model.sample(seed=seed), names, seed=seed, size=4000).draws * depth
-    )
+    shares = _draw_left_out(model, names, seed, size=4000, measured=True)
+    drawn["polynomial"] = shares * depth
     errors: list[dict[str, object]] = []
     for name, layers in fixed.items():
         rows[name] = layers
@@ -176,11 +183,15 @@ def _compare_rules(
     for name, values in drawn.items():
         low, high = find_equal_tailed(values[:, counted])
         middle = np.median(values[:, counted], axis=0)
-        rows[name], rows[f"{name}_lower"], rows[f"{name}_upper"] = middle, low, high
+        rows[name] = middle
+        rows[f"{name}_lower"] = low
+        rows[f"{name}_upper"] = high
+        covered = (low <= star) & (star <= high)
+        inside = (low >= 0.5) & (high <= L + 0.5)
         spread = {
-            "coverage": ((low <= star) & (star <= high)).mean(),
+            "coverage": covered.mean(),
             "width_of_depth": ((high - low) / L).mean(),
-            "interval_inside": ((low >= 0.5) & (high <= L + 0.5)).mean(),
+            "interval_inside": inside.mean(),
         }
         errors.append({"rule": name, "fitted": True, **_measure_errors(middle, star, L), **spread})
     return rows, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
@@ -190,27 +201,36 @@ def _measure_errors(predicted: Array, star: Array, L: Array) -> dict[str, float]
     """Errors of one rule, and the error of depth of L/2 minus the rule's, paired by network, with
     its t interval."""
     off = np.abs(predicted - star)
-    gained = np.abs(L / 2 - star) / L - off / L
+    of_depth = off / L
+    gained = np.abs(L / 2 - star) / L - of_depth
     mean = gained.mean()
-    t = stats.t.ppf((1 + options.level) / 2, gained.size - 1)
-    reach = t * gained.std(ddof=1) / gained.size**0.5
+    quantile = stats.t.ppf((1 + options.level) / 2, gained.size - 1)
+    reach = quantile * gained.std(ddof=1) / gained.size**0.5
     inside = (predicted >= 0.5) & (predicted <= L + 0.5)
-    return {
-        "error_of_depth": float((off / L).mean()),
-        "mape": float((off / star).mean()),
-        "inside": float(inside.mean()),
-        "better_than_half": float(mean),
-        "better_than_half_lower": float(mean - reach),
-        "better_than_half_upper": float(mean + reach),
+    errors = {
+        "error_of_depth": of_depth.mean(),
+        "mape": (off / star).mean(),
+        "inside": inside.mean(),
+        "better_than_half": mean,
+        "better_than_half_lower": mean - reach,
+        "better_than_half_upper": mean + reach,
     }
+    return {name: float(error) for name, error in errors.items()}
+
+
+def _read_shape(rows: pd.DataFrame) -> Iterator[Array]:
+    """L and H."""
+    for name in SHAPE:
+        yield rows[name].to_numpy(dtype=np.float64)
 
 
 def _build_polynomial(rows: pd.DataFrame) -> Gaussian:
     """L*/L as a + b L + c/H, with L in units of the largest and 1/H of the smallest."""
-    L, H = (rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
+    L, H = _read_shape(rows)
     terms = [np.ones(L.size), L / L.max(), H.min() / H]
+    star = rows["L_star"].to_numpy(dtype=np.float64)
     return Gaussian(
-        y=rows["L_star"].to_numpy(dtype=np.float64) / L,
+        y=star / L,
         X=np.column_stack(terms),
         sd=np.full(3, FRACTION_SD),
         blocks={},
@@ -221,21 +241,13 @@ def _build_polynomial(rows: pd.DataFrame) -> Gaussian:
 
 def list_terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
     """The polynomial's terms as published and as fitted."""
-    L, H = (fit.rows[name].to_numpy(dtype=np.float64) for name in ("n_layers", "n_heads"))
-    drawn = _build_polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / np.array(
-        [1.0, L.max(), 1 / H.min()]
-    )
+    L, H = _read_shape(fit.rows)
+    units = np.array([1.0, L.max(), 1 / H.min()])
+    drawn = _build_polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / units
     low, high = find_equal_tailed(drawn)
     stated = {"published": published} if published else {}
-    return pd.DataFrame(
-        {
-            "term": [*"abc"],
-            **stated,
-            "median": np.median(drawn, axis=0),
-            "lower": low,
-            "upper": high,
-        }
-    )
+    fitted = {"median": np.median(drawn, axis=0), "lower": low, "upper": high}
+    return pd.DataFrame({"term": [*"abc"], **stated, **fitted})
 
 
 CENTRE_SD, SLOPE_SD, SPREAD = 1.5, 0.5, 0.5
@@ -274,13 +286,15 @@ def read_transition_rows(
 ) -> Placed:
     """The rows of `fit_transition` and their line; raises as it does."""
     rows, sources, warnings = _read_rows(table, column or f"L_star_{definition}", source)
-    L, H = (read_numbers(rows[name], name, positive=True) for name in ("n_layers", "n_heads"))
+    L = read_numbers(rows["n_layers"], "n_layers", positive=True)
+    H = read_numbers(rows["n_heads"], "n_heads", positive=True)
     star = read_numbers(rows["L_star"], definition, least=4)
     if (outside := np.flatnonzero((star < 1) | (star > L))).size:
         at = int(outside[0])
+        model = rows["model_id"][at]
         raise UsageError(
             "a transition layer outside its network",
-            where=f"{definition} of {rows['model_id'][at]}",
+            where=f"{definition} of {model}",
             got=float(star[at]),
             allowed=f"1 to {L[at]:g}, layers counted from 1",
         )
@@ -298,11 +312,12 @@ def read_transition_rows(
         lower = logit(np.maximum(star - 1, 0) / L)
         upper = logit(np.minimum(star, L) / L)
     place, rounding = impute_outcomes(line, logs, lower, upper, seed=L.size)
+    warnings += _collect_warnings(L, H, star, labs)
     return Placed(
         rows=logs.assign(place=place, rounding=rounding),
         line=line,
         sources=sources,
-        warnings=(*warnings, *_collect_warnings(L, H, star, labs)),
+        warnings=tuple(warnings),
     )
 
 
@@ -480,22 +495,24 @@ def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dic
 
 def describe_terms(published: Formula | None) -> tuple[str, ...]:
     """What the symbols of the model stand for, and the polynomial next to it."""
-    terms = ", ".join(
-        f"{name} = {value:g}" for name, value in zip("abc", published or (), strict=False)
-    )
+    terms = []
+    for name, value in zip("abc", published or (), strict=False):
+        terms.append(f"{name} = {value:g}")
+    stated = f";  published: {', '.join(terms)}" if terms else ""
     return (
         "L*_i = ⌈p_i L_i⌉;  r_i the rounding of L*_i to whole layers on the logit",
-        f"fitted polynomial: L*_i/L_i = a + b L_i + c/H_i + "
-        f"ε_i{f';  published: {terms}' if terms else ''}",
+        f"fitted polynomial: L*_i/L_i = a + b L_i + c/H_i + ε_i{stated}",
     )
 
 
 def _read_new_rows(columns: Columns, new: pd.DataFrame) -> pd.DataFrame:
     """Rows to predict, with the logs of depth and heads."""
     rows = columns.read_new(new)
-    return rows.assign(
-        **{f"log_{n}": np.log(read_numbers(rows[n], n, least=1, positive=True)) for n in SHAPE}
-    )
+    logs = {}
+    for name in SHAPE:
+        numbers = read_numbers(rows[name], name, least=1, positive=True)
+        logs[f"log_{name}"] = np.log(numbers)
+    return rows.assign(**logs)
 
 
 def _check_definition(table: pd.DataFrame, column: str) -> None:
@@ -519,7 +536,8 @@ def _read_rows(
     table = table.reset_index(drop=True)
     chosen = table
     if source is not None:
-        chosen = table[table["source"].isin([source] if isinstance(source, str) else list(source))]
+        files = [source] if isinstance(source, str) else list(source)
+        chosen = table[table["source"].isin(files)]
     rows = chosen[chosen[column].notna()]
     if len(rows):
         rows = rows.assign(**{column: read_numbers(rows[column], column, least=1)})
@@ -537,9 +555,11 @@ def _read_rows(
         warnings.append("several rows, so their mean is used: " + list_names(twice))
     for name in SHAPE:
         if len(rows):
-            rows = rows.assign(**{name: read_numbers(rows[name], name, least=1, positive=True)})
-    facts = rows.groupby("model_id")[["heritage", *SHAPE]]
-    networks = facts.first().assign(L_star=models[column].mean().astype("float64")).reset_index()
+            numbers = read_numbers(rows[name], name, least=1, positive=True)
+            rows = rows.assign(**{name: numbers})
+    facts = rows.groupby("model_id")[["heritage", *SHAPE]].first()
+    star = models[column].mean().astype("float64")
+    networks = facts.assign(L_star=star).reset_index()
     if len(networks):
         read_labels(networks["heritage"], "heritage")
     return networks, tuple(sorted(set(rows["source"]) - {""})), warnings
@@ -549,8 +569,11 @@ def _collect_warnings(L: Array, H: Array, star: Array, labs: pd.Series) -> tuple
     edge = int(((star == 1) | (star == L)).sum())
     same_place = is_constant(star / L)
     same_layer = is_constant(star) and not same_place
-    rank = np.linalg.matrix_rank(np.column_stack([np.ones(L.size), L, 1 / H]))
-    r = float(np.corrcoef(np.log(L), np.log(H))[0, 1]) if np.ptp(L) and np.ptp(H) else 0.0
+    terms = np.column_stack([np.ones(L.size), L, 1 / H])
+    rank = np.linalg.matrix_rank(terms)
+    r = 0.0
+    if np.ptp(L) and np.ptp(H):
+        r = float(np.corrcoef(np.log(L), np.log(H))[0, 1])
     small = L.size < 12 or labs.nunique() < 4
     words = {
         f"L* is the first or the last layer of {edge} networks: there the logit is known on one "
@@ -578,17 +601,19 @@ def _build_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
     deep = np.median(L) <= L
     if not deep.any() or deep.all():
         return LOCATION
-    return {
-        **LOCATION,
-        "deep less shallow": lambda y: y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1),
-    }
+
+    def compare_depths(y: Array) -> Array:
+        return np.asarray(y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1))
+
+    return {**LOCATION, "deep less shallow": compare_depths}
 
 
 def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     table = fit.table("models").sort_values("n_layers", ignore_index=True)
     rows = np.arange(len(table))
     L = table["n_layers"].astype("float64")
-    axes.hlines(rows, table["logit_lower"] / L, table["logit_upper"] / L, alpha=0.4, linewidth=4)
+    lower = table["logit_lower"] / L
+    axes.hlines(rows, lower, table["logit_upper"] / L, alpha=0.4, linewidth=4)
     axes.plot(table["logit"] / L, rows, "|", label="predicted from other labs")
     if "published formula" in table:
         axes.plot(table["published formula"] / L, rows, "x", label="published formula")

@@ -64,11 +64,12 @@ def fit_gls(
     rss = float(np.square(wy - wx @ beta).sum())
     df = n - p if method == REML else n
     log_det = 2 * np.log(np.diagonal(root)).sum()
-    value = -0.5 * (df * (math.log(2 * math.pi * rss / df) + 1) + log_det)
+    value = _compute_log_likelihood(rss, df, log_det)
     if method == REML:
         value -= np.log(np.abs(np.diagonal(r))).sum()
     inverse = np.linalg.inv(r)
-    se = np.sqrt(np.square(inverse).sum(axis=1) * rss / (n - p))
+    squares = np.square(inverse).sum(axis=1)
+    se = np.sqrt(squares * rss / (n - p))
     return Maximum(
         method=method,
         parameter=parameter,
@@ -79,12 +80,18 @@ def fit_gls(
     )
 
 
+def _compute_log_likelihood(rss: float, df: int, log_det: float) -> float:
+    """At the likeliest σ."""
+    return -0.5 * (df * (math.log(2 * math.pi * rss / df) + 1) + log_det)
+
+
 def fit_pagel(y: Array, x: Array, k: Array, *, method: str = REML) -> Maximum:
     """The maximum over λ from 0 to 1 of the line with Var = σ² ((1 − λ) I + λ K)."""
     eye = np.eye(len(y))
 
     def at(lam: float) -> Maximum:
-        return fit_gls(y, x, (1 - lam) * eye + lam * k, method=method, parameter=lam)
+        v = (1 - lam) * eye + lam * k
+        return fit_gls(y, x, v, method=method, parameter=lam)
 
     return _find_best(at, np.append(GRID, 1.0))
 
@@ -99,10 +106,10 @@ def estimate_ancestors(y: Array, x: Array, k: Array, models: Sequence[int]) -> A
     at = np.asarray(models)
     covariance = k[np.ix_(at, at)]
     made = fit_pagel(y, x, covariance)
-    v = (1 - made.parameter) * np.eye(len(y)) + made.parameter * covariance
-    expected = x.mean(axis=0) @ made.beta + made.parameter * k[:, at] @ np.linalg.solve(
-        v, y - x @ made.beta
-    )
+    lam = made.parameter
+    v = (1 - lam) * np.eye(len(y)) + lam * covariance
+    pulls = np.linalg.solve(v, y - x @ made.beta)
+    expected = x.mean(axis=0) @ made.beta + lam * k[:, at] @ pulls
     expected[at] = y
     return np.asarray(expected)
 
@@ -117,15 +124,25 @@ def _find_best(at: Callable[[float], Maximum], grid: Array) -> Maximum:
     k = int(np.argmax(values))
     low = grid[max(k - 1, 0)]
     high = grid[min(k + 1, grid.size - 1)]
+    between = _search_interval(at, low, high, 1e-10)
+    return _choose_likelier(between, at(float(grid[k])))
+
+
+def _search_interval(
+    at: Callable[[float], Maximum], low: float, high: float, tolerance: float
+) -> Maximum:
     inner = optimize.minimize_scalar(
         lambda t: -at(float(t)).log_likelihood,
         bounds=(low, high),
         method="bounded",
-        options={"xatol": 1e-10},
+        options={"xatol": tolerance},
     )
-    return max(
-        (at(float(inner.x)), at(float(grid[k]))), key=lambda candidate: candidate.log_likelihood
-    )
+    return at(float(inner.x))
+
+
+def _choose_likelier(*maxima: Maximum) -> Maximum:
+    """The likeliest, of equals the first."""
+    return max(maxima, key=lambda maximum: maximum.log_likelihood)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,14 +159,16 @@ class Restricted:
     def build(cls, y: Array, x: Array, k: Array) -> Restricted:
         """Of outcomes (… × n), columns and a covariance; UsageError where no contrast is left."""
         u, s, _ = np.linalg.svd(x)
-        free = u[:, int((s > 1e-9 * s[0]).sum()) :]
+        rank = int((s > 1e-9 * s[0]).sum())
+        free = u[:, rank:]
         if free.shape[1] < 2:
             raise UsageError(
                 "too few models for a share of descent",
                 got=f"{len(x)} models, {x.shape[1]} columns",
             )
         mu, axes = np.linalg.eigh(free.T @ k @ free)
-        return cls(mu=np.maximum(mu, 0.0), w=np.asarray(y @ free @ axes))
+        w = np.asarray(y @ free @ axes)
+        return cls(mu=np.maximum(mu, 0.0), w=w)
 
     def profile(self, w: Array | None = None) -> Array:
         """Twice the log likelihood at every λ of `GRID` over that at 0, … × grid."""
@@ -157,9 +176,8 @@ class Restricted:
         variance = 1 - GRID[:, None] + GRID[:, None] * self.mu
         df = self.mu.size
         rss = square @ (1 / variance).T
-        return np.asarray(
-            df * np.log(square.sum(axis=-1, keepdims=True) / rss) - np.log(variance).sum(axis=1)
-        )
+        ratios = square.sum(axis=-1, keepdims=True) / rss
+        return np.asarray(df * np.log(ratios) - np.log(variance).sum(axis=1))
 
     def statistic(self) -> Array:
         """Twice the log likelihood ratio of the best λ over 0, for every set of outcomes."""
@@ -176,20 +194,25 @@ class Restricted:
     def p_value(self, seed: int) -> float:
         """P(statistic ≥ the one at hand | λ = 0), of one set of outcomes."""
         null = self.null(seed)
-        return float((1 + (null >= self.statistic() - 1e-12).sum()) / (1 + null.size))
+        as_large = (null >= self.statistic() - 1e-12).sum()
+        return float((1 + as_large) / (1 + null.size))
 
     def power(self, lam: float, seed: int, *, level: float = 0.05, size: int = 1000) -> float:
         """How often a share of descent of `lam` is separated from none."""
         bar = float(np.quantile(self.null(seed), 1 - level))
         rng = np.random.default_rng(seed + 1)
-        w = rng.standard_normal((size, self.mu.size)) * np.sqrt(1 - lam + lam * self.mu)
-        return float((self.profile(w).max(axis=-1) > bar).mean())
+        spreads = np.sqrt(1 - lam + lam * self.mu)
+        w = rng.standard_normal((size, self.mu.size)) * spreads
+        statistics = self.profile(w).max(axis=-1)
+        return float((statistics > bar).mean())
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Shares that the likelihood ratio does not reject, by χ² of one degree of freedom."""
         profile = self.profile()
-        inside = GRID[profile.max() - profile <= stats.chi2.ppf(check_coverage(level), 1)]
-        return float(inside[0]), 1.0 if inside[-1] == GRID[-1] else float(inside[-1])
+        bound = stats.chi2.ppf(check_coverage(level), 1)
+        inside = GRID[profile.max() - profile <= bound]
+        highest = float(inside[-1])
+        return float(inside[0]), 1.0 if highest == GRID[-1] else highest
 
     def estimate(self) -> float:
         """λ of the largest restricted likelihood, on the grid."""
@@ -210,8 +233,10 @@ def simulate_power_by_size(
         n = times * len(k)
         if n > MOST:
             break
-        x = np.column_stack([np.ones(n), rng.standard_normal((n, columns - 1))])
-        test = Restricted.build(np.zeros(n), x, np.asarray(np.kron(np.eye(times), k)))
+        covariates = rng.standard_normal((n, columns - 1))
+        x = np.column_stack([np.ones(n), covariates])
+        covariance = np.asarray(np.kron(np.eye(times), k))
+        test = Restricted.build(np.zeros(n), x, covariance)
         power = test.power(lam, 1, level=level, size=TRIED)
         rows.append((n, times * clades, lam, power))
         if power >= WANTED:
@@ -246,7 +271,9 @@ class Process:
 
     def remains(self, length: float) -> float:
         """What of its parent a node keeps over a branch."""
-        return 1.0 if self.kind in {BROWNIAN, LEVELS} else float(np.exp(-self.alpha * length))
+        if self.kind in {BROWNIAN, LEVELS}:
+            return 1.0
+        return float(np.exp(-self.alpha * length))
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,21 +310,24 @@ def build_sources(tree: Tree, process: Process) -> Sources:
     """Rows of all nodes; a merge is the mean of its parents by their shares."""
     n = len(tree)
     if process.kind in {BROWNIAN, LEVELS}:
-        return Sources(tree, process, np.column_stack([tree.roots(), np.zeros((n, n))]))
+        siblings = np.zeros((n, n))
+        return Sources(tree, process, np.column_stack([tree.roots(), siblings]))
     rows = np.zeros((n, 2 * n))
     for i, (parents, shares) in enumerate(zip(tree.parents, tree.shares, strict=True)):
         if not parents:
             rows[i, i] = 1.0
             continue
         remaining = process.remains(float(tree.lengths[i]))
-        mean = sum(
-            (share * rows[p] for p, share in zip(parents, shares, strict=True)), np.zeros(2 * n)
-        )
-        rows[i] = remaining * mean
-        rest = max(1 - float(np.square(rows[i]).sum()), 0.0)  # of one parent 1 − r²
-        rows[i, i] = (rest * (1 - process.common)) ** 0.5
+        mean = np.zeros(2 * n)
         for p, share in zip(parents, shares, strict=True):
-            rows[i, n + p] += share * (rest * process.common) ** 0.5
+            mean += share * rows[p]
+        rows[i] = remaining * mean
+        kept = float(np.square(rows[i]).sum())
+        rest = max(1 - kept, 0.0)  # of one parent 1 − r²
+        rows[i, i] = (rest * (1 - process.common)) ** 0.5
+        common = (rest * process.common) ** 0.5
+        for p, share in zip(parents, shares, strict=True):
+            rows[i, n + p] += share * common
     return Sources(tree, process, rows)
 
 
@@ -308,12 +338,14 @@ def build_level_columns(tree: Tree, rows: Array) -> dict[str, Array]:
     Raises UsageError where no branch is shared.
     """
     n = len(tree)
-    kinds = np.array(tree.kinds)
-    shared = np.concatenate([(rows[:, :n] != 0).sum(axis=0) > 1, np.zeros(n, dtype=bool)])
-    of_branch = np.concatenate([np.isin(kinds, [LAB, FAMILY]), np.zeros(n, dtype=bool)])
-    kinds = np.concatenate([kinds, np.full(n, "")])
-    masks = {LAB: kinds == LAB, FAMILY: kinds == FAMILY, PARENT: shared & ~of_branch}
-    masks = {name: mask for name, mask in masks.items() if (mask & shared).any()}
+    kinds = np.array([*tree.kinds, *[""] * n])
+    shared = np.zeros(2 * n, dtype=bool)
+    shared[:n] = (rows[:, :n] != 0).sum(axis=0) > 1
+    is_parent = shared & ~np.isin(kinds, [LAB, FAMILY])
+    masks = {}
+    for name, mask in {LAB: kinds == LAB, FAMILY: kinds == FAMILY, PARENT: is_parent}.items():
+        if (mask & shared).any():
+            masks[name] = mask
     if not masks:
         raise UsageError(
             "no branch of the tree leads to two models",
@@ -332,6 +364,8 @@ def scale_height(tree: Tree, names: list[str]) -> Tree:
 EDGE = 1e-9
 """λ is sought up to 1 less this: at 1 a model at its parent's place cannot differ from it."""
 STARTS = (0.0, 0.25, 0.5, 0.75, 0.95)
+Upward = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""Nodes of a level, their parents, and where each parent's children begin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,10 +395,11 @@ class Pruning:
         for i, above in enumerate(parent[1:], 1):
             depth[i] = depth[above] + 1
         order = np.lexsort((parent, depth))
-        levels = tuple(np.split(order, np.flatnonzero(np.diff(depth[order])) + 1))
+        steps = np.flatnonzero(np.diff(depth[order])) + 1
+        levels = tuple(np.split(order, steps))
         at = np.array([tree.place(name) for name in names])
-        heights = tree.heights
-        return cls(parent, tree.lengths / heights[at].max(), levels, at)
+        length = tree.lengths / tree.heights[at].max()
+        return cls(parent, length, levels, at)
 
     def compute_products(self, w: Array, drift: float, noise: Array) -> tuple[float, Array]:
         """log|V| and WᵀV⁻¹W of columns W (models × m), V = drift · K + diag(noise), K of unit
@@ -377,8 +412,9 @@ class Pruning:
         models × m."""
         w = np.broadcast_to(w, (drift.size, *w.shape[-2:]))
         precision = np.zeros((drift.size, self.parent.size))
-        weighted = np.zeros((drift.size, self.parent.size, w.shape[2]))
-        precision[:, self.models], weighted[:, self.models] = 1 / noise, w / noise[..., None]
+        weighted = np.zeros((*precision.shape, w.shape[2]))
+        precision[:, self.models] = 1 / noise
+        weighted[:, self.models] = w / noise[..., None]
         log_det = np.log(noise).sum(axis=1)
         cross = np.swapaxes(w, 1, 2) @ weighted[:, self.models]
         for level, above, first in self._upwards:
@@ -387,39 +423,42 @@ class Pruning:
             h = weighted[:, level]
             grown = 1 + v * p
             log_det += np.log(grown).sum(axis=1)
-            cross -= np.swapaxes(h, 1, 2) @ (h * (v / grown)[..., None])
+            lost = h * (v / grown)[..., None]
+            cross -= np.swapaxes(h, 1, 2) @ lost
+            kept = h / grown[..., None]
             precision[:, above] += np.add.reduceat(p / grown, first, axis=1)
-            weighted[:, above] += np.add.reduceat(h / grown[..., None], first, axis=1)
+            weighted[:, above] += np.add.reduceat(kept, first, axis=1)
         return log_det, cross
 
     def solve(self, y: Array, drift: Array, noise: Array) -> Array:
         """V⁻¹y of many V, each with a y of its own, size × models: (y − E(drift | y))/noise, from
         the tips and back."""
         precision, weighted = np.zeros((2, drift.size, self.parent.size))
-        precision[:, self.models], weighted[:, self.models] = 1 / noise, y / noise
+        precision[:, self.models] = 1 / noise
+        weighted[:, self.models] = y / noise
         for level, above, first in self._upwards:
-            grown = 1 + drift[:, None] * self.length[level] * precision[:, level]
-            precision[:, above] += np.add.reduceat(precision[:, level] / grown, first, axis=1)
-            weighted[:, above] += np.add.reduceat(weighted[:, level] / grown, first, axis=1)
+            v = drift[:, None] * self.length[level]
+            p = precision[:, level]
+            grown = 1 + v * p
+            kept = weighted[:, level] / grown
+            precision[:, above] += np.add.reduceat(p / grown, first, axis=1)
+            weighted[:, above] += np.add.reduceat(kept, first, axis=1)
         place = np.zeros_like(weighted)
         for level in self.levels[1:]:
             v = drift[:, None] * self.length[level]
             from_above = place[:, self.parent[level]]
-            place[:, level] = (from_above + v * weighted[:, level]) / (1 + v * precision[:, level])
+            pulled = from_above + v * weighted[:, level]
+            place[:, level] = pulled / (1 + v * precision[:, level])
         return np.asarray((y - place[:, self.models]) / noise)
 
     @cached_property
-    def _upwards(
-        self,
-    ) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]], ...]:
-        """Levels from the tips on: nodes, their parents, and where each parent's children begin."""
-        levels = tuple(reversed(self.levels[1:]))
-        firsts = []
-        for level in levels:
-            firsts.append(np.flatnonzero(np.diff(self.parent[level], prepend=-2)))
-        upwards: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
-        for level, first in zip(levels, firsts, strict=True):
-            upwards.append((level, self.parent[level][first], first))
+    def _upwards(self) -> tuple[Upward, ...]:
+        """From the tips on."""
+        upwards: list[Upward] = []
+        for level in reversed(self.levels[1:]):
+            parents = self.parent[level]
+            first = np.flatnonzero(np.diff(parents, prepend=-2))
+            upwards.append((level, parents[first], first))
         return tuple(upwards)
 
 
@@ -440,34 +479,29 @@ def fit_pagel_by_pruning(
 
     maxima = []
     for low, high in zip(STARTS, [*STARTS[1:], 1 - EDGE], strict=True):
-        inner = optimize.minimize_scalar(
-            lambda lam: -at(float(lam)).log_likelihood,
-            bounds=(low, high),
-            method="bounded",
-            options={"xatol": 1e-9},
-        )
-        maxima += [at(low), at(float(inner.x))]
-    return max(maxima, key=lambda each: each.log_likelihood)
+        maxima += [at(low), _search_interval(at, low, high, 1e-9)]
+    return _choose_likelier(*maxima)
 
 
 def _fit_pruned_line(pruning: Pruning, w: Array, lam: float, method: str) -> Maximum:
     n = len(w)
     p = w.shape[1] - 1
-    log_det, cross = pruning.compute_products(w, lam, np.full(n, 1 - lam))
+    noise = np.full(n, 1 - lam)
+    log_det, cross = pruning.compute_products(w, lam, noise)
     xx = cross[:p, :p]
     xy = cross[:p, p]
     beta = np.asarray(np.linalg.solve(xx, xy), dtype=np.float64)
     rss = float(cross[p, p] - xy @ beta)
     df = {REML: n - p, ML: n}[method]
-    value = -0.5 * (df * (math.log(2 * math.pi * rss / df) + 1) + log_det)
+    value = _compute_log_likelihood(rss, df, log_det)
     if method == REML:
         value -= 0.5 * float(np.linalg.slogdet(xx)[1])
-    se = np.sqrt(np.diagonal(np.linalg.inv(xx)) * rss / (n - p))
+    variances = np.diagonal(np.linalg.inv(xx)) * rss / (n - p)
     return Maximum(
         method=method,
         parameter=lam,
         beta=beta,
-        se=se,
+        se=np.sqrt(variances),
         sigma=math.sqrt(rss / df),
         log_likelihood=value,
     )

@@ -22,7 +22,7 @@ from thermostats.modelling.columns import (
     read_numbers,
     require_columns,
 )
-from thermostats.modelling.draws import SEED, Array, Settings, find_equal_tailed
+from thermostats.modelling.draws import SEED, Array, Settings, Statement, find_equal_tailed
 from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.fit_calls import deprecate, record_call
 from thermostats.modelling.importance import estimate_moderated_errors
@@ -48,9 +48,8 @@ def check_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float) 
     table = table.reset_index(drop=True)
     check_prior_scale(scale, outcome)
     read_labels(table[group], group)
-    for model, rows in table.assign(model_id=read_labels(table["model_id"], "model_id")).groupby(
-        "model_id"
-    ):
+    models = table.assign(model_id=read_labels(table["model_id"], "model_id"))
+    for model, rows in models.groupby("model_id"):
         read_numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
     return table
 
@@ -60,12 +59,9 @@ def list_means(fit: Fit) -> pd.DataFrame:
     models = fit.design.labels["mean"]
     mean = fit.quantities["mean"].reshape(-1, len(models))
     lower, upper = find_equal_tailed(mean, fit.level)
-    estimates = {
-        "mean": mean.mean(axis=0),
-        "lower": lower,
-        "upper": upper,
-        "p_below_0": (mean < 0).mean(axis=0),
-    }
+    means = mean.mean(axis=0)
+    p_below_0 = (mean < 0).mean(axis=0)
+    estimates = {"mean": means, "lower": lower, "upper": upper, "p_below_0": p_below_0}
     return pd.DataFrame({"model_id": models, **estimates})
 
 
@@ -81,7 +77,8 @@ def draw_means(fit: Fit, axes: Axes) -> Axes:
     at = np.arange(len(table))
     for place, name in enumerate(table["model_id"]):
         y = rows.loc[rows["model_id"] == name, "outcome"]
-        axes.plot(y, np.full(len(y), place - 0.18), "o", markersize=3, alpha=0.4, color="0.5")
+        height = np.full(len(y), place - 0.18)
+        axes.plot(y, height, "o", markersize=3, alpha=0.4, color="0.5")
     axes.hlines(at, table["lower"], table["upper"], linewidth=3, color="0.2")
     axes.plot(table["mean"], at, "o", color="0.2")
     axes.axvline(0, color="0.6", linewidth=0.8, linestyle=":")
@@ -159,8 +156,9 @@ def fit_unit_means(
     """
     rows = check_means(table, outcome, group=group, scale=scale)
     units = declare_units(outcome, group, scale)
+    law = declare_law(state_units(units, outcome, group), units)
     return build_fit(
-        declare_law(state_units(units, outcome, group), units),
+        law,
         rows,
         seed=seed,
         settings=settings,
@@ -175,9 +173,8 @@ def estimate_units(values: pd.Series, unit: Sequence[pd.Series]) -> pd.DataFrame
     how many it has."""
     by = values.groupby([each.to_numpy() for each in unit], sort=False)
     table = by.agg(["mean", "std", "size"]).fillna(0.0)
-    error, freedom = estimate_moderated_errors(
-        table["std"].to_numpy(), table["size"].to_numpy(np.float64)
-    )
+    n = table["size"].to_numpy(np.float64)
+    error, freedom = estimate_moderated_errors(table["std"].to_numpy(), n)
     return table.assign(error=error, freedom=freedom)
 
 
@@ -185,32 +182,33 @@ def declare_units(outcome: str, group: str, scale: float) -> Mixed:
     """Means of models; `scale`: a difference that would be no surprise."""
     why = f"a difference of {scale:g} would be no surprise"
     rest = "a twentieth of it: what the values of a mean do not show"
+    population = Fixed(
+        sd=2 * scale, symbol="c", why=f"twice the scale: {why}", quantity="population"
+    )
+    unit = Levels(
+        column="model_id",
+        scale=scale,
+        symbol="s",
+        why=why,
+        effect="u_m",
+        quantity="unit_sd",
+        name="unit",
+    )
+    left = Rest(
+        scale=REST * scale,
+        symbol="s_0",
+        why=rest,
+        effect="ε_m",
+        error="error",
+        error_symbol="e_m",
+        freedom="freedom",
+    )
     return Mixed(
         outcome="mean",
         left="ȳ_m",
-        fixed=(
-            Fixed(sd=2 * scale, symbol="c", why=f"twice the scale: {why}", quantity="population"),
-        ),
-        kinds=(
-            Levels(
-                column="model_id",
-                scale=scale,
-                symbol="s",
-                why=why,
-                effect="u_m",
-                quantity="unit_sd",
-                name="unit",
-            ),
-        ),
-        rest=Rest(
-            scale=REST * scale,
-            symbol="s_0",
-            why=rest,
-            effect="ε_m",
-            error="error",
-            error_symbol="e_m",
-            freedom="freedom",
-        ),
+        fixed=(population,),
+        kinds=(unit,),
+        rest=left,
         tabulate=partial(tabulate_means, outcome, group),
         rowwise=False,
         labels={"mean": "unit"},
@@ -219,14 +217,15 @@ def declare_units(outcome: str, group: str, scale: float) -> Mixed:
 
 def state_units(units: Mixed, outcome: str, group: str) -> Law:
     """What is asked of means."""
+    signs: dict[str, Statement] = {
+        "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
+        "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
+    }
     return Law(
         name="unit means",
         of=units.design_rows,
         quantities=_compute_quantities,
-        statements={
-            "every mean < 0": lambda q: (q["mean"] < 0).all(axis=-1),
-            "every mean > 0": lambda q: (q["mean"] > 0).all(axis=-1),
-        },
+        statements=signs,
         equations=(f"ȳ_m: mean of {outcome} over {group};  e_m² ~ inverse χ² about its estimate",),
         tables={"means": list_means, "rows": partial(list_outcomes, outcome)},
         figures={"fit": draw_means},
@@ -241,7 +240,8 @@ def tabulate_means(
     names = rows["model_id"].astype(str)
     if fit is not None:
         return pd.DataFrame({"model_id": names}).set_axis(names)
-    table = estimate_units(*_collect_values(rows, outcome, group)).loc[sorted(set(names))]
+    table = estimate_units(*_collect_values(rows, outcome, group))
+    table = table.loc[sorted(set(names))]
     return table.assign(model_id=table.index)
 
 
@@ -253,19 +253,15 @@ def _collect_values(
     model = rows["model_id"].astype(str)
     if (rows[group].groupby(model).nunique() < 2).all():
         return rows[outcome].astype("float64"), [model]
-    groups = (
-        rows[outcome]
-        .astype("float64")
-        .groupby([model, rows[group].astype(str)])
-        .mean()
-        .reset_index()
-    )
-    return groups[outcome], [groups["model_id"]]
+    values = rows[outcome].astype("float64")
+    means = values.groupby([model, rows[group].astype(str)]).mean().reset_index()
+    return means[outcome], [means["model_id"]]
 
 
 def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
     models = len(design.effects["unit"].names)
-    return {"mean": values["beta"] + values["unit"][..., :models], **name_draws(values, design)}
+    mean = values["beta"] + values["unit"][..., :models]
+    return {"mean": mean, **name_draws(values, design)}
 
 
 fit_pair_means = deprecate(fit_invariance, "fit_pair_means")

@@ -25,6 +25,8 @@ from thermostats.modelling.classical.many import (
     count_draws,
     describe_rearrangements,
     estimate_correlations,
+    measure_margin,
+    shuffle_values,
     standardise_resampled,
 )
 from thermostats.modelling.columns import (
@@ -62,19 +64,24 @@ def run_permutation_test(
     between two samples).
     """
     n = sum(len(sample) for sample in data)
-    total = {"samples": 2**n, "independent": math.comb(n, len(data[0]))}[kind]
+    totals = {"samples": 2**n, "independent": math.comb(n, len(data[0]))}
+    total = totals[kind]
     exact = total <= MOST_ARRANGEMENTS
-    counted = (
-        f"exact, all {total} arrangements" if exact else f"Monte Carlo, (b + 1)/({resamples} + 1)"
-    )
+    counted = f"Monte Carlo, (b + 1)/({resamples} + 1)"
+    arrangements = resamples
+    batch: int | None = max(1, LARGEST // n)
+    if exact:
+        counted = f"exact, all {total} arrangements"
+        arrangements = total
+        batch = None
     result: Any = stats.permutation_test(
         tuple(data),
         statistic,
         permutation_type=kind,
         vectorized=True,
         alternative="greater",
-        n_resamples=total if exact else resamples,
-        batch=None if exact else max(1, LARGEST // n),
+        n_resamples=arrangements,
+        batch=batch,
         rng=np.random.default_rng(seed),
     )
     return float(result.pvalue), counted, result.null_distribution if exact else np.empty(0)
@@ -109,17 +116,12 @@ def bootstrap_bca(
             confidence_level=check_coverage(level),
             rng=np.random.default_rng(seed),
         )
-    left_out = (
-        f"{int((~np.isfinite(result.bootstrap_distribution)).sum())} of {RESAMPLES} resamples "
-        f"degenerate"
-    )
+    degenerate = int((~np.isfinite(result.bootstrap_distribution)).sum())
+    left_out = f"{degenerate} of {RESAMPLES} resamples degenerate"
     low, high = map(float, result.confidence_interval)
     if not (math.isfinite(low) and math.isfinite(high)):
-        return (
-            math.nan,
-            math.nan,
-            f"{NO_INTERVAL}: BCa undefined (degenerate jackknife or distribution); {left_out}",
-        )
+        undefined = f"{NO_INTERVAL}: BCa undefined (degenerate jackknife or distribution)"
+        return math.nan, math.nan, f"{undefined}; {left_out}"
     return low, high, f"BCa bootstrap, {left_out}"
 
 
@@ -163,9 +165,11 @@ class PowerLaw(Slope):
 
 
 def _measure_pearson(x: Array, y: Array, axis: int = -1) -> Array:
-    x, y = (_scale_size(values - values.mean(axis=axis, keepdims=True)) for values in (x, y))
+    x = _scale_size(x - x.mean(axis=axis, keepdims=True))
+    y = _scale_size(y - y.mean(axis=axis, keepdims=True))
     with np.errstate(invalid="ignore", divide="ignore"):
-        r = (x * y).sum(axis=axis) / np.sqrt((x * x).sum(axis=axis) * (y * y).sum(axis=axis))
+        squares = (x * x).sum(axis=axis) * (y * y).sum(axis=axis)
+        r = (x * y).sum(axis=axis) / np.sqrt(squares)
     return np.asarray(np.clip(r, -1.0, 1.0))
 
 
@@ -173,7 +177,10 @@ def _scale_size(x: Array) -> Array:
     """Numbers over a power of two near the largest, which rounds nothing, so that no square is too
     large or small."""
     largest = float(np.abs(x).max(initial=0.0))
-    return np.asarray(np.ldexp(x, -int(np.frexp(largest)[1]))) if 0 < largest < np.inf else x
+    if not 0 < largest < np.inf:
+        return x
+    exponent = int(np.frexp(largest)[1])
+    return np.asarray(np.ldexp(x, -exponent))
 
 
 def _measure_spearman(x: Array, y: Array, axis: int = -1) -> Array:
@@ -213,9 +220,11 @@ def estimate_correlation(
     upper = float(made.upper[0])
     if k > 1:
         df = a.size - k - 1
-        p_value = 2 * float(stats.t.sf(abs(r) * math.sqrt(df / max(1 - r * r, 1e-300)), df))
+        t = abs(r) * math.sqrt(df / max(1 - r * r, 1e-300))
+        p_value = 2 * float(stats.t.sf(t, df))
     else:
-        result: Any = stats.pearsonr(a, b) if method == "pearson" else stats.spearmanr(a, b)
+        correlate = stats.pearsonr if method == "pearson" else stats.spearmanr
+        result: Any = correlate(a, b)
         p_value = float(result.pvalue)
     return Correlation(
         test=f"{method.capitalize()} correlation against 0",
@@ -237,7 +246,8 @@ def find_weakest_correlation(n: int, level: float = 0.05) -> float:
     Infinite where no order has such a p. All n! orders are enumerated.
     """
     ranks = np.arange(n)
-    null = np.abs([np.corrcoef(ranks, order)[0, 1] for order in permutations(ranks)]).round(9)
+    correlations = [np.corrcoef(ranks, order)[0, 1] for order in permutations(ranks)]
+    null = np.abs(correlations).round(9)
     decides = []
     for value in np.unique(null):
         if (null >= value).mean() <= level:
@@ -271,14 +281,14 @@ def estimate_within_correlation(
     mean = float(by_model["estimate"].mean())
     rng = np.random.default_rng(seed)
     tail = (1 - LEVEL) / 2
-    shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
-    ranked = (
-        [stats.rankdata(values, axis=0) for values in (a, b)] if method == "spearman" else [a, b]
-    )
-    null = _measure_pearson(ranked[0][None], ranked[1][shuffled], 1).mean(axis=1)
+    shuffled = shuffle_values(np.arange(n), resamples, rng)
+    is_ranked = method == "spearman"
+    ours = stats.rankdata(a, axis=0) if is_ranked else a
+    theirs = stats.rankdata(b, axis=0) if is_ranked else b
+    null = _measure_pearson(ours[None], theirs[shuffled], 1).mean(axis=1)
     prompts = rng.integers(0, n, (resamples, n))
     models = rng.integers(0, m, (resamples, m))
-    every = _resample_correlations(a, b, prompts, ranked=method == "spearman")
+    every = _resample_correlations(a, b, prompts, ranked=is_ranked)
     drawn = np.nanmean(np.take_along_axis(every, models, axis=1), axis=1)
     low, high = np.nanquantile(drawn, [tail, 1 - tail])
     as_large = np.sum(np.abs(null) >= abs(mean) - 1e-12)
@@ -311,15 +321,23 @@ def correlate_each_model(
             got=f"{x.shape} and {y.shape}",
             allowed="the same rows and columns",
         )
-    a = np.column_stack([read_numbers(x[c], f"x of {c}", least=4, varied=True) for c in x.columns])
-    b = np.column_stack([read_numbers(y[c], f"y of {c}", least=4, varied=True) for c in y.columns])
+    a = _read_models(x, "x")
+    b = _read_models(y, "y")
     each = _choose_statistic(method)(a[None], b[None], 1)[0]
     squares = 1 + np.square(each) / 2 if method == "spearman" else 1
-    half = np.sqrt(squares / (len(a) - 3)) * stats.norm.ppf((1 + LEVEL) / 2)
+    errors = np.sqrt(squares / (len(a) - 3))
+    half = errors * stats.norm.ppf((1 + LEVEL) / 2)
     with np.errstate(divide="ignore"):
         z = np.arctanh(each)
     columns = {"estimate": each, "lower": np.tanh(z - half), "upper": np.tanh(z + half)}
     return pd.DataFrame(columns, index=list(map(str, x.columns)))
+
+
+def _read_models(table: pd.DataFrame, name: str) -> Array:
+    columns = []
+    for model in table.columns:
+        columns.append(read_numbers(table[model], f"{name} of {model}", least=4, varied=True))
+    return np.column_stack(columns)
 
 
 def _resample_correlations(
@@ -357,31 +375,37 @@ def fit_ols(frame: pd.DataFrame, formula: str) -> Any:
             next_step="write a name that is no word of Python in quotes, Q('log params'), or "
             "rename the column",
         ) from error
-    finite = np.isfinite(model.exog).all(axis=1) & np.isfinite(model.endog)
-    if finite.sum() < len(frame):
+    exog = model.exog
+    finite = np.isfinite(exog).all(axis=1) & np.isfinite(model.endog)
+    kept = int(finite.sum())
+    if kept < len(frame):
         raise UsageError(
             "missing or infinite values",
             where=formula,
-            got=f"{len(frame) - int(finite.sum())} of {len(frame)} rows",
+            got=f"{len(frame) - kept} of {len(frame)} rows",
             allowed="finite numbers, logarithms of values above 0 only",
             next_step="drop these rows by name and report how many",
         )
-    length = np.maximum(np.linalg.norm(model.exog, axis=0), np.finfo(np.float64).tiny)
-    rank = int(np.linalg.matrix_rank(model.exog / length))
-    if rank < model.exog.shape[1] or model.nobs <= model.exog.shape[1]:
+    length = np.maximum(np.linalg.norm(exog, axis=0), np.finfo(np.float64).tiny)
+    rank = int(np.linalg.matrix_rank(exog / length))
+    coefficients = exog.shape[1]
+    if rank < coefficients or model.nobs <= coefficients:
         raise UsageError(
             "the coefficients are not determined",
             where=formula,
             got=f"{int(model.nobs)} rows, rank {rank}",
-            allowed=f"more rows than the {model.exog.shape[1]} coefficients, none of them a "
+            allowed=f"more rows than the {coefficients} coefficients, none of them a "
             f"combination of others",
         )
     # by columns of one length: `model.fit` takes a spread of 1e-9 of the largest column for
     # rounding
-    model.rank, model.pinv_wexog = rank, np.linalg.pinv(model.exog / length) / length[:, None]
-    beta = model.pinv_wexog @ model.endog
-    covariance = model.pinv_wexog @ model.pinv_wexog.T
-    return RegressionResultsWrapper(OLSResults(model, beta, normalized_cov_params=covariance))
+    inverse = np.linalg.pinv(exog / length) / length[:, None]
+    model.rank = rank
+    model.pinv_wexog = inverse
+    covariance = inverse @ inverse.T
+    return RegressionResultsWrapper(
+        OLSResults(model, inverse @ model.endog, normalized_cov_params=covariance)
+    )
 
 
 def pick_term(names: Sequence[str], term: str | None, formula: str) -> str:
@@ -427,15 +451,17 @@ def estimate_slope(
                 allowed="leverage below 1",
                 next_step="use errors='classical'",
             )
-        weights = np.linalg.solve(root, basis.T)[list(fit.params.index).index(name)]
-        error = float(np.linalg.norm(weights * fit.resid.to_numpy() / (1 - leverage)))
+        place = list(fit.params.index).index(name)
+        weights = np.linalg.solve(root, basis.T)[place]
+        corrected = fit.resid.to_numpy() / (1 - leverage)
+        error = float(np.linalg.norm(weights * corrected))
     elif errors == "classical":
         error = float(fit.bse[name])
     else:
         raise UsageError("no such errors", got=errors, allowed="HC3, classical")
     estimate = float(fit.params[name])
     df = float(fit.df_resid)
-    half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
+    half = float(measure_margin(error, df))
     distance = abs(estimate - against)
     t = distance / error if error > 0 else math.inf if distance else 0.0
     p_value = float(2 * stats.t.sf(t, df))
@@ -467,7 +493,8 @@ def fit_power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerL
     fit = estimate_slope(logs, "log10_y ~ log10_x", against=against)
     without = []
     for i in logs.index:
-        without.append(float(fit_ols(logs.drop(index=i), "log10_y ~ log10_x").params["log10_x"]))
+        left = fit_ols(logs.drop(index=i), "log10_y ~ log10_x")
+        without.append(float(left.params["log10_x"]))
     return PowerLaw(
         **vars(fit),
         prefactor=10**fit.intercept,
@@ -543,7 +570,8 @@ def estimate_paired_difference(
     x = read_numbers(a, "a", least=3, positive=log)
     y = read_numbers(b, "b", least=3, positive=log)
     check_same_length(a=x, b=y)
-    differences = _take_group_means(np.log(x) - np.log(y) if log else x - y, groups)
+    gaps = np.log(x) - np.log(y) if log else x - y
+    differences = _take_group_means(gaps, groups)
     if is_constant(differences):
         raise UsageError(
             "every pair differs by the same amount",
@@ -566,22 +594,20 @@ def estimate_welch_difference(
     """
     x = read_numbers(a, "a", least=3, positive=log)
     y = read_numbers(b, "b", least=3, positive=log)
-    x, y = (np.log(x), np.log(y)) if log else (x, y)
+    if log:
+        x = np.log(x)
+        y = np.log(y)
     if is_constant(x) and is_constant(y):
-        raise UsageError(
-            "both groups are constant",
-            where="a, b",
-            got=f"{x[0]:g} and {y[0]:g}",
-            allowed="values that vary",
-        )
+        got = f"{x[0]:g} and {y[0]:g}"
+        allowed = "values that vary"
+        raise UsageError("both groups are constant", where="a, b", got=got, allowed=allowed)
     test = f"Welch t test of mean {'log ' * log}a − mean {'log ' * log}b against 0"
     result = stats.ttest_ind(x, y, equal_var=False)
     permutation = run_permutation_test(
         [x, y], _compute_welch_t, "independent", seed=seed, resamples=resamples
     )
-    return _record(
-        test, "Welch t", result, float(x.mean() - y.mean()), x.size + y.size, permutation, log=log
-    )
+    difference = float(x.mean() - y.mean())
+    return _record(test, "Welch t", result, difference, x.size + y.size, permutation, log=log)
 
 
 def _take_group_means(x: Array, groups: ArrayLike | None, log: bool = False) -> Array:
@@ -590,16 +616,16 @@ def _take_group_means(x: Array, groups: ArrayLike | None, log: bool = False) -> 
         return x
     _, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
     check_same_length(values=x, groups=codes)
-    means = np.bincount(codes, np.log(x) if log else x) / np.bincount(codes)
+    sums = np.bincount(codes, np.log(x) if log else x)
+    means = sums / np.bincount(codes)
     return np.exp(means) if log else means
 
 
 def _estimate_one_mean(x: Array, test: str, seed: int, resamples: int, **scale: Any) -> Difference:
     """The mean of x against 0."""
     permutation = permute_signs(x, seed=seed, resamples=resamples)
-    return _record(
-        test, "t", stats.ttest_1samp(x, 0.0), float(x.mean()), x.size, permutation, **scale
-    )
+    result = stats.ttest_1samp(x, 0.0)
+    return _record(test, "t", result, float(x.mean()), x.size, permutation, **scale)
 
 
 def _record(
@@ -615,9 +641,11 @@ def _record(
     level: float = LEVEL,
 ) -> Difference:
     lower, upper = map(float, result.confidence_interval(check_coverage(level)))
-    ratio, ratio_lower, ratio_upper = (
-        against * math.exp(x) if log else math.nan for x in (estimate, lower, upper)
-    )
+    ratios = [math.nan] * 3
+    if log:
+        ratios = [against * math.exp(x) for x in (estimate, lower, upper)]
+    ratio, ratio_lower, ratio_upper = ratios
+    p_permutation, counted, _ = permutation
     return Difference(
         test=test,
         estimate=estimate,
@@ -632,12 +660,14 @@ def _record(
         ratio=ratio,
         ratio_lower=ratio_lower,
         ratio_upper=ratio_upper,
-        p_permutation=permutation[0],
-        permutation=permutation[1],
+        p_permutation=p_permutation,
+        permutation=counted,
     )
 
 
 def _compute_welch_t(x: Array, y: Array, axis: int = -1) -> Array:
-    variance = x.var(axis=axis, ddof=1) / x.shape[axis] + y.var(axis=axis, ddof=1) / y.shape[axis]
+    of_x = x.var(axis=axis, ddof=1) / x.shape[axis]
+    of_y = y.var(axis=axis, ddof=1) / y.shape[axis]
+    difference = np.abs(x.mean(axis=axis) - y.mean(axis=axis))
     with np.errstate(divide="ignore"):
-        return np.asarray(np.abs(x.mean(axis=axis) - y.mean(axis=axis)) / np.sqrt(variance))
+        return np.asarray(difference / np.sqrt(of_x + of_y))

@@ -26,6 +26,7 @@ from scipy import linalg, stats
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
 from thermostats.modelling.nuisances import Bounds, rank_places
+from thermostats.modelling.populations import number_groups
 
 FEW = 2
 """Models of a small lab."""
@@ -77,8 +78,8 @@ class BoxedDesign:
         """Of a slope and a level, or a level of each value of `levels`, with errors along the same
         column; groups: of any names."""
         values = tuple(x.to_numpy(np.float64).tolist())
-        codes = tuple(pd.factorize(np.asarray(groups))[0].tolist())
-        names = np.zeros(len(x)) if levels is None else pd.factorize(np.asarray(levels))[0]
+        codes = tuple(number_groups(groups, len(x)).tolist())
+        names = number_groups(levels, len(x))
         removed = (names == np.unique(names)[:, None]).astype(np.float64)
         return BoxedDesign(values, tuple(map(tuple, removed.tolist())), values, codes)
 
@@ -96,15 +97,17 @@ class BoxedDesign:
         place[np.argsort(self.along, kind="stable")] = np.arange(n)
         apart = np.abs(place[:, None] - place)
         alike = (groups[:, None] == groups).astype(np.float64)
+        count = len(set(self.groups))
         few = np.bincount(groups)[groups] <= FEW
         smalls = grid.smalls if 0 < few.sum() < n else grid.smalls[:1]
-        shares = grid.shares if 1 < len(set(self.groups)) < n else grid.shares[:1]
+        shares = grid.shares if 1 < count < n else grid.shares[:1]
         rank = rank_places(np.array(self.along))
         for ar, ratio, share, small in itertools.product(grid.ars, grid.ratios, shares, smalls):
             own = np.where(few, small, 1.0)
             chain = np.power(ar, apart) * np.outer(own, own)
             scale = ratio**rank
-            yield (share * alike + (1 - share) * chain) * np.outer(scale, scale)
+            correlation = share * alike + (1 - share) * chain
+            yield correlation * np.outer(scale, scale)
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,8 @@ class Point:
         slope = values @ self.weights / self.information
         left = np.maximum(squares - np.square(slope) * self.information, 0.0)
         with np.errstate(divide="ignore"):
-            null, full = (-free * np.log(part) - self.determinant for part in (squares, left))
+            null = -free * np.log(squares) - self.determinant
+            full = -free * np.log(left) - self.determinant
         return null, full, slope
 
 
@@ -175,4 +179,7 @@ def compute_p(design: BoxedDesign, grid: Grid, outcomes: Array, sign: Array | No
     level of its own; 1 where the slope has another sign than `sign` of the study."""
     slopes, ratio = compare_likelihoods(design, grid, outcomes)
     p = stats.chi2.sf(np.maximum(ratio, 0.0), 1)
-    return np.asarray(p if sign is None else np.where(np.sign(slopes) == np.sign(sign), p, 1.0))
+    if sign is None:
+        return np.asarray(p)
+    agrees = np.sign(slopes) == np.sign(sign)
+    return np.asarray(np.where(agrees, p, 1.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -129,11 +129,8 @@ def run_barnard_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
 def estimate_proportion(k: int, n: int, *, against: float = 0.5) -> ClassicalEstimate:
     """Share k/n with Clopper–Pearson interval and two-sided exact binomial test against a given
     share."""
-    if (
-        not (isinstance(k, int | np.integer) and isinstance(n, int | np.integer))
-        or n < 1
-        or not 0 <= k <= n
-    ):
+    are_whole = isinstance(k, int | np.integer) and isinstance(n, int | np.integer)
+    if not are_whole or n < 1 or not 0 <= k <= n:
         raise UsageError(
             "not a count of n", got=f"{k} of {n}", allowed="whole numbers, 0 ≤ k ≤ n, n ≥ 1"
         )
@@ -152,16 +149,14 @@ def measure_exceedance(
     than 2 values.
     """
     x = read_numbers(values, "values", positive=True)
-    limit = read_numbers(
-        np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds, "bounds", positive=True
-    )
+    each = np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds
+    limit = read_numbers(each, "bounds", positive=True)
     check_same_length(values=x, bounds=limit)
     above = int((x > limit).sum())
     logs = np.log(x / limit)
     test = f"binomial test that at most {tolerated:g} of the values lie above their bounds"
-    share = _estimate_binomial(
-        above, x.size, check_probability(tolerated, "tolerated"), "greater", test
-    )
+    against = check_probability(tolerated, "tolerated")
+    share = _estimate_binomial(above, x.size, against, "greater", test)
     return Exceedance(
         **vars(share),
         n_above=above,
@@ -187,12 +182,13 @@ def measure_accuracy(
     test = "binomial test of the accuracy against the share of the larger class"
     if majority == 1:
         test = "none: only one class was observed, the share of the larger class cannot be beaten"
-    share = _estimate_binomial(int((guess == truth).sum()), truth.size, majority, "greater", test)
-    return Accuracy(
-        **vars(share) | ({"p_value": math.nan} if majority == 1 else {}),
-        majority=majority,
-        balanced_accuracy=float(np.mean([(guess[truth == c] == c).mean() for c in classes])),
-    )
+    right = int((guess == truth).sum())
+    share = _estimate_binomial(right, truth.size, majority, "greater", test)
+    if majority == 1:
+        share = replace(share, p_value=math.nan)
+    by_class = [(guess[truth == c] == c).mean() for c in classes]
+    balanced = float(np.mean(by_class))
+    return Accuracy(**vars(share), majority=majority, balanced_accuracy=balanced)
 
 
 def find_roc_threshold(
@@ -215,12 +211,17 @@ def find_roc_threshold(
     rng = np.random.default_rng(seed)
     tail = (1 - LEVEL) / 2
     cut, accuracy = _find_best_cut(x, y)
-    null = np.array([_find_best_cut(x, rng.permutation(y))[1] for _ in range(resamples)])
+    by_chance = []
+    for _ in range(resamples):
+        by_chance.append(_find_best_cut(x, rng.permutation(y))[1])
+    null = np.array(by_chance)
     cuts: list[float] = []
     while len(cuts) < resamples:
         chosen = rng.integers(0, x.size, x.size)
-        if np.ptp(x[chosen]) > 0 and np.ptp(y[chosen]) > 0:
-            cuts.append(_find_best_cut(x[chosen], y[chosen])[0])
+        scores_drawn = x[chosen]
+        outcomes_drawn = y[chosen]
+        if np.ptp(scores_drawn) > 0 and np.ptp(outcomes_drawn) > 0:
+            cuts.append(_find_best_cut(scores_drawn, outcomes_drawn)[0])
     low, high = np.quantile(cuts, [tail, 1 - tail])
     as_good = np.sum(null >= accuracy - TOLERANCE)
     return Threshold(
@@ -248,9 +249,8 @@ def estimate_clustered_share(
     group_of = read_labels(groups, "groups")
     check_same_length(holds=holds, groups=groups)
     if not set(holds) <= {True, False}:
-        raise UsageError(
-            "neither true nor false", where="holds", got=sorted(map(str, set(holds)))[:5]
-        )
+        got = sorted(map(str, set(holds)))
+        raise UsageError("neither true nor false", where="holds", got=got[:5])
     share = estimate_grouped_shares(np.asarray(holds, dtype=np.float64)[None], group_of)
     return ClassicalEstimate(
         test="share of units",
@@ -297,11 +297,11 @@ def permute_clustered_signs(
             got=spread,
             allowed="one lab per family",
         )
-    sides = []
-    for side in (units["lab"] == focal, units["lab"] != focal):
-        sides.append(units.loc[side, "share"].to_numpy(np.float64))
-    if min(map(len, sides)) < 2:
-        got = f"{len(sides[0])} of {focal}, {len(sides[1])} of the others"
+    is_focal = units["lab"] == focal
+    ours = units.loc[is_focal, "share"].to_numpy(np.float64)
+    others = units.loc[~is_focal, "share"].to_numpy(np.float64)
+    if min(ours.size, others.size) < 2:
+        got = f"{ours.size} of {focal}, {others.size} of the others"
         raise UsageError(
             "too few families to exchange",
             where="families",
@@ -310,13 +310,16 @@ def permute_clustered_signs(
         )
 
     def contrast(inside: Array, outside: Array, axis: int) -> Array:
-        return np.asarray(np.abs(inside.mean(axis=axis) - outside.mean(axis=axis)))
+        difference = inside.mean(axis=axis) - outside.mean(axis=axis)
+        return np.asarray(np.abs(difference))
 
     p_value, _, null = run_permutation_test(
-        sides, contrast, "independent", seed=seed, resamples=resamples
+        [ours, others], contrast, "independent", seed=seed, resamples=resamples
     )
     difference = signs[lab == focal].mean() - signs[lab != focal].mean()
-    smallest = float(np.mean(null >= null.max() - TOLERANCE)) if null.size else math.nan
+    smallest = math.nan
+    if null.size:
+        smallest = float(np.mean(null >= null.max() - TOLERANCE))
     return SignPermutation(
         test=f"permutation test of the sign against the lab, unit: the family; {focal} against the "
         f"rest, two-sided",
@@ -389,7 +392,8 @@ def _find_best_cut(x: Array, y: Array) -> tuple[float, float]:
     values = np.unique(x)
     cuts = (values[1:] + values[:-1]) / 2
     above = x[:, None] > cuts[None, :]
-    balanced = (above[y == 1].mean(axis=0) + 1 - above[y == 0].mean(axis=0)) / 2
+    right = above[y == 1].mean(axis=0) + 1 - above[y == 0].mean(axis=0)
+    balanced = right / 2
     both = np.maximum(balanced, 1 - balanced)
     ties = np.flatnonzero(both >= both.max() - TOLERANCE)
     best = int(ties[ties.size // 2])
@@ -418,9 +422,9 @@ def measure_separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -
     All arrangements are enumerated, of more than 41,000 as many as `RESAMPLES` are drawn. Groups of
     one kind are left out. Raises UsageError where no group has both kinds.
     """
-    rows = pd.DataFrame(
-        {"value": np.asarray(values, float), "member": np.asarray(member, bool), "group": group}
-    )
+    is_member = np.asarray(member, bool)
+    columns = {"value": np.asarray(values, float), "member": is_member, "group": group}
+    rows = pd.DataFrame(columns)
     entries = []
     distance = 0.0
     ranks = []
@@ -435,7 +439,9 @@ def measure_separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -
         above = count_pairs_above(x, chosen)
         distance += above - pairs / 2
         ranks.append((stats.rankdata(x), k))
-        straddling = sum(_is_straddling(x[mask], x[~mask]) for mask in (chosen, ~chosen))
+        ours = x[chosen]
+        others = x[~chosen]
+        straddling = _is_straddling(ours, others) + _is_straddling(others, ours)
         entries.append((name, n, pairs, above, above / pairs, straddling))
     if not entries:
         raise UsageError(
@@ -445,19 +451,21 @@ def measure_separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -
         )
     groups = pd.DataFrame(entries, columns=["group", "n", "pairs", "above", "share", "straddling"])
     distances = np.abs(count_chance_pairs(ranks, RESAMPLES))
-    p, smallest = (
-        float((distances >= bar - ROUNDING).mean()) for bar in (abs(distance), distances.max())
-    )
-    return Separation(float(groups["above"].sum() / groups["pairs"].sum()), p, smallest, groups)
+    p = float((distances >= abs(distance) - ROUNDING).mean())
+    smallest = float((distances >= distances.max() - ROUNDING).mean())
+    share = float(groups["above"].sum() / groups["pairs"].sum())
+    return Separation(share, p, smallest, groups)
 
 
 def count_pairs_above(values: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
     """Pairs of a member and a non-member in which the member is above, ties half."""
-    return float(((1 + np.sign(values[member][:, None] - values[~member][None, :])) / 2).sum())
+    apart = values[member][:, None] - values[~member][None, :]
+    return float(((1 + np.sign(apart)) / 2).sum())
 
 
 def _is_straddling(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
-    return bool(first.min() < second.min() and first.max() > second.max())
+    is_lower = first.min() < second.min()
+    return bool(is_lower and first.max() > second.max())
 
 
 LEAST_POINTS = 4
@@ -509,7 +517,8 @@ def fit_phases(x: ArrayLike, y: ArrayLike, *, most: int = 7) -> dict[int, Phases
             ends.append(end)
         rss = max(float(totals[n]), floor)
         bic = n * math.log(rss / n) + 4 * k * math.log(n)
-        fits[k] = Phases(starts=tuple(float(x[e]) for e in reversed(ends)), bic=bic)
+        starts = tuple(float(x[end]) for end in reversed(ends))
+        fits[k] = Phases(starts=starts, bic=bic)
     return fits
 
 
@@ -522,5 +531,6 @@ def _measure_costs(x: Array, y: Array) -> Array:
         for j in range(i + LEAST_POINTS, n + 1):
             dx = x[i:j] - x[i:j].mean()
             dy = y[i:j] - y[i:j].mean()
-            cost[i, j] = max(0.0, float(dy @ dy - (dx @ dy) ** 2 / (dx @ dx)))
+            left = dy @ dy - (dx @ dy) ** 2 / (dx @ dx)
+            cost[i, j] = max(0.0, float(left))
     return cost

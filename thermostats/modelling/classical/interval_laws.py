@@ -57,8 +57,9 @@ class StudentLaw:
         with np.errstate(invalid="ignore", divide="ignore"):
             middle = scaled(estimate)
             stretch = (middle - scaled(bar)) / (middle - scaled(end))
-            reach = -_find_quantile(self.df, (1 - self.level) / 2)
-            p = 2 * _compute_tail(self.df, reach * stretch) * ALPHA / (1 - self.level)
+            outside = 1 - self.level
+            reach = -_find_quantile(self.df, outside / 2)
+            p = 2 * _compute_tail(self.df, reach * stretch) * ALPHA / outside
             return np.where(stretch > 0, np.minimum(p, 1.0), 1.0)
 
     def take_first(self) -> StudentLaw:
@@ -87,12 +88,15 @@ class ShareLaw:
         count = np.asarray(estimate, dtype=np.float64) * units
         rest = units - count
         half = 0.5 / np.maximum(units, 1.0)
-        share = np.select([np.less_equal(bar, 0), np.greater_equal(bar, 1)], [half, 1 - half], bar)
+        is_outside = [np.less_equal(bar, 0), np.greater_equal(bar, 1)]
+        share = np.select(is_outside, [half, 1 - half], bar)
         with np.errstate(invalid="ignore"):
             if below:
-                tail = np.where(count > 0, special.betainc(count, rest + 1, share), 1.0)
+                tail = special.betainc(count, rest + 1, share)
+                tail = np.where(count > 0, tail, 1.0)
             else:
-                tail = np.where(rest > 0, special.betaincc(count + 1, rest, share), 1.0)
+                tail = special.betaincc(count + 1, rest, share)
+                tail = np.where(rest > 0, tail, 1.0)
         return np.asarray(np.minimum(2 * tail, 1.0))
 
     def take_first(self) -> ShareLaw:
@@ -115,7 +119,8 @@ class ProfileLaw:
         beyond = self.nodes <= bar if below else self.nodes >= bar
         if not beyond.any():
             return np.zeros(self.ratios.shape[:-1])
-        return np.asarray(special.chdtrc(1, self.ratios[..., beyond].min(axis=-1)))
+        ratio = self.ratios[..., beyond].min(axis=-1)
+        return np.asarray(special.chdtrc(1, ratio))
 
     def take_first(self) -> ProfileLaw:
         """That of the first of many studies."""
@@ -125,9 +130,10 @@ class ProfileLaw:
 def _compute_tail(df: Any, t: Any) -> Array:
     """P(T > t)."""
     df = np.asarray(df, dtype=np.float64)
+    below = -np.asarray(t)
     endless = np.isinf(df)
-    student = special.stdtr(np.where(endless, 1.0, df), -np.asarray(t))
-    return np.asarray(np.where(endless, special.ndtr(-np.asarray(t)), student))
+    student = special.stdtr(np.where(endless, 1.0, df), below)
+    return np.asarray(np.where(endless, special.ndtr(below), student))
 
 
 def _find_quantile(df: Any, share: float) -> Array:

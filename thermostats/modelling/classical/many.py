@@ -18,6 +18,7 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.interval_laws import IntervalLaw, ShareLaw, StudentLaw
 from thermostats.modelling.columns import LEVEL, Array, read_numbers
+from thermostats.modelling.populations import indicate_groups, number_groups, weigh_group_means
 
 MOST_ARRANGEMENTS = 41_000
 """Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
@@ -56,6 +57,32 @@ class Many:
         return replace(self, **ends)
 
 
+def measure_margin(error: Array, df: Any, level: float = LEVEL) -> Array:
+    """Half of an interval of Student's t."""
+    return np.asarray(stats.t.ppf((1 + level) / 2, df) * error)
+
+
+def infer_by_student(
+    estimate: Array, error: Array, df: float, *, against: float = 0.0, level: float = LEVEL
+) -> Many:
+    """An interval of a level by Student's t, and the two-sided p of the same t against a number."""
+    half = measure_margin(error, df, level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * stats.t.sf(np.abs(estimate - against) / error, df)
+    return Many(estimate, estimate - half, estimate + half, p, StudentLaw(df, level=level))
+
+
+def shuffle_values(values: Array, resamples: int, rng: np.random.Generator) -> Array:
+    """Values in so many orders, one a row."""
+    return rng.permuted(np.tile(values, (resamples, 1)), axis=1)
+
+
+def _cut_slices(size: int, numbers: int) -> list[slice]:
+    """Slices of so many studies or pairs, of which each takes so many numbers and `HELD` fit."""
+    step = max(1, HELD // numbers)
+    return [slice(start, start + step) for start in range(0, size, step)]
+
+
 def estimate_correlations(
     x: Array | pd.Series,
     outcomes: Array,
@@ -83,9 +110,7 @@ def estimate_correlations(
     """
     x = read_numbers(x, "x", least=4, varied=True)
     read_numbers(outcomes[0], "y", least=4, varied=True)
-    codes = (
-        np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
-    )
+    codes = number_groups(groups, x.size)
     k = int(codes.max()) + 1
     df = x.size - k - 2
     if df < 1:
@@ -93,7 +118,7 @@ def estimate_correlations(
             "too few points inside groups", got=f"{x.size} points in {k} groups", allowed="3 more"
         )
     if k > 1:
-        within = (codes[:, None] == np.arange(k)).astype(np.float64)
+        within = indicate_groups(codes)
         within /= within.sum(axis=0)
         x = x - (x @ within)[codes]
         outcomes = outcomes - (outcomes @ within)[:, codes]
@@ -103,15 +128,16 @@ def estimate_correlations(
     x = _normalise_rows(x)
     y = _normalise_rows(outcomes)
     r = np.clip(y @ x, -1.0, 1.0)
-    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(
-        (1 if method == "pearson" else 1 + r * r / 2) / df
-    )
+    squares = 1 if method == "pearson" else 1 + r * r / 2
+    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt(squares / df)
     z = np.arctanh(np.where(np.abs(r) < 1 - CERTAIN, r, math.nan))
     if resamples or (exact and _lists_orders(x.size, k)):
-        p = _compute_permutation_p(_permute_predictor(x, codes, seed, resamples), y, np.abs(r))
+        orders = _permute_predictor(x, codes, seed, resamples)
+        p = _compute_permutation_p(orders, y, np.abs(r))
     else:
         p = _compute_correlation_p(r, x.size - k - 1)
-    return Many(r, np.tanh(z - half), np.tanh(z + half), p, StudentLaw(scale="atanh"))
+    law = StudentLaw(scale="atanh")
+    return Many(r, np.tanh(z - half), np.tanh(z + half), p, law)
 
 
 def _lists_orders(size: int, groups: int) -> bool:
@@ -122,7 +148,8 @@ def _lists_orders(size: int, groups: int) -> bool:
 def _compute_correlation_p(r: Array, df: int) -> Array:
     """Two-sided p of a correlation by t; 0 where it is 1 or −1."""
     with np.errstate(divide="ignore"):
-        t = np.abs(r) * np.sqrt(df / (1 - r * r))
+        scale = np.sqrt(df / (1 - r * r))
+        t = np.abs(r) * scale
     return np.asarray(2 * stats.t.sf(t, df))
 
 
@@ -144,7 +171,8 @@ def list_orders(n: int) -> Array:
 def count_draws(drawn: NDArray[np.int64], n: int) -> Array:
     """How often each of n rows is among those drawn, resample × row."""
     times = np.zeros((len(drawn), n))
-    np.add.at(times, (np.arange(len(drawn))[:, None], drawn), 1.0)
+    resamples = np.arange(len(drawn))[:, None]
+    np.add.at(times, (resamples, drawn), 1.0)
     return times
 
 
@@ -152,10 +180,15 @@ def standardise_resampled(values: Array, times: Array, *, ranked: bool) -> Array
     """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where
     nothing varies."""
     if ranked:
-        values = times @ ((values < values[:, None]) + 0.5 * (values == values[:, None])).T
-    centred = values - (times * values).sum(axis=1, keepdims=True) / times.shape[1]
-    spread = np.sqrt((times * np.square(centred)).sum(axis=1, keepdims=True))
-    return np.asarray(centred / np.where(spread > 1e-12 * np.abs(values).max(), spread, np.nan))
+        below = values < values[:, None]
+        equal = values == values[:, None]
+        values = times @ (below + 0.5 * equal).T
+    size = times.shape[1]
+    centred = values - (times * values).sum(axis=1, keepdims=True) / size
+    squares = (times * np.square(centred)).sum(axis=1, keepdims=True)
+    spread = np.sqrt(squares)
+    least = 1e-12 * np.abs(values).max()
+    return np.asarray(centred / np.where(spread > least, spread, np.nan))
 
 
 def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamples: int) -> Many:
@@ -168,44 +201,49 @@ def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamp
     of one value of y are drawn. Raises UsageError for fewer than four prompts, and for models of
     which x, or y in the first study, is the same for all prompts.
     """
-    (_, n, m), rng = outcomes.shape, np.random.default_rng(seed)
+    _, n, m = outcomes.shape
+    rng = np.random.default_rng(seed)
     for name, columns in (("x", x.T), ("y", outcomes[0].T)):
         for column in columns:
             read_numbers(column, f"{name} of a model", least=4, varied=True)
-    shuffled = rng.permuted(np.tile(np.arange(n), (resamples, 1)), axis=1)
+    shuffled = shuffle_values(np.arange(n), resamples, rng)
     times = count_draws(rng.integers(0, n, (resamples, n)), n)
     models = count_draws(rng.integers(0, m, (resamples, m)), m)
     ranks = _normalise_rows(stats.rankdata(x.T, axis=1)) / m
     y = _normalise_rows(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
     places = np.vstack([np.arange(n), np.argsort(shuffled, axis=1)])
-    arranged = np.moveaxis(ranks[:, places], 0, 1).reshape(len(places), -1)
+    orders = np.moveaxis(ranks[:, places], 0, 1)
+    arranged = orders.reshape(len(places), -1)
     y = y.reshape(len(y), -1)
     r = y @ arranged[0]
     drawn = _resample_rank_correlations(x, outcomes, times, models)
-    lower, upper = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=1)
-    law = StudentLaw(min(n, m) - 1)
-    return Many(r, lower, upper, _compute_permutation_p(arranged, y, np.abs(r)), law)
+    tail = (1 - LEVEL) / 2
+    lower, upper = np.nanquantile(drawn, [tail, (1 + LEVEL) / 2], axis=1)
+    p = _compute_permutation_p(arranged, y, np.abs(r))
+    return Many(r, lower, upper, p, StudentLaw(min(n, m) - 1))
 
 
 def _resample_rank_correlations(x: Array, outcomes: Array, times: Array, models: Array) -> Array:
     """Mean rank correlation over resampled models and prompts, study × resample; times, models: how
     often each is."""
     first, second = np.triu_indices(len(x), 1)
-    of_models = np.stack([standardise_resampled(column, times, ranked=True) for column in x.T])
+    of_models = [standardise_resampled(column, times, ranked=True) for column in x.T]
     shape = (len(outcomes), len(times))
     total = np.zeros(shape)
     weights = np.zeros(shape)
-    step = max(1, HELD // max(shape))
+    pairs = _cut_slices(first.size, max(shape))
     for place, of_model in enumerate(of_models):
-        lengths = _measure_rank_lengths(outcomes[:, :, place], times)
+        values = outcomes[:, :, place]
+        lengths = _measure_rank_lengths(values, times)
         varies = np.isfinite(of_model[:, 0]) & (lengths > 0)
         products = np.zeros(shape)
-        for start in range(0, first.size, step):
-            i = first[start : start + step]
-            j = second[start : start + step]
+        for at in pairs:
+            i = first[at]
+            j = second[at]
             apart = np.nan_to_num(of_model[:, i] - of_model[:, j])
-            signs = np.sign(outcomes[:, i, place] - outcomes[:, j, place])
-            products += signs @ (times[:, i] * times[:, j] * apart / 2).T
+            signs = np.sign(values[:, i] - values[:, j])
+            weighted = times[:, i] * times[:, j] * apart / 2
+            products += signs @ weighted.T
         weight = models[:, place] * varies
         total += weight * products / np.where(varies, lengths, 1.0)
         weights += weight
@@ -217,11 +255,13 @@ def _measure_rank_lengths(values: Array, times: Array) -> Array:
     """Lengths of the ranks of values (study × prompt) over resampled prompts, off their mean, study
     × resample; of all studies alike where no two values of a study are equal."""
     equal = values[:, :, None] == values[:, None, :]
+    n = values.shape[1]
     if equal.sum() == values.size:
-        equal = np.eye(values.shape[1], dtype=bool)[None]
+        equal = np.eye(n, dtype=bool)[None]
     tied = np.einsum("snm,rm->srn", equal, times, optimize=True)
     cubes = (times * np.square(tied)).sum(axis=2)
-    return np.asarray(np.sqrt(np.maximum(values.shape[1] ** 3 - cubes, 0.0) / 12))
+    squares = np.maximum(n**3 - cubes, 0.0) / 12
+    return np.asarray(np.sqrt(squares))
 
 
 def count_chance_pairs(groups: Sequence[tuple[Array, int]], resamples: int = RESAMPLES) -> Array:
@@ -230,28 +270,26 @@ def count_chance_pairs(groups: Sequence[tuple[Array, int]], resamples: int = RES
 
     groups: ranks and k. In all choices of members, of more than 41,000 in some drawn at random.
     """
-    exact = math.prod(math.comb(ranks.size, k) for ranks, k in groups) <= MOST_ARRANGEMENTS
+    arrangements = math.prod(math.comb(ranks.size, k) for ranks, k in groups)
+    exact = arrangements <= MOST_ARRANGEMENTS
     null = np.zeros(1 if exact else resamples)
     rng = np.random.default_rng(1)
     for ranks, k in groups:
         least = k * (k + 1) / 2 + k * (ranks.size - k) / 2
         if exact:
-            null = np.add.outer(
-                null, np.array(list(combinations(ranks.tolist(), k))).sum(axis=1) - least
-            ).ravel()
+            chosen = np.array(list(combinations(ranks.tolist(), k)))
+            null = np.add.outer(null, chosen.sum(axis=1) - least).ravel()
         else:
-            null = (
-                null
-                + rng.permuted(np.tile(ranks, (resamples, 1)), axis=1)[:, :k].sum(axis=1)
-                - least
-            )
+            chosen = shuffle_values(ranks, resamples, rng)[:, :k]
+            null = null + chosen.sum(axis=1) - least
     return np.asarray(null)
 
 
 @lru_cache(maxsize=256)
 def _measure_untied_distances(sizes: tuple[tuple[int, int], ...]) -> Array:
     """The same of many studies, in groups of n with k members and no ties."""
-    return np.sort(np.abs(count_chance_pairs([(np.arange(1.0, n + 1), k) for n, k in sizes])))
+    groups = [(np.arange(1.0, n + 1), k) for n, k in sizes]
+    return np.sort(np.abs(count_chance_pairs(groups)))
 
 
 def measure_separations(
@@ -277,13 +315,18 @@ def measure_separations(
     for ours, others in groups:
         first = outcomes[:, ours]
         second = outcomes[:, others]
-        of_group = ((1 + np.sign(first[:, :, None] - second[:, None, :])) / 2).sum(axis=(1, 2))
-        low, high = (np.sign(end(first, axis=1) - end(second, axis=1)) for end in (np.min, np.max))
-        by_group.append((of_group / (ours.size * others.size), (low * high < 0).astype(np.float64)))
+        apart = first[:, :, None] - second[:, None, :]
+        of_group = ((1 + np.sign(apart)) / 2).sum(axis=(1, 2))
+        low = np.sign(first.min(axis=1) - second.min(axis=1))
+        high = np.sign(first.max(axis=1) - second.max(axis=1))
+        straddles = (low * high < 0).astype(np.float64)
+        size = ours.size * others.size
+        by_group.append((of_group / size, straddles))
         above = above + of_group
-        pairs = pairs + ours.size * others.size
+        pairs = pairs + size
     null = draw_chance_distances(outcomes, groups, resamples)
-    p = 1 - np.searchsorted(null, np.abs(above - pairs / 2) - ROUNDING) / null.size
+    distances = np.abs(above - pairs / 2)
+    p = 1 - np.searchsorted(null, distances - ROUNDING) / null.size
     return replace(wrap_counts(above / pairs), p=p), by_group
 
 
@@ -292,11 +335,15 @@ def find_sided_groups(
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Places of members and of others of every group that has both; raises UsageError where none
     has."""
-    places = _locate_clusters(pd.factorize(np.asarray(group))[0]) if len(member) else []
-    both = []
+    places = []
+    if len(member):
+        places = _locate_clusters(number_groups(group, len(member)))
+    found = []
     for at in places:
-        both.append((at[member[at]], at[~member[at]]))
-    if not (found := [sides for sides in both if sides[0].size and sides[1].size]):
+        inside = member[at]
+        if inside.any() and not inside.all():
+            found.append((at[inside], at[~inside]))
+    if not found:
         raise UsageError(
             "no group has both kinds",
             got=f"{len(member)} rows",
@@ -312,12 +359,12 @@ def draw_chance_distances(
 ) -> Array:
     """|pairs above − half of them| by chance, from the smallest on; of one study with its ties."""
     if len(outcomes) > 1:
-        return _measure_untied_distances(
-            tuple((ours.size + others.size, ours.size) for ours, others in groups)
-        )
+        sizes = tuple((ours.size + others.size, ours.size) for ours, others in groups)
+        return _measure_untied_distances(sizes)
     ranks = []
     for sides in groups:
-        ranks.append((stats.rankdata(outcomes[0, np.sort(np.concatenate(sides))]), sides[0].size))
+        rows = np.sort(np.concatenate(sides))
+        ranks.append((stats.rankdata(outcomes[0, rows]), sides[0].size))
     return np.sort(np.abs(count_chance_pairs(ranks, resamples)))
 
 
@@ -335,16 +382,13 @@ def estimate_means(
     n = outcomes.shape[1]
     mean = outcomes.mean(axis=1)
     error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
-    half = stats.t.ppf((1 + level) / 2, n - 1) * error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2 * stats.t.sf(np.abs(mean - against) / error, n - 1)
-    return Many(mean, mean - half, mean + half, p, StudentLaw(n - 1, level=level))
+    return infer_by_student(mean, error, n - 1, against=against, level=level)
 
 
 def take_group_means(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
     """Means of groups, study × group, in the order in which groups are met."""
-    codes, names = pd.factorize(np.asarray(groups))
-    return np.asarray(outcomes @ ((codes[:, None] == np.arange(len(names))) / np.bincount(codes)))
+    codes = number_groups(groups, 0)
+    return np.asarray(outcomes @ weigh_group_means(codes))
 
 
 def transform_logs(logs: Many) -> Many:
@@ -366,33 +410,39 @@ def bootstrap_means(outcomes: Array, seed: int) -> Many:
     studies, n = outcomes.shape
     chosen = np.random.default_rng(seed).integers(0, n, (RESAMPLES, n))
     times = np.zeros((RESAMPLES, n))
-    np.add.at(times, (np.arange(RESAMPLES)[:, None], chosen), 1 / n)
-    mean, off = outcomes.mean(axis=1), outcomes - outcomes.mean(axis=1, keepdims=True)
+    resampled = np.arange(RESAMPLES)[:, None]
+    np.add.at(times, (resampled, chosen), 1 / n)
+    mean = outcomes.mean(axis=1)
+    off = outcomes - outcomes.mean(axis=1, keepdims=True)
     ends = np.empty((2, studies))
-    step = max(1, HELD // RESAMPLES)
     with np.errstate(divide="ignore", invalid="ignore"):
-        turn = (off**3).sum(axis=1) / 6 / (off**2).sum(axis=1) ** 1.5
-        for at in (slice(start, start + step) for start in range(0, studies, step)):
-            drawn = np.sort(np.round(off[at] @ times.T, 12), axis=1)
-            z = stats.norm.ppf(((drawn < 0).sum(axis=1) + (drawn <= 0).sum(axis=1)) / 2 / RESAMPLES)
+        cubes = (off**3).sum(axis=1) / 6
+        turn = cubes / (off**2).sum(axis=1) ** 1.5
+        for at in _cut_slices(studies, RESAMPLES):
+            drawn = np.round(off[at] @ times.T, 12)
+            drawn = np.sort(drawn, axis=1)
+            below = (drawn < 0).sum(axis=1) + (drawn <= 0).sum(axis=1)
+            z = stats.norm.ppf(below / 2 / RESAMPLES)
             for end, tail in enumerate(((1 - LEVEL) / 2, (1 + LEVEL) / 2)):
                 moved = z + stats.norm.ppf(tail)
-                share = stats.norm.cdf(z + moved / (1 - turn[at] * moved))
+                stretched = moved / (1 - turn[at] * moved)
+                share = stats.norm.cdf(z + stretched)
                 ends[end, at] = mean[at] + _read_sorted_quantile(drawn, share)
     alike = np.ptp(outcomes, axis=1) <= 0
-    lower, upper = (np.where(alike, mean, end) for end in ends)
-    return Many(mean, lower, upper, np.full(studies, math.nan), StudentLaw(n - 1))
+    lower, upper = np.where(alike, mean, ends)
+    none = np.full(studies, math.nan)
+    return Many(mean, lower, upper, none, StudentLaw(n - 1))
 
 
 def _read_sorted_quantile(values: Array, share: Array) -> Array:
     """The quantile of every row, linear between two values; NaN for a share that is NaN."""
     place = np.nan_to_num(share) * (values.shape[1] - 1)
     low = np.floor(place).astype(np.int64)
-    below, above = (
-        np.take_along_axis(values, at[:, None], 1)[:, 0]
-        for at in (low, np.ceil(place).astype(np.int64))
-    )
-    return np.asarray(np.where(np.isnan(share), math.nan, below + (place - low) * (above - below)))
+    high = np.ceil(place).astype(np.int64)
+    below = np.take_along_axis(values, low[:, None], 1)[:, 0]
+    above = np.take_along_axis(values, high[:, None], 1)[:, 0]
+    between = below + (place - low) * (above - below)
+    return np.asarray(np.where(np.isnan(share), math.nan, between))
 
 
 def estimate_shares(outcomes: Array, against: float = 0.5) -> Many:
@@ -403,15 +453,18 @@ def estimate_shares(outcomes: Array, against: float = 0.5) -> Many:
     """
     n = outcomes.shape[1]
     k = outcomes.sum(axis=1).astype(np.int64)
+    law = ShareLaw(n)
     if n == 0:
         none = np.full(len(outcomes), math.nan)
-        return Many(none, np.zeros(len(none)), np.ones(len(none)), none, ShareLaw(n))
+        return Many(none, np.zeros(len(none)), np.ones(len(none)), none, law)
     tail = (1 - LEVEL) / 2
     counts = np.arange(n + 1)
-    lower = np.r_[0.0, stats.beta.ppf(tail, counts[1:], n - counts[1:] + 1)]
-    upper = np.r_[stats.beta.isf(tail, counts[:-1] + 1, n - counts[:-1]), 1.0]
+    some = counts[1:]
+    not_all = counts[:-1]
+    lower = np.r_[0.0, stats.beta.ppf(tail, some, n - some + 1)]
+    upper = np.r_[stats.beta.isf(tail, not_all + 1, n - not_all), 1.0]
     p = np.array([stats.binomtest(int(count), n, against).pvalue for count in counts])
-    return Many(k / n, lower[k], upper[k], p[k], ShareLaw(n))
+    return Many(k / n, lower[k], upper[k], p[k], law)
 
 
 def estimate_grouped_shares(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
@@ -433,15 +486,19 @@ def estimate_grouped_shares(outcomes: Array, groups: Sequence[object] | pd.Serie
         )
     y = outcomes.astype(np.float64)
     p = y.mean(axis=1)
-    by_group = (y - p[:, None]) @ (codes[:, None] == np.arange(k))
-    variance = k / (k - 1) * np.square(by_group).sum(axis=1) / n**2
-    most = np.minimum(
-        n, np.divide(p * (1 - p), variance, out=np.full_like(p, float(n)), where=variance > 0)
-    )
-    effective = most * float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1)) ** 2
+    by_group = (y - p[:, None]) @ indicate_groups(codes)
+    squares = np.square(by_group).sum(axis=1)
+    variance = k / (k - 1) * squares / n**2
+    every = np.full_like(p, float(n))
+    independent = np.divide(p * (1 - p), variance, out=every, where=variance > 0)
+    most = np.minimum(n, independent)
+    ratio = float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1))
+    effective = most * ratio**2
     x = p * effective
-    lower = np.where(x > 0, stats.beta.ppf(tail, x, effective - x + 1), 0.0)
-    upper = np.where(p < 1, stats.beta.isf(tail, x + 1, effective - x), 1.0)
+    least = stats.beta.ppf(tail, x, effective - x + 1)
+    greatest = stats.beta.isf(tail, x + 1, effective - x)
+    lower = np.where(x > 0, least, 0.0)
+    upper = np.where(p < 1, greatest, 1.0)
     return Many(p, lower, upper, np.full_like(p, math.nan), ShareLaw(effective))
 
 
@@ -468,9 +525,8 @@ def estimate_differences(
     means_of, inside = _take_side_means(outcomes, focal, groups)
     difference = means_of @ _weigh_sides(inside)
     half, law = _measure_welch_margin(means_of[:, inside], means_of[:, ~inside])
-    p = _compute_permutation_p(
-        _weigh_sides(_list_sides(inside, seed, resamples)), means_of, np.abs(difference)
-    )
+    arrangements = _weigh_sides(_list_sides(inside, seed, resamples))
+    p = _compute_permutation_p(arrangements, means_of, np.abs(difference))
     return Many(difference, difference - half, difference + half, p, law)
 
 
@@ -508,7 +564,8 @@ def _weigh_sides(sides: NDArray[np.bool_]) -> Array:
     """Weights of groups in the difference of the means of both sides, which lie along the last
     axis."""
     k = sides.sum(axis=-1, keepdims=True)
-    return np.asarray(np.where(sides, 1 / k, -1 / (sides.shape[-1] - k)))
+    others = sides.shape[-1] - k
+    return np.asarray(np.where(sides, 1 / k, -1 / others))
 
 
 def estimate_welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
@@ -526,14 +583,15 @@ def estimate_welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Ma
 def _measure_welch_margin(first: Array, second: Array) -> tuple[Array, StudentLaw]:
     """Half of the interval of the difference of two means, of every study, and its law; 0 where
     nothing varies."""
-    first_error, second_error = (
-        side.var(axis=1, ddof=1) / side.shape[1] for side in (first, second)
-    )
+    first_n = first.shape[1]
+    second_n = second.shape[1]
+    first_error = first.var(axis=1, ddof=1) / first_n
+    second_error = second.var(axis=1, ddof=1) / second_n
+    error = first_error + second_error
     with np.errstate(divide="ignore", invalid="ignore"):
-        df = (first_error + second_error) ** 2 / (
-            first_error**2 / (first.shape[1] - 1) + second_error**2 / (second.shape[1] - 1)
-        )
-        half = stats.t.ppf((1 + LEVEL) / 2, df) * np.sqrt(first_error + second_error)
+        shares = first_error**2 / (first_n - 1) + second_error**2 / (second_n - 1)
+        df = error**2 / shares
+        half = measure_margin(np.sqrt(error), df)
     return np.nan_to_num(half), StudentLaw(df)
 
 
@@ -546,10 +604,8 @@ def fit_slopes(
     Error: classical, t with n − k − 1 degrees of freedom. p: two-sided, of b = 0. Raises UsageError
     where these are none, and for an x that does not vary within groups.
     """
-    codes = (
-        np.zeros(x.size, dtype=np.int64) if groups is None else pd.factorize(np.asarray(groups))[0]
-    )
-    levels = (codes[:, None] == np.arange(codes.max(initial=-1) + 1)).astype(np.float64)
+    codes = number_groups(groups, x.size)
+    levels = indicate_groups(codes)
     df = x.size - levels.shape[1] - 1
     if df < 1:
         got = f"{x.size} points in {levels.shape[1]} groups"
@@ -562,11 +618,9 @@ def fit_slopes(
     weights = inner / np.square(inner).sum()
     slopes = y @ weights
     left = y - slopes[:, None] * inner
-    error = np.sqrt(np.square(left).sum(axis=1) / df * np.square(weights).sum())
-    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2 * stats.t.sf(np.abs(slopes) / error, df)
-    return Many(slopes, slopes - half, slopes + half, p, StudentLaw(df))
+    variance = np.square(left).sum(axis=1) / df
+    error = np.sqrt(variance * np.square(weights).sum())
+    return infer_by_student(slopes, error, df)
 
 
 def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
@@ -583,26 +637,24 @@ def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] |
         raise UsageError(
             "too few clusters for a slope", got=len(names), allowed=f"{LEAST_CLUSTERS} or more"
         )
-    design = np.column_stack([np.ones(x.size), x - x.mean()])
+    centred = x - x.mean()
+    design = np.column_stack([np.ones(x.size), centred])
     if not np.ptp(x) > 0:
         raise UsageError("a slope needs values that differ", got=float(x[0]))
-    hat = design @ np.linalg.inv(design.T @ design) @ design.T
-    weights = design[:, 1] / np.square(design[:, 1]).sum()
+    inverse = np.linalg.inv(design.T @ design)
+    hat = design @ inverse @ design.T
+    weights = centred / np.square(centred).sum()
     left = np.eye(x.size) - hat
-    of_clusters = np.stack(
-        [
-            weights[at] @ _take_inverse_root(left[np.ix_(at, at)]) @ left[at]
-            for at in _locate_clusters(codes)
-        ]
-    )
+    rows = []
+    for at in _locate_clusters(codes):
+        root = _take_inverse_root(left[np.ix_(at, at)])
+        rows.append(weights[at] @ root @ left[at])
+    of_clusters = np.stack(rows)
     products = of_clusters @ of_clusters.T
     slopes = outcomes @ weights
     error = np.linalg.norm(outcomes @ of_clusters.T, axis=1)
     df = np.trace(products) ** 2 / np.square(products).sum()
-    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2 * stats.t.sf(np.abs(slopes) / error, df)
-    return Many(slopes, slopes - half, slopes + half, p, StudentLaw(df))
+    return infer_by_student(slopes, error, df)
 
 
 def _locate_clusters(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
@@ -617,7 +669,8 @@ def _take_inverse_root(matrix: Array) -> Array:
     """The symmetric M^(−½); directions in which M is 0 are left out."""
     values, vectors = np.linalg.eigh(matrix)
     positive = values > ROUNDING
-    return np.asarray((vectors[:, positive] / np.sqrt(values[positive])) @ vectors[:, positive].T)
+    axes = vectors[:, positive]
+    return np.asarray((axes / np.sqrt(values[positive])) @ axes.T)
 
 
 def _list_sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray[np.bool_]:
@@ -628,8 +681,8 @@ def _list_sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray
     if math.comb(n, k) <= MOST_ARRANGEMENTS:
         chosen = np.array(list(combinations(range(n), k)))
     else:
-        drawn = np.random.default_rng(seed).random((resamples, n)).argsort(axis=1)[:, :k]
-        chosen = np.vstack([np.flatnonzero(inside), drawn])
+        order = np.random.default_rng(seed).random((resamples, n)).argsort(axis=1)
+        chosen = np.vstack([np.flatnonzero(inside), order[:, :k]])
     sides = np.zeros((len(chosen), n), dtype=bool)
     sides[np.arange(len(chosen))[:, None], chosen] = True
     return sides
@@ -638,7 +691,8 @@ def _list_sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray
 def _normalise_rows(values: Array) -> Array:
     """Off their mean, of length 1, along the last axis."""
     centred = values - values.mean(axis=-1, keepdims=True)
-    return np.asarray(centred / np.sqrt(np.square(centred).sum(axis=-1, keepdims=True)))
+    lengths = np.sqrt(np.square(centred).sum(axis=-1, keepdims=True))
+    return np.asarray(centred / lengths)
 
 
 def _permute_predictor(x: Array, codes: NDArray[np.int64], seed: int, resamples: int) -> Array:
@@ -649,23 +703,22 @@ def _permute_predictor(x: Array, codes: NDArray[np.int64], seed: int, resamples:
         return np.asarray(x[list_orders(x.size)])
     rng = np.random.default_rng(seed)
     if not grouped:
-        return np.vstack([x, rng.permuted(np.tile(x, (resamples, 1)), axis=1)])
+        return np.vstack([x, shuffle_values(x, resamples, rng)])
     place = np.argsort(codes, kind="stable")
     shuffled = np.empty((resamples + 1, x.size))
     shuffled[0] = x
-    shuffled[1:, place] = x[place][
-        np.argsort(codes[place] + rng.random((resamples, x.size)), axis=1)
-    ]
+    keys = codes[place] + rng.random((resamples, x.size))
+    orders = np.argsort(keys, axis=1)
+    shuffled[1:, place] = x[place][orders]
     return shuffled
 
 
 def _compute_permutation_p(rearranged: Array, y: Array, observed: Array) -> Array:
     """Share of rearrangements, the observed one among them, with a statistic as large as the
     observed one."""
-    step = max(1, HELD // len(rearranged))
-    parts = []
-    for start in range(0, max(len(y), 1), step):
-        at = slice(start, start + step)
-        as_large = np.abs(y[at] @ rearranged.T) >= observed[at, None] - ROUNDING
-        parts.append(as_large.mean(axis=1))
-    return np.concatenate(parts)
+    shares = []
+    for at in _cut_slices(max(len(y), 1), len(rearranged)):
+        statistics = np.abs(y[at] @ rearranged.T)
+        as_large = statistics >= observed[at, None] - ROUNDING
+        shares.append(as_large.mean(axis=1))
+    return np.concatenate(shares)

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.classical.association import fit_ols
 from thermostats.modelling.classical.interval_laws import StudentLaw
-from thermostats.modelling.classical.many import Many
+from thermostats.modelling.classical.many import Many, measure_margin
 from thermostats.modelling.columns import (
     LEVEL,
     NO_INTERVAL,
@@ -65,21 +65,21 @@ class Profile:
     @classmethod
     def build(cls, y: Array, X: Array, group: NDArray[Any], *, reml: bool) -> Profile:
         """The profile of outcomes, columns and the groups' names."""
-        return cls(
-            y=y, X=X, member=(group[:, None] == np.unique(group)).astype(np.float64), reml=reml
-        )
+        is_member = group[:, None] == np.unique(group)
+        return cls(y=y, X=X, member=is_member.astype(np.float64), reml=reml)
 
     def find_maximum(self) -> Best:
         """The likeliest λ of all stationary points, of 0 and of the far end."""
-        nodes = np.concatenate(
-            [[0.0], np.geomspace(LEAST, MOST, NODES) * self.member.shape[1] / self.y.size]
-        )
+        groups = self.member.shape[1]
+        ratios = np.geomspace(LEAST, MOST, NODES) * groups / self.y.size
+        nodes = np.concatenate([[0.0], ratios])
         slopes = [self.measure_slope(ratio) for ratio in nodes]
         minima = []
         for (a, left), (b, right) in pairwise(zip(nodes, slopes, strict=True)):
             if left < 0 <= right:
                 minima.append(brentq(self.measure_slope, a, b, xtol=1e-300, rtol=1e-15))
-        ratio = min([0.0, *minima, nodes[-1]], key=lambda ratio: self._evaluate_ratio(ratio)[0])
+        candidates = [0.0, *minima, nodes[-1]]
+        ratio = min(candidates, key=lambda ratio: self._evaluate_ratio(ratio)[0])
         deviance, beta, root, square = self._evaluate_ratio(ratio)
         inverse = np.linalg.inv(root)
         errors = np.sqrt(square * np.square(inverse).sum(axis=1))
@@ -101,28 +101,33 @@ class Profile:
         _, beta, root, square = self._evaluate_ratio(ratio)
         size = self.member.sum(axis=0)
         shrunk = 1 / (1 + ratio * size)
-        of_residuals = np.square(shrunk * (self.member.T @ (self.y - self.X @ beta))).sum() / square
+        sums = self.member.T @ (self.y - self.X @ beta)
+        of_residuals = np.square(shrunk * sums).sum() / square
         grown = size @ shrunk - of_residuals
         if self.reml:
-            grown -= np.square(
-                np.linalg.solve(root.T, (shrunk[:, None] * (self.member.T @ self.X)).T)
-            ).sum()
+            by_group = shrunk[:, None] * (self.member.T @ self.X)
+            grown -= np.square(np.linalg.solve(root.T, by_group.T)).sum()
         return float(grown)
 
     def _evaluate_ratio(self, ratio: float) -> tuple[float, Array, Array, float]:
         """−2 log L, β, the root R of the cross-products, and σ²."""
         size = self.member.sum(axis=0)
-        away = (1 - 1 / np.sqrt(1 + ratio * size)) / size
+        spread = 1 + ratio * size
+        away = (1 - 1 / np.sqrt(spread)) / size
         both = np.column_stack([self.X, self.y])
-        both = both - self.member @ (away[:, None] * (self.member.T @ both))
+        sums = away[:, None] * (self.member.T @ both)
         n, p = self.X.shape
-        root = np.asarray(np.linalg.qr(both, mode="r"))
+        root = np.asarray(np.linalg.qr(both - self.member @ sums, mode="r"))
+        of_columns = root[:p, :p]
         freedom = n - p if self.reml else n
-        square = max(float(root[p, p] ** 2) / freedom, np.finfo(np.float64).tiny)
-        deviance = np.log1p(ratio * size).sum() + freedom * (math.log(2 * math.pi * square) + 1)
+        least = np.finfo(np.float64).tiny
+        square = max(float(root[p, p] ** 2) / freedom, least)
+        log_determinant = np.log1p(ratio * size).sum()
+        deviance = log_determinant + freedom * (math.log(2 * math.pi * square) + 1)
         if self.reml:
             deviance += 2 * np.log(np.abs(np.diag(root)[:p])).sum()
-        return float(deviance), np.linalg.solve(root[:p, :p], root[:p, p]), root[:p, :p], square
+        beta = np.linalg.solve(of_columns, root[:p, p])
+        return float(deviance), beta, of_columns, square
 
 
 OPTIMISERS = ("bfgs", "lbfgs", "cg", "powell")
@@ -186,7 +191,8 @@ def fit_mixed_model(
             allowed="3 groups or more, some with several rows",
         )
     line = fit_ols(frame, formula)
-    terms = np.abs(line.model.exog) @ np.abs(line.params) + np.abs(line.model.endog)
+    model = line.model
+    terms = np.abs(model.exog) @ np.abs(line.params) + np.abs(model.endog)
     if line.ssr <= np.square(ROUNDING * terms).sum():
         raise UsageError(
             "no residual variance",
@@ -194,15 +200,15 @@ def fit_mixed_model(
             got=line.ssr,
             allowed="outcomes that are not exactly a line",
         )
-    model = line.model
-    degrees = _count_degrees(pd.DataFrame(model.exog, columns=model.exog_names), group)
+    columns = pd.DataFrame(model.exog, columns=model.exog_names)
+    degrees = _count_degrees(columns, group)
     profile = Profile.build(model.endog, model.exog, group, reml=reml)
     best = profile.find_maximum()
 
     estimates: dict[str, ClassicalEstimate] = {}
     for name, effect, error in zip(model.exog_names, best.effects, best.errors, strict=True):
         df = degrees[name]
-        half = float(stats.t.ppf((1 + LEVEL) / 2, df)) * error
+        half = float(measure_margin(error, df))
         p_value = 2 * stats.t.sf(abs(effect / error), df)
         estimates[name] = ClassicalEstimate(
             test=f"Wald t test of {name} in the mixed model {formula} against 0",
@@ -239,9 +245,8 @@ def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:
         if fit.converged:
             return fit, warned
         messages = dict.fromkeys(str(w.message).splitlines()[0] for w in caught)
-        warned.append(
-            f"{optimiser} did not converge" + (f" ({', '.join(messages)})" if messages else "")
-        )
+        said = f" ({', '.join(messages)})" if messages else ""
+        warned.append(f"{optimiser} did not converge{said}")
     if fit is None:
         raise ThermostatsError(
             "the mixed model could not be fitted",
@@ -293,9 +298,9 @@ def estimate_variance_components(
     if len(long) < I * J:
         variance, converged = _estimate_by_reml(long)
         low = high = np.full(3, math.nan)
-        interval = f"{NO_INTERVAL}: the table is incomplete" + (
-            "" if converged else ", and REML did not converge"
-        )
+        interval = f"{NO_INTERVAL}: the table is incomplete"
+        if not converged:
+            interval += ", and REML did not converge"
     else:
         variance, low, high = _estimate_by_moments(long, seed, resamples)
         interval = "generalised confidence interval of the share"
@@ -322,13 +327,9 @@ def read_crossed_table(frame: pd.DataFrame, value: str, rows: str, columns: str)
     """
     check_columns(frame, value, rows, columns)
     y = read_numbers(frame[value], value, least=6, varied=True)
-    long = pd.DataFrame(
-        {
-            "value": y,
-            "row": read_labels(frame[rows], rows),
-            "column": read_labels(frame[columns], columns),
-        }
-    )
+    row = read_labels(frame[rows], rows)
+    column = read_labels(frame[columns], columns)
+    long = pd.DataFrame({"value": y, "row": row, "column": column})
     if again := int(long.duplicated(["row", "column"]).sum()):
         raise UsageError(
             "several values in one cell",
@@ -361,9 +362,11 @@ def estimate_row_shares(tables: Array, *, seed: int) -> Many:
         parts = np.clip(_estimate_variances(mean_squares, tables.shape), 0, None)
         return np.asarray(parts[0] / parts.sum(axis=0))
 
-    lower, upper = np.stack([np.quantile(share(each / drawn), TAILS) for each in ss], axis=1)
+    ends = [np.quantile(share(each / drawn), TAILS) for each in ss]
+    lower, upper = np.stack(ends, axis=1)
     law = StudentLaw(tables.shape[1] - 1, scale="logit")
-    return Many(share(ss / df), lower, upper, np.full(len(tables), math.nan), law)
+    none = np.full(len(tables), math.nan)
+    return Many(share(ss / df), lower, upper, none, law)
 
 
 def _find_squares(tables: Array) -> tuple[Array, Array]:
@@ -373,16 +376,21 @@ def _find_squares(tables: Array) -> tuple[Array, Array]:
     centred = tables - tables.mean(axis=(1, 2), keepdims=True)
     a = centred.mean(axis=2, keepdims=True)
     b = centred.mean(axis=1, keepdims=True)
-    parts = ((a, J), (b, I), (centred - a - b, 1))
-    ss = np.stack([np.square(part).sum(axis=(1, 2)) * k for part, k in parts], axis=1)
-    return ss, np.array([I - 1, J - 1, (I - 1) * (J - 1)])
+    ss = []
+    for part, k in ((a, J), (b, I), (centred - a - b, 1)):
+        ss.append(np.square(part).sum(axis=(1, 2)) * k)
+    freedom = np.array([I - 1, J - 1, (I - 1) * (J - 1)])
+    return np.stack(ss, axis=1), freedom
 
 
 def _estimate_variances(mean_squares: Array, shape: tuple[int, ...]) -> Array:
     """Variances of rows, columns and what is left, along the first axis; mean squares: along the
     last."""
     of_rows, of_columns, rest = np.moveaxis(mean_squares, -1, 0)
-    return np.stack([(of_rows - rest) / shape[-1], (of_columns - rest) / shape[-2], rest])
+    n_rows, n_columns = shape[-2:]
+    variance_of_rows = (of_rows - rest) / n_columns
+    variance_of_columns = (of_columns - rest) / n_rows
+    return np.stack([variance_of_rows, variance_of_columns, rest])
 
 
 def _estimate_by_moments(
@@ -397,19 +405,22 @@ def _estimate_by_moments(
         )
     drawn = np.random.default_rng(seed).chisquare(df, (resamples, 3))
     share = np.clip(_estimate_variances(ss / drawn, table.shape), 0, None)
-    low, high = np.quantile(share / share.sum(axis=0), TAILS, axis=1)
+    shares = share / share.sum(axis=0)
+    low, high = np.quantile(shares, TAILS, axis=1)
     return _estimate_variances(ss / df, table.shape), low, high
 
 
 def _estimate_by_reml(long: pd.DataFrame) -> tuple[Array, bool]:
     """Variances of an incomplete table, and whether the fit converged."""
+    one_group = np.zeros(len(long), dtype=int)
     model = smf.mixedlm(
         "value ~ 1",
         long,
-        groups=np.zeros(len(long), dtype=int),
+        groups=one_group,
         re_formula="0",
         vc_formula={"row": "0 + C(row)", "column": "0 + C(column)"},
     )
     fit, _ = _fit_with_fallbacks(model, reml=True)
     by_name = dict(zip(model.exog_vc.names, map(float, fit.vcomp), strict=True))
-    return np.array([by_name["row"], by_name["column"], float(fit.scale)]), bool(fit.converged)
+    variances = [by_name["row"], by_name["column"], float(fit.scale)]
+    return np.array(variances), bool(fit.converged)
