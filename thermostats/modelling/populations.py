@@ -33,7 +33,8 @@ def number_groups(groups: Sequence[object] | pd.Series | None, size: int) -> NDA
     """Number of every row's group, in the order in which they are met; 0 where there are none."""
     if groups is None:
         return np.zeros(size, dtype=np.int64)
-    return pd.factorize(np.asarray(groups))[0]
+    codes: NDArray[np.int64] = pd.factorize(np.asarray(groups))[0]
+    return codes
 
 
 def weigh_group_means(codes: NDArray[np.intp]) -> Array:

@@ -57,7 +57,7 @@ class Many:
         return replace(self, **ends)
 
 
-def measure_margin(error: Array, df: Any, level: float = LEVEL) -> Array:
+def measure_margin(error: Array | float, df: Any, level: float = LEVEL) -> Array:
     """Half of an interval of Student's t."""
     return np.asarray(stats.t.ppf((1 + level) / 2, df) * error)
 
@@ -72,7 +72,7 @@ def infer_by_student(
     return Many(estimate, estimate - half, estimate + half, p, StudentLaw(df, level=level))
 
 
-def shuffle_values(values: Array, resamples: int, rng: np.random.Generator) -> Array:
+def shuffle_values(values: NDArray[Any], resamples: int, rng: np.random.Generator) -> NDArray[Any]:
     """Values in so many orders, one a row."""
     return rng.permuted(np.tile(values, (resamples, 1)), axis=1)
 
