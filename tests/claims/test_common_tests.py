@@ -22,8 +22,13 @@ from thermostats.claims.question import Test, Trial
 from thermostats.claims.result import Result
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.association import estimate_correlation
-from thermostats.modelling.classical.counts import estimate_clustered_share, estimate_proportion
-from thermostats.modelling.classical.many import Many, estimate_means, wrap_counts
+from thermostats.modelling.classical.counts import estimate_proportion
+from thermostats.modelling.classical.many import (
+    Many,
+    estimate_grouped_shares,
+    estimate_means,
+    wrap_counts,
+)
 
 
 def models(n: int = 12) -> pd.DataFrame:
@@ -114,9 +119,9 @@ def test_share_is_exact_and_counts_are_named_and_no_rows_are_refused() -> None:
 def test_share_of_alike_rows_has_the_interval_of_groups() -> None:
     rows = models()
     share = count_share_in_groups("share", "grows", "heritage")(rows).quantities["share"]
-    alone = estimate_clustered_share(rows["grows"], rows["heritage"])
+    alone = estimate_grouped_shares(rows["grows"].to_numpy()[None], rows["heritage"])
     assert (share.value, share.lower, share.upper) == pytest.approx(
-        (alone.estimate, alone.lower, alone.upper)
+        (alone.estimate[0], alone.lower[0], alone.upper[0])
     )
 
 

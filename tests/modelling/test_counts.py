@@ -13,14 +13,17 @@ from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.counts import (
-    estimate_clustered_share,
     estimate_proportion,
     find_roc_threshold,
     measure_accuracy,
     measure_exceedance,
-    permute_clustered_signs,
     run_barnard_exact,
     run_fisher_exact,
+)
+from thermostats.modelling.classical.many import (
+    estimate_differences,
+    estimate_grouped_shares,
+    find_least_p,
 )
 
 TEA = [[3, 1], [1, 3]]
@@ -124,42 +127,32 @@ def test_signs_over_families_are_permuted_exactly_by_brute_force(signs: list[int
         for s in itertools.permutations(signs)
     ]
     observed = abs(np.array(signs)[inside].mean() - np.array(signs)[~inside].mean())
-    result = permute_clustered_signs(signs, LABS, NAMES, focal="E", seed=0)
-    assert result.p_value == pytest.approx(np.mean(np.array(null) >= observed - 1e-9))
-    assert result.smallest_p_families == pytest.approx(np.mean(np.array(null) >= max(null) - 1e-9))
-    assert abs(result.estimate) == pytest.approx(observed) and "no association" in result.interval
+    outcomes = np.array([signs], dtype=bool)
+    result = estimate_differences(outcomes, inside, NAMES)
+    assert result.p[0] == pytest.approx(np.mean(np.array(null) >= observed - 1e-9))
+    least = find_least_p(outcomes, inside, NAMES)
+    assert least == pytest.approx(np.mean(np.array(null) >= max(null) - 1e-9))
+    assert abs(result.estimate[0]) == pytest.approx(observed)
 
 
 def test_families_keep_the_size_that_models_lose() -> None:
     """Eight families of four like-signed models in four labs, signs unrelated to labs."""
     rng = np.random.default_rng(0)
-    labs, families = np.repeat(list("abcd"), 8), np.repeat(list("ijklmnop"), 4)
-    p = []
-    for i in range(60):
-        sign = np.repeat(rng.permutation([1, 1, 1, 0, 0, 0, 0, 0]), 4)
-        over_models = permute_clustered_signs(
-            sign, labs, [str(n) for n in range(32)], focal="a", seed=i
-        )
-        p.append(
-            (
-                over_models.p_value,
-                permute_clustered_signs(sign, labs, families, focal="a", seed=i).p_value,
-            )
-        )
-    models, by_family = (np.array(p) <= 0.12).mean(axis=0)
-    assert models > 0.3
-    assert by_family <= 0.21
+    inside, families = np.repeat(list("abcd"), 8) == "a", np.repeat(list("ijklmnop"), 4)
+    draws = [rng.permutation([True] * 3 + [False] * 5) for _ in range(60)]
+    signs = np.repeat(draws, 4, axis=1)
+    by_model = estimate_differences(signs, inside, [str(n) for n in range(32)])
+    by_family = estimate_differences(signs, inside, families)
+    assert (by_model.p <= 0.12).mean() > 0.3
+    assert (by_family.p <= 0.12).mean() <= 0.21
 
 
-def test_bad_signs_labs_and_families_are_refused() -> None:
-    for match, signs, labs, families, focal in (
-        ("sign does not vary", [1, 1], "ab", "xy", "a"),
-        ("labs", [1, 0], "aa", "xy", "a"),
-        ("labs", [1, 0], "ab", "xy", "c"),
-        (r"a family.*got \['x'\]", [1, 0, 1], "abb", "xxy", "a"),
-    ):
-        with pytest.raises(UsageError, match=match):
-            permute_clustered_signs(signs, list(labs), list(families), focal=focal, seed=0)
+def test_sides_that_cannot_be_exchanged_are_refused() -> None:
+    signs = np.array([[True, False, True]])
+    with pytest.raises(UsageError, match="a group lies on both sides"):
+        estimate_differences(signs, np.array([True, False, False]), list("xxy"))
+    with pytest.raises(UsageError, match="too few groups to exchange"):
+        estimate_differences(signs, np.array([False, False, False]), list("xyz"))
 
 
 def test_it_covers_a_share_that_differs_between_groups() -> None:
@@ -168,17 +161,14 @@ def test_it_covers_a_share_that_differs_between_groups() -> None:
     hits = 0
     for _ in range(400):
         p = np.repeat(rng.beta(3, 1, 16), 4)
-        found = estimate_clustered_share(rng.random(64) < p, groups)
-        hits += found.lower <= 0.75 <= found.upper
+        found = estimate_grouped_shares((rng.random(64) < p)[None], groups)
+        hits += found.lower[0] <= 0.75 <= found.upper[0]
     assert hits / 400 > 0.92
 
 
-@pytest.mark.parametrize(
-    "holds, groups", [([True, False], ["a", "a"]), ([1.5, 0], ["a", "b"]), ([True], ["a", "b"])]
-)
-def test_wrong_units_are_refused(holds: list[bool], groups: list[str]) -> None:
-    with pytest.raises(UsageError):
-        estimate_clustered_share(holds, groups)
+def test_one_group_has_no_spread() -> None:
+    with pytest.raises(UsageError, match="one group has no spread over groups"):
+        estimate_grouped_shares(np.array([[True, False]]), ["a", "a"])
 
 
 def test_one_class_alone_gives_no_p() -> None:
@@ -196,17 +186,17 @@ def test_a_clean_cut_is_found_in_both_directions() -> None:
 
 
 def test_with_a_group_for_every_unit_it_is_the_exact_interval() -> None:
-    holds = [True] * 7 + [False] * 13
-    found = estimate_clustered_share(holds, [f"g{i}" for i in range(20)])
+    holds = np.array([[True] * 7 + [False] * 13])
+    found = estimate_grouped_shares(holds, [f"g{i}" for i in range(20)])
     effective = 20 * (1 - 1 / 20)
-    assert found.lower == pytest.approx(
+    assert found.lower[0] == pytest.approx(
         stats.beta.ppf(0.025, 0.35 * effective, 0.65 * effective + 1)
     )
     near = stats.binomtest(7, 20).proportion_ci()
-    assert (found.lower, found.upper) == pytest.approx(near, abs=0.02)
+    assert (found.lower[0], found.upper[0]) == pytest.approx(near, abs=0.02)
 
 
 def test_balanced_focal_groups_agree_with_fisher() -> None:
-    labs, signs = ["E"] * 6 + ["X"] * 6, [1] * 5 + [0] * 2 + [1] + [0] * 4
-    result = permute_clustered_signs(signs, labs, [f"f{i}" for i in range(12)], focal="E", seed=0)
-    assert result.p_value == pytest.approx(stats.fisher_exact([[5, 1], [1, 5]])[1])
+    inside, signs = np.arange(12) < 6, np.array([[1] * 5 + [0] * 2 + [1] + [0] * 4])
+    result = estimate_differences(signs, inside, [f"f{i}" for i in range(12)])
+    assert result.p[0] == pytest.approx(stats.fisher_exact([[5, 1], [1, 5]])[1])

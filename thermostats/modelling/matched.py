@@ -103,7 +103,7 @@ class Cells:
             up = np.where(both, each / first, 0.0)
             down = np.where(both, each / (size - first), 0.0)
         weights = np.where(sides, up @ member.T, -down @ member.T)
-        return np.asarray(np.where(both.any(axis=1, keepdims=True), weights, np.nan))
+        return np.where(both.any(axis=1, keepdims=True), weights, np.nan)
 
     @property
     def observed_weights(self) -> Array:
@@ -114,7 +114,8 @@ class Cells:
         """Weights of arrangements in which whole groups change sides, as many on each as at
         hand."""
         groups = np.unique(self.group)
-        first = np.unique(self.group[self.side])
+        inside = self.group[self.side]
+        first = np.unique(inside)
         return self._permute_parts([(groups, first.size)], self.group, seed)
 
     def permute_units(self, seed: int = 1) -> Array:
@@ -140,7 +141,8 @@ class Cells:
             moved_rows = []
             for choice in itertools.product(*choices):
                 chosen = list(itertools.chain.from_iterable(choice))
-                moved_rows.append(np.isin(of, chosen))
+                is_moved = np.isin(of, chosen)
+                moved_rows.append(is_moved)
             sides = np.array(moved_rows)
         else:
             rng = np.random.default_rng(seed)
@@ -152,7 +154,8 @@ class Cells:
             sides = moved[:, of]
             sides[0] = self.side
         weights = self.weigh_units(sides)
-        return np.asarray(weights[np.isfinite(weights).all(axis=1)])
+        finite = np.isfinite(weights)
+        return weights[finite.all(axis=1)]
 
     def weigh_cells(self) -> Array:
         """Weights of the units in the log ratio of geometric means of every cell that holds both
@@ -209,8 +212,10 @@ def estimate_ratio(y: Array, cells: Cells, *, level: float = 0.95, seed: int = 1
     half = float(measure_margin(error, each.size - 1, check_coverage(level)))
     lower = estimate - half
     upper = estimate + half
-    groups = run_permutations(y, cells, cells.permute_groups(seed))
-    units = run_permutations(y, cells, cells.permute_units(seed))
+    whole_groups = cells.permute_groups(seed)
+    groups = run_permutations(y, cells, whole_groups)
+    within_cells = cells.permute_units(seed)
+    units = run_permutations(y, cells, within_cells)
     return RatioOfCells(
         test="permutation of whole groups, mean log ratio within cells against 0",
         estimate=estimate,
@@ -262,8 +267,10 @@ def simulate_false_rate(
     of_groups = rng.normal(0, group_sd, (size, group.max() + 1))
     of_units = rng.normal(0, unit_sd, (size, group.size))
     y = of_groups[:, group] + of_units
-    null = np.abs(y @ weights.T)
-    at_hand = np.abs(y @ cells.observed_weights)
+    differences = y @ weights.T
+    null = np.abs(differences)
+    difference = y @ cells.observed_weights
+    at_hand = np.abs(difference)
     as_far = null >= at_hand[:, None] * (1 - TIE)
     p = as_far.mean(axis=1)
     return float((p <= level).mean())
@@ -294,7 +301,8 @@ def estimate_random_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95
         )
     estimate, error = _fit_sides(outcomes, cells)
     df = groups.size - 2
-    half = measure_margin(error, df, check_coverage(level))
+    coverage = check_coverage(level)
+    half = measure_margin(error, df, coverage)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = stats.t.sf(np.abs(estimate) / error, df)
     law = StudentLaw(df, scale="log")
@@ -495,7 +503,8 @@ def declare_cells(scale: float, error: str) -> Mixed:
 def build_cells(rows: pd.DataFrame) -> Cells:
     """Cells, sides and families of rows that were matched; UsageError for a family on both
     sides."""
-    sides = rows.groupby(FAMILY)[FOCAL].nunique()
+    families = rows.groupby(FAMILY)
+    sides = families[FOCAL].nunique()
     if (sides > 1).any():
         what = "a family of the focal lab and of another"
         got = list_names(sides.index[sides > 1], 5)
@@ -538,7 +547,8 @@ def _add_cells(
 
 def _count_shared(rows: pd.DataFrame, shape: Sequence[str]) -> int:
     """Shapes of the focal lab that another lab has too."""
-    sides = rows.groupby(list(shape))[FOCAL].nunique()
+    cells = rows.groupby(list(shape))
+    sides = cells[FOCAL].nunique()
     return int((sides == 2).sum())
 
 
@@ -654,13 +664,15 @@ def _list_cells(fit: Fit) -> pd.DataFrame:
         means = {}
         square = 0.0
         for name, value in (("focal", 1), ("others", 0)):
-            side = part[part[FOCAL] == value]
+            is_on_side = part[FOCAL] == value
+            side = part[is_on_side]
             sides[name] = side
             means[name] = float(np.exp(side[LOG].mean()))
             square += np.square(side[ERROR]).sum() / len(side) ** 2
             row[f"{name}_models"] = len(side)
         focal, others = sides.values()
-        labs = sorted(set(others["heritage"].astype(str)))
+        their_labs = others["heritage"].astype(str)
+        labs = sorted(set(their_labs))
         row |= {"other_labs": ", ".join(labs), **means}
         row["ratio"] = means["focal"] / means["others"]
         row["log_error"] = float(np.sqrt(square))
@@ -675,8 +687,10 @@ def _list_permutations(fit: Fit) -> pd.DataFrame:
     fit's spreads."""
     r = _estimate_fit_ratio(fit)
     cells = build_cells(fit.rows)
-    group_sd = float(np.median(fit.quantities.get("family_sd", 0.0)))
-    unit_sd = float(np.median(fit.quantities["residual_sd"]))
+    group_sds = fit.quantities.get("family_sd", 0.0)
+    group_sd = float(np.median(group_sds))
+    unit_sds = fit.quantities["residual_sd"]
+    unit_sd = float(np.median(unit_sds))
     rows = []
     for moved, of, weights in (
         ("families moved whole", r.groups, cells.permute_groups(fit.seed)),
@@ -706,8 +720,10 @@ def _draw_figure(focal: str, fit: Fit, axes: Axes) -> Axes:
         outcomes = np.exp(part[LOG])
         axes.scatter(outcomes, height, color=color, marker=marker, label=str(lab), zorder=3)
     row = fit.table("estimate").iloc[0]
-    axes.set_yticks(list(cells.values()), list(cells))
-    axes.set_ylim(-0.6, len(cells) - 0.4)
+    heights = list(cells.values())
+    axes.set_yticks(heights, list(cells))
+    top = len(cells) - 0.4
+    axes.set_ylim(-0.6, top)
     ratio, lower, upper = map(format_number, row[["ratio", "lower", "upper"]])
     interval = f"{ratio} [{lower}, {upper}] ({row['level']:.0%})"
     estimand = fit.estimand.replace("_", " ")

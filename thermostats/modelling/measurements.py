@@ -167,7 +167,8 @@ def fit_sources(
     if "heritage" in kinds:
         others["no effects of labs"] = measurements.drop_kinds("heritage")
     others["measurements taken as exact"] = measurements.drop_errors()
-    law = declare_law(state_measurements(measurements), measurements, others)
+    stated = state_measurements(measurements)
+    law = declare_law(stated, measurements, others)
     read_columns = dict.fromkeys(["model_id", *kinds])
     return build_fit(
         law,
@@ -193,7 +194,8 @@ def _estimate_errors(rows: pd.DataFrame, gain: str) -> pd.Series:
 def _collect_warnings(rows: pd.DataFrame, kinds: Sequence[str]) -> list[str]:
     """What cannot be separated."""
     messages = [f"one {kind}: no level of it is fitted" for kind in KINDS if kind not in kinds]
-    sources = rows.groupby("model_id")["source"].nunique()
+    models = rows.groupby("model_id")
+    sources = models["source"].nunique()
     several = int((sources > 1).sum())
     messages.append(
         f"{several} of {len(sources)} models have two sources or more: they tell sources apart"
@@ -273,7 +275,8 @@ def _list_levels(fit: Fit) -> pd.DataFrame:
             factor = math.exp(float(np.median(drawn[:, k])))
             interval = (float(lower[k]), float(upper[k]))
             rows.append((kind, name, models, factor, *interval))
-    return pd.DataFrame(rows, columns=["kind", "level", "models", "factor", "lower", "upper"])
+    columns = ["kind", "level", "models", "factor", "lower", "upper"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _draw_figure(fit: Fit, axes: Axes) -> Axes:

@@ -139,7 +139,8 @@ class Levels(Kind):
         before = fit.names if fit else ()
         if self.met:
             stated = table[self.column].astype(str)
-            before = tuple(dict.fromkeys([*before, *stated]))
+            met = [*before, *stated]
+            before = tuple(dict.fromkeys(met))
         names, codes = index_levels(table[self.column], before)
         if self.sum_zero:
             columns = build_contrasts(codes, len(fit.names) if fit else len(names))
@@ -245,7 +246,8 @@ class Mixed:
 
     def design_rows(self, rows: pd.DataFrame) -> MixedDesign:
         """The model of these rows."""
-        return self.arrange(self.tabulate(rows, None), rows, None)
+        table = self.tabulate(rows, None)
+        return self.arrange(table, rows, None)
 
     def arrange(
         self, table: pd.DataFrame, rows: pd.DataFrame, fit: MixedDesign | None
@@ -364,7 +366,8 @@ class Mixed:
 
     def drop_errors(self) -> Mixed:
         """Outcomes taken as exact."""
-        return replace(self, rest=replace(self.rest, error=""))
+        rest = replace(self.rest, error="")
+        return replace(self, rest=rest)
 
     @property
     def covariates(self) -> list[str]:

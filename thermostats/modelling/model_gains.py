@@ -361,8 +361,9 @@ class Preference:
         sizes = prompt_set.map(dict(self.prompt_counts or {})).astype("float64")
         n = _measure_spreads(rows, outcome, sizes)["n"].fillna(0.0)
         rows = pick_first_source(rows.assign(n_prompts=n, in_set=sizes), self.files, warnings)
-        warnings += warn_fewer_prompts(rows, outcome, rows["in_set"])
-        spreads = _measure_spreads(rows, outcome, rows["in_set"])
+        in_set = rows["in_set"]
+        warnings += warn_fewer_prompts(rows, outcome, in_set)
+        spreads = _measure_spreads(rows, outcome, in_set)
         if self.error_from is not None and self.error_from != outcome:
             check_columns(rows, self.error_from)
             other = _measure_spreads(rows, self.error_from, rows["in_set"])
@@ -374,7 +375,8 @@ class Preference:
                     f"{int(stands.sum())} models"
                 )
                 warnings.append(words)
-        sd = spreads["relative"] * rows[outcome].astype("float64")
+        gain = rows[outcome].astype("float64")
+        sd = spreads["relative"] * gain
         rows = rows.assign(**{f"{outcome}_sd": sd, "n_prompts": spreads["n"]})
         return rows.drop(columns="in_set")
 
@@ -407,7 +409,8 @@ def filter_sources(
     source = table["source"]
     chosen = source.isin(files) if files is not None else source != NURSERY
     if not (chosen & usable).any():
-        others = ", ".join(sorted(set(source[usable])))
+        usable_sources = set(source[usable])
+        others = ", ".join(sorted(usable_sources))
         raise UsageError(
             "no row holds the gain asked for",
             where=estimand,
@@ -528,18 +531,23 @@ def choose_rows(
     allowed = table["comparable"] | incomparable
     fit_for_it = (table["variant"] == "base") & table[estimand].notna() & allowed
     in_question = filter_sources(table, estimand, files, fit_for_it)
-    rows = in_question[fit_for_it[in_question.index]]
+    is_fit = fit_for_it[in_question.index]
+    rows = in_question[is_fit]
     sizes = prompts.groupby("prompt_set").size()
     counted = rows[f"{estimand}_n"].fillna(0).astype("int64")
     by_prompt = counted > 0
-    n_prompts = counted.where(by_prompt, rows["prompt_set"].map(sizes))
+    set_sizes = rows["prompt_set"].map(sizes)
+    n_prompts = counted.where(by_prompt, set_sizes)
     rows = rows.assign(each=by_prompt, n_prompts=n_prompts)
-    base = in_question[in_question["variant"] == "base"]
-    with_gain = base[base[estimand].notna()]
+    is_base = in_question["variant"] == "base"
+    base = in_question[is_base]
+    has_gain = base[estimand].notna()
+    with_gain = base[has_gain]
     notes = warn_missing_models(base["model_id"], with_gain["model_id"], f"no {estimand}")
     if pinned := set(with_gain["model_id"]) - set(rows["model_id"]):
         notes.append("left out, since normalised after the sum: " + list_names(pinned))
-    measured = in_question[in_question[estimand].notna()]
+    is_measured = in_question[estimand].notna()
+    measured = in_question[is_measured]
     if tuned := set(measured["model_id"]) - set(base["model_id"]):
         notes.append("left out, not a base model: " + list_names(tuned))
     rows = pick_first_source(rows, files, notes, first=["each"])

@@ -48,8 +48,9 @@ def find_level(block: Array, scale: int) -> Level | None:
     low = distinct.min(axis=0)
     high = distinct.max(axis=0)
     varied = high > low
-    inside = distinct[:, varied] == high[varied]
-    outside = distinct[:, varied] == low[varied]
+    varying = distinct[:, varied]
+    inside = varying == high[varied]
+    outside = varying == low[varied]
     in_one_each = (inside.sum(axis=0) == 1).all()
     is_partition = (inside | outside).all() and in_one_each
     if not varied.any() or not is_partition or (inside.sum(axis=1) > 1).any():
@@ -121,7 +122,8 @@ class NestedGroups:
             found.append(find_level(block, place))
         chain = chain_levels([level for level in found if level is not None])
         has_offsets = any(level.offset.any() or level.absent for level in chain)
-        ones = np.flatnonzero((columns == 1).all(axis=0))
+        is_one = (columns == 1).all(axis=0)
+        ones = np.flatnonzero(is_one)
         groups = sum(level.height.size for level in chain)
         if groups < LEAST_GROUPS or (has_offsets and not ones.size):
             return None

@@ -155,14 +155,15 @@ def span_columns(rows: pd.DataFrame, columns: Sequence[str]) -> Array:
             spread = x.std() or 1.0
             parts.append(((x - x.mean()) / spread)[:, None])
         else:
-            parts.append(indicate_groups(pd.factorize(values)[0]))
+            codes = pd.factorize(values)[0]
+            parts.append(indicate_groups(codes))
     return orthonormalise(np.hstack(parts))
 
 
 def orthonormalise(x: Array) -> Array:
     """An orthonormal basis of what columns span."""
     left, size, _ = np.linalg.svd(x, full_matrices=False)
-    return np.asarray(left[:, size > 1e-8 * size[0]])
+    return left[:, size > 1e-8 * size[0]]
 
 
 def check_free(x: Array) -> None:
@@ -235,7 +236,8 @@ def measure_dependence_density(
     both = np.hstack([x, y.T])
     logs = np.empty((ars.size, ratios.size, shares.size, len(y)))
     for i, ar in enumerate(ars):
-        group_levels = GroupLevels.rotate(whiten_chain(levels, order, ar), shares)
+        whitened = whiten_chain(levels, order, ar)
+        group_levels = GroupLevels.rotate(whitened, shares)
         chain = (n - 1) * math.log1p(-(ar**2))
         for j, ratio in enumerate(ratios):
             scale = ratio**place
@@ -353,11 +355,13 @@ class Shapes:
             errors = normal
             if sigma:
                 errors = math.copysign(1.0, sigma) * np.exp(abs(sigma) * normal)
-            skewness.append(measure_skewness(studentise(errors, x, scaled)))
+            residuals = studentise(errors, x, scaled)
+            skewness.append(measure_skewness(residuals))
         kurtosis = []
         for tails in TAILS_NODES:
             errors = rng.standard_t(1 / tails, normal.shape) if tails else normal
-            kurtosis.append(measure_kurtosis(studentise(errors, x, scaled)))
+            residuals = studentise(errors, x, scaled)
+            kurtosis.append(measure_kurtosis(residuals))
         return Shapes(x, scaled, np.array(skewness), np.array(kurtosis))
 
     def estimate(self, y: Array) -> dict[str, NuisancePosterior]:
@@ -368,9 +372,11 @@ class Shapes:
         shorter than those of nearly all normal errors count as theirs, for no node has such.
         """
         left = studentise(y, self.x, self.scaled)
-        skewed = estimate_density(self.skewness, measure_skewness(left))
+        skewness = measure_skewness(left)
+        skewed = estimate_density(self.skewness, skewness)
         shortest = np.quantile(self.kurtosis[0], SHORTEST)
-        seen = np.maximum(measure_kurtosis(left), shortest)
+        kurtosis = measure_kurtosis(left)
+        seen = np.maximum(kurtosis, shortest)
         tailed = estimate_density(self.kurtosis, seen)
         skew_prior = stats.norm.pdf(SKEW_NODES, scale=SKEW_SCALE)
         tails_prior = stats.norm.pdf(TAILS_NODES, scale=TAILS_SCALE)
@@ -398,10 +404,11 @@ def studentise(y: Array, x: Array, scaled: Codes | None) -> Array:
     spreads = np.sqrt(np.where(kept, 1 - leverage, 1.0))
     left = (residuals / spreads)[:, kept]
     if scaled is None:
-        return np.asarray(left)
-    groups = pd.factorize(scaled[kept])[0]
+        return left
+    kept_groups = scaled[kept]
+    groups = pd.factorize(kept_groups)[0]
     squares = np.square(left) @ indicate_groups(groups) / np.bincount(groups)
-    return np.asarray(left / np.sqrt(squares)[:, groups])
+    return left / np.sqrt(squares)[:, groups]
 
 
 def measure_skewness(values: Array) -> Array:

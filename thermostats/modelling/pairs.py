@@ -89,7 +89,8 @@ def build_pairs(
     check_repeated_prompts(gains)
     read_labels(gains["heritage"], "heritage")
     models = gains.drop_duplicates("model_id").set_index("model_id")
-    bases = models[models["variant"] == "base"]
+    is_base = models["variant"] == "base"
+    bases = models[is_base]
     wide = np.log(gains.pivot(index="prompt_id", columns="model_id", values="value"))
     pairs = []
     warnings = list[str]()
@@ -104,7 +105,8 @@ def build_pairs(
         if not related:
             warnings.append(f"{tuned} was not tuned from {base}")
         both = wide[[base, tuned]].dropna(how="all")
-        shared = _find_shared_prompts(both, f"{base}, {tuned}")
+        names = f"{base}, {tuned}"
+        shared = _find_shared_prompts(both, names)
         name = f"{base} → {tuned}"
         missing = len(both) - len(shared)
         if missing:
@@ -118,7 +120,8 @@ def build_pairs(
         }
         gain = {"prompt_id": shared.index, "base": shared[base]}
         gain["change"] = shared[tuned] - shared[base]
-        pairs.append(pd.DataFrame({**facts, **gain}).reset_index(drop=True))
+        changes = pd.DataFrame({**facts, **gain})
+        pairs.append(changes.reset_index(drop=True))
     if not pairs:
         raise UsageError(
             "no pair of base and tuned model",
@@ -143,7 +146,8 @@ def _find_shared_prompts(both: pd.DataFrame, where: str) -> pd.DataFrame:
     X = np.column_stack([np.ones(base.size), base])
     slopes = np.linalg.lstsq(X, change, rcond=None)[0]
     rest: Array = change - X @ slopes
-    largest = max(np.abs(shared.to_numpy()).max(), 1e-300)
+    sizes = np.abs(shared.to_numpy())
+    largest = max(sizes.max(), 1e-300)
     if is_constant(base) or np.abs(rest).max() <= ROUNDING * largest:
         raise UsageError(
             "one gain of a pair is constant, or follows from the other exactly",
@@ -312,7 +316,8 @@ def tabulate_pairs(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame
     if fit is None:
         pairs = average_pairs(rows)
     else:
-        names_of_new = pd.unique(rows["pair"].astype(str))
+        new_pairs = rows["pair"].astype(str)
+        names_of_new = pd.unique(new_pairs)
         pairs = pd.DataFrame({"slope": 0.0}, index=names_of_new)
     ones = np.ones(len(pairs))
     level = np.concatenate([ones, -pairs["slope"]])
@@ -429,7 +434,8 @@ def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dic
 
 def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     n = len(design.table) // 2
-    slope = -design.table["level"].to_numpy()[n:]
+    levels = design.table["level"].to_numpy()
+    slope = -levels[n:]
 
     def change(y: Array) -> Array:
         level = y[..., :n]
@@ -458,7 +464,8 @@ def crosses_one(level: Any, change: Any) -> Any:
 
 
 def _collect_pair_warnings(rows: pd.DataFrame) -> list[str]:
-    means = rows.groupby("pair")["base"].mean()
+    pairs = rows.groupby("pair")
+    means = pairs["base"].mean()
     n = len(means)
     lines = []
     if n < FEW:
@@ -549,7 +556,8 @@ def list_pairs(margin: float, fit: Fit) -> pd.DataFrame:
     for name, holds in chances.items():
         estimates[name] = holds.mean(axis=0)
     crosses = crosses_one(fit.rows["base"], fit.rows["change"])
-    by = fit.rows.assign(crosses=crosses).groupby("pair")
+    sides = fit.rows.assign(crosses=crosses)
+    by = sides.groupby("pair")
     observed = by.agg(
         heritage=("heritage", "first"),
         related=("related", "first"),
@@ -680,7 +688,8 @@ def _join_shared_runs(
                 return both
     sets = []
     for side in (first, second):
-        sets.append(", ".join(dict.fromkeys(side["prompt_set"])))
+        prompt_sets = dict.fromkeys(side["prompt_set"])
+        sets.append(", ".join(prompt_sets))
     prompts = first["prompt_set"].iloc[0]
     step = write_command("measure", there, prompts=prompts, what="gains", data=data or "mine")
     raise UsageError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,11 @@ from thermostats.errors import UsageError
 from thermostats.modelling.columns import check_columns, read_labels, read_numbers
 from thermostats.modelling.draws import Array
 
+Codes = NDArray[np.int64]
+"""Number of every row's group."""
+Labels: TypeAlias = Sequence[object] | pd.Series
+Mask = NDArray[np.bool_]
+
 
 def build_sum_zero(n: int) -> Array:
     """Orthonormal columns that sum to zero, n × (n − 1)."""
@@ -23,23 +29,23 @@ def build_sum_zero(n: int) -> Array:
     return np.asarray(basis[:, size > 0.5], dtype=np.float64)
 
 
-def indicate_groups(codes: NDArray[np.intp]) -> Array:
+def indicate_groups(codes: Codes) -> Array:
     """1 where a row is of a group, row × group."""
     groups = np.arange(int(codes.max(initial=-1)) + 1)
     return np.asarray(codes[:, None] == groups, dtype=np.float64)
 
 
-def number_groups(groups: Sequence[object] | pd.Series | None, size: int) -> NDArray[np.int64]:
+def number_groups(groups: Labels | None, size: int) -> Codes:
     """Number of every row's group, in the order in which they are met; 0 where there are none."""
     if groups is None:
         return np.zeros(size, dtype=np.int64)
-    codes: NDArray[np.int64] = pd.factorize(np.asarray(groups))[0]
+    codes: Codes = pd.factorize(np.asarray(groups))[0]
     return codes
 
 
-def weigh_group_means(codes: NDArray[np.intp]) -> Array:
+def weigh_group_means(codes: Codes) -> Array:
     """Weights of rows in the means of groups, row × group."""
-    return np.asarray(indicate_groups(codes) / np.bincount(codes))
+    return indicate_groups(codes) / np.bincount(codes)
 
 
 LARGEST = 1_000_000
@@ -143,9 +149,7 @@ def refuse_large(rows: pd.DataFrame, columns: int) -> None:
         )
 
 
-def index_levels(
-    values: pd.Series, before: Sequence[str] = ()
-) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+def index_levels(values: pd.Series, before: Sequence[str] = ()) -> tuple[tuple[str, ...], Codes]:
     """Names of levels, those of a fit before those that it has not seen, and the number of every
     row's level."""
     labels = values.astype(str)
@@ -155,7 +159,7 @@ def index_levels(
     return names, np.array(codes, dtype=np.int64)
 
 
-def build_contrasts(level: NDArray[np.int64], seen: int) -> Array:
+def build_contrasts(level: Codes, seen: int) -> Array:
     """Design of effects that sum to zero over the first `seen` levels; later levels have a column
     of their own each."""
     new = max(0, int(level.max(initial=-1)) + 1 - seen)

@@ -77,7 +77,8 @@ def _resample_means(values: Array) -> Array:
 def find_floor(rows: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
     """The floor of a row: the same model, texts and steps without a target; None where there is
     none."""
-    floors = rows[rows["operation"] == "floor"]
+    is_floor = rows["operation"] == "floor"
+    floors = rows[is_floor]
     return _find_first(floors, row, (*MODEL, *SETTINGS))
 
 
@@ -113,7 +114,8 @@ def list_crossings(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
     ratio (kl over kl_mirror); above_floor, mirror_above_floor: whether the interval of the
     difference to the floor lies above 0; ce_rise: of cross-entropy on real texts.
     """
-    steered = rows[rows["operation"] == "steer"]
+    is_steered = rows["operation"] == "steer"
+    steered = rows[is_steered]
     made = []
     for record in steered.to_dict("records"):
         row = _name_record(record)
@@ -123,7 +125,8 @@ def list_crossings(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
         crosses = np.log(row["gain_before"]) * log_target < 0
         crosses &= abs(abs(log_target) / np.log(margin) - 1) < SAME
         if crosses and mirrored is not None and floor is not None:
-            made.append(_describe_crossing(row, mirrored, floor))
+            crossing = _describe_crossing(row, mirrored, floor)
+            made.append(crossing)
     return pd.DataFrame(made, columns=CROSSING)
 
 
@@ -193,7 +196,8 @@ def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.Dat
 def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
     """Why a model's crossings of one gain do not meet the rule; none: they do."""
     guarded = group["above_floor"] | group["mirror_above_floor"]
-    near = (group["ratio"] <= MOST_RATIO) | ~guarded
+    is_cheap = group["ratio"] <= MOST_RATIO
+    near = is_cheap | ~guarded
     prompts = group["prompts_beyond"]
     real = group["ce_rise"]
     across = prompts.isna() | (prompts == 1)

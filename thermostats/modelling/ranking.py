@@ -128,8 +128,10 @@ def choose_order(
     """The order of models that is asked about, that of the means where none is given; raises as
     `fit_benchmark`."""
     if order is None:
-        logs = np.log(rows["value"].astype("float64"))
-        means = logs.groupby(rows["model_id"]).mean()
+        gains = rows["value"].astype("float64")
+        logs = np.log(gains)
+        by_model = logs.groupby(rows["model_id"])
+        means = by_model.mean()
         ordered = means.sort_values().index.astype(str).tolist()
         return ordered, ["no order was given, so that of the means is used, which is not a test"]
     if len(order) < 2 or set(order) - set(rows["model_id"]) or len(set(order)) < len(order):
@@ -154,14 +156,16 @@ def list_ranks(fit: Fit) -> pd.DataFrame:
     """Models by their mean rank: gain with its interval, P(gain < 1), P(rank = k)."""
     models = fit.design.labels["gain"]
     level = fit.quantities["level"].reshape(-1, len(models))
-    ranks = level.argsort(axis=1).argsort(axis=1) + 1
+    places = level.argsort(axis=1)
+    ranks = places.argsort(axis=1) + 1
     lower, upper = find_equal_tailed(np.exp(level), fit.level)
     gains = {"gain": np.exp(np.median(level, axis=0)), "lower": lower, "upper": upper}
     chances = {}
     for k in range(1, len(models) + 1):
         chances[f"p_rank_{k}"] = (ranks == k).mean(axis=0)
     more = {"mean_rank": ranks.mean(axis=0), "p_dampens": (level < 0).mean(axis=0)}
-    table = pd.DataFrame({"model_id": models, **gains, **more, **chances})
+    columns = {"model_id": models, **gains, **more, **chances}
+    table = pd.DataFrame(columns)
     return table.sort_values("mean_rank", ignore_index=True)
 
 
@@ -177,14 +181,16 @@ def list_shares(fit: Fit) -> pd.DataFrame:
 def list_order(order: Sequence[str], fit: Fit) -> pd.DataFrame:
     """The order that was asked for."""
     ranks = np.arange(1, len(order) + 1)
-    return pd.DataFrame({"rank": ranks, "model_id": list(order)})
+    columns = {"rank": ranks, "model_id": list(order)}
+    return pd.DataFrame(columns)
 
 
 def draw_ranks(fit: Fit, axes: Axes) -> Axes:
     """Gains of the models with their intervals."""
     draw_forest(fit.table("ranks"), axes, label="model_id", estimate="gain", null=1.0)
     log_axis(axes, "x")
-    axes.set_xlabel(fit.estimand.replace("_", " "))
+    estimand = fit.estimand.replace("_", " ")
+    axes.set_xlabel(estimand)
     return axes
 
 
@@ -215,7 +221,8 @@ def tabulate_means(rows: pd.DataFrame, fit: pd.DataFrame | None) -> pd.DataFrame
     predict have no more."""
     table = rows[["model_id", "category"]].astype(str)
     if fit is None:
-        place = table.groupby(["model_id", "category"]).ngroup().to_numpy()
+        cells = table.groupby(["model_id", "category"])
+        place = cells.ngroup().to_numpy()
         table = table.drop_duplicates().sort_values(["model_id", "category"], ignore_index=True)
         table = pd.concat([table, estimate_means(rows, place)], axis=1)
     return table.set_axis(table["model_id"] + ", " + table["category"])
@@ -286,7 +293,8 @@ def estimate_means(rows: pd.DataFrame, place: NDArray[np.int64]) -> pd.DataFrame
         left = max(here.sum() - np.linalg.matrix_rank(design), 0)
         counted = (n[places] - 1).sum()
         degrees[places] *= left / max(counted, 1)
-    square = np.bincount(place, np.square(rest))
+    squares = np.square(rest)
+    square = np.bincount(place, squares)
     variance = np.divide(square, degrees, out=np.zeros_like(square), where=degrees > 0)
     error, freedom = estimate_moderated_errors(np.sqrt(variance), degrees + 1)
     error = error * np.sqrt((degrees + 1) / n)
@@ -342,16 +350,19 @@ def draw_places(values: Mapping[str, Array], design: MixedDesign) -> Array:
     off[..., model, category] = y - expected
     measured = np.zeros((models, categories), dtype=bool)
     measured[model, category] = True
-    weight = np.where(measured, variance / (variance + square), 0.0)
+    reliability = variance / (variance + square)
+    weight = np.where(measured, reliability, 0.0)
     noise = np.sqrt(np.where(measured, weight * square, variance))
-    drawn = np.random.default_rng(0).standard_normal(centre.shape)
-    return np.asarray(centre + weight * off + noise * drawn)
+    rng = np.random.default_rng(0)
+    drawn = rng.standard_normal(centre.shape)
+    return centre + weight * off + noise * drawn
 
 
 def _take_means(values: Array, cells: Array, axis: int) -> Array:
     """Means along models or categories, equally over those that have cells."""
     there = (cells > 0).astype(np.float64)
-    sums = (values * there).sum(axis=axis)
+    counted = values * there
+    sums = counted.sum(axis=axis)
     return np.asarray(sums / there.sum(axis=axis))
 
 

@@ -58,7 +58,7 @@ class Regressors:
 
     def take_residuals(self, y: Array) -> Array:
         """Residuals of every data set, … × n."""
-        return np.asarray(y - (y @ self.basis) @ self.basis.T)
+        return y - (y @ self.basis) @ self.basis.T
 
     def scale_residuals(self, y: Array) -> Array:
         """Residuals of one standard deviation, in units of their root mean square; where nothing is
@@ -74,7 +74,7 @@ class Regressors:
 def _span_columns(*columns: Array) -> Array:
     """An orthonormal basis."""
     u, s, _ = np.linalg.svd(np.column_stack(columns), full_matrices=False)
-    return np.asarray(u[:, s > TINY * s[0]])
+    return u[:, s > TINY * s[0]]
 
 
 def measure_group_slopes(design: Regressors) -> Statistic | None:
@@ -89,7 +89,8 @@ def measure_curvature(design: Regressors) -> Statistic | None:
     off = design.x - design.x.mean(axis=0)
     shares = []
     for square in np.square(off).T:
-        share = _measure_explained(design, square[:, None])
+        column = square[:, None]
+        share = _measure_explained(design, column)
         if share is not None:
             shares.append(share)
     return (lambda y: np.max([share(y) for share in shares], axis=0)) if shares else None
@@ -115,7 +116,8 @@ def measure_group_spread(design: Regressors) -> Statistic | None:
     """Variance between groups of the mean absolute scaled residual, in units of the mean of all;
     Levene's."""
     members = design.members * (design.left > TINY)[:, None]
-    members = members[:, members.sum(axis=0) >= 2]
+    is_several = members.sum(axis=0) >= 2
+    members = members[:, is_several]
     if members.shape[1] < 2:
         return None
     sizes = members.sum(axis=0)
@@ -125,7 +127,8 @@ def measure_group_spread(design: Regressors) -> Statistic | None:
         means = size @ members / sizes
         overall = means @ sizes / sizes.sum()
         relative = means / np.maximum(overall[..., None], LEAST_UNIT)
-        return np.asarray(np.square(relative - 1) @ sizes)
+        squares = np.square(relative - 1)
+        return np.asarray(squares @ sizes)
 
     return statistic
 
@@ -145,7 +148,8 @@ def measure_covariate_spread(design: Regressors) -> Statistic | None:
     unit = off[:, varies] / length[varies]
 
     def statistic(y: Array) -> Array:
-        residuals = design.scale_residuals(y)[..., some]
+        scaled = design.scale_residuals(y)
+        residuals = scaled[..., some]
         size = stats.rankdata(np.abs(residuals), axis=-1)
         size -= size.mean(axis=-1, keepdims=True)
         largest = np.abs(size @ unit).max(axis=-1)
@@ -183,7 +187,8 @@ def measure_outlying_group(design: Regressors) -> Statistic | None:
     members = design.members
     if members.shape[1] < 4:
         return None
-    off = _span_columns(np.ones(len(members)), design.x)
+    constant = np.ones(len(members))
+    off = _span_columns(constant, design.x)
     means = members / members.sum(axis=0)
 
     def statistic(y: Array) -> Array:
@@ -200,14 +205,15 @@ def _measure_squares(design: Regressors, y: Array) -> Array:
     return np.asarray(np.maximum(squares, LEAST_UNIT))
 
 
-CLOSING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
+Measure = Callable[[Regressors], Statistic | None]
+CLOSING: Mapping[str, Measure] = {
     "slopes by group": measure_group_slopes,
     "curvature": measure_curvature,
     "spread by group": measure_group_spread,
     "largest residual": measure_largest_residual,
 }
 """What moves slopes, shares and standard errors of a linear model."""
-WARNING: Mapping[str, Callable[[Regressors], Statistic | None]] = {
+WARNING: Mapping[str, Measure] = {
     "spread along a covariate": measure_covariate_spread,
     "skew of residuals": measure_skew,
     "two heaps of residuals": measure_heaps,
@@ -218,7 +224,7 @@ LARGE_IS_ODD = (*CLOSING, *WARNING)
 
 
 def build_statistics(
-    design: Regressors | None, which: Mapping[str, Callable[[Regressors], Statistic | None]]
+    design: Regressors | None, which: Mapping[str, Measure]
 ) -> dict[str, Statistic]:
     """Those that this design has; none where fewer than `LEAST` degrees of freedom are left."""
     if design is None or design.freedom < LEAST:

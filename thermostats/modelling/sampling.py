@@ -321,7 +321,8 @@ class Sampled:
         if not (retry and draws.list_exceeded_limits()):
             return draws
         again = _try_sampling(self, seed + 1, settings.retried())
-        return replace(again, attempts=2, seconds=draws.seconds + again.seconds)
+        seconds = draws.seconds + again.seconds
+        return replace(again, attempts=2, seconds=seconds)
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | …), size × n."""
@@ -344,7 +345,8 @@ class Sampled:
         by_draw = []
         for density in densities:
             by_draw.append(density.reshape(len(density), -1).sum(axis=1))
-        return np.asarray(np.sum(by_draw, axis=0), dtype=np.float64)
+        log_prior = np.sum(by_draw, axis=0)
+        return np.asarray(log_prior, dtype=np.float64)
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
@@ -415,7 +417,8 @@ class Sampled:
         structure = self.structure
         model = structure.plain
         if name not in structure.compiled:
-            densities = model.logp(vars=variables(model), sum=False)
+            wanted = variables(model)
+            densities = model.logp(vars=wanted, sum=False)
             structure.compiled[name] = compile_many(model.value_vars, densities)
         draws = []
         for value in model.value_vars:
@@ -566,7 +569,8 @@ def _generate_variable(
     many draws."""
     node = variable.owner
     shape = tuple(int(n) for n in variable.shape.eval(mode=choose_mode()))
-    parameters = compile_many(fixed, node.op.dist_params(node))
+    expressions = node.op.dist_params(node)
+    parameters = compile_many(fixed, expressions)
 
     def of_some(*some: Array) -> list[Array]:
         size = len(some[0])

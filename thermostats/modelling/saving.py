@@ -61,7 +61,8 @@ def save(fit: FittedLaw, path: str | Path) -> Path:
         "call": _call_text(fit.call),
     }
     try:
-        xarray.Dataset(variables, attrs=record).to_netcdf(target, engine="h5netcdf")
+        dataset = xarray.Dataset(variables, attrs=record)
+        dataset.to_netcdf(target, engine="h5netcdf")
     except OSError as error:
         raise UsageError(
             "a fit cannot be written",
@@ -95,7 +96,8 @@ def _pack_value(value: Any) -> Any:
     if isinstance(value, pd.DataFrame):
         buffer = io.BytesIO()
         _convert_storable(value).to_parquet(buffer)
-        return {TABLE: base64.b64encode(buffer.getvalue()).decode()}
+        packed = base64.b64encode(buffer.getvalue())
+        return {TABLE: packed.decode()}
     if isinstance(value, Tree):
         stored = [each.name for each in fields(value) if each.repr]
         return {TREE: {name: getattr(value, name) for name in stored}}
@@ -133,7 +135,8 @@ def _convert_storable(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def read_rows(text: str) -> pd.DataFrame:
-    return pd.DataFrame(_unpack_value(json.loads(text)))
+    stored = json.loads(text)
+    return pd.DataFrame(_unpack_value(stored))
 
 
 def _unpack_value(value: Any) -> Any:
@@ -145,7 +148,8 @@ def _unpack_value(value: Any) -> Any:
         return Settings(**value[SETTINGS])
     if isinstance(value, Mapping) and DISTRIBUTION in value:
         name, shapes, named = value[DISTRIBUTION]
-        return getattr(stats, name)(*shapes, **named)
+        distribution = getattr(stats, name)
+        return distribution(*shapes, **named)
     if isinstance(value, Mapping):
         return {name: _unpack_value(each) for name, each in value.items()}
     return value

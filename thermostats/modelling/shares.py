@@ -107,10 +107,12 @@ def fit_share(
     if unknown := int(rows[holds].isna().sum()):
         raise _refuse_unknown(rows, holds, unknown)
     if not set(rows[holds]) <= {True, False}:
-        above = Code(f"df.assign(holds=df[{write_value(holds)}] > 1)")
+        call = f"df.assign(holds=df[{write_value(holds)}] > 1)"
+        above = Code(call)
         is_numeric = pd.api.types.is_numeric_dtype(rows[holds])
         step = repeat_call(above, holds="holds") if is_numeric else ""
-        wrong = sorted(map(str, set(rows[holds])))
+        values = set(rows[holds])
+        wrong = sorted(map(str, values))
         raise UsageError("neither true nor false", where=holds, got=str(wrong[:5]), next_step=step)
     if rows.empty:
         raise UsageError("an empty table", got="0 rows", allowed="at least one row")
@@ -124,7 +126,8 @@ def fit_share(
     if grouped:
         plural = "labs" if group == "heritage" else f"{group}s"
         others[f"no effects of {plural}"] = _build_law(False, against)
-    law = replace(_build_law(grouped, against), alternatives=others)
+    own = _build_law(grouped, against)
+    law = replace(own, alternatives=others)
     return build_fit(
         law,
         rows,
@@ -203,7 +206,8 @@ def _refuse_unknown(rows: pd.DataFrame, holds: str, number: int) -> UsageError:
 def _group_rows(group: str | None, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows with their groups; what holds of them is not asked of rows to predict."""
     groups = rows[group].astype(str) if group in rows else "all"
-    return rows.assign(**{GROUP: groups, HOLDS: False})
+    columns = {GROUP: groups, HOLDS: False}
+    return rows.assign(**columns)
 
 
 def declare_share(data: Mapping[str, Any]) -> None:
@@ -220,10 +224,12 @@ def declare_share(data: Mapping[str, Any]) -> None:
 
 def _build_law(grouped: bool, against: float, factor: float = 1.0) -> Law:
     """`factor`: of both prior scales."""
-    mean = f"N(0, {factor * MU_SD:.3g}²)"
+    sd = factor * MU_SD
+    mean = f"N(0, {sd:.3g}²)"
     priors: tuple[Prior, ...] = (("μ", mean, "close to uniform on the share"),)
     if grouped:
-        spread = f"half-normal({factor * TAU_SCALE:.3g})"
+        scale = factor * TAU_SCALE
+        spread = f"half-normal({scale:.3g})"
         priors += (("τ", spread, "odds of groups differ by a factor e or so"),)
     log_odds = "logit p_g = μ + τ z_g, z_g ~ N(0, 1)" if grouped else "logit p = μ"
     statements: dict[str, Statement] = {
@@ -294,7 +300,8 @@ def _compute_quantities(values: Mapping[str, Array], design: ShareDesign) -> dic
     groups = len(design.labels["p"])
     tau = values["tau"]
     logit = values["mu"][..., None] + tau[..., None] * values["z"]
-    p = expit(logit[..., :groups])
+    seen = logit[..., :groups]
+    p = expit(seen)
     share = p @ (design.n / design.n.sum())
     return {"share": share, "p": p, "share_of_new_group": expit(logit[..., -1]), "tau": tau}
 

@@ -136,7 +136,8 @@ def _build_part(rows: pd.DataFrame, option: Option, where: str) -> _Part:
         return part
     if isinstance(option, str):
         if option:
-            stays = np.asarray(_evaluate_expression(rows, option, where), dtype=bool)
+            kept = _evaluate_expression(rows, option, where)
+            stays = np.asarray(kept, dtype=bool)
         return _Part(stays)
     if isinstance(option, Mapping):
         columns = {}
@@ -219,7 +220,7 @@ def build_correlation(
             y = _subtract_group_means(outcomes, codes)
             if method != "pearson":
                 y = stats.rankdata(y, axis=1)
-            return np.asarray(_normalise_rows(y) @ x)
+            return _normalise_rows(y) @ x
 
         return statistic
 
@@ -456,7 +457,7 @@ def _subtract_group_means(values: Array, codes: npt.NDArray[np.int64]) -> Array:
     if not codes.any():
         return values
     means = values @ weigh_group_means(codes)
-    return np.asarray(values - means[..., codes])
+    return values - means[..., codes]
 
 
 LARGEST = 1e100
@@ -542,7 +543,8 @@ def permute_within_labs(*columns: str, lab: str = "heritage") -> Null:
     'residuals among the models of each lab'
     """
     given = _describe_given(columns)
-    words = f"residuals{given} among the models of each {_describe_column(lab)}"
+    group = _describe_column(lab)
+    words = f"residuals{given} among the models of each {group}"
     return Null(words, within=lab, columns=columns)
 
 
@@ -570,7 +572,8 @@ def permute_between_labs(*columns: str, lab: str = "heritage") -> Null:
     'the means of labs among them'
     """
     given = _describe_given(columns)
-    words = f"the means of {_format_plural(lab)}{given} among them"
+    plural = _format_plural(lab)
+    words = f"the means of {plural}{given} among them"
     return Null(words, within=None, means=lab, columns=columns)
 
 
@@ -611,7 +614,8 @@ def _describe_given(columns: tuple[str, ...]) -> str:
 
 def _describe_column(column: str) -> str:
     words = {"heritage": "lab", "model_id": "model", "clade": "family"}
-    return words.get(column, column.replace("_", " "))
+    spaced = column.replace("_", " ")
+    return words.get(column, spaced)
 
 
 def _format_plural(column: str) -> str:
@@ -665,13 +669,15 @@ class Rearranged:
             means = np.bincount(codes, residuals[0]) / sizes
             residuals = residuals - means[codes]
             sd = measure_mean_deviations(residuals[0], means, sizes)
-            places = trace_first_return(self.group_places, self.groups.get_indexer(values))
+            chosen = self.groups.get_indexer(values)
+            places = trace_first_return(self.group_places, chosen)
             moved = (means / sd)[places] * sd
             fitted = fitted + moved[:, codes]
         if null.within is not None:
             units = rows[null.unit]
             _refuse_repeated(units, "two rows of one unit", "one row each")
-            places = trace_first_return(self.unit_places, self.units.get_indexer(units))
+            chosen = self.units.get_indexer(units)
+            places = trace_first_return(self.unit_places, chosen)
             residuals = residuals[0][places]
         return np.asarray(fitted + residuals)
 
@@ -706,7 +712,8 @@ def measure_mean_deviations(residuals: Array, means: Array, sizes: Places) -> Ar
     k = sizes.size
     if n == k or k < 2 or (sizes == sizes[0]).all():
         return np.ones(k)
-    within = float(residuals @ residuals) / (n - k)
+    squares = float(residuals @ residuals)
+    within = squares / (n - k)
     mean = sizes @ means / n
     between = float(sizes @ np.square(means - mean)) - (k - 1) * within
     effective = n - float(sizes @ sizes) / n
@@ -719,7 +726,8 @@ def _fit_given(rows: pd.DataFrame, null: Null, y: Array) -> Array:
     whose means do not."""
     levels = null.within and not null.means
     given = [rows[name].to_numpy(np.float64) for name in null.columns]
-    design = [np.ones(len(rows)), *given]
+    intercept = np.ones(len(rows))
+    design = [intercept, *given]
     if levels:
         design.append(pd.get_dummies(rows[null.within], dtype=float).to_numpy())
     x = np.column_stack(design)
@@ -745,7 +753,7 @@ def trace_first_return(places: Places, chosen: Places) -> Places:
     while (outside := position[reached] < 0).any():
         further = np.take_along_axis(places, reached, axis=1)
         reached = np.where(outside, further, reached)
-    return np.asarray(position[reached])
+    return position[reached]
 
 
 RESAMPLES = 999
@@ -912,7 +920,8 @@ def specification_curve(
         try:
             statistic = estimate(universe)
             outcomes = universe[OUTCOME].to_numpy(np.float64)
-            value = float(statistic(outcomes[None])[0])
+            values = statistic(outcomes[None])
+            value = float(values[0])
             if not np.isfinite(value):
                 raise UsageError("no finite estimate", got=value, allowed="a number")
             judged = judge(universe) if judge else {}
@@ -921,7 +930,8 @@ def specification_curve(
             continue
         records.append({**at, "estimate": value, "n_rows": len(universe), **judged})
         if rearranged is not None:
-            draws.append(statistic(rearranged.build_outcomes(universe)))
+            moved = rearranged.build_outcomes(universe)
+            draws.append(statistic(moved))
     if not records:
         why = failed[0]["why"] if failed else "no choices"
         raise UsageError(
@@ -930,9 +940,11 @@ def specification_curve(
     table = pd.DataFrame(records)
     estimates = table["estimate"].to_numpy()
     joint = _measure_joint(estimates, np.array(draws), above) if draws else {}
-    table = table.assign(**joint.pop("columns", {}))
+    columns = joint.pop("columns", {})
+    table = table.assign(**columns)
     table = table.sort_values("estimate", kind="stable", ignore_index=True)
-    table = table.assign(**joint.pop("places", {}))
+    places = joint.pop("places", {})
+    table = table.assign(**places)
     by_choice = {name: tuple(options) for name, options in choices.items()}
     return SpecificationCurve(
         table=table,
@@ -959,7 +971,8 @@ def _measure_joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any
     lower, upper = np.nanquantile(by_place, [0.025, 0.975], axis=1)
     highest = max(float(medians.max()), median) - 1e-12
     ties = (medians >= highest).sum() + (median >= highest)
-    as_far = (medians >= median - 1e-12).sum()
+    is_as_far = medians >= median - 1e-12
+    as_far = is_as_far.sum()
     return {
         "columns": {"p": (beyond + 1) / (m + 1)},
         "places": {"null_lower": lower, "null_upper": upper},
@@ -983,11 +996,13 @@ def measure_choice_effects(
     total = float(table[value].var(ddof=0))
     records = []
     for choice in choices:
-        means = table.groupby(choice, sort=False)[value].mean()
+        by_option = table.groupby(choice, sort=False)
+        means = by_option[value].mean()
         others = [name for name in choices if name != choice]
         rest = pd.Series(0.0, index=table.index)
         if others:
-            rest = table.groupby(others)[value].transform("mean")
+            alike = table.groupby(others)
+            rest = alike[value].transform("mean")
         effects = {"choice": choice, "alone": 0.0, "together": 0.0}
         if total > 0:
             effects["alone"] = float(table[choice].map(means).var(ddof=0)) / total

@@ -209,7 +209,8 @@ def _build_exact_models(rows: pd.DataFrame) -> dict[str, Gaussian]:
     """The line with the ratio and without."""
     exact_models: dict[str, Gaussian] = {}
     for name, line in (("ratio", LINE), ("constant", CONSTANT)):
-        exact_models[name] = line.design_rows(rows).gaussian
+        design = line.design_rows(rows)
+        exact_models[name] = design.gaussian
     return exact_models
 
 
@@ -238,7 +239,8 @@ def _list_lab_predictions(fit: Fit) -> pd.DataFrame:
 
 def _compare_spectral_rivals(fit: Fit) -> pd.DataFrame:
     models = _build_exact_models(fit.rows)
-    return compare(models, build_model_and_lab_folds(fit.rows), seed=fit.seed)
+    folds = build_model_and_lab_folds(fit.rows)
+    return compare(models, folds, seed=fit.seed)
 
 
 def _score_across_labs(fit: Fit) -> pd.DataFrame:
@@ -270,5 +272,6 @@ def _draw_spectral_figure(fit: Fit, axes: Axes) -> Axes:
     draw_reference(axes, 1)
     log_axis(axes, "x")
     axes.set_xlabel("‖W_V‖ / ‖W_O‖, spectral norms, mean over layers")
-    axes.set_ylabel(f"{fit.estimand.replace('_', ' ')}; bars: predicted from other labs")
+    estimand = fit.estimand.replace("_", " ")
+    axes.set_ylabel(f"{estimand}; bars: predicted from other labs")
     return axes

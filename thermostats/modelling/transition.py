@@ -94,7 +94,8 @@ def impute_outcomes(
         precision = 1 / variance - 1 / before
         usable = precision > LEAST_KNOWN**-2
         precision = np.where(usable, precision, LEAST_KNOWN**-2)
-        weighted = mean / variance - centre / before
+        likely = mean / variance
+        weighted = likely - centre / before
         y = np.where(usable, weighted / precision, mean)
         error = precision**-0.5
     return np.asarray(y), np.asarray(error)
@@ -171,7 +172,8 @@ def _compare_rules(
     for name, each in (("logit", line), ("mean fraction", replace(line, fixed=line.fixed[:1]))):
         model = each.design_rows(every).gaussian
         logits = _draw_left_out(model, names, seed, size=4000)
-        layers = np.ceil(expit(logits) * depth)
+        depths = expit(logits) * depth
+        layers = np.ceil(depths)
         drawn[name] = np.clip(layers, 1, depth)
     model = _build_polynomial(every)
     shares = _draw_left_out(model, names, seed, size=4000, measured=True)
@@ -181,8 +183,9 @@ def _compare_rules(
         rows[name] = layers
         errors.append({"rule": name, "fitted": False, **_measure_errors(layers, star, L)})
     for name, values in drawn.items():
-        low, high = find_equal_tailed(values[:, counted])
-        middle = np.median(values[:, counted], axis=0)
+        draws = values[:, counted]
+        low, high = find_equal_tailed(draws)
+        middle = np.median(draws, axis=0)
         rows[name] = middle
         rows[f"{name}_lower"] = low
         rows[f"{name}_upper"] = high
@@ -194,7 +197,8 @@ def _compare_rules(
             "interval_inside": inside.mean(),
         }
         errors.append({"rule": name, "fitted": True, **_measure_errors(middle, star, L), **spread})
-    return rows, pd.DataFrame(errors).sort_values("error_of_depth", ignore_index=True)
+    table = pd.DataFrame(errors)
+    return rows, table.sort_values("error_of_depth", ignore_index=True)
 
 
 def _measure_errors(predicted: Array, star: Array, L: Array) -> dict[str, float]:
@@ -246,7 +250,8 @@ def list_terms(published: Formula | None, fit: Fit) -> pd.DataFrame:
     drawn = _build_polynomial(fit.rows).sample(seed=fit.seed).flat("beta") / units
     low, high = find_equal_tailed(drawn)
     stated = {"published": published} if published else {}
-    fitted = {"median": np.median(drawn, axis=0), "lower": low, "upper": high}
+    medians = np.median(drawn, axis=0)
+    fitted = {"median": medians, "lower": low, "upper": high}
     return pd.DataFrame({"term": [*"abc"], **stated, **fitted})
 
 
@@ -537,8 +542,10 @@ def _read_rows(
     chosen = table
     if source is not None:
         files = [source] if isinstance(source, str) else list(source)
-        chosen = table[table["source"].isin(files)]
-    rows = chosen[chosen[column].notna()]
+        is_chosen = table["source"].isin(files)
+        chosen = table[is_chosen]
+    is_known = chosen[column].notna()
+    rows = chosen[is_known]
     if len(rows):
         rows = rows.assign(**{column: read_numbers(rows[column], column, least=1)})
     warnings = warn_missing_models(chosen["model_id"], rows["model_id"], "no L* of this definition")
@@ -609,15 +616,19 @@ def _build_statistics(design: MixedDesign) -> Mapping[str, Statistic]:
 
 
 def _draw_figure(fit: Fit, axes: Axes) -> Axes:
-    table = fit.table("models").sort_values("n_layers", ignore_index=True)
+    models = fit.table("models")
+    table = models.sort_values("n_layers", ignore_index=True)
     rows = np.arange(len(table))
     L = table["n_layers"].astype("float64")
     lower = table["logit_lower"] / L
     axes.hlines(rows, lower, table["logit_upper"] / L, alpha=0.4, linewidth=4)
-    axes.plot(table["logit"] / L, rows, "|", label="predicted from other labs")
+    predicted = table["logit"] / L
+    axes.plot(predicted, rows, "|", label="predicted from other labs")
     if "published formula" in table:
-        axes.plot(table["published formula"] / L, rows, "x", label="published formula")
-    axes.plot(table["L_star"] / L, rows, "o", label="L*")
+        stated = table["published formula"] / L
+        axes.plot(stated, rows, "x", label="published formula")
+    observed = table["L_star"] / L
+    axes.plot(observed, rows, "o", label="L*")
     axes.axvline(0.5, linewidth=0.8, linestyle="--")
     axes.set_yticks(rows, [str(name) for name in table["model_id"]])
     axes.set_xlabel("L* / L")

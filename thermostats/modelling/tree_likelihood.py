@@ -14,11 +14,11 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import optimize, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
+from thermostats.modelling.populations import Codes
 from thermostats.settings import check_coverage
 from thermostats.tables.tree import Tree
 
@@ -68,7 +68,8 @@ def fit_gls(
     if method == REML:
         value -= np.log(np.abs(np.diagonal(r))).sum()
     inverse = np.linalg.inv(r)
-    squares = np.square(inverse).sum(axis=1)
+    inverse_squares = np.square(inverse)
+    squares = inverse_squares.sum(axis=1)
     se = np.sqrt(squares * rss / (n - p))
     return Maximum(
         method=method,
@@ -118,7 +119,8 @@ def _find_best(at: Callable[[float], Maximum], grid: Array) -> Maximum:
     values = []
     for t in grid:
         try:
-            values.append(at(float(t)).log_likelihood)
+            maximum = at(float(t))
+            values.append(maximum.log_likelihood)
         except np.linalg.LinAlgError:  # models that do not differ by descent, at λ near 1
             values.append(-math.inf)
     k = int(np.argmax(values))
@@ -203,20 +205,23 @@ class Restricted:
         rng = np.random.default_rng(seed + 1)
         spreads = np.sqrt(1 - lam + lam * self.mu)
         w = rng.standard_normal((size, self.mu.size)) * spreads
-        statistics = self.profile(w).max(axis=-1)
+        profiles = self.profile(w)
+        statistics = profiles.max(axis=-1)
         return float((statistics > bar).mean())
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Shares that the likelihood ratio does not reject, by χ² of one degree of freedom."""
         profile = self.profile()
-        bound = stats.chi2.ppf(check_coverage(level), 1)
+        coverage = check_coverage(level)
+        bound = stats.chi2.ppf(coverage, 1)
         inside = GRID[profile.max() - profile <= bound]
         highest = float(inside[-1])
         return float(inside[0]), 1.0 if highest == GRID[-1] else highest
 
     def estimate(self) -> float:
         """λ of the largest restricted likelihood, on the grid."""
-        return float(GRID[int(self.profile().argmax())])
+        best = self.profile().argmax()
+        return float(GRID[int(best)])
 
 
 def simulate_power_by_size(
@@ -317,7 +322,8 @@ def build_sources(tree: Tree, process: Process) -> Sources:
         if not parents:
             rows[i, i] = 1.0
             continue
-        remaining = process.remains(float(tree.lengths[i]))
+        length = tree.lengths[i]
+        remaining = process.remains(float(length))
         mean = np.zeros(2 * n)
         for p, share in zip(parents, shares, strict=True):
             mean += share * rows[p]
@@ -364,7 +370,7 @@ def scale_height(tree: Tree, names: list[str]) -> Tree:
 EDGE = 1e-9
 """λ is sought up to 1 less this: at 1 a model at its parent's place cannot differ from it."""
 STARTS = (0.0, 0.25, 0.5, 0.75, 0.95)
-Upward = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+Upward = tuple[Codes, Codes, Codes]
 """Nodes of a level, their parents, and where each parent's children begin."""
 
 
@@ -372,11 +378,11 @@ Upward = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 class Pruning:
     """A tree, its nodes level by level, and which of them are models."""
 
-    parent: NDArray[np.int64]
+    parent: Codes
     length: Array
-    levels: tuple[NDArray[np.int64], ...]
+    levels: tuple[Codes, ...]
     """Nodes of every depth, those of one parent side by side; the root first."""
-    models: NDArray[np.int64]
+    models: Codes
 
     @classmethod
     def build(cls, tree: Tree, names: Sequence[str]) -> Pruning:
@@ -424,7 +430,8 @@ class Pruning:
             grown = 1 + v * p
             log_det += np.log(grown).sum(axis=1)
             lost = h * (v / grown)[..., None]
-            cross -= np.swapaxes(h, 1, 2) @ lost
+            turned = np.swapaxes(h, 1, 2)
+            cross -= turned @ lost
             kept = h / grown[..., None]
             precision[:, above] += np.add.reduceat(p / grown, first, axis=1)
             weighted[:, above] += np.add.reduceat(kept, first, axis=1)
@@ -449,7 +456,7 @@ class Pruning:
             from_above = place[:, self.parent[level]]
             pulled = from_above + v * weighted[:, level]
             place[:, level] = pulled / (1 + v * precision[:, level])
-        return np.asarray((y - place[:, self.models]) / noise)
+        return (y - place[:, self.models]) / noise
 
     @cached_property
     def _upwards(self) -> tuple[Upward, ...]:
@@ -479,7 +486,8 @@ def fit_pagel_by_pruning(
 
     maxima = []
     for low, high in zip(STARTS, [*STARTS[1:], 1 - EDGE], strict=True):
-        maxima += [at(low), _search_interval(at, low, high, 1e-9)]
+        between = _search_interval(at, low, high, 1e-9)
+        maxima += [at(low), between]
     return _choose_likelier(*maxima)
 
 

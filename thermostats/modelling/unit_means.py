@@ -48,7 +48,8 @@ def check_means(table: pd.DataFrame, outcome: str, *, group: str, scale: float) 
     table = table.reset_index(drop=True)
     check_prior_scale(scale, outcome)
     read_labels(table[group], group)
-    models = table.assign(model_id=read_labels(table["model_id"], "model_id"))
+    names = read_labels(table["model_id"], "model_id")
+    models = table.assign(model_id=names)
     for model, rows in models.groupby("model_id"):
         read_numbers(rows[outcome], f"{outcome} of {model}", least=LEAST, varied=True)
     return table
@@ -156,7 +157,8 @@ def fit_unit_means(
     """
     rows = check_means(table, outcome, group=group, scale=scale)
     units = declare_units(outcome, group, scale)
-    law = declare_law(state_units(units, outcome, group), units)
+    stated = state_units(units, outcome, group)
+    law = declare_law(stated, units)
     return build_fit(
         law,
         rows,

@@ -91,7 +91,8 @@ def permute_signs(x: Array, *, seed: int, resamples: int = RESAMPLES) -> tuple[f
     """`run_permutation_test` of |mean of x| under flips of signs."""
 
     def statistic(flipped: Array, axis: int) -> Array:
-        return np.asarray(np.abs(np.mean(flipped, axis=axis)))
+        means = np.mean(flipped, axis=axis)
+        return np.asarray(np.abs(means))
 
     return run_permutation_test([x], statistic, "samples", seed=seed, resamples=resamples)
 
@@ -180,7 +181,7 @@ def _scale_size(x: Array) -> Array:
     if not 0 < largest < np.inf:
         return x
     exponent = int(np.frexp(largest)[1])
-    return np.asarray(np.ldexp(x, -exponent))
+    return np.ldexp(x, -exponent)
 
 
 def _measure_spearman(x: Array, y: Array, axis: int = -1) -> Array:
@@ -281,7 +282,8 @@ def estimate_within_correlation(
     mean = float(by_model["estimate"].mean())
     rng = np.random.default_rng(seed)
     tail = (1 - LEVEL) / 2
-    shuffled = shuffle_values(np.arange(n), resamples, rng)
+    places = np.arange(n)
+    shuffled = shuffle_values(places, resamples, rng)
     is_ranked = method == "spearman"
     ours = stats.rankdata(a, axis=0) if is_ranked else a
     theirs = stats.rankdata(b, axis=0) if is_ranked else b
@@ -354,7 +356,8 @@ def _resample_correlations(
     for of_a, of_b in zip(a.T, b.T, strict=True):
         x = standardise_resampled(of_a, times, ranked=ranked)
         y = standardise_resampled(of_b, times, ranked=ranked)
-        each.append((times * x * y).sum(axis=1))
+        products = times * x * y
+        each.append(products.sum(axis=1))
     return np.asarray(np.clip(np.stack(each, axis=1), -1.0, 1.0))
 
 
@@ -439,7 +442,8 @@ def estimate_slope(
     several.
     """
     fit = fit_ols(frame, formula)
-    name = pick_term(list(fit.params.index), term, formula)
+    terms = list(fit.params.index)
+    name = pick_term(terms, term, formula)
     if errors == "HC3":
         basis, root = np.linalg.qr(fit.model.exog)
         leverage = np.square(basis).sum(axis=1)
@@ -451,7 +455,7 @@ def estimate_slope(
                 allowed="leverage below 1",
                 next_step="use errors='classical'",
             )
-        place = list(fit.params.index).index(name)
+        place = terms.index(name)
         weights = np.linalg.solve(root, basis.T)[place]
         corrected = fit.resid.to_numpy() / (1 - leverage)
         error = float(np.linalg.norm(weights * corrected))
@@ -493,7 +497,8 @@ def fit_power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerL
     fit = estimate_slope(logs, "log10_y ~ log10_x", against=against)
     without = []
     for i in logs.index:
-        left = fit_ols(logs.drop(index=i), "log10_y ~ log10_x")
+        others = logs.drop(index=i)
+        left = fit_ols(others, "log10_y ~ log10_x")
         without.append(float(left.params["log10_x"]))
     return PowerLaw(
         **vars(fit),

@@ -87,7 +87,8 @@ class BoxedDesign:
         """Contrasts that the columns W leave, row × contrast."""
         if not self.removed:
             return np.eye(len(self.x))
-        return np.asarray(linalg.null_space(np.array(self.removed)))
+        columns = np.array(self.removed)
+        return np.asarray(linalg.null_space(columns))
 
     def build_covariances(self, grid: Grid) -> Iterator[Array]:
         """Of errors at every point of a grid, up to a factor."""
@@ -98,7 +99,8 @@ class BoxedDesign:
         apart = np.abs(place[:, None] - place)
         alike = (groups[:, None] == groups).astype(np.float64)
         count = len(set(self.groups))
-        few = np.bincount(groups)[groups] <= FEW
+        counts = np.bincount(groups)
+        few = counts[groups] <= FEW
         smalls = grid.smalls if 0 < few.sum() < n else grid.smalls[:1]
         shares = grid.shares if 1 < count < n else grid.shares[:1]
         rank = rank_places(np.array(self.along))
@@ -107,7 +109,8 @@ class BoxedDesign:
             chain = np.power(ar, apart) * np.outer(own, own)
             scale = ratio**rank
             correlation = share * alike + (1 - share) * chain
-            yield correlation * np.outer(scale, scale)
+            scales = np.outer(scale, scale)
+            yield correlation * scales
 
 
 @dataclass(frozen=True)
@@ -178,8 +181,9 @@ def compute_p(design: BoxedDesign, grid: Grid, outcomes: Array, sign: Array | No
     """p of the ratio of likelihoods by χ² of one degree of freedom, which orders studies and has no
     level of its own; 1 where the slope has another sign than `sign` of the study."""
     slopes, ratio = compare_likelihoods(design, grid, outcomes)
-    p = stats.chi2.sf(np.maximum(ratio, 0.0), 1)
+    statistic = np.maximum(ratio, 0.0)
+    p = stats.chi2.sf(statistic, 1)
     if sign is None:
         return np.asarray(p)
     agrees = np.sign(slopes) == np.sign(sign)
-    return np.asarray(np.where(agrees, p, 1.0))
+    return np.where(agrees, p, 1.0)

@@ -16,15 +16,9 @@ from scipy import stats
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from thermostats.errors import UsageError
-from thermostats.modelling.classical.association import run_permutation_test
-from thermostats.modelling.classical.many import (
-    ROUNDING,
-    count_chance_pairs,
-    estimate_grouped_shares,
-)
+from thermostats.modelling.classical.many import ROUNDING, count_chance_pairs
 from thermostats.modelling.columns import (
     LEVEL,
-    NO_INTERVAL,
     RESAMPLES,
     Array,
     ClassicalEstimate,
@@ -33,6 +27,7 @@ from thermostats.modelling.columns import (
     read_labels,
     read_numbers,
 )
+from thermostats.modelling.populations import Labels, Mask
 
 TOLERANCE = 1e-12
 
@@ -66,15 +61,6 @@ class Threshold(ClassicalEstimate):
     `accuracy_by_chance`."""
     accuracy_by_chance: float
     """Mean best balanced accuracy over shuffled outcomes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SignPermutation(ClassicalEstimate):
-    """Is the sign a matter of lab? The unit of `p_value` is the family."""
-
-    n_families: int
-    smallest_p_families: float
-    """The smallest p the test can give with these family sizes; NaN where it was not exact."""
 
 
 def run_fisher_exact(table: ArrayLike | pd.DataFrame) -> ClassicalEstimate:
@@ -135,7 +121,8 @@ def estimate_proportion(k: int, n: int, *, against: float = 0.5) -> ClassicalEst
             "not a count of n", got=f"{k} of {n}", allowed="whole numbers, 0 ≤ k ≤ n, n ≥ 1"
         )
     test = f"binomial test of the share against {against:g}"
-    return _estimate_binomial(k, n, check_probability(against, "against"), "two-sided", test)
+    tested = check_probability(against, "against")
+    return _estimate_binomial(k, n, tested, "two-sided", test)
 
 
 def measure_exceedance(
@@ -152,7 +139,8 @@ def measure_exceedance(
     each = np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds
     limit = read_numbers(each, "bounds", positive=True)
     check_same_length(values=x, bounds=limit)
-    above = int((x > limit).sum())
+    is_above = x > limit
+    above = int(is_above.sum())
     logs = np.log(x / limit)
     test = f"binomial test that at most {tolerated:g} of the values lie above their bounds"
     against = check_probability(tolerated, "tolerated")
@@ -165,9 +153,7 @@ def measure_exceedance(
     )
 
 
-def measure_accuracy(
-    predicted: Sequence[object] | pd.Series, observed: Sequence[object] | pd.Series
-) -> Accuracy:
+def measure_accuracy(predicted: Labels, observed: Labels) -> Accuracy:
     """Share of right predictions with Clopper–Pearson interval, and p against the larger class's
     share.
 
@@ -182,7 +168,8 @@ def measure_accuracy(
     test = "binomial test of the accuracy against the share of the larger class"
     if majority == 1:
         test = "none: only one class was observed, the share of the larger class cannot be beaten"
-    right = int((guess == truth).sum())
+    is_right = guess == truth
+    right = int(is_right.sum())
     share = _estimate_binomial(right, truth.size, majority, "greater", test)
     if majority == 1:
         share = replace(share, p_value=math.nan)
@@ -193,7 +180,7 @@ def measure_accuracy(
 
 def find_roc_threshold(
     scores: ArrayLike,
-    outcomes: Sequence[bool] | pd.Series | NDArray[np.bool_],
+    outcomes: Sequence[bool] | pd.Series | Mask,
     *,
     seed: int,
     resamples: int = 2000,
@@ -223,7 +210,8 @@ def find_roc_threshold(
         if np.ptp(scores_drawn) > 0 and np.ptp(outcomes_drawn) > 0:
             cuts.append(_find_best_cut(scores_drawn, outcomes_drawn)[0])
     low, high = np.quantile(cuts, [tail, 1 - tail])
-    as_good = np.sum(null >= accuracy - TOLERANCE)
+    is_as_good = null >= accuracy - TOLERANCE
+    as_good = np.sum(is_as_good)
     return Threshold(
         test="permutation test of the best balanced accuracy over all cuts",
         estimate=cut,
@@ -235,103 +223,6 @@ def find_roc_threshold(
         n=x.size,
         accuracy=accuracy,
         accuracy_by_chance=float(null.mean()),
-    )
-
-
-def estimate_clustered_share(
-    holds: Sequence[bool] | pd.Series, groups: Sequence[str] | pd.Series
-) -> ClassicalEstimate:
-    """Share p of n units in k groups, Clopper–Pearson interval of the effective number of units:
-    `estimate_grouped_shares`.
-
-    Raises UsageError for cells neither true nor false, or one group.
-    """
-    group_of = read_labels(groups, "groups")
-    check_same_length(holds=holds, groups=groups)
-    if not set(holds) <= {True, False}:
-        got = sorted(map(str, set(holds)))
-        raise UsageError("neither true nor false", where="holds", got=got[:5])
-    share = estimate_grouped_shares(np.asarray(holds, dtype=np.float64)[None], group_of)
-    return ClassicalEstimate(
-        test="share of units",
-        estimate=float(share.estimate[0]),
-        lower=float(share.lower[0]),
-        upper=float(share.upper[0]),
-        interval="Korn–Graubard interval, units in groups",
-        p_value=math.nan,
-        n=len(holds),
-    )
-
-
-def permute_clustered_signs(
-    dampens: Sequence[bool] | pd.Series,
-    labs: Sequence[str] | pd.Series,
-    families: Sequence[str] | pd.Series,
-    *,
-    focal: str,
-    seed: int,
-    resamples: int = RESAMPLES,
-) -> SignPermutation:
-    """Permutation test of "the sign is a matter of lab", one lab against the rest, with families as
-    units.
-
-    With s_f the share of a family's models that dampen, the statistic is mean(s in focal) − mean(s
-    elsewhere), two-sided, so that models of one recipe do not count as independent; the estimate is
-    the same over models. Raises UsageError where there is one lab, one sign, an unknown focal lab,
-    one family on a side, or a family spread over two labs.
-    """
-    signs = _read_truth_values(dampens, "sign", "dampens")
-    lab = read_labels(labs, "labs")
-    family = read_labels(families, "families")
-    check_same_length(dampens=signs, labs=lab, families=family)
-    if len(set(lab)) < 2 or focal not in lab:
-        allowed = f"two labs or more, the focal one of {sorted(set(lab))}"
-        raise UsageError("no labs to compare", where="labs", got=focal, allowed=allowed)
-    by_family = pd.DataFrame({"family": family, "lab": lab, "share": signs}).groupby("family")
-    units = by_family.agg(share=("share", "mean"), lab=("lab", "first"), n_labs=("lab", "nunique"))
-    if (units["n_labs"] > 1).any():
-        spread = list(units.index[units["n_labs"] > 1])
-        raise UsageError(
-            "a family belongs to several labs",
-            where="families",
-            got=spread,
-            allowed="one lab per family",
-        )
-    is_focal = units["lab"] == focal
-    ours = units.loc[is_focal, "share"].to_numpy(np.float64)
-    others = units.loc[~is_focal, "share"].to_numpy(np.float64)
-    if min(ours.size, others.size) < 2:
-        got = f"{ours.size} of {focal}, {others.size} of the others"
-        raise UsageError(
-            "too few families to exchange",
-            where="families",
-            got=got,
-            allowed="two or more on a side",
-        )
-
-    def contrast(inside: Array, outside: Array, axis: int) -> Array:
-        difference = inside.mean(axis=axis) - outside.mean(axis=axis)
-        return np.asarray(np.abs(difference))
-
-    p_value, _, null = run_permutation_test(
-        [ours, others], contrast, "independent", seed=seed, resamples=resamples
-    )
-    difference = signs[lab == focal].mean() - signs[lab != focal].mean()
-    smallest = math.nan
-    if null.size:
-        smallest = float(np.mean(null >= null.max() - TOLERANCE))
-    return SignPermutation(
-        test=f"permutation test of the sign against the lab, unit: the family; {focal} against the "
-        f"rest, two-sided",
-        estimate=float(difference),
-        lower=math.nan,
-        upper=math.nan,
-        level=math.nan,
-        interval=f"{NO_INTERVAL}: a test of no association",
-        p_value=p_value,
-        n=signs.size,
-        n_families=len(units),
-        smallest_p_families=smallest,
     )
 
 
@@ -355,9 +246,7 @@ def _check_two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
-def _read_truth_values(
-    values: Sequence[bool] | pd.Series | NDArray[np.bool_], what: str, where: str
-) -> Array:
+def _read_truth_values(values: Sequence[bool] | pd.Series | Mask, what: str, where: str) -> Array:
     """0 and 1, both there."""
     numbers = np.asarray(values, dtype=np.float64)
     if set(numbers) != {0.0, 1.0}:
@@ -396,7 +285,8 @@ def _find_best_cut(x: Array, y: Array) -> tuple[float, float]:
     balanced = right / 2
     both = np.maximum(balanced, 1 - balanced)
     ties = np.flatnonzero(both >= both.max() - TOLERANCE)
-    best = int(ties[ties.size // 2])
+    middle = ties.size // 2
+    best = int(ties[middle])
     return float(cuts[best]), float(both[best])
 
 
@@ -423,7 +313,8 @@ def measure_separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -
     one kind are left out. Raises UsageError where no group has both kinds.
     """
     is_member = np.asarray(member, bool)
-    columns = {"value": np.asarray(values, float), "member": is_member, "group": group}
+    numbers = np.asarray(values, float)
+    columns = {"value": numbers, "member": is_member, "group": group}
     rows = pd.DataFrame(columns)
     entries = []
     distance = 0.0
@@ -450,20 +341,21 @@ def measure_separation(values: ArrayLike, member: ArrayLike, group: ArrayLike) -
             allowed="members and others in one group",
         )
     groups = pd.DataFrame(entries, columns=["group", "n", "pairs", "above", "share", "straddling"])
-    distances = np.abs(count_chance_pairs(ranks, RESAMPLES))
+    counted = count_chance_pairs(ranks, RESAMPLES)
+    distances = np.abs(counted)
     p = float((distances >= abs(distance) - ROUNDING).mean())
     smallest = float((distances >= distances.max() - ROUNDING).mean())
     share = float(groups["above"].sum() / groups["pairs"].sum())
     return Separation(share, p, smallest, groups)
 
 
-def count_pairs_above(values: NDArray[np.float64], member: NDArray[np.bool_]) -> float:
+def count_pairs_above(values: Array, member: Mask) -> float:
     """Pairs of a member and a non-member in which the member is above, ties half."""
     apart = values[member][:, None] - values[~member][None, :]
     return float(((1 + np.sign(apart)) / 2).sum())
 
 
-def _is_straddling(first: NDArray[np.float64], second: NDArray[np.float64]) -> bool:
+def _is_straddling(first: Array, second: Array) -> bool:
     is_lower = first.min() < second.min()
     return bool(is_lower and first.max() > second.max())
 

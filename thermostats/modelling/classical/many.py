@@ -18,7 +18,14 @@ from scipy import stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.interval_laws import IntervalLaw, ShareLaw, StudentLaw
 from thermostats.modelling.columns import LEVEL, Array, read_numbers
-from thermostats.modelling.populations import indicate_groups, number_groups, weigh_group_means
+from thermostats.modelling.populations import (
+    Codes,
+    Labels,
+    Mask,
+    indicate_groups,
+    number_groups,
+    weigh_group_means,
+)
 
 MOST_ARRANGEMENTS = 41_000
 """Arrangements listed one by one at most: 8! = 40,320 pairings, 2^15 sign flips."""
@@ -88,7 +95,7 @@ def estimate_correlations(
     outcomes: Array,
     *,
     method: Literal["pearson", "spearman"] = "pearson",
-    groups: Sequence[object] | pd.Series | None = None,
+    groups: Labels | None = None,
     seed: int = 0,
     resamples: int = 0,
     exact: bool = True,
@@ -133,7 +140,7 @@ def estimate_correlations(
     z = np.arctanh(np.where(np.abs(r) < 1 - CERTAIN, r, math.nan))
     if resamples or (exact and _lists_orders(x.size, k)):
         orders = _permute_predictor(x, codes, seed, resamples)
-        p = _compute_permutation_p(orders, y, np.abs(r))
+        p = _compute_permutation_p(orders, y, r)
     else:
         p = _compute_correlation_p(r, x.size - k - 1)
     law = StudentLaw(scale="atanh")
@@ -165,10 +172,11 @@ def describe_rearrangements(size: int, groups: int = 1, resamples: int = 0) -> s
 @lru_cache(4)
 def list_orders(n: int) -> Array:
     """All n! orders of n places, one a row."""
-    return np.array(list(permutations(range(n))))
+    orders = permutations(range(n))
+    return np.array(list(orders))
 
 
-def count_draws(drawn: NDArray[np.int64], n: int) -> Array:
+def count_draws(drawn: Codes, n: int) -> Array:
     """How often each of n rows is among those drawn, resample × row."""
     times = np.zeros((len(drawn), n))
     resamples = np.arange(len(drawn))[:, None]
@@ -180,14 +188,17 @@ def standardise_resampled(values: Array, times: Array, *, ranked: bool) -> Array
     """Values, or their ranks, over resampled rows, off their mean and of length 1; NaN where
     nothing varies."""
     if ranked:
-        below = values < values[:, None]
-        equal = values == values[:, None]
-        values = times @ (below + 0.5 * equal).T
+        column = values[:, None]
+        below = values < column
+        equal = values == column
+        ranks = below + 0.5 * equal
+        values = times @ ranks.T
     size = times.shape[1]
     centred = values - (times * values).sum(axis=1, keepdims=True) / size
     squares = (times * np.square(centred)).sum(axis=1, keepdims=True)
     spread = np.sqrt(squares)
-    least = 1e-12 * np.abs(values).max()
+    sizes = np.abs(values)
+    least = 1e-12 * sizes.max()
     return np.asarray(centred / np.where(spread > least, spread, np.nan))
 
 
@@ -210,7 +221,8 @@ def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamp
     times = count_draws(rng.integers(0, n, (resamples, n)), n)
     models = count_draws(rng.integers(0, m, (resamples, m)), m)
     ranks = _normalise_rows(stats.rankdata(x.T, axis=1)) / m
-    y = _normalise_rows(stats.rankdata(outcomes, axis=1).swapaxes(1, 2))
+    ranked = stats.rankdata(outcomes, axis=1)
+    y = _normalise_rows(ranked.swapaxes(1, 2))
     places = np.vstack([np.arange(n), np.argsort(shuffled, axis=1)])
     orders = np.moveaxis(ranks[:, places], 0, 1)
     arranged = orders.reshape(len(places), -1)
@@ -219,7 +231,7 @@ def estimate_within_correlations(x: Array, outcomes: Array, *, seed: int, resamp
     drawn = _resample_rank_correlations(x, outcomes, times, models)
     tail = (1 - LEVEL) / 2
     lower, upper = np.nanquantile(drawn, [tail, (1 + LEVEL) / 2], axis=1)
-    p = _compute_permutation_p(arranged, y, np.abs(r))
+    p = _compute_permutation_p(arranged, y, r)
     return Many(r, lower, upper, p, StudentLaw(min(n, m) - 1))
 
 
@@ -248,7 +260,7 @@ def _resample_rank_correlations(x: Array, outcomes: Array, times: Array, models:
         total += weight * products / np.where(varies, lengths, 1.0)
         weights += weight
     with np.errstate(invalid="ignore"):
-        return np.asarray(total / np.where(weights > 0, weights, np.nan))
+        return total / np.where(weights > 0, weights, np.nan)
 
 
 def _measure_rank_lengths(values: Array, times: Array) -> Array:
@@ -277,27 +289,26 @@ def count_chance_pairs(groups: Sequence[tuple[Array, int]], resamples: int = RES
     for ranks, k in groups:
         least = k * (k + 1) / 2 + k * (ranks.size - k) / 2
         if exact:
-            chosen = np.array(list(combinations(ranks.tolist(), k)))
+            choices = combinations(ranks.tolist(), k)
+            chosen = np.array(list(choices))
             null = np.add.outer(null, chosen.sum(axis=1) - least).ravel()
         else:
-            chosen = shuffle_values(ranks, resamples, rng)[:, :k]
+            shuffled = shuffle_values(ranks, resamples, rng)
+            chosen = shuffled[:, :k]
             null = null + chosen.sum(axis=1) - least
-    return np.asarray(null)
+    return null
 
 
 @lru_cache(maxsize=256)
 def _measure_untied_distances(sizes: tuple[tuple[int, int], ...]) -> Array:
     """The same of many studies, in groups of n with k members and no ties."""
     groups = [(np.arange(1.0, n + 1), k) for n, k in sizes]
-    return np.sort(np.abs(count_chance_pairs(groups)))
+    distances = np.abs(count_chance_pairs(groups))
+    return np.sort(distances)
 
 
 def measure_separations(
-    outcomes: Array,
-    member: NDArray[np.bool_],
-    group: Sequence[object] | pd.Series,
-    *,
-    resamples: int = RESAMPLES,
+    outcomes: Array, member: Mask, group: Labels, *, resamples: int = RESAMPLES
 ) -> tuple[Many, list[tuple[Array, Array]]]:
     """Share of pairs in which a member is above another of its group, ties half, and its two-sided
     exact p.
@@ -327,17 +338,17 @@ def measure_separations(
     null = draw_chance_distances(outcomes, groups, resamples)
     distances = np.abs(above - pairs / 2)
     p = 1 - np.searchsorted(null, distances - ROUNDING) / null.size
-    return replace(wrap_counts(above / pairs), p=p), by_group
+    shares = wrap_counts(above / pairs)
+    return replace(shares, p=p), by_group
 
 
-def find_sided_groups(
-    member: NDArray[np.bool_], group: Sequence[object] | pd.Series
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def find_sided_groups(member: Mask, group: Labels) -> list[tuple[Codes, Codes]]:
     """Places of members and of others of every group that has both; raises UsageError where none
     has."""
     places = []
     if len(member):
-        places = _locate_clusters(number_groups(group, len(member)))
+        codes = number_groups(group, len(member))
+        places = _locate_clusters(codes)
     found = []
     for at in places:
         inside = member[at]
@@ -353,9 +364,7 @@ def find_sided_groups(
 
 
 def draw_chance_distances(
-    outcomes: Array,
-    groups: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-    resamples: int = RESAMPLES,
+    outcomes: Array, groups: Sequence[tuple[Codes, Codes]], resamples: int = RESAMPLES
 ) -> Array:
     """|pairs above − half of them| by chance, from the smallest on; of one study with its ties."""
     if len(outcomes) > 1:
@@ -363,9 +372,11 @@ def draw_chance_distances(
         return _measure_untied_distances(sizes)
     ranks = []
     for sides in groups:
-        rows = np.sort(np.concatenate(sides))
+        both = np.concatenate(sides)
+        rows = np.sort(both)
         ranks.append((stats.rankdata(outcomes[0, rows]), sides[0].size))
-    return np.sort(np.abs(count_chance_pairs(ranks, resamples)))
+    counted = count_chance_pairs(ranks, resamples)
+    return np.sort(np.abs(counted))
 
 
 def estimate_means(
@@ -378,17 +389,18 @@ def estimate_means(
     varies.
     """
     if least:
-        read_numbers(outcomes[0], "values", least=least, varied=True)
+        first = outcomes[0]
+        read_numbers(first, "values", least=least, varied=True)
     n = outcomes.shape[1]
     mean = outcomes.mean(axis=1)
     error = outcomes.std(axis=1, ddof=1) / math.sqrt(n)
     return infer_by_student(mean, error, n - 1, against=against, level=level)
 
 
-def take_group_means(outcomes: Array, groups: Sequence[object] | pd.Series) -> Array:
+def take_group_means(outcomes: Array, groups: Labels) -> Array:
     """Means of groups, study × group, in the order in which groups are met."""
     codes = number_groups(groups, 0)
-    return np.asarray(outcomes @ weigh_group_means(codes))
+    return outcomes @ weigh_group_means(codes)
 
 
 def transform_logs(logs: Many) -> Many:
@@ -424,7 +436,8 @@ def bootstrap_means(outcomes: Array, seed: int) -> Many:
             below = (drawn < 0).sum(axis=1) + (drawn <= 0).sum(axis=1)
             z = stats.norm.ppf(below / 2 / RESAMPLES)
             for end, tail in enumerate(((1 - LEVEL) / 2, (1 + LEVEL) / 2)):
-                moved = z + stats.norm.ppf(tail)
+                quantile = stats.norm.ppf(tail)
+                moved = z + quantile
                 stretched = moved / (1 - turn[at] * moved)
                 share = stats.norm.cdf(z + stretched)
                 ends[end, at] = mean[at] + _read_sorted_quantile(drawn, share)
@@ -442,7 +455,7 @@ def _read_sorted_quantile(values: Array, share: Array) -> Array:
     below = np.take_along_axis(values, low[:, None], 1)[:, 0]
     above = np.take_along_axis(values, high[:, None], 1)[:, 0]
     between = below + (place - low) * (above - below)
-    return np.asarray(np.where(np.isnan(share), math.nan, between))
+    return np.where(np.isnan(share), math.nan, between)
 
 
 def estimate_shares(outcomes: Array, against: float = 0.5) -> Many:
@@ -467,7 +480,7 @@ def estimate_shares(outcomes: Array, against: float = 0.5) -> Many:
     return Many(k / n, lower[k], upper[k], p[k], law)
 
 
-def estimate_grouped_shares(outcomes: Array, groups: Sequence[object] | pd.Series) -> Many:
+def estimate_grouped_shares(outcomes: Array, groups: Labels) -> Many:
     """Share p of true values of every study, n units in k groups, with the interval of their
     effective number.
 
@@ -509,12 +522,7 @@ def wrap_counts(numbers: Array) -> Many:
 
 
 def estimate_differences(
-    outcomes: Array,
-    focal: NDArray[np.bool_],
-    groups: Sequence[object] | pd.Series,
-    *,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
+    outcomes: Array, focal: Mask, groups: Labels, *, seed: int = 0, resamples: int = RESAMPLES
 ) -> Many:
     """Mean over groups of the means of those inside minus that of the others.
 
@@ -525,14 +533,13 @@ def estimate_differences(
     means_of, inside = _take_side_means(outcomes, focal, groups)
     difference = means_of @ _weigh_sides(inside)
     half, law = _measure_welch_margin(means_of[:, inside], means_of[:, ~inside])
-    arrangements = _weigh_sides(_list_sides(inside, seed, resamples))
-    p = _compute_permutation_p(arrangements, means_of, np.abs(difference))
+    sides = _list_sides(inside, seed, resamples)
+    arrangements = _weigh_sides(sides)
+    p = _compute_permutation_p(arrangements, means_of, difference)
     return Many(difference, difference - half, difference + half, p, law)
 
 
-def find_least_p(
-    outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series
-) -> float:
+def find_least_p(outcomes: Array, focal: Mask, groups: Labels) -> float:
     """The least p that `estimate_differences` can give of the first study; NaN where it is not
     exact."""
     means_of, inside = _take_side_means(outcomes[:1], focal, groups)
@@ -542,9 +549,7 @@ def find_least_p(
     return float((null >= null.max() - ROUNDING).mean())
 
 
-def _take_side_means(
-    outcomes: Array, focal: NDArray[np.bool_], groups: Sequence[object] | pd.Series
-) -> tuple[Array, NDArray[np.bool_]]:
+def _take_side_means(outcomes: Array, focal: Mask, groups: Labels) -> tuple[Array, Mask]:
     """Means of groups, study × group, and which groups are inside."""
     inside = take_group_means(focal[None].astype(np.float64), groups)[0]
     if ((inside > ROUNDING) & (inside < 1 - ROUNDING)).any():
@@ -557,10 +562,11 @@ def _take_side_means(
         got = f"{k} and {inside.size - k}"
         allowed = "two or more on a side"
         raise UsageError("too few groups to exchange", got=got, allowed=allowed)
-    return take_group_means(outcomes.astype(np.float64), groups), inside
+    numbers = outcomes.astype(np.float64)
+    return take_group_means(numbers, groups), inside
 
 
-def _weigh_sides(sides: NDArray[np.bool_]) -> Array:
+def _weigh_sides(sides: Mask) -> Array:
     """Weights of groups in the difference of the means of both sides, which lie along the last
     axis."""
     k = sides.sum(axis=-1, keepdims=True)
@@ -568,7 +574,7 @@ def _weigh_sides(sides: NDArray[np.bool_]) -> Array:
     return np.asarray(np.where(sides, 1 / k, -1 / others))
 
 
-def estimate_welch_differences(outcomes: Array, inside: NDArray[np.bool_]) -> Many:
+def estimate_welch_differences(outcomes: Array, inside: Mask) -> Many:
     """Mean of those inside minus that of the others, with Welch's interval; no p. Raises UsageError
     below 3 a side."""
     first = outcomes[:, inside]
@@ -595,9 +601,7 @@ def _measure_welch_margin(first: Array, second: Array) -> tuple[Array, StudentLa
     return np.nan_to_num(half), StudentLaw(df)
 
 
-def fit_slopes(
-    x: Array, outcomes: Array, groups: Sequence[object] | pd.Series | None = None
-) -> Many:
+def fit_slopes(x: Array, outcomes: Array, groups: Labels | None = None) -> Many:
     """Slope b of y = a_g + b x by least squares, of every row of `outcomes` (study × row), with a
     level a_g for each of k groups, or one.
 
@@ -623,7 +627,7 @@ def fit_slopes(
     return infer_by_student(slopes, error, df)
 
 
-def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] | pd.Series) -> Many:
+def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Labels) -> Many:
     """Slope b of y = a + b x by least squares, of every row of `outcomes` (study × row), rows alike
     within clusters.
 
@@ -647,7 +651,8 @@ def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] |
     left = np.eye(x.size) - hat
     rows = []
     for at in _locate_clusters(codes):
-        root = _take_inverse_root(left[np.ix_(at, at)])
+        within = np.ix_(at, at)
+        root = _take_inverse_root(left[within])
         rows.append(weights[at] @ root @ left[at])
     of_clusters = np.stack(rows)
     products = of_clusters @ of_clusters.T
@@ -657,11 +662,12 @@ def fit_clustered_slopes(x: Array, outcomes: Array, clusters: Sequence[object] |
     return infer_by_student(slopes, error, df)
 
 
-def _locate_clusters(codes: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+def _locate_clusters(codes: Codes) -> list[Codes]:
     """Rows of every cluster."""
-    clusters: list[NDArray[np.int64]] = []
+    clusters: list[Codes] = []
     for code in range(int(codes.max()) + 1):
-        clusters.append(np.flatnonzero(codes == code))
+        inside = codes == code
+        clusters.append(np.flatnonzero(inside))
     return clusters
 
 
@@ -673,13 +679,14 @@ def _take_inverse_root(matrix: Array) -> Array:
     return np.asarray((axes / np.sqrt(values[positive])) @ axes.T)
 
 
-def _list_sides(inside: NDArray[np.bool_], seed: int, resamples: int) -> NDArray[np.bool_]:
+def _list_sides(inside: Mask, seed: int, resamples: int) -> Mask:
     """Which groups are inside, the observed ones first; then all other choices of so many, or some
     drawn at random."""
     k = int(inside.sum())
     n = inside.size
     if math.comb(n, k) <= MOST_ARRANGEMENTS:
-        chosen = np.array(list(combinations(range(n), k)))
+        choices = combinations(range(n), k)
+        chosen = np.array(list(choices))
     else:
         order = np.random.default_rng(seed).random((resamples, n)).argsort(axis=1)
         chosen = np.vstack([np.flatnonzero(inside), order[:, :k]])
@@ -695,7 +702,7 @@ def _normalise_rows(values: Array) -> Array:
     return np.asarray(centred / lengths)
 
 
-def _permute_predictor(x: Array, codes: NDArray[np.int64], seed: int, resamples: int) -> Array:
+def _permute_predictor(x: Array, codes: Codes, seed: int, resamples: int) -> Array:
     """x in other orders, one a row, within groups; all of them where they can be listed, the
     observed one first."""
     grouped = codes.max() > 0
@@ -719,6 +726,7 @@ def _compute_permutation_p(rearranged: Array, y: Array, observed: Array) -> Arra
     shares = []
     for at in _cut_slices(max(len(y), 1), len(rearranged)):
         statistics = np.abs(y[at] @ rearranged.T)
-        as_large = statistics >= observed[at, None] - ROUNDING
+        least = np.abs(observed[at, None]) - ROUNDING
+        as_large = statistics >= least
         shares.append(as_large.mean(axis=1))
     return np.concatenate(shares)

@@ -258,7 +258,8 @@ def _fit_with_fallbacks(model: Any, reml: bool) -> tuple[Any, list[str]]:
 
 
 def _count_degrees(design: pd.DataFrame, group: Any) -> dict[str, float]:
-    between = (design.groupby(group).nunique() <= 1).all()
+    values = design.groupby(group).nunique()
+    between = (values <= 1).all()
     n_groups = len(set(group))
     df_between = n_groups - int(between.sum())
     df_within = len(design) - n_groups - int((~between).sum())
@@ -359,7 +360,8 @@ def estimate_row_shares(tables: Array, *, seed: int) -> Many:
     drawn = np.random.default_rng(seed).chisquare(df, (RESAMPLES, 3))
 
     def share(mean_squares: Array) -> Array:
-        parts = np.clip(_estimate_variances(mean_squares, tables.shape), 0, None)
+        variances = _estimate_variances(mean_squares, tables.shape)
+        parts = np.clip(variances, 0, None)
         return np.asarray(parts[0] / parts.sum(axis=0))
 
     ends = [np.quantile(share(each / drawn), TAILS) for each in ss]
