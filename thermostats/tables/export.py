@@ -203,7 +203,7 @@ def _list_resources(folder: Path, table: str, paths: Sequence[str]) -> list[Reso
         by_name.setdefault(name, []).append(path)
     resources = []
     for name, files in by_name.items():
-        without = set.intersection(*map(lacking.__getitem__, files))
+        without = set.intersection(*(lacking[path] for path in files))
         columns = _list_columns(table, without)
         kind = formats[files[0]]
         resources.append(Resource(name, table, kind, files, columns))
@@ -536,8 +536,8 @@ def read_source(path: Path) -> Source:
     Raises DataError where it cannot be read, lacks an entry or has one that no source has.
     """
     try:
-        text = read_bytes(path, CONFIG).decode()
-        stated: Mapping[str, object] = tomllib.loads(text)
+        content = read_bytes(path, CONFIG).decode()
+        stated: Mapping[str, object] = tomllib.loads(content)
     except OSError as error:
         raise DataError(
             "a source does not say where it comes from", where=path, got=describe_file_error(error)

@@ -16,13 +16,12 @@ from thermostats.formatting import format_count
 from thermostats.next_steps import ARROW, is_table, write_value
 
 
-def select_rows(frame: pd.DataFrame, **values: Any) -> pd.DataFrame:
+def select_rows(frame: pd.DataFrame, /, **values: Any) -> pd.DataFrame:
     """Rows whose columns have these values: one, or one of a list."""
-    chosen = pd.Series(True, index=frame.index)
     for label, wanted in values.items():
         cells = frame[label]
-        chosen &= cells.isin(wanted) if isinstance(wanted, list) else cells == wanted
-    return frame[chosen]
+        frame = frame[cells.isin(wanted) if isinstance(wanted, list) else cells == wanted]
+    return frame
 
 
 def read_arrow(source: Any) -> Any:
