@@ -343,7 +343,11 @@ def _list_architectures() -> Rows:
 
     listed: list[dict[str, Any]] = []
     for entry in ARCHITECTURES:
-        row: dict[str, Any] = {"architecture": entry.name, "model_type": entry.model_type, "values": entry.layout}
+        row: dict[str, Any] = {
+            "architecture": entry.name,
+            "model_type": entry.model_type,
+            "values": entry.layout,
+        }
         row |= {"parallel": entry.parallel, "additive": entry.additive}
         row["when"] = ", ".join(f"{name} = {value}" for name, value in entry.when)
         listed.append(row)
