@@ -92,7 +92,7 @@ def _read_facts(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> 
     does."""
     constants = using.constants
     whose = constants.get("model_id", constants.get("run_id"))
-    names = [*map(str, frame)]
+    names = list(map(str, frame))
     columns = {**dict(zip(names, names, strict=True)), **using.columns}
     for theirs in keep_values(columns, ("model_id", "run_id")):
         if theirs in frame:
@@ -476,7 +476,7 @@ def describe_doubts(frame: pd.DataFrame) -> str:
             "whether the last norm is of the stream (last: normed, where it is that of "
             "hidden_states)"
         )
-    norm = guess_column("norm", [*map(str, frame)])
+    norm = guess_column("norm", list(map(str, frame)))
     if norm and norm in mapping.get("ignore", ()):
         doubts.append(f"whether {norm} is what enters the block (then it is norm_in)")
     if mapping.get("factors"):
@@ -494,7 +494,7 @@ def describe_errors(ignored: Sequence[str]) -> str:
 
 def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     """Entries of a mapping whose columns are there; none where no model is named."""
-    names = [*map(str, frame)]
+    names = list(map(str, frame))
     wide = _find_wide(frame)
     by_layer = bool(wide) or bool(guess_column("layer", names))
     columns = _find_columns(frame, by_layer=by_layer)
@@ -588,7 +588,7 @@ def _find_key_column(
 ) -> str:
     """The one column that tells rows of a model and block apart; empty where prompts are known or
     nothing repeats."""
-    rows = frame.set_axis([*map(str, frame)], axis=1).astype(str)
+    rows = frame.set_axis(list(map(str, frame)), axis=1).astype(str)
     key = list(keep_values(columns, ("model_id", "layer")))
     key += [norms["state"]] if norms else []
     if "prompt_id" in columns.values() or not rows.duplicated(key).any():
@@ -602,7 +602,7 @@ def _find_step_column(
 ) -> str:
     """The one column called a step of training that tells rows apart which are else of one model,
     block and prompt; empty where there is none."""
-    rows = frame.set_axis([*map(str, frame)], axis=1).astype(str)
+    rows = frame.set_axis(list(map(str, frame)), axis=1).astype(str)
     key = list(keep_values(columns, ("model_id", "layer", "prompt_id")))
     key += [norms["state"]] if norms else []
     if "revision" in columns.values() or not key or not rows.duplicated(key).any():

@@ -298,7 +298,7 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
 
 def _suggest_names(table: pd.DataFrame) -> str:
     """The table with the user's columns under our names, as far as they are known."""
-    names = [*map(str, table)]
+    names = list(map(str, table))
     guessed = {guess_column(ours, names): ours for ours in ("model_id", "heritage", "family")}
     renamed = drop_names(guessed, ("",))
     if "model_id" not in renamed.values():
