@@ -22,6 +22,7 @@ from thermostats.tables.choices import ALL, OWN_ROWS, check_set, is_asked
 from thermostats.tables.column_map import describe_requirement
 from thermostats.tables.features import FEATURES
 from thermostats.tables.folders import find_data_folder, find_shipped, list_layers, list_own_files
+from thermostats.tables.frames import select_rows
 from thermostats.tables.reading import load
 from thermostats.tables.schemas import NURSERY, ONE_OF, TABLES, Column, list_key_columns
 
@@ -289,13 +290,13 @@ def _list_evidence(data: str | Path | None) -> Rows:
     from thermostats.tables.schemas import INTERVENED  # noqa: PLC0415
 
     rows_of_table = build_features(data)
-    decoders = rows_of_table[rows_of_table["modality"] == DECODER]
+    decoders = select_rows(rows_of_table, modality=DECODER)
     own_runs = store.read_own_runs(find_data_folder(data))["run_id"]
     published = set(store.load("sources", data)["file"])
     runs = store.load("runs", data)
     models = store.load("models", data)
     listed: list[Any] = count_models(decoders, runs, published).to_dict("records")
-    listed.append(count_set(OWN_ROWS, decoders[decoders["run_id"].isin(own_runs)]))
+    listed.append(count_set(OWN_ROWS, select_rows(decoders, run_id=own_runs)))
     changed = runs[of_interventions(runs)].merge(models, on=["model_id", "revision"])
     kinds = {
         "": changed,

@@ -50,6 +50,7 @@ from thermostats.tables.folders import (
     write_all,
     write_atomically,
 )
+from thermostats.tables.frames import select_rows
 from thermostats.tables.incoming import build_csv_lines
 from thermostats.tables.model_rows import list_gain_pairs
 from thermostats.tables.reading import features
@@ -723,7 +724,7 @@ def _collect_tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
     tables = {"runs": runs}
     for name in RUN_TABLES:
         rows = _read_own_rows(name, folder)
-        rows = rows[rows["run_id"].isin(ids)]
+        rows = select_rows(rows, run_id=ids)
         tables[name] = rows.assign(run_id=rows["run_id"].map(ids))
     prompts = _read_own_rows("prompts", folder)
     models = _read_own_rows("models", folder)
@@ -731,7 +732,7 @@ def _collect_tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
     tables["prompts"] = prompts[of_sets].assign(text="")
     there = store.load("models", find_shipped("data"))["model_id"]
     new = set(runs["model_id"]).difference(there)
-    tables["models"] = models[models["model_id"].isin(new)]
+    tables["models"] = select_rows(models, model_id=new)
     checked = {}
     for name, rows in tables.items():
         if len(rows):
@@ -747,7 +748,7 @@ def _rename_runs(folder: Path, source: Source) -> pd.DataFrame:
     path = folder / FILE
     held = sorted(set(runs["source"]))
     called = source.name if source.name in held else OURS
-    chosen = runs[runs["source"] == called]
+    chosen = select_rows(runs, source=called)
     if chosen.empty:
         step = write_command("ls", "runs", own=True, data=folder)
         what = "no own rows of this source"
@@ -793,7 +794,7 @@ def _check_contribution(
         store.check(store_of_it)
         rows = features(store_of_it, every=True)
         files = set(store.load("sources", store_of_it)["file"])
-    measured = rows[rows["model_id"].isin(tables["runs"]["model_id"])]
+    measured = select_rows(rows, model_id=tables["runs"]["model_id"])
     pairs = list_gain_pairs(measured, files)
     is_source = pairs[["first", "second"]].eq(source.name)
     pairs = pairs[is_source.any(axis=1)]

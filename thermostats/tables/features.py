@@ -184,14 +184,14 @@ def _combine_parts(
     old = mark_superseded(runs)
     runs = runs[~old]
     if old.any():
-        summaries = _select_runs(summaries, runs)
-        transitions = _select_runs(transitions, runs)
-        weights = _select_runs(weights, runs)
+        summaries = select_rows(summaries, run_id=runs["run_id"])
+        transitions = select_rows(transitions, run_id=runs["run_id"])
+        weights = select_rows(weights, run_id=runs["run_id"])
     stated = summaries if position == LAST else summaries.iloc[:0]
     summarised: list[pd.DataFrame] = []
     for layers in parts:
         store.check_reference(layers, "layers", "run_id", measured, "runs")
-        counted = _select_runs(layers, runs) if old.any() else layers
+        counted = select_rows(layers, run_id=runs["run_id"]) if old.any() else layers
         here = stated["run_id"].isin(counted["run_id"].unique())
         values = collect_prompt_gains(runs, models, counted, stated[here], position=position)
         summarised.append(_summarise_prompts(values, stated[here]))
@@ -215,11 +215,6 @@ def _combine_parts(
     rows.insert(len(RUN) + 1, "n_prompts", rows[counts].max(axis=1))
     order = [*MODEL, "prompt_set", "dtype", "attention"]
     return rows.sort_values(order, kind="stable", ignore_index=True)
-
-
-def _select_runs(rows: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
-    """The rows of some runs."""
-    return rows[rows["run_id"].isin(runs["run_id"])]
 
 
 def collect_prompt_gains(
@@ -352,7 +347,7 @@ def _read_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     """The same three of the read gain R_l that `READ_GAINS` names."""
     values = _compute_layer_gains(layers.assign(gain_block=layers["gain_read"]), depths)
     named = values.assign(gain=values["gain"].str.replace("_gain", "_read_gain"))
-    return named[named["gain"].isin(list(READ_GAINS))]
+    return select_rows(named, gain=READ_GAINS)
 
 
 def _combine_layers(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
@@ -449,9 +444,9 @@ def collect_spectral_norms(
 
     matrices, means: labels by matrix, and by the name under which its mean is stated.
     """
-    norms = select_rows(weights, head="", matrix=list(matrices))
+    norms = select_rows(weights, head="", matrix=matrices)
     measured = norms.assign(label=norms["matrix"].map(matrices), stated=False)
-    stated = select_rows(summaries, prompt_id="", estimand=list(means))
+    stated = select_rows(summaries, prompt_id="", estimand=means)
     labels = stated["estimand"].map(means)
     stated = stated.assign(label=labels, spectral_norm=stated["value"], stated=True)
     columns = ["run_id", "label", "spectral_norm", "stated"]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pandas.api.types import is_list_like
 
 from thermostats.errors import SHOWN_OF, UsageError, join_some
 from thermostats.formatting import format_count
@@ -17,10 +18,10 @@ from thermostats.next_steps import ARROW, is_table, write_value
 
 
 def select_rows(frame: pd.DataFrame, /, **values: Any) -> pd.DataFrame:
-    """Rows whose columns have these values: one, or one of a list."""
+    """Rows whose columns have these values: one, or one of several."""
     for label, wanted in values.items():
         cells = frame[label]
-        frame = frame[cells.isin(wanted) if isinstance(wanted, list) else cells == wanted]
+        frame = frame[cells.isin(wanted) if is_list_like(wanted) else cells == wanted]
     return frame
 
 

@@ -257,7 +257,7 @@ def check_means(weights: pd.DataFrame, summaries: pd.DataFrame) -> None:
     matrices = matrices.assign(estimand=matrices["matrix"] + "_spectral_norm_mean")
     where = [*MODEL, "estimand"]
     means = matrices.groupby(where)["spectral_norm"].mean()
-    stated = select_rows(summaries, estimand=list(set(matrices["estimand"])), prompt_id="")
+    stated = select_rows(summaries, estimand=matrices["estimand"], prompt_id="")
     mean = _align_values(means, stated, where)
     _compare(stated, "value", mean, "summaries", "is not the mean over the layers")
 

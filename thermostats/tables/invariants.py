@@ -87,7 +87,7 @@ def find_unread(
     for rows, column, what in ((layers, "read_norm", READ), (weights, "balanced_norm", BALANCED)):
         measured = set(rows.loc[rows[column].notna(), "run_id"])
         unmeasured = set(rows["run_id"]) - measured
-        there = concerned[concerned["run_id"].isin(unmeasured)]
+        there = select_rows(concerned, run_id=unmeasured)
         if what == READ:
             there = select_rows(there, norm_kind="LayerNorm")
         lacking.append(there.assign(lacks=what))
@@ -157,7 +157,7 @@ def list_raw_and_read() -> pd.DataFrame:
     """Trained models of `read_table` with both penultimate gains on the same prompts: columns raw
     and read, by model."""
     names = {"penultimate_gain": "raw", "penultimate_read_gain": "read"}
-    rows = select_rows(read_table(), quantity=list(names))
+    rows = select_rows(read_table(), quantity=names)
     trained = rows[rows["model"] != CLASSES].drop_duplicates(["model", "quantity"])
     both = trained.pivot(index="model", columns="quantity", values="before")
     return both.rename(columns=names).dropna()

@@ -974,7 +974,7 @@ def record_model(run_ids: Collection[str], model_sha: str, folder: Path) -> None
                 changed[path] = rows.assign(confirmed_sha=confirmed)
                 left -= set(rows.loc[here, "run_id"])
         beneath = store.load("runs", folder)
-        for run_id, rows in beneath[beneath["run_id"].isin(left)].groupby("run_id"):
+        for run_id, rows in select_rows(beneath, run_id=left).groupby("run_id"):
             path = folder / "measured" / "runs" / f"{run_id}.csv"
             changed[path] = rows.assign(confirmed_sha=model_sha)
         files = store.FilesOfRows.build(changed, "runs")

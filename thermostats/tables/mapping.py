@@ -38,6 +38,7 @@ from thermostats.tables.column_map import (
     resolve_aliases,
 )
 from thermostats.tables.entries import drop_empty, drop_names, find_name, keep_names, keep_values
+from thermostats.tables.frames import select_rows
 from thermostats.tables.labels import (
     BESIDE_GAIN,
     PER_CENT,
@@ -104,7 +105,7 @@ def _read_facts(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> 
 def _read_normed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Rows of `summaries` from those of the last block as normed states give it, which at other
     tokens have no name."""
-    rows = rows[rows["position"].isin(OF_ONE_TOKEN)]
+    rows = select_rows(rows, position=OF_ONE_TOKEN)
     ours = [name for name in list_columns("summaries") if name in rows]
     stated = rows[ours].assign(estimand="normed_gain", value=rows["normed_gain"])
     made = fill_columns(stated, "summaries")

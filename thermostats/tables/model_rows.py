@@ -634,8 +634,8 @@ def read_prompt_gains(tables: Selection, gain: str, *sources: str) -> pd.DataFra
     values = select_rows(values, gain=gain)
     values = values[values["prompt_id"] != ""]
     if not sources:
-        known = keep_last_revision(runs[runs["run_id"].isin(values["run_id"])], "model_id")
-        values = values[values["run_id"].isin(known["run_id"])]
+        known = keep_last_revision(select_rows(runs, run_id=values["run_id"]), "model_id")
+        values = select_rows(values, run_id=known["run_id"])
     return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
 
 
@@ -655,8 +655,8 @@ def choose_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
     sets = by_set.agg(models=("run_id", "size"), core=("core", "first")).sort_index()
     if len(sets):
         shared = sets.sort_values(["models", "core"], kind="stable").index[-1]
-        chosen = chosen[chosen["prompt_set"] == shared]
-    return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
+        chosen = select_rows(chosen, prompt_set=shared)
+    return select_rows(rows, run_id=chosen["run_id"]).reset_index(drop=True)
 
 
 def add_category(tables: Selection, rows: pd.DataFrame) -> pd.DataFrame:

@@ -278,7 +278,7 @@ def _check_summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
     named = rows.assign(estimand=rows["estimand"].str.removesuffix("_mean"))
     uncontrolled = gains["run_id"].isin(_list_uncontrolled())
     for gain in GAINS:
-        of = named[named["estimand"] == gain]
+        of = select_rows(named, estimand=gain)
         is_gain = gains["gain"] == gain
         for row in of[of["value"] <= 0].head(SHOWN).itertuples():
             what = (
@@ -300,7 +300,7 @@ def _check_summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
 def _check_weights(rows: pd.DataFrame) -> Iterator[Doubt]:
     shipped = _load_shipped("weights")
     for matrix, of in rows.groupby("matrix"):
-        theirs = shipped[shipped["matrix"] == matrix]
+        theirs = select_rows(shipped, matrix=matrix)
         for label in ("spectral_norm", "frobenius_norm"):
             what = f"{label} of {matrix}"
             yield from _check_range(of, theirs, "weights", label, FAR["norm"], what)

@@ -131,7 +131,7 @@ def load(
         step = "leave out models and runs"
         raise UsageError("rows of this table belong to no run or model", got=name, next_step=step)
     if kept_runs is not None:
-        frame = frame[frame["run_id"].isin(kept_runs)]
+        frame = select_rows(frame, run_id=kept_runs)
     if dropped:
         frame = frame[~frame["run_id"].isin(dropped)]
     if models and name != "models":
@@ -304,7 +304,7 @@ def features(
         of_set = mark_set(evidence, rows, published, store.load("runs", data))
         rows = rows[of_set & (rows["modality"] == DECODER)]
         if evidence == OWN_ROWS:
-            rows = rows[rows["run_id"].isin(require_own_runs(data)["run_id"])]
+            rows = select_rows(rows, run_id=require_own_runs(data)["run_id"])
     of = (lab if heritage is None else heritage, family, model, source)
     wanted = {}
     for name, value in zip(FILTERS, of, strict=True):
@@ -514,7 +514,7 @@ class Selection:
             runs = self._select_table("runs")
             frame = frame[mark_set(self.name or POOLED, frame, published, runs)]
         if is_own and "run_id" in frame:
-            frame = frame[frame["run_id"].isin(self._load_own_runs()["run_id"])]
+            frame = select_rows(frame, run_id=self._load_own_runs()["run_id"])
         if self.left_out and {"run_id", "source"} <= set(frame):
             published = set(self._select_table("sources")["file"])
             frame = frame[find_origin(frame["source"], published) != self.left_out]
@@ -625,8 +625,8 @@ def read_values(
             "nothing is measured of this model", where="models", got=str(model), next_step=step
         )
     layers = store.load("layers", data, runs=set(runs["run_id"]))
-    layers = layers[layers["run_id"].isin(runs["run_id"])]
-    at_token = layers[layers["position"].eq(position)].dropna(subset=column)
+    layers = select_rows(layers, run_id=runs["run_id"])
+    at_token = select_rows(layers, position=position).dropna(subset=column)
     if at_token.empty:
         there = sorted(set(layers.dropna(subset=column)["position"]))
         allowed = "a model with rows of its blocks"
@@ -682,7 +682,7 @@ def summarise_runs(
     layers = select_rows(layers, position=LAST)
     table = []
     for model, names in runs.items():
-        rows = select_rows(layers, run_id=list(names))
+        rows = select_rows(layers, run_id=names)
         means = rows.groupby("layer")[["gain_block", "gain_read"]].mean()
         if means["gain_block"].isna().all():
             continue

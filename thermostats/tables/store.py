@@ -106,7 +106,7 @@ def check_licence(licence: str, where: object) -> None:
 
 def check_licences(runs: pd.DataFrame) -> None:
     """Raise UsageError for a run of other people that ships under no licence that permits it."""
-    shipped = runs[runs["measure_version"] == EXTERNAL].drop_duplicates(["source", "licence"])
+    shipped = select_rows(runs, measure_version=EXTERNAL).drop_duplicates(["source", "licence"])
     for run in shipped.itertuples():
         check_licence(str(run.licence), f"{run.source}, run {run.run_id}")
 
@@ -123,7 +123,7 @@ def check_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> None:
                 got=parent,
                 next_step=f"{row}, its parent empty where it has none",
             )
-    stated = select_rows(models, model_id=list(set(lineage["model_id"])))
+    stated = select_rows(models, model_id=lineage["model_id"])
     stated = stated.loc[stated["parent"] != "", ["model_id", "parent"]]
     parents = lineage.groupby("model_id")["parent"].agg(set)
     for model, parent in stated.drop_duplicates().itertuples(index=False):
@@ -136,7 +136,7 @@ def check_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> None:
                 next_step="correct one of the two",
             )
     facts = models.drop_duplicates("model_id").set_index("model_id")
-    for row in lineage[lineage["model_id"].isin(facts.index)].to_dict("records"):
+    for row in select_rows(lineage, model_id=facts.index).to_dict("records"):
         for label in ("heritage", "family"):
             model = row["model_id"]
             held = facts.loc[model, label]

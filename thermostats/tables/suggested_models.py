@@ -12,6 +12,7 @@ import pandas as pd
 from thermostats.next_steps import write_value
 from thermostats.tables.choices import MAIN, PLACEHOLDERS, refuse_placeholder
 from thermostats.tables.entries import drop_names
+from thermostats.tables.frames import select_rows
 
 IN_CAPITALS = drop_names(PLACEHOLDERS, ("family",))
 """Facts that a model must come with, besides its name, and the words that stand for them."""
@@ -34,7 +35,7 @@ def suggest_models(lacking: Sequence[tuple[str, ...]], models: pd.DataFrame) -> 
     revisions = dict[str, list[str]]()
     for model, revision in lacking:
         revisions.setdefault(model, []).append(revision)
-    known = models[models["model_id"].isin([*revisions])].drop_duplicates("model_id")
+    known = select_rows(models, model_id=revisions).drop_duplicates("model_id")
     facts = {row.pop("model_id"): _drop_missing(row) for row in known.to_dict("records")}
     asked = [*facts] or [lacking[0][0]]
     rows = []

@@ -288,10 +288,10 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
     lacking = set(rows["parent"]) - there
     if lacking:
         held = read_descent(data)
-        of_lacking = select_rows(held, model_id=list(lacking))
+        of_lacking = select_rows(held, model_id=lacking)
         while new := set(of_lacking["parent"]) - lacking - there:
             lacking |= new
-            of_lacking = select_rows(held, model_id=list(lacking))
+            of_lacking = select_rows(held, model_id=lacking)
         rows = pd.concat([rows, of_lacking], ignore_index=True)
     return rows
 
