@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from collections.abc import Mapping
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
@@ -36,6 +37,7 @@ from thermostats.next_steps import write_command
 from thermostats.reporting.pages import check_written, has_own_findings
 from thermostats.tables import folders
 from thermostats.tables.choices import ALL, DESCRIBED, MOST_LINES, RECIPES, SETS, check_table
+from thermostats.tables.entries import keep_names
 from thermostats.tables.schemas import NURSERY
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
@@ -124,7 +126,8 @@ def _list_claims() -> list[str]:
 def _list_labs() -> list[str]:
     from thermostats.tables.store import load  # noqa: PLC0415
 
-    return sorted(set(load("models", folders.find_lookup_folder())["heritage"]) - {"", NURSERY})
+    models = load("models", folders.find_lookup_folder())
+    return sorted(set(models["heritage"]) - {"", NURSERY})
 
 
 def _list_models() -> list[str]:
@@ -204,13 +207,8 @@ def join(
         raise UsageError(
             "a constant is a column and its value", got=wrong[0], allowed="COLUMN=VALUE"
         )
-    how: dict[str, Any] = {
-        "mapping": mapping,
-        "recipe": recipe,
-        "constants": dict(c.split("=", 1) for c in constants or ()),
-        "states": states,
-        "form": form,
-    }
+    how: dict[str, Any] = {"mapping": mapping, "recipe": recipe, "states": states, "form": form}
+    how["constants"] = dict(constant.split("=", 1) for constant in constants or ())
     how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
     from thermostats.next_steps import set_shell_lines  # noqa: PLC0415
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
@@ -226,8 +224,8 @@ def join(
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:
         print("nothing was written: --dry-run", file=sys.stderr)
-    joined = {row["table"] for row in rows}
-    step = next((step for table, step in AFTER_JOIN.items() if table in joined), FACTS_ALONE)
+    steps = keep_names(AFTER_JOIN, {row["table"] for row in rows})
+    step = next(iter(steps.values()), FACTS_ALONE)
     print_next_step(step, data=data, visible=changed and not as_json and not dry_run)
 
 
@@ -253,11 +251,7 @@ def forget(
     from thermostats.tables.join import forget as forget_rows  # noqa: PLC0415
 
     removed = forget_rows(source, data=folder, dry_run=dry_run)
-    print_rows(
-        [{"table": name, "removed": count} for name, count in removed.items()],
-        ["table", "removed"],
-        as_json,
-    )
+    _print_counts(removed, "removed", as_json)
     print_next_step("thermostats ls runs --own", data=data, visible=is_watched(as_json))
 
 
@@ -361,11 +355,11 @@ def measure(
     chosen = parse_settings(set_ or ())
     outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
     rows = [outcome.build_row() for outcome in outcomes]
-    listed = (
-        rows
-        if as_json
-        else [{**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows]
-    )
+    listed = rows
+    if not as_json:
+        listed = [
+            {**row, "runs": len(row["runs"]), "finished": len(row["finished"])} for row in rows
+        ]
     columns = [
         "model",
         "status",
@@ -391,6 +385,12 @@ def measure(
 
         show_gains(outcomes, models_asked, prompts, data, figure)
     print_next_step(OWN_ROWS, data=data, visible=not dry_run and not as_json)
+
+
+def _print_counts(counts: Mapping[str, int], what: str, as_json: bool) -> None:
+    """A row for each table with a number of rows."""
+    rows = [{"table": name, what: count} for name, count in counts.items()]
+    print_rows(rows, ["table", what], as_json)
 
 
 def _check_figure(models: list[str], files: list[str], figure: Path, data: Path | None) -> None:
@@ -428,11 +428,7 @@ def check(data: Data = None, as_json: Json = False) -> None:
     folders.find_data_folder(data)
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
 
-    print_rows(
-        [{"table": name, "rows": n} for name, n in check_tables(data).items()],
-        ["table", "rows"],
-        as_json,
-    )
+    _print_counts(check_tables(data), "rows", as_json)
     from thermostats.tables.model_rows import find_disagreements  # noqa: PLC0415
     from thermostats.tables.reading import features  # noqa: PLC0415
 
@@ -567,11 +563,9 @@ def _check_listing(what: str, table: str | None, *, by_lab: bool, paths: bool) -
     if by_lab and what not in {"models", "runs"}:
         raise UsageError("not listed by lab or family", got=what, allowed="models, runs")
     if paths and what != "models":
-        raise UsageError(
-            "only models have folders",
-            got=f"{what} --paths",
-            next_step=f"thermostats ls models{' --paths' * bool(folders.list_shipped_models())}",
-        )
+        option = " --paths" if folders.list_shipped_models() else ""
+        step = f"thermostats ls models{option}"
+        raise UsageError("only models have folders", got=f"{what} --paths", next_step=step)
 
 
 def _list_folders(as_json: bool) -> None:
@@ -652,10 +646,8 @@ def report(
     from thermostats.claims.study import ONE_THREAD, choose_claims, is_own, list_scripts  # noqa: PLC0415
 
     try:
-        ids = choose_claims(
-            claims or None,
-            list_scripts(analyses if analyses is not None else folders.find_shipped("analyses")),
-        )
+        scripts = analyses if analyses is not None else folders.find_shipped("analyses")
+        ids = choose_claims(claims or None, list_scripts(scripts))
     except UsageError as error:
         raise (
             error if analyses is not None else suggest_own_claims(error, claims or [], data)
@@ -741,7 +733,8 @@ def findings(
     from thermostats.cli import listing  # noqa: PLC0415
 
     rows = listing.list_findings(out, claims or (), evidence)
-    first = {row["finding"] for row in listing.list_findings(out, claims or ()) if row["headline"]}
+    asked = listing.list_findings(out, claims or ())
+    first = {row["finding"] for row in asked if row["headline"]}
     listed = rows if as_json else [{**row, **listing.describe_finding(row, first)} for row in rows]
     columns = [
         "claim",

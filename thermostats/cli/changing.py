@@ -260,8 +260,9 @@ def _list_records(rows: pd.DataFrame) -> list[dict[str, Any]]:
 def _describe_point(row: dict[str, Any]) -> dict[str, Any]:
     """What is printed of one point of a price curve."""
     columns = ("operation", "target", "gain_after", "beyond", "kl", "kl_lower", "kl_upper")
+    shown = {name: row[name] for name in columns}
     rise = row["ce_after"] - row["ce_before"]
-    return {**{name: row[name] for name in columns}, "ce_rise": rise, "size": row["size"]}
+    return {**shown, "ce_rise": rise, "size": row["size"]}
 
 
 def _write_sentences(rows: list[dict[str, Any]]) -> list[str]:
@@ -273,11 +274,9 @@ def _write_sentences(rows: list[dict[str, Any]]) -> list[str]:
             continue
         reached = abs(row["gain_after"] / row["target"] - 1) <= REACHED
         end = "" if reached else "; the target was not reached within 0.5%: more steps or texts"
-        lines.append(
-            f"{row['gain']} {row['gain_before']:.4g} to {row['gain_after']:.4g}: at most "
-            f"{row['kl']:.2g} nats "
-            f"a token, {row['beyond']:.0%} of {row['n_held_out']} texts on the other side of 1{end}"
-        )
+        moved = f"{row['gain']} {row['gain_before']:.4g} to {row['gain_after']:.4g}"
+        beyond = f"{row['beyond']:.0%} of {row['n_held_out']} texts on the other side of 1"
+        lines.append(f"{moved}: at most {row['kl']:.2g} nats a token, {beyond}{end}")
     if floor is not None:
         lines.append(
             f"The floor, the same steps without a target, is {floor['kl']:.2g} nats a token."

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from thermostats.tables.choices import ALL, OWN_ROWS, check_set, is_asked
 from thermostats.tables.column_map import describe_requirement
 from thermostats.tables.features import FEATURES
 from thermostats.tables.folders import find_data_folder, find_shipped, list_layers, list_own_files
+from thermostats.tables.frames import select_rows
 from thermostats.tables.reading import load
 from thermostats.tables.schemas import NURSERY, ONE_OF, TABLES, Column, list_key_columns
 
@@ -58,10 +58,8 @@ def list_rows(
         return listed, columns
     of = {}
     for row in convert_rows(store.load("models", data)):
-        of[(row["model_id"], row["revision"])] = row
-    pairs = []
-    for row in listed:
-        pairs.append((row, of.get((row["model_id"], row["revision"]), {})))
+        of[_identify(row)] = row
+    pairs = [(row, of.get(_identify(row), {})) for row in listed]
     matching = pairs
     for name, label, wanted in (("lab", "heritage", lab), ("family", "family", family)):
         if wanted:
@@ -70,9 +68,15 @@ def list_rows(
                 raise build_unknown_error(f"no {what} of this {name}", wanted, sorted(named))
             matching = [(row, model) for row, model in matching if _is(model, label, wanted)]
     leave_out = not nursery and lab.casefold() != NURSERY
-    return [
-        row for row, model in matching if not (leave_out and model.get("heritage") == NURSERY)
-    ], columns
+    kept = []
+    for row, model in matching:
+        if not (leave_out and model.get("heritage") == NURSERY):
+            kept.append(row)
+    return kept, columns
+
+
+def _identify(row: Mapping[str, Any]) -> tuple[str, str]:
+    return row["model_id"], row["revision"]
 
 
 def _is(model: Mapping[str, Any], label: str, wanted: str) -> bool:
@@ -93,10 +97,12 @@ def list_findings(
     """
     check_set(evidence, ALL)
     path = find_findings_file(out)
-    listed = convert_rows(store.validate(store.read_typed(path, "findings"), "findings", path))
+    stated = store.read_typed(path, "findings")
+    listed = convert_rows(store.validate(stated, "findings", path))
     try:
         for row in listed:
-            row |= {name: json.loads(row[name]) for name in ("published", "reproduced")}
+            for name in ("published", "reproduced"):
+                row[name] = json.loads(row[name])
     except (ValueError, RecursionError) as error:
         got = str(error)
         step = "thermostats report --all"
@@ -104,17 +110,16 @@ def list_findings(
             "the named figures of a finding are no JSON", where=path, got=got, next_step=step
         ) from error
     first = {row["finding"] for row in listed if row["headline"]}
-    there = {row["claim"]: path for row in listed}
+    there = dict.fromkeys((row["claim"] for row in listed), path)
     wanted = choose_claims(claims or None, there)
-    others = [row for row in listed if row["evidence"] == OWN_ROWS]
-    listed = [
-        row
-        for row in listed
-        if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"])
-    ]
-    if evidence == OWN_ROWS and not listed:
-        refuse_own_findings(out, claims, some=bool(others))
-    return sorted(listed, key=lambda row: (row["claim"], row["finding"] not in first))
+    asked = []
+    for row in listed:
+        if row["claim"] in wanted and is_asked(evidence, row["evidence"], row["view_of"]):
+            asked.append(row)
+    if evidence == OWN_ROWS and not asked:
+        some = any(row["evidence"] == OWN_ROWS for row in listed)
+        refuse_own_findings(out, claims, some=some)
+    return sorted(asked, key=lambda row: (row["claim"], row["finding"] not in first))
 
 
 def describe_finding(row: Mapping[str, Any], first: Container[str]) -> dict[str, str]:
@@ -152,15 +157,11 @@ def _list_models(data: str | Path | None, alone: bool) -> Rows:
 
 def _list_prompts(data: str | Path | None, _alone: bool) -> Rows:
     listed = []
-    for name, rows in groupby(
-        convert_rows(store.load("prompts", data)), key=itemgetter("prompt_set")
-    ):
-        held_in = list(rows)
-        categories = ", ".join(sorted({row["category"] for row in held_in} - {""}))
-        texts = sum(row["text"] != "" for row in held_in)
-        listed.append(
-            {"prompt_set": name, "prompts": len(held_in), "texts": texts, "categories": categories}
-        )
+    for name, rows in store.load("prompts", data).groupby("prompt_set", sort=False):
+        row = {"prompt_set": name, "prompts": len(rows)}
+        row["texts"] = int((rows["text"] != "").sum())
+        row["categories"] = ", ".join(sorted(set(rows["category"]) - {""}))
+        listed.append(row)
     return listed, ["prompt_set", "prompts", "texts", "categories"]
 
 
@@ -173,15 +174,9 @@ def _list_runs(data: str | Path | None, alone: bool) -> Rows:
         rows.append({**run, "state": spec_states.DONE, "reason": ""})
     empty = dict.fromkeys(TABLES["runs"].columns) | {"run_id": "", "source": ""}
     for spec in spec_states.read(find_data_folder(data)):
-        row = {
-            **empty,
-            "model_id": spec.model,
-            "revision": spec.revision,
-            "dtype": spec.dtype,
-            "prompt_set": spec.prompts,
-            "state": spec.state,
-            "reason": spec.reason,
-        }
+        row = {**empty, "model_id": spec.model, "prompt_set": spec.prompts}
+        for label in ("revision", "dtype", "state", "reason"):
+            row[label] = getattr(spec, label)
         rows.append(row)
     return rows, columns
 
@@ -196,7 +191,8 @@ def _load_own_last(name: str, data: str | Path | None, alone: bool) -> list[dict
     keys = list_key_columns(name)
     held_here: set[tuple[Any, ...]] = set()
     for path in list_own_files(name, folder):
-        held_here.update(store.read_typed(path, name)[keys].itertuples(index=False, name=None))
+        named = store.read_typed(path, name)[keys]
+        held_here.update(named.itertuples(index=False, name=None))
     own: list[dict[str, Any]] = []
     beneath: list[dict[str, Any]] = []
     for row in listed:
@@ -273,13 +269,10 @@ def _list_claims(analyses: Path, *, rules: bool) -> Rows:
     listed: list[dict[str, Any]] = []
     for script in list_scripts(analyses).values():
         words = Template.read(script.with_suffix(".md"))
-        row = {
-            "claim": words.id,
-            "reads": words.facts.get("rows", ""),
-            "needs": words.facts.get("needs", ""),
-            "title": words.title,
-        }
-        listed.append(row)
+        reads = words.facts.get("rows", "")
+        needs = words.facts.get("needs", "")
+        values = (words.id, reads, needs, words.title)
+        listed.append(dict(zip(CLAIMED, values, strict=True)))
     if rules:
         from thermostats.claims.run import load_claims  # noqa: PLC0415
 
@@ -297,13 +290,13 @@ def _list_evidence(data: str | Path | None) -> Rows:
     from thermostats.tables.schemas import INTERVENED  # noqa: PLC0415
 
     rows_of_table = build_features(data)
-    decoders = rows_of_table[rows_of_table["modality"] == DECODER]
+    decoders = select_rows(rows_of_table, modality=DECODER)
     own_runs = store.read_own_runs(find_data_folder(data))["run_id"]
     published = set(store.load("sources", data)["file"])
     runs = store.load("runs", data)
     models = store.load("models", data)
     listed: list[Any] = count_models(decoders, runs, published).to_dict("records")
-    listed.append(count_set(OWN_ROWS, decoders[decoders["run_id"].isin(own_runs)]))
+    listed.append(count_set(OWN_ROWS, select_rows(decoders, run_id=own_runs)))
     changed = runs[of_interventions(runs)].merge(models, on=["model_id", "revision"])
     kinds = {
         "": changed,
@@ -312,7 +305,8 @@ def _list_evidence(data: str | Path | None) -> Rows:
     }
     row: dict[str, Any] = {"evidence": INTERVENED}
     for kind, of in kinds.items():
-        row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
+        row[f"{kind}models"] = of["model_id"].nunique()
+        row[f"{kind}labs"] = of["heritage"].nunique()
     listed.append({**row, "what": SETS[INTERVENED]})
     return listed, list(listed[0])
 
@@ -321,37 +315,25 @@ def _list_columns(table: str | None) -> Rows:
     listed = []
     for name, schema in TABLES.items():
         for label, column in schema.columns.items():
+            row = {"table": name, "column": label}
+            row["key"] = "key" if label in list_key_columns(name) else ""
+            row["joined"] = describe_requirement(name, label)
             meaning = [str(column.description), *_list_values(column)]
-            row = {
-                "table": name,
-                "column": label,
-                "key": "key" if label in list_key_columns(name) else "",
-                "joined": describe_requirement(name, label),
-                "type": column.dtype,
-                "unit": column.unit,
-                "of": column.of,
-                "meaning": "; ".join(meaning),
-            }
-            listed.append(row)
+            listed.append({**row, **_describe_column(column), "meaning": "; ".join(meaning)})
     for label, column in FEATURES.items():
-        row = {
-            "table": "features",
-            "column": label,
-            "key": "",
-            "joined": "",
-            "type": column.dtype,
-            "unit": column.unit,
-            "of": column.of,
-            "meaning": column.description,
-        }
-        listed.append(row)
+        row = {"table": "features", "column": label, "key": "", "joined": ""}
+        listed.append({**row, **_describe_column(column), "meaning": column.description})
     return [row for row in listed if table in (None, row["table"])], list(listed[0])
+
+
+def _describe_column(column: Column) -> dict[str, str]:
+    return {"type": column.dtype, "unit": column.unit, "of": column.of}
 
 
 def _list_values(column: Column) -> list[str]:
     """The values that a column of text may have, where its meaning does not name them."""
     lists = (check.value for check in column.checks if check.kind == ONE_OF)
-    values = [value for value in chain.from_iterable(lists) if value]
+    values = list(filter(None, chain.from_iterable(lists)))
     if all(value in column.description for value in values):
         return []
     return [f"one of {', '.join(values)}"]
@@ -362,14 +344,13 @@ def _list_architectures() -> Rows:
 
     listed: list[dict[str, Any]] = []
     for entry in ARCHITECTURES:
-        row = {
+        row: dict[str, Any] = {
             "architecture": entry.name,
             "model_type": entry.model_type,
             "values": entry.layout,
-            "parallel": entry.parallel,
-            "additive": entry.additive,
-            "when": ", ".join(f"{name} = {value}" for name, value in entry.when),
         }
+        row |= {"parallel": entry.parallel, "additive": entry.additive}
+        row["when"] = ", ".join(f"{name} = {value}" for name, value in entry.when)
         listed.append(row)
     tower = dict.fromkeys(("values", "parallel", "additive"), "its text tower's")
     for name in sorted(TEXT_TOWERS):
@@ -384,15 +365,16 @@ def list_proofs() -> Rows:
     from thermostats.tables.register import load_proofs  # noqa: PLC0415
 
     rows = convert_rows(load_proofs())
-    there = {row["architecture"] for row in rows}
-    listed = [{**row, "state": "failed" if row["failed"] else "proved"} for row in rows]
-    empty = dict.fromkeys([*TABLES["proofs"].columns], "") | {
-        "held": 0,
-        "difference": None,
-        "state": "unproven",
-    }
-    names = [*(entry.name for entry in ARCHITECTURES), *sorted(TEXT_TOWERS)]
-    listed += [{**empty, "architecture": name} for name in names if name not in there]
+    there = set()
+    listed = []
+    for row in rows:
+        there.add(row["architecture"])
+        listed.append({**row, "state": "failed" if row["failed"] else "proved"})
+    empty: dict[str, Any] = dict.fromkeys(TABLES["proofs"].columns, "")
+    empty |= {"held": 0, "difference": None, "state": "unproven"}
+    for name in (*(entry.name for entry in ARCHITECTURES), *sorted(TEXT_TOWERS)):
+        if name not in there:
+            listed.append({**empty, "architecture": name})
     columns = [
         "architecture",
         "transformers",

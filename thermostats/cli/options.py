@@ -48,14 +48,11 @@ def check_file(path: Path, otherwise: str = "check the path") -> None:
     else `otherwise`."""
     if path.is_file():
         return
-    near = (
-        [file.name for file in path.parent.iterdir() if file.is_file()]
-        if path.parent.is_dir()
-        else []
-    )
-    raise UsageError(
-        "no such file", where=path, next_step=suggest_nearest(path.name, near, otherwise)
-    )
+    near = []
+    if path.parent.is_dir():
+        near = [file.name for file in path.parent.iterdir() if file.is_file()]
+    step = suggest_nearest(path.name, near, otherwise)
+    raise UsageError("no such file", where=path, next_step=step)
 
 
 TRACEBACK_VARIABLE = "THERMOSTATS_TRACEBACK"
@@ -104,11 +101,11 @@ def _check_text(words: Sequence[str]) -> None:
     whose name may be any bytes."""
     for word in words:
         if not is_text(word) and not _is_path_given(word):
+            text = f"text in {sys.getfilesystemencoding()}"
             raise UsageError(
                 "an argument is no text in the encoding of this terminal",
                 got=ascii(word),
-                allowed=f"text in {sys.getfilesystemencoding()}, or a path: one that is there, or "
-                f"./ and a new name",
+                allowed=f"{text}, or a path: one that is there, or ./ and a new name",
                 next_step=_suggest_text(words, word),
             )
 
@@ -117,7 +114,9 @@ def _is_path_given(word: str) -> bool:
     """Whether a word, or the value of an option in it, is a file or folder that is there, or one
     to be made in a folder that is there and named with it."""
     value = word.partition("=")[2] if word.startswith("-") else word
-    return is_path(value) or (os.sep in value and is_path(str(Path(value).parent)))
+    if is_path(value):
+        return True
+    return os.sep in value and is_path(str(Path(value).parent))
 
 
 def _suggest_text(words: Sequence[str], wrong: str) -> str:
@@ -126,8 +125,12 @@ def _suggest_text(words: Sequence[str], wrong: str) -> str:
     if os.fsencode(wrong).decode(errors="ignore").encode() == os.fsencode(wrong):
         return "PYTHONUTF8=1 before the same command reads its words as UTF-8"
     meant = os.fsencode(wrong).decode("latin-1")
-    line = write_command(*(meant if word == wrong else word for word in words))
-    return f"if {meant} is meant: {line}"
+    return f"if {meant} is meant: {_replace_word(words, wrong, meant)}"
+
+
+def _replace_word(words: Sequence[str], wrong: str, meant: str) -> str:
+    """The command of some words with another in the place of one."""
+    return write_command(*(meant if word == wrong else word for word in words))
 
 
 def _print_argument_error(error: Exception, as_json: bool) -> int:
@@ -150,9 +153,8 @@ def _add_command(error: ThermostatsError) -> ThermostatsError:
     """The error with the whole command that would pass, where it lacks an option."""
     if not error.options or error.options[0] in sys.argv:
         return error
-    return error.replace_next_step(
-        f"{error.next_step}: {write_command(*sys.argv[1:], *error.options)}"
-    )
+    command = write_command(*sys.argv[1:], *error.options)
+    return error.replace_next_step(f"{error.next_step}: {command}")
 
 
 def _suggest_correction(what: str, near: str) -> str:
@@ -162,7 +164,7 @@ def _suggest_correction(what: str, near: str) -> str:
     right = re.search(r"'([^']+)'", near)
     if wrong is None or right is None or wrong[1] not in sys.argv[1:]:
         return ""
-    return write_command(*(right[1] if word == wrong[1] else word for word in sys.argv[1:]))
+    return _replace_word(sys.argv[1:], wrong[1], right[1])
 
 
 def handle_interrupt(*_: object) -> NoReturn:
@@ -204,7 +206,7 @@ def suggest_own_claims(error: UsageError, claims: list[str], data: Path | None) 
     """The error for claims that the package lacks; of the user's own, if they are where `new claim`
     puts them."""
     there = {path.name[:3].upper() for path in NEW.glob("*.py")}
-    if not there & {claim.upper() for claim in claims}:
+    if there.isdisjoint(map(str.upper, claims)):
         return error
     step = write_command("report", *claims, analyses=NEW, data=data, out="my-report")
     return UsageError(error.what, got=error.got, allowed=error.allowed, next_step=step)

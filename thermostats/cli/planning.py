@@ -19,6 +19,7 @@ from thermostats.errors import UsageError, build_missing_error
 from thermostats.modelling.planned import plan_studies
 from thermostats.next_steps import is_file_of_rows, write_command
 from thermostats.tables import folders
+from thermostats.tables.entries import drop_names
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
 app = typer.Typer()
@@ -70,11 +71,8 @@ def predict(
     `thermostats predict --layers 24 --heads 16 --head-width 64 --params 4e8 --lab EleutherAI`
     """
     stated = dict(zip(OPTIONS, (layers, heads, head_width, params), strict=True))
-    facts = {}
-    for name, value in stated.items():
-        if value is not None:
-            facts[name] = value
-    lacking = [option for name, option in OPTIONS.items() if name not in facts]
+    facts = {name: value for name, value in stated.items() if value is not None}
+    lacking = list(drop_names(OPTIONS, facts).values())
     if model is None and lacking:
         line = (
             "thermostats predict --layers 24 --heads 16 --head-width 64 --params 4e8 --lab "
@@ -90,17 +88,21 @@ def predict(
     try:
         prediction = predict_gain(facts, lab=lab, family=family, gain=gain, data=data)
     except UsageError as error:
-        again = write_command(*(error.allowed if word == lab else word for word in sys.argv[1:]))
-        raise error.replace_next_step(again) if error.where == LAB else error from None
+        if error.where != LAB:
+            raise
+        words = [error.allowed if word == lab else word for word in sys.argv[1:]]
+        raise error.replace_next_step(write_command(*words)) from None
     (row,) = prediction.table.to_dict("records")
     records = [{**asdict(record), "worthless": record.worthless} for record in prediction.records]
     if as_json:
         print_json({"prediction": row, "record": records, "sentences": prediction.sentences()})
         return
     told = {}
-    for name in row:
-        told[name.removeprefix(f"{gain}_").replace(gain, "gain")] = row[name]
-    print_rows([told], [name for name in PREDICTED if told.get(name, "") != ""])
+    for name, value in row.items():
+        label = name.removeprefix(f"{gain}_").replace(gain, "gain")
+        told[label] = value
+    shown = [name for name in PREDICTED if told.get(name, "") != ""]
+    print_rows([told], shown)
     print_rows(records, list(records[0]))
     print(*prediction.sentences(), sep="\n")
     print_next_step(
@@ -123,15 +125,14 @@ def _read_facts(model: str) -> dict[str, int]:
 
 def parse_numbers(text: str, option: str) -> list[int]:
     """Whole numbers above 0, separated by commas; UsageError names what is none."""
-    words = [word.strip() for word in text.split(",")] if text else []
-    if wrong := [word for word in words if not word.isdecimal() or int(word) == 0]:
-        raise UsageError(
-            "not a whole number above 0",
-            where=option,
-            got=repr(wrong[0]),
-            allowed=f"{option} 20,40,80",
-        )
-    return [int(word) for word in words]
+    numbers = []
+    for word in map(str.strip, text.split(",") if text else ()):
+        if not word.isdecimal() or int(word) == 0:
+            what = "not a whole number above 0"
+            allowed = f"{option} 20,40,80"
+            raise UsageError(what, where=option, got=repr(word), allowed=allowed)
+        numbers.append(int(word))
+    return numbers
 
 
 def _write_sizes(sizes: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,7 +160,8 @@ def gigabytes(text: str) -> float:
             allowed="a number with MB, GB or TB, such as 25GB",
             next_step="--budget 25GB",
         )
-    return float(found[1]) * UNITS[(found[2] or "GB").upper()]
+    unit = (found[2] or "GB").upper()
+    return float(found[1]) * UNITS[unit]
 
 
 @app.command("next")
@@ -280,7 +282,7 @@ def _check_power(
         from thermostats.claims.power import check_claim  # noqa: PLC0415
 
         check_claim(claim, sizes, is_shell=True)
-    of_one_lab = 1 in sizes["labs"] or any(len(each) == 1 for each in sizes["sizes"])
+    of_one_lab = 1 in sizes["labs"] or 1 in map(len, sizes["sizes"])
     if not of_one_lab:
         plan_studies(**sizes, write=write)
     shipped = folders.find_shipped("analyses")

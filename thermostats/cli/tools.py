@@ -60,20 +60,14 @@ def show_gains(
     if figure is not None:
         from thermostats.plots.general import profile  # noqa: PLC0415
 
-        profile(
-            [row["model"] for row in rows] or [name_outcome_model(outcome) for outcome in outcomes],
-            data=data,
-            figure=figure,
-        )
+        with_gains = [row["model"] for row in rows]
+        asked = list(map(name_outcome_model, outcomes))
+        profile(with_gains or asked, data=data, figure=figure)
         print(f"figure: {figure}", file=sys.stderr)
     elif rows:
-        again = write_command(
-            "measure",
-            *models[:MOST_LINES],
-            prompts="" if prompts == "core" else prompts,
-            data=data,
-            figure="gains.svg",
-        )
+        named = models[:MOST_LINES]
+        other = "" if prompts == "core" else prompts
+        again = write_command("measure", *named, prompts=other, data=data, figure="gains.svg")
         some = f"{MOST_LINES} of them, the most of a figure"
         which = "them" if len(models) <= MOST_LINES else some
         print(f"To draw {which}: {again}", file=sys.stderr)
@@ -81,11 +75,9 @@ def show_gains(
 
 def name_outcome_model(outcome: Any) -> str:
     """A model as `profile` takes it: with its revision, where that is none of the usual."""
-    return (
-        f"{outcome.model}@{outcome.revision}"
-        if outcome.revision not in ("", "main")
-        else str(outcome.model)
-    )
+    if outcome.revision in ("", "main"):
+        return str(outcome.model)
+    return f"{outcome.model}@{outcome.revision}"
 
 
 def compare_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.DataFrame | None, str]:
@@ -93,19 +85,19 @@ def compare_gains(first: Path, second: Path, data: Path | None) -> tuple[pd.Data
     from thermostats.measurement.spectra import hash_model  # noqa: PLC0415
     from thermostats.modelling.pairs import paired  # noqa: PLC0415
     from thermostats.tables import store  # noqa: PLC0415
+    from thermostats.tables.frames import select_rows  # noqa: PLC0415
     from thermostats.tables.runs import read_hashes  # noqa: PLC0415
 
     runs = store.load("runs", data)
     runs = runs.assign(sha=read_hashes(runs))
     runs = runs[runs["prompt_set"].ne("")]
-    named = []
-    for folder in (first, second):
-        named.append(runs.loc[runs["sha"].eq(hash_model(folder)), ["model_id", "revision"]])
-    if any(of_one.empty for of_one in named):
+    measured = [select_rows(runs, sha=hash_model(folder)) for folder in (first, second)]
+    if any(of_one.empty for of_one in measured):
         return None, ""
     models = []
-    for of_one in named:
-        models.append(f"{of_one['model_id'].iloc[-1]}@{of_one['revision'].iloc[-1]}")
+    for of_one in measured:
+        last = of_one.iloc[-1]
+        models.append(f"{last['model_id']}@{last['revision']}")
     try:
         return paired(*models, data=data), ""
     except UsageError as error:
@@ -130,6 +122,8 @@ NEEDED = (
 )
 EXTRAS = {"measure": ("torch", "transformers", "accelerate"), "ray": ("ray",)}
 PYTHONS = ((3, 11), (3, 13))
+ADVICE = ["name", "state", "found", "advice"]
+"""What is said of a thing that is installed or missing."""
 
 
 def run_checks(data: str | Path | None = None) -> list[dict[str, str]]:
@@ -141,49 +135,48 @@ def run_checks(data: str | Path | None = None) -> list[dict[str, str]]:
     python = sys.version.split()[0]
     room = shutil.disk_usage(Path.cwd()).free / 1e9
     good = PYTHONS[0] <= sys.version_info[:2] <= PYTHONS[1]
-    rows = [
-        ("thermostats", OK, f"{thermostats.__version__} in {Path(thermostats.__file__).parent}", "")
-    ]
-    rows.append(
-        ("Python", OK if good else BROKEN, python, "" if good else "use Python 3.11, 3.12 or 3.13")
-    )
-    for name, libraries in {
-        "libraries": NEEDED,
-        **{f"extra {name}": each for name, each in EXTRAS.items()},
-    }.items():
-        there = versions(*libraries)
-        lacking = [library for library in libraries if library not in there]
-        advice = (
-            install(name.partition(" ")[2])
-            if name != "libraries"
-            else f"pip install {' '.join(lacking)}"
-        )
-        state = OK if not lacking else BROKEN if name == "libraries" else MISSING
-        listed = ", ".join(f"{library} {number}" for library, number in there.items())
-        rows.append((name, state, listed or "not installed", advice if lacking else ""))
-    compiler = shutil.which("g++") or shutil.which("clang++")
-    rows.append(
-        (
-            "C++ compiler",
-            OK if compiler else MISSING,
-            compiler or "none",
-            "" if compiler else "install g++",
-        )
-    )
-    rows.append(
-        ("GPUs", OK, {None: "of another maker", 0: "none"}.get(gpus := count_gpus(), str(gpus)), "")
-    )
+    place = Path(thermostats.__file__).parent
+    rows = [("thermostats", OK, f"{thermostats.__version__} in {place}", "")]
+    if good:
+        rows.append(("Python", OK, python, ""))
+    else:
+        rows.append(("Python", BROKEN, python, "use Python 3.11, 3.12 or 3.13"))
+    there, lacking = _find_libraries(NEEDED)
+    if lacking:
+        rows.append(("libraries", BROKEN, there, f"pip install {' '.join(lacking)}"))
+    else:
+        rows.append(("libraries", OK, there, ""))
+    for extra, libraries in EXTRAS.items():
+        there, lacking = _find_libraries(libraries)
+        state = MISSING if lacking else OK
+        rows.append((f"extra {extra}", state, there, install(extra) if lacking else ""))
+    if compiler := shutil.which("g++") or shutil.which("clang++"):
+        rows.append(("C++ compiler", OK, compiler, ""))
+    else:
+        rows.append(("C++ compiler", MISSING, "none", "install g++"))
+    gpus = count_gpus()
+    found = {None: "of another maker", 0: "none"}.get(gpus, str(gpus))
+    rows.append(("GPUs", OK, found, ""))
     rows.append(("free disk", OK, f"{room:.0f} GB", ""))
     try:
         from thermostats.tables.store import check  # noqa: PLC0415
 
-        counts = check(place := folders.find_lookup_folder(data))
-        tables = f"{place}: {counts['models']} models, {counts['runs']} runs"
+        folder = folders.find_lookup_folder(data)
+        counts = check(folder)
+        tables = f"{folder}: {counts['models']} models, {counts['runs']} runs"
         rows.append(("tables", OK, tables, ""))
         rows += [*make_proofs_row(), make_versions_row()]
     except (ThermostatsError, ImportError) as error:
         rows.append(("tables", BROKEN, str(error), "thermostats check"))
-    return [dict(zip(("name", "state", "found", "advice"), row, strict=True)) for row in rows]
+    return [dict(zip(ADVICE, row, strict=True)) for row in rows]
+
+
+def _find_libraries(libraries: Sequence[str]) -> tuple[str, list[str]]:
+    """Libraries that are installed, with their versions, and those that are lacking."""
+    there = versions(*libraries)
+    lacking = [library for library in libraries if library not in there]
+    listed = ", ".join(f"{library} {number}" for library, number in there.items())
+    return listed or "not installed", lacking
 
 
 def make_proofs_row() -> list[tuple[str, str, str, str]]:
@@ -206,7 +199,8 @@ def make_versions_row() -> tuple[str, str, str, str]:
     from thermostats.tables.register import find_newer, list_versions  # noqa: PLC0415
 
     proven = list_versions()
-    found = "; ".join(f"{name} {', '.join(numbers)}" for name, numbers in proven.items())
+    listed = [f"{name} {', '.join(numbers)}" for name, numbers in proven.items()]
+    found = "; ".join(listed)
     newer = find_newer(versions(*proven))
     advice = f"newer here, where nothing was tried: {', '.join(newer)}" if newer else ""
     return ("proven with", UNPROVEN if newer else OK, found, advice)
@@ -248,7 +242,8 @@ def _find_free_name(slug: str, there: Sequence[str]) -> str:
     """The same name with a number that is free."""
     taken = {file[4:-3] for file in there}
     number = next(number for number in count(2) if f"{slug}_{number}" not in taken)
-    return f"{slug.replace('_', '-')}-{number}"
+    words = slug.replace("_", "-")
+    return f"{words}-{number}"
 
 
 def _copy_template(template: str, name: str, folder: Path, **more: str) -> Path:
@@ -256,43 +251,45 @@ def _copy_template(template: str, name: str, folder: Path, **more: str) -> Path:
     if not slug:
         allowed = "words in Latin letters, such as depth-helps"
         raise UsageError("a claim's name has no letters", got=repr(name), allowed=allowed)
-    there = [path.stem + ".py" for path in folder.glob("*") if path.suffix in (".md", ".py")]
-    there = [file for file in there if NAME.fullmatch(file)]
-    if same := [file for file in there if file[4:] == f"{slug}.py"]:
-        raise UsageError(
-            "there is an analysis of that name",
-            where=folder / same[0],
-            next_step=f"thermostats new {template} {_find_free_name(slug, there)}, or open that "
-            f"one",
-        )
+    there = []
+    for path in folder.glob("*"):
+        file = f"{path.stem}.py"
+        if path.suffix in (".md", ".py") and NAME.fullmatch(file):
+            there.append(file)
+
+    for file in there:
+        if file[4:] == f"{slug}.py":
+            other = _find_free_name(slug, there)
+            raise UsageError(
+                "there is an analysis of that name",
+                where=folder / file,
+                next_step=f"thermostats new {template} {other}, or open that one",
+            )
     taken = {file[:3] for file in there}
-    free = []
-    for number in range(1, 100):
-        if f"{LETTER}{number:02d}" not in taken:
-            free.append(f"{LETTER}{number:02d}")
+    ids = (f"{LETTER}{number:02d}" for number in range(1, 100))
+    free = next((each for each in ids if each not in taken), "")
     if not free:
         raise UsageError(
             "no id is free for another claim", where=folder, allowed=f"{LETTER}01 … {LETTER}99"
         )
     words = re.sub(r"[\W_]+", " ", unicodedata.normalize("NFC", name)).strip()
-    fields = {"id": free[0].upper(), "title": words[0].upper() + words[1:], **more}
-    path = folder / f"{free[0]}_{slug}.py"
+    title = words[0].upper() + words[1:]
+    fields = {"id": free.upper(), "title": title, **more}
+    path = folder / f"{free}_{slug}.py"
     templates = resources.files("thermostats").joinpath("starting_points")
-    texts = {}
-    for suffix in (".md", ".py"):
-        texts[suffix] = templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8")
     filled = {}
-    for suffix, text in texts.items():
-        filled[path.with_suffix(suffix)] = string.Template(text).substitute(fields)
-    write_all(folder, {file: text.encode() for file, text in filled.items()})
+    for suffix in (".md", ".py"):
+        text = templates.joinpath(f"{template}{suffix}.txt").read_text(encoding="utf-8")
+        content = string.Template(text).substitute(fields)
+        filled[path.with_suffix(suffix)] = content.encode()
+    write_all(folder, filled)
     return path
 
 
 def _strip_accents(name: str) -> str:
     """A name in small letters without accents: NFKD, its combining marks left out."""
-    parts = unicodedata.normalize(
-        "NFKD", unicodedata.normalize("NFKD", name).casefold().translate(LETTERS)
-    )
+    plain = unicodedata.normalize("NFKD", name).casefold().translate(LETTERS)
+    parts = unicodedata.normalize("NFKD", plain)
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
@@ -308,7 +305,7 @@ def doctor(data: Data = None, as_json: Json = False) -> None:
     Example: `thermostats doctor`
     """
     rows = run_checks(data)
-    print_rows(rows, ["name", "state", "found", "advice"], as_json)
+    print_rows(rows, ADVICE, as_json)
     if any(row["state"] == BROKEN for row in rows):
         raise typer.Exit(1)
     poor = [row["name"] for row in rows if row["state"] != OK]
@@ -368,11 +365,8 @@ def compare(
         )
     for note in comparison.function_notes:
         print(note)
-    print(
-        "As stored: "
-        f"{len(changed)} of {len(comparison.tensors)} tensors changed; "
-        f"distance of all together {comparison.distance:.4g}"
-    )
+    share = f"{len(changed)} of {len(comparison.tensors)} tensors changed"
+    print(f"As stored: {share}; distance of all together {comparison.distance:.4g}")
     for note in comparison.notes:
         print(note)
     if changed:
@@ -386,11 +380,8 @@ def compare(
         print(f"The tables hold no gains of both on one prompt set. Next: {step}")
     if differences is not None:
         level = differences.attrs["level"]
-        print(
-            f"Gains of the blocks on the same prompts, {Path(second).name} minus "
-            f"{Path(first).name}, "
-            f"{level:.0%} intervals:"
-        )
+        minus = f"{Path(second).name} minus {Path(first).name}"
+        print(f"Gains of the blocks on the same prompts, {minus}, {level:.0%} intervals:")
         columns = ["layer", "n_prompts", "first", "second", "difference", "lower", "upper"]
         print_rows(by_block, columns)
     elif why and gains:
@@ -438,9 +429,8 @@ def set_(
     facts = [word for word in words if "=" in word]
     if not models or not facts:
         *first, last = words
-        step = write_command(
-            "set", *(first or ["my-model"]), f"lab={last.partition('=')[2] or last}", data=data
-        )
+        lab = last.partition("=")[2] or last
+        step = write_command("set", *(first or ["my-model"]), f"lab={lab}", data=data)
         allowed = "models, then column=value"
         raise UsageError(
             "facts are set of models", got=" ".join(words), allowed=allowed, next_step=step
@@ -520,13 +510,12 @@ def _prepare_costs(model: Lacking) -> dict[str, str]:
     """A model that lacks rows, with its costs rounded for reading."""
     gib = 2**30
     minutes = 60
-    return {
-        "model_id": model.model_id + " (yours)" * model.own,
-        "lacks": ", ".join(model.lacks),
-        "disk": f"{model.disk / gib:.2g} GiB",
-        "memory": f"{model.memory / gib:.2g} GiB",
-        "minutes": f"{model.seconds / minutes:.2g}",
-    }
+    costs = {"model_id": model.model_id + " (yours)" * model.own}
+    costs["lacks"] = ", ".join(model.lacks)
+    costs["disk"] = f"{model.disk / gib:.2g} GiB"
+    costs["memory"] = f"{model.memory / gib:.2g} GiB"
+    costs["minutes"] = f"{model.seconds / minutes:.2g}"
+    return costs
 
 
 CONTRIBUTION = "contribution"
@@ -685,8 +674,7 @@ def _print_begun(path: Path, as_json: bool) -> None:
 
 def _suggest_page_command(path: Path, data: Path | None = None) -> str:
     """The command that makes the page, with the folder of rows that the user named."""
-    step = write_command(
-        "report", path.name[:3].upper(), analyses=path.parent, out="my-report", data=data
-    )
+    id_ = path.name[:3].upper()
+    step = write_command("report", id_, analyses=path.parent, out="my-report", data=data)
     named = "" if data is not None else " (with your own tables too: --data FOLDER)"
     return f"{step}{named}, then edit {path}"

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,7 @@ import pandas as pd
 
 from thermostats.errors import DataError, UsageError, build_unknown_error
 from thermostats.tables.choices import RECIPES
+from thermostats.tables.entries import drop_empty, drop_names, keep_names, keep_values
 from thermostats.tables.remedies import Remedy
 from thermostats.tables.schemas import (
     FLOAT,
@@ -63,10 +64,13 @@ from thermostats.tables.schemas import (
 )
 from thermostats.tables.validation import NUMBER, convert_numbers, describe_wanted_value
 
-FILLED_WITH = {("models", "revision"): "main", ("runs", "revision"): "main"} | {
-    ("runs", label): "unstated" for label in ("dtype", "attention")
+FILLED_WITH = {
+    ("models", "revision"): "main",
+    ("runs", "revision"): "main",
+    ("runs", "dtype"): "unstated",
+    ("runs", "attention"): "unstated",
+    ("summaries", "prompt_id"): "",
 }
-FILLED_WITH |= {("summaries", "prompt_id"): ""}
 """What a column is filled with where rows do not have it; any other text is empty."""
 TELLING = ("model_id", "source")
 """What rows must say for the run that they are of to follow."""
@@ -81,7 +85,8 @@ REFUSED = {
 FILLED = {
     ("prompts", "text_sha256"): "filled in from text",
     ("runs", "prompt_sha"): "filled in from prompt_set",
-} | {
+}
+FILLED |= {
     place: f"filled in: {value or 'empty, all prompts together'}"
     for place, value in FILLED_WITH.items()
 }
@@ -99,8 +104,9 @@ def is_optional(table: str, name: str) -> bool:
         return True
     if (table == "runs" and name in TELLING) or name in list_key_columns(table):
         return False
-    any_text = column.dtype == TEXT and (not column.checks or "" in column.checks[0].value)
-    return column.nullable or any_text or name in list_optional(table)
+    if column.nullable or name in list_optional(table):
+        return True
+    return column.dtype == TEXT and (not column.checks or "" in column.checks[0].value)
 
 
 def describe_requirement(table: str, label: str) -> str:
@@ -118,12 +124,13 @@ def describe_requirement(table: str, label: str) -> str:
 
 IDENTITY = ("model_id", "revision", "source")
 """What a gain has of its model, and whose both are."""
-SD = "_sd"
+NAMED_GAINS = (*GAINS, *(f"{gain}_sd" for gain in GAINS))
+"""Names of gains, and of their standard deviations over prompts."""
 
 
 def is_gain(name: object) -> bool:
     """Whether a name is that of a gain, or of its standard deviation over prompts."""
-    return isinstance(name, str) and name.removesuffix(SD) in GAINS
+    return isinstance(name, str) and name in NAMED_GAINS
 
 
 def split_mapping(content: Mapping[str, Any], entries: Sequence[str]) -> list[dict[str, Any]]:
@@ -131,10 +138,10 @@ def split_mapping(content: Mapping[str, Any], entries: Sequence[str]) -> list[di
     and one a gain."""
     plain = not set(content) <= set(entries)
     columns = dict(content) if plain else dict(content.get("columns", {}))
-    gains = {theirs: ours for theirs, ours in columns.items() if is_gain(ours)}
+    gains = keep_values(columns, NAMED_GAINS)
     if not gains or content.get("table"):
         return [dict(content)]
-    facts = {theirs: ours for theirs, ours in columns.items() if theirs not in gains}
+    facts = drop_names(columns, gains)
     rest: Mapping[str, Any] = {} if plain else content
     constants = dict(rest.get("constants", {}))
     factors = dict(rest.get("factors", {}))
@@ -143,32 +150,28 @@ def split_mapping(content: Mapping[str, Any], entries: Sequence[str]) -> list[di
         raise UsageError(
             "gains of no model", where="mapping", got=", ".join(columns), next_step=step
         )
-    fixed = {name: value for name, value in constants.items() if name in list_dtypes("models")}
+    fixed = keep_names(constants, list_dtypes("models"))
     of_models = {
         "table": "models",
         "columns": facts,
         "constants": fixed,
-        "factors": {name: factor for name, factor in factors.items() if not is_gain(name)},
+        "factors": drop_names(factors, NAMED_GAINS),
         "ignore": _list_ignored(rest, gains),
     }
-    of_runs = {
-        name: value
-        for name, value in constants.items()
-        if name not in fixed or name in list_dtypes("runs")
-    }
-    named = {theirs: ours for theirs, ours in facts.items() if ours in IDENTITY}
+    of_models_alone = set(fixed) - set(list_dtypes("runs"))
+    of_runs = drop_names(constants, of_models_alone)
+    named = keep_values(facts, IDENTITY)
     mappings = [of_models] if set(facts.values()) - set(IDENTITY) else []
     for theirs, gain in gains.items():
-        others = [name for name in columns if name not in named and name != theirs]
-        mappings.append(
-            {
-                "table": "summaries",
-                "columns": {**named, theirs: "value"},
-                "constants": {**of_runs, "estimand": gain, "prompt_id": ""},
-                "factors": {"value": factors[gain]} if gain in factors else {},
-                "ignore": _list_ignored(rest, others),
-            }
-        )
+        used = {**named, theirs: "value"}
+        of_gain: dict[str, Any] = {
+            "table": "summaries",
+            "columns": used,
+            "constants": {**of_runs, "estimand": gain, "prompt_id": ""},
+        }
+        of_gain["factors"] = {"value": factors[gain]} if gain in factors else {}
+        of_gain["ignore"] = _list_ignored(rest, drop_names(columns, used))
+        mappings.append(of_gain)
     return mappings
 
 
@@ -252,29 +255,25 @@ def convert_norms(
     check_entries(norms, where)
     for name in ("state", "norm"):
         if norms[name] not in frame:
-            raise build_unknown_error(
-                f"the column of {name}s is missing", norms[name], map(str, frame), where=where
-            )
-    others = []
-    for name in frame:
-        if name not in (norms["state"], norms["norm"]):
-            others.append(name)
+            what = f"the column of {name}s is missing"
+            raise build_unknown_error(what, norms[name], map(str, frame), where=where)
+    others = list(frame.columns.drop([norms["state"], norms["norm"]]))
     facts = pd.DataFrame(index=frame.index) if models is None else models
     facts = facts.reindex(columns=["n_layers", "norm_place", "norm_kind"])
-    form = _find_form(frame[norms["state"]], facts, norms, where)
-    rows = frame[others].assign(
-        norm=convert_numbers(frame[norms["norm"]])[0], depth=facts["n_layers"].astype("float64")
-    )
-    if wrong := frame.loc[~(rows["norm"] > 0), norms["norm"]].tolist():
+    named = frame[norms["state"]]
+    form = _find_form(named, facts, norms, where)
+    stated = frame[norms["norm"]]
+    rows = frame[others].assign(norm=convert_numbers(stated)[0])
+    rows["depth"] = facts["n_layers"].astype("float64")
+    if wrong := stated[~(rows["norm"] > 0)].tolist():
         raise DataError("a norm is a number above 0", where=where, got=repr(wrong[0]))
-    states = _read_states(frame[norms["state"]], rows, others, norms, where)
-    rows = compute_ratios(
-        rows.assign(state=states, post=facts["norm_place"].eq("post")),
-        [*others, "depth", "post"],
-        where,
-    )
+    rows["state"] = _read_states(named, rows, others, norms, where)
+    rows["post"] = facts["norm_place"].eq("post")
+    rows = compute_ratios(rows, [*others, "depth", "post"], where)
     last = rows["layer"] == rows["depth"].fillna(rows["last"])
-    if norms["last"] == NORMED and (last & rows["post"]).any():
+    of_last = rows[last].rename(columns={"gain_block": "normed_gain"})
+    is_normed = norms["last"] == NORMED
+    if is_normed and of_last["post"].any():
         raise DataError(
             "no final norm is known of this model, which norms after every sum: its last state is "
             "the stream",
@@ -283,17 +282,13 @@ def convert_norms(
             remedy=Remedy(when="read it so", mapping={"norms": {"last": STREAM}}),
         )
     gains = rows if norms["last"] == STREAM else rows[~last]
-    normed = (
-        rows[last].rename(columns={"gain_block": "normed_gain"})
-        if norms["last"] == NORMED
-        else rows[:0]
-    )
     of_gains = [*others, "layer", "norm_in", "gain_block"]
     gains = gains[of_gains].reset_index(drop=True)
-    return (
-        convert_read_gains(gains) if form == CENTRED else gains,
-        normed.reindex(columns=[*others, "normed_gain"]).reset_index(drop=True),
-    )
+    if form == CENTRED:
+        gains = convert_read_gains(gains)
+    normed = of_last if is_normed else rows[:0]
+    normed = normed.reindex(columns=[*others, "normed_gain"])
+    return gains, normed.reset_index(drop=True)
 
 
 def convert_read_gains(gains: pd.DataFrame) -> pd.DataFrame:
@@ -310,30 +305,34 @@ def _find_form(
     form = str(norms.get("form", ""))
     uncentred = facts["norm_kind"].eq("RMSNorm") | facts["norm_place"].eq("post")
     if form == CENTRED and uncentred.any():
+        as_it_is = "where the tool left the stream as it is, as TransformerLens does"
         raise DataError(
             "blocks of this model do not subtract the mean of what they read, so its centred norms "
             "are no read norms",
             where=where,
             got=f"form = {CENTRED}",
-            remedy=Remedy(
-                when="where the tool left the stream as it is, as TransformerLens does",
-                words={"form": RAW},
-            ),
+            remedy=Remedy(when=as_it_is, words={"form": RAW}),
         )
-    hooks = states.astype(str).str.fullmatch(HOOK.pattern) | states.eq(FINAL)
-    if form or not (hooks & ~uncentred).any():
+    named = states.astype(str)
+    hooks = named.str.fullmatch(HOOK.pattern) | states.eq(FINAL)
+    centred = states[hooks & ~uncentred]
+    if form or centred.empty:
         return form or RAW
-    first = states[hooks & ~uncentred].iloc[0]
     unprocessed = Remedy(when="if loaded by from_pretrained_no_processing", words={"form": RAW})
     processed = Remedy(when="if loaded by from_pretrained", words={"form": CENTRED})
     raise UsageError(
         "TransformerLens folds norms and centres the stream unless it is loaded without "
         "processing: in which form?",
         where=where,
-        got=f"states such as {first}",
-        allowed=", ".join(f'form = "{name}"' for name in FORMS),
+        got=f"states such as {centred.iloc[0]}",
+        allowed=_list_values("form", FORMS),
         remedy=(unprocessed, processed),
     )
+
+
+def _list_values(entry: str, values: Iterable[str]) -> str:
+    """What an entry of a mapping file may say."""
+    return ", ".join(f'{entry} = "{value}"' for value in values)
 
 
 def check_entries(norms: Mapping[str, Any], where: object) -> None:
@@ -386,18 +385,15 @@ def compute_ratios(rows: pd.DataFrame, others: Sequence[str], where: object) -> 
     rows = rows.drop_duplicates(by).sort_values(by)
     whose = _group_rows(rows, others)
     before = whose[["state", "norm"]].shift()
-    last = whose["state"].transform("max")
-    made = rows.assign(
-        layer=rows["state"],
-        norm_in=before["norm"],
-        gain_block=rows["norm"] / before["norm"],
-        last=last,
-    )
+    gain = rows["norm"] / before["norm"]
+    made = rows.assign(layer=rows["state"], norm_in=before["norm"], gain_block=gain)
+    made["last"] = whose["state"].transform("max")
     return made[rows["state"] == before["state"] + 1]
 
 
 def _group_rows(rows: pd.DataFrame, others: Sequence[str]) -> Any:
-    return rows.groupby(list(others), dropna=False) if others else rows.groupby(np.zeros(len(rows)))
+    by: Any = list(others) or np.zeros(len(rows))
+    return rows.groupby(by, dropna=False)
 
 
 def _read_states(
@@ -409,16 +405,19 @@ def _read_states(
 ) -> list[int]:
     """Our numbers of states that are named or numbered; DataError for what is neither, or both."""
     states = []
+    unnamed = []
     for value, depth in zip(values, rows["depth"], strict=True):
-        states.append(_read_state_name(value, depth))
-    unnamed = values[[state is None for state in states]]
-    if unnamed.empty:
-        return [state for state in states if state is not None]
+        state = _read_state_name(value, depth)
+        if state is None:
+            unnamed.append(value)
+        else:
+            states.append(state)
+    if not unnamed:
+        return states
     numbers = [_parse_number(value, where) for value in unnamed]
-    if len(numbers) < len(rows):
+    if states:
         what = "states by name and by number"
-        got = repr(unnamed.iloc[0])
-        raise DataError(what, where=where, got=got, allowed="one or the other")
+        raise DataError(what, where=where, got=repr(unnamed[0]), allowed="one or the other")
     shift = _shift(rows.assign(state=numbers), others, norms, where)
     return [number + shift for number in numbers]
 
@@ -427,12 +426,17 @@ def _read_state_name(value: object, depth: float) -> int | None:
     """The number of a state that is named; None where its name says none."""
     if value == FINAL:
         return None if np.isnan(depth) else int(depth)
-    hook = HOOK.fullmatch(str(value)) or MODULE.fullmatch(str(value))
-    return int(hook[1]) + (hook[2] in ("post", "output")) if hook else None
+    name = str(value)
+    hook = HOOK.fullmatch(name) or MODULE.fullmatch(name)
+    if hook is None:
+        return None
+    leaves_block = hook[2] in ("post", "output")
+    return int(hook[1]) + leaves_block
 
 
 def _parse_number(value: object, where: object) -> int:
-    number = float(str(value)) if NUMBER.fullmatch(str(value)) else -1.0
+    text = str(value)
+    number = float(text) if NUMBER.fullmatch(text) else -1.0
     if number < 0 or number != int(number):
         allowed = "0 to L, or blocks.0.hook_resid_pre to blocks.(L-1).hook_resid_post"
         raise DataError("not a state of the stream", where=where, got=repr(value), allowed=allowed)
@@ -467,16 +471,19 @@ def _shift(
             next_step='leave out states = "outputs"',
         )
     bases = {0} if (first == 0).any() else set()
-    bases |= {1} if ((first > 0) & (last == depth)).any() else set()
+    from_1_to_last = (first > 0) & (last == depth)
+    if from_1_to_last.any():
+        bases.add(1)
     if "counted_from" not in norms and depth.notna().any() and len(bases) != 1:
-        again = {base: {"norms": {"counted_from": base}} for base in (0, 1)}
+        remedies = []
+        for base in (0, 1):
+            counted = {"norms": {"counted_from": base}}
+            remedies.append(Remedy(when=f"from {base}", mapping=counted))
         raise UsageError(
             "the numbers of the states do not say whether they count from 0 or from 1",
             where=where,
             got=_describe_states(rows),
-            remedy=tuple(
-                Remedy(when=f"from {base}", mapping=mapping) for base, mapping in again.items()
-            ),
+            remedy=tuple(remedies),
         )
     base = norms.get("counted_from", min(bases, default=0))
     return int(states == OUTPUTS) - int(base)
@@ -484,7 +491,8 @@ def _shift(
 
 def _describe_states(rows: pd.DataFrame) -> str:
     depth = int(rows["depth"].iloc[0])
-    return f"states {rows['state'].min()} to {rows['state'].max()} of a model of {depth} blocks"
+    states = rows["state"]
+    return f"states {states.min()} to {states.max()} of a model of {depth} blocks"
 
 
 def _refuse_unsaid(rows: pd.DataFrame, where: object) -> UsageError:
@@ -498,7 +506,7 @@ def _refuse_unsaid(rows: pd.DataFrame, where: object) -> UsageError:
         "the blocks",
         where=where,
         got=_describe_states(rows),
-        allowed=", ".join(f'states = "{name}"' for name in STATES),
+        allowed=_list_values("states", STATES),
         remedy=tuple(remedies),
     )
 
@@ -557,10 +565,7 @@ def load_map(
         content = dict(source)
         if not set(content) <= set(ENTRIES_COLUMN_MAP):
             if not all(isinstance(value, str) for value in content.values()):
-                name = next(name for name in content if name not in ENTRIES_COLUMN_MAP)
-                raise build_unknown_error(
-                    "a mapping has no such entry", name, ENTRIES_COLUMN_MAP, where=where
-                )
+                _check_names(content, ENTRIES_COLUMN_MAP, where)
             content = {"columns": content}
     else:
         where = Path(source)
@@ -568,15 +573,11 @@ def load_map(
     loaded = _build_map(content, where, ENTRIES_COLUMN_MAP)
     loaded = replace(loaded, constants={**loaded.constants, **(constants or {})})
     filled = {*loaded.columns.values(), *loaded.constants}
-    aliases = {}
-    for ours, names in beneath.aliases.items():
-        if ours not in filled:
-            aliases[ours] = names
+    aliases = drop_names(beneath.aliases, filled)
     mapping = _merge_maps(replace(beneath, aliases=aliases), loaded)
-    mapping = replace(
-        mapping,
-        norms=_resolve_norms(mapping.norms, loaded.norms, {"states": states, "form": form}, where),
-    )
+    said = {"states": states, "form": form}
+    norms = _resolve_norms(mapping.norms, loaded.norms, said, where)
+    mapping = replace(mapping, norms=norms)
     if not mapping.table:
         mapping = replace(mapping, table=_find_table(mapping, where))
     _check(mapping, where)
@@ -600,11 +601,9 @@ def load_maps(
     if constants:
         content = {**content, "constants": {**content.get("constants", {}), **constants}}
     several = split_mapping(content, tuple(ENTRIES_COLUMN_MAP))
-    return (
-        [load_map(each) for each in several]
-        if len(several) > 1
-        else [load_map(source, None, "", constants)]
-    )
+    if len(several) > 1:
+        return [load_map(each) for each in several]
+    return [load_map(source, None, "", constants)]
 
 
 def _resolve_norms(
@@ -615,16 +614,16 @@ def _resolve_norms(
 
     stated: what the user's own `[norms]` says. entries: what stands over it, empty ones left out.
     """
-    entries = {name: value for name, value in entries.items() if value}
-    if entries and not norms:
+    said = drop_empty(entries)
+    if said and not norms:
         allowed = "states of norms: a recipe of norms, or a mapping with [norms]"
-        got = ", ".join(f"{name} = {value!r}" for name, value in entries.items())
+        got = ", ".join(f"{name} = {value!r}" for name, value in said.items())
         raise UsageError("these rows have no states", where=where, got=got, allowed=allowed)
-    norms = {**norms, **entries}
-    unknown_last = (
-        norms.get("states") == OUTPUTS and norms.get("last") == NORMED and "last" not in stated
-    )
-    return {**norms, "last": UNKNOWN} if unknown_last else norms
+    norms = {**norms, **said}
+    are_outputs = norms.get("states") == OUTPUTS
+    if are_outputs and norms.get("last") == NORMED and "last" not in stated:
+        return {**norms, "last": UNKNOWN}
+    return norms
 
 
 def _load_recipe(name: str) -> ColumnMap:
@@ -645,24 +644,26 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _build_map(content: Mapping[str, Any], where: object, entries: Mapping[str, Any]) -> ColumnMap:
     for name, value in content.items():
-        if name not in entries:
-            raise build_unknown_error("a mapping has no such entry", name, entries, where=where)
+        _check_names([name], entries, where)
         if not isinstance(value, entries[name]):
             raise UsageError(f"{name} of the mapping is not valid", where=where, got=repr(value))
-    named = {}
-    for name, value in content.get("columns", {}).items():
-        named[("columns", name)] = value
-    wide = content.get("wide", {})
-    named |= {("wide", name): wide[name] for name in ("name", "value") if name in wide}
-    for (part, name), value in named.items():
-        if isinstance(value, Mapping | list):
-            step = f'quote a name that has a dot: "a.b" = "layer" below [{part}]'
-            what = f"{part} of the mapping is not valid"
-            raise UsageError(what, where=where, got=f"{name} = {value!r}", next_step=step)
+    wide = keep_names(content.get("wide", {}), ("name", "value"))
+    for part, named in {"columns": content.get("columns", {}), "wide": wide}.items():
+        for name, value in named.items():
+            if isinstance(value, Mapping | list):
+                step = f'quote a name that has a dot: "a.b" = "layer" below [{part}]'
+                what = f"{part} of the mapping is not valid"
+                raise UsageError(what, where=where, got=f"{name} = {value!r}", next_step=step)
     ignore = content.get("ignore", ())
-    return ColumnMap(
-        **{**content, "ignore": ignore if isinstance(ignore, str) else tuple(map(str, ignore))}
-    )
+    ignored = ignore if isinstance(ignore, str) else tuple(map(str, ignore))
+    return ColumnMap(**{**content, "ignore": ignored})
+
+
+def _check_names(names: Iterable[str], entries: Mapping[str, Any], where: object) -> None:
+    """UsageError for a name that is no entry of a mapping."""
+    for name in names:
+        if name not in entries:
+            raise build_unknown_error("a mapping has no such entry", name, entries, where=where)
 
 
 def _merge_maps(beneath: ColumnMap, mapping: ColumnMap) -> ColumnMap:
@@ -671,7 +672,8 @@ def _merge_maps(beneath: ColumnMap, mapping: ColumnMap) -> ColumnMap:
     for each in fields(ColumnMap):
         low = getattr(beneath, each.name)
         high = getattr(mapping, each.name)
-        both[each.name] = {**low, **high} if isinstance(low, Mapping) else high or low
+        merged = {**low, **high} if isinstance(low, Mapping) else high or low
+        both[each.name] = merged
     return ColumnMap(**both)
 
 
@@ -679,12 +681,15 @@ def _find_table(mapping: ColumnMap, where: object) -> str:
     """The table whose columns a mapping names."""
     wide = {mapping.wide.get("name"), mapping.wide.get("value")} - {None}
     names = {*mapping.columns.values(), *mapping.factors, *mapping.constants, *wide}
-    fit = {name: len(names & set(list_dtypes(name))) for name in TABLES if name not in REFUSED}
-    best = [
-        name
-        for name in fit
-        if names and names <= set(list_columns(name)) and fit[name] == max(fit.values())
-    ]
+    fit = {}
+    for name in TABLES:
+        if name not in REFUSED:
+            fit[name] = len(names.intersection(list_dtypes(name)))
+    most = max(fit.values())
+    best = []
+    for name, count in fit.items():
+        if names and count == most and names <= set(list_columns(name)):
+            best.append(name)
     if len(best) != 1:
         got = (
             f"its columns fit {' and '.join(best)}"
@@ -711,24 +716,21 @@ def _check(mapping: ColumnMap, where: object) -> None:
         check_entries(mapping.norms, where)
     ours = list_columns(mapping.table)
     listing = f"thermostats ls columns {mapping.table}"
-    made = {str(mapping.norms.get(name)) for name in ("state", "norm")} if mapping.norms else set()
+    made = list(map(str, keep_names(mapping.norms, ("state", "norm")).values()))
     if mapping.wide:
         _check_wide(mapping, [*ours, *made], where)
     parts = {
-        "columns": mapping.columns.values(),
-        "factors": mapping.factors,
-        "constants": mapping.constants,
+        "columns": (mapping.columns.values(), {*ours, *made}),
+        "factors": (mapping.factors, ours),
+        "constants": (mapping.constants, ours),
     }
-    for part, names in parts.items():
+    for part, (names, fitting) in parts.items():
         for name in names:
-            if not isinstance(name, str) or name not in (
-                *ours,
-                *(made if part == "columns" else ()),
-            ):
+            if not isinstance(name, str) or name not in fitting:
                 what = f"{part} of the mapping is not one of our columns"
                 raise build_unknown_error(what, name, ours, where=where, otherwise=listing)
     for name, factor in mapping.factors.items():
-        number = not isinstance(factor, bool) and isinstance(factor, int | float)
+        number = isinstance(factor, int | float) and not isinstance(factor, bool)
         if ours[name] not in (FLOAT, INTEGER) or not number:
             raise UsageError(
                 "a factor is a number for a column of numbers",
@@ -772,12 +774,13 @@ def list_columns(table: str) -> dict[str, str]:
 def resolve_aliases(mapping: ColumnMap, frame: pd.DataFrame) -> ColumnMap:
     """A mapping whose aliases are replaced by the columns that rows have; a recipe's constant gives
     way to a column."""
-    there = {str(name).casefold(): str(name) for name in frame.columns}
+    written = list(map(str, frame.columns))
+    there = dict(zip(map(str.casefold, written), written, strict=True))
     columns = dict(mapping.columns)
     constants = dict(mapping.constants)
     norms = dict(mapping.norms)
     for ours, names in mapping.aliases.items():
-        name = next((there[name] for name in names if name in there), None)
+        name = next(filter(None, map(there.get, names)), None)
         if name is None or name in columns:
             continue
         if ours in norms:

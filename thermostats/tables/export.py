@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
@@ -32,6 +33,7 @@ from thermostats.public_names import VERSION
 from thermostats.tables import folders, schemas, store
 from thermostats.tables.choices import check_export, of_interventions
 from thermostats.tables.column_map import describe_requirement
+from thermostats.tables.entries import drop_empty
 from thermostats.tables.features import FEATURES, MEANING
 from thermostats.tables.folders import (
     BEGINNING,
@@ -48,6 +50,7 @@ from thermostats.tables.folders import (
     write_all,
     write_atomically,
 )
+from thermostats.tables.frames import select_rows
 from thermostats.tables.incoming import build_csv_lines
 from thermostats.tables.model_rows import list_gain_pairs
 from thermostats.tables.reading import features
@@ -91,7 +94,8 @@ KINDS = {FLOAT: "number", INTEGER: "whole number", TEXT: "text", FLAG: "true or 
 FIELD_TYPES = {FLOAT: "number", INTEGER: "integer", TEXT: "string", FLAG: "boolean"}
 MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 TITLE = "Residual-stream gains of transformers"
-CONVENTIONS = str(schemas.__doc__).split("\n\n")[1].replace("\n", " ").strip()
+_SECOND_PARAGRAPH = str(schemas.__doc__).split("\n\n")[1]
+CONVENTIONS = _SECOND_PARAGRAPH.replace("\n", " ").strip()
 LICENCE = "https://opensource.org/license/mit"
 RECORD = "https://doi.org/10.5281/zenodo.18165365"
 SOURCE = "D'Elia 2026, preprint and result files"
@@ -100,11 +104,8 @@ JOINED = (
     "one a file has every "
     "column of its table, empty where a value may be."
 )
-PROPERTY = (
-    f"Property of: "
-    f"{'; '.join(f'*{name}*: {meaning}' for name, meaning in schemas.PROPERTIES.items())}; "
-    "empty: it names, counts or describes."
-)
+_MEANINGS = "; ".join(f"*{name}*: {meaning}" for name, meaning in schemas.PROPERTIES.items())
+PROPERTY = f"Property of: {_MEANINGS}; empty: it names, counts or describes."
 CONSTRAINTS = {ONE_OF: "enum", LOWER: "minimum", UPPER: "maximum"}
 """Checks of a column that a data package has too; an exclusive bound it has not."""
 
@@ -149,33 +150,31 @@ def write_codebook() -> str:
     ]
     lines += [CONVENTIONS, "", JOINED, "", PROPERTY, ""]
     for name, schema in TABLES.items():
-        keys = ", ".join(f"`{label}`" for label in list_key_columns(name))
-        lines += [f"## {name}", "", f"{_format_sentence(schema.description)}. Key: {keys}.", ""]
+        key = list_key_columns(name)
+        keys = ", ".join(f"`{label}`" for label in key)
+        sentence = _format_sentence(schema.description)
+        lines += [f"## {name}", "", f"{sentence}. Key: {keys}.", ""]
         lines += [
             "| column | type | unit | property of | may be empty | when joined | meaning |",
             "|---" * 7 + "|",
         ]
         for label, declared in schema.columns.items():
-            bold = f"**{label}**" if label in list_key_columns(name) else label
-            kind = KINDS[declared.dtype]
-            unit = declared.unit
-            cells = (
-                bold,
-                kind,
-                unit,
-                declared.of,
-                "yes" if declared.nullable else "",
-                describe_requirement(name, label),
-            )
-            lines.append(f"| {' | '.join(cells)} | {declared.description} |")
+            bold = f"**{label}**" if label in key else label
+            empty = "yes" if declared.nullable else ""
+            wanted = describe_requirement(name, label)
+            lines.append(_format_row(bold, declared, empty, wanted))
         lines.append("")
     lines += ["## features", "", f"{_format_sentence(MEANING)}; `thermostats.features()`.", ""]
     lines += ["| column | type | unit | property of | meaning |", "|---" * 5 + "|"]
-    rows = (
-        (x, KINDS[each.dtype], each.unit, each.of, each.description) for x, each in FEATURES.items()
-    )
-    lines += [f"| {' | '.join(row)} |" for row in rows]
+    for label, declared in FEATURES.items():
+        lines.append(_format_row(label, declared))
     return "\n".join([*lines, ""])
+
+
+def _format_row(label: str, column: Column, *more: str) -> str:
+    """A row of a table of columns, its meaning last."""
+    cells = (label, KINDS[column.dtype], column.unit, column.of, *more, column.description)
+    return f"| {' | '.join(cells)} |"
 
 
 def _format_sentence(words: str) -> str:
@@ -190,7 +189,8 @@ def _list_resources(folder: Path, table: str, paths: Sequence[str]) -> list[Reso
     spare: dict[str, set[str]] = {}
     for path in paths:
         kind = formats[path]
-        spare[kind] = spare.get(kind, lacking[path]) & lacking[path]
+        spare_before = spare.get(kind, lacking[path])
+        spare[kind] = spare_before & lacking[path]
     by_name: dict[str, list[str]] = {}
     for path in sorted(paths, key=formats.__getitem__):
         name = table
@@ -204,8 +204,10 @@ def _list_resources(folder: Path, table: str, paths: Sequence[str]) -> list[Reso
         by_name.setdefault(name, []).append(path)
     resources = []
     for name, files in by_name.items():
-        columns = _list_columns(table, set.intersection(*(lacking[path] for path in files)))
-        resources.append(Resource(name, table, formats[files[0]], files, columns))
+        without = set.intersection(*(lacking[path] for path in files))
+        columns = _list_columns(table, without)
+        kind = formats[files[0]]
+        resources.append(Resource(name, table, kind, files, columns))
     return resources
 
 
@@ -214,12 +216,11 @@ def _find_lacking(table: str, path: Path) -> set[str]:
     says why."""
     later = set(list_optional(table))
     with suppress(OSError, ValueError), path.open("rb") as stream:
-        held = (
-            read_schema(stream).names
-            if path.suffix == ".parquet"
-            else stream.readline().decode().split(",")
-        )
-        later -= {label.strip() for label in held}
+        if path.suffix == ".parquet":
+            held = read_schema(stream).names
+        else:
+            held = stream.readline().decode().split(",")
+        later.difference_update(map(str.strip, held))
     return later
 
 
@@ -233,8 +234,8 @@ def _list_columns(table: str, without: Collection[str]) -> list[Column]:
 
 def build_datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
     """The Frictionless data package of a folder; a foreign key is looked up in one resource."""
-    tables = [each.table for each in resources]
-    once = {name for name in tables if tables.count(name) == 1}
+    counted = Counter(each.table for each in resources)
+    once = {name for name, count in counted.items() if count == 1}
     return {
         "profile": "tabular-data-package",
         "name": "thermostats",
@@ -248,52 +249,54 @@ def build_datapackage(resources: Sequence[Resource]) -> dict[str, Any]:
 
 def _describe_resource(of: Resource, targets: Collection[str]) -> dict[str, Any]:
     """One resource; its foreign keys are those to `targets`."""
+    is_csv = of.format == "csv"
     schema: dict[str, Any] = {
-        "fields": [_describe_field(column) for column in of.columns],
+        "fields": list(map(_describe_field, of.columns)),
         "primaryKey": list_key_columns(of.table),
-        "missingValues": [""] if of.format == "csv" else ["", "nan"],
+        "missingValues": [""] if is_csv else ["", "nan"],
     }
     foreign = []
     for label, target in list_references(of.table).items():
         if target in targets:
             fields = [label, "revision"] if target == "models" else [label]
-            foreign.append({"fields": fields, "reference": {"resource": target, "fields": fields}})
+            reference = {"resource": target, "fields": fields}
+            foreign.append({"fields": fields, "reference": reference})
     if foreign:
         schema["foreignKeys"] = foreign
-    encoding = {"encoding": "utf-8"} if of.format == "csv" else {}
-    return {
+    resource: dict[str, Any] = {
         "profile": "tabular-data-resource",
         "name": of.name,
         "description": TABLES[of.table].description,
-        "path": of.paths[0] if len(of.paths) == 1 else of.paths,
-        "format": of.format,
-        "mediatype": MEDIA[of.format],
-        **encoding,
-        "schema": schema,
     }
+    resource["path"] = of.paths[0] if len(of.paths) == 1 else of.paths
+    resource |= {"format": of.format, "mediatype": MEDIA[of.format]}
+    if is_csv:
+        resource["encoding"] = "utf-8"
+    return {**resource, "schema": schema}
 
 
 def _describe_field(column: Column) -> dict[str, Any]:
     constraints: dict[str, Any] = {}
     for check in column.checks:
         if name := CONSTRAINTS.get(check.kind):
-            constraints[name] = (
-                [v for v in check.value if v != ""] if check.kind == ONE_OF else check.value
-            )
+            bound = check.value
+            constraints[name] = list(filter(None, bound)) if check.kind == ONE_OF else bound
     if not column.nullable and column.dtype != TEXT:
         constraints["required"] = True
-    field: dict[str, Any] = {
-        "name": column.name,
-        "type": FIELD_TYPES[column.dtype],
-        "description": column.description,
-    }
-    field |= {"unit": column.unit} if column.unit else {}
-    field |= {"trueValues": ["True"], "falseValues": ["False"]} if column.dtype == FLAG else {}
-    return field | ({"constraints": constraints} if constraints else {})
+    kind = FIELD_TYPES[column.dtype]
+    field: dict[str, Any] = {"name": column.name, "type": kind, "description": column.description}
+    if column.unit:
+        field["unit"] = column.unit
+    if column.dtype == FLAG:
+        field |= {"trueValues": ["True"], "falseValues": ["False"]}
+    if constraints:
+        field["constraints"] = constraints
+    return field
 
 
 if __name__ == "__main__":
-    for written in describe(folders.find_data_folder(sys.argv[1] if len(sys.argv) > 1 else None)):
+    named = sys.argv[1] if len(sys.argv) > 1 else None
+    for written in describe(folders.find_data_folder(named)):
         print(written)
 
 
@@ -366,7 +369,7 @@ def export(
     wanted = make_list(tables, "tables")
     check_export(folder, wanted, format, partition)
     chosen = wanted if wanted is not None else list(TABLES)
-    columns = {label for name in TABLES for label in TABLES[name].columns}
+    columns = set[str]().union(*(table.columns for table in TABLES.values()))
     if partition is not None and partition not in columns:
         raise build_unknown_error("no such column to partition by", partition, sorted(columns))
     runs = store.load("runs", data) if partition else None
@@ -383,9 +386,8 @@ def export(
                     paths[name] = _write(pieces, name, staged, format, partition, runs)
             (staged / CODEBOOK).write_text(write_codebook(), encoding="utf-8")
             if format == "csv":
-                for name, content in build_tool_files(
-                    staged, {name: [path.name] for name, path in paths.items()}
-                ).items():
+                files = {name: [path.name] for name, path in paths.items()}
+                for name, content in build_tool_files(staged, files).items():
                     (staged / name).write_bytes(content)
             if folder.is_dir():
                 folder.rmdir()
@@ -395,7 +397,8 @@ def export(
     exported: list[Exported] = []
     for name in chosen:
         if name in paths:
-            exported.append(Exported(name, counts[name], folder / paths[name].name))
+            place = folder / paths[name].name
+            exported.append(Exported(name, counts[name], place))
     return exported
 
 
@@ -410,7 +413,8 @@ def _load_tables(
     which come last; all rows where there is no such folder, or where those `shipped` are asked
     for."""
     if shipped or find_data_folder(data) == find_shipped("data"):
-        yield from ((name, store.load_pieces(name, data)) for name in names)
+        for name in names:
+            yield name, store.load_pieces(name, data)
         return
     ids = set[str]()
     for name in names:
@@ -420,9 +424,13 @@ def _load_tables(
     runs = _choose_rows("runs", data, ids)
     for name in names:
         if name in REFERRED:
-            chosen = runs if name == "runs" else _choose_rows(name, data, set(runs[REFERRED[name]]))
+            chosen = runs
+            if name != "runs":
+                referred = set(runs[REFERRED[name]])
+                chosen = _choose_rows(name, data, referred)
             columns = store.load_pieces(name, data).columns
-            yield name, store.Pieces(len(chosen), columns, iter([chosen]))
+            pieces = store.Pieces(len(chosen), columns, iter([chosen]))
+            yield name, pieces
 
 
 def _note_runs(frames: Iterator[pd.DataFrame], ids: set[str]) -> Iterator[pd.DataFrame]:
@@ -438,8 +446,10 @@ def _choose_rows(name: str, data: str | Path | None, wanted: set[str]) -> pd.Dat
     both = pd.concat(store.load_pieces(name, data).frames, ignore_index=True)
     keys = list_key_columns(name)
     own = pd.concat(store.load_pieces(name, data, shipped=False).frames, ignore_index=True)
-    theirs = pd.MultiIndex.from_frame(both[keys]).isin(pd.MultiIndex.from_frame(own[keys]))
-    return both[theirs | both[REFERRED[name]].isin(wanted)].reset_index(drop=True)
+    own_keys = pd.MultiIndex.from_frame(own[keys])
+    is_own = pd.MultiIndex.from_frame(both[keys]).isin(own_keys)
+    is_wanted = both[REFERRED[name]].isin(wanted)
+    return both[is_own | is_wanted].reset_index(drop=True)
 
 
 def _write(
@@ -455,7 +465,8 @@ def _write(
         with path.open("wb") as stream:
             for number, frame in enumerate(pieces.frames):
                 lines = build_csv_lines(frame[pieces.columns], name)
-                stream.write(lines.pack_rows(0, len(frame)) if number == 0 else lines.body)
+                rows = lines.body if number else lines.pack_rows(0, len(frame))
+                stream.write(rows)
         return path
     if partition is None:
         tables = (_build_table(frame, name) for frame in pieces.frames)
@@ -508,14 +519,16 @@ class Source:
 
     def toml(self) -> bytes:
         """The record as TOML; a JSON string is a basic string of TOML."""
-        stated = asdict(self)
-        return "".join(
-            f"{name} = {json.dumps(text, ensure_ascii=False)}\n" for name, text in stated.items()
-        ).encode()
+        lines = []
+        for name, text in asdict(self).items():
+            written = json.dumps(text, ensure_ascii=False)
+            lines.append(f"{name} = {written}\n")
+        return "".join(lines).encode()
 
     def statement(self) -> bytes:
         """In the place of a licence's text: who states it, and where."""
-        return f"{self.licence} by {self.licence_by}: {self.address}, {self.commit}.\n".encode()
+        place = f"{self.address}, {self.commit}"
+        return f"{self.licence} by {self.licence_by}: {place}.\n".encode()
 
 
 def read_source(path: Path) -> Source:
@@ -524,7 +537,8 @@ def read_source(path: Path) -> Source:
     Raises DataError where it cannot be read, lacks an entry or has one that no source has.
     """
     try:
-        stated: Mapping[str, object] = tomllib.loads(read_bytes(path, CONFIG).decode())
+        content = read_bytes(path, CONFIG).decode()
+        stated: Mapping[str, object] = tomllib.loads(content)
     except OSError as error:
         raise DataError(
             "a source does not say where it comes from", where=path, got=describe_file_error(error)
@@ -534,15 +548,18 @@ def read_source(path: Path) -> Source:
             "what says where rows come from is no TOML", where=path, got=str(error)
         ) from error
     allowed = [field.name for field in fields(Source)]
-    if wrong := [
-        name for name, text in stated.items() if name not in allowed or not isinstance(text, str)
-    ]:
-        got = f"{wrong[0]} = {stated[wrong[0]]!r}"
-        raise DataError(
-            "not an entry of a source", where=path, got=got, allowed=f"texts: {', '.join(allowed)}"
-        )
+    texts = {}
+    for name, text in stated.items():
+        if name not in allowed or not isinstance(text, str):
+            raise DataError(
+                "not an entry of a source",
+                where=path,
+                got=f"{name} = {text!r}",
+                allowed=f"texts: {', '.join(allowed)}",
+            )
+        texts[name] = text
     try:
-        return Source(**{name: str(text) for name, text in stated.items()})
+        return Source(**texts)
     except TypeError as error:
         lacking = ", ".join(name for name in allowed[:5] if name not in stated)
         raise DataError(
@@ -629,10 +646,11 @@ def contribute(out: str | Path, *, data: str | Path | None = None) -> list[Expor
         source, licence_file=LICENCE_FILE if source.licence_file else ""
     ).toml()
     contents[CHECKS] = _check_contribution(source, tables, contents)
-    write_all(place, {place / source.name / name: content for name, content in contents.items()})
+    of_source = place / source.name
+    write_all(place, {of_source / name: content for name, content in contents.items()})
     contributed: list[Exported] = []
     for name, rows in tables.items():
-        contributed.append(Exported(name, len(rows), place / source.name / f"{name}.csv"))
+        contributed.append(Exported(name, len(rows), of_source / f"{name}.csv"))
     return contributed
 
 
@@ -642,14 +660,17 @@ def _read_source(folder: Path) -> Source:
     again = write_command("export", "contribution", data=folder)
     runs = _read_own_rows("runs", folder)
     if not path.is_file():
-        names, licences = (sorted(set(runs[label]) - {OURS, ""}) for label in ("source", "licence"))
-        facts = {
-            "name": names[0] if len(names) == 1 else "",
-            "licence": licences[0] if len(licences) == 1 else "",
-        }
-        begun = Source(**facts, title="", address="", commit="", licence_file="")
-        form = SOURCE_FORM.format(permitted=", ".join(store.PERMITTED)).encode()
-        write_all(folder, {path: form + begun.toml()})
+        begun = Source(
+            _read_single_label(runs["source"]),
+            title="",
+            address="",
+            commit="",
+            licence=_read_single_label(runs["licence"]),
+            licence_file="",
+        )
+        permitted = ", ".join(store.PERMITTED)
+        form = SOURCE_FORM.format(permitted=permitted)
+        write_all(folder, {path: form.encode() + begun.toml()})
         step = f"fill it in, then {again}"
         raise UsageError(
             "nothing says whose rows these are; a file that asks was written",
@@ -657,7 +678,8 @@ def _read_source(folder: Path) -> Source:
             next_step=step,
         )
     source = read_source(path)
-    if empty := [name for name in NEEDED if name != "licence" and not getattr(source, name)]:
+    stated = {*drop_empty(asdict(source)), "licence"}  # which is checked below
+    if empty := [name for name in NEEDED if name not in stated]:
         raise UsageError(
             "a contribution says whose it is",
             where=path,
@@ -677,16 +699,21 @@ def _read_source(folder: Path) -> Source:
     return source
 
 
+def _read_single_label(labels: pd.Series) -> str:
+    """The label of rows that have one; empty where they have several, or ours alone."""
+    others = set(labels) - {OURS, ""}
+    return str(others.pop()) if len(others) == 1 else ""
+
+
 def _read_own_rows(name: str, folder: Path) -> pd.DataFrame:
     """The user's own rows of a table."""
     held = []
     for path in list_own_files(name, folder):
-        held.append(add_later_columns(store.read_typed(path, name), name))
-    return (
-        pd.concat(held, ignore_index=True)
-        if held
-        else pd.DataFrame(columns=list(list_dtypes(name)))
-    )
+        rows = store.read_typed(path, name)
+        held.append(add_later_columns(rows, name))
+    if not held:
+        return pd.DataFrame(columns=list(list_dtypes(name)))
+    return pd.concat(held, ignore_index=True)
 
 
 def _collect_tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
@@ -697,14 +724,20 @@ def _collect_tables(folder: Path, source: Source) -> dict[str, pd.DataFrame]:
     tables = {"runs": runs}
     for name in RUN_TABLES:
         rows = _read_own_rows(name, folder)
-        rows = rows[rows["run_id"].isin(ids)]
+        rows = select_rows(rows, run_id=ids)
         tables[name] = rows.assign(run_id=rows["run_id"].map(ids))
     prompts = _read_own_rows("prompts", folder)
     models = _read_own_rows("models", folder)
-    tables["prompts"] = prompts[prompts["prompt_set"].isin(runs["prompt_set"])].assign(text="")
-    there = set(store.load("models", find_shipped("data"))["model_id"])
-    tables["models"] = models[models["model_id"].isin(set(runs["model_id"]) - there)]
-    return {name: store.validate(rows, name) for name, rows in tables.items() if len(rows)}
+    of_sets = prompts["prompt_set"].isin(runs["prompt_set"])
+    tables["prompts"] = prompts[of_sets].assign(text="")
+    there = store.load("models", find_shipped("data"))["model_id"]
+    new = set(runs["model_id"]).difference(there)
+    tables["models"] = select_rows(models, model_id=new)
+    checked = {}
+    for name, rows in tables.items():
+        if len(rows):
+            checked[name] = store.validate(rows, name)
+    return checked
 
 
 def _rename_runs(folder: Path, source: Source) -> pd.DataFrame:
@@ -712,21 +745,18 @@ def _rename_runs(folder: Path, source: Source) -> pd.DataFrame:
     before."""
     runs = _read_own_rows("runs", folder)
     runs = runs[~of_interventions(runs)]
+    path = folder / FILE
     held = sorted(set(runs["source"]))
-    chosen = runs[runs["source"] == (source.name if source.name in held else OURS)]
+    called = source.name if source.name in held else OURS
+    chosen = select_rows(runs, source=called)
     if chosen.empty:
         step = write_command("ls", "runs", own=True, data=folder)
         what = "no own rows of this source"
-        raise UsageError(
-            what, where=folder / FILE, got=source.name, allowed=", ".join(held), next_step=step
-        )
+        allowed = ", ".join(held)
+        raise UsageError(what, where=path, got=source.name, allowed=allowed, next_step=step)
     if other := sorted(set(chosen["licence"]) - {"", source.licence}):
-        raise DataError(
-            "rows are under another licence",
-            where=folder / FILE,
-            got=other[0],
-            allowed=source.licence,
-        )
+        what = "rows are under another licence"
+        raise DataError(what, where=path, got=other[0], allowed=source.licence)
     versions = chosen["measure_version"].where(chosen["source"] == OURS)
     usual = ("thermostats, measurement " + versions).fillna("unstated")
     instrument = chosen["instrument"].where(chosen["instrument"] != "", usual)
@@ -759,16 +789,15 @@ def _check_contribution(
         store_of_it = Path(temporary)
         mark = BEGINNING.format(version=VERSION, schema=SCHEMA).encode()
         place = store_of_it / EXTERNAL / source.name
-        write_all(
-            store_of_it,
-            {store_of_it / MARK: mark, **{place / name: text for name, text in contents.items()}},
-        )
+        files_of_it = {place / name: text for name, text in contents.items()}
+        write_all(store_of_it, {store_of_it / MARK: mark, **files_of_it})
         store.check(store_of_it)
         rows = features(store_of_it, every=True)
         files = set(store.load("sources", store_of_it)["file"])
-    measured = rows[rows["model_id"].isin(tables["runs"]["model_id"])]
+    measured = select_rows(rows, model_id=tables["runs"]["model_id"])
     pairs = list_gain_pairs(measured, files)
-    pairs = pairs[pairs[["first", "second"]].eq(source.name).any(axis=1)]
+    is_source = pairs[["first", "second"]].eq(source.name)
+    pairs = pairs[is_source.any(axis=1)]
     return "\n".join(_format_lines(source, tables, pairs)).encode()
 
 
@@ -779,12 +808,8 @@ def _format_lines(
     for name, rows in tables.items():
         counts.append(f"- {len(rows)} rows of {name}")
     new = [f"- {model}" for model in tables["models"]["model_id"]] if "models" in tables else []
-    lines = [
-        f"# {source.name}",
-        "",
-        f"{source.title}. {source.address}; licence {source.licence}.",
-        "",
-    ]
+    whose = f"{source.title}. {source.address}; licence {source.licence}."
+    lines = [f"# {source.name}", "", whose, ""]
     lines += [
         f"Read back and checked by thermostats {VERSION} as a part of data/external:",
         "",
@@ -797,9 +822,7 @@ def _format_lines(
     )
     lines += ["", "Gains at the last token that others measured of the same models:", ""]
     for pair in pairs.to_dict("records"):
-        both = (
-            f"{pair['first_gain']:.4g} by {pair['first']}, {pair['second_gain']:.4g} by "
-            f"{pair['second']}"
-        )
-        lines.append(f"- {pair['model_id']}, {pair['gain']}: {both}")
+        first = f"{pair['first_gain']:.4g} by {pair['first']}"
+        second = f"{pair['second_gain']:.4g} by {pair['second']}"
+        lines.append(f"- {pair['model_id']}, {pair['gain']}: {first}, {second}")
     return [*lines, *["- none"] * pairs.empty, ""]

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from thermostats.errors import build_unknown_error
 from thermostats.tables import store
 from thermostats.tables.choices import of_interventions
+from thermostats.tables.entries import drop_names
+from thermostats.tables.frames import select_rows
 from thermostats.tables.runs import mark_superseded
 from thermostats.tables.schemas import (
     FLAG,
@@ -39,7 +41,8 @@ from thermostats.tables.validation import rank_rows
 def index_rows(rows: pd.DataFrame, labels: Sequence[str]) -> tuple[NDArray[np.int64], pd.DataFrame]:
     """Number of each row's combination of texts, counted in their order, and the combinations by
     number."""
-    number, distinct = pd.factorize(rank_rows(rows[label] for label in labels), sort=True)
+    ranks = rank_rows(rows[label] for label in labels)
+    number, distinct = pd.factorize(ranks, sort=True)
     row = np.empty(len(distinct), dtype=np.int64)
     row[number] = np.arange(len(rows))
     return number, rows[list(labels)].take(row).reset_index(drop=True)
@@ -66,7 +69,8 @@ class Groups:
         first = np.ones(len(ordered), dtype=np.bool_)
         first[1:] = ordered[1:] != ordered[:-1]
         starts = np.flatnonzero(first)
-        return cls(order, ordered[starts], starts, np.diff(starts, append=len(ordered)))
+        sizes = np.diff(starts, append=len(ordered))
+        return cls(order, ordered[starts], starts, sizes)
 
     def sum(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.add.reduceat(values[self.order], self.starts)
@@ -79,9 +83,11 @@ class Groups:
 
     def std(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Standard deviation, divisor n - 1; NaN for one row."""
-        gaps = np.empty_like(values)
-        gaps[self.order] = (values[self.order] - np.repeat(self.mean(values), self.sizes)) ** 2
-        return np.sqrt(self.sum(gaps) / np.where(self.sizes > 1, self.sizes - 1, np.nan))
+        means = np.repeat(self.mean(values), self.sizes)
+        squares = np.empty_like(values)
+        squares[self.order] = (values[self.order] - means) ** 2
+        divisor = np.where(self.sizes > 1, self.sizes - 1, np.nan)
+        return np.sqrt(self.sum(squares) / divisor)
 
 
 OF_RUNS = ("layers", "summaries", "transitions", "weights")
@@ -178,42 +184,37 @@ def _combine_parts(
     old = mark_superseded(runs)
     runs = runs[~old]
     if old.any():
-        summaries, transitions, weights = (
-            frame[frame["run_id"].isin(runs["run_id"])]
-            for frame in (summaries, transitions, weights)
-        )
+        summaries = select_rows(summaries, run_id=runs["run_id"])
+        transitions = select_rows(transitions, run_id=runs["run_id"])
+        weights = select_rows(weights, run_id=runs["run_id"])
     stated = summaries if position == LAST else summaries.iloc[:0]
     summarised: list[pd.DataFrame] = []
     for layers in parts:
         store.check_reference(layers, "layers", "run_id", measured, "runs")
-        counted = layers[layers["run_id"].isin(runs["run_id"])] if old.any() else layers
+        counted = select_rows(layers, run_id=runs["run_id"]) if old.any() else layers
         here = stated["run_id"].isin(counted["run_id"].unique())
         values = collect_prompt_gains(runs, models, counted, stated[here], position=position)
         summarised.append(_summarise_prompts(values, stated[here]))
         stated = stated[~here]
     summarised.append(_summarise_prompts(_read_summaries(stated), stated))
     gains = pd.concat(summarised, ignore_index=True)
-    rows = _pick_runs(runs, gains["run_id"])[RUN].merge(
-        _compute_geometry(models), on=["model_id", "revision"], how="left", validate="many_to_one"
-    )
+    picked = _pick_runs(runs, gains["run_id"])[RUN]
+    geometry = _compute_geometry(models)
+    whose = ["model_id", "revision"]
+    rows = picked.merge(geometry, on=whose, how="left", validate="many_to_one")
     rows = rows.merge(gains, on="run_id", how="left")
-    across = []
-    for gain in ACROSS:
-        for name in rows:
-            if str(name).startswith(gain):
-                across.append(name)
+    across = [name for name in rows if str(name).startswith(ACROSS)]
     rows.loc[rows["stages"] > 1, across] = np.nan
     rows = rows.merge(_summarise_transitions(transitions), on="run_id", how="left")
-    rows = rows.merge(
-        _summarise_spectra(collect_spectral_norms(weights, summaries), runs), on=MODEL, how="left"
-    )
+    norms = collect_spectral_norms(weights, summaries)
+    rows = rows.merge(_summarise_spectra(norms, runs), on=MODEL, how="left")
     counts = [f"{gain}_n" for gain in (*GAINS, *READ_GAINS)]
     rows[counts] = rows[counts].astype("Int64")
-    rows.insert(len(RUN), "token_position", pd.Series(position, index=rows.index, dtype="str"))
+    token = pd.Series(position, index=rows.index, dtype="str")
+    rows.insert(len(RUN), "token_position", token)
     rows.insert(len(RUN) + 1, "n_prompts", rows[counts].max(axis=1))
-    return rows.sort_values(
-        [*MODEL, "prompt_set", "dtype", "attention"], kind="stable", ignore_index=True
-    )
+    order = [*MODEL, "prompt_set", "dtype", "attention"]
+    return rows.sort_values(order, kind="stable", ignore_index=True)
 
 
 def collect_prompt_gains(
@@ -267,9 +268,10 @@ def _compute_geometry(models: pd.DataFrame) -> pd.DataFrame:
 def _pick_runs(runs: pd.DataFrame, with_gains: pd.Series[str]) -> pd.DataFrame:
     """Runs without the weights-only ones, which have no gain, whose model and source have another
     run."""
-    weights_only = (runs["prompt_set"] == "") & ~runs["run_id"].isin(with_gains)
-    has_other = (~weights_only).groupby([runs[label] for label in MODEL]).transform("any")
-    return runs[~(weights_only & has_other)]
+    has_gain = runs["run_id"].isin(with_gains)
+    counts = has_gain | (runs["prompt_set"] != "")
+    has_other = counts.groupby([runs[label] for label in MODEL]).transform("any")
+    return runs[counts | ~has_other]
 
 
 def _compute_layer_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
@@ -282,41 +284,34 @@ def _compute_layer_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.Dat
     number, prompts = index_rows(measured, where)
     depth = depths.reindex(prompts["run_id"]).to_numpy("int64")
     gain = measured["gain_block"].to_numpy()
-    rows = pd.DataFrame(
-        {
-            "prompt": number,
-            "layer": measured["layer"].to_numpy("int64"),
-            "L": depth[number],
-            "gain_block": gain,
-            "log": np.log(gain),
-        }
-    )
+    rows = pd.DataFrame({"prompt": number, "layer": measured["layer"].to_numpy("int64")})
+    rows["L"] = depth[number]
+    rows["gain_block"] = gain
+    rows["log"] = np.log(gain)
     layer = rows["layer"]
     L = rows["L"]
     inner = rows[layer >= 2]
-    last = rows[layer == L].set_index("prompt")["gain_block"]
-    penultimate = rows[layer == L - 1].set_index("prompt")["gain_block"]
-    first = rows[layer == 1].set_index("prompt")["gain_block"]
+    gain_of = rows.set_index("prompt")["gain_block"]
+    first = gain_of[(layer == 1).to_numpy()]
     log_total, geometric, largest = _combine_layers(inner, skipped=1)
-    _, geometric_before, largest_before = _combine_layers(
-        inner[inner["layer"] < inner["L"]], skipped=2
-    )
-    of_one_block = pd.Series(1.0, index=first.index[first.index.isin(rows.loc[L == 1, "prompt"])])
-    total = pd.concat([np.exp(log_total), of_one_block])
-    wide = pd.DataFrame(
-        {
-            "last_gain": last,
-            "penultimate_gain": penultimate,
-            "geometric_gain": geometric,
-            "max_gain": largest,
-            "geometric_gain_to_penultimate": geometric_before,
-            "max_gain_to_penultimate": largest_before,
-            "total_amplification": total,
-            "total_amplification_from_input": total * first.reindex(total.index),
-        }
-    )
-    wide.insert(0, "run_id", prompts["run_id"].to_numpy()[wide.index])
-    wide.insert(1, "prompt_id", prompts["prompt_id"].to_numpy()[wide.index])
+    before_last = inner[inner["layer"] < inner["L"]]
+    _, geometric_before, largest_before = _combine_layers(before_last, skipped=2)
+    of_one_block = first.index.isin(rows.loc[L == 1, "prompt"])
+    without_inner = pd.Series(1.0, index=first.index[of_one_block])
+    total = pd.concat([np.exp(log_total), without_inner])
+    gains = {
+        "last_gain": gain_of[(layer == L).to_numpy()],
+        "penultimate_gain": gain_of[(layer == L - 1).to_numpy()],
+        "geometric_gain": geometric,
+        "max_gain": largest,
+    }
+    gains["geometric_gain_to_penultimate"] = geometric_before
+    gains["max_gain_to_penultimate"] = largest_before
+    gains["total_amplification"] = total
+    gains["total_amplification_from_input"] = total * first.reindex(total.index)
+    wide = pd.DataFrame(gains)
+    for place, label in enumerate(where):
+        wide.insert(place, label, prompts[label].to_numpy()[wide.index])
     return wide.melt(id_vars=where, var_name="gain").dropna(subset="value")
 
 
@@ -333,17 +328,18 @@ the mean: P = I."""
 def fill_read_gains(layers: pd.DataFrame, runs: pd.DataFrame, models: pd.DataFrame) -> pd.DataFrame:
     """The rows with `AS_READ` filled in where P = I, as rows of older versions and of others lack
     them."""
-    norms = models.loc[
-        models["norm_kind"].eq("RMSNorm") & models["norm_place"].isin(["pre", "sandwich", "output"])
-    ]
-    plain = runs.merge(norms[["model_id", "revision"]], on=["model_id", "revision"])["run_id"]
+    places = ["pre", "sandwich", "output"]
+    uncentred = select_rows(models, norm_kind="RMSNorm", norm_place=places)
+    whose = ["model_id", "revision"]
+    plain = runs.merge(uncentred[whose], on=whose)["run_id"]
     rows = layers["run_id"].isin(plain)
     if not rows.any():
         return layers
     filled = {}
     for name, raw in AS_READ.items():
         if name in layers:
-            filled[name] = layers[name].fillna(layers[raw].where(rows))
+            as_read = layers[raw].where(rows)
+            filled[name] = layers[name].fillna(as_read)
     return layers.assign(**filled)
 
 
@@ -351,7 +347,7 @@ def _read_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.DataFrame:
     """The same three of the read gain R_l that `READ_GAINS` names."""
     values = _compute_layer_gains(layers.assign(gain_block=layers["gain_read"]), depths)
     named = values.assign(gain=values["gain"].str.replace("_gain", "_read_gain"))
-    return named[named["gain"].isin(list(READ_GAINS))]
+    return select_rows(named, gain=READ_GAINS)
 
 
 def _combine_layers(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Series, pd.Series]:
@@ -360,18 +356,20 @@ def _combine_layers(rows: pd.DataFrame, skipped: int) -> tuple[pd.Series, pd.Ser
     groups = Groups.build(rows["prompt"].to_numpy())
     log = groups.sum(rows["log"].to_numpy())
     largest = groups.max(rows["gain_block"].to_numpy())
-    complete = groups.sizes == rows["L"].to_numpy()[groups.order][groups.starts] - skipped
+    depth = rows["L"].to_numpy()[groups.order][groups.starts]
+    complete = groups.sizes == depth - skipped
     index = pd.Index(groups.numbers[complete], name="prompt")
-    statistics = (log[complete], np.exp(log[complete] / groups.sizes[complete]), largest[complete])
-    log, geometric, largest = (pd.Series(values, index=index) for values in statistics)
-    return log, geometric, largest
+    sums = pd.Series(log[complete], index=index)
+    geometric = np.exp(sums / groups.sizes[complete])
+    return sums, geometric, pd.Series(largest[complete], index=index)
 
 
 def _read_summaries(summaries: pd.DataFrame) -> pd.DataFrame:
     """Gains given as named values; `<gain>_mean` is the gain averaged over prompts."""
     named = summaries.assign(gain=summaries["estimand"].str.removesuffix("_mean"))
-    chosen = named["gain"].isin(list(GAINS)) & named["value"].notna()
-    return named.loc[chosen, ["run_id", "prompt_id", "gain", "value"]]
+    is_gain = named["gain"].isin(list(GAINS))
+    columns = ["run_id", "prompt_id", "gain", "value"]
+    return named.loc[is_gain & named["value"].notna(), columns]
 
 
 def _summarise_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.DataFrame:
@@ -384,60 +382,55 @@ def _summarise_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.Data
     groups = Groups.build(number)
     value = single["value"].to_numpy()
     log = np.log(np.where(value > 0, value, np.nan))  # a stated gain may be what no gain is
-    each = pd.DataFrame(
-        {
-            "mean": groups.mean(value),
-            "log": groups.mean(log),
-            "sd": groups.std(value),
-            "n": groups.sizes,
-        },
-        index=pd.MultiIndex.from_frame(named),
-    )
-    averaged = values[values["prompt_id"] == ""].set_index(by)["value"]
-    published_sd = summaries[
-        (summaries["prompt_id"] == "") & summaries["estimand"].str.endswith("_sd")
-    ]
+    each = pd.DataFrame({"mean": groups.mean(value)}, index=pd.MultiIndex.from_frame(named))
+    each["log"] = groups.mean(log)
+    each["sd"] = groups.std(value)
+    each["n"] = groups.sizes
+    averaged = select_rows(values, prompt_id="").set_index(by)["value"]
+    published_sd = select_rows(summaries, prompt_id="")
+    published_sd = published_sd[published_sd["estimand"].str.endswith("_sd")]
     published_sd = published_sd.assign(gain=published_sd["estimand"].str.removesuffix("_sd"))
     index = each.index.union(averaged.index)
     stated_sd = published_sd.set_index(by)["value"].reindex(index)
     each = each.reindex(index)
-    statistics = {
-        "": each["mean"].fillna(averaged.reindex(index)),
-        "_geometric": np.exp(each["log"]),
-        "_sd": each["sd"].where(each["n"].notna(), stated_sd),
-        "_n": each["n"].fillna(0.0),
-    }
-    rests = pd.DataFrame(statistics, index=index)
+    rests = pd.DataFrame({"": each["mean"].fillna(averaged.reindex(index))}, index=index)
+    rests["_geometric"] = np.exp(each["log"])
+    rests["_sd"] = each["sd"].where(each["n"].notna(), stated_sd)
+    rests["_n"] = each["n"].fillna(0.0)
     wide = rests.unstack("gain")
     wide.columns = [f"{gain}{statistic}" for statistic, gain in wide.columns]
     labels = []
     for gain in (*GAINS, *READ_GAINS):
         for statistic in rests.columns:
             labels.append(f"{gain}{statistic}")
-    return wide.reindex(columns=labels).astype("float64").rename_axis(index="run_id").reset_index()
+    return _index_runs(wide.reindex(columns=labels).astype("float64"))
+
+
+def _index_runs(wide: pd.DataFrame) -> pd.DataFrame:
+    """Rows by run with the run in a column of its own."""
+    return wide.rename_axis(index="run_id").reset_index()
 
 
 def _summarise_transitions(transitions: pd.DataFrame) -> pd.DataFrame:
     """Mean and standard deviation over prompts of L* of each run, two columns per definition and
     curve."""
     located = transitions[transitions["layer"].notna()]
-    variant = ("_" + located["trace_variant"]).where(located["trace_variant"] != "unstated", "")
-    located = located.assign(
-        label="L_star_" + located["definition"] + variant, averaged=located["prompt_id"] == ""
-    )
-    alone = located.groupby(["run_id", "label"])["averaged"].transform("all").astype("bool")
+    stated = located["trace_variant"] != "unstated"
+    variant = ("_" + located["trace_variant"]).where(stated, "")
+    located = located.assign(label="L_star_" + located["definition"] + variant)
+    located["averaged"] = located["prompt_id"] == ""
+    by = ["run_id", "label"]
+    alone = located.groupby(by)["averaged"].transform("all").astype("bool")
     chosen = located[~located["averaged"] | alone]
-    number, named = index_rows(chosen, ["run_id", "label"])
+    number, named = index_rows(chosen, by)
     groups = Groups.build(number)
     layer = chosen["layer"].to_numpy()
-    spread = named.assign(mean=groups.mean(layer), std=groups.std(layer)).set_index(
-        ["run_id", "label"]
-    )
+    spread = named.set_index(by)
+    spread[""] = groups.mean(layer)
+    spread["_sd"] = groups.std(layer)
     wide = spread.unstack("label")
-    wide.columns = [
-        f"{label}{'_sd' if statistic == 'std' else ''}" for statistic, label in wide.columns
-    ]
-    return wide.reindex(columns=sorted(wide.columns)).rename_axis(index="run_id").reset_index()
+    wide.columns = [f"{label}{statistic}" for statistic, label in wide.columns]
+    return _index_runs(wide.reindex(columns=sorted(wide.columns)))
 
 
 def collect_spectral_norms(
@@ -451,12 +444,11 @@ def collect_spectral_norms(
 
     matrices, means: labels by matrix, and by the name under which its mean is stated.
     """
-    norms = weights[(weights["head"] == "") & weights["matrix"].isin(list(matrices))]
+    norms = select_rows(weights, head="", matrix=matrices)
     measured = norms.assign(label=norms["matrix"].map(matrices), stated=False)
-    means_of = summaries[(summaries["prompt_id"] == "") & summaries["estimand"].isin(list(means))]
-    stated = means_of.assign(
-        label=means_of["estimand"].map(means), spectral_norm=means_of["value"], stated=True
-    )
+    stated = select_rows(summaries, prompt_id="", estimand=means)
+    labels = stated["estimand"].map(means)
+    stated = stated.assign(label=labels, spectral_norm=stated["value"], stated=True)
     columns = ["run_id", "label", "spectral_norm", "stated"]
     return pd.concat([measured[columns], stated[columns]], ignore_index=True)
 
@@ -466,13 +458,12 @@ def _summarise_spectra(norms: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     ordered = norms.sort_values(
         ["stated", "run_id"], kind="stable"
     )  # a sum depends on the order of its terms
-    means = (
-        ordered.merge(runs[["run_id", *MODEL]], on="run_id")
-        .groupby([*MODEL, "label"])["spectral_norm"]
-        .mean()
-    )
-    wide = means.unstack("label").reindex(columns=list(WEIGHT_NAMES.values())).astype("float64")
-    return wide.assign(wv_wo_ratio=wide["wv_norm"] / wide["wo_norm"]).reset_index()
+    of_models = ordered.merge(runs[["run_id", *MODEL]], on="run_id")
+    means = of_models.groupby([*MODEL, "label"])["spectral_norm"].mean()
+    labels = list(WEIGHT_NAMES.values())
+    wide = means.unstack("label").reindex(columns=labels).astype("float64")
+    ratio = wide["wv_norm"] / wide["wo_norm"]
+    return wide.assign(wv_wo_ratio=ratio).reset_index()
 
 
 MEANING = (
@@ -490,11 +481,24 @@ OF_GAINS = {
 }
 TRANSITION = "L_star_{definition}_{trace variant}"
 """Stands for as many columns as the table transitions has definitions and curves."""
+
+
+def _declare_gains() -> dict[str, Column]:
+    declared = {}
+    for gain, formula in (GAINS | READ_GAINS).items():
+        of_gain = FUNCTION if gain in READ_GAINS else STORED
+        for ending, (words, dtype, unit) in OF_GAINS.items():
+            meaning = words.format(gain, formula)
+            of = "" if ending == "_n" else of_gain
+            declared[f"{gain}{ending}"] = declare_column(dtype, meaning, unit, of=of)
+    return declared
+
+
 FEATURES: dict[str, Column] = {
     **{label: RUNS.columns[label] for label in RUN},
     "token_position": declare_column(TEXT, "that of the gains, as `position` of the table layers"),
     "n_prompts": declare_column(INTEGER, "most prompts that one of its gains rests on", "count"),
-    **{label: declared for label, declared in MODELS.columns.items() if label not in MODEL},
+    **drop_names(MODELS.columns, MODEL),
     "rho": declare_number("head density, H/d_h", "ratio"),
     "aspect": declare_number("d/L", "ratio"),
     "kv_ratio": declare_number("K/H", "ratio"),
@@ -504,16 +508,7 @@ FEATURES: dict[str, Column] = {
     "comparable": declare_column(
         FLAG, "false where the norm comes after the residual sum: gains are near 1 by construction"
     ),
-    **{
-        f"{gain}{ending}": declare_column(
-            dtype,
-            words.format(gain, formula),
-            unit,
-            of="" if ending == "_n" else FUNCTION if gain in READ_GAINS else STORED,
-        )
-        for gain, formula in (GAINS | READ_GAINS).items()
-        for ending, (words, dtype, unit) in OF_GAINS.items()
-    },
+    **_declare_gains(),
     TRANSITION: declare_number(
         "transition layer L*, mean over prompts; see transitions", "1-based layer", of=STORED
     ),

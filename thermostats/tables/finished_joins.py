@@ -36,7 +36,7 @@ def hash_call(call: JoinCall) -> str:
     for each in fields(call):
         if each.name not in ANYHOW:
             stated[each.name] = getattr(call, each.name)
-    files = [Path(source) for source in stated.pop("sources")]
+    files = list(map(Path, stated.pop("sources")))
     if isinstance(stated["mapping"], str | Path):
         files.append(Path(stated["mapping"]))
     try:
@@ -45,7 +45,7 @@ def hash_call(call: JoinCall) -> str:
         contents = [(path.suffix, _hash_file(path)) for path in files]
     except OSError:
         return ""  # whoever reads it says so
-    return hashlib.sha256(repr((VERSION, stated, contents)).encode()).hexdigest()
+    return _hash_value((VERSION, stated, contents))
 
 
 def find_finished_rows(digest: str, data: str | Path | None) -> dict[str, int] | None:
@@ -59,7 +59,9 @@ def find_finished_rows(digest: str, data: str | Path | None) -> dict[str, int] |
         rows = _read_joins(path, _state(folder)).get(digest)
     except (DataError, UsageError):
         return None  # whoever loads the tables says so
-    return None if rows is None else {name: int(rows[name]) for name in TABLES if name in rows}
+    if rows is None:
+        return None
+    return {name: int(rows[name]) for name in TABLES if name in rows}
 
 
 def keep(digest: str, rows: Mapping[str, int], folder: Path) -> None:
@@ -75,7 +77,8 @@ def keep(digest: str, rows: Mapping[str, int], folder: Path) -> None:
 
 def _locate_record(folder: Path) -> Path | None:
     cache = cache_folder()
-    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:16]
+    path = os.fsencode(folder.resolve())
+    name = hashlib.sha256(path).hexdigest()[:16]
     return None if cache is None else cache / "joins" / f"{name}.json"
 
 
@@ -90,7 +93,11 @@ def _read_joins(path: Path, state: str) -> dict[str, Any]:
 
 def _state(folder: Path) -> str:
     """Hash of which files make up the tables of a data folder, and of what tells a changed one."""
-    return hashlib.sha256(repr([_look(path) for path in _list_files(folder)]).encode()).hexdigest()
+    return _hash_value(list(map(_look, _list_files(folder))))
+
+
+def _hash_value(value: object) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
 def _list_files(folder: Path) -> Iterable[Path]:

@@ -76,12 +76,13 @@ class Staged:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 if place in self.paths:
                     self.paths[place].unlink()
-                descriptor, self.paths[place] = _create(self.folder / STAGING, place.name)
+                descriptor, waiting = _create(self.folder / STAGING, place.name)
+                self.paths[place] = waiting
                 with os.fdopen(descriptor, "wb") as stream:
                     stream.write(content)
                     stream.flush()
                     os.fsync(stream.fileno())
-                self.paths[place].chmod(0o644)
+                waiting.chmod(0o644)
 
     def put(self) -> None:
         """Rename all to their places."""
@@ -156,11 +157,12 @@ def _clear(staging: Path) -> None:
 
 def _check_inside(path: Path, folder: Path) -> None:
     """Raise DataError where a path leads out of its folder, by `..` or over a symbolic link."""
-    if not path.parent.resolve().is_relative_to(folder.resolve()):
+    there = path.parent.resolve()
+    if not there.is_relative_to(folder.resolve()):
         raise DataError(
             "a file to be written lies outside its folder; nothing was written",
             where=path,
-            got=path.parent.resolve(),
+            got=there,
             allowed=f"places in {folder.resolve()}",
             next_step="remove the symbolic link or the name with ..",
         )
@@ -204,12 +206,14 @@ def find_data_folder(data: str | Path | None = None) -> Path:
     if chosen is None:
         return find_shipped("data")
     if not has_tables(chosen):
+        is_there = chosen.is_dir()
+        what = "the data folder has no tables yet" if is_there else "no such data folder"
+        line = write_command("measure", "MODEL", data=chosen)
         raise UsageError(
-            "the data folder has no tables yet" if chosen.is_dir() else "no such data folder",
+            what,
             where=chosen,
             allowed=f"a folder of tables, by --data or ${DATA_VARIABLE}",
-            next_step=f"measuring or joining begins it: "
-            f"{write_command('measure', 'MODEL', data=chosen)}",
+            next_step=f"measuring or joining begins it: {line}",
         )
     return chosen
 
@@ -217,8 +221,12 @@ def find_data_folder(data: str | Path | None = None) -> Path:
 def has_tables(folder: Path) -> bool:
     """Whether a folder is a store or has tables of its own; one that is not there or is empty holds
     none."""
-    there = any((folder / name).exists() for name in (MARK, *HELD))
-    return there or any(list_own_files(name, folder) for name in TABLES)
+    return _has_begun(folder) or any(list_own_files(name, folder) for name in TABLES)
+
+
+def _has_begun(folder: Path) -> bool:
+    """Whether a folder is a store, or has a file or a folder of tables."""
+    return any((folder / name).exists() for name in (MARK, *HELD))
 
 
 def find_lookup_folder(data: str | Path | None = None) -> Path:
@@ -238,11 +246,11 @@ def find_own_folder(data: str | Path | None = None) -> Path:
     chosen = _choose_folder(data)
     if chosen is None or chosen.resolve().is_relative_to(INSTALLED):
         unsaid = "no folder for your rows was named: " if chosen is None else ""
+        named = f"add --data mine for a folder of your own, or set ${DATA_VARIABLE}"
         raise UsageError(
             f"{unsaid}the tables that ship with the package are read-only",
             where=chosen or "",
-            next_step=f"add --data mine for a folder of your own, or set ${DATA_VARIABLE}; "
-            f"analyses read both",
+            next_step=f"{named}; analyses read both",
             options=("--data", "mine"),
         )
     return chosen
@@ -261,7 +269,8 @@ def list_layers(folder: Path) -> tuple[Path, ...]:
     if not mark.is_file():
         return (folder,)
     try:
-        schema = tomllib.loads(mark.read_text(encoding="utf-8")).get("schema", 1)
+        text = mark.read_text(encoding="utf-8")
+        schema = tomllib.loads(text).get("schema", 1)
     except (OSError, ValueError) as error:
         raise DataError(
             f"{MARK} cannot be read: it says what the store is",
@@ -292,24 +301,25 @@ def list_own_files(name: str, folder: Path) -> list[Path]:
 
     Raises DataError where a folder cannot be listed.
     """
-    named = [folder / place for place in ("", "published", EXTERNAL)]
-    fixed = [place / f"{name}.csv" for place in named if f"{name}.csv" in _list_names(place)]
-    sources = [folder / EXTERNAL / source for source in sorted(_list_names(folder / EXTERNAL))]
-    fixed += [source / f"{name}.csv" for source in sources if f"{name}.csv" in _list_names(source)]
+    external = folder / EXTERNAL
+    places = [folder, folder / "published", external]
+    places += map(external.joinpath, sorted(_list_names(external)))
+    table = f"{name}.csv"
+    fixed = [place / table for place in places if table in _list_names(place)]
     archives = []
-    for place in ARCHIVES:
-        for file in sorted(_list_names(folder / place)):
+    for place in map(folder.joinpath, ARCHIVES):
+        for file in sorted(_list_names(place)):
             if file.endswith(ARCHIVE) and file.removesuffix(ARCHIVE).split("-")[0] == name:
-                archives.append(folder / place / file)
+                archives.append(place / file)
     measured = folder / "measured" / name
-    held = {file for file in _list_names(measured) if not file.startswith(".")}
+    held = _list_names(measured)
     runs = []
     for file in sorted(held):
-        if file.endswith(ARCHIVE) or (
-            file.endswith(".csv") and file.removesuffix(".csv") + ARCHIVE not in held
-        ):
-            runs.append(file)
-    return [*archives, *fixed, *(measured / file for file in runs)]
+        is_replaced = file.removesuffix(".csv") + ARCHIVE in held
+        is_csv = file.endswith(".csv") and not is_replaced
+        if not file.startswith(".") and (is_csv or file.endswith(ARCHIVE)):
+            runs.append(measured / file)
+    return [*archives, *fixed, *runs]
 
 
 def _list_names(folder: Path) -> set[str]:
@@ -357,7 +367,7 @@ def start_folder(data: str | Path | None = None) -> Iterator[Path]:
     """
     folder = find_own_folder(data)
     there = folder.exists()
-    new = not any((folder / name).exists() for name in (MARK, *HELD))
+    new = not _has_begun(folder)
     if new:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -365,7 +375,8 @@ def start_folder(data: str | Path | None = None) -> Iterator[Path]:
             raise DataError(
                 "cannot create a data folder", where=folder, got=describe_file_error(error)
             ) from error
-        write_atomically(folder / MARK, BEGINNING.format(version=VERSION, schema=SCHEMA).encode())
+        mark = BEGINNING.format(version=VERSION, schema=SCHEMA)
+        write_atomically(folder / MARK, mark.encode())
     try:
         yield folder
     except BaseException:
@@ -398,7 +409,10 @@ def list_shipped_models() -> list[Path]:
 
 
 MEGABYTE = 1_000_000
-CONFIG, INDEX, PROMPTS, ROWS = 10 * MEGABYTE, 30 * MEGABYTE, 50 * MEGABYTE, 200 * MEGABYTE
+CONFIG = 10 * MEGABYTE
+INDEX = 30 * MEGABYTE
+PROMPTS = 50 * MEGABYTE
+ROWS = 200 * MEGABYTE
 """Largest files by kind; the largest that are known of are under a tenth of it."""
 TABLE = 500 * MEGABYTE
 """Largest file of a store: rows of one run, or of the models."""
@@ -419,10 +433,11 @@ def read_bytes(path: Path, limit: int) -> bytes:
         if len(content) > size:  # it grows, or does not tell its size
             content += stream.read(limit + 1 - len(content))
     if max(size, len(content)) > limit:
+        held = path.stat().st_size
         raise DataError(
             "the file is larger than files of its kind may be",
             where=path,
-            got=f"{path.stat().st_size} bytes",
+            got=f"{held} bytes",
             allowed=f"at most {limit} bytes",
             next_step="name another file, or split it",
         )

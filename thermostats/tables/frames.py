@@ -10,10 +10,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from pandas.api.types import is_list_like
 
 from thermostats.errors import SHOWN_OF, UsageError, join_some
 from thermostats.formatting import format_count
 from thermostats.next_steps import ARROW, is_table, write_value
+
+
+def select_rows(frame: pd.DataFrame, /, **values: Any) -> pd.DataFrame:
+    """Rows whose columns have these values: one, or one of several."""
+    for label, wanted in values.items():
+        cells = frame[label]
+        frame = frame[cells.isin(wanted) if is_list_like(wanted) else cells == wanted]
+    return frame
 
 
 def read_arrow(source: Any) -> Any:
@@ -52,11 +61,8 @@ def read_frame(table: Any) -> pd.DataFrame:
         raise UsageError(
             "not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step
         )
-    if isinstance(table, Mapping) and not any(
-        pd.api.types.is_list_like(value) for value in table.values()
-    ):
-        return pd.DataFrame([table])
-    return pd.DataFrame(table)
+    is_row = isinstance(table, Mapping) and not any(map(pd.api.types.is_list_like, table.values()))
+    return pd.DataFrame([table] if is_row else table)
 
 
 def _is_column(value: object) -> bool:
@@ -123,15 +129,15 @@ def check_single_values(frame: pd.DataFrame, *names: str) -> None:
     for name in names:
         if name not in frame or frame[name].dtype != object:
             continue
-        wrong = [value for value in frame[name] if not isinstance(value, Hashable)]
-        if wrong:
-            raise UsageError(
-                "a cell holds several values",
-                where=name,
-                got=repr(wrong[0])[:SHOWN_OF],
-                allowed="one text, number or truth a cell",
-                next_step=f"df.explode({write_value(name)}) makes a row of each",
-            )
+        for value in frame[name]:
+            if not isinstance(value, Hashable):
+                raise UsageError(
+                    "a cell holds several values",
+                    where=name,
+                    got=repr(value)[:SHOWN_OF],
+                    allowed="one text, number or truth a cell",
+                    next_step=f"df.explode({write_value(name)}) makes a row of each",
+                )
 
 
 def take_logs(numbers: pd.Series) -> pd.Series:
@@ -150,10 +156,11 @@ def read_known_numbers(frame: pd.DataFrame, name: str) -> pd.Series:
     is_date = pd.api.types.is_datetime64_any_dtype(column.dtype)
     wrong = known & (~np.isfinite(numbers) | is_date)
     if wrong.any():
+        first = column[wrong].iloc[0]
         raise UsageError(
             "a column is not numeric",
             where=name,
-            got=repr(column[wrong].iloc[0])[:SHOWN_OF],
+            got=repr(first)[:SHOWN_OF],
             allowed="finite numbers, of which some may be missing",
             next_step=f"df.drop(columns={write_value(name)}) where it is not known",
         )

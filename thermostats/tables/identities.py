@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import DataError
+from thermostats.tables.entries import drop_names, keep_names
+from thermostats.tables.frames import select_rows
 from thermostats.tables.remedies import Remedy, write_change
 from thermostats.tables.runs import hash_prompts
 from thermostats.tables.schemas import FLOAT, OURS, list_dtypes, list_key_columns, list_optional
@@ -37,6 +39,7 @@ EMPTY = {
 MODEL = ["model_id", "revision"]
 LOOK = [*MODEL, "dtype", "source", "prompt_set", "prompt_sha"]
 GEOMETRY = ["architecture", "n_layers", "n_heads", "n_kv_heads"]
+HEAD = [*MODEL, "layer", "head"]
 MEASURES = [schema.name for schema in OF_MODELS]
 
 
@@ -62,30 +65,31 @@ def _split_models(
 ) -> Iterator[tuple[pd.DataFrame, dict[str, pd.DataFrame]]]:
     """Runs and their rows, some models at a time; rows of different models are never compared."""
     numbers = {}
+    sizes = np.zeros(len(runs), dtype=np.int64)
     for name in MEASURES:
-        numbers[name] = locate_values(tables[name]["run_id"], runs["run_id"])
-    sizes = sum(
-        np.bincount(number[number >= 0], minlength=len(runs)) for number in numbers.values()
-    )
+        number = locate_values(tables[name]["run_id"], runs["run_id"])
+        sizes += np.bincount(number[number >= 0], minlength=len(runs))
+        numbers[name] = number
     model = runs.groupby(MODEL, sort=False).ngroup().to_numpy()
     before = np.bincount(model, weights=sizes).cumsum() - 1
     part = (before // PART).astype(np.int64)[model]
     for each in np.unique(part):
-        of = {}
+        rows = {}
         for name, number in numbers.items():
-            of[name] = np.flatnonzero((number >= 0) & (part[number] == each))
-        yield runs[part == each], {name: tables[name].take(of[name]) for name in MEASURES}
+            is_of_part = (number >= 0) & (part[number] == each)
+            rows[name] = tables[name].take(np.flatnonzero(is_of_part))
+        yield runs[part == each], rows
 
 
 def _check(runs: pd.DataFrame, tables: Tables, prompts: pd.DataFrame) -> None:
     """Raise DataError as `check_identities`, of some runs and their rows."""
+    facts = runs[["run_id", *LOOK, *GEOMETRY]]
     rows = {}
-    for name in MEASURES:
-        rows[name] = tables[name].merge(runs[["run_id", *LOOK, *GEOMETRY]], on="run_id")
     there = {}
-    for name, frame in rows.items():
-        if len(frame):
-            there[name] = frame
+    for name in MEASURES:
+        rows[name] = tables[name].merge(facts, on="run_id")
+        if len(rows[name]):
+            there[name] = rows[name]
     check_prompts(there, runs, prompts)
     check_places(there)
     check_reasons(there)
@@ -105,8 +109,7 @@ def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> No
     """Prompts of rows are in the set of their run; the set of a run of this package still has the
     texts it had."""
     in_sets = pd.MultiIndex.from_frame(prompts[["prompt_set", "prompt_id"]])
-    for name in (name for name in rows if name != "weights"):
-        frame = rows[name]
+    for name, frame in drop_names(rows, ("weights",)).items():
         there = pd.MultiIndex.from_frame(frame[["prompt_set", "prompt_id"]]).isin(in_sets)
         named = (frame["prompt_id"] != "") & (frame["prompt_set"] != "")
         wrong = named & ~there
@@ -115,15 +118,15 @@ def check_prompts(rows: Tables, runs: pd.DataFrame, prompts: pd.DataFrame) -> No
     hashes = {}
     for name, group in prompts.groupby("prompt_set"):
         hashes[str(name)] = hash_prompts(group)
-    ours = runs[(runs["source"] == OURS) & (runs["prompt_set"] != "")]
+    ours = select_rows(runs, source=OURS)
+    ours = ours[ours["prompt_set"] != ""]
     other = ours["prompt_sha"] != ours["prompt_set"].map(hashes)
     _refuse(ours, other, "runs", "the prompt set has other texts than when it was measured")
 
 
 def check_places(rows: Tables) -> None:
     """Layers and heads are those of the model, counted from 1."""
-    for name in (each for each in ("layers", "weights", "attention") if each in rows):
-        frame = rows[name]
+    for name, frame in keep_names(rows, ("layers", "weights", "attention")).items():
         beyond = frame["layer"] > frame["n_layers"]
         first = 0 if name == "weights" else 1
         allowed = f"{first} to {{n_layers}}, the model's n_layers"
@@ -135,22 +138,17 @@ def check_places(rows: Tables) -> None:
         )
         if "head" in frame:
             head = pd.to_numeric(frame["head"], errors="coerce")
+            wrong = (frame["head"] != "") & ~head.between(1, frame["n_heads"])
             allowed = "1 to {n_heads}, the model's n_heads, or empty"
-            _refuse(
-                frame,
-                (frame["head"] != "") & ~head.between(1, frame["n_heads"]),
-                name,
-                "the model has no such head",
-                allowed,
-                ["head"],
-            )
+            _refuse(frame, wrong, name, "the model has no such head", allowed, ["head"])
 
 
 def check_reasons(rows: Tables) -> None:
     """A row without any value needs a reason; one that this package measured needs one for every
     value it lacks."""
     for name, frame in rows.items():
-        values = [label for label in _list_number_columns(name) if label not in list_optional(name)]
+        added = list_optional(name)
+        values = [label for label in _list_number_columns(name) if label not in added]
         lacks = frame[values].isna()
         partly = (frame["source"] == OURS) & lacks.any(axis=1)
         if name == "attention":  # of the published variants there is a trace alone
@@ -173,37 +171,30 @@ def check_products(layers: pd.DataFrame) -> None:
     chain = ["run_id", "prompt_id", "position"]
     ordered = layers.sort_values([*chain, "layer"])
     groups = ordered.groupby(chain)
-    follows = groups["layer"].shift(-1) == ordered["layer"] + 1
-    follows &= ~(groups["n_tokens"].shift(-1) != ordered["n_tokens"]).fillna(False).astype("bool")
-    gap = (
-        np.log(ordered["gain_block"])
-        + np.log(ordered["norm_in"])
-        - np.log(groups["norm_in"].shift(-1))
-    )
-    total = gap.where(follows).fillna(0.0).groupby([ordered[label] for label in chain]).cumsum()
-    _refuse(
-        ordered,
-        total.abs() > _compute_tolerance(ordered),
-        "layers",
-        "the gains do not multiply to the norms",
-    )
+    after = groups[["layer", "n_tokens", "norm_in"]].shift(-1)
+    follows = after["layer"] == ordered["layer"] + 1
+    other_length = after["n_tokens"] != ordered["n_tokens"]
+    follows &= ~other_length.fillna(False).astype("bool")
+    product = np.log(ordered["gain_block"]) + np.log(ordered["norm_in"])
+    gap = product - np.log(after["norm_in"])
+    known = gap.where(follows).fillna(0.0)
+    total = known.groupby([ordered[label] for label in chain]).cumsum()
+    wrong = total.abs() > _compute_tolerance(ordered)
+    _refuse(ordered, wrong, "layers", "the gains do not multiply to the norms")
 
 
 def check_amplification(layers: pd.DataFrame, summaries: pd.DataFrame) -> None:
     """A stated total amplification is the product of the gains of blocks 2 … L at the last
     token."""
     where = ["run_id", "prompt_id"]
-    inner = layers[(layers["position"] == "last") & (layers["layer"] > 1)]
+    inner = select_rows(layers, position="last")
+    inner = inner[inner["layer"] > 1]
     groups = np.log(inner["gain_block"]).groupby([inner[label] for label in where])
-    product = np.exp(groups.sum(min_count=1).where(groups.count() == groups.size()))
-    stated = summaries[summaries["estimand"] == "total_amplification"]
-    _compare(
-        stated,
-        stated["value"],
-        _align_values(product, stated, where),
-        "summaries",
-        "is not the product of its gains",
-    )
+    complete = groups.count() == groups.size()
+    product = np.exp(groups.sum(min_count=1).where(complete))
+    stated = select_rows(summaries, estimand="total_amplification")
+    implied = _align_values(product, stated, where)
+    _compare(stated, "value", implied, "summaries", "is not the product of its gains")
 
 
 def check_heads(weights: pd.DataFrame) -> None:
@@ -213,87 +204,62 @@ def check_heads(weights: pd.DataFrame) -> None:
     A key/value head stands in the rows of all query heads that share it.
     """
     ratio = (weights["frobenius_norm"] / weights["spectral_norm"]) ** 2
-    _compare(
-        weights,
-        weights["stable_rank"],
-        ratio,
-        "weights",
-        "is not the squared Frobenius norm over the squared spectral norm",
-    )
+    what = "is not the squared Frobenius norm over the squared spectral norm"
+    _compare(weights, "stable_rank", ratio, "weights", what)
     where = ["run_id", "layer", "matrix"]
-    heads = weights[(weights["head"] != "") & weights["matrix"].isin(["W_V", "W_O"])]
-    shared = (
-        (heads["n_kv_heads"] / heads["n_heads"]).astype(float).where(heads["matrix"] == "W_V", 1.0)
-    )
+    heads = select_rows(weights, matrix=["W_V", "W_O"])
+    heads = heads[heads["head"] != ""]
+    of_query = (heads["n_kv_heads"] / heads["n_heads"]).astype(float)
+    shared = of_query.where(heads["matrix"] == "W_V", 1.0)
     groups = heads.assign(square=heads["frobenius_norm"] ** 2 * shared).groupby(where)
     complete = groups["square"].count() == groups["n_heads"].first()
-    matrices = weights[weights["head"] == ""]
+    matrices = select_rows(weights, head="")
     total = np.sqrt(groups["square"].sum().where(complete))
-    _compare(
-        matrices,
-        matrices["frobenius_norm"],
-        _align_values(total, matrices, where),
-        "weights",
-        "is not the sum over its heads",
-    )
+    implied = _align_values(total, matrices, where)
+    _compare(matrices, "frobenius_norm", implied, "weights", "is not the sum over its heads")
     largest = _align_values(groups["spectral_norm"].max(), matrices, where)
-    _refuse(
-        matrices,
-        largest > matrices["spectral_norm"] * (1 + _compute_tolerance(matrices)),
-        "weights",
-        "a head has a larger spectral norm than its matrix",
-    )
+    bound = matrices["spectral_norm"] * (1 + _compute_tolerance(matrices))
+    what = "a head has a larger spectral norm than its matrix"
+    _refuse(matrices, largest > bound, "weights", what)
 
 
 def check_traces(attention: pd.DataFrame, layers: pd.DataFrame, weights: pd.DataFrame) -> None:
     """Of a head Tr = (n − tr A)·‖W_V‖_F², of a layer the sum over its heads; the proxy is
     ‖W_V‖₂²."""
-    exact = attention[attention["variant"] == "exact"]
+    exact = select_rows(attention, variant="exact")
     per_head = exact[exact["head"] != ""]
-    per_layer = exact[exact["head"] == ""]
+    per_layer = select_rows(exact, head="")
     where = ["run_id", "layer", "prompt_id"]
-    groups = per_head.groupby(where)["trace"]
-    total = groups.sum().where(groups.count() == per_head.groupby(where)["n_heads"].first())
-    _compare(
-        per_layer,
-        per_layer["trace"],
-        _align_values(total, per_layer, where),
-        "attention",
-        "is not the sum over its heads",
-    )
+    groups = per_head.groupby(where)
+    complete = groups["trace"].count() == groups["n_heads"].first()
+    total = groups["trace"].sum().where(complete)
+    implied = _align_values(total, per_layer, where)
+    _compare(per_layer, "trace", implied, "attention", "is not the sum over its heads")
     prompt = [*MODEL, "prompt_set", "prompt_sha", "prompt_id"]
-    lengths = (
-        layers.dropna(subset="n_tokens")
-        .drop_duplicates(prompt)
-        .set_index(prompt)["n_tokens"]
-        .astype(float)
-    )
-    values = weights[weights["matrix"] == "W_V"].drop_duplicates([*MODEL, "layer", "head"])
-    values = values.set_index([*MODEL, "layer", "head"])
+    counted = layers.dropna(subset="n_tokens").drop_duplicates(prompt)
+    lengths = counted.set_index(prompt)["n_tokens"].astype(float)
+    values = select_rows(weights, matrix="W_V").drop_duplicates(HEAD)
+    values = values.set_index(HEAD)
     n = _align_values(lengths, per_head, prompt)
-    scale = n * _align_values(values["frobenius_norm"], per_head, [*MODEL, "layer", "head"]) ** 2
+    scale = n * _align_values(values["frobenius_norm"], per_head, HEAD) ** 2
     gap = per_head["trace"] - (1 - per_head["self_attention"]) * scale
     size = gap.where(per_head["architecture"].isin(SINKS), gap.abs())
-    _refuse(
-        per_head,
-        size > _compute_tolerance(per_head) * scale,
-        "attention",
-        "the trace is not (n − tr A)·‖W_V‖²",
-    )
-    proxy = attention[attention["variant"] == "proxy"]
-    norm = _align_values(values["spectral_norm"], proxy, [*MODEL, "layer", "head"])
-    _compare(proxy, proxy["trace"], norm**2, "attention", "is not the squared spectral norm of W_V")
+    wrong = size > _compute_tolerance(per_head) * scale
+    _refuse(per_head, wrong, "attention", "the trace is not (n − tr A)·‖W_V‖²")
+    proxy = select_rows(attention, variant="proxy")
+    norm = _align_values(values["spectral_norm"], proxy, HEAD)
+    _compare(proxy, "trace", norm**2, "attention", "is not the squared spectral norm of W_V")
 
 
 def check_means(weights: pd.DataFrame, summaries: pd.DataFrame) -> None:
     """A stated mean spectral norm of W_V or W_O is the mean over the layers of the same model."""
-    matrices = weights[(weights["head"] == "") & weights["matrix"].isin(["W_V", "W_O"])]
-    name = matrices["matrix"] + "_spectral_norm_mean"
-    groups = matrices.groupby([matrices["model_id"], matrices["revision"], name.rename("estimand")])
-    means = groups["spectral_norm"].mean()
-    stated = summaries[summaries["estimand"].isin(set(name)) & (summaries["prompt_id"] == "")]
-    mean = _align_values(means, stated, [*MODEL, "estimand"])
-    _compare(stated, stated["value"], mean, "summaries", "is not the mean over the layers")
+    matrices = select_rows(weights, head="", matrix=["W_V", "W_O"])
+    matrices = matrices.assign(estimand=matrices["matrix"] + "_spectral_norm_mean")
+    where = [*MODEL, "estimand"]
+    means = matrices.groupby(where)["spectral_norm"].mean()
+    stated = select_rows(summaries, estimand=matrices["estimand"], prompt_id="")
+    mean = _align_values(means, stated, where)
+    _compare(stated, "value", mean, "summaries", "is not the mean over the layers")
 
 
 def _list_number_columns(name: str) -> list[str]:
@@ -311,14 +277,15 @@ def _align_values(values: pd.Series, frame: pd.DataFrame, labels: list[str]) -> 
 
 
 def _compute_tolerance(frame: pd.DataFrame) -> pd.Series:
-    return frame["dtype"].map(TOLERANCE).fillna(max(TOLERANCE.values())).astype(float)
+    coarsest = max(TOLERANCE.values())
+    return frame["dtype"].map(TOLERANCE).fillna(coarsest).astype(float)
 
 
-def _compare(
-    frame: pd.DataFrame, stated: pd.Series, implied: pd.Series, name: str, what: str
-) -> None:
-    gap = (stated.astype(float) - implied).abs() > _compute_tolerance(frame) * implied.abs()
-    _refuse(frame, gap, name, f"a value {what}", allowed=implied)
+def _compare(frame: pd.DataFrame, label: str, implied: pd.Series, name: str, what: str) -> None:
+    """Raise DataError for the first row whose stated value is not the one that is implied."""
+    gap = frame[label].astype(float) - implied
+    wrong = gap.abs() > _compute_tolerance(frame) * implied.abs()
+    _refuse(frame, wrong, name, f"a value {what}", allowed=implied)
 
 
 def _refuse(
@@ -342,19 +309,22 @@ def _refuse(
     row = frame.loc[first]
     count = int(wrong.sum())
     there = labels or [label for label in _list_number_columns(name) if pd.notna(row[label])]
-    values = ", ".join(
-        f"{label} {'empty' if pd.isna(row[label]) else row[label]}" for label in there
-    )
-    keys = [f"{label} {row[label]}" for label in list_key_columns(name)]
+    values = row.astype(object).mask(row.isna(), "empty")
     limit = allowed.format_map(row) if isinstance(allowed, str) else f"{allowed[first]:g}"
+    keys = _list_cells(row, list_key_columns(name))
     raise DataError(
         f"table {name}: {what}, in {count} {'row' if count == 1 else 'rows'}",
         where=", ".join([row["model_id"], *keys]),
-        got=values,
+        got=", ".join(_list_cells(values, there)),
         allowed=limit,
         next_step="correct it or measure it again, or leave it out",
         remedy=remedy,
     )
+
+
+def _list_cells(row: pd.Series, labels: Sequence[str]) -> list[str]:
+    """Cells of a row behind the names of their columns."""
+    return [f"{label} {row[label]}" for label in labels]
 
 
 COUNTED = "its configuration and checkpoint"
@@ -445,18 +415,18 @@ def count_parameters(row: Mapping[str, Any]) -> tuple[int, int]:
     L, H, K, V = (int(row[label]) for label in ("n_layers", "n_heads", "n_kv_heads", "vocab_size"))
     v = VECTORS_PER_NORM[str(row["norm_kind"])]
     m = 3 if row["gated_mlp"] else 2
-    attention = (d + terms.qkv_bias) * d_h * (H + 2 * K) + d * d_h * H + terms.out_bias * d
-    mlp = m * d * d_ff + terms.mlp_bias * ((m - 1) * d_ff + d)
-    block = (
-        attention + mlp + v * (terms.block_norms * d + terms.head_norms * d_h) + terms.block_scalars
-    )
+    qkv = (d + terms.qkv_bias) * d_h * (H + 2 * K)
+    attention = qkv + d * d_h * H + terms.out_bias * d
+    mlp_biases = (m - 1) * d_ff + d
+    mlp = m * d * d_ff + terms.mlp_bias * mlp_biases
+    norms = v * (terms.block_norms * d + terms.head_norms * d_h)
+    block = attention + mlp + norms + terms.block_scalars
     norms_outside = terms.embedding_norm + (row["norm_place"] != "post")
-    nonembedding = L * block + v * d * norms_outside + (2 * e * d if e != d else 0)
-    embedding = (
-        V * e * (1 if row["tied_embeddings"] else 2)
-        + terms.unembedding_bias * V
-        + int(row["n_positions"]) * d
-    )
+    projections = 2 * e * d if e != d else 0
+    nonembedding = L * block + v * d * norms_outside + projections
+    token_tables = 1 if row["tied_embeddings"] else 2
+    embedding = V * e * token_tables + terms.unembedding_bias * V
+    embedding += int(row["n_positions"]) * d
     return nonembedding + embedding, nonembedding
 
 
@@ -476,7 +446,7 @@ def check_models(models: pd.DataFrame) -> None:
         inner = int(row["n_params_nonembedding"])
         stated = not any(pd.isna(row[label]) or row[label] == "" for label in FACTS)
         if stated and row["architecture"] in WEIGHTS and row["source"] != COUNTED:
-            implied = count_parameters({str(label): value for label, value in row.items()})
+            implied = count_parameters(row)
             if (total, inner) != implied:
                 raise DataError(
                     "table models, n_params and n_params_nonembedding are not what the geometry "

@@ -7,10 +7,11 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -77,14 +78,13 @@ def read(source: Source) -> pd.DataFrame:
     ending = path.suffix.lower()
     reader = READERS.get(ending)
     if reader is None:
+        step = OTHER_FILES.get(ending, suggest_nearest(path.suffix, READERS))
         raise UsageError(
             "rows can be read only from files of these kinds",
             where=path,
             got=path.suffix or "no ending",
             allowed=", ".join(READERS),
-            next_step=OTHER_FILES.get(ending, suggest_nearest(path.suffix, READERS)).format(
-                path=str(path)
-            ),
+            next_step=step.format(path=str(path)),
         )
     try:
         frame = reader(read_bytes(path, ROWS))
@@ -101,14 +101,11 @@ def read(source: Source) -> pd.DataFrame:
     except SeparatorError as error:
         allowed = f"{SEPARATORS[error.wanted]} in a {ending} file, decimal points"
         step = f"join pandas.read_csv({str(path)!r}, sep={error.there!r}) instead"
+        what = f"its cells are separated by {SEPARATORS[error.there]}"
+        got = repr(error.line[:60])
         by_pandas = Remedy(when="read it so", file=_read_by_pandas(path, error.there))
         raise UsageError(
-            f"its cells are separated by {SEPARATORS[error.there]}",
-            where=path,
-            got=repr(error.line[:60]),
-            allowed=allowed,
-            next_step=step,
-            remedy=by_pandas,
+            what, where=path, got=got, allowed=allowed, next_step=step, remedy=by_pandas
         ) from error
     except UnicodeDecodeError as error:
         raise DataError(
@@ -146,11 +143,9 @@ class SeparatorError(ValueError):
 
 
 def _refuse_missing_file(path: Path) -> UsageError:
-    there = (
-        [file.name for file in path.parent.iterdir() if file.suffix in READERS]
-        if path.parent.is_dir()
-        else []
-    )
+    there = []
+    if path.parent.is_dir():
+        there = [file.name for file in path.parent.iterdir() if file.suffix in READERS]
     near = find_nearest(path.name, there)
     if not near:
         return UsageError("no such file", where=path, allowed=", ".join(sorted(there)[:5]))
@@ -169,8 +164,10 @@ class PandasRead:
     @property
     def line(self) -> str:
         """The call, as an expression."""
-        stated = "".join(f", {name}={write_value(value)}" for name, value in self.options.items())
-        return f"pd.{self.function}({write_value(str(self.path))}{stated})"
+        arguments = [write_value(str(self.path))]
+        for name, value in self.options.items():
+            arguments.append(f"{name}={write_value(value)}")
+        return f"pd.{self.function}({', '.join(arguments)})"
 
     def read(self) -> pd.DataFrame:
         """The rows; UsageError where there is no such file, DataError where it is damaged."""
@@ -228,7 +225,8 @@ def _read_memory(source: pd.DataFrame | pa.Table | Mapping[str, Any]) -> pd.Data
 def _drop_empty_rows(frame: pd.DataFrame) -> pd.DataFrame:
     """Rows that have a cell, in their places."""
     empty = (frame.isna() | (frame == "")).all(axis=1)
-    return frame[~empty] if len(frame.columns) > 1 and empty.any() else frame
+    has_empty = len(frame.columns) > 1 and empty.any()
+    return frame[~empty] if has_empty else frame
 
 
 def _check_frame(frame: pd.DataFrame, where: object) -> pd.DataFrame:
@@ -268,28 +266,34 @@ def _read_delimited(content: bytes, separator: str) -> pd.DataFrame:
         frame = _read_by_rows(content.decode("utf-8-sig"), separator, len(names))
     frame.columns = pd.Index(names)
     used = []
+    nameless = []
     for i, name in enumerate(names):
-        used.append(bool(name.strip()) or bool((frame.iloc[:, i] != "").any()))
-    if nameless := [i + 1 for i, name in enumerate(names) if used[i] and not name.strip()]:
+        has_name = bool(name.strip())
+        used.append(has_name or _has_cell(frame.iloc[:, i]))
+        if used[i] and not has_name:
+            nameless.append(i + 1)
+    if nameless:
         what = f"column {nameless[0]} has cells but no name"
         raise NamelessIndexError(what) if nameless == [1] else ValueError(what)
     frame = frame if all(used) else frame.loc[:, used]
     if len(frame.columns) < 2:
         return frame
-    filled = np.logical_or.reduce(
-        [(frame.iloc[:, i] != "").to_numpy() for i in range(len(frame.columns))]
-    )
+    filled = np.zeros(len(frame), dtype=np.bool_)
+    for i in range(len(frame.columns)):
+        filled |= (frame.iloc[:, i] != "").to_numpy()
     return frame if filled.all() else frame[filled]
+
+
+def _has_cell(cells: pd.Series) -> bool:
+    """Whether a column of texts has one that is not empty."""
+    return bool((cells != "").any())
 
 
 def _split_rows(text: str, separator: str) -> Iterator[list[str]]:
     """Cells of each line that is not empty, the first that of names; csv.Error where a quote is not
     as it must be."""
-    return (
-        row
-        for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-        if row
-    )
+    lines = io.StringIO(text, newline="")
+    return filter(None, csv.reader(lines, delimiter=separator, strict=True))
 
 
 def _read_unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFrame | None:
@@ -298,7 +302,7 @@ def _read_unquoted(content: bytes, separator: str, n_columns: int) -> pd.DataFra
     names = FIRST_LINE.match(content)
     if names is None or b'"' in content:
         return None
-    labels = [str(i) for i in range(n_columns)]
+    labels = list(map(str, range(n_columns)))
     below = pa.py_buffer(memoryview(content)[names.end() :])
     at_once = min(len(content), AT_ONCE)
     reading = ReadOptions(use_threads=False, block_size=at_once, column_names=labels)
@@ -365,8 +369,8 @@ def _parse_json(text: str) -> Any:
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counted = Counter(name for name, _ in pairs)
+        twice = next(name for name in counted if counted[name] > 1)
         raise ValueError(f"an object has the key {twice!r} twice")
     return made
 
@@ -374,10 +378,8 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _read_objects(rows: Any) -> pd.DataFrame:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError("it is not a list of objects, one per row")
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    cells = []
-    for row in rows:
-        cells.append([row.get(name) for name in names])
+    names = list(dict.fromkeys(chain.from_iterable(rows)))
+    cells = [list(map(row.get, names)) for row in rows]
     return pd.DataFrame(cells, columns=names, dtype=object)
 
 
@@ -385,7 +387,8 @@ def _read_parquet(content: bytes) -> pd.DataFrame:
     file = ParquetFile(io.BytesIO(content))
     stated = file.metadata
     check_cells(stated.num_rows * max(stated.num_columns, 1))
-    if sum(stated.row_group(i).total_byte_size for i in range(stated.num_row_groups)) > 5 * ROWS:
+    groups = map(stated.row_group, range(stated.num_row_groups))
+    if sum(group.total_byte_size for group in groups) > 5 * ROWS:
         raise TooManyError(f"{stated.num_rows} rows of long texts")
     return _convert_arrow(file.read())
 
@@ -398,7 +401,7 @@ def _convert_arrow(table: pa.Table) -> pd.DataFrame:
         frame = pd.DataFrame(dict(enumerate(table.columns)))
         return frame.set_axis(names, axis=1)
     frame = _index_rows(table.to_pandas(integer_object_nulls=True))
-    return frame.drop(columns=[name for name in frame.columns if INDEX.fullmatch(name)])
+    return frame.drop(columns=list(filter(INDEX.fullmatch, frame.columns)))
 
 
 READERS: dict[str, Callable[[bytes], pd.DataFrame]] = {
@@ -429,8 +432,10 @@ class Lines(NamedTuple):
 
     def pack_rows(self, first: int, beyond: int) -> bytes:
         """A file of the rows from one position to before another."""
-        start, end = (int(self.ends[row - 1]) if row else 0 for row in (first, beyond))
-        return self.header + self.body[start:end]
+        return self.header + self.body[self._find_start(first) : self._find_start(beyond)]
+
+    def _find_start(self, row: int) -> int:
+        return int(self.ends[row - 1]) if row else 0
 
 
 def build_csv_lines(checked: pd.DataFrame, name: str) -> Lines:
@@ -438,25 +443,27 @@ def build_csv_lines(checked: pd.DataFrame, name: str) -> Lines:
     `LINE_END`."""
     header = ",".join(checked.columns).encode() + b"\n"
     blocks = []
+    sizes = [np.zeros(0, dtype=np.int64)]
     for start in range(0, len(checked), LINES_AT_ONCE):
-        blocks.append(_join_lines(checked.iloc[start : start + LINES_AT_ONCE], name))
-    sizes = [np.zeros(0, dtype=np.int64), *(pc.binary_length(lines).to_numpy() for lines in blocks)]
-    body = b"".join(_pack_content(lines) for lines in blocks)
+        rows = checked.iloc[start : start + LINES_AT_ONCE]
+        blocks.append(_join_lines(rows, name))
+        sizes.append(pc.binary_length(blocks[-1]).to_numpy())
+    body = b"".join(map(_pack_content, blocks))
     return Lines(header, body, np.concatenate(sizes).cumsum(dtype=np.int64))
 
 
 def _join_lines(rows: pd.DataFrame, name: str) -> pa.LargeStringArray:
-    *cells, last = (_format_cells(rows[label], list_dtypes(name)[label], name) for label in rows)
+    dtypes = list_dtypes(name)
+    *cells, last = (_format_cells(rows[label], dtypes[label], name) for label in rows)
     comma, nothing, end = (pa.scalar(text, pa.large_string()) for text in (",", "", "\n"))
-    return pc.binary_join_element_wise(
-        *cells, pc.binary_join_element_wise(last, nothing, end), comma
-    )
+    last_and_end = pc.binary_join_element_wise(last, nothing, end)
+    return pc.binary_join_element_wise(*cells, last_and_end, comma)
 
 
 def _pack_content(lines: pa.LargeStringArray) -> memoryview:
     _, offsets, content = lines.buffers()
-    first, last = np.frombuffer(offsets, dtype=np.int64)[[lines.offset, lines.offset + len(lines)]]
-    return memoryview(content)[first:last]
+    starts = np.frombuffer(offsets, dtype=np.int64)[lines.offset :]
+    return memoryview(content)[starts[0] : starts[len(lines)]]
 
 
 def _format_cells(values: pd.Series, dtype: str, name: str) -> pa.LargeStringArray:
@@ -471,10 +478,9 @@ def _format_cells(values: pd.Series, dtype: str, name: str) -> pa.LargeStringArr
         )
         return pa.array(texts, pa.large_string(), size=len(values))
     if dtype == TEXT:
-        codes, texts = values.factorize()
-        return pa.array([_escape_text(text, name) for text in texts], pa.large_string()).take(
-            pa.array(codes)
-        )
+        codes, distinct = values.factorize()
+        escaped = [_escape_text(text, name) for text in distinct]
+        return pa.array(escaped, pa.large_string()).take(pa.array(codes))
     cells = pa.array(values)
     words = pc.if_else(cells, "True", "False") if dtype == FLAG else cells
     return pc.fill_null(words.cast(pa.large_string()), "")

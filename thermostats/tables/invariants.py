@@ -22,6 +22,7 @@ from thermostats.errors import build_unknown_error
 from thermostats.tables import store
 from thermostats.tables.features import fill_read_gains
 from thermostats.tables.folders import MOVES, find_shipped
+from thermostats.tables.frames import select_rows
 from thermostats.tables.schemas import MODEL
 
 BY_LAYER = [*MODEL, "layer"]
@@ -35,30 +36,25 @@ def load_ov_read(data: str | Path | None = None, *, position: str = "last") -> p
 
     None of post-norm models, and none where a norm follows what attention writes.
     """
-    runs, models, layers = (store.load(name, data) for name in ("runs", "models", "layers"))
-    return compute_ov_read(
-        runs, store.load("weights", data), fill_read_gains(layers, runs, models), position
-    )
+    runs = store.load("runs", data)
+    models = store.load("models", data)
+    layers = fill_read_gains(store.load("layers", data), runs, models)
+    return compute_ov_read(runs, store.load("weights", data), layers, position)
 
 
 def compute_ov_read(
     runs: pd.DataFrame, weights: pd.DataFrame, layers: pd.DataFrame, position: str = "last"
 ) -> pd.DataFrame:
     """The same from tables at hand."""
-    of_heads = weights[weights["matrix"].eq("OV") & weights["ov_read_norm"].notna()]
-    norms = layers[layers["position"].eq(position) & layers["read_norm"].notna()]
+    of_heads = select_rows(weights, matrix="OV").dropna(subset="ov_read_norm")
+    norms = select_rows(layers, position=position).dropna(subset="read_norm")
     by_run = runs[["run_id", *MODEL]]
-    read = (
-        norms.assign(log=np.log(norms["read_norm"]))
-        .merge(by_run, on="run_id")
-        .groupby(BY_LAYER)["log"]
-        .mean()
-    )
+    logs = norms.assign(log=np.log(norms["read_norm"])).merge(by_run, on="run_id")
+    read = logs.groupby(BY_LAYER)["log"].mean()
     heads = of_heads.merge(by_run, on="run_id").drop_duplicates([*BY_LAYER, "head"])
     both = heads.merge(read.reset_index(), on=BY_LAYER)
-    return both.assign(ov_read=both["ov_read_norm"] / np.exp(both["log"]))[
-        [*BY_LAYER, "head", "ov_read"]
-    ]
+    both["ov_read"] = both["ov_read_norm"] / np.exp(both["log"])
+    return both[[*BY_LAYER, "head", "ov_read"]]
 
 
 def load_balanced_ratio(data: str | Path | None = None) -> pd.DataFrame:
@@ -68,19 +64,13 @@ def load_balanced_ratio(data: str | Path | None = None) -> pd.DataFrame:
 
 def compute_balanced_ratio(runs: pd.DataFrame, weights: pd.DataFrame) -> pd.DataFrame:
     """The same from tables at hand."""
-    matrices = weights[
-        weights["head"].eq("")
-        & weights["balanced_norm"].notna()
-        & weights["matrix"].isin(["W_V", "W_O"])
-    ]
-    named = matrices.merge(runs[["run_id", *MODEL]], on="run_id").drop_duplicates(
-        [*BY_LAYER, "matrix"]
-    )
+    matrices = select_rows(weights, head="", matrix=["W_V", "W_O"]).dropna(subset="balanced_norm")
+    named = matrices.merge(runs[["run_id", *MODEL]], on="run_id")
+    named = named.drop_duplicates([*BY_LAYER, "matrix"])
     wide = named.pivot_table(index=BY_LAYER, columns="matrix", values="balanced_norm").reset_index()
     wide = wide.reindex(columns=[*BY_LAYER, "W_V", "W_O"])
-    return wide.assign(balanced_ratio=wide["W_V"] / wide["W_O"])[
-        [*BY_LAYER, "balanced_ratio"]
-    ].rename_axis(columns=None)
+    wide["balanced_ratio"] = wide["W_V"] / wide["W_O"]
+    return wide[[*BY_LAYER, "balanced_ratio"]].rename_axis(columns=None)
 
 
 def find_unread(
@@ -96,8 +86,10 @@ def find_unread(
     lacking = []
     for rows, column, what in ((layers, "read_norm", READ), (weights, "balanced_norm", BALANCED)):
         measured = set(rows.loc[rows[column].notna(), "run_id"])
-        there = concerned[concerned["run_id"].isin(set(rows["run_id"]) - measured)]
-        there = there[there["norm_kind"] == "LayerNorm"] if what == READ else there
+        unmeasured = set(rows["run_id"]) - measured
+        there = select_rows(concerned, run_id=unmeasured)
+        if what == READ:
+            there = select_rows(there, norm_kind="LayerNorm")
         lacking.append(there.assign(lacks=what))
     return pd.concat(lacking, ignore_index=True)[["model_id", "revision", "run_id", "lacks"]]
 
@@ -138,7 +130,8 @@ def find_moves(quantity: str, *, shipped_only: bool = True) -> pd.DataFrame:
     rows = read_table()
     if quantity not in set(rows["quantity"]):
         raise build_unknown_error("no such quantity", quantity, sorted(set(rows["quantity"])))
-    chosen = rows[(rows["quantity"] == quantity) & (rows["moved"] > 0)]
+    chosen = select_rows(rows, quantity=quantity)
+    chosen = chosen[chosen["moved"] > 0]
     chosen = chosen[chosen["model"] != CLASSES] if shipped_only else chosen
     return chosen.sort_values("moved", ascending=False, kind="stable", ignore_index=True)
 
@@ -164,10 +157,7 @@ def list_raw_and_read() -> pd.DataFrame:
     """Trained models of `read_table` with both penultimate gains on the same prompts: columns raw
     and read, by model."""
     names = {"penultimate_gain": "raw", "penultimate_read_gain": "read"}
-    rows = read_table()[
-        lambda every: every["quantity"].isin(list(names)) & (every["model"] != CLASSES)
-    ]
-    both = rows.drop_duplicates(["model", "quantity"]).pivot(
-        index="model", columns="quantity", values="before"
-    )
+    rows = select_rows(read_table(), quantity=names)
+    trained = rows[rows["model"] != CLASSES].drop_duplicates(["model", "quantity"])
+    both = trained.pivot(index="model", columns="quantity", values="before")
     return both.rename(columns=names).dropna()

@@ -36,6 +36,7 @@ from thermostats.next_steps import Code, is_table, write_command
 from thermostats.next_steps import call as write_call
 from thermostats.tables import finished_joins, store
 from thermostats.tables.column_map import READ, REFUSED, ColumnMap, is_gain, list_columns, load_maps
+from thermostats.tables.entries import drop_names
 from thermostats.tables.folders import (
     find_data_folder,
     find_lookup_folder,
@@ -47,7 +48,7 @@ from thermostats.tables.folders import (
     start_folder,
     write_all,
 )
-from thermostats.tables.frames import read_arrow
+from thermostats.tables.frames import read_arrow, select_rows
 from thermostats.tables.identities import MEASURES, check_identities, check_models
 from thermostats.tables.incoming import Source, read
 from thermostats.tables.labels import find_model_name
@@ -58,8 +59,8 @@ from thermostats.tables.runs import RECORDED, check_run_ids
 from thermostats.tables.schemas import (
     FLOAT,
     INTEGER,
-    OF_RUNS,
     POSITIONS,
+    RUN_TABLES,
     TABLES,
     add_later_columns,
     list_dtypes,
@@ -322,12 +323,9 @@ def _read_given(given: Sequence[Source]) -> list[Source]:
         raise UsageError("nothing to join", got="no source", allowed=allowed)
     sources = list(map(read_arrow, given))
     if wrong := [each for each in sources if not isinstance(each, (*KINDS, Mapping))]:
-        raise UsageError(
-            "only files and tables can be joined",
-            got=repr(wrong[0])[:60],
-            allowed=allowed,
-            next_step="df.collect()" if hasattr(wrong[0], "collect") else "",
-        )
+        step = "df.collect()" if hasattr(wrong[0], "collect") else ""
+        what = "only files and tables can be joined"
+        raise UsageError(what, got=repr(wrong[0])[:60], allowed=allowed, next_step=step)
     return [pd.DataFrame(sources, dtype=object)] if _is_records(sources) else sources
 
 
@@ -348,8 +346,11 @@ def _join_all(
     new = {name: incoming.get(name) for name in REFERRED}
     if new["models"] is not None:
         check_filled(new["models"])
-    existing = {name: store.load(name, folder, private=new[name] is not None) for name in REFERRED}
-    after = {name: _merge_rows(existing[name], new[name], name) for name in REFERRED}
+    existing = {}
+    after = {}
+    for name, stated in new.items():
+        existing[name] = store.load(name, folder, private=stated is not None)
+        after[name] = _merge_rows(existing[name], stated, name)
     if new["runs"] is not None:
         check_run_ids(new["runs"])
         store.check_prompts(new["runs"], after["prompts"])
@@ -359,27 +360,23 @@ def _join_all(
     with stage_files(folder) as staged:
         for rows in incoming.split_turns(after["runs"]):
             texts, plans = _plan_turn(rows, existing, after, folder, replace, accept)
-            contents = {
-                name: {} if dry_run else _plan_contents(name, folder, plan, staged.paths)
-                for name, plan in plans.items()
-            }
+            contents: dict[str, dict[Path, bytes]] = {}
             if not dry_run:
+                for name, plan in plans.items():
+                    contents[name] = _plan_contents(name, folder, plan, staged.paths)
                 for each in (texts, *contents.values()):
                     staged.add(each)
             for name, plan in plans.items():
                 fresh = _stack_rows(plan.added, plan.replaced)
                 unstated = ask_facts(fresh, folder) if name == "models" else ""
-                turn = Joined(
-                    name,
-                    len(plan.added),
-                    plan.unchanged,
-                    len(plan.replaced),
-                    tuple(contents[name]),
-                    unstated,
-                )
+                added = len(plan.added)
+                replaced = len(plan.replaced)
+                files = tuple(contents.get(name, ()))
+                turn = Joined(name, added, plan.unchanged, replaced, files, unstated)
                 done[name] = _add_joined(done[name], turn) if name in done else turn
                 if name == "layers":
-                    unread.append(fresh.loc[fresh["position"].isin(UNREAD), ["position"]])
+                    is_unread = fresh["position"].isin(UNREAD)
+                    unread.append(fresh.loc[is_unread, ["position"]])
                 del fresh
             del rows, plans, contents
             pa.default_memory_pool().release_unused()
@@ -394,13 +391,10 @@ def _join_all(
 
 def _add_joined(one: Joined, more: Joined) -> Joined:
     """What two turns of a join did to a table."""
-    return replace_fields(
-        one,
-        added=one.added + more.added,
-        unchanged=one.unchanged + more.unchanged,
-        replaced=one.replaced + more.replaced,
-        files=one.files + more.files,
-    )
+    sums = {}
+    for name in ("added", "unchanged", "replaced", "files"):
+        sums[name] = getattr(one, name) + getattr(more, name)
+    return replace_fields(one, **sums)
 
 
 def _plan_turn(
@@ -411,17 +405,14 @@ def _plan_turn(
 
     held, after: the tables of `REFERRED` as they are, and as they will be.
     """
-    about = {
-        run for frame in incoming.values() if "run_id" in frame for run in frame["run_id"].unique()
-    }
-    existing = {
-        **held,
-        **{
-            name: store.load(name, folder, runs=about if name in MEASURES else None)
-            for name in incoming
-            if name not in held
-        },
-    }
+    about: set[str] = set()
+    for frame in incoming.values():
+        if "run_id" in frame:
+            about.update(frame["run_id"].unique())
+    existing = dict(held)
+    for name in drop_names(incoming, held):
+        runs = about if name in MEASURES else None
+        existing[name] = store.load(name, folder, runs=runs)
     for name, rows in incoming.items():
         for label, target in list_references(name).items():
             store.check_reference(rows, name, label, after[target], target)
@@ -474,9 +465,8 @@ def ask_facts(models: pd.DataFrame, data: object = None) -> str:
     if not lacking:
         return ""
     names = list(dict.fromkeys(models.loc[unstated.any(axis=1), "model_id"]))
-    line = write_command(
-        "set", *names[:3], *(f"{name}={name.upper()}" for name in lacking), data=data
-    )
+    facts = [f"{name}={name.upper()}" for name in lacking]
+    line = write_command("set", *names[:3], *facts, data=data)
     return (
         f"{', '.join(lacking)} of {len(names)} of these models: claims that read one leave them "
         f"out. {line}"
@@ -489,15 +479,15 @@ def _collect_same_models(
     """Rows of every run of the models that incoming rows are about, as they will be."""
     model = ["model_id", "revision"]
     runs = after["runs"]
-    runs = runs.merge(runs[runs["run_id"].isin(about)][model].drop_duplicates(), on=model)
+    same_models = runs.loc[runs["run_id"].isin(about), model].drop_duplicates()
+    runs = runs.merge(same_models, on=model)
     chosen = set(runs["run_id"])
     tables = {**after, "runs": runs}
     for name in MEASURES:
-        held = (
-            existing[name]
-            if name in existing and chosen == about
-            else store.load(name, folder, runs=chosen)
-        )
+        if name in existing and chosen == about:
+            held = existing[name]
+        else:
+            held = store.load(name, folder, runs=chosen)
         rows = _merge_rows(held, incoming.get(name), name)
         there = rows["run_id"].isin(chosen)
         tables[name] = rows if there.all() else rows[there]
@@ -516,12 +506,8 @@ def _fill_texts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
     """Prompts of which the hash alone is given, with the text of that hash which is there: it is no
     other value."""
     same = ["prompt_set", "prompt_id", "text_sha256"]
-    texts = (
-        new[same]
-        .merge(old[[*same, "text"]], on=same, how="left")["text"]
-        .fillna("")
-        .set_axis(new.index)
-    )
+    held = new[same].merge(old[[*same, "text"]], on=same, how="left")["text"]
+    texts = held.fillna("").set_axis(new.index)
     return new.assign(text=new["text"].where(new["text"] != "", texts))
 
 
@@ -534,16 +520,17 @@ def _store_private_texts(
     They are other people's: what stands in `private/` is read, and never exported.
     """
     same = ["prompt_set", "prompt_id", "text_sha256"]
-    texts = new[new["text"] != ""].merge(old.loc[old["text"] == "", same], on=same)
+    untold = select_rows(old, text="")[same]
+    texts = new[new["text"] != ""].merge(untold, on=same)
     if texts.empty:
         return {}, old
     path = folder / "private" / "prompts.csv"
     before = [store.read_typed(path, "prompts")] if path.is_file() else []
-    written = {path: store.encode_csv(pd.concat([*before, texts], ignore_index=True), "prompts")}
+    private = pd.concat([*before, texts], ignore_index=True)
+    written = {path: store.encode_csv(private, "prompts")}
     by_hash = texts.drop_duplicates("text_sha256").set_index("text_sha256")["text"]
-    return written, old.assign(
-        text=old["text"].where(old["text"] != "", old["text_sha256"].map(by_hash).fillna(""))
-    )
+    told = old["text_sha256"].map(by_hash).fillna("")
+    return written, old.assign(text=old["text"].where(old["text"] != "", told))
 
 
 def _fill_facts(new: pd.DataFrame, old: pd.DataFrame) -> pd.DataFrame:
@@ -580,9 +567,8 @@ def _plan(name: str, new: pd.DataFrame, old: pd.DataFrame, replace: bool) -> Pla
             mine[label].reset_index(drop=True), theirs[label].reset_index(drop=True)
         )
     if differs.any() and not replace:
-        here, there = (
-            rows[differs].set_index(list_key_columns(name))[compared] for rows in (mine, theirs)
-        )
+        here = mine[differs].set_index(list_key_columns(name))[compared]
+        there = theirs[differs].set_index(list_key_columns(name))[compared]
         raise DataError(
             _describe_conflict(name, here, there),
             next_step="join with --replace to keep the new values, or leave these rows out",
@@ -599,23 +585,23 @@ def _mark_differences(mine: pd.Series, theirs: pd.Series) -> NDArray[np.bool_]:
 
 def _describe_conflict(name: str, mine: pd.DataFrame, theirs: pd.DataFrame) -> str:
     """What differs most, in words: of numbers the largest difference, else the first text."""
-    numbers = [label for label in mine if list_dtypes(name)[label] in (FLOAT, INTEGER)]
-    gaps = (mine[numbers].astype(float) - theirs[numbers].astype(float)).abs().fillna(np.inf)
-    gaps = gaps.where(mine[numbers].notna() | theirs[numbers].notna(), 0.0)
+    dtypes = list_dtypes(name)
+    numbers = [label for label in mine if dtypes[label] in (FLOAT, INTEGER)]
+    ours = mine[numbers].astype(float)
+    others = theirs[numbers].astype(float)
+    gaps = (ours - others).abs().fillna(np.inf)
+    gaps = gaps.where(ours.notna() | others.notna(), 0.0)
     if not (gaps > 0).any(axis=None):
         gaps = (mine != theirs).drop(columns=numbers).astype(float)
     label = gaps.max().idxmax()
     row = gaps[label].idxmax()
-    named = ", ".join(
-        f"{k} {v}"
-        for k, v in zip(
-            list_key_columns(name), row if isinstance(row, tuple) else (row,), strict=True
-        )
-    )
+    key = row if isinstance(row, tuple) else (row,)
+    cells = zip(list_key_columns(name), key, strict=True)
+    named = ", ".join(f"{column} {value}" for column, value in cells)
+    values = f"there {theirs.loc[row, label]}, new {mine.loc[row, label]}"
     return (
         f"table {name} already has {len(mine)} of these rows with other values; "
-        f"the largest difference is in {label} at {named}: "
-        f"there {theirs.loc[row, label]}, new {mine.loc[row, label]}"
+        f"the largest difference is in {label} at {named}: {values}"
     )
 
 
@@ -655,7 +641,8 @@ def _replace_rows(
             held = rows.set_index(list_key_columns(name))
             here = held.index.intersection(fresh.index)
             if len(here):
-                changed[path] = pd.concat([held.drop(here), fresh.loc[here]]).reset_index()
+                both = pd.concat([held.drop(here), fresh.loc[here]])
+                changed[path] = both.reset_index()
                 fresh = fresh.drop(here)
     return changed, fresh.reset_index()
 
@@ -677,14 +664,12 @@ def _stack_rows(rows: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
 
 
 def _refuse_published(name: str, folder: Path, replaced: pd.Index) -> None:
-    for path in (layer / "published" / f"{name}.csv" for layer in list_layers(folder)):
-        here = (
-            store.read_typed(path, name)
-            .set_index(list_key_columns(name))
-            .index.intersection(replaced)
-            if path.is_file()
-            else ()
-        )
+    for layer in list_layers(folder):
+        path = layer / "published" / f"{name}.csv"
+        if not path.is_file():
+            continue
+        published = store.read_typed(path, name).set_index(list_key_columns(name))
+        here = published.index.intersection(replaced)
         if len(here):
             raise DataError(
                 "these rows are figures of the study and cannot be replaced",
@@ -700,9 +685,9 @@ def index_facts(models: pd.DataFrame, runs: pd.DataFrame) -> pd.DataFrame:
     facts = ["n_layers", "norm_place", "norm_kind"]
     by_model = models.drop_duplicates("model_id", keep="last").set_index("model_id")[facts]
     by_run = by_model.reindex(runs["model_id"]).set_axis(runs["run_id"])
-    bare = by_model.set_axis([strip_owner(name) for name in by_model.index])
-    bare = bare[~bare.index.duplicated(keep=False) & ~bare.index.isin(by_model.index)]
-    return pd.concat([by_model, by_run, bare])
+    bare = by_model.set_axis(by_model.index.map(strip_owner))
+    unclear = bare.index.duplicated(keep=False) | bare.index.isin(by_model.index)
+    return pd.concat([by_model, by_run, bare[~unclear]])
 
 
 def _name_fully(
@@ -740,15 +725,14 @@ def split_tables(
         raise UsageError(
             REFUSED.get(name, "no such table"), where=where, got=repr(name), allowed=allowed
         )
-    made = (
-        map_rows(frame, using, where, models)
-        if using
-        else {name: fill_columns(frame, name) if table else frame}
-    )
-    made = {each: _name_fully(rows, each, list_model_ids) for each, rows in made.items()}
+    if using:
+        made = map_rows(frame, using, where, models)
+    else:
+        made = {name: fill_columns(frame, name) if table else frame}
+    named = {each: _name_fully(rows, each, list_model_ids) for each, rows in made.items()}
     tables: list[tuple[str, pd.DataFrame]] = []
-    for each, rows in made.items():
-        tables.extend(_add_runs(rows, each, where, hashes))
+    for each, rows in named.items():
+        tables += _add_runs(rows, each, where, hashes)
     return tables
 
 
@@ -757,11 +741,10 @@ def _add_runs(
 ) -> list[tuple[str, pd.DataFrame]]:
     """Rows of one table, and before them those of the runs whose columns they carry."""
     rows = add_later_columns(fill_hashes(rows) if name == "prompts" else rows, name)
-    rows, runs = add_runs(
-        rows, name, hashes() if "prompt_set" in rows and "run_id" not in rows else None
-    )
+    of_sets = "prompt_set" in rows and "run_id" not in rows
+    rows, runs = add_runs(rows, name, hashes() if of_sets else None)
     _check_columns(rows, name, where)
-    return [*([("runs", runs)] if runs is not None else []), (name, rows)]
+    return [(name, rows)] if runs is None else [("runs", runs), (name, rows)]
 
 
 def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
@@ -868,13 +851,12 @@ def _find_table(frame: pd.DataFrame, where: object) -> str:
     unknown = compare_columns(frame, list_columns(nearest))[1]
     near = "nearly those" if len(unknown) < len(columns) / 2 else "nearest those"
     step = MAP.format(nearest)
-    raise UsageError(
-        "its columns do not match any table",
-        where=where,
-        got=f"{near} of {nearest}: without {', '.join(lacking) or 'none'}, unknown "
-        f"{', '.join(unknown) or 'none'}",
-        next_step=suggest_nearest(unknown[0], lacking, step) if unknown else step,
-    )
+    if unknown:
+        step = suggest_nearest(unknown[0], lacking, step)
+    without = ", ".join(lacking) or "none"
+    spare = ", ".join(unknown) or "none"
+    got = f"{near} of {nearest}: without {without}, unknown {spare}"
+    raise UsageError("its columns do not match any table", where=where, got=got, next_step=step)
 
 
 MODEL = ["model_id", "revision"]
@@ -930,17 +912,16 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
                 "no own rows of this source", source, sorted(sources), where=folder
             )
             raise error.replace_next_step(f"{error.next_step} {line}".strip())
-        gone = set(runs.loc[runs["source"] == source, "run_id"])
+        gone = set(select_rows(runs, source=source)["run_id"])
         every = store.load("runs", folder)
         used = pd.MultiIndex.from_frame(every.loc[~every["run_id"].isin(gone), MODEL])
         changed: dict[str, dict[Path, pd.DataFrame]] = {}
         counts: dict[str, int] = {}
-        for name in (*(schema.name for schema in OF_RUNS), "runs", "models"):
+        for name in (*RUN_TABLES, "runs", "models"):
             for path, rows in _read_own_files(name, folder, None if name == "models" else gone):
                 if name == "models":
-                    goes = (rows["source"] == source) & ~pd.MultiIndex.from_frame(rows[MODEL]).isin(
-                        used
-                    )
+                    is_used = pd.MultiIndex.from_frame(rows[MODEL]).isin(used)
+                    goes = (rows["source"] == source) & ~is_used
                 else:
                     goes = rows["run_id"].isin(gone)
                 if goes.any():
@@ -967,10 +948,11 @@ def _read_own_files(
 
 def _replace(files: dict[Path, pd.DataFrame], name: str, folder: Path) -> None:
     """Write what is left of files of a table; a file with nothing left is removed."""
-    left = store.FilesOfRows.build({path: rows for path, rows in files.items() if len(rows)}, name)
+    kept = {path: rows for path, rows in files.items() if len(rows)}
+    left = store.FilesOfRows.build(kept, name)
     write_all(folder, store.encode_files(left, name))
     store.remove_replaced(name, folder)
-    for path in (path for path, rows in files.items() if not len(rows)):
+    for path in drop_names(files, kept):
         store.remove_file(path)
         with suppress(OSError):  # other runs have files there
             path.parent.rmdir()
@@ -985,17 +967,15 @@ def record_model(run_ids: Collection[str], model_sha: str, folder: Path) -> None
     with hold_folder(folder):
         changed: dict[Path, pd.DataFrame] = {}
         left = set(run_ids)
-        for path in (path for path in list_own_files("runs", folder) if not is_archive(path)):
-            rows = store.read_typed(path, "runs")
+        for path, rows in _read_own_files("runs", folder):
             here = rows["run_id"].isin(left)
             if here.any():
-                changed[path] = rows.assign(
-                    confirmed_sha=rows["confirmed_sha"].mask(here, model_sha)
-                )
+                confirmed = rows["confirmed_sha"].mask(here, model_sha)
+                changed[path] = rows.assign(confirmed_sha=confirmed)
                 left -= set(rows.loc[here, "run_id"])
         beneath = store.load("runs", folder)
-        for run_id, rows in beneath[beneath["run_id"].isin(left)].groupby("run_id"):
-            changed[folder / "measured" / "runs" / f"{run_id}.csv"] = rows.assign(
-                confirmed_sha=model_sha
-            )
-        write_all(folder, store.encode_files(store.FilesOfRows.build(changed, "runs"), "runs"))
+        for run_id, rows in select_rows(beneath, run_id=left).groupby("run_id"):
+            path = folder / "measured" / "runs" / f"{run_id}.csv"
+            changed[path] = rows.assign(confirmed_sha=model_sha)
+        files = store.FilesOfRows.build(changed, "runs")
+        write_all(folder, store.encode_files(files, "runs"))

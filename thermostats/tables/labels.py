@@ -19,6 +19,7 @@ import pandas as pd
 from thermostats.errors import UsageError
 from thermostats.formatting import strip_owner
 from thermostats.next_steps import Code, repeat_call, write_value
+from thermostats.tables.entries import drop_empty
 from thermostats.tables.validation import is_missing
 
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
@@ -32,7 +33,8 @@ def convert_label(value: Any) -> str:
     if isinstance(value, str):
         return value
     text = str(value)
-    return text if isinstance(value, bool) or not (number := WHOLE.fullmatch(text)) else number[1]
+    number = None if isinstance(value, bool) else WHOLE.fullmatch(text)
+    return number[1] if number else text
 
 
 def normalise_spelling(value: Any) -> str:
@@ -82,20 +84,18 @@ def find_misspelt(values: Iterable[Any], others: Iterable[Any] = ()) -> dict[Any
     for value in values:
         if not is_missing(value):
             counted.setdefault(convert_label(value), [0, value])[0] += 1
-    ordered = sorted(
-        counted, key=lambda text: (text != _normalise_text(text), -counted[text][0], text)
-    )
+    by_plainness = sorted(counted, key=lambda text: (-counted[text][0], text))
+    ordered = sorted(by_plainness, key=lambda text: text != _normalise_text(text))
     meant = {}
     for value in reversed(list(others)):
         if not is_missing(value):
             meant[normalise_spelling(value)] = value
-    first = {}
-    for text in ordered:
-        first[text] = meant.setdefault(normalise_spelling(text), counted[text][1])
     misspelt: dict[Any, Any] = {}
-    for text, value in first.items():
+    for text in ordered:
+        written = counted[text][1]
+        value = meant.setdefault(normalise_spelling(text), written)
         if convert_label(value) != text:
-            misspelt[counted[text][1]] = value
+            misspelt[written] = value
     return misspelt
 
 
@@ -104,22 +104,25 @@ def find_grouped_misspelt(
 ) -> dict[str, str]:
     """As `find_misspelt` of a column of texts, within each value of another column if one is named;
     empty is none."""
-    columns = [*([within] if within else []), label]
-    new, old = (
-        each[columns].drop_duplicates() for each in (rows, rows[:0] if held is None else held)
-    )
-    new, old = (each.loc[each[label] != ""] for each in (new, old))
+    by = [within] if within else []
+    new = _list_distinct(rows, [*by, label])
+    old = _list_distinct(rows[:0] if held is None else held, [*by, label])
     both = pd.concat([old, new]).drop_duplicates()
     spelt = {text: normalise_spelling(text) for text in both[label].unique()}
-    same = both.assign(spelling=both[label].map(spelt)).duplicated(
-        [*columns[:-1], "spelling"], keep=False
-    )
-    odd = both[same]
+    both["spelling"] = both[label].map(spelt)
+    odd = both[both.duplicated([*by, "spelling"], keep=False)].drop(columns="spelling")
     apart: dict[str, str] = {}
     for _, group in odd.groupby(within) if within else [("", odd)]:
-        fresh, there = (each.merge(group, on=columns)[label] for each in (new, old))
+        fresh = new.merge(group, on=[*by, label])[label]
+        there = old.merge(group, on=[*by, label])[label]
         apart |= find_misspelt(fresh[~fresh.isin(there)], there)
     return apart
+
+
+def _list_distinct(rows: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """The combinations of some columns that have a text in the last."""
+    distinct = rows[columns].drop_duplicates()
+    return distinct[distinct[columns[-1]] != ""]
 
 
 def check_spelling(
@@ -132,11 +135,8 @@ def check_spelling(
     next step is the call that is being made with one spelling of each, or `step` with these rows
     for {}.
     """
-    renamed = {
-        name: apart
-        for name, (values, others) in columns.items()
-        if (apart := find_misspelt(values, others))
-    }
+    found = {name: find_misspelt(values, others) for name, (values, others) in columns.items()}
+    renamed = drop_empty(found)
     if not renamed:
         return
     pairs = []
@@ -223,7 +223,8 @@ def is_called_gain(name: str, *further: str) -> bool:
     """
     words = split_words(name)
     allowed = {*PLAIN_GAINS, *further} | BESIDE_GAIN
-    return bool(words & {*PLAIN_GAINS}) and words <= allowed and not compares_gains(words)
+    says_gain = not words.isdisjoint(PLAIN_GAINS)
+    return says_gain and words <= allowed and not compares_gains(words)
 
 
 def compares_gains(words: Set[str]) -> bool:
@@ -252,4 +253,4 @@ def list_column_names(*ours: str) -> list[str]:
 def guess_column(ours: str, there: Sequence[str]) -> str:
     """The likeliest of the columns that are there, whatever its spelling; empty where none fits."""
     spelt = {spell_name(name): name for name in reversed(there)}
-    return next((spelt[name] for name in list_column_names(ours) if name in spelt), "")
+    return next(filter(None, map(spelt.get, list_column_names(ours))), "")

@@ -26,6 +26,7 @@ from thermostats.tables.column_map import (
     FILLED_WITH,
     HOOK,
     MODULE,
+    NAMED_GAINS,
     OTHERS,
     STREAM,
     TELLING,
@@ -36,6 +37,8 @@ from thermostats.tables.column_map import (
     list_columns,
     resolve_aliases,
 )
+from thermostats.tables.entries import drop_empty, drop_names, find_name, keep_names, keep_values
+from thermostats.tables.frames import select_rows
 from thermostats.tables.labels import (
     BESIDE_GAIN,
     PER_CENT,
@@ -88,40 +91,44 @@ def map_rows(
 def _read_facts(frame: pd.DataFrame, using: ColumnMap, models: pd.DataFrame) -> pd.DataFrame:
     """Facts of the model of each row, which a column or a constant names; missing where none
     does."""
-    whose = next(
-        (using.constants[name] for name in ("model_id", "run_id") if name in using.constants), None
-    )
-    for theirs, ours in {**{str(name): str(name) for name in frame}, **using.columns}.items():
-        if ours in ("model_id", "run_id") and theirs in frame:
+    constants = using.constants
+    whose = constants.get("model_id", constants.get("run_id"))
+    names = list(map(str, frame))
+    columns = {**dict(zip(names, names, strict=True)), **using.columns}
+    for theirs in keep_values(columns, ("model_id", "run_id")):
+        if theirs in frame:
             whose = convert_text(frame[theirs]).to_numpy()
-    return models.reindex(pd.Series(whose, index=frame.index)).set_axis(frame.index)
+    by_row = pd.Series(whose, index=frame.index)
+    return models.reindex(by_row).set_axis(frame.index)
 
 
 def _read_normed(rows: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Rows of `summaries` from those of the last block as normed states give it, which at other
     tokens have no name."""
-    rows = rows[rows["position"].isin(OF_ONE_TOKEN)]
+    rows = select_rows(rows, position=OF_ONE_TOKEN)
     ours = [name for name in list_columns("summaries") if name in rows]
-    made = fill_columns(
-        rows[ours].assign(estimand="normed_gain", value=rows["normed_gain"]), "summaries"
-    )
+    stated = rows[ours].assign(estimand="normed_gain", value=rows["normed_gain"])
+    made = fill_columns(stated, "summaries")
     return {} if made.empty else {"summaries": made}
 
 
 def _rename_columns(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.DataFrame:
     """Rows as `map_rows`, of one table."""
-    ours = {**list_columns(using.table), **({"normed_gain": FLOAT} if using.norms else {})}
+    ours = dict(list_columns(using.table))
+    if using.norms:
+        ours["normed_gain"] = FLOAT
     for name, meant in using.columns.items():
         if name not in frame.columns:
             raise _refuse_missing(name, meant, frame, using, where)
     renamed = frame.rename(columns=dict(using.columns))
     spare = [name for name in renamed.columns if name not in ours]
-    if unnamed := [
-        str(name) for name in spare if using.ignore != OTHERS and name not in using.ignore
-    ]:
-        when = "; ".join(
-            filter(None, ("name them under columns, or leave them out", describe_errors(unnamed)))
-        )
+    unnamed: list[str] = []
+    for name in spare:
+        if using.ignore != OTHERS and name not in using.ignore:
+            unnamed.append(str(name))
+    if unnamed:
+        words = ("name them under columns, or leave them out", describe_errors(unnamed))
+        when = "; ".join(filter(None, words))
         raise UsageError(
             "columns that are not ours and that the mapping does not name",
             where=where,
@@ -130,16 +137,17 @@ def _rename_columns(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.
             remedy=Remedy(when=when, mapping={"ignore": unnamed}),
         )
     renamed = renamed.drop(columns=spare)
-    if twice := set(renamed.columns[renamed.columns.duplicated()]) | (
-        set(using.constants) & set(renamed.columns)
-    ):
+    twice = set(renamed.columns[renamed.columns.duplicated()])
+    twice |= set(using.constants).intersection(renamed.columns)
+    if twice:
         raise UsageError(
             "one of our columns is filled twice", where=where, got=", ".join(sorted(twice))
         )
     for name, factor in using.factors.items():
-        renamed[name] = (
-            _scale_numbers(renamed[name], factor, ours[name], where) if name in renamed else None
-        )
+        scaled = None
+        if name in renamed:
+            scaled = _scale_numbers(renamed[name], factor, ours[name], where)
+        renamed[name] = scaled
     _check_unit(renamed, using, where)
     return fill_columns(renamed.assign(**using.constants), using.table)
 
@@ -149,25 +157,21 @@ def _refuse_missing(
 ) -> UsageError:
     """The error for a column that is not there: a pattern of columns, one nearly of that name, or
     one to be named."""
-    near = find_nearest(name, [each for each in map(str, frame) if each not in using.columns])
+    free = [each for each in map(str, frame) if each not in using.columns]
+    near = find_nearest(name, free)
     if pattern := re.fullmatch(r"(.*)(?:\*|\{.*\})(.*)", name):
         step = "columns that hold a layer each stand under wide"
         wide = {"columns": f"{pattern[1]}*{pattern[2]}", "name": "layer", "value": meant}
         change: dict[str, Any] = {"columns": {name: None}, "wide": wide}
     else:
-        step = (
-            f"did you mean {near}?"
-            if near
-            else f"with the name of your column of {meant} for COLUMN"
-        )
+        unknown = f"with the name of your column of {meant} for COLUMN"
+        step = f"did you mean {near}?" if near else unknown
         change = {"columns": {name: None, near or "COLUMN": meant}}
+    what = "a column that the mapping names is missing"
+    allowed = join_some(frame, name)
+    remedy = Remedy(when=step.removesuffix("?"), mapping=change)
     return UsageError(
-        "a column that the mapping names is missing",
-        where=where,
-        got=repr(name),
-        allowed=join_some(frame, name),
-        next_step=step,
-        remedy=Remedy(when=step.removesuffix("?"), mapping=change),
+        what, where=where, got=repr(name), allowed=allowed, next_step=step, remedy=remedy
     )
 
 
@@ -193,12 +197,8 @@ def _list_spare(frame: pd.DataFrame, using: ColumnMap) -> list[str]:
     """Columns that do not say whose norms they stand by."""
     if using.ignore != OTHERS:
         return [name for name in using.ignore if name in frame]
-    used = {
-        *using.columns,
-        *list_columns(using.table),
-        using.norms.get("state"),
-        using.norms.get("norm"),
-    }
+    used = {*using.columns, *list_columns(using.table)}
+    used.update(keep_names(using.norms, ("state", "norm")).values())
     return [name for name in frame if name not in used]
 
 
@@ -229,35 +229,35 @@ def _unpack_wide(frame: pd.DataFrame, using: ColumnMap, where: object) -> pd.Dat
                 names[str(column)] = each
     else:
         patterns = [stated] if isinstance(stated, str) else list(stated)
-        names = next(
-            (fitting for each in patterns if (fitting := _match_columns(frame, each, using))), {}
-        )
+        matches = (_match_columns(frame, each, using) for each in patterns)
+        names = next(filter(None, matches), {})
     if not names:
         got = join_some(frame.columns)
         step = f"columns = {stated!r} under [wide] names them"
         raise UsageError("no column holds a layer each", where=where, got=got, next_step=step)
     others = [each for each in frame.columns if each not in names]
-    long = frame.astype(object).melt(
-        id_vars=others, value_vars=list(names), var_name=name, value_name=value
-    )
-    long = long[[not is_missing(cell) for cell in long[value]]]
-    return long.assign(**{name: long[name].map(names)}).reset_index(drop=True)
+    cells = frame.astype(object)
+    long = cells.melt(others, list(names), var_name=name, value_name=value)
+    long = long[~long[value].map(is_missing).astype(bool)]
+    long[name] = long[name].map(names)
+    return long.reset_index(drop=True)
 
 
 def _match_columns(frame: pd.DataFrame, pattern: str, using: ColumnMap) -> dict[str, str]:
     """Columns that a pattern fits, with what its `*` stands for; in a recipe with hooks the
     column's own name."""
+    written = [*map(str, frame.columns)]
     if pattern.count("*") > 1:
-        return {str(name): str(name) for name in frame.columns if fnmatchcase(str(name), pattern)}
-    before, _, after = (re.escape(part) for part in pattern.partition("*"))
-    number = "" if using.wide["name"] in ("layer", "state", using.norms.get("state")) else ".+"
-    matches = {
-        str(name): re.fullmatch(f"{before}({number or '[0-9]+'}){after}", str(name))
-        for name in frame.columns
-    }
-    return {
-        name: match[1] for name, match in matches.items() if match and name not in using.columns
-    }
+        return {name: name for name in written if fnmatchcase(name, pattern)}
+    before, _, after = map(re.escape, pattern.partition("*"))
+    is_number = using.wide["name"] in ("layer", "state", using.norms.get("state"))
+    counted = re.compile(f"{before}({'[0-9]+' if is_number else '.+'}){after}")
+    matches = {}
+    for name in written:
+        match = counted.fullmatch(name)
+        if match and name not in using.columns:
+            matches[name] = match[1]
+    return matches
 
 
 def _scale_numbers(values: pd.Series, factor: float, dtype: str, where: object) -> pd.Series:
@@ -269,11 +269,13 @@ def _scale_numbers(values: pd.Series, factor: float, dtype: str, where: object) 
         raise DataError(what, where=where, got=repr(value)[:60], allowed=WORDS[FLOAT])
     if dtype != INTEGER:
         return numbers * factor
-    cells = [None if is_missing(value) else _scale_whole(value, factor) for value in values]
-    for value, product in zip(values, cells, strict=True):
+    cells = []
+    for value in values:
+        product = None if is_missing(value) else _scale_whole(value, factor)
         if product is None and not is_missing(value):
             what = f"column {values.name} times {factor:g} is no whole number"
             raise DataError(what, where=where, got=repr(value)[:60], allowed=WORDS[INTEGER])
+        cells.append(product)
     return pd.Series(cells, index=values.index, dtype=object)
 
 
@@ -287,14 +289,14 @@ def _scale_whole(value: object, factor: float) -> int | None:
     if not product.is_finite() or abs(product) > 2**62:
         return None
     nearest = round(product)
-    return int(nearest) if abs(product - nearest) <= abs(product) * Decimal(ROUNDING) else None
+    tolerance = abs(product) * Decimal(ROUNDING)
+    return int(nearest) if abs(product - nearest) <= tolerance else None
 
 
 def fill_columns(frame: pd.DataFrame, table: str) -> pd.DataFrame:
     """Rows with the columns of a table that may be left out: empty, or as in `FILLED_WITH`."""
-    empty = {
-        dtype: _make_empty(frame, dtype) for dtype in set(list_dtypes(table).values())
-    }  # one for all, which saves memory
+    dtypes = set(list_dtypes(table).values())
+    empty = {dtype: _make_empty(frame, dtype) for dtype in dtypes}  # shared, which saves memory
     stated = list_optional(table)
     spare = {}
     for name, column in TABLES[table].columns.items():
@@ -318,17 +320,16 @@ def add_runs(
     Rows as they are where they carry none. hashes: `prompt_sha` of prompt sets, for rows that
     name only the set.
     """
-    if (
-        "run_id" in frame
-        or "run_id" not in list_dtypes(table)
-        or not set(TELLING) <= set(frame.columns)
-    ):
+    ours = list_dtypes(table)
+    if "run_id" in frame or "run_id" not in ours or not set(TELLING) <= set(frame.columns):
         return frame, None
     columns = [name for name in list_dtypes("runs") if name in frame]
     runs = fill_columns(frame[columns], "runs")
     identity = [*MEASURED, "model_sha"]
-    runs = runs.assign(**{name: convert_text(runs[name]) for name in identity})
-    hash_of_set = runs["prompt_set"].map(lambda name: (hashes or {}).get(name, ""))
+    for name in identity:
+        runs[name] = convert_text(runs[name])
+    known = hashes or {}
+    hash_of_set = runs["prompt_set"].map(lambda name: known.get(name, ""))
     runs["prompt_sha"] = runs["prompt_sha"].where(runs["prompt_sha"] != "", hash_of_set)
     groups = runs.groupby(identity, sort=False)
     ids = []
@@ -337,7 +338,7 @@ def add_runs(
     runs["run_id"] = groups.ngroup().map(dict(enumerate(ids)))
     if table == "runs":
         return runs, None
-    rest = frame.drop(columns=[name for name in columns if name not in list_dtypes(table)])
+    rest = frame.drop(columns=[name for name in columns if name not in ours])
     return rest.assign(run_id=runs["run_id"]), runs.drop_duplicates("run_id")
 
 
@@ -348,8 +349,12 @@ def fill_hashes(prompts: pd.DataFrame) -> pd.DataFrame:
         return prompts
     texts = convert_text(prompts["text"])
     stated = convert_text(prompts["text_sha256"])
-    made = texts.map(lambda text: hashlib.sha256(text.encode()).hexdigest() if text else "")
+    made = texts.map(_hash_text)
     return prompts.assign(text_sha256=stated.where(stated != "", made))
+
+
+def _hash_text(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
 
 
 def hash_sets(prompts: pd.DataFrame) -> dict[str, str]:
@@ -443,8 +448,12 @@ POSITION = "last"
 def find_free_name(name: str) -> str:
     """A name of a file that is not there yet."""
     path = Path(name)
-    others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
-    return str(path if not path.exists() else next(other for other in others if not other.exists()))
+    free = path
+    for number in count(2):
+        if not free.exists():
+            break
+        free = path.with_stem(f"{path.stem}-{number}")
+    return str(free)
 
 
 def describe_doubts(frame: pd.DataFrame) -> str:
@@ -468,8 +477,8 @@ def describe_doubts(frame: pd.DataFrame) -> str:
             "whether the last norm is of the stream (last: normed, where it is that of "
             "hidden_states)"
         )
-    guessed = guess_column("norm", [*map(str, frame)])
-    if norm := next((name for name in mapping.get("ignore", ()) if name == guessed), ""):
+    norm = guess_column("norm", list(map(str, frame)))
+    if norm and norm in mapping.get("ignore", ()):
         doubts.append(f"whether {norm} is what enters the block (then it is norm_in)")
     if mapping.get("factors"):
         doubts.append(f"the unit of {' and '.join(mapping['factors'])}")
@@ -486,45 +495,27 @@ def describe_errors(ignored: Sequence[str]) -> str:
 
 def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     """Entries of a mapping whose columns are there; none where no model is named."""
-    names = [*map(str, frame)]
+    names = list(map(str, frame))
     wide = _find_wide(frame)
     by_layer = bool(wide) or bool(guess_column("layer", names))
-    ours = list_columns("layers" if by_layer else "models")
-    columns = {name: name for name in names if name in ours or (not by_layer and is_gain(name))}
-    columns |= {
-        theirs: column
-        for column in (ROWS if by_layer else FACTS)
-        if (theirs := _find_theirs(column, frame, columns))
-    }
+    columns = _find_columns(frame, by_layer=by_layer)
+    free = [name for name in names if name not in columns]
     norms: dict[str, str] = {}
     if wide:
-        columns = {
-            theirs: column
-            for theirs, column in columns.items()
-            if column in ("model_id", "prompt_id")
-        }
+        columns = keep_values(columns, ("model_id", "prompt_id"))
     elif states := find_state_column(frame, MODULE) if not by_layer else "":
         norm = find_norm_column(frame)
         norms = {"state": states, "norm": norm, "last": STREAM} if norm else {}
         by_layer = bool(norms)
-        columns = {
-            theirs: column
-            for theirs, column in columns.items()
-            if column == "model_id" and theirs not in norms.values()
-        }
+        columns = drop_names(keep_values(columns, ("model_id",)), norms.values())
         if prompt := _find_theirs("prompt_id", frame, columns):
             columns[prompt] = "prompt_id"
-    elif gain := _find_gain(
-        [name for name in names if name not in columns], () if by_layer else LAST
-    ):
+    elif gain := _find_gain(free, () if by_layer else LAST):
         columns[gain] = "gain_block" if by_layer else "last_gain"
     elif by_layer and "gain_block" not in columns and (norm := guess_column("norm", names)):
         norms = {"state": guess_column("layer", names), "norm": norm, "last": STREAM}
-        columns = {
-            theirs: column
-            for theirs, column in columns.items()
-            if column != "layer" and theirs != norm
-        }
+        of_blocks = keep_values(columns, ("layer",))
+        columns = drop_names(columns, {*of_blocks, norm})
     apart = _find_key_column(frame, columns, norms) if by_layer and not wide else ""
     if _tells_prompts(apart):
         columns[apart] = "prompt_id"
@@ -537,10 +528,11 @@ def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
     ):
         return {}
     used = {*columns, *norms.values()}
-    spare = [name for name in names if name not in used and not (wide and _is_numbered(name, wide))]
-    constants = {"source": source} if "source" not in columns.values() else {}
-    fixed = {"position": POSITION, "prompt_id": ""} if by_layer else {}
-    at = {column: value for column, value in fixed.items() if column not in columns.values()}
+    if wide:
+        used.update(name for name in names if _is_numbered(name, wide))
+    constants = {"source": source}
+    if by_layer:
+        constants |= {"position": POSITION, "prompt_id": ""}
     factors = _find_per_cent(columns | {wide: "gain_block"} if wide else columns)
     if not by_layer:
         factors |= _find_factors(frame, columns)
@@ -548,12 +540,23 @@ def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
         "table": "layers" if norms else "",
         "columns": columns,
         "factors": factors,
-        "constants": {**constants, **at},
-        "wide": _wide_entry(wide, norms) if wide else {},
-        "norms": norms,
-        "ignore": spare,
+        "constants": drop_names(constants, columns.values()),
     }
-    return {name: entry for name, entry in mapping.items() if entry}
+    mapping["wide"] = _wide_entry(wide, norms) if wide else {}
+    mapping["norms"] = norms
+    mapping["ignore"] = [name for name in names if name not in used]
+    return drop_empty(mapping)
+
+
+def _find_columns(frame: pd.DataFrame, *, by_layer: bool) -> dict[str, str]:
+    """Columns of rows of layers or of models: those called as ours, and those that may be ours."""
+    ours = {*list_columns("layers")} if by_layer else {*list_columns("models"), *NAMED_GAINS}
+    called = {name: name for name in map(str, frame) if name in ours}
+    found = dict(called)
+    for column in ROWS if by_layer else FACTS:
+        if theirs := _find_theirs(column, frame, called):
+            found[theirs] = column
+    return found
 
 
 def find_state_column(frame: pd.DataFrame, pattern: re.Pattern[str]) -> str:
@@ -564,14 +567,15 @@ def find_state_column(frame: pd.DataFrame, pattern: re.Pattern[str]) -> str:
         if cells is None or pd.api.types.is_numeric_dtype(cells):
             continue
         texts = cells.dropna().astype(str).unique()
-        if len(texts) > 1 and 2 * sum(bool(pattern.fullmatch(text)) for text in texts) > len(texts):
+        named = list(filter(pattern.fullmatch, texts))
+        if len(texts) > 1 and 2 * len(named) > len(texts):
             return name
     return ""
 
 
 def find_norm_column(frame: pd.DataFrame) -> str:
     """The column of numbers that is called a norm of the stream; empty where none is."""
-    called = [name for name in map(str, frame) if _is_called_norm(name)]
+    called = list(filter(_is_called_norm, map(str, frame)))
     return guess_column("norm", called) or next(iter(called), "")
 
 
@@ -585,17 +589,13 @@ def _find_key_column(
 ) -> str:
     """The one column that tells rows of a model and block apart; empty where prompts are known or
     nothing repeats."""
-    rows = frame.set_axis([*map(str, frame)], axis=1).astype(str)
-    key = [theirs for theirs, ours in columns.items() if ours in ("model_id", "layer")] + [
-        *norms.values()
-    ][:1]
+    rows = frame.set_axis(list(map(str, frame)), axis=1).astype(str)
+    key = list(keep_values(columns, ("model_id", "layer")))
+    key += [norms["state"]] if norms else []
     if "prompt_id" in columns.values() or not rows.duplicated(key).any():
         return ""
-    apart = []
-    for name in rows:
-        if name not in columns and not rows.duplicated([*key, name]).any():
-            apart.append(name)
-    return apart[0] if len(apart) == 1 else ""
+    free = [name for name in rows if name not in columns]
+    return _find_telling_column(rows, key, free)
 
 
 def _find_step_column(
@@ -603,17 +603,19 @@ def _find_step_column(
 ) -> str:
     """The one column called a step of training that tells rows apart which are else of one model,
     block and prompt; empty where there is none."""
-    rows = frame.set_axis([*map(str, frame)], axis=1).astype(str)
-    whose = ("model_id", "layer", "prompt_id")
-    key = [theirs for theirs, ours in columns.items() if ours in whose]
+    rows = frame.set_axis(list(map(str, frame)), axis=1).astype(str)
+    key = list(keep_values(columns, ("model_id", "layer", "prompt_id")))
     key += [norms["state"]] if norms else []
     if "revision" in columns.values() or not key or not rows.duplicated(key).any():
         return ""
     steps = [name for name in rows if name not in columns and _tells_steps(name)]
-    apart = []
-    for name in steps:
-        if not rows.duplicated([*key, name]).any():
-            apart.append(name)
+    return _find_telling_column(rows, key, steps)
+
+
+def _find_telling_column(rows: pd.DataFrame, key: Sequence[str], names: Sequence[str]) -> str:
+    """The one of some columns that with a key tells all rows apart; empty where none does, or
+    several do."""
+    apart = [name for name in names if not rows.duplicated([*key, name]).any()]
     return apart[0] if len(apart) == 1 else ""
 
 
@@ -700,8 +702,8 @@ def _find_gain(names: Iterable[str], further: Sequence[str]) -> str:
     further: words that its name may have besides.
     """
     called = [name for name in names if is_called_gain(name, *further)]
-    plain = [name for name in called if name.casefold() in PLAIN_GAINS]
-    return next(iter(plain), called[0] if len(called) == 1 else "")
+    single = called[0] if len(called) == 1 else ""
+    return next((name for name in called if name.casefold() in PLAIN_GAINS), single)
 
 
 def _find_theirs(ours: str, frame: pd.DataFrame, taken: Mapping[str, str]) -> str:
@@ -709,9 +711,8 @@ def _find_theirs(ours: str, frame: pd.DataFrame, taken: Mapping[str, str]) -> st
     whose cells may be it."""
     if ours in taken.values():
         return ""
-    named = zip(map(str, frame), range(len(frame.columns)), strict=True)
     free = []
-    for name, place in named:
+    for place, name in enumerate(map(str, frame)):
         if name not in taken and _may_be(ours, name, frame.iloc[:, place]):
             free.append(name)
     return guess_column(ours, free)
@@ -723,18 +724,16 @@ def _may_be(ours: str, name: str, cells: pd.Series) -> bool:
     if spell_name(name) not in UNCLEAR.get(ours, "").split():
         return True
     texts = [str(cell) for cell in cells.unique() if not is_missing(cell)]
-    numeric = [NUMBER.fullmatch(text) is not None for text in texts]
-    return not all(numeric) if ours in NAMES else all(numeric)
+    are_numbers = all(map(NUMBER.fullmatch, texts))
+    return not are_numbers if ours in NAMES else are_numbers
 
 
 def _find_wide(frame: pd.DataFrame) -> str:
     """What stands before the number in columns that are gains or norms, a column a layer; empty
     where there are none, or where a word says that they are something else."""
-    before = pd.Series(
-        [match["before"] for name in map(str, frame) if (match := NUMBERED.fullmatch(name))],
-        dtype=str,
-    )
-    counted = before[[_may_be_wide(name) for name in before]].value_counts()
+    matches = filter(None, map(NUMBERED.fullmatch, map(str, frame)))
+    before = [match["before"] for match in matches]
+    counted = pd.Series(list(filter(_may_be_wide, before)), dtype=str).value_counts()
     return str(counted.index[0]) if len(counted) and counted.iloc[0] >= LEAST else ""
 
 
@@ -742,8 +741,9 @@ def _may_be_wide(before: str) -> bool:
     """Whether what stands before a number says gains or norms of layers, and nothing else."""
     words = split_words(before)
     gains = words & (OF_LAYERS | {*PLAIN_GAINS}) and words <= {*PLAIN_GAINS} | BESIDE_GAIN
-    gains = gains and not compares_gains(words)
-    return bool(gains or (words & OF_NORMS and words <= BESIDE_NORM))
+    if gains and not compares_gains(words):
+        return True
+    return bool(words & OF_NORMS and words <= BESIDE_NORM)
 
 
 def _is_numbered(name: str, before: str) -> bool:
@@ -762,34 +762,33 @@ def _find_per_cent(columns: Mapping[str, str]) -> dict[str, float]:
 def _find_factors(frame: pd.DataFrame, columns: Mapping[str, str]) -> dict[str, int]:
     """By what numbers of parameters are to be multiplied, by the ending of their name or their
     size."""
-    theirs = next((name for name, ours in columns.items() if ours == "n_params"), None)
-    if theirs is None:
+    theirs = find_name(columns, "n_params")
+    if not theirs:
         return {}
+    spelt = spell_name(theirs)
     values = convert_numbers(frame[theirs])[0].astype("float64").dropna()
-    if spell_name(theirs).endswith("_b") or (
-        len(values) and values.max() < 1000 and values.min() < 1
-    ):
+    if spelt.endswith("_b") or (len(values) and values.max() < 1000 and values.min() < 1):
         return {"n_params": 10**9}
-    return (
-        {"n_params": 10**6}
-        if spell_name(theirs).endswith("_m") or (len(values) and values.max() < 10**6)
-        else {}
-    )
+    if spelt.endswith("_m") or (len(values) and values.max() < 10**6):
+        return {"n_params": MILLION}
+    return {}
 
 
 def write_toml(mapping: Mapping[str, Any]) -> Sequence[str]:
     """Lines of a mapping file."""
-    plain = [name for name in ("table", "ignore") if name in mapping]
     lines = []
-    for name in plain:
-        lines.append(f"{name} = {json.dumps(mapping[name], ensure_ascii=False)}")
-    for name, entry in mapping.items():
-        if name not in plain:
-            pairs = []
-            for key, value in entry.items():
-                pairs.append(f"{_format_key(key)} = {json.dumps(value, ensure_ascii=False)}")
-            lines += [f"[{name}]", *pairs]
+    for name in ("table", "ignore"):
+        if name in mapping:
+            lines.append(_format_entry(name, mapping[name]))
+    for name, entry in drop_names(mapping, ("table", "ignore")).items():
+        lines.append(f"[{name}]")
+        for key, value in entry.items():
+            lines.append(_format_entry(_format_key(key), value))
     return lines
+
+
+def _format_entry(name: str, value: object) -> str:
+    return f"{name} = {json.dumps(value, ensure_ascii=False)}"
 
 
 def _format_key(name: str) -> str:

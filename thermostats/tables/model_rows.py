@@ -38,12 +38,14 @@ from thermostats.tables.choices import (
     mark_set,
     split_revision,
 )
+from thermostats.tables.entries import keep_names
 from thermostats.tables.folders import (
     find_data_folder,
     find_own_folder,
     find_shipped,
     list_own_files,
 )
+from thermostats.tables.frames import select_rows
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.join import Joined, join
 from thermostats.tables.labels import (
@@ -106,43 +108,55 @@ def set_facts(
     names = []
     for name in [models] if isinstance(models, str) else models:
         names.append(find_model_name(name, known))
-    if wrong := [name for name in facts if name not in (*FACTS, *SHAPE)]:
-        raise UsageError(
-            "not a fact to set",
-            got=wrong[0],
-            allowed=f"{', '.join(FACTS)}; of joined models {', '.join(SHAPE)}",
-            next_step=_suggest_fact(wrong[0], facts[wrong[0]], names, rows, folder),
-        )
-    wanted = []
-    for name in names:
-        wanted.append((name, revision) if name in known else split_revision(name, revision))
-    is_of = {}
-    for name, asked in wanted:
-        is_of[(name, asked)] = rows["model_id"].eq(name) & (
-            rows["revision"].eq(asked) if asked else True
-        )
-    chosen = rows[np.logical_or.reduce([*is_of.values()])]
-    for model, asked in sorted(pair for pair, rows_of_it in is_of.items() if not rows_of_it.any()):
-        named = model if asked is None else f"{model}@{asked}"
-        step = suggest_nearest(
-            model, rows["model_id"], write_command("ls", "models", own=True, data=folder)
-        )
-        raise UsageError(
-            "no such model among your own rows", where=folder, got=named, next_step=step
-        )
-    read = chosen.loc[chosen["source"] == COUNTED, "model_id"]
-    if len(read) and (wrong := [name for name in facts if name in SHAPE]):
+    for name, value in facts.items():
+        if name not in (*FACTS, *SHAPE):
+            raise UsageError(
+                "not a fact to set",
+                got=name,
+                allowed=f"{', '.join(FACTS)}; of joined models {', '.join(SHAPE)}",
+                next_step=_suggest_fact(name, value, names, rows, folder),
+            )
+    chosen = _choose_models(rows, names, revision, folder)
+    read = select_rows(chosen, source=COUNTED)["model_id"]
+    said_by_files = keep_names(facts, SHAPE)
+    if len(read) and said_by_files:
+        wrong = next(iter(said_by_files))
         what = "the files of this model say so themselves"
-        step = f"leave {wrong[0]} out"
-        raise UsageError(
-            what, where=read.iloc[0], got=wrong[0], allowed=", ".join(FACTS), next_step=step
-        )
+        allowed = ", ".join(FACTS)
+        step = f"leave {wrong} out"
+        raise UsageError(what, where=read.iloc[0], got=wrong, allowed=allowed, next_step=step)
     try:
         return join(chosen.assign(**facts), table="models", data=folder, replace=True, accept=True)
     except DataError as error:
         stated = [f"{name}={ANY_VALUE}" for name in facts]
         line = write_command("set", *names, *stated, revision=revision, data=folder)
         raise error.replace_next_step(line) from None
+
+
+def _choose_models(
+    rows: pd.DataFrame, names: Sequence[str], revision: str | None, folder: Path
+) -> pd.DataFrame:
+    """Rows of models, of one revision where it is named; UsageError for a model without any."""
+    known = set(rows["model_id"])
+    lacking = []
+    chosen = pd.Series(False, index=rows.index)
+    for name in names:
+        pair = (name, revision) if name in known else split_revision(name, revision)
+        model, asked = pair
+        of_it = rows["model_id"].eq(model)
+        if asked:
+            of_it &= rows["revision"].eq(asked)
+        if not of_it.any():
+            lacking.append(pair)
+        chosen |= of_it
+    for model, asked in sorted(lacking):
+        named = model if asked is None else f"{model}@{asked}"
+        line = write_command("ls", "models", own=True, data=folder)
+        step = suggest_nearest(model, rows["model_id"], line)
+        raise UsageError(
+            "no such model among your own rows", where=folder, got=named, next_step=step
+        )
+    return rows[chosen]
 
 
 def _suggest_fact(
@@ -155,8 +169,8 @@ def _suggest_fact(
     if ours not in FACTS and ours in list_dtypes("models") and own.any():
         if rows.loc[own, "source"].eq(COUNTED).all():
             return "all else is read from the model's files"
-        dtype = list_dtypes("models")[ours]
-        cell = value if dtype != TEXT and NUMBER.fullmatch(value) else write_value(value)
+        is_text = list_dtypes("models")[ours] == TEXT
+        cell = value if not is_text and NUMBER.fullmatch(value) else write_value(value)
         table = call("load", "models", str(folder), model=[*models])
         rows_of_it = Code(f"{table}.assign({ours}={cell})")
         line = call("join", rows_of_it, data=str(folder), replace=True)
@@ -169,7 +183,8 @@ def _suggest_fact(
 
 def _find_our_column(name: str) -> str:
     """The column of models that a word stands for, such as `layers`; the word where it is none."""
-    return next((ours for ours in SYNONYMS if spell_name(name) in list_column_names(ours)), name)
+    spelt = spell_name(name)
+    return next((ours for ours in SYNONYMS if spelt in list_column_names(ours)), name)
 
 
 def read_own_models(folder: Path) -> pd.DataFrame:
@@ -231,11 +246,13 @@ def estimate_variances(rows: pd.DataFrame) -> dict[str, float]:
         pairs = list(combinations(measured.to_dict("records"), 2))
         for a, b in pairs:
             weight = len(pairs) ** -0.5
-            design.append([weight, *(weight * (a[name] != b[name]) for name in LEVELS)])
-            seen.append(weight * ((a["y"] - b["y"]) ** 2 - a["e"] ** 2 - b["e"] ** 2) / 2)
-    fitted = (
-        optimize.nnls(np.array(design), np.array(seen))[0] if seen else np.zeros(len(LEVELS) + 1)
-    )
+            differs = [weight * (a[name] != b[name]) for name in LEVELS]
+            design.append([weight, *differs])
+            excess = (a["y"] - b["y"]) ** 2 - a["e"] ** 2 - b["e"] ** 2
+            seen.append(weight * excess / 2)
+    fitted = np.zeros(len(LEVELS) + 1)
+    if seen:
+        fitted = optimize.nnls(np.array(design), np.array(seen))[0]
     return dict(zip(("run", *LEVELS), map(float, fitted), strict=True))
 
 
@@ -250,20 +267,21 @@ def combine_measurements(
     `estimate_variances`, whose result stands for `components` where these are not given.
     """
     components = estimate_variances(rows) if components is None else components
+    columns = ["model_id", "y", "e", "measurements"]
     estimates = []
     for model, measured in rows.groupby("model_id", sort=False):
-        covariance = np.diag(measured["e"].to_numpy(np.float64) ** 2 + components["run"])
+        n = len(measured)
+        y = measured["y"].to_numpy(np.float64)
+        own = measured["e"].to_numpy(np.float64) ** 2
+        covariance = np.diag(own + components["run"])
         for name in LEVELS:
             value = measured[name].to_numpy()
-            covariance = covariance + components[name] * (value[:, None] == value[None, :])
-        weights = np.linalg.solve(
-            covariance + EXACT * np.eye(len(measured)), np.ones(len(measured))
-        )
-        mean = weights @ measured["y"].to_numpy(np.float64) / weights.sum()
-        estimates.append((model, float(mean), float(weights.sum() ** -0.5), len(measured)))
-    return pd.DataFrame(estimates, columns=["model_id", "y", "e", "measurements"]).set_index(
-        "model_id"
-    )
+            is_same = value[:, None] == value[None, :]
+            covariance = covariance + components[name] * is_same
+        weights = np.linalg.solve(covariance + EXACT * np.eye(n), np.ones(n))
+        total = weights.sum()
+        estimates.append((model, float(weights @ y / total), float(total**-0.5), n))
+    return pd.DataFrame(estimates, columns=columns).set_index("model_id")
 
 
 def find_disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -> list[str]:
@@ -274,18 +292,17 @@ def find_disagreements(features: pd.DataFrame, gain: str = "penultimate_gain") -
     """
     rows = features[features[gain] > 0]
     n = rows[f"{gain}_n"].astype("float64").clip(lower=1)
-    rows = rows.assign(
-        error=(rows[f"{gain}_sd"] / rows[gain] / np.sqrt(n)).fillna(0.0).astype("float64")
-    )
+    error = _estimate_error(rows.assign(n_prompts=n), gain).fillna(0.0)
+    rows = rows.assign(error=error)
     sentences = []
     for (model, _), measured in rows.groupby(["model_id", "revision"]):
         for a, b in combinations(measured.to_dict("records"), 2):
             apart = float(np.log(b[gain] / a[gain]))
             if abs(apart) > max(APART * np.hypot(a["error"], b["error"]), SMALLEST):
-                first, second = (f"{row[gain]:.4g} by {row['source']}" for row in (a, b))
-                sentences.append(
-                    f"{model}: {gain} {first}, {second} ({100 * np.expm1(apart):+.0f}%)"
-                )
+                first = f"{a[gain]:.4g} by {a['source']}"
+                second = f"{b[gain]:.4g} by {b['source']}"
+                more = f"{100 * np.expm1(apart):+.0f}%"
+                sentences.append(f"{model}: {gain} {first}, {second} ({more})")
     return sentences
 
 
@@ -316,15 +333,17 @@ def measure_seed_noise(rows: pd.DataFrame, gain: str) -> SeedNoise | None:
     with_gain = rows.dropna(subset=gain)
     y = np.log(with_gain[gain].astype("float64"))
     recipe = _name_recipe(with_gain)
-    within = (y - y.groupby(recipe).transform("mean"))[recipe.duplicated(keep=False)]
+    residual = y - y.groupby(recipe).transform("mean")
+    within = residual[recipe.duplicated(keep=False)]
     df = len(within) - recipe[within.index].nunique()
     if not df:
         return None
     variance = float(np.square(within).sum()) / df
     total = float(y.var(ddof=1))
-    limits = stats.f.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], df, recipe.nunique() - 1)
-    ceiling, lower, upper = (max(0.0, 1 - float(variance / total / by)) for by in (1.0, *limits))
-    return SeedNoise(float(np.sqrt(variance)), df, ceiling, lower, upper)
+    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    limits = stats.f.ppf(tails, df, recipe.nunique() - 1)
+    ceilings = [max(0.0, 1 - float(variance / total / by)) for by in (1.0, *limits)]
+    return SeedNoise(float(np.sqrt(variance)), df, *ceilings)
 
 
 def merge_seeds(rows: pd.DataFrame) -> pd.DataFrame:
@@ -332,9 +351,11 @@ def merge_seeds(rows: pd.DataFrame) -> pd.DataFrame:
     if not (rows["seed_of"] != "").any():
         return rows
     recipe = _name_recipe(rows)
-    gains = list(GAINS)
-    means = np.exp(np.log(rows[gains].astype("float64")).groupby(recipe).transform("mean"))
-    return rows.assign(**means.where(rows[gains].notna()))[~recipe.duplicated()]
+    gains = rows[list(GAINS)]
+    logs = np.log(gains.astype("float64"))
+    means = np.exp(logs.groupby(recipe).transform("mean"))
+    merged = rows.assign(**means.where(gains.notna()))
+    return merged[~recipe.duplicated()]
 
 
 def _name_recipe(rows: pd.DataFrame) -> pd.Series[str]:
@@ -411,21 +432,22 @@ def model_rows(
 def _compute_model_rows(evidence: Selection, gain: str, *, incomparable: bool) -> pd.DataFrame:
     every = evidence.table("features")
     every = _keep_last_revision(every[every["n_layers"] > SHALLOW], gain)
-    base_has_gain = every["parent"].isin(every.loc[every[gain] > 0, "model_id"])
+    has_gain = every[gain] > 0
+    base_has_gain = every["parent"].isin(every.loc[has_gain, "model_id"])
     every = every[~((every["variant"] == "instruct") & base_has_gain)]
     every = every.assign(n_prompts=_read_prompts(every, evidence, gain))
     rows = _add_intervals(*_estimate_models(every, evidence, gain), evidence, gain)
     chosen = rows if incomparable else rows[rows["comparable"]].reset_index(drop=True)
+    without_gain = every.loc[every[gain] <= 0, "model_id"]
     without = {
-        f"its {gain} is not above 0": every.loc[every[gain] <= 0, "model_id"],
+        f"its {gain} is not above 0": without_gain,
         "normalised after the sum": rows["model_id"],
     }
-    left_out = {}
+    left_out = []
     for why, names in without.items():
-        left_out[why] = sorted(set(names) - set(chosen["model_id"]))
-    chosen.attrs[LEFT_OUT] = tuple(
-        f"left out, since {why}: {', '.join(names)}" for why, names in left_out.items() if names
-    )
+        if lacking := sorted(set(names).difference(chosen["model_id"])):
+            left_out.append(f"left out, since {why}: {', '.join(lacking)}")
+    chosen.attrs[LEFT_OUT] = tuple(left_out)
     return chosen
 
 
@@ -445,7 +467,8 @@ def _estimate_models(
     them; and errors of log gains."""
     first = pick_model_rows(every[every[gain] > 0]).set_index("model_id")
     others = [name for name in every if str(name).startswith(OF_OTHER_RUNS)]
-    first[others] = first[others].fillna(every.groupby("model_id")[others].first())
+    elsewhere = every.groupby("model_id")[others].first()
+    first[others] = first[others].fillna(elsewhere)
     if evidence.name != POOLED:
         return first, _estimate_error(first, gain)
     estimates = _combine_gains(every, set(evidence.table("sources")["file"]), gain)
@@ -464,19 +487,16 @@ def _add_intervals(
 
     first = merge_seeds(models.reset_index()).set_index("model_id")
     value = first[gain]
-    n = first["n_prompts"]
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * error.reindex(first.index) * value
+    quantile = stats.t.ppf((1 + LEVEL) / 2, first["n_prompts"] - 1)
+    half = quantile * error.reindex(first.index) * value
     total = first["geometric_gain_to_penultimate"] ** (first["n_layers"] - 2)
-    layers = evidence.table("layers", position="last")
-    block_1 = layers[layers["layer"] == 1].groupby("run_id")["gain_block"].mean()
-    return first.assign(
-        gain=value,
-        log_gain=np.log(value),
-        lower=value - half,
-        upper=value + half,
-        total_to_penultimate=total,
-        total_from_input=total * first["run_id"].map(block_1).astype("float64"),
-    ).reset_index()
+    layers = select_rows(evidence.table("layers", position="last"), layer=1)
+    by_run = layers.groupby("run_id")["gain_block"].mean()
+    of_block_1 = first["run_id"].map(by_run).astype("float64")
+    rows = first.assign(gain=value, log_gain=np.log(value), lower=value - half, upper=value + half)
+    rows["total_to_penultimate"] = total
+    rows["total_from_input"] = total * of_block_1
+    return rows.reset_index()
 
 
 def pick_model_rows(
@@ -492,23 +512,20 @@ def pick_model_rows(
     `first`: true/false columns that come before the number of prompts, true first. `ties`: columns
     whose smallest value decides between rows of as many prompts; else the first row does.
     """
-    preference = (
-        0 if files is None else rows["source"].map({name: i for i, name in enumerate(files)})
-    )
+    order = {name: i for i, name in enumerate(files or ())}
+    preference = 0 if files is None else rows["source"].map(order)
     by = ["model_id", "_file", *first, "n_prompts", *ties]
-    ascending = [True, True, *(False for _ in first), False, *(True for _ in ties)]
-    order = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
-    return order.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
+    ascending = [name not in (*first, "n_prompts") for name in by]
+    ordered = rows.assign(_file=preference).sort_values(by, ascending=ascending, kind="stable")
+    return ordered.drop_duplicates("model_id").drop(columns="_file").reset_index(drop=True)
 
 
 def prepare_pooling(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.DataFrame:
     """Rows for `combine_measurements` from rows of `features`; the files of a study are one
     instrument."""
-    return _prepare_gain(
-        rows.assign(n_prompts=_read_prompts(rows, evidence, gain)),
-        set(evidence.table("sources")["file"]),
-        gain,
-    )
+    counted = rows.assign(n_prompts=_read_prompts(rows, evidence, gain))
+    files = set(evidence.table("sources")["file"])
+    return _prepare_gain(counted, files, gain)
 
 
 def _read_prompts(rows: pd.DataFrame, evidence: Selection, gain: str) -> pd.Series:
@@ -532,7 +549,8 @@ def _combine_gains(rows: pd.DataFrame, files: set[str], wanted: str) -> dict[str
 
 def _prepare_gain(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:
     """Log of a gain and its error, by model and level."""
-    measured = rows.assign(source=find_origin(rows["source"], files))[rows[gain] > 0]
+    origin = find_origin(rows["source"], files)
+    measured = rows.assign(source=origin)[rows[gain] > 0]
     y = np.log(measured[gain])
     e = _estimate_error(measured, gain).fillna(0.0)
     return measured[["model_id", *LEVELS]].assign(y=y, e=e)
@@ -540,7 +558,8 @@ def _prepare_gain(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFram
 
 def _estimate_error(rows: pd.DataFrame, gain: str) -> pd.Series:
     """Standard error over prompts of the log of a gain."""
-    return (rows[f"{gain}_sd"] / rows[gain] / np.sqrt(rows["n_prompts"])).astype("float64")
+    relative = rows[f"{gain}_sd"] / rows[gain]
+    return (relative / np.sqrt(rows["n_prompts"])).astype("float64")
 
 
 RUN = ["run_id", "model_id", "heritage", "family", "source", "prompt_set"]
@@ -609,12 +628,14 @@ def read_prompt_gains(tables: Selection, gain: str, *sources: str) -> pd.DataFra
     chosen = {"source": list(sources)} if sources else {}
     runs = tables.table("runs", **chosen)
     models = tables.table("models")
-    layers, summaries = (tables.table(name, **chosen) for name in ("layers", "summaries"))
+    layers = tables.table("layers", **chosen)
+    summaries = tables.table("summaries", **chosen)
     values = features.collect_prompt_gains(runs, models, layers, summaries)
-    values = values[(values["gain"] == gain) & (values["prompt_id"] != "")]
+    values = select_rows(values, gain=gain)
+    values = values[values["prompt_id"] != ""]
     if not sources:
-        known = keep_last_revision(runs[runs["run_id"].isin(values["run_id"])], "model_id")
-        values = values[values["run_id"].isin(known["run_id"])]
+        known = keep_last_revision(select_rows(runs, run_id=values["run_id"]), "model_id")
+        values = select_rows(values, run_id=known["run_id"])
     return values.drop(columns="gain").merge(runs[RUN], on="run_id").reset_index(drop=True)
 
 
@@ -625,25 +646,17 @@ def choose_prompt_set(rows: pd.DataFrame) -> pd.DataFrame:
     the last of those; of these the models on the prompt set that most of them have, since only one
     set can be crossed with models.
     """
-    runs = (
-        rows.groupby(["model_id", "prompt_set", "run_id"], sort=False)
-        .size()
-        .rename("size")
-        .reset_index()
-    )
-    runs = runs.assign(core=runs["prompt_set"] == "core").sort_values(
-        ["core", "size"], kind="stable"
-    )
+    sizes = rows.groupby(["model_id", "prompt_set", "run_id"], sort=False).size()
+    runs = sizes.rename("size").reset_index()
+    runs["core"] = runs["prompt_set"] == "core"
+    runs = runs.sort_values(["core", "size"], kind="stable")
     chosen = runs.drop_duplicates("model_id", keep="last")
-    sets = (
-        chosen.groupby("prompt_set")
-        .agg(models=("run_id", "size"), core=("core", "first"))
-        .sort_index()
-    )
+    by_set = chosen.groupby("prompt_set")
+    sets = by_set.agg(models=("run_id", "size"), core=("core", "first")).sort_index()
     if len(sets):
         shared = sets.sort_values(["models", "core"], kind="stable").index[-1]
-        chosen = chosen[chosen["prompt_set"] == shared]
-    return rows[rows["run_id"].isin(chosen["run_id"])].reset_index(drop=True)
+        chosen = select_rows(chosen, prompt_set=shared)
+    return select_rows(rows, run_id=chosen["run_id"]).reset_index(drop=True)
 
 
 def add_category(tables: Selection, rows: pd.DataFrame) -> pd.DataFrame:
@@ -675,12 +688,11 @@ def count_models(features: pd.DataFrame, runs: pd.DataFrame, published: set[str]
     comparable where it does not norm the stream itself after each sum; it has gains where one of
     `GAINS` is known at the last token.
     """
-    return pd.DataFrame(
-        [
-            count_set(name, features[mark_set(name, features, published, runs)])
-            for name in MEASUREMENTS
-        ]
-    )
+    rows = []
+    for name in MEASUREMENTS:
+        of_set = features[mark_set(name, features, published, runs)]
+        rows.append(count_set(name, of_set))
+    return pd.DataFrame(rows)
 
 
 def count_set(name: str, rows: pd.DataFrame) -> dict[str, object]:
@@ -689,7 +701,8 @@ def count_set(name: str, rows: pd.DataFrame) -> dict[str, object]:
     last = rows[rows[list(GAINS)].notna().any(axis=1)]
     row: dict[str, object] = {"evidence": name}
     for kind, of in (("", rows), ("comparable_", comparable), ("last_token_", last)):
-        row |= {f"{kind}models": of["model_id"].nunique(), f"{kind}labs": of["heritage"].nunique()}
+        row[f"{kind}models"] = of["model_id"].nunique()
+        row[f"{kind}labs"] = of["heritage"].nunique()
     return {**row, "what": SETS[name]}
 
 
@@ -716,17 +729,12 @@ def list_gain_pairs(features: pd.DataFrame, published: set[str]) -> pd.DataFrame
             )
             for a, b in combinations(runs, 2):
                 if a["from"] != b["from"]:
-                    row = {
-                        "model_id": model,
-                        "gain": gain,
-                        "log_ratio": float(np.log(b[gain] / a[gain])),
-                    }
+                    ratio = b[gain] / a[gain]
+                    row = {"model_id": model, "gain": gain, "log_ratio": float(np.log(ratio))}
                     for place, run in (("first", a), ("second", b)):
-                        row |= {
-                            place: run["source"],
-                            f"{place}_gain": run[gain],
-                            f"{place}_dtype": run["dtype"],
-                        }
+                        row[place] = run["source"]
+                        row[f"{place}_gain"] = run[gain]
+                        row[f"{place}_dtype"] = run["dtype"]
                         row[f"{place}_prompts"] = run[f"{gain}_n"]
                     pairs.append(row)
     return pd.DataFrame(pairs, columns=PAIRS)
@@ -743,14 +751,11 @@ def summarise_profiles(
 ) -> pd.DataFrame:
     """Mean over prompts of log G_l by measurement and layer: columns `MEASUREMENT`, layer,
     log_gain."""
-    rows = layers.dropna(subset="gain_block").merge(
-        runs[["run_id", "model_id", "source", "prompt_set", "dtype"]],
-        on="run_id",
-        suffixes=("_of_row", ""),
-    )
-    rows = rows.assign(
-        log_gain=np.log(rows["gain_block"]), **{"from": find_origin(rows["source"], published)}
-    )
+    whose = runs[["run_id", "model_id", "source", "prompt_set", "dtype"]]
+    with_gain = layers.dropna(subset="gain_block")
+    rows = with_gain.merge(whose, on="run_id", suffixes=("_of_row", ""))
+    rows["log_gain"] = np.log(rows["gain_block"])
+    rows["from"] = find_origin(rows["source"], published)
     return rows.groupby([*MEASUREMENT, "layer"])["log_gain"].mean().reset_index()
 
 
@@ -771,28 +776,20 @@ def profile_pairs(profiles: pd.DataFrame) -> pd.DataFrame:
         for a, b in combinations(sorted(lines), 2):
             if a[0] == b[0] and a[1] == b[1]:
                 continue
-            both = pd.concat([lines[a], lines[b]], axis=1, join="inner").to_numpy(np.float64)
+            shared = pd.concat([lines[a], lines[b]], axis=1, join="inner")
+            both = shared.to_numpy(np.float64)
             if len(both) < LEAST:
                 continue
-            d = both[:, 1] - both[:, 0]
-            row = {
-                "model_id": model,
-                "first": a[0],
-                "first_position": a[3],
-                "first_prompt_set": a[1],
-            }
-            row |= {
-                "second": b[0],
-                "second_position": b[3],
-                "second_prompt_set": b[1],
-                "blocks": len(both),
-            }
+            row = {"model_id": model, "blocks": len(both)}
+            for place, measurement in (("first", a), ("second", b)):
+                row[place] = measurement[0]
+                row[f"{place}_position"] = measurement[3]
+                row[f"{place}_prompt_set"] = measurement[1]
             row["r"] = float(np.corrcoef(both.T)[0, 1])
-            row |= {
-                "mean_d": float(d.mean()),
-                "sd_d": float(d.std(ddof=1)),
-                "largest_d": float(np.abs(d).max()),
-            }
+            d = both[:, 1] - both[:, 0]
+            row["mean_d"] = float(d.mean())
+            row["sd_d"] = float(d.std(ddof=1))
+            row["largest_d"] = float(np.abs(d).max())
             pairs.append(row)
     return pd.DataFrame(pairs, columns=PROFILE_PAIRS)
 

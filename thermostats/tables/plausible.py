@@ -18,6 +18,7 @@ from thermostats.errors import DataError, find_nearest
 from thermostats.tables import store
 from thermostats.tables.features import STATED_MEANS, collect_prompt_gains
 from thermostats.tables.folders import find_shipped
+from thermostats.tables.frames import select_rows
 from thermostats.tables.identities import COUNTED
 from thermostats.tables.labels import find_grouped_misspelt, find_repeated_texts, strip_lab
 from thermostats.tables.remedies import Remedy, write_change, write_renaming
@@ -70,16 +71,14 @@ def check_plausible(
     """
     doubts = [*_check_spaces(incoming), *_check_labels(incoming, before)]
     if "models" in incoming:
-        doubts += [
-            *_check_labs(incoming["models"], before["models"]),
-            *_check_shapes(incoming["models"], before["models"]),
-        ]
+        doubts += _check_labs(incoming["models"], before["models"])
+        doubts += _check_shapes(incoming["models"], before["models"])
     if "prompts" in incoming:
         doubts += _check_texts(incoming["prompts"], before["prompts"])
-    about = runs[~runs["source"].isin([OURS, NURSERY])][["run_id", "model_id", "revision"]]
-    about = about.merge(
-        models[["model_id", "revision", "n_layers", "vocab_size"]], on=["model_id", "revision"]
-    )
+    whose = ["model_id", "revision"]
+    others = runs[~runs["source"].isin([OURS, NURSERY])]
+    facts = models[[*whose, "n_layers", "vocab_size"]]
+    about = others[["run_id", *whose]].merge(facts, on=whose)
     rows = {}
     for s in OF_RUNS:
         if s.name in incoming:
@@ -109,7 +108,7 @@ def _add_facts(rows: pd.DataFrame, about: pd.DataFrame) -> pd.DataFrame:
     place = locate_values(rows["run_id"], about["run_id"])
     rows = rows if (place >= 0).all() else rows[place >= 0]
     facts = about.drop(columns="run_id").take(place[place >= 0])
-    return rows.assign(**{str(label): facts[label].array for label in facts})
+    return rows.assign(**facts.set_axis(rows.index))
 
 
 class Doubt(NamedTuple):
@@ -158,14 +157,14 @@ def _check_labels(incoming: Tables, held: Tables) -> Iterator[Doubt]:
 
 def _check_texts(prompts: pd.DataFrame, held: pd.DataFrame) -> Iterator[Doubt]:
     """Prompts of a set that are one text under several names."""
-    every = pd.concat([held[held["prompt_set"].isin(prompts["prompt_set"])], prompts])
+    of_sets = held["prompt_set"].isin(prompts["prompt_set"])
+    every = pd.concat([held[of_sets], prompts])
     every = every.drop_duplicates(["prompt_set", "prompt_id"], keep="last")
     for of_set, rows in every.groupby("prompt_set"):
         for names in find_repeated_texts(rows["prompt_id"], rows["text_sha256"]).values():
-            what = (
-                f"prompts, {', '.join(names[:5])} of {of_set}: one text {len(names)} times is not "
-                f"{len(names)} prompts"
-            )
+            some = ", ".join(names[:5])
+            times = len(names)
+            what = f"prompts, {some} of {of_set}: one text {times} times is not {times} prompts"
             yield Doubt(what, "each text once", ONCE)
 
 
@@ -189,10 +188,8 @@ def _check_labs(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
 
 def _check_shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
     """Columns of a model that contradict each other."""
-    projected = {
-        *PROJECTED,
-        *before.loc[before["d_embed"].ne(before["d_model"]).fillna(False), "architecture"],
-    }
+    is_projected = before["d_embed"].ne(before["d_model"]).fillna(False)
+    projected = {*PROJECTED, *before.loc[is_projected, "architecture"]}
     for row in new[new["source"] != COUNTED].itertuples():
         name = f"models, {row.model_id}"
         if _is_stated(row.n_kv_heads) and row.n_heads % row.n_kv_heads:
@@ -213,11 +210,9 @@ def _check_shapes(new: pd.DataFrame, before: pd.DataFrame) -> Iterator[Doubt]:
         for label in ("n_params", "n_params_nonembedding"):
             count = getattr(row, label)
             if _is_stated(count) and count < least:
-                yield Doubt(
-                    f"{name}: {label} {count} is fewer than its {row.n_layers} blocks hold in W_Q "
-                    f"alone, {least}: "
-                    "in thousands or millions?"
-                )
+                held = f"its {row.n_layers} blocks hold in W_Q alone, {least}"
+                what = f"{label} {count} is fewer than {held}: in thousands or millions?"
+                yield Doubt(f"{name}: {what}")
 
 
 def _is_stated(value: object) -> bool:
@@ -234,10 +229,9 @@ def _check_gains(rows: pd.DataFrame) -> Iterator[Doubt]:
             far = FAR[column.unit]
             values = rows[["model_id", "layer", label]]
             theirs = shipped[[label]]
-            yield from _check_range(
-                values[first], theirs[of_first], "layers", label, far, f"{label} of block 1"
-            )
-            yield from _check_range(values[~first], theirs[~of_first], "layers", label, far, label)
+            parts = {f"{label} of block 1": (first, of_first), label: (~first, ~of_first)}
+            for what, (new, known) in parts.items():
+                yield from _check_range(values[new], theirs[known], "layers", label, far, what)
     gains = rows.loc[~first, ["run_id", "model_id", "gain_block"]]
     medians = gains.groupby(["run_id", "model_id"])["gain_block"].median().reset_index()
     shipped = shipped[~of_first & shipped["run_id"].isin(_list_uncontrolled())]
@@ -275,19 +269,16 @@ def _check_summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
     read = {*shipped["estimand"], *GAINS, *moments, *STATED_MEANS}
     for estimand in dict.fromkeys(rows.loc[~rows["estimand"].isin(read), "estimand"]):
         meant = find_nearest(estimand, sorted(GAINS))
-        near = (
-            f"did you mean {meant}?"
-            if meant
-            else f"one of {', '.join(GAINS)}, or the same with _mean or _sd?"
-        )
-        cause = (
-            (f"if {meant} is meant", write_renaming("estimand", estimand, meant)) if meant else ()
-        )
-        yield Doubt(f"summaries, estimand {estimand!r}: nothing reads it; {near}", *cause)
+        doubt = f"summaries, estimand {estimand!r}: nothing reads it"
+        if meant:
+            renaming = write_renaming("estimand", estimand, meant)
+            yield Doubt(f"{doubt}; did you mean {meant}?", f"if {meant} is meant", renaming)
+        else:
+            yield Doubt(f"{doubt}; one of {', '.join(GAINS)}, or the same with _mean or _sd?")
     named = rows.assign(estimand=rows["estimand"].str.removesuffix("_mean"))
     uncontrolled = gains["run_id"].isin(_list_uncontrolled())
     for gain in GAINS:
-        of = named[named["estimand"] == gain]
+        of = select_rows(named, estimand=gain)
         is_gain = gains["gain"] == gain
         for row in of[of["value"] <= 0].head(SHOWN).itertuples():
             what = (
@@ -295,13 +286,10 @@ def _check_summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
                 f"logarithm, decibels?"
             )
             yield Doubt(what, "if they are decibels", write_change("value", "10 ** ({n} / 20)"))
-        for row in (
-            rows[(rows["estimand"] == f"{gain}_sd") & (rows["value"] < 0)].head(SHOWN).itertuples()
-        ):
-            yield Doubt(
-                f"summaries, {row.model_id}: {gain}_sd {row.value:g}, but a standard deviation is "
-                f"not below 0"
-            )
+        spreads = select_rows(rows, estimand=f"{gain}_sd")
+        for row in spreads[spreads["value"] < 0].head(SHOWN).itertuples():
+            what = f"{gain}_sd {row.value:g}, but a standard deviation is not below 0"
+            yield Doubt(f"summaries, {row.model_id}: {what}")
         yield from _check_range(of, gains[is_gain], "summaries", "value", FAR["ratio"], gain)
         means = of.groupby(["run_id", "model_id"])["value"].median().reset_index()
         theirs = gains[is_gain & uncontrolled].groupby("run_id")["value"].median().reset_index()
@@ -312,42 +300,33 @@ def _check_summaries(rows: pd.DataFrame) -> Iterator[Doubt]:
 def _check_weights(rows: pd.DataFrame) -> Iterator[Doubt]:
     shipped = _load_shipped("weights")
     for matrix, of in rows.groupby("matrix"):
-        theirs = shipped[shipped["matrix"] == matrix]
+        theirs = select_rows(shipped, matrix=matrix)
         for label in ("spectral_norm", "frobenius_norm"):
-            yield from _check_range(
-                of, theirs, "weights", label, FAR["norm"], f"{label} of {matrix}"
-            )
-    wrong = rows[rows["spectral_norm"] > rows["frobenius_norm"] * (1 + SLACK)]
-    for row in wrong.head(SHOWN).itertuples():
-        yield Doubt(
-            f"weights, {row.model_id}, layer {row.layer}, {row.matrix}: spectral norm "
-            f"{row.spectral_norm:g} above the "
-            f"Frobenius norm {row.frobenius_norm:g}"
-        )
+            what = f"{label} of {matrix}"
+            yield from _check_range(of, theirs, "weights", label, FAR["norm"], what)
+    bound = rows["frobenius_norm"] * (1 + SLACK)
+    for row in rows[rows["spectral_norm"] > bound].head(SHOWN).itertuples():
+        where = f"weights, {row.model_id}, layer {row.layer}, {row.matrix}"
+        above = f"above the Frobenius norm {row.frobenius_norm:g}"
+        yield Doubt(f"{where}: spectral norm {row.spectral_norm:g} {above}")
 
 
 def _check_outputs(rows: pd.DataFrame) -> Iterator[Doubt]:
-    most = np.log(rows["vocab_size"].astype("float64").replace(0.0, np.nan))
+    words = rows["vocab_size"].astype("float64").replace(0.0, np.nan)
+    most = np.log(words)
     wrong = rows.assign(most=most)[rows["entropy"] > most * (1 + SLACK)]
     for row in wrong.head(SHOWN).itertuples():
-        what = (
-            f"outputs, {row.model_id}: entropy {row.entropy:g} above log(vocab_size) = "
-            f"{row.most:.3g}: in bits?"
-        )
-        yield Doubt(what)
+        what = f"entropy {row.entropy:g} above log(vocab_size) = {row.most:.3g}: in bits?"
+        yield Doubt(f"outputs, {row.model_id}: {what}")
 
 
 def _check_transitions(rows: pd.DataFrame) -> Iterator[Doubt]:
     depth = rows["layer"] / rows["n_layers"].astype("float64")
     for row in rows[depth > 1].head(SHOWN).itertuples():
-        yield Doubt(
-            f"transitions, {row.model_id}: L* {row.layer:g} lies beyond its {row.n_layers} layers"
-        )
-    for row in (
-        rows.assign(depth=depth)[(rows["relative_depth"] - depth).abs() > DEPTH]
-        .head(SHOWN)
-        .itertuples()
-    ):
+        what = f"L* {row.layer:g} lies beyond its {row.n_layers} layers"
+        yield Doubt(f"transitions, {row.model_id}: {what}")
+    gap = (rows["relative_depth"] - depth).abs()
+    for row in rows.assign(depth=depth)[gap > DEPTH].head(SHOWN).itertuples():
         what = f"relative_depth {row.relative_depth:g} is not L*/L = {row.depth:.3g}: in per cent?"
         yield Doubt(f"transitions, {row.model_id}: {what}")
 
@@ -370,11 +349,12 @@ def _check_range(
         value = float(of[label].max())
         where = f"{table}, {model}{_describe_places(of)}"
         cause = _guess_cause(of[label], theirs)
-        step = ("if they are in per cent", write_change(label, "{n} / 100"))
-        yield Doubt(
-            f"{where}: {what} {value:g} is {value / high:.3g} times beyond {known}: {cause}",
-            *(step if _is_per_cent(of[label], theirs) else ()),
-        )
+        times = f"{value / high:.3g} times beyond {known}"
+        doubt = Doubt(f"{where}: {what} {value:g} is {times}: {cause}")
+        if _is_per_cent(of[label], theirs):
+            as_share = write_change(label, "{n} / 100")
+            doubt = doubt._replace(cause="if they are in per cent", rows=as_share)
+        yield doubt
     for model, of in under.groupby("model_id"):
         value = float(of[label].min())
         where = f"{table}, {model}{_describe_places(of)}"
@@ -386,10 +366,9 @@ def _describe_places(rows: pd.DataFrame) -> str:
     if "layer" not in rows:
         return ""
     layers = sorted(set(rows["layer"]))
-    return (
-        f", layer{'s' if len(layers) > 1 else ''} "
-        f"{', '.join(map(str, layers[:3]))}{', …' * (len(layers) > 3)}"
-    )
+    noun = "layers" if len(layers) > 1 else "layer"
+    some = ", ".join(map(str, layers[:3]))
+    return f", {noun} {some}{', …' * (len(layers) > 3)}"
 
 
 def _guess_cause(values: pd.Series, usual: pd.Series) -> str:
@@ -398,4 +377,5 @@ def _guess_cause(values: pd.Series, usual: pd.Series) -> str:
 
 
 def _is_per_cent(values: pd.Series, usual: pd.Series) -> bool:
-    return PER_CENT / NEAR <= float(values.median() / usual.median()) <= PER_CENT * NEAR
+    ratio = float(values.median() / usual.median())
+    return PER_CENT / NEAR <= ratio <= PER_CENT * NEAR

@@ -4,6 +4,7 @@ names."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from thermostats.tables.choices import (
     split_revision,
 )
 from thermostats.tables.features import LAST, combine
+from thermostats.tables.frames import select_rows
 from thermostats.tables.runs import mark_superseded
 from thermostats.tables.schemas import GAINS, NURSERY, RUN_TABLES, TABLES, list_key_columns
 
@@ -129,10 +131,12 @@ def load(
         step = "leave out models and runs"
         raise UsageError("rows of this table belong to no run or model", got=name, next_step=step)
     if kept_runs is not None:
-        frame = frame[frame["run_id"].isin(kept_runs)]
+        frame = select_rows(frame, run_id=kept_runs)
     if dropped:
         frame = frame[~frame["run_id"].isin(dropped)]
-    return _add_models(frame.reset_index(drop=True), data) if models and name != "models" else frame
+    if models and name != "models":
+        return _add_models(frame.reset_index(drop=True), data)
+    return frame
 
 
 def _choose_models(
@@ -141,15 +145,14 @@ def _choose_models(
     """Rows of these models: by their own column, or by that of their run; UsageError where rows
     belong to none."""
     if "model_id" not in frame and "run_id" not in frame:
-        raise UsageError(
-            "rows of this table belong to no run or model",
-            got=name,
-            next_step=call("load", name, **({"data": str(data)} if data else {})),
-        )
+        folder = {"data": str(data)} if data else {}
+        what = "rows of this table belong to no run or model"
+        raise UsageError(what, got=name, next_step=call("load", name, **folder))
     whose = frame
     if "model_id" not in frame:
         runs = store.load("runs", data)[["run_id", "model_id", "revision"]]
-        whose = frame[["run_id"]].merge(runs, on="run_id", how="left").set_axis(frame.index)
+        of_runs = frame[["run_id"]].merge(runs, on="run_id", how="left")
+        whose = of_runs.set_axis(frame.index)
     if "revision" not in whose:
         whose = whose.assign(revision=MAIN)
     line = f'thermostats.load("{name}", model="{{}}")'
@@ -177,14 +180,9 @@ def _check_no_model(data: str | Path | None, function: str, *before: str) -> Non
 def _list_tables(data: str | Path | None) -> pd.DataFrame:
     rows = []
     for name, schema in TABLES.items():
-        row = {
-            "table": name,
-            "rows": len(store.load(name, data)),
-            "key": ", ".join(list_key_columns(name)),
-            "meaning": schema.description,
-        }
-        rows.append(row)
-    return pd.DataFrame(rows)
+        key = ", ".join(list_key_columns(name))
+        rows.append((name, len(store.load(name, data)), key, schema.description))
+    return pd.DataFrame(rows, columns=["table", "rows", "key", "meaning"])
 
 
 def models(
@@ -303,12 +301,10 @@ def features(
     if evidence is not None:
         check_set(evidence)
         published = set(store.load("sources", data)["file"])
-        rows = rows[
-            mark_set(evidence, rows, published, store.load("runs", data))
-            & (rows["modality"] == DECODER)
-        ]
+        of_set = mark_set(evidence, rows, published, store.load("runs", data))
+        rows = rows[of_set & (rows["modality"] == DECODER)]
         if evidence == OWN_ROWS:
-            rows = rows[rows["run_id"].isin(require_own_runs(data)["run_id"])]
+            rows = select_rows(rows, run_id=require_own_runs(data)["run_id"])
     of = (lab if heritage is None else heritage, family, model, source)
     wanted = {}
     for name, value in zip(FILTERS, of, strict=True):
@@ -322,10 +318,9 @@ def features(
     if comparable:
         rows = rows[rows["comparable"]]
     if not every:
-        named = [wanted[name] or [] for name in ("lab", "model", "source")]
-        if evidence != NURSERY and not any(
-            v.casefold().startswith(NURSERY) for values in named for v in values
-        ):
+        named = [*(wanted["lab"] or ()), *(wanted["model"] or ()), *(wanted["source"] or ())]
+        asked = evidence == NURSERY or any(name.casefold().startswith(NURSERY) for name in named)
+        if not asked:
             rows = rows[rows["source"] != NURSERY]
         return _pick_runs(rows).reset_index(drop=True)
     keys = {"model": rows["model_id"], "number": number_revisions(rows["revision"])}
@@ -396,11 +391,10 @@ def _match_models(rows: pd.DataFrame, wanted: Sequence[str], line: str = "") -> 
             if not match.any():
                 there = sorted(set(of_model))
                 near = find_nearest(revision, there) or there[-1]
+                step = line.format(f"{name}@{near}")
+                allowed = join_some(there, revision)
                 raise UsageError(
-                    "no rows of this revision",
-                    got=text,
-                    allowed=join_some(there, revision),
-                    next_step=line.format(f"{name}@{near}"),
+                    "no rows of this revision", got=text, allowed=allowed, next_step=step
                 )
         fits |= match
     return fits
@@ -416,21 +410,19 @@ def number_revisions(revisions: pd.Series[str]) -> pd.Series[float]:
 def keep_last_revision(rows: pd.DataFrame, *by: str) -> pd.DataFrame:
     """Rows of the last revision of each group of rows: `main`, else the highest number."""
     number = number_revisions(rows["revision"])
-    return rows[number == number.groupby([rows[label] for label in by]).transform("max")]
+    last = number.groupby([rows[label] for label in by]).transform("max")
+    return rows[number == last]
 
 
 def _pick_runs(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per model and source: of its last revision the run with most gains."""
     rows = keep_last_revision(rows, "model_id", "source")
     named = rows[list(GAINS)].notna().any(axis=1)
-    ordered = rows.assign(_named=named, _prompts=rows["n_prompts"].fillna(0)).sort_values(
-        ["_named", "_prompts"], ascending=False, kind="stable"
-    )
-    first = (
-        ordered.drop_duplicates(["model_id", "source"])
-        .drop(columns=["_named", "_prompts"])
-        .sort_index()
-    )
+    prompts = rows["n_prompts"].fillna(0)
+    ranks = pd.DataFrame({"named": named, "prompts": prompts})
+    order = ranks.sort_values(["named", "prompts"], ascending=False, kind="stable").index
+    ordered = rows.loc[order]
+    first = ordered.drop_duplicates(["model_id", "source"]).sort_index()
     stars = [label for label in rows if str(label).startswith("L_star_")]
     lacking = first[stars].isna().all(axis=1)
     if stars and lacking.any():
@@ -518,45 +510,37 @@ class Selection:
         frame = self._join_table(name)
         is_own = self.name == OWN_ROWS
         if "source" in frame and (is_own or "source" not in equals) and name != OF_FACTS:
-            frame = frame[
-                mark_set(
-                    self.name or POOLED,
-                    frame,
-                    set(self._select_table("sources")["file"]),
-                    self._select_table("runs"),
-                )
-            ]
+            published = set(self._select_table("sources")["file"])
+            runs = self._select_table("runs")
+            frame = frame[mark_set(self.name or POOLED, frame, published, runs)]
         if is_own and "run_id" in frame:
-            frame = frame[frame["run_id"].isin(self._load_own_runs()["run_id"])]
+            frame = select_rows(frame, run_id=self._load_own_runs()["run_id"])
         if self.left_out and {"run_id", "source"} <= set(frame):
             published = set(self._select_table("sources")["file"])
             frame = frame[find_origin(frame["source"], published) != self.left_out]
         if "modality" in frame and name != "prompts" and "modality" not in equals:
-            frame = frame[frame["modality"].fillna(DECODER) == DECODER].drop(columns="modality")
+            is_decoder = frame["modality"].fillna(DECODER) == DECODER
+            frame = frame[is_decoder].drop(columns="modality")
         if self.name == NURSERY and {"heritage", "family"} <= set(frame):
             frame = frame.assign(heritage=frame["family"])
-        for label, wanted in equals.items():
+        for label in equals:
             if label not in frame:
                 raise UsageError(
                     f"table {name} cannot be selected by {label!r}",
                     allowed=join_some(frame.columns, label),
                 )
-            frame = frame[frame[label].isin(wanted if isinstance(wanted, list) else [wanted])]
-        return frame.reset_index(drop=True).copy()  # shares no array with what is kept
+        chosen = select_rows(frame, **equals)
+        return chosen.reset_index(drop=True).copy()  # shares no array with what is kept
 
     def _join_table(self, name: str) -> pd.DataFrame:
         if name not in self._loaded:
             frame = self._select_features() if name == "features" else self._select_table(name)
             if "run_id" in frame and name not in {"runs", "features"}:
-                frame = frame.merge(
-                    self._select_table("runs")[RUN_COLUMNS], on="run_id", how="left"
-                )
+                runs = self._select_table("runs")[RUN_COLUMNS]
+                frame = frame.merge(runs, on="run_id", how="left")
             if "model_id" in frame and "revision" in frame and name not in {"models", "features"}:
-                frame = frame.merge(
-                    self._select_table("models")[MODEL_COLUMNS],
-                    on=["model_id", "revision"],
-                    how="left",
-                )
+                models = self._select_table("models")[MODEL_COLUMNS]
+                frame = frame.merge(models, on=["model_id", "revision"], how="left")
             self._loaded[name] = frame
         return self._loaded[name]
 
@@ -630,42 +614,37 @@ def read_values(
     path = Path(model)
     name, revision = (path.resolve().name, None) if path.is_dir() else split_revision(str(model))
     runs = store.load("runs", data)
-    owned = runs["model_id"].eq(name) | runs["model_id"].str.casefold().str.endswith(
-        f"/{name.casefold()}"
-    )
-    runs = runs[owned & (runs["revision"].eq(revision) if revision else True)]
+    bare = f"/{name.casefold()}"
+    of_model = runs["model_id"].eq(name) | runs["model_id"].str.casefold().str.endswith(bare)
+    runs = runs[of_model]
+    if revision:
+        runs = select_rows(runs, revision=revision)
     step = write_command("measure", str(model), what="gains", data=data or "mine")
     if runs.empty:
         raise UsageError(
             "nothing is measured of this model", where="models", got=str(model), next_step=step
         )
     layers = store.load("layers", data, runs=set(runs["run_id"]))
-    layers = layers[layers["run_id"].isin(runs["run_id"])]
-    at_token = layers[layers["position"].eq(position)].dropna(subset=column)
+    layers = select_rows(layers, run_id=runs["run_id"])
+    at_token = select_rows(layers, position=position).dropna(subset=column)
     if at_token.empty:
         there = sorted(set(layers.dropna(subset=column)["position"]))
-        allowed = (
-            f"{quantity} at {', '.join(there)}" if there else "a model with rows of its blocks"
-        )
+        allowed = "a model with rows of its blocks"
+        if there:
+            allowed = f"{quantity} at {', '.join(there)}"
+            near = find_nearest(position, there) or there[-1]
+            step = f"position={near!r}"
         what = "the model has no such rows of its blocks"
         got = f"{quantity} at {position} of {model}"
-        step = f"position={find_nearest(position, there) or there[-1]!r}" if there else step
         raise UsageError(what, where="models", got=got, allowed=allowed, next_step=step)
-    order = runs.assign(others=~runs["source"].str.startswith(OWN)).sort_values(
-        ["others", "measured_at", "run_id"], ascending=[True, False, True]
-    )
+    by = ["others", "measured_at", "run_id"]
+    others = ~runs["source"].str.startswith(OWN)
+    order = runs.assign(others=others).sort_values(by, ascending=[True, False, True])
     rows = order[["run_id", "prompt_set"]].merge(at_token, on="run_id", how="inner")
-    return pd.DataFrame(
-        {
-            "model": str(model),
-            "run_id": rows["run_id"],
-            "prompt_set": rows["prompt_set"],
-            "prompt": _read_texts(rows, data),
-            "layer": rows["layer"].astype("int64"),
-            "value": rows[column].astype("float64"),
-        },
-        columns=COLUMNS,
-    )
+    prompts = _read_texts(rows, data)
+    values = rows[column].astype("float64")
+    rows = rows.assign(model=str(model), prompt=prompts, value=values)
+    return rows.astype({"layer": "int64"})[COLUMNS]
 
 
 def _read_texts(rows: pd.DataFrame, data: str | Path | None) -> pd.Series:
@@ -682,14 +661,11 @@ def find_shared_runs(sides: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
     """Of each model the rows of one run: the first of a prompt set that all have, else the first of
     each."""
     shared = set.intersection(*(set(side["prompt_set"]) for side in sides))
-    common = []
-    for name in dict.fromkeys(sides[0]["prompt_set"]):
-        if name in shared:
-            common.append(name)
+    common = next((name for name in sides[0]["prompt_set"] if name in shared), None)
     chosen = []
     for side in sides:
-        rows = side[side["prompt_set"].eq(common[0])] if common else side
-        chosen.append(rows[rows["run_id"].eq(rows["run_id"].iloc[0])])
+        rows = side if common is None else select_rows(side, prompt_set=common)
+        chosen.append(select_rows(rows, run_id=rows["run_id"].iloc[0]))
     return chosen
 
 
@@ -701,25 +677,21 @@ def summarise_runs(
 
     All are means over prompts at the last token. Models without such rows have none.
     """
-    wanted = {run for names in runs.values() for run in names}
+    wanted = set(chain.from_iterable(runs.values()))
     layers = store.load("layers", data, runs=wanted)
-    layers = layers[layers["run_id"].isin(wanted) & layers["position"].eq(LAST)]
+    layers = select_rows(layers, position=LAST)
     table = []
     for model, names in runs.items():
-        rows = layers[layers["run_id"].isin(list(names))]
+        rows = select_rows(layers, run_id=names)
         means = rows.groupby("layer")[["gain_block", "gain_read"]].mean()
         if means["gain_block"].isna().all():
             continue
         depth = int(means.index.max())
         gains = means["gain_block"]
         last_read_gain = means["gain_read"].iloc[-1]
-        row = {
-            "model": model,
-            "L": depth,
-            "last_gain": float(gains.iloc[-1]),
-            "penultimate_gain": float(gains.iloc[-2]) if depth > 1 else None,
-            "last_read_gain": None if pd.isna(last_read_gain) else float(last_read_gain),
-            "lowest_block": int(gains.idxmin()),
-        }
+        row = {"model": model, "L": depth, "last_gain": float(gains.iloc[-1])}
+        row["penultimate_gain"] = float(gains.iloc[-2]) if depth > 1 else None
+        row["last_read_gain"] = None if pd.isna(last_read_gain) else float(last_read_gain)
+        row["lowest_block"] = int(gains.idxmin())
         table.append(row)
     return table

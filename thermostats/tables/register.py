@@ -10,6 +10,7 @@ import pandas as pd
 
 from thermostats.tables import store
 from thermostats.tables.folders import find_shipped
+from thermostats.tables.frames import select_rows
 
 LIBRARY = "transformers"
 FITS = {"pymc": ("5.28.5",), "arviz": ("0.23.4",), "pandas": ("3.1.1",)}
@@ -24,7 +25,7 @@ def load_proofs() -> pd.DataFrame:
 def list_proved(number: str) -> set[str]:
     """Classes of which every identity held under a version of transformers."""
     proofs = load_proofs()
-    held = proofs[(proofs[LIBRARY] == number) & (proofs["failed"] == "")]
+    held = select_rows(proofs, **{LIBRARY: number, "failed": ""})
     return set(held["architecture"])
 
 
@@ -39,7 +40,8 @@ def find_version() -> str:
 def list_versions() -> dict[str, tuple[str, ...]]:
     """Libraries → versions with which classes and fits were proven, the oldest first."""
     proofs = load_proofs()
-    classes = sorted(set(proofs.loc[proofs["failed"] == "", LIBRARY]), key=_parts)
+    held = select_rows(proofs, failed="")
+    classes = sorted(set(held[LIBRARY]), key=_parts)
     return {LIBRARY: tuple(classes), **FITS}
 
 

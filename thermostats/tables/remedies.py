@@ -23,6 +23,7 @@ from thermostats.next_steps import (
     write_shell_command,
     write_value,
 )
+from thermostats.tables.entries import drop_empty, find_name
 
 OPTIONS = ("replace", "accept")
 KEYWORD = re.compile(r"\(\*\*\{\"([A-Za-z_]\w*)\": (.*)\}\)")
@@ -109,11 +110,10 @@ class JoinCall:
         if not all(theirs[name] for name in wanted):
             return ""
         these = [theirs[name] for name in remedy.these if theirs[name]]
-        named = {
-            **{ours: write_value(name) for ours, name in theirs.items()},
-            THESE: write_value(these),
-        }
-        return self._write_source(KEYWORD.sub(r"(\1=\2)", remedy.rows.format_map(named)))
+        named = {ours: write_value(name) for ours, name in theirs.items()}
+        named[THESE] = write_value(these)
+        expression = remedy.rows.format_map(named)
+        return self._write_source(KEYWORD.sub(r"(\1=\2)", expression))
 
     def _write_source(self, expression: str) -> str:
         """An expression of `df` for the single source, which is one, is made one or is read as
@@ -127,19 +127,19 @@ class JoinCall:
             by_arrow = any(hasattr(source, name) for name in ARROW)
             frame = "pd.DataFrame.from_arrow(df)" if by_arrow else "pd.DataFrame(df)"
             frame = "df.to_pandas()" if hasattr(source, "to_pandas") else frame
-        alone = expression.startswith("df.") and len(FRAME.findall(LAMBDA.sub("", expression))) == 1
-        return f"{frame}{expression[2:]}" if alone else f"{frame}.pipe(lambda df: {expression})"
+        outside_lambda = FRAME.findall(LAMBDA.sub("", expression))
+        if expression.startswith("df.") and len(outside_lambda) == 1:
+            return f"{frame}{expression[2:]}"
+        return f"{frame}.pipe(lambda df: {expression})"
 
     def _find_theirs(self, ours: str) -> str:
         """Their name of one of our columns; empty where it is none of theirs."""
         if self.mapping is None:
-            return (
-                ours
-                if not isinstance(self.sources[0], pd.DataFrame) or ours in self.sources[0]
-                else ""
-            )
+            source = self.sources[0]
+            is_lacking = isinstance(source, pd.DataFrame) and ours not in source
+            return "" if is_lacking else ours
         columns = self._build_content().get("columns", {})
-        return next((theirs for theirs, name in columns.items() if name == ours), "")
+        return find_name(columns, ours)
 
     def _build_content(self) -> dict[str, Any]:
         """The mapping as a dict of entries."""
@@ -147,12 +147,10 @@ class JoinCall:
         if isinstance(mapping, (str, Path)):
             return tomllib.loads(Path(mapping).read_text(encoding="utf-8-sig"))
         content = dict(mapping or {})
-        names = (
-            bool(content)
-            and all(isinstance(value, str) for value in content.values())
-            and "table" not in content
-        )
-        return {NAMES_ALONE: content} if names else content
+        are_names = all(isinstance(value, str) for value in content.values())
+        if content and are_names and "table" not in content:
+            return {NAMES_ALONE: content}
+        return content
 
     def _call(self, rows: str, remedy: Remedy) -> str:
         mapping = self.mapping
@@ -163,20 +161,21 @@ class JoinCall:
         folder = None if self.data is None else str(self.data)
         arguments: dict[str, Any] = {"data": remedy.data or folder}
         if not remedy.before:
-            options = [*self.options, remedy.option] if remedy.option else self.options
-            arguments = {
+            given = {
                 "table": self.table,
                 "mapping": mapping,
                 "recipe": self.recipe,
                 "constants": dict(self.constants or {}),
                 "states": self.states,
                 "form": self.form,
-                **remedy.words,
-                **arguments,
-                **dict.fromkeys(options, True),
             }
-        stated = {name: value for name, value in arguments.items() if value}
-        return call("join", Code(rows), **stated)
+            options = self._list_options(remedy)
+            arguments = {**given, **remedy.words, **arguments, **options}
+        return call("join", Code(rows), **drop_empty(arguments))
+
+    def _list_options(self, remedy: Remedy) -> dict[str, bool]:
+        """Options of the call with that of the remedy, all of them true."""
+        return dict.fromkeys(filter(None, [*self.options, remedy.option]), True)
 
     def _write_command(self, remedy: Remedy) -> str:
         constants = []
@@ -190,7 +189,7 @@ class JoinCall:
         }
         options |= {"form": self.form}
         options |= {**remedy.words, "data": remedy.data or self.data}
-        options |= dict.fromkeys([*self.options, *([remedy.option] if remedy.option else [])], True)
+        options |= self._list_options(remedy)
         return write_command("join", *self.sources, **options)
 
 
@@ -204,7 +203,8 @@ def write_change(ours: str, value: str) -> str:
 
 def write_renaming(ours: str, old: str, new: str) -> str:
     """Rows with one value of a column of ours for another."""
-    return "df.replace({{{" + ours + "}: {{" + f"{write_value(old)}: {write_value(new)}" + "}}}})"
+    change = f"{write_value(old)}: {write_value(new)}"
+    return "df.replace({{{" + ours + "}: {{" + change + "}}}})"
 
 
 def _name_source(source: Any, name: str) -> str:
@@ -220,4 +220,4 @@ def merge_entries(content: Mapping[str, Any], entries: Mapping[str, Any]) -> dic
             both[name] = {key: value for key, value in merged.items() if value is not None}
         else:
             both[name] = [*both.get(name, []), *entry]
-    return {name: entry for name, entry in both.items() if entry}
+    return drop_empty(both)

@@ -65,8 +65,11 @@ def run_id(run: Mapping[str, Any]) -> str:
     >>> thermostats.run_id(run) == run["run_id"]
     True
     """
-    values = [run[label] for label in MEASURED] + [sha for sha in (run.get("model_sha"),) if sha]
-    return hashlib.sha256("\n".join(map(str, values)).encode()).hexdigest()[:16]
+    values = [run[label] for label in MEASURED]
+    if sha := run.get("model_sha"):
+        values.append(sha)
+    lines = "\n".join(map(str, values))
+    return hashlib.sha256(lines.encode()).hexdigest()[:16]
 
 
 def hash_prompts(prompts: pd.DataFrame) -> str:
@@ -90,11 +93,13 @@ def mark_superseded(runs: pd.DataFrame) -> pd.Series[bool]:
 def check_run_ids(runs: pd.DataFrame) -> None:
     """Raise DataError where a row of `runs` carries another id than its values give."""
     for row in runs.to_dict("records"):
-        if row["run_id"] != run_id(row):
+        stated = row["run_id"]
+        computed = run_id(row)
+        if stated != computed:
             raise DataError(
                 "a run's id does not follow from what was measured",
-                got=f"run_id {row['run_id']!r} of model {row['model_id']!r}",
-                allowed=f"{run_id(row)!r}",
+                got=f"run_id {stated!r} of model {row['model_id']!r}",
+                allowed=repr(computed),
                 next_step="thermostats.run_id(ROW) computes it",
             )
 

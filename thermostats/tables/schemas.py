@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from thermostats.tables.entries import drop_names
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -165,10 +167,9 @@ class Constraint:
     @property
     def error(self) -> str:
         """What is allowed, in words."""
-        return (
-            f"{self.kind} "
-            f"{', '.join(map(repr, self.value)) if self.kind == ONE_OF else f'{self.value:g}'}"
-        )
+        is_choice = self.kind == ONE_OF
+        values = ", ".join(map(repr, self.value)) if is_choice else f"{self.value:g}"
+        return f"{self.kind} {values}"
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,9 @@ def declare_column(
     free: any text, not a name or a sentence. of: see `Column.of`.
     """
     checks = [Constraint(ONE_OF, tuple(allowed))] if allowed is not None else []
-    checks += [Constraint(kind, bounds[bound]) for bound, kind in BOUNDS.items() if bound in bounds]
+    for bound, kind in BOUNDS.items():
+        if bound in bounds:
+            checks.append(Constraint(kind, bounds[bound]))
     return Column(dtype, meaning, unit, tuple(checks), nullable, free, of=of)
 
 
@@ -242,11 +245,9 @@ def declare_choice(
     meaning: str, values: Mapping[str, str], *, empty: bool = False, of: str = ""
 ) -> Column:
     """Declare a text of some values, each with its meaning; `empty`: or none."""
-    return declare_text(
-        f"{meaning}{'; '.join(f'{k}: {v}' for k, v in values.items())}",
-        [*values, *[""] * empty],
-        of=of,
-    )
+    meanings = "; ".join(f"{value}: {what}" for value, what in values.items())
+    allowed = [*values, ""] if empty else [*values]
+    return declare_text(f"{meaning}{meanings}", allowed, of=of)
 
 
 def declare_table(
@@ -1048,9 +1049,7 @@ def list_optional(name: str) -> dict[str, Any]:
 
 def add_later_columns(frame: pd.DataFrame, name: str) -> pd.DataFrame:
     """The frame with the columns that were added to its table later."""
-    return frame.assign(
-        **{label: value for label, value in list_optional(name).items() if label not in frame}
-    )
+    return frame.assign(**drop_names(list_optional(name), frame))
 
 
 def list_written(frame: pd.DataFrame, name: str) -> list[str]:
@@ -1058,7 +1057,8 @@ def list_written(frame: pd.DataFrame, name: str) -> list[str]:
     something."""
     empty = set()
     for label, value in list_optional(name).items():
-        unsaid = frame[label].isna() if value is None else frame[label] == value
+        cells = frame[label]
+        unsaid = cells.isna() if value is None else cells == value
         if unsaid.all():
             empty.add(label)
     return [label for label in frame if label not in empty]

@@ -42,16 +42,17 @@ def is_run_file(path: Path) -> bool:
 def encode_run(rows: pa.Table, name: str, run_id: str) -> bytes:
     """The file of a run: its rows, which are validated and in the order of their keys, and the
     seal."""
-    numbers = []
+    numbers: list[str] = []
+    others: list[str] = []
     for label in rows.column_names:
-        if list_dtypes(name)[label] == FLOAT:
-            numbers.append(label)
+        is_number = list_dtypes(name)[label] == FLOAT
+        (numbers if is_number else others).append(label)
     stream = io.BytesIO()
     with pq.ParquetWriter(
         stream,
         rows.schema.remove_metadata(),
         compression=COMPRESSION,
-        use_dictionary=[label for label in rows.column_names if label not in numbers],
+        use_dictionary=others,
         use_byte_stream_split=numbers,
         store_schema=False,
     ) as writer:
@@ -59,15 +60,19 @@ def encode_run(rows: pa.Table, name: str, run_id: str) -> bytes:
         writer.add_key_value_metadata({SEAL: NONE})
     content = stream.getbuffer()
     at = _locate_seal(content)
-    content[at : at + len(NONE)] = _hash_content(content, at, name, run_id).encode()
+    seal = _hash_content(content, at, name, run_id)
+    content[at : at + len(NONE)] = seal.encode()
     return stream.getvalue()
 
 
 def is_sealed(content: bytes, name: str, run_id: str) -> bool:
     """Whether the content of a file is what `encode_run` made of rows of a run."""
-    at = _locate_seal(memoryview(content))
-    there = content[at : at + len(NONE)]
-    return at >= 0 and there == _hash_content(memoryview(content), at, name, run_id).encode()
+    view = memoryview(content)
+    at = _locate_seal(view)
+    if at < 0:
+        return False
+    seal = _hash_content(view, at, name, run_id)
+    return content[at : at + len(NONE)] == seal.encode()
 
 
 def list_filled(file: pq.FileMetaData) -> list[str]:
@@ -85,7 +90,8 @@ def _locate_seal(content: memoryview) -> int:
     """Where the digits of a seal are in the footer of a file; -1 where there is none."""
     size = int.from_bytes(content[-FOOTER : -FOOTER // 2], "little")
     start = max(len(content) - FOOTER - size, 0)
-    found = re.search(SEAL.encode() + rb".{1,4}([0-9a-f]{64})", content[start:], re.DOTALL)
+    pattern = SEAL.encode() + rb".{1,4}([0-9a-f]{64})"
+    found = re.search(pattern, content[start:], re.DOTALL)
     return start + found.start(1) if found else -1
 
 

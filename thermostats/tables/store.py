@@ -18,7 +18,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -36,6 +36,7 @@ from thermostats.settings import CACHE_VARIABLE as CACHE_VARIABLE  # noqa: PLC04
 from thermostats.settings import OFF as OFF  # noqa: PLC0414
 from thermostats.tables import sealed_runs
 from thermostats.tables.choices import check_table
+from thermostats.tables.entries import drop_names
 from thermostats.tables.folders import (
     ARCHIVE,
     TABLE,
@@ -48,6 +49,7 @@ from thermostats.tables.folders import (
 )
 from thermostats.tables.folders import find_data_folder as find_data_folder  # noqa: PLC0414
 from thermostats.tables.folders import find_shipped as find_shipped  # noqa: PLC0414
+from thermostats.tables.frames import select_rows
 from thermostats.tables.identities import check_identities, check_models
 from thermostats.tables.incoming import build_csv_lines
 from thermostats.tables.remedies import Remedy, write_renaming
@@ -104,7 +106,7 @@ def check_licence(licence: str, where: object) -> None:
 
 def check_licences(runs: pd.DataFrame) -> None:
     """Raise UsageError for a run of other people that ships under no licence that permits it."""
-    shipped = runs[runs["measure_version"] == EXTERNAL].drop_duplicates(["source", "licence"])
+    shipped = select_rows(runs, measure_version=EXTERNAL).drop_duplicates(["source", "licence"])
     for run in shipped.itertuples():
         check_licence(str(run.licence), f"{run.source}, run {run.run_id}")
 
@@ -112,36 +114,38 @@ def check_licences(runs: pd.DataFrame) -> None:
 def check_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> None:
     """Raise DataError where the two tables contradict each other, or a parent stands in neither."""
     names = set(models["model_id"]) | set(lineage["model_id"])
-    for row in lineage.to_dict("records"):
-        if row["parent"] and row["parent"] not in names:
+    for model, parent in lineage[["model_id", "parent"]].itertuples(index=False):
+        if parent and parent not in names:
+            row = f"add a row for {parent} to table lineage"
             raise DataError(
                 "table lineage names a parent that neither it nor table models has",
-                where=row["model_id"],
-                got=row["parent"],
-                next_step=f"add a row for {row['parent']} to table lineage, its parent empty where "
-                f"it has none",
+                where=model,
+                got=parent,
+                next_step=f"{row}, its parent empty where it has none",
             )
-    stated = models[models["model_id"].isin(lineage["model_id"]) & (models["parent"] != "")]
+    stated = select_rows(models, model_id=lineage["model_id"])
+    stated = stated.loc[stated["parent"] != "", ["model_id", "parent"]]
     parents = lineage.groupby("model_id")["parent"].agg(set)
-    for model, parent in stated[["model_id", "parent"]].drop_duplicates().itertuples(index=False):
+    for model, parent in stated.drop_duplicates().itertuples(index=False):
         if parent not in parents[model]:
-            got = f"{parent} in models, {', '.join(sorted(parents[model])) or 'none'} in lineage"
+            others = ", ".join(sorted(parents[model])) or "none"
             raise DataError(
                 "two tables name another parent",
                 where=model,
-                got=got,
+                got=f"{parent} in models, {others} in lineage",
                 next_step="correct one of the two",
             )
     facts = models.drop_duplicates("model_id").set_index("model_id")
-    for row in lineage[lineage["model_id"].isin(facts.index)].to_dict("records"):
+    for row in select_rows(lineage, model_id=facts.index).to_dict("records"):
         for label in ("heritage", "family"):
-            held = facts.loc[row["model_id"], label]
-            if row[label] and held and row[label] != held:
-                raise DataError(
-                    f"two tables name another "
-                    f"{label}", where=row["model_id"], got=f"{row[label]}, {held}",
-                    next_step="leave it empty in lineage",
-                )  # fmt: skip
+            model = row["model_id"]
+            held = facts.loc[model, label]
+            stated_here = row[label]
+            if stated_here and held and stated_here != held:
+                got = f"{stated_here}, {held}"
+                what = f"two tables name another {label}"
+                step = "leave it empty in lineage"
+                raise DataError(what, where=model, got=got, next_step=step)
 
 
 def join_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
@@ -155,10 +159,12 @@ def join_lineage(models: pd.DataFrame, lineage: pd.DataFrame) -> pd.DataFrame:
     )
     for label in ("heritage", "family"):
         of_model = rows["model_id"].map(facts[label]).fillna("")
-        rows[label] = of_model.where(rows[label].fillna("") == "", rows[label])
+        unstated = rows[label].fillna("") == ""
+        rows[label] = of_model.where(unstated, rows[label])
     rows["year"] = rows["model_id"].map(facts["year"])
-    texts = ["parent", "kind", "teacher", "tokenizer", "corpus", "source"]
-    return rows.assign(**{label: rows[label].fillna("") for label in texts})
+    for label in ("parent", "kind", "teacher", "tokenizer", "corpus", "source"):
+        rows[label] = rows[label].fillna("")
+    return rows
 
 
 AT_ONCE = 4_000_000
@@ -191,22 +197,18 @@ def _read_parquet(
         check_cells(file.metadata.num_rows * file.metadata.num_columns, times)
         rows = file.read() if _has_runs(file, runs) else file.schema_arrow.empty_table()
     except (OSError, ValueError, pa.ArrowException) as error:
-        step = "restore it, or remove it and join the rows of this run again"
-        raise DataError(
-            f"table {name} cannot be read: {error}",
-            where=path,
-            next_step=step if is_run_file(path) else "",
-        ) from error
+        again = "restore it, or remove it and join the rows of this run again"
+        step = again if is_run_file(path) else ""
+        what = f"table {name} cannot be read: {error}"
+        raise DataError(what, where=path, next_step=step) from error
     declared = build_schema(name, rows.schema.names)
     if not rows.schema.equals(declared):
-        raise DataError(
-            f"columns of table {name} are not as declared",
-            where=path,
-            got=_name_columns(rows.schema),
-            allowed=_name_columns(declared),
-        )
+        what = f"columns of table {name} are not as declared"
+        allowed = _name_columns(declared)
+        raise DataError(what, where=path, got=_name_columns(rows.schema), allowed=allowed)
     if runs is not None and "run_id" in declared.names:
-        rows = rows.filter(pc.is_in(rows["run_id"], pa.array(list(runs), pa.string())))
+        wanted = pa.array(list(runs), pa.string())
+        rows = rows.filter(pc.is_in(rows["run_id"], wanted))
     return rows
 
 
@@ -214,7 +216,13 @@ def _has_runs(file: pq.ParquetFile, runs: Collection[str] | None) -> bool:
     """Whether an archive holds rows of some runs, or has no runs."""
     if runs is None or "run_id" not in file.schema_arrow.names:
         return True
-    return not set(runs).isdisjoint(file.read(columns=["run_id"])["run_id"].unique().to_pylist())
+    return not set(runs).isdisjoint(_list_runs(file.read(columns=["run_id"])))
+
+
+def _list_runs(rows: pa.Table) -> list[str]:
+    """The distinct runs of rows."""
+    runs: list[str] = rows["run_id"].unique().to_pylist()
+    return runs
 
 
 def is_archive(path: Path) -> bool:
@@ -225,18 +233,15 @@ def is_archive(path: Path) -> bool:
 @cache
 def read_archived_runs(path: Path) -> frozenset[str]:
     """Runs that an archive holds rows of; an archive is never changed."""
-    return frozenset(
-        pq.read_table(path, columns=["run_id"], partitioning=None)["run_id"].unique().to_pylist()
-    )
+    return frozenset(_list_runs(pq.read_table(path, columns=["run_id"], partitioning=None)))
 
 
 def build_schema(name: str, there: Collection[str]) -> pa.Schema:
     """Columns of table `name` as Arrow types them, in a file that may lack those that were added
     later."""
-    spare = {label for label in list_optional(name) if label not in there}
-    return pa.schema(
-        [(label, ARROW[dtype]) for label, dtype in list_dtypes(name).items() if label not in spare]
-    )
+    lacking = set(list_optional(name)).difference(there)
+    dtypes = drop_names(list_dtypes(name), lacking)
+    return pa.schema([(label, ARROW[dtype]) for label, dtype in dtypes.items()])
 
 
 def _name_columns(schema: pa.Schema) -> str:
@@ -248,9 +253,11 @@ def read_all(paths: Iterable[Path], name: str) -> list[pa.Table]:
     """Rows of table `name` in many files that are no archives, as `read` gives and refuses those of
     one; some CSV files are parsed at once."""
     listed = list(paths)
-    parsed = _group_files(path for path in listed if not is_run_file(path))
-    tables = [table for contents in parsed for table in _parse_files(contents, name)]
-    return [*tables, *(read(path, name) for path in listed if is_run_file(path))]
+    tables = []
+    for contents in _group_files(path for path in listed if not is_run_file(path)):
+        tables += _parse_files(contents, name)
+    tables += [read(path, name) for path in filter(is_run_file, listed)]
+    return tables
 
 
 def _group_files(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
@@ -267,7 +274,9 @@ def _group_files(paths: Iterable[Path]) -> Iterator[dict[Path, bytes]]:
             yield alike
             alike = {}
             size = 0
-        alike[path], names, size = content, first, size + len(content)
+        alike[path] = content
+        names = first
+        size += len(content)
         if quoted:
             yield alike
             alike = {}
@@ -308,14 +317,10 @@ def _parse_file(content: bytes, path: Path, name: str) -> pa.Table:
         false_values=["False"],
     )
     try:
-        return read_csv(
-            pa.py_buffer(content),
-            ReadOptions(
-                use_threads=False, block_size=len(content) + 1
-            ),  # a cell may be longer than a block
-            ParseOptions(newlines_in_values=True),
-            convert,
-        )
+        # a cell may be longer than a block
+        reading = ReadOptions(use_threads=False, block_size=len(content) + 1)
+        parsing = ParseOptions(newlines_in_values=True)
+        return read_csv(pa.py_buffer(content), reading, parsing, convert)
     except (ValueError, pa.ArrowException) as error:
         _check_cells(_decode_text(content, path), path, name)
         raise DataError(f"table {name} is damaged: {error}", where=path) from error
@@ -332,21 +337,15 @@ def _decode_text(content: bytes, path: Path) -> str:
 def _read_header(content: bytes, path: Path, name: str) -> list[str]:
     """Columns of the first line. Raises DataError where they are not those of a table in their
     order."""
-    first = content.partition(b"\n")[0].rstrip(b"\r").decode(errors="replace").split(",")
-    declared = []
-    for label in list_dtypes(name):
-        if label in first or label not in list_optional(name):
-            declared.append(label)
-    if first == declared:
+    line = content.partition(b"\n")[0].rstrip(b"\r")
+    first = line.decode(errors="replace").split(",")
+    if first == build_schema(name, first).names:
         return first
     try:
         names = next(csv.reader(io.StringIO(_decode_text(content, path))), [])
     except csv.Error as error:
         raise DataError(f"table is damaged: {error}", where=path) from error
-    declared = []
-    for label in list_dtypes(name):
-        if label in names or label not in list_optional(name):
-            declared.append(label)
+    declared = build_schema(name, names).names
     if names == declared:
         return names
     lacking, extra = compare_columns(names, declared)
@@ -355,13 +354,11 @@ def _read_header(content: bytes, path: Path, name: str) -> list[str]:
         parts.append(f"lacking {', '.join(lacking)}")
     if extra:
         parts.append(f"unknown {', '.join(map(repr, extra))}")
-    raise DataError(
-        f"columns of table {name} are not as declared",
-        where=path,
-        got="; ".join(parts) or "another order",
-        allowed=", ".join(declared),
-        next_step=f"thermostats ls columns {name} shows what each means",
-    )
+    what = f"columns of table {name} are not as declared"
+    got = "; ".join(parts) or "another order"
+    allowed = ", ".join(declared)
+    step = f"thermostats ls columns {name} shows what each means"
+    raise DataError(what, where=path, got=got, allowed=allowed, next_step=step)
 
 
 def _check_cells(text: str, path: Path, name: str) -> None:
@@ -378,15 +375,13 @@ def _check_cells(text: str, path: Path, name: str) -> None:
                 lines.append(reader.line_num)
     except csv.Error:
         return  # a cell of over 131,072 characters: there is none to point at
-    wrong = convert_columns(
-        add_later_columns(pd.DataFrame(cells, columns=names, dtype="str"), name), name
-    )[1]
+    texts = pd.DataFrame(cells, columns=names, dtype="str")
+    _, wrong = convert_columns(add_later_columns(texts, name), name)
     for fault in sorted(wrong, key=lambda each: each.row):
-        what = (
-            f"table {name}, line {lines[fault.row]}, column {fault.column}: {fault.value!r} "
-            f"{fault.what}"
-        )
-        raise DataError(what, where=path, allowed=WORDS[list_dtypes(name)[fault.column]])
+        place = f"table {name}, line {lines[fault.row]}, column {fault.column}"
+        dtype = list_dtypes(name)[fault.column]
+        what = f"{place}: {fault.value!r} {fault.what}"
+        raise DataError(what, where=path, allowed=WORDS[dtype])
 
 
 FEW = 16
@@ -475,18 +470,26 @@ def load_pieces(name: str, data: str | Path | None, *, shipped: bool = True) -> 
     check_table(name)
     folder = find_data_folder(data)
     files = _list_files(name, folder, None)
-    checked, sealed = _read_unsealed(name, files if shipped else files[-1:], folder, None)
-    stated = [pq.read_metadata(path) for path in sealed]
-    in_files = {label for file in stated for label in file.schema.names}
-    written = in_files.union(list_written(checked, name))
-    frames = (
-        convert_frame(_read_sealed(piece, name), name)
-        if isinstance(piece, Path)
-        else piece.reset_index(drop=True)
-        for piece in _order_pieces(checked, sealed)
-    )
-    rows = len(checked) + sum(file.num_rows for file in stated)
-    return Pieces(rows, [label for label in list_dtypes(name) if label in written], frames)
+    chosen = files if shipped else files[-1:]
+    checked, sealed = _read_unsealed(name, chosen, folder, None)
+    written = set(list_written(checked, name))
+    rows = len(checked)
+    for file in map(pq.read_metadata, sealed):
+        written.update(file.schema.names)
+        rows += file.num_rows
+    columns = [label for label in list_dtypes(name) if label in written]
+    return Pieces(rows, columns, _read_pieces(checked, sealed, name))
+
+
+def _read_pieces(
+    checked: pd.DataFrame, sealed: Sequence[Path], name: str
+) -> Iterator[pd.DataFrame]:
+    """Validated rows and those of sealed runs, piece by piece in the order of runs."""
+    for piece in _order_pieces(checked, sealed):
+        if isinstance(piece, Path):
+            yield convert_frame(_read_sealed(piece, name), name)
+        else:
+            yield piece.reset_index(drop=True)
 
 
 def _list_files(name: str, folder: Path, runs: Collection[str] | None) -> list[list[Path]]:
@@ -514,13 +517,12 @@ def _read_unsealed(
     sealed = _find_sealed(name, files)
     rows = _stack_files(name, files, runs, sealed)
     ids = {path.stem for path in sealed}
-    if ids and not ids.isdisjoint(rows["run_id"].unique().to_pylist()):
+    if ids and not ids.isdisjoint(_list_runs(rows)):
         sealed = []  # other files have rows of these runs as well
         rows = _stack_files(name, files, runs, sealed)
-    paths = [path for in_layer in files for path in in_layer]
-    checked = validate(
-        convert_frame(_order_runs(rows), name), name, paths[0] if len(paths) == 1 else folder
-    )
+    paths = list(chain.from_iterable(files))
+    frame = convert_frame(_order_runs(rows), name)
+    checked = validate(frame, name, paths[0] if len(paths) == 1 else folder)
     return checked, sealed
 
 
@@ -530,7 +532,7 @@ def _stack_files(
     """Rows of all files but the sealed ones, those of a higher layer over those of a lower one."""
     rows = build_schema(name, ()).empty_table()
     for in_layer in files:
-        archives = [read(path, name, runs) for path in in_layer if is_archive(path)]
+        archives = [read(path, name, runs) for path in filter(is_archive, in_layer)]
         left = (path for path in in_layer if not is_archive(path) and path not in sealed)
         for parts in (archives, read_all(left, name)):
             if parts:
@@ -541,7 +543,7 @@ def _stack_files(
 def _find_sealed(name: str, files: list[list[Path]]) -> list[Path]:
     """Files of runs that are as they were written, in the order of runs; none where two are of one
     run."""
-    paths = [path for in_layer in files for path in in_layer if is_run_file(path)]
+    paths = list(filter(is_run_file, chain.from_iterable(files)))
     if len({path.name for path in paths}) < len(paths):
         return []
     by_run = sorted(paths, key=lambda path: path.name)
@@ -556,10 +558,9 @@ def _read_sealed(path: Path, name: str, columns: Sequence[str] = ()) -> pa.Table
         raise DataError(
             "a file was changed while it was read", where=path, next_step="read it again"
         )
-    file = pq.ParquetFile(
-        pa.BufferReader(content),
-        read_dictionary=[label for label in columns if list_dtypes(name)[label] == TEXT],
-    )
+    dtypes = list_dtypes(name)
+    texts = [label for label in columns if dtypes[label] == TEXT]
+    file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
     filled = []
     for label in list_filled(file.metadata):
         if label in columns or not columns:
@@ -567,12 +568,10 @@ def _read_sealed(path: Path, name: str, columns: Sequence[str] = ()) -> pa.Table
     rows = file.read(filled)
     if not columns:
         return rows
-    lacking = {}
     for label in columns:
         if label not in filled:
-            lacking[label] = ARROW[list_dtypes(name)[label]]
-    for label, dtype in lacking.items():
-        rows = rows.append_column(label, pa.nulls(len(rows), dtype))
+            empty = pa.nulls(len(rows), ARROW[dtypes[label]])
+            rows = rows.append_column(label, empty)
     return rows.select(list(columns))
 
 
@@ -585,7 +584,8 @@ def _insert_runs(checked: pd.DataFrame, sealed: Sequence[Path], name: str) -> pd
     cells = {}
     for label, dtype in dtypes.items():
         if dtype != FLOAT:
-            cells[label] = _join_cells(pieces, label, dtype, list_optional(name).get(label))
+            default = list_optional(name).get(label)
+            cells[label] = _join_cells(pieces, label, dtype, default)
     others = pa.table(cells).to_pandas(types_mapper=PANDAS.get, split_blocks=True)
     columns = {}
     for label, dtype in dtypes.items():
@@ -622,7 +622,8 @@ def _join_cells(
 ) -> pa.ChunkedArray:
     """Another column of several pieces; where one does not have it, what it is there."""
     kind = ARROW[dtype]
-    spare = pa.scalar("" if default is None and dtype == TEXT else default, kind)
+    unsaid = "" if default is None and dtype == TEXT else default
+    spare = pa.scalar(unsaid, kind)
     chunks: list[pa.Array] = []
     for piece in pieces:
         if isinstance(piece, pd.DataFrame):
@@ -639,14 +640,16 @@ def _join_cells(
 def _hash_files(name: str, files: list[list[Path]], runs: Collection[str] | None) -> bytes:
     """Hash of what `_read_files` depends on; empty where the files are large or cannot be read,
     which it says."""
-    digest = hashlib.sha256(repr((name, runs if runs is None else sorted(runs))).encode())
+    asked = (name, runs if runs is None else sorted(runs))
+    digest = hashlib.sha256(repr(asked).encode())
     try:
-        if sum(path.stat().st_size for in_layer in files for path in in_layer) > AT_ONCE:
+        if sum(path.stat().st_size for path in chain.from_iterable(files)) > AT_ONCE:
             return b""
         for number, in_layer in enumerate(files):
             for path in in_layer:
                 content = read_bytes(path, AT_ONCE)
-                digest.update(f"\n{number} {is_archive(path)} {len(content)}\n".encode() + content)
+                head = f"\n{number} {is_archive(path)} {len(content)}\n"
+                digest.update(head.encode() + content)
     except (OSError, DataError):
         return b""
     return digest.digest()
@@ -659,9 +662,9 @@ def _join_parts(parts: Sequence[pa.Table], name: str) -> pa.Table:
         return rows
     runs = [part["run_id"].unique() for part in parts]
     once = len(pa.chunked_array(runs).unique()) == sum(map(len, runs))
-    return (
-        rows if once else rows.sort_by([(label, "ascending") for label in list_key_columns(name)])
-    )
+    if once:
+        return rows
+    return rows.sort_by([(label, "ascending") for label in list_key_columns(name)])
 
 
 def read_typed(path: Path, name: str) -> pd.DataFrame:
@@ -711,10 +714,11 @@ def _order_runs(rows: pa.Table) -> pa.Table:
         bounds = [0, *starts.tolist(), len(run)]
         if len(bounds) > FEW + len(run) // FEW:
             return rows
-        pieces += [(run[a].as_py(), batch.slice(a, b - a)) for a, b in pairwise(bounds) if a < b]
-    return pa.Table.from_batches(
-        [batch for _, batch in sorted(pieces, key=itemgetter(0))], rows.schema
-    )
+        for a, b in pairwise(bounds):
+            if a < b:
+                pieces.append((run[a].as_py(), batch.slice(a, b - a)))
+    pieces.sort(key=itemgetter(0))
+    return pa.Table.from_batches([batch for _, batch in pieces], rows.schema)
 
 
 def convert_frame(rows: pa.Table, name: str) -> pd.DataFrame:
@@ -730,31 +734,35 @@ def is_candidate(path: Path, runs: Collection[str] | None) -> bool:
 def _stack_layers(above: pa.Table, beneath: pa.Table, name: str) -> pa.Table:
     """Rows of `above`, and those beneath whose keys it does not have."""
     keys = list_key_columns(name)
-    near = above.filter(pc.is_in(above[keys[0]], beneath[keys[0]].unique())).select(keys)
+    is_near = pc.is_in(above[keys[0]], beneath[keys[0]].unique())
+    near = above.filter(is_near).select(keys)
     if len(near):  # seldom: of a run beneath there are seldom rows
-        hidden = pd.MultiIndex.from_frame(beneath.select(keys).to_pandas()).isin(
-            pd.MultiIndex.from_frame(near.to_pandas())
-        )
+        hidden = _index_keys(beneath.select(keys)).isin(_index_keys(near))
         beneath = beneath.filter(pa.array(~hidden))
     return pa.concat_tables([beneath, above], promote_options="default")
+
+
+def _index_keys(keys: pa.Table) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(keys.to_pandas())
 
 
 def _fill_private_texts(prompts: pd.DataFrame, folder: Path) -> pd.DataFrame:
     path = folder / "private" / "prompts.csv"
     if not path.is_file():
         return prompts
-    texts = (
-        read_typed(path, "prompts").drop_duplicates("text_sha256").set_index("text_sha256")["text"]
-    )
+    private = read_typed(path, "prompts").drop_duplicates("text_sha256")
+    texts = private.set_index("text_sha256")["text"]
     held = prompts["text_sha256"].map(texts).fillna("")
-    return prompts.assign(text=prompts["text"].where(prompts["text"] != "", held))
+    stated = prompts["text"]
+    return prompts.assign(text=stated.where(stated != "", held))
 
 
 def encode_csv(frame: pd.DataFrame, name: str) -> bytes:
     """Canonical bytes of a table: declared column order, sorted by key, shortest exact floats,
     LF."""
     checked = validate(frame, name)
-    return build_csv_lines(checked[list_written(checked, name)], name).pack_rows(0, len(checked))
+    lines = build_csv_lines(checked[list_written(checked, name)], name)
+    return lines.pack_rows(0, len(checked))
 
 
 class FilesOfRows(NamedTuple):
@@ -769,13 +777,12 @@ class FilesOfRows(NamedTuple):
     def build(cls, files: Mapping[Path, pd.DataFrame], name: str) -> FilesOfRows:
         """Files whose rows are frames of their own."""
         if not files:
-            return cls(pd.DataFrame(columns=list(list_dtypes(name))), np.zeros(0, dtype=np.int64))
+            none = pd.DataFrame(columns=list(list_dtypes(name)))
+            return cls(none, np.zeros(0, dtype=np.int64))
         rows = pd.concat(list(files.values()), ignore_index=True)
-        return cls(
-            rows,
-            np.repeat(np.arange(len(files)), [len(part) for part in files.values()]),
-            tuple(files),
-        )
+        sizes = list(map(len, files.values()))
+        number = np.repeat(np.arange(len(files)), sizes)
+        return cls(rows, number, tuple(files))
 
 
 def encode_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
@@ -792,7 +799,7 @@ def encode_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
         number = number[by_file]
     bounds = np.searchsorted(number, np.arange(len(files.paths) + 1))
     sizes = np.diff(bounds)
-    large = np.array([_is_large(path, size) for path, size in zip(files.paths, sizes, strict=True)])
+    large = np.array(list(map(_is_large, files.paths, sizes)))
     contents: dict[Path, bytes] = {}
     for i in np.flatnonzero(large):
         path = files.paths[i]
@@ -801,8 +808,10 @@ def encode_files(files: FilesOfRows, name: str) -> dict[Path, bytes]:
     rest = checked[~np.repeat(large, sizes)] if large.any() else checked
     lines = build_csv_lines(rest[list_written(rest, name)], name)
     ends = np.where(large, 0, sizes).cumsum()
+    starts = ends - sizes
     for i in np.flatnonzero(~large):
-        contents[files.paths[i]] = lines.pack_rows(int(ends[i] - sizes[i]), int(ends[i]))
+        rows = lines.pack_rows(int(starts[i]), int(ends[i]))
+        contents[files.paths[i]] = rows
     return contents
 
 
@@ -884,11 +893,10 @@ def check_reference(
     """Raise DataError where a value of column `label` is not a key of table `target`."""
     labels = [label, "revision"] if target == "models" else [label]
     keys = set(other[labels].itertuples(index=False, name=None))
-    distinct = (
-        frame[labels].drop_duplicates()
-        if len(labels) > 1
-        else pd.DataFrame({label: frame[label].unique()})
-    )
+    if len(labels) > 1:
+        distinct = frame[labels].drop_duplicates()
+    else:
+        distinct = pd.DataFrame({label: frame[label].unique()})
     lacking = [row for row in distinct.itertuples(index=False, name=None) if row not in keys]
     if not lacking:
         return
@@ -901,13 +909,10 @@ def check_reference(
     near = find_nearest(row[0], other["model_id"])
     near = "" if near == row[0] else near  # of another revision
     facts = suggest_models(lacking, other)
-    raise DataError(
-        where,
-        got=got,
-        next_step=f"did you mean {near}? Otherwise " * bool(near)
-        + f"add it to models first: thermostats.join({facts})",
-        remedy=_suggest_remedy(label, row[0], near, facts),
-    )
+    meant = f"did you mean {near}? Otherwise " if near else ""
+    step = f"{meant}add it to models first: thermostats.join({facts})"
+    remedy = _suggest_remedy(label, row[0], near, facts)
+    raise DataError(where, got=got, next_step=step, remedy=remedy)
 
 
 def _suggest_remedy(label: str, model: str, near: str, facts: str) -> Remedy:
@@ -920,7 +925,8 @@ def _suggest_remedy(label: str, model: str, near: str, facts: str) -> Remedy:
 
 def check_prompts(runs: pd.DataFrame, prompts: pd.DataFrame) -> None:
     """Raise DataError where a run names a prompt set that the table prompts does not have."""
-    unheard = sorted(set(runs["prompt_set"]) - set(prompts["prompt_set"]) - {""})
+    known = {"", *prompts["prompt_set"]}
+    unheard = sorted(set(runs["prompt_set"]) - known)
     if unheard:
         raise DataError(
             "table runs refers to a prompt set that table prompts does not have",
@@ -939,11 +945,8 @@ def cache_folder() -> Path | None:
         return Path(chosen)
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "thermostats"
-    home = (
-        os.environ.get("LOCALAPPDATA")
-        if sys.platform == "win32"
-        else os.environ.get("XDG_CACHE_HOME")
-    )
+    variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME"
+    home = os.environ.get(variable)
     return Path(home or Path.home() / ".cache") / "thermostats"
 
 

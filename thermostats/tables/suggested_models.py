@@ -11,8 +11,10 @@ import pandas as pd
 
 from thermostats.next_steps import write_value
 from thermostats.tables.choices import MAIN, PLACEHOLDERS, refuse_placeholder
+from thermostats.tables.entries import drop_names
+from thermostats.tables.frames import select_rows
 
-IN_CAPITALS = {fact: word for fact, word in PLACEHOLDERS.items() if fact != "family"}
+IN_CAPITALS = drop_names(PLACEHOLDERS, ("family",))
 """Facts that a model must come with, besides its name, and the words that stand for them."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -33,7 +35,7 @@ def suggest_models(lacking: Sequence[tuple[str, ...]], models: pd.DataFrame) -> 
     revisions = dict[str, list[str]]()
     for model, revision in lacking:
         revisions.setdefault(model, []).append(revision)
-    known = models[models["model_id"].isin([*revisions])].drop_duplicates("model_id")
+    known = select_rows(models, model_id=revisions).drop_duplicates("model_id")
     facts = {row.pop("model_id"): _drop_missing(row) for row in known.to_dict("records")}
     asked = [*facts] or [lacking[0][0]]
     rows = []
@@ -59,11 +61,10 @@ def suggest_facts(
 
     facts: those that are known.
     """
-    capitals = {
-        name: f'"{word}"' if name == "heritage" else word for name, word in IN_CAPITALS.items()
-    }
-    stated = {name: write_value(value) for name, value in facts.items()}
-    words = [f"{name}={value}" for name, value in {**capitals, **stated}.items()]
+    written = {**IN_CAPITALS, "heritage": f'"{IN_CAPITALS["heritage"]}"'}
+    for name, value in facts.items():
+        written[name] = write_value(value)
+    words = [f"{name}={value}" for name, value in written.items()]
     name = f"model_id={write_value(model)}"
     if not {*revisions} - {MAIN}:
         return f"[dict({', '.join([name, *words])})]"

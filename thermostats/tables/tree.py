@@ -12,12 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import DataError, UsageError, build_unknown_error
+from thermostats.tables.entries import drop_names
 
 PLAIN = re.compile(r"[^\s(),:;'\[\]]+")
 
@@ -28,7 +30,8 @@ def write_newick(names: Sequence[str], parents: Sequence[int], lengths: Sequence
     parts: list[list[str]] = [[] for _ in names]
     for i in range(len(names) - 1, 0, -1):
         subtree = f"{_join_children(parts[i])}{_escape_name(names[i])}"
-        parts[parents[i]].append(f"{subtree}:{float(lengths[i])!r}")
+        branch = f"{subtree}:{float(lengths[i])!r}"
+        parts[parents[i]].append(branch)
         parts[i] = []
     return f"{_join_children(parts[0])}{_escape_name(names[0])};"
 
@@ -79,7 +82,7 @@ class Tree:
 
     def __post_init__(self) -> None:
         """Keep the place of every name, and lengths that nobody can write into."""
-        object.__setattr__(self, "_place", {name: i for i, name in enumerate(self.names)})
+        object.__setattr__(self, "_place", _number_names(self.names))
         lengths = np.array(self.lengths, dtype=np.float64)
         lengths.setflags(write=False)
         object.__setattr__(self, "lengths", lengths)
@@ -135,7 +138,7 @@ class Tree:
     @property
     def tips(self) -> tuple[str, ...]:
         """Nodes without children."""
-        inner = {parent for parents in self.parents for parent in parents}
+        inner = set(chain.from_iterable(self.parents))
         tips: list[str] = []
         for i, name in enumerate(self.names):
             if i not in inner:
@@ -159,7 +162,8 @@ class Tree:
             return np.asarray(np.square(self.roots()).sum(axis=1))
         heights = np.zeros(len(self))
         for i, parents in enumerate(self.parents):
-            heights[i] = self.lengths[i] + (heights[parents[0]] if parents else 0.0)
+            above = heights[parents[0]] if parents else 0.0
+            heights[i] = self.lengths[i] + above
         return heights
 
     def place(self, name: str) -> int:
@@ -246,7 +250,8 @@ class Tree:
                [0.5, 1. , 0. ],
                [0. , 0. , 0.5]])
         """
-        rows = self.roots()[[self.place(name) for name in (self.tips if names is None else names)]]
+        chosen = self.tips if names is None else names
+        rows = self.roots()[list(map(self.place, chosen))]
         k = rows @ rows.T
         return np.asarray(k / k.diagonal().max())
 
@@ -278,7 +283,7 @@ class Tree:
         waiting = [self.place(name)]
         while waiting:
             seen.add(at := waiting.pop())
-            waiting += [parent for parent in self.parents[at] if parent not in seen]
+            waiting += set(self.parents[at]) - seen
         return tuple(self.names[i] for i in sorted(seen))
 
     def keep(self, names: Iterable[str]) -> Tree:
@@ -306,7 +311,7 @@ class Tree:
         >>> tree.keep(["base", "tuned"]).newick()
         '(base:1.0,tuned:1.0)family;'
         """
-        places = {self.place(name) for name in names}
+        places = set(map(self.place, names))
         if not places:
             raise UsageError(
                 "no node is kept of the tree", got="no names", allowed="one or more of its nodes"
@@ -316,28 +321,29 @@ class Tree:
             if i in wanted:
                 wanted.update(self.parents[i])
         order = sorted(wanted)
-        while (
-            len(order) > 1
-            and order[0] not in places
-            and sum(order[0] in self.parents[i] for i in order) == 1
-        ):
+        while len(order) > 1 and order[0] not in places:
+            children = [i for i in order if order[0] in self.parents[i]]
+            if len(children) > 1:
+                break
             order = order[1:]
-        new = {old: i for i, old in enumerate(order)}
+        new = dict(zip(order, range(len(order)), strict=True))
         lengths = self.lengths[order].copy()
         lengths[0] = 0.0
-        below_root = order[1:]
+        kept = [self.names[i] for i in order]
         parents: list[tuple[int, ...]] = [()]
-        for i in below_root:
+        shares: list[tuple[float, ...]] = [()]
+        kinds = [""]
+        for i in order[1:]:
             parents.append(tuple(new[parent] for parent in self.parents[i]))
-        shares = [self.shares[i] for i in below_root]
-        kinds = [self.kinds[i] for i in below_root]
+            shares.append(self.shares[i])
+            kinds.append(self.kinds[i])
         return replace(
             self,
-            names=tuple(self.names[i] for i in order),
+            names=tuple(kept),
             parents=tuple(parents),
-            shares=((), *shares),
+            shares=tuple(shares),
             lengths=lengths,
-            kinds=("", *kinds),
+            kinds=tuple(kinds),
         )
 
     def clades(self, names: Sequence[str]) -> list[str]:
@@ -365,16 +371,14 @@ class Tree:
         ['family', 'other']
         """
         of: list[frozenset[str]] = []
-        for i, parents in enumerate(self.parents):
-            above = (
-                frozenset[str]().union(*(of[parent] for parent in parents))
-                if parents
-                else frozenset[str]()
-            )
-            of.append(above or (frozenset({self.names[i]}) if parents else above))
+        for name, parents in zip(self.names, self.parents, strict=True):
+            above = frozenset[str]().union(*(of[parent] for parent in parents))
+            begins = parents and not above
+            of.append(frozenset({name}) if begins else above)
         clades: list[str] = []
         for name in names:
-            clades.append(" + ".join(sorted(of[self.place(name)])) or self.names[0])
+            branches = sorted(of[self.place(name)])
+            clades.append(" + ".join(branches) or self.names[0])
         return clades
 
     def edges(self) -> pd.DataFrame:
@@ -429,9 +433,13 @@ class Tree:
                 got=", ".join(self.merges[:5]),
                 next_step="write tree.edges() instead",
             )
-        return write_newick(
-            self.names, [-1, *(parents[0] for parents in self.parents[1:])], list(self.lengths)
-        )
+        single = [parents[0] for parents in self.parents[1:]]
+        return write_newick(self.names, [-1, *single], list(self.lengths))
+
+
+def _number_names(names: Sequence[str]) -> dict[str, int]:
+    """The place of every name."""
+    return {name: i for i, name in enumerate(names)}
 
 
 def _build_tree(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
@@ -442,36 +450,23 @@ def _build_tree(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
             got=twice[0],
             allowed="one row per model and parent",
         )
-    share = (
-        edges["share"].astype("float64")
-        if "share" in edges
-        else pd.Series(np.nan, index=edges.index)
-    )
-    kind = (
-        edges["kind"].fillna("").astype(str)
-        if "kind" in edges
-        else pd.Series("", index=edges.index)
-    )
+    rows = pd.DataFrame({"name": names, "parent": edges["parent"].fillna("").astype(str)})
+    rows["share"] = edges["share"].astype("float64") if "share" in edges else np.nan
+    rows["length"] = edges["length"].astype("float64")
+    rows["kind"] = edges["kind"].fillna("").astype(str) if "kind" in edges else ""
     above: dict[str, list[tuple[str, float]]] = {}
     length: dict[str, float] = {}
     kinds: dict[str, str] = {}
-    columns = (
-        names,
-        edges["parent"].fillna("").astype(str),
-        share,
-        edges["length"].astype("float64"),
-        kind,
-    )
-    for name, parent, own_share, own_length, own_kind in zip(*columns, strict=True):
+    for name, parent, share, own_length, own_kind in rows.itertuples(index=False):
         parents = above.setdefault(name, [])
         if parent:
-            parents.append((parent, own_share))
-        length[name], kinds[name] = own_length, own_kind
+            parents.append((parent, share))
+        length[name] = own_length
+        kinds[name] = own_kind
     _check_parents(above)
     order = _order_names(above)
-    root = order[0]
-    _check_lengths({name: value for name, value in length.items() if name != root})
-    place = {name: i for i, name in enumerate(order)}
+    _check_lengths(drop_names(length, order[:1]))
+    place = _number_names(order)
     merged = [name for name in order if len(above[name]) > 1]
     if merged and len(order) > 2 * MOST_DENSE:
         raise UsageError(
@@ -480,25 +475,31 @@ def _build_tree(edges: pd.DataFrame, unit: str, notes: tuple[str, ...]) -> Tree:
             allowed=f"{2 * MOST_DENSE} where a model has several parents",
             next_step="leave the merged models out",
         )
-    flat = [name for name in order[1:] if length[name] == 0]
-    messages = [
-        f"branches of length 0, so these cannot differ from their parents by descent: "
-        f"{_list_few(flat)}"
-    ] * bool(flat)
-    messages += [
-        f"models with several parents, so there is no Newick notation: {_list_few(merged)}"
-    ] * bool(merged)
+    below_root = order[1:]
+    flat = [name for name in below_root if length[name] == 0]
+    messages = []
+    if flat:
+        what = "branches of length 0, so these cannot differ from their parents by descent"
+        messages.append(f"{what}: {_list_few(flat)}")
+    if merged:
+        what = "models with several parents, so there is no Newick notation"
+        messages.append(f"{what}: {_list_few(merged)}")
     parents_of = []
+    shares = []
+    lengths = [0.0]
+    kinds_of = [""]
     for name in order:
         parents_of.append(tuple(place[parent] for parent, _ in above[name]))
-    lengths = [length[name] for name in order[1:]]
-    kinds_of = [kinds[name] for name in order[1:]]
+        shares.append(_resolve_shares(name, above[name]))
+    for name in below_root:
+        lengths.append(length[name])
+        kinds_of.append(kinds[name])
     return Tree(
         names=tuple(order),
         parents=tuple(parents_of),
-        shares=tuple(_resolve_shares(name, above[name]) for name in order),
-        lengths=np.array([0.0, *lengths]),
-        kinds=("", *kinds_of),
+        shares=tuple(shares),
+        lengths=np.array(lengths),
+        kinds=tuple(kinds_of),
         unit=unit,
         notes=(*notes, *messages),
     )
@@ -547,9 +548,10 @@ def _order_names(above: Mapping[str, Sequence[tuple[str, float]]]) -> list[str]:
             if missing[child] == 0:
                 order.append(child)
     if len(order) < len(above):
+        cycle = _find_cycle(above, set(above) - set(order))
         raise DataError(
             "a model is its own ancestor",
-            got=" ← ".join(_find_cycle(above, set(above) - set(order))),
+            got=" ← ".join(cycle),
             allowed="descent without a circle",
             next_step="correct the parent of one of them",
         )
@@ -561,22 +563,21 @@ def _find_cycle(
 ) -> list[str]:
     path = [sorted(left)[0]]
     while True:
-        nearest = next(parent for parent, _ in above[path[-1]] if parent in left)
+        parents = above[path[-1]]
+        nearest = next(parent for parent, _ in parents if parent in left)
         if nearest in path:
             return [*path[path.index(nearest) :], nearest]
         path.append(nearest)
 
 
 def _check_lengths(lengths: Mapping[str, float]) -> None:
-    bad = {
-        name: value for name, value in lengths.items() if not (np.isfinite(value) and value >= 0)
-    }
+    bad = [name for name, value in lengths.items() if not 0 <= value < np.inf]
     if bad:
-        name, value = next(iter(bad.items()))
+        share = f"{len(bad)} of {len(lengths)} branches"
         raise DataError(
             "a branch length is no finite number of at least 0",
-            where=name,
-            got=f"{value:g} in {len(bad)} of {len(lengths)} branches",
+            where=bad[0],
+            got=f"{lengths[bad[0]]:g} in {share}",
             allowed="0 or above",
             next_step="correct it, or take equal branches (lengths='equal')",
         )
@@ -602,4 +603,5 @@ def _resolve_shares(name: str, parents: Sequence[tuple[str, float]]) -> tuple[fl
 
 
 def _list_few(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + f" and {len(names) - 5} more" * (len(names) > 5)
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"{', '.join(names[:5])}{more}"

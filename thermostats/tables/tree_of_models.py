@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +24,13 @@ from thermostats.errors import (
 )
 from thermostats.next_steps import Code, call, write_value
 from thermostats.tables import store
+from thermostats.tables.entries import drop_names
 from thermostats.tables.frames import (
     check_frame,
     check_single_values,
     read_frame,
     read_known_numbers,
+    select_rows,
 )
 from thermostats.tables.labels import guess_column
 from thermostats.tables.store import check_lineage, join_lineage
@@ -111,16 +112,17 @@ def _read_label(
     elif names[at]:
         raise _refuse_newick("two names of one node", text, place, where)
     else:
-        names[at] = part[1:-1].replace("''", "'") if part.startswith("'") else part
+        is_quoted = part.startswith("'")
+        names[at] = part[1:-1].replace("''", "'") if is_quoted else part
 
 
 def _build_tree(names: list[str], parents: list[int], lengths: list[float], where: object) -> Tree:
-    stated = [name for name in names if name]
-    if len(set(stated)) < len(stated):
-        twice = pd.Series(stated)[pd.Series(stated).duplicated()].iloc[0]
-        raise DataError(
-            "a name twice in one tree", where=where, got=twice, allowed="every node by its own name"
-        )
+    stated = pd.Series(list(filter(None, names)), dtype=object)
+    twice = stated[stated.duplicated()]
+    if len(twice):
+        what = "a name twice in one tree"
+        allowed = "every node by its own name"
+        raise DataError(what, where=where, got=twice.iloc[0], allowed=allowed)
     number = 0
     taken = set(stated)
     for i, name in enumerate(names):
@@ -139,13 +141,9 @@ def _build_tree(names: list[str], parents: list[int], lengths: list[float], wher
             got=lacking,
             allowed="a length on every branch, or none",
         )
-    edges = pd.DataFrame(
-        {
-            "name": names,
-            "parent": ["", *(names[parent] for parent in parents[1:])],
-            "length": [0.0, *(length.fillna(1.0))],
-        }
-    )
+    above = [names[parent] for parent in parents[1:]]
+    edges = pd.DataFrame({"name": names, "parent": ["", *above]})
+    edges["length"] = [0.0, *length.fillna(1.0)]
     return Tree.build(edges, unit="equal" if equal else AS_GIVEN)
 
 
@@ -248,24 +246,21 @@ def build_descent_tree(rows: pd.DataFrame, lengths: str = EQUAL) -> Tree:
     for inner, outer in zip(family, lab, strict=True):
         if inner != outer:
             tops.add((inner, outer, FAMILY))
-    clash = sorted(({name for name, _, _ in tops} | {ROOT}) & set(rows["model_id"]))
+    clash = sorted({ROOT, *family, *lab}.intersection(rows["model_id"]))
     if clash:
         raise DataError(
             "a model is called as a lab or a family is",
             got=", ".join(clash[:5]),
             next_step="rename the lab or the family",
         )
-    with_parents = rows.assign(
-        parent=rows["parent"].mask(
-            scratch, rows["model_id"].map(dict(zip(places["model_id"], family, strict=True)))
-        )
-    )
-    above = pd.DataFrame([(ROOT, "", ""), *sorted(tops)], columns=["name", "parent", "kind"])
-    unit = 1.0 if lengths == EQUAL else float(held.median())
-    below = with_parents.assign(name=with_parents["model_id"], length=held)[
-        ["name", "parent", "kind", "share", "length"]
-    ]
-    edges = pd.concat([above.assign(length=unit, share=np.nan), below], ignore_index=True)
+    place_of = dict(zip(places["model_id"], family, strict=True))
+    parent = rows["parent"].mask(scratch, rows["model_id"].map(place_of))
+    columns = ["name", "parent", "kind", "share", "length"]
+    below = rows.assign(name=rows["model_id"], parent=parent, length=held)[columns]
+    above = pd.DataFrame([(ROOT, "", ""), *sorted(tops)], columns=columns[:3])
+    above["length"] = 1.0 if lengths == EQUAL else float(held.median())
+    above["share"] = np.nan
+    edges = pd.concat([above, below], ignore_index=True)
     made = Tree.build(edges, unit=lengths, notes=notes)
     _check_years(rows)
     return made
@@ -277,39 +272,35 @@ def _read_user_rows(table: pd.DataFrame, data: str | Path | None) -> pd.DataFram
     table = read_frame(table)
     if "model_id" not in table:
         allowed = "model_id and, where known, heritage, family, parent, share, kind, year"
-        raise UsageError(
-            "no column model_id",
-            got=join_some(table.columns, "model_id"),
-            allowed=allowed,
-            next_step=call("tree", Code(_suggest_names(table))),
-        )
+        got = join_some(table.columns, "model_id")
+        step = call("tree", Code(_suggest_names(table)))
+        raise UsageError("no column model_id", got=got, allowed=allowed, next_step=step)
     texts = ("parent", "kind", "heritage", "family")
     numbers = ("share", "year")
     check_single_values(table, "model_id", *texts)
-    rows = table.drop_duplicates(
-        ["model_id", *(["parent"] if "parent" in table else [])]
-    ).reset_index(drop=True)
-    rows = rows.assign(**{x: rows[x].fillna("").astype(str) if x in rows else "" for x in texts})
-    rows = rows.assign(**{x: read_known_numbers(rows, x) if x in rows else np.nan for x in numbers})
-    lacking = set(rows["parent"]) - set(rows["model_id"]) - {""}
+    keys = ["model_id", "parent"] if "parent" in table else ["model_id"]
+    rows = table.drop_duplicates(keys).reset_index(drop=True)
+    for label in texts:
+        rows[label] = rows[label].fillna("").astype(str) if label in rows else ""
+    for label in numbers:
+        rows[label] = read_known_numbers(rows, label) if label in rows else np.nan
+    there = {"", *rows["model_id"]}
+    lacking = set(rows["parent"]) - there
     if lacking:
         held = read_descent(data)
-        while (
-            new := set(held.loc[held["model_id"].isin(lacking), "parent"])
-            - lacking
-            - set(rows["model_id"])
-            - {""}
-        ):
+        of_lacking = select_rows(held, model_id=lacking)
+        while new := set(of_lacking["parent"]) - lacking - there:
             lacking |= new
-        rows = pd.concat([rows, held[held["model_id"].isin(lacking)]], ignore_index=True)
+            of_lacking = select_rows(held, model_id=lacking)
+        rows = pd.concat([rows, of_lacking], ignore_index=True)
     return rows
 
 
 def _suggest_names(table: pd.DataFrame) -> str:
     """The table with the user's columns under our names, as far as they are known."""
-    names = [*map(str, table)]
+    names = list(map(str, table))
     guessed = {guess_column(ours, names): ours for ours in ("model_id", "heritage", "family")}
-    renamed = {theirs: ours for theirs, ours in guessed.items() if theirs}
+    renamed = drop_names(guessed, ("",))
     if "model_id" not in renamed.values():
         return f"df.rename(columns={{MODELS: {write_value('model_id')}}})"
     return f"df.rename(columns={write_value(renamed)})"
@@ -337,25 +328,23 @@ def _fill_lengths(rows: pd.DataFrame, lengths: str) -> tuple[pd.Series, list[str
     if lengths == EQUAL:
         return pd.Series(1.0, index=rows.index), []
     if lengths not in rows or not pd.api.types.is_numeric_dtype(rows[lengths]):
-        numeric = []
-        for x in rows:
-            if pd.api.types.is_numeric_dtype(rows[x]) and x not in {"share", "year"}:
-                numeric.append(str(x))
-        raise build_unknown_error(
-            "no such branch lengths", lengths, [*LENGTHS, *(x for x in numeric if x not in LENGTHS)]
-        )
+        known = [*LENGTHS]
+        for label in rows:
+            is_number = pd.api.types.is_numeric_dtype(rows[label])
+            if is_number and label not in {"share", "year", *known}:
+                known.append(str(label))
+        raise build_unknown_error("no such branch lengths", lengths, known)
     held = rows[lengths].astype("float64")
     lacking = held.isna()
     if lacking.all():
         raise UsageError(
             "no branch has such a length", got=lengths, next_step="take lengths='equal'"
         )
-    names = list(rows.loc[lacking, "model_id"])
-    notes = [
-        f"{lengths} of {len(names)} of {len(rows)} branches are not stated: the median of the "
-        f"others"
-    ] * bool(names)
-    return held.fillna(held.median()), notes
+    if not lacking.any():
+        return held, []
+    share = f"{int(lacking.sum())} of {len(rows)} branches"
+    note = f"{lengths} of {share} are not stated: the median of the others"
+    return held.fillna(held.median()), [note]
 
 
 def _place_families(places: pd.DataFrame, lab: pd.Series) -> list[str]:
@@ -372,13 +361,15 @@ def _check_years(rows: pd.DataFrame) -> None:
     if "year" not in rows:
         return
     year = rows.dropna(subset="year").drop_duplicates("model_id").set_index("model_id")["year"]
-    late = rows["parent"].map(year).astype("float64") > rows["model_id"].map(year).astype("float64")
+    of_parent = rows["parent"].map(year).astype("float64")
+    late = of_parent > rows["model_id"].map(year).astype("float64")
     if late.any():
         model, parent = rows.loc[late, ["model_id", "parent"]].iloc[0]
+        years = f"{model} of {year[model]:.0f}, its parent {parent} of {year[parent]:.0f}"
         raise DataError(
             "a child is older than its parent",
             where=model,
-            got=f"{model} of {year[model]:.0f}, its parent {parent} of {year[parent]:.0f}",
+            got=years,
             next_step="correct the year or the parent of one of them",
         )
 
@@ -436,9 +427,8 @@ def neighbour_joining(distances: pd.DataFrame, *, root: str | None = None) -> Tr
     branches = _join_neighbours(names, d)
     if root is None:
         root, branches = _find_middle(branches, names)
-    return Tree.build(
-        _build_edges(branches, root), unit="distance", notes=distances.attrs.get("notes", ())
-    )
+    edges = _build_edges(branches, root)
+    return Tree.build(edges, unit="distance", notes=distances.attrs.get("notes", ()))
 
 
 def compare_groups(declared: Tree, joined: Tree, models: Collection[str]) -> pd.DataFrame:
@@ -463,11 +453,12 @@ def _read_distances(distances: pd.DataFrame) -> pd.DataFrame:
     if isinstance(distances, pd.DataFrame):
         return check_frame(distances)
     frame = read_frame(distances)
-    return frame.set_axis(frame.columns) if frame.shape[0] == frame.shape[1] else frame
+    is_square = len(frame) == len(frame.columns)
+    return frame.set_axis(frame.columns) if is_square else frame
 
 
 def _check_distances(distances: pd.DataFrame) -> tuple[list[str], Array]:
-    names = [str(name) for name in distances.columns]
+    names = list(map(str, distances.columns))
     try:
         d = distances.to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -477,7 +468,7 @@ def _check_distances(distances: pd.DataFrame) -> tuple[list[str], Array]:
             allowed="a square table, as weight_distances gives it",
             next_step=call("neighbour_joining", Code("thermostats.weight_distances(FOLDERS)")),
         ) from error
-    if [str(name) for name in distances.index] != names or len(set(names)) < len(names):
+    if list(map(str, distances.index)) != names or len(set(names)) < len(names):
         raise UsageError(
             "rows and columns of distances differ",
             allowed="the same models in one order, each once",
@@ -503,11 +494,12 @@ def _join_neighbours(names: Sequence[str], d: Array) -> list[Branch]:
         q = (n - 2) * d - total[:, None] - total
         np.fill_diagonal(q, np.inf)
         i, j = divmod(int(q.argmin()), n)
-        above = d[i, j] / 2 + (total[i] - total[j]) / (2 * (n - 2))
+        apart = d[i, j]
+        imbalance = (total[i] - total[j]) / (2 * (n - 2))
         joint = _name_node(len(branches) // 2 + 1, names)
-        branches += _build_pair(left[i], left[j], joint, above, d[i, j])
+        branches += _build_pair(left[i], left[j], joint, apart / 2 + imbalance, apart)
         rest = [k for k in range(n) if k not in {i, j}]
-        new = (d[i, rest] + d[j, rest] - d[i, j]) / 2
+        new = (d[i, rest] + d[j, rest] - apart) / 2
         kept = d[np.ix_(rest, rest)]
         d = np.block([[kept, new[:, None]], [new, np.zeros(1)]])
         left = [*(left[k] for k in rest), joint]
@@ -515,9 +507,9 @@ def _join_neighbours(names: Sequence[str], d: Array) -> list[Branch]:
     a = d[0, 1]
     b = d[0, 2]
     c = d[1, 2]
-    ends = ((a + b - c) / 2, (a + c - b) / 2, (b + c - a) / 2)
-    for name, length in zip(left, ends, strict=True):
-        branches.append((name, last, max(float(length), 0.0)))
+    doubled = (a + b - c, a + c - b, b + c - a)
+    for name, twice in zip(left, doubled, strict=True):
+        branches.append((name, last, max(float(twice / 2), 0.0)))
     return branches
 
 
@@ -531,14 +523,16 @@ def _name_node(number: int, names: Sequence[str]) -> str:
 def _build_pair(first: str, second: str, joint: str, above: float, apart: float) -> list[Branch]:
     """Branches of two neighbours, together as long as they are apart, neither negative."""
     apart = max(apart, 0.0)
-    above = min(max(above, 0.0), apart)
-    return [(first, joint, float(above)), (second, joint, float(apart - above))]
+    of_first = min(max(above, 0.0), apart)
+    of_second = apart - of_first
+    return [(first, joint, float(of_first)), (second, joint, float(of_second))]
 
 
 def _list_neighbours(branches: Sequence[Branch]) -> dict[str, dict[str, float]]:
     neighbours: dict[str, dict[str, float]] = {}
     for a, b, length in branches:
-        neighbours.setdefault(a, {})[b] = neighbours.setdefault(b, {})[a] = length
+        neighbours.setdefault(a, {})[b] = length
+        neighbours.setdefault(b, {})[a] = length
     return neighbours
 
 
@@ -548,10 +542,7 @@ def _build_edges(branches: Sequence[Branch], root: str) -> pd.DataFrame:
     rows = [(root, "", 0.0)]
     seen = {root}
     for name, _, _ in rows:
-        new = {}
-        for other, length in neighbours[name].items():
-            if other not in seen:
-                new[other] = length
+        new = drop_names(neighbours[name], seen)
         seen.update(new)
         rows += [(other, name, length) for other, length in new.items()]
     return pd.DataFrame(rows, columns=["name", "parent", "length"])
@@ -562,15 +553,16 @@ def _find_middle(branches: Sequence[Branch], names: Sequence[str]) -> tuple[str,
     first, _ = _find_farthest(branches, names[0], names)
     _, path = _find_farthest(branches, first, names)
     half = path[-1][1] / 2
-    (near, at), (far, end) = next(
-        (before, after) for before, after in pairwise(path) if after[1] >= half
-    )
+    place = next(i for i, (_, distance) in enumerate(path) if i and distance >= half)
+    near, at = path[place - 1]
+    far, end = path[place]
     root = ROOT_NODE if ROOT_NODE not in names else _name_node(0, names)
     rest = []
     for branch in branches:
         if {branch[0], branch[1]} != {near, far}:
             rest.append(branch)
-    return root, [*rest, (near, root, half - at), (far, root, end - half)]
+    rest += [(near, root, half - at), (far, root, end - half)]
+    return root, rest
 
 
 def _find_farthest(
@@ -598,7 +590,9 @@ def _collect_groups(tree: Tree, names: Sequence[str]) -> list[frozenset[str]]:
     for i in range(len(tree) - 1, 0, -1):
         for parent in tree.parents[i]:
             below[parent] |= below[i]
-    sides = []
+    sides: dict[frozenset[str], None] = {}
     for group in below:
-        sides.append(frozenset(set(names) - group if names[0] in group else group))
-    return list(dict.fromkeys(side for side in sides if 2 <= len(side) <= len(names) - 2))
+        side = set(names) - group if names[0] in group else group
+        if 2 <= len(side) <= len(names) - 2:
+            sides[frozenset(side)] = None
+    return list(sides)

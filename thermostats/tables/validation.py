@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from thermostats.errors import SHOWN_OF, DataError
+from thermostats.tables.entries import drop_names
 from thermostats.tables.remedies import Remedy, write_change
 from thermostats.tables.schemas import (
     ABOVE,
@@ -70,7 +71,8 @@ def rank_rows(columns: Iterable[pd.Series]) -> Ranks:
 def order_ranks(rank: Ranks) -> NDArray[np.int64] | None:
     """Positions of rows in the order of their ranks, equal ones as they came; None where they are
     in it already."""
-    return None if (rank[1:] >= rank[:-1]).all() else np.argsort(rank, kind="stable")
+    is_ordered = (rank[1:] >= rank[:-1]).all()
+    return None if is_ordered else np.argsort(rank, kind="stable")
 
 
 def mark_repeats(
@@ -90,27 +92,28 @@ def locate_ranks(rank: Ranks, among: Ranks) -> NDArray[np.int64]:
     order = order_ranks(among)
     ordered = among if order is None else among[order]
     at = np.searchsorted(ordered, rank).clip(max=len(among) - 1)
-    return np.where(ordered[at] == rank, at if order is None else order[at], -1)
+    place = at if order is None else order[at]
+    return np.where(ordered[at] == rank, place, -1)
 
 
 def locate_values(values: pd.Series, among: pd.Series) -> NDArray[np.int64]:
     """Position of each value among others, of which each occurs once; -1 where it does not. Both
     are without gaps."""
     number, distinct = values.factorize()
-    return np.asarray(pd.Index(among).get_indexer(pd.Index(distinct))[number], dtype=np.int64)
+    place = pd.Index(among).get_indexer(pd.Index(distinct))
+    return np.asarray(place[number], dtype=np.int64)
 
 
 def _rank_values(values: pd.Series) -> tuple[NDArray[np.integer], int]:
     """Rank of each value of a column, and how many ranks there may be."""
     cells = pa.array(values)
-    coded = (
-        cells.combine_chunks().dictionary_encode()
-        if isinstance(cells, pa.ChunkedArray)
-        else cells.dictionary_encode()
-    )
+    if isinstance(cells, pa.ChunkedArray):
+        cells = cells.combine_chunks()
+    coded = cells.dictionary_encode()
     n = len(coded.dictionary)
     rank = np.empty(n + 1, dtype=np.int32)
-    rank[pc.sort_indices(coded.dictionary).to_numpy()] = np.arange(n, dtype=np.int32)
+    order = pc.sort_indices(coded.dictionary).to_numpy()
+    rank[order] = np.arange(n, dtype=np.int32)
     rank[n] = n  # missing
     return rank[coded.indices.fill_null(n).to_numpy()], n + 1
 
@@ -134,7 +137,8 @@ def convert_cells(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[
     """A column of a declared type; place and value of each cell that is not of it, which is left
     empty, and why."""
     if str(values.dtype) == dtype:
-        return (values.fillna("") if dtype == TEXT and values.hasnans else values), []
+        has_gaps = dtype == TEXT and values.hasnans
+        return (values.fillna("") if has_gaps else values), []
     if dtype == FLOAT and values.dtype.kind in "iuf":
         return values.astype(dtype), []
     if str(values.dtype) == TEXT:
@@ -142,9 +146,8 @@ def convert_cells(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[
             return numbers_there, []
         return _convert_distinct(values, dtype)
     if values.dtype == object and all(value is None for value in values.to_numpy()):
-        return pd.Series(
-            "" if dtype == TEXT else None, index=values.index, name=values.name, dtype=dtype
-        ), []
+        empty = "" if dtype == TEXT else None
+        return pd.Series(empty, index=values.index, name=values.name, dtype=dtype), []
     return _convert_each(values, dtype)
 
 
@@ -153,14 +156,14 @@ def _convert_plain_numbers(values: pd.Series) -> pd.Series | None:
     finite number."""
     texts = pa.array(values)
     try:
-        floats = pc.cast(pc.if_else(pc.equal(texts, ""), None, texts), pa.float64())
+        filled = pc.if_else(pc.equal(texts, ""), None, texts)
+        floats = pc.cast(filled, pa.float64())
     except pa.ArrowInvalid:
         return None
-    made = (
-        floats.to_numpy()
-        if isinstance(floats, pa.ChunkedArray)
-        else floats.to_numpy(zero_copy_only=False)
-    )
+    if isinstance(floats, pa.ChunkedArray):
+        made = floats.to_numpy()
+    else:
+        made = floats.to_numpy(zero_copy_only=False)
     if np.isfinite(made).sum() + floats.null_count < len(made):
         return None
     return pd.Series(made, index=values.index, name=values.name)
@@ -173,10 +176,11 @@ def _convert_distinct(
     codes, texts = values.factorize(use_na_sentinel=False)
     cells, bad = _convert_each(pd.Series(texts), dtype)
     of_code = {code: (value, what) for code, value, what in bad}
-    rows = np.flatnonzero(np.isin(codes, list(of_code))) if bad else ()
-    return cells.take(codes).set_axis(values.index), [
-        (int(row), *of_code[codes[row]]) for row in rows
-    ]
+    typed_cells = cells.take(codes).set_axis(values.index)
+    if not bad:
+        return typed_cells, []
+    rows = np.flatnonzero(np.isin(codes, list(of_code)))
+    return typed_cells, [(int(row), *of_code[codes[row]]) for row in rows]
 
 
 def _convert_each(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[int, object, str]]]:
@@ -188,15 +192,12 @@ def _convert_each(values: pd.Series, dtype: str) -> tuple[pd.Series, list[tuple[
             cells.append(None if is_missing(value) else CONVERT[dtype](value))
         except (ValueError, TypeError, ArithmeticError) as error:
             cells.append(None)
-            bad.append(
-                (
-                    row,
-                    value,
-                    (isinstance(error, CellError) and str(error)) or f"is not {WORDS[dtype]}",
-                )
-            )
+            reason = str(error) if isinstance(error, CellError) else ""
+            bad.append((row, value, reason or f"is not {WORDS[dtype]}"))
     typed_cells = pd.Series(cells, index=values.index, dtype=object)
-    return (typed_cells.fillna("") if dtype == TEXT else typed_cells).astype(dtype), bad
+    if dtype == TEXT:
+        typed_cells = typed_cells.fillna("")
+    return typed_cells.astype(dtype), bad
 
 
 def is_missing(value: object) -> bool:
@@ -339,26 +340,21 @@ def validate(frame: pd.DataFrame, name: str, where: object = "") -> pd.DataFrame
     table, wrong = convert_columns(frame, name)
     rank = rank_keys(table, name)
     if fault := next(iter([*wrong, *find_disallowed(table, name, rank)]), None):
-        named = ", ".join(
-            f"{label} {frame[label].iloc[fault.row]}" for label in list_key_columns(name)
-        )
-        there = f"{where}, " * bool(str(where)) + named
+        keys = list_key_columns(name)
+        named = [f"{label} {frame[label].iloc[fault.row]}" for label in keys]
+        there = ", ".join(filter(None, [str(where), ", ".join(named)]))
         column = f"table {name}, column {fault.column}"
         if not fault.column:
-            allowed = f"one row per {', '.join(list_key_columns(name))}"
+            allowed = f"one row per {', '.join(keys)}"
             raise DataError(f"table {name} holds a key twice", where=there, allowed=allowed)
         if not fault.wanted:
-            what = f"{column} is not of type {declared[fault.column]}"
-            raise DataError(
-                what,
-                where=there,
-                got=ascii(fault.value)[:60],
-                allowed=WORDS[declared[fault.column]],
-            )
+            dtype = declared[fault.column]
+            what = f"{column} is not of type {dtype}"
+            got = ascii(fault.value)[:60]
+            raise DataError(what, where=there, got=got, allowed=WORDS[dtype])
         what = "has a value that is not allowed" if fault.what == NOT_ALLOWED else fault.what
-        raise DataError(
-            f"{column} {what}", where=there, got=format_value(fault.value), allowed=fault.wanted
-        )
+        got = format_value(fault.value)
+        raise DataError(f"{column} {what}", where=there, got=got, allowed=fault.wanted)
     for label in list_text_columns(name):
         check_texts(table[label].unique(), name, label, where)
     return sort_rows(table, rank)
@@ -374,32 +370,29 @@ def convert_rows(frame: pd.DataFrame, name: str, where: object) -> pd.DataFrame:
     many rows once.
     """
     table, wrong = convert_columns(frame, name)
-    rest, rank = _drop_repeats(
-        table.drop(index=[fault.row for fault in wrong]) if wrong else table, name
-    )
-    wrong += [
-        fault._replace(row=int(rest.index[fault.row]))
-        for fault in find_disallowed(rest, name, rank)
-    ]
+    typed_rows = table.drop(index=[fault.row for fault in wrong]) if wrong else table
+    rest, rank = _drop_repeats(typed_rows, name)
+    for fault in find_disallowed(rest, name, rank):
+        place = int(rest.index[fault.row])
+        wrong.append(fault._replace(row=place))
     if not wrong:
         for label in list_text_columns(name):
             check_texts(rest[label].unique(), name, label, where)
         return sort_rows(rest, rank)
+    keys = ", ".join(list_key_columns(name))
+    places = []
     lines = []
     for row, column, value, what, wanted_there in wrong:
-        sentence = f"column {column}: {format_value(value)} {what}" + f"; {wanted_there}" * bool(
-            wanted_there
-        )
-        lines.append(
-            (
-                int(frame.index[row]),
-                sentence if column else f"{', '.join(list_key_columns(name))}: {what}",
-            )
-        )
-    count = len({row for row, _ in lines})
-    places = [int(frame.index[fault.row]) for fault in wrong]
+        sentence = f"column {column}: {format_value(value)} {what}" if column else f"{keys}: {what}"
+        if column and wanted_there:
+            sentence += f"; {wanted_there}"
+        place = int(frame.index[row])
+        places.append(place)
+        lines.append((place, sentence))
+    count = len(set(places))
+    are = "row is" if count == 1 else "rows are"
     raise DataError(
-        f"{count} {'row is' if count == 1 else 'rows are'} not as table {name} wants them",
+        f"{count} {are} not as table {name} wants them",
         where=where,
         rows=_format_faults(lines),
         next_step="correct them and join again; nothing was written",
@@ -425,31 +418,23 @@ def suggest_remedy(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> 
     name them.
     """
     rows = sorted(set(places))
-    columns = {fault.column for fault in wrong}
-    column = columns.pop() if len(columns) == 1 else ""
-    values = [fault.value for fault in wrong]
+    _, columns, values, whats, _ = zip(*wrong, strict=True)
+    column = columns[0] if len(set(columns)) == 1 else ""
     if column == "layer" and set(values) == {0}:
         return Remedy(when="if layers count from 0", rows=write_change("layer", "{n} + 1"))
-    if (
-        column
-        and list_dtypes(name)[column] == INTEGER
-        and all(NUMBERED.fullmatch(str(value)) for value in values)
-    ):
-        number = write_change(
-            column, '{}.astype(str).str.extract(r"(\\d+)", expand=False).astype(int)'
-        )
+    is_whole = column and list_dtypes(name)[column] == INTEGER
+    if is_whole and all(map(NUMBERED.fullmatch, map(str, values))):
+        extracted = '{}.astype(str).str.extract(r"(\\d+)", expand=False).astype(int)'
+        number = write_change(column, extracted)
         return Remedy(when="with the number alone", rows=number)
-    if all(fault.what == AGAIN for fault in wrong):
+    if set(whats) == {AGAIN}:
         last = 'df.drop_duplicates({THESE}, keep="last")'
-        return Remedy(
-            when="the last of each counts", rows=last, these=(*list_key_columns(name), *IDENTITY)
-        )
+        these = (*list_key_columns(name), *IDENTITY)
+        return Remedy(when="the last of each counts", rows=last, these=these)
+    if len(rows) > NAMED_ROWS:
+        return None
     left = f"df[[row not in {rows} for row in range(len(df))]]"
-    return (
-        Remedy(when="without the rows that are wrong", rows=left)
-        if len(rows) <= NAMED_ROWS
-        else None
-    )
+    return Remedy(when="without the rows that are wrong", rows=left)
 
 
 def sort_rows(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
@@ -461,11 +446,11 @@ def sort_rows(table: pd.DataFrame, rank: Ranks) -> pd.DataFrame:
     without: dict[str, pd.Series] = {}
     for label, values in table.items():
         if values.isna().all():  # one for all, which saves memory
-            columns[str(label)] = without.setdefault(
-                str(values.dtype), values.reset_index(drop=True)
-            )
+            dtype = str(values.dtype)
+            cells = without.setdefault(dtype, values.reset_index(drop=True))
         else:
-            columns[str(label)] = values.take(order).reset_index(drop=True)
+            cells = values.take(order).reset_index(drop=True)
+        columns[str(label)] = cells
     return pd.DataFrame(columns, copy=False)
 
 
@@ -492,30 +477,32 @@ def convert_columns(frame: pd.DataFrame, name: str) -> tuple[pd.DataFrame, list[
     columns = {}
     wrong = []
     dtypes = list_dtypes(name)
-    absent = {dtype for label, dtype in dtypes.items() if label not in frame}
+    absent = set(drop_names(dtypes, frame).values())
     rows = range(len(frame))
     unstated = {dtype: pd.Series(None, index=rows, dtype=dtype) for dtype in absent}
     for label, dtype in dtypes.items():
         values = frame[label].reset_index(drop=True) if label in frame else unstated[dtype]
-        values, bad = convert_cells(values.map(_format_date) if label in TIMES else values, dtype)
+        if label in TIMES:
+            values = values.map(_format_date)
+        values, bad = convert_cells(values, dtype)
         default = list_optional(name).get(label)
         if default and dtype == TEXT:
             values = values.where(values != "", default)
         elif default is not None and values.hasnans:
             values = values.fillna(default)
         columns[label] = values
-        wrong += [Fault(row, label, value, what) for row, value, what in bad]
+        for row, value, what in bad:
+            wrong.append(Fault(row, label, value, what))
         if dtype == FLOAT:
-            infinite = np.flatnonzero(np.isinf(values))
-            wrong += [
-                Fault(int(row), label, values[row], "is infinite", FINITE) for row in infinite
-            ]
+            for row in np.flatnonzero(np.isinf(values)).tolist():
+                wrong.append(Fault(row, label, values[row], "is infinite", FINITE))
     return pd.DataFrame(columns, copy=False), wrong
 
 
 def _format_date(value: Any) -> Any:
     """A date as text, anything else as it is."""
-    return value.isoformat() if isinstance(value, datetime.date) and value is not pd.NaT else value
+    is_date = isinstance(value, datetime.date) and value is not pd.NaT
+    return value.isoformat() if is_date else value
 
 
 def find_disallowed(table: pd.DataFrame, name: str, rank: Ranks) -> list[Fault]:
@@ -524,11 +511,14 @@ def find_disallowed(table: pd.DataFrame, name: str, rank: Ranks) -> list[Fault]:
     wrong = []
     for label, column in TABLES[name].columns.items():
         values = table[label]
-        for row in np.flatnonzero(mark_faults(values, column)):
-            value = None if pd.isna(values.iloc[row]) else values.iloc[row]
-            wrong.append(Fault(int(row), label, value, NOT_ALLOWED, describe_column(name, label)))
-    repeated = np.flatnonzero(mark_repeats(rank))
-    return [*wrong, *(Fault(int(row), "", None, AGAIN) for row in repeated)]
+        for row in np.flatnonzero(mark_faults(values, column)).tolist():
+            value = values.iloc[row]
+            stated = None if pd.isna(value) else value
+            wanted = describe_column(name, label)
+            wrong.append(Fault(row, label, stated, NOT_ALLOWED, wanted))
+    for row in np.flatnonzero(mark_repeats(rank)).tolist():
+        wrong.append(Fault(row, "", None, AGAIN))
+    return wrong
 
 
 def mark_faults(values: pd.Series, column: Column) -> np.ndarray:
@@ -536,11 +526,10 @@ def mark_faults(values: pd.Series, column: Column) -> np.ndarray:
     missing = values.isna().to_numpy()
     wrong = missing & (not column.nullable)
     for check in column.checks:
-        fits = (
-            values.isin(check.value)
-            if check.kind == ONE_OF
-            else BOUND[check.kind](values, check.value)
-        )
+        if check.kind == ONE_OF:
+            fits = values.isin(check.value)
+        else:
+            fits = BOUND[check.kind](values, check.value)
         wrong |= ~missing & ~fits.to_numpy(dtype=bool, na_value=False)
     return np.asarray(wrong)
 
@@ -551,7 +540,7 @@ def describe_wanted_value(value: object, name: str, label: str) -> str:
     column = TABLES[name].columns[label]
     cells, bad = convert_cells(pd.Series([value], dtype=object), column.dtype)
     if bad:
-        return "; ".join([WORDS[column.dtype], *(check.error for check in column.checks)])
+        return "; ".join([WORDS[column.dtype], *_list_checks(column)])
     return describe_column(name, label) if mark_faults(cells, column).any() else ""
 
 
@@ -591,24 +580,26 @@ def compare_columns(
     """Columns that are lacking, and those that are unknown."""
     there = list(map(str, columns))
     declared = list(declared)
-    return [label for label in declared if label not in there], [
-        label for label in there if label not in declared
-    ]
+    lacking = [label for label in declared if label not in there]
+    return lacking, [label for label in there if label not in declared]
 
 
 def describe_column(name: str, label: str) -> str:
     """What a column takes, in words."""
     column = TABLES[name].columns[label]
-    return "; ".join(check.error for check in column.checks) or f"{column.dtype}, and never empty"
+    return "; ".join(_list_checks(column)) or f"{column.dtype}, and never empty"
+
+
+def _list_checks(column: Column) -> list[str]:
+    return [check.error for check in column.checks]
 
 
 def format_value(value: object) -> str:
     """A value as a message shows it: as it is written in a file."""
-    return (
-        "empty"
-        if value is None
-        else repr(value.item() if isinstance(value, np.generic) else value)[:SHOWN_OF]
-    )
+    if value is None:
+        return "empty"
+    plain = value.item() if isinstance(value, np.generic) else value
+    return repr(plain)[:SHOWN_OF]
 
 
 def _format_faults(wrong: list[tuple[int, str]]) -> list[str]:
@@ -616,7 +607,8 @@ def _format_faults(wrong: list[tuple[int, str]]) -> list[str]:
     same value."""
     about: dict[tuple[str, int | None], list[int]] = {}
     for row, what in sorted(wrong):
-        about.setdefault((what, None if what.startswith("column ") else row), []).append(row + 1)
+        place = None if what.startswith("column ") else row
+        about.setdefault((what, place), []).append(row + 1)
     faults: list[str] = []
     for (what, _), rows in about.items():
         faults.append(f"{_list_rows(rows)}, {what}")
@@ -624,5 +616,8 @@ def _format_faults(wrong: list[tuple[int, str]]) -> list[str]:
 
 
 def _list_rows(rows: list[int]) -> str:
-    first = ", ".join(map(str, rows[:FIRST])) + ", …" * (len(rows) > FIRST)
-    return f"{len(rows)} rows ({first})" if len(rows) > 1 else f"row {first}"
+    if len(rows) == 1:
+        return f"row {rows[0]}"
+    first = ", ".join(map(str, rows[:FIRST]))
+    more = ", …" if len(rows) > FIRST else ""
+    return f"{len(rows)} rows ({first}{more})"

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from thermostats.tables import store
+from thermostats.tables.entries import keep_names
 from thermostats.tables.schemas import RUN_TABLES, TABLES, list_dtypes
 
 MANY = 500_000
@@ -48,9 +49,9 @@ class Waiting:
         `MANY`."""
         held = self._held.get(name)
         self._held[name] = rows if held is None else merge_rows([held, rows], name, where)
-        of_runs = [each for each in RUN_TABLES if each in self._held]
-        if sum(len(self._held[each]) for each in of_runs) > MANY:
-            self._write(of_runs)
+        of_runs = keep_names(self._held, RUN_TABLES)
+        if sum(map(len, of_runs.values())) > MANY:
+            self._write_runs()
 
     def get(self, name: str) -> pd.DataFrame | None:
         """Rows of a table that are in memory; None where there are none."""
@@ -68,19 +69,21 @@ class Waiting:
         """All rows by table in turns: first those in memory, then those of some models at a time,
         of which none is in two turns. runs: the table that says which run is of which model."""
         if self._groups:  # then all rows of runs wait in files, so that a model has one turn
-            self._write([each for each in RUN_TABLES if each in self._held])
+            self._write_runs()
         if self._held:
             yield {name: self._held[name] for name in TABLES if name in self._held}
         for chosen in self._list_turns(runs):
             turn = {}
             for name in TABLES:
-                if name in self._groups:
-                    turn[name] = self._read_runs(name, chosen)
-            yield {name: rows for name, rows in turn.items() if len(rows)}
+                if name in self._groups and len(rows := self._read_runs(name, chosen)):
+                    turn[name] = rows
+            yield turn
 
-    def _write(self, names: Sequence[str]) -> None:
-        for name in names:
-            self._groups.setdefault(name, []).extend(_write_groups(self._held.pop(name), name))
+    def _write_runs(self) -> None:
+        for name in RUN_TABLES:
+            if name in self._held:
+                groups = self._groups.setdefault(name, [])
+                groups += _write_groups(self._held.pop(name), name)
         pa.default_memory_pool().release_unused()
 
     def _list_turns(self, runs: pd.DataFrame) -> Iterator[set[str]]:
@@ -111,12 +114,13 @@ class Waiting:
     def _read_runs(self, name: str, chosen: set[str]) -> pd.DataFrame:
         """Rows of some runs, of which each may be in several files."""
         groups = []
+        runs: list[str] = []
         for each in self._groups[name]:
-            if not chosen.isdisjoint(each.sizes):
+            if there := chosen.intersection(each.sizes):
                 groups.append(each)
+                runs += there
         if not groups:
             return pd.DataFrame(columns=list(list_dtypes(name)))
-        runs = [run_id for group in groups for run_id in group.sizes if run_id in chosen]
         wanted = pa.array(runs, pa.string())
         tables = [_read_group(group, wanted) for group in groups]
         if len(set(runs)) == len(runs):

@@ -60,9 +60,9 @@ def describe_no_numbers(values: ArrayLike, *, truths: bool) -> str:
     kind = getattr(series.dtype, "kind", "O")
     values = series if series.dtype == object else ()
     for word, (of_column, types) in KINDS.items():
-        if (kind == of_column or any(isinstance(value, types) for value in values)) and not (
-            truths and word == TRUTHS
-        ):
+        if truths and word == TRUTHS:
+            continue
+        if kind == of_column or any(isinstance(value, types) for value in values):
             return word
     return ""
 
