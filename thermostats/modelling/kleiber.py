@@ -463,7 +463,7 @@ def _build_fit(
     columns: Columns,
 ) -> Fit:
     others = {"half the prior scale": 0.5, "twice the prior scale": 2.0}
-    tables = {
+    tables: dict[str, Callable[[Fit], pd.DataFrame]] = {
         "models": _list_models,
         "quantiles": _list_quantiles,
         "rivals": partial(_compare_rivals, scale),

@@ -43,14 +43,16 @@ def convert_arguments(arguments: Mapping[str, Any], standard: Mapping[str, Any])
     spelling alone, and where prompts under several names are one text.
     """
     named = {**standard, **arguments}
+    columns = {}
+    for name, value in arguments.items():
+        if isinstance(value, pd.DataFrame):
+            columns[name] = find_label_columns(named, value)
     converted = dict(arguments)
-    for name, frame in arguments.items():
-        if not isinstance(frame, pd.DataFrame):
-            continue
-        columns = find_label_columns(named, frame)
-        check_spelling({column: (frame[column], ()) for column in columns})
+    for name, labels in columns.items():
+        frame = arguments[name]
+        check_spelling({label: (frame[label], ()) for label in labels})
         _check_texts(frame)
-        converted[name] = convert_label_columns(frame, columns)
+        converted[name] = convert_label_columns(frame, labels)
     return converted
 
 

@@ -217,8 +217,8 @@ def fit_line(
         warnings.append(
             f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes"
         )
-    others = vary_line(line, "labs" if group == LAB else f"{group}s")
-    law = declare_law(state_line(line), line, others)
+    alternatives = vary_line(line, "labs" if group == LAB else f"{group}s")
+    law = declare_law(state_line(line), line, alternatives)
     return build_fit(
         law,
         rows,
@@ -253,7 +253,7 @@ def declare_line(
         why = f"a difference of {scale:g} would be no surprise"
         first = f"twice the scale: {why}"
     slopes = []
-    slopes = []
+    slopes: list[Fixed] = []
     for k, name in enumerate(covariates, 1):
         slope = Fixed(
             column=name,
