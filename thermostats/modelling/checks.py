@@ -56,7 +56,8 @@ AS_FITTED = "as fitted"
 def measure_skewness(y: Array) -> Array:
     """Third standardised moment along the last axis; 0 where nothing varies."""
     off = y - y.mean(axis=-1, keepdims=True)
-    return np.asarray((off**3).mean(axis=-1) / np.maximum(off.std(axis=-1) ** 3, 1e-300))
+    scale = np.maximum(off.std(axis=-1) ** 3, 1e-300)
+    return np.asarray((off**3).mean(axis=-1) / scale)
 
 
 SHAPES: Mapping[str, Statistic] = {
@@ -170,15 +171,14 @@ def run_checks(
     drawn = check_sampler(fit, statements)
     refits &= drawn.outcome != FAILED
     left_out = _run_leave_one_out(fit, drawn, refits)
-    checks = [drawn]
-    checks += [
-        check_replicates("prior predictive", prior, observed, placed, outcome=WARNED),
-        check_replicates("posterior predictive", replicates, observed, statistics, outcome=FAILED),
-        check_shape(fit, replicates, rng),
-        check_loo_pit(*left_out),
-    ]
+    before = check_replicates("prior predictive", prior, observed, placed, outcome=WARNED)
+    after = check_replicates(
+        "posterior predictive", replicates, observed, statistics, outcome=FAILED
+    )
+    shape = check_shape(fit, replicates, rng)
+    uniform = check_loo_pit(*left_out)
     sensitivity = measure_sensitivity(fit, statements, refits=refits)
-    checks.append(check_prior_sensitivity(sensitivity))
+    checks = [drawn, before, after, shape, uniform, check_prior_sensitivity(sensitivity)]
     if refits:
         checks.append(check_influence(measure_unit_influence(fit, statements)))
     return Gate(checks=tuple(checks))

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_statement_chance
 from thermostats.modelling import checks
-from thermostats.modelling.draws import Array, find_equal_tailed, list_versions, name_elements
+from thermostats.modelling.draws import find_equal_tailed, list_versions, name_elements
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.group_effects import LAB, list_group_kinds
 from thermostats.modelling.mixed_model import MixedDesign
@@ -53,10 +53,6 @@ def format_lines(fit: FittedLaw) -> list[str]:
     for line in every[:MOST_LINES]:
         short = line[: WIDTH - 1] + "…"
         lines.append(line if len(line) <= WIDTH else short)
-    return lines
-    lines: list[str] = []
-    for line in every:
-        lines.append(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…")
     return lines
 
 
@@ -188,7 +184,7 @@ def summarise_updates(fit: FittedLaw) -> pd.DataFrame:
     before = fit.model.draw_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
     as_one_chain = {name: values[None] for name, values in before.items()}
     prior = fit.law.quantities(as_one_chain, fit.design)
-    rows = []
+    rows: list[tuple[str, str, float, float, float]] = []
     for name, after in fit.reported.items():
         for stage, values in (("prior", prior[name]), ("posterior", after)):
             shape = values.shape[2:]

@@ -270,7 +270,6 @@ class AlongTree(Gaussian):
     def _read_scales(self, theta: Array) -> tuple[Array, Array, Array]:
         """k, the variances of what is no drift, draws × n, and M."""
         scale = read_scales(self, theta)
-        scale = read_scales(self, theta)
         variances = {}
         for place, name in enumerate(self.blocks):
             variances[name] = np.square(scale[:, place])
@@ -355,7 +354,6 @@ class DescentBlock(ShareKind):
 
     def drift_models(self, models: Sequence[str]) -> Drift | None:
         """The drift over models; None where none of its branches leads to two of them."""
-        sources = self.sources
         sources = self.sources
         places = [sources.tree.place(name) for name in models]
         rows = sources.rows[places]

@@ -252,7 +252,6 @@ def declare_line(
         spread = centre = check_prior_scale(scale, outcome)
         why = f"a difference of {scale:g} would be no surprise"
         first = f"twice the scale: {why}"
-    slopes = []
     slopes: list[Fixed] = []
     for k, name in enumerate(covariates, 1):
         slope = Fixed(
