@@ -27,6 +27,7 @@ from thermostats.modelling.draws import (
     Statement,
     Statistic,
     evaluate_statement,
+    find_equal_tailed,
     measure_convergence,
     normalise_pareto_weights,
 )
@@ -101,7 +102,7 @@ class Gate:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every check that did not pass, in words."""
-        reasons: list[str] = []
+        reasons = []
         for c in self.checks:
             if c.outcome != PASSED:
                 reasons.append(f"{c.name} {c.outcome}: {c.reason}")
@@ -192,7 +193,7 @@ def check_sampler(fit: FittedLaw, statements: Mapping[str, Statement]) -> Check:
     where importance weights cannot be trusted; warns of all else, of nuisance parameters too.
     """
     draws = fit.draws
-    unsound = list[str]()
+    unsound = []
     if draws.exact:
         unsound = list(draws.failures())
     else:
@@ -253,8 +254,7 @@ def check_replicates(
     odd = np.where(large, p, either_side)
     oddest = odd.min(axis=1)
     joint = (oddest[:, None] <= odd[-1]).mean(axis=0)
-    tails = [(1 - CENTRAL) / 2, (1 + CENTRAL) / 2]
-    lower, upper = np.quantile(values[:-1], tails, axis=0)
+    lower, upper = find_equal_tailed(values[:-1], CENTRAL)
     cells = zip(statistics, values[-1], lower, upper, p[-1], joint, strict=True)
     missed = []
     for label, below in zip(statistics, joint < level, strict=True):
@@ -376,7 +376,7 @@ def measure_unit_influence(fit: FittedLaw, statements: Mapping[str, Statement]) 
     the statement cannot be put is passed over.
     """
     rest = fit.reduced_quantities
-    rows: list[tuple[str, str, float]] = []
+    rows = []
     for name, statement in statements.items():
         as_fitted = float(fit.truth(statement).mean())
         rows.append((name, "nothing", as_fitted))

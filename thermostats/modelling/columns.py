@@ -351,7 +351,7 @@ def _suggest_names(frame: pd.DataFrame, absent: Sequence[str]) -> str:
     """The call that is being made with the user's columns under our names, and what only the user
     knows in capitals; empty where there is no such call."""
     renamed = dict[str, str]()
-    named = dict[str, Any]()
+    named = {}
     roles = {name: role for role, name in OURS.items()}
     for ours in absent:
         role = roles.get(ours, "")
@@ -589,14 +589,14 @@ class Columns:
         return rows.assign(**{model: rows.index.astype(str)})
 
     def _find_absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
-        absent: dict[str, list[str]] = {}
+        absent = {}
         for name, names in self.named.items():
             if columns := [c for c in _list_columns(names) if c not in table]:
                 absent[name] = columns
         return absent
 
     def _rename_columns(self, table: pd.DataFrame) -> pd.DataFrame:
-        new: dict[str, pd.Series] = {}
+        new = {}
         for name, column in self.named.items():
             ours = OURS.get(name)
             if ours and isinstance(column, str) and column in table and column != ours:
@@ -626,8 +626,8 @@ class Columns:
                 'estimand="penultimate_gain")'
             )
         chosen: dict[str, Any] = {}
-        left = list[str]()
-        made = dict[str, str]()
+        left = []
+        made = {}
         for name, names in self.named.items():
             if absent.get(name):
                 standard = names if isinstance(names, str) else ""
@@ -675,9 +675,13 @@ class Columns:
         return "\n# ".join([line, *said])
 
 
-def build_gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
+def build_gain_columns(
+    function: str, outcome: str, *, se: str | float | None = None, **named: str | None
+) -> Columns:
     """The columns of a law of gains, one row per model: what `read_model_gains` reads under the
-    package's names."""
+    package's names; of its errors where they are a column."""
+    if isinstance(se, str):
+        named["se"] = se
     constants = {"source": ""}
     if not named.get("lab"):
         constants[OURS["lab"]] = "one"
@@ -780,7 +784,7 @@ def _find_nearest_column(ours: str, fitting: Mapping[str, str]) -> str:
         if other != ours:
             others |= {*list_column_names(other)}
     unnamed = [low for low in fitting if low not in others]
-    near: list[str] = []
+    near = []
     for name in names:
         near += get_close_matches(name, unnamed, 1, 0.75)
     return next((fitting[low] for low in [*exact, *near]), "")
@@ -882,7 +886,7 @@ def read_unit_rows(
     A table without our columns of models or labs is one whose rows are units or have no levels,
     which is said.
     """
-    warnings = list[str]()
+    warnings = []
     if group == OURS["lab"] and group not in table:
         group = None
         warnings.append(
@@ -896,7 +900,7 @@ def read_unit_rows(
     first = _list_columns(model)
     if model is not None:
         check_distinct_units(rows, first)
-    ours: dict[str, Any] = {}
+    ours = {}
     if OURS["model"] not in rows:
         ours[OURS["model"]] = rows[first[0]] if first else rows.index.astype(str)
     if OURS["lab"] not in rows:

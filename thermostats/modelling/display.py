@@ -49,7 +49,7 @@ def format_lines(fit: FittedLaw) -> list[str]:
         number = format_count(len(fit.warnings), "warning")
         warned.append(f"{number}, first: {fit.warnings[0]}")
     every = [format_headline(fit), *few, *rows, ends, *chances, *warned, more]
-    lines: list[str] = []
+    lines = []
     for line in every[:MOST_LINES]:
         short = line[: WIDTH - 1] + "…"
         lines.append(line if len(line) <= WIDTH else short)

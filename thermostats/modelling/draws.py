@@ -181,7 +181,7 @@ def split_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, A
     """Independent draws (size × …) as chain × draw × …; raises ThermostatsError where one is not
     finite."""
     check_finite(values)
-    chains: dict[str, Array] = {}
+    chains = {}
     for name, v in values.items():
         size = len(v) // settings.chains
         chains[name] = v.reshape(settings.chains, size, *v.shape[1:])
@@ -190,7 +190,7 @@ def split_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, A
 
 def join_draws(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Draws that were made a part of them at a time, one part after another."""
-    joined: dict[str, Array] = {}
+    joined = {}
     for name in parts[0]:
         joined[name] = np.concatenate([part[name] for part in parts])
     return joined
@@ -210,6 +210,11 @@ def check_finite(values: Mapping[str, Array]) -> None:
         )
 
 
+def count_effective(weight: Array) -> float:
+    """Effective number of draws of these weights, which sum to 1."""
+    return float(1 / np.square(weight).sum())
+
+
 def check_weights(effective: float, pareto_k: float) -> pd.DataFrame:
     """Diagnostics of importance weights."""
     return judge_diagnostics(
@@ -225,8 +230,8 @@ def check_chains(
 ) -> tuple[pd.DataFrame, float]:
     """Diagnostics of sampled chains, and the smallest effective number; quantities that never vary
     are left out."""
-    names: list[str] = []
-    columns: list[Array] = []
+    names = []
+    columns = []
     for name, array in values.items():
         names += name_elements(name, array.shape[2:])
         columns.append(array.reshape(*array.shape[:2], -1))
@@ -278,7 +283,7 @@ def measure_convergence(columns: Array) -> dict[str, Array]:
         "ess_tail": lambda x: arviz.ess(x, method="tail", prob=TAILS),
     }
     varying = np.flatnonzero(np.ptp(columns, axis=(0, 1)) > 0)
-    measured: dict[str, Array] = {}
+    measured = {}
     for name, measure in measures.items():
         measured[name] = np.full(columns.shape[2], np.nan)
         of_varying = [float(measure(columns[:, :, i])) for i in varying]
@@ -294,7 +299,7 @@ def summarise_quantities(
 
     exact: those drawn independently, of whose convergence there is nothing to say.
     """
-    tables: list[pd.DataFrame] = []
+    tables = []
     for name, values in quantities.items():
         columns = values.reshape(*values.shape[:2], -1)
         lower, upper = find_equal_tailed(columns, level, axis=(0, 1))
@@ -338,7 +343,7 @@ def find_equal_tailed(
 def name_elements(name: str, shape: Iterable[int]) -> list[str]:
     """`name`, or `name[i]`, `name[i,j]` in the order of a flattened array."""
     shape = tuple(shape)
-    elements: list[str] = []
+    elements = []
     for index in np.ndindex(*shape):
         place = ",".join(map(str, index))
         elements.append(f"{name}[{place}]" if shape else name)

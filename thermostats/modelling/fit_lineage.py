@@ -100,6 +100,10 @@ DRAWS = 1_000
 """Draws of nodes' log gains."""
 
 
+def _read_lineage(fit: Fit) -> Lineage:
+    return fit.designed(LineageDesign).lineage
+
+
 def build_columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[str, ...]]:
     """Intercept and all columns of blocks, one row per model, and their names; what others
     determine is left out."""
@@ -161,7 +165,7 @@ def _simulate_power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.Dat
 def summarise_power(fit: Fit) -> pd.DataFrame:
     """How often studies of this tree's shape tell a share of descent from none, by number of
     models."""
-    lineage = fit.designed(LineageDesign).lineage
+    lineage = _read_lineage(fit)
     tables = [_simulate_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)]
     return pd.concat(tables, ignore_index=True)
 
@@ -173,7 +177,7 @@ def summarise_likelihood(fit: Fit) -> pd.DataFrame:
     Errors of measurement are part of what is the models' own. `p`: of λ = 0, exact for normal
     outcomes; with `lower` and `upper`, where the restricted likelihood ratio does not reject λ.
     """
-    lineage = fit.designed(LineageDesign).lineage
+    lineage = _read_lineage(fit)
     test = build_restricted(fit.rows, lineage)
     low, high = test.interval(fit.level)
     rows = []
@@ -216,7 +220,7 @@ def summarise_slopes(fit: Fit) -> pd.DataFrame:
     design = fit.designed(LineageDesign)
     lineage = design.lineage
     names = build_columns(fit.rows, lineage)[1]
-    rows: list[tuple[str, str, float, float, float, float]] = []
+    rows = []
     df = fit.rows["model_id"].nunique() - len(names)
     t = stats.t.ppf((1 + fit.level) / 2, df)
     for model, made in _find_maxima(fit.rows, lineage):
@@ -259,7 +263,7 @@ def draw_node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
 
 def list_nodes(fit: Fit) -> pd.DataFrame:
     """Log gain of every node: models as measured, ancestors as the tree says; P(below 1)."""
-    tree = fit.designed(LineageDesign).lineage.tree
+    tree = _read_lineage(fit).tree
     drawn, measured = draw_node_gains(fit)
     nodes = {"node": tree.names, "kind": tree.kinds, "measured": measured}
     return pd.DataFrame({**nodes, **_summarise_gains(drawn, fit.level)})
@@ -278,9 +282,9 @@ def _summarise_gains(drawn: Array, level: float) -> dict[str, Array]:
 
 
 def _find_changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-    tree = fit.designed(LineageDesign).lineage.tree
+    tree = _read_lineage(fit).tree
     drawn, measured = draw_node_gains(fit)
-    ends: list[tuple[int, int]] = []
+    ends = []
     for i, parents in enumerate(tree.parents):
         ends += [(i, parent) for parent in parents]
     child, parent = np.array(ends, dtype=np.int64).reshape(-1, 2).T
@@ -308,7 +312,7 @@ def count_side_changes(fit: Fit) -> pd.DataFrame:
     """How often the side of 1 changes, by kind of branch and in all: branches, changes with their
     interval, share."""
     table, changed = _find_changes(fit)
-    masks: dict[str, NDArray[np.bool_]] = {}
+    masks = {}
     for kind in sorted(set(table["kind"])):
         masks[kind] = (table["kind"] == kind).to_numpy()
     masks["all"] = np.ones(len(table), dtype=bool)
@@ -331,7 +335,7 @@ def list_upcoming(fit: Fit) -> pd.DataFrame:
 
     Its shape and size are the mean of the models there. P(below 1).
     """
-    lineage = fit.designed(LineageDesign).lineage
+    lineage = _read_lineage(fit)
     tree = lineage.tree
     x = list(fit.design.covariates)
     above = {}
@@ -357,7 +361,7 @@ def list_upcoming(fit: Fit) -> pd.DataFrame:
 def score_clades(fit: Fit) -> pd.DataFrame:
     """Every clade predicted from the others, exactly: the fit, and the same without descent and
     without each block."""
-    lineage = fit.designed(LineageDesign).lineage
+    lineage = _read_lineage(fit)
     folds = fit.rows["clade"].tolist()
     fits = {"all": fit}
     for name in (DESCENT, *lineage.blocks):
@@ -377,7 +381,7 @@ def _leave_folds_out(fit: Fit, folds: list[str]) -> LeftOut:
 def draw_dendrogram(fit: Fit, axes: Axes) -> Axes:
     """The tree with the log gain of every node as its colour."""
     table = list_nodes(fit)
-    tree = fit.designed(LineageDesign).lineage.tree
+    tree = _read_lineage(fit).tree
     colours = dict(zip(table["node"], table["mean"], strict=True))
     return draw_tree(tree, colours, axes)
 
@@ -683,7 +687,7 @@ def _take_means(
         gains = read(rows)
         return gains.table, [*gains.warnings]
     parts = []
-    messages = list[str]()
+    messages = []
     for name, group in rows.groupby(instrument, sort=True):
         gains = read(group)
         parts.append(gains.table.assign(**{instrument: name}))

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.formatting import format_count, format_percent
-from thermostats.modelling.draws import Array
+from thermostats.modelling.draws import Array, find_equal_tailed
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.mixed_model import MixedDesign
@@ -117,10 +117,10 @@ def simulate_power(
     design = _require_design(fit)
     planned = _plan(design, models, labs, sizes)
     asked = _list_questions(fit, design)
-    rows: list[dict[str, Any]] = []
+    rows = []
     stopped = ""
     for place, study in enumerate(planned):
-        reached: list[Array] = []
+        reached = []
         try:
             show_progress(f"{study.words}: {studies} studies are simulated and fitted")
             for each in _simulate(fit, design, study, studies, seed):
@@ -187,7 +187,7 @@ def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
             slopes.append(each.quantity)
     statements = fit.law.statements
     names = sorted(statements, key=lambda name: not name.startswith(tuple(slopes)))
-    asked: dict[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]] = {}
+    asked = {}
     for name in names:
         likelier, turned = _choose_direction(fit, name)
         asked[f"P({likelier}) ≥ {SURE:g}"] = partial(_is_sure, statements[name], turned)
@@ -219,8 +219,7 @@ def _is_sure(statement: Any, turned: bool, values: Mapping[str, Array]) -> tuple
 
 def _excludes_zero(name: str, level: float, values: Mapping[str, Array]) -> tuple[bool, bool]:
     """Whether an interval lies on one side of 0; it has no opposite."""
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    lower, upper = np.quantile(values[name], tails)
+    lower, upper = find_equal_tailed(values[name].ravel(), level)
     return bool(lower > 0 or upper < 0), False
 
 
@@ -265,7 +264,7 @@ def _summarise(study: PlannedStudy, asked: Sequence[str], reached: Array) -> lis
     variance = shares * (1 - shares) / len(reached)
     errors = np.sqrt(variance).max(axis=1)
     size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
-    rows: list[dict[str, Any]] = []
+    rows = []
     for name, (power, against), error in zip(asked, shares, errors, strict=True):
         row = {"asked": name, **size, "power": float(power), "against": float(against)}
         row |= {"error": float(error), "studies": len(reached)}

@@ -153,7 +153,7 @@ class FittedLaw:
     def reported(self) -> dict[str, Array]:
         """The quantities that the summary shows."""
         names = self.law.reported or tuple(self.quantities)
-        reported: dict[str, Array] = {}
+        reported = {}
         for name in names:
             if name in self.quantities:
                 reported[name] = self.quantities[name]
@@ -176,7 +176,7 @@ class FittedLaw:
         if DIVISIONS not in self.law.tables:
             return {}
         table = self.table(DIVISIONS)
-        ranges: dict[str, tuple[float, float]] = {}
+        ranges = {}
         for name, of in table.groupby("statement", sort=False)["probability"]:
             ranges[str(name)] = (float(of.min()), float(of.max()))
         return ranges
@@ -336,7 +336,7 @@ class FittedLaw:
         """
         sampled = {} if self.draws.exact else self.reported
         columns = []
-        names: list[str] = []
+        names = []
         for name, draws in sampled.items():
             elements = draws.reshape(*draws.shape[:2], -1)
             columns.append(pd.DataFrame(measure_convergence(elements)))

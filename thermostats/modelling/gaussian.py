@@ -30,6 +30,7 @@ from thermostats.modelling.draws import (
     Draws,
     Settings,
     check_weights,
+    count_effective,
     normalise_pareto_weights,
     resample_systematically,
     split_chains,
@@ -293,7 +294,7 @@ class Gaussian:
         number = settings.chains * settings.draws
         theta, square, log_weight, weight, k = draw_candidates(self, number, rng)
         rows = resample_systematically(weight, number, rng)
-        effective = float(1 / np.square(weight).sum())
+        effective = count_effective(weight)
         drawn = self._draw_effects(theta[rows], square[rows], rng)
         values = split_chains(drawn, settings)
         log_evidence = special.logsumexp(log_weight) - math.log(log_weight.size)
@@ -329,7 +330,7 @@ class Gaussian:
             return None
         weight = np.exp(log_weight[0] - special.logsumexp(log_weight[0]))
         chosen = resample_systematically(weight, len(theta), rng)
-        effective = float(1 / np.square(weight).sum())
+        effective = count_effective(weight)
         square = self._repeat_errors(len(theta)) if left is None else left[chosen]
         settings = replace(draws.settings, draws=len(theta) // draws.settings.chains)
         drawn = self._draw_effects(theta[chosen], square, rng)
@@ -390,8 +391,7 @@ class Gaussian:
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | β, effects, s_0), size × n."""
-        error = values.get("error", self.error)
-        spread = np.hypot(values["scale"][:, -1:], error)
+        spread = self._read_spread(values)
         expected = self.expected(values)
         return np.asarray(stats.norm.logpdf(self.y, expected, spread))
 
@@ -409,14 +409,18 @@ class Gaussian:
                 z = rng.standard_normal((len(mean), unseen))
                 fresh = values["scale"][:, [k]] * z
                 mean = mean + fresh @ design[:, -unseen:].T
-        error = values.get("error", self.error) if measured else 0.0
-        spread = np.hypot(values["scale"][:, -1:], error)
+        spread = self._read_spread(values, measured=measured)
         residual = spread * rng.standard_normal(mean.shape)
         return np.asarray(mean + residual)
 
+    def _read_spread(self, values: Mapping[str, Array], *, measured: bool = True) -> Array:
+        """Standard deviations of outcomes about their expectation, size × n or × 1."""
+        error = values.get("error", self.error) if measured else 0.0
+        return np.hypot(values["scale"][:, -1:], error)
+
     def new_levels(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Draws without those of the effects, so that all levels are drawn anew."""
-        levels: dict[str, Array] = {}
+        levels = {}
         for name, drawn in values.items():
             levels[name] = drawn[:, :0] if name in self.blocks else drawn
         return levels
@@ -458,11 +462,7 @@ class Gaussian:
             diagonals, pulled_outcomes = zip(*singles, strict=True)
             return np.concatenate(diagonals), np.concatenate(pulled_outcomes)
         factor, noise, d = build_factor(self, theta, square)
-        q = d.shape[1]
-        weighted = self.design * d[:, None, :] / noise[..., None]
-        half = np.linalg.solve(factor[:, :q, :q], np.swapaxes(weighted, 1, 2))
-        explained = np.einsum("tqn,tq->tn", half, factor[:, q, :q])
-        pulled = self.around / noise - explained
+        half, pulled = whiten_design(self, factor, d, noise)
         diagonal = 1 / noise - np.square(half).sum(axis=1)
         return diagonal, pulled
 
@@ -597,6 +597,11 @@ def _score_nested(model: Gaussian, nested: NestedGroups, theta: Array, square: A
     scale = read_scales(model, theta)
     noise = np.square(scale[:, -1:]) + square
     grown, quadratic = nested.score(scale, 1 / noise)
+    return _compute_density(model, noise, grown, quadratic)
+
+
+def _compute_density(model: Gaussian, noise: Array, grown: Array, quadratic: Array) -> Array:
+    """log p(y | θ) from the variances of the residuals, log|A| and the quadratic form."""
     constant = model.y.size * math.log(2 * math.pi)
     log_noise = np.log(noise) @ model.moments[1]
     return np.asarray(-0.5 * (constant + log_noise + grown + quadratic))
@@ -618,9 +623,7 @@ def _score_scales(
     diagonal = np.diagonal(factor, axis1=1, axis2=2)[:, :q]
     grown = 2 * np.log(diagonal).sum(axis=1)
     quadratic = np.square(factor[:, q, q]) - 1
-    constant = model.y.size * math.log(2 * math.pi)
-    log_noise = np.log(noise) @ model.moments[1]
-    density = -0.5 * (constant + log_noise + grown + quadratic)
+    density = _compute_density(model, noise, grown, quadratic)
     if rng is None:
         return density, np.empty((len(theta), 0))
     z = rng.standard_normal((len(theta), q))
@@ -628,6 +631,17 @@ def _score_scales(
     coefficients = d * solve_transposed(factor, around)
     coefficients[:, : model.sd.size] += model.centre
     return density, coefficients
+
+
+def whiten_design(model: Gaussian, factor: Array, d: Array, noise: Array) -> tuple[Array, Array]:
+    """L⁻¹WᵀD⁻¹, draws × q × n, and V⁻¹r, draws × n, with V the covariance of the outcomes; `noise`:
+    D, draws × n."""
+    q = d.shape[1]
+    weighted = model.design * d[:, None, :] / noise[..., None]
+    solved = np.linalg.solve(factor[:, :q, :q], np.swapaxes(weighted, 1, 2))
+    half = np.asarray(solved, dtype=np.float64)
+    explained = np.einsum("tqn,tq->tn", half, factor[:, q, :q])
+    return half, model.around / noise - explained
 
 
 def solve_transposed(factor: Array, right: Array) -> Array:
@@ -695,7 +709,7 @@ class Mixture:
     @cached_property
     def fits(self) -> tuple[Draws, ...]:
         """Draws of every node."""
-        fits: list[Draws] = []
+        fits = []
         for k, node in enumerate(self.nodes):
             fits.append(node.sample(seed=self.seed + k, settings=OF_NODE))
         return tuple(fits)
@@ -723,7 +737,7 @@ class Mixture:
         node = rng.choice(len(self.nodes), size, p=self.probability)
         flat = [fit.few(fit.size) for fit in self.fits]
         rows = rng.integers(0, self.fits[0].size, size)
-        values: dict[str, Array] = {}
+        values = {}
         for name in flat[0]:
             of_nodes = [draws[name] for draws in flat]
             drawn = [of_nodes[k][row] for k, row in zip(node, rows, strict=True)]
@@ -782,7 +796,7 @@ class Mixture:
     ) -> Array:
         """What the draws of each node give, in the order of the draws."""
         chosen = values["node"].astype(np.int64)
-        parts: dict[int, Array] = {}
+        parts = {}
         for k in np.unique(chosen):
             drawn = {}
             for name, v in values.items():

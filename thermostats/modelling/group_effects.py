@@ -150,7 +150,7 @@ def list_group_kinds(fit: FittedLaw) -> dict[str, Kind]:
     """Kinds of effects that are of groups, not of slopes, by what they are called in a fit."""
     if not isinstance(fit.design, MixedDesign):
         return {}
-    kinds = dict[str, Kind]()
+    kinds = {}
     for kind in fit.design.mixed.kinds:
         effects = fit.design.effects.get(kind.block)
         slopes = isinstance(kind, Levels) and kind.covariate
@@ -194,7 +194,7 @@ def _count_models(design: MixedDesign, effects: Effects) -> tuple[int, ...]:
     table = design.table
     models = table["model_id"].to_numpy() if "model_id" in table else np.arange(len(table))
     counts = pd.Series(models).groupby(effects.codes).nunique()
-    found: list[int] = []
+    found = []
     for code in range(len(effects.names)):
         found.append(int(counts[code]))
     return tuple(found)

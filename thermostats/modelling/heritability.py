@@ -21,7 +21,7 @@ from scipy import linalg, stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.interval_laws import ProfileLaw
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.draws import SEED, Array
+from thermostats.modelling.draws import SEED, Array, find_equal_tailed
 from thermostats.modelling.tree_likelihood import GRID, Restricted, fit_gls
 from thermostats.settings import check_coverage
 
@@ -127,10 +127,9 @@ def estimate_shares(
     drawn = _fit_lines(x @ fit.beta[0] + noise, x, k)
     values = _measure_parts(fit, x, k, places, pairs)
     again = _measure_parts(drawn, x, k, places, pairs)
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
     rows = []
     for name, value in values.items():
-        lower, upper = np.quantile(again[name], tails)
+        lower, upper = find_equal_tailed(again[name], LEVEL)
         rows.append((name, float(value[0]), float(lower), float(upper)))
     return pd.DataFrame(rows, columns=["what", "estimate", "lower", "upper"])
 

@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-from thermostats.modelling.draws import Array, normalise_pareto_weights, resample_systematically
+from thermostats.modelling.draws import (
+    Array,
+    count_effective,
+    normalise_pareto_weights,
+    resample_systematically,
+)
 
 CENTRE, FACTOR = (-3.0, 1.5), (math.log(0.5), 0.5)
 """Normal priors, mean and standard deviation: of log s_0, and of the log of the standard deviation
@@ -202,8 +207,7 @@ def draw_candidates(
         rows = resample_systematically(weight, PLACES, rng)
         places = theta[rows]
         squares = square[rows]
-        effective = 1 / np.square(weight).sum()
-        if number > ROUNDS[0] and effective >= EVEN * number:
+        if number > ROUNDS[0] and count_effective(weight) >= EVEN * number:
             break
     for times in TIMES:
         proposal = places, squares, spread, width

@@ -330,10 +330,7 @@ def fit_kleiber(
     >>> round(float(fit.params["beta"]), 1)
     0.5
     """
-    of_table = {"se": se} if isinstance(se, str) else {}
-    columns = build_gain_columns(
-        "fit_kleiber", outcome, model=model, lab=lab, depth=depth, **of_table
-    )
+    columns = build_gain_columns("fit_kleiber", outcome, model=model, lab=lab, depth=depth, se=se)
     rows = columns.read(table)
     sources = {"source": source, "prompt_counts": prompt_counts}
     bounded = read_bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
@@ -391,10 +388,7 @@ def fit_envelope(
     >>> list(fit.priors.index)
     ['m', 'β', 'ω', 'η']
     """
-    of_table = {"se": se} if isinstance(se, str) else {}
-    columns = build_gain_columns(
-        "fit_envelope", outcome, model=model, lab=lab, depth=depth, **of_table
-    )
+    columns = build_gain_columns("fit_envelope", outcome, model=model, lab=lab, depth=depth, se=se)
     rows = columns.read(table)
     sources = {"source": source, "prompt_counts": prompt_counts}
     bounded = read_bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)

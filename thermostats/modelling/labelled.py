@@ -100,7 +100,7 @@ def find_label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> lis
     for name in either:
         if name in frame and _has_words(frame[name]):
             chosen.append(name)
-    label_columns: list[str] = []
+    label_columns = []
     for name in dict.fromkeys(chosen):
         if name in frame and isinstance(frame[name], pd.Series):
             label_columns.append(name)

@@ -119,7 +119,7 @@ def _mark_unseen(values: pd.Series, fitted: pd.Series) -> list[str]:
     """Of every value the words where no row of the fit has it."""
     seen = set(fitted.astype(str))
     what = "lab" if values.name == "heritage" else values.name
-    marks: list[str] = []
+    marks = []
     for value in values.astype(str):
         marks.append("" if value in seen else f"{what} {value}")
     return marks
@@ -130,7 +130,7 @@ def _mark_outside(values: pd.Series, fitted: pd.Series) -> list[str]:
     low = float(fitted.min())
     high = float(fitted.max())
     far = f"{values.name} {{:.4g}} outside {low:.4g} to {high:.4g}"
-    marks: list[str] = []
+    marks = []
     for value in values.astype(float):
         marks.append("" if low <= value <= high else far.format(value))
     return marks
@@ -323,7 +323,7 @@ def _build_numbered_design(
     """Columns as arrays, text numbered after these values."""
     check_columns(rows, *per_row)
     data = dict(constants)
-    levels = dict[str, tuple[str, ...]]()
+    levels = {}
     for name in per_row:
         if name not in before:
             data[name] = _convert_array(rows[name])

@@ -26,7 +26,14 @@ from thermostats.modelling.draws import (
     normalise_pareto_weights,
     resample_systematically,
 )
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, build_factor, read_scales
+from thermostats.modelling.gaussian import (
+    NUMBERS,
+    Gaussian,
+    Mixture,
+    build_factor,
+    read_scales,
+    whiten_design,
+)
 from thermostats.modelling.sampling import Sampled
 
 SIZE = 1000
@@ -114,7 +121,7 @@ def build_folds(names: Sequence[str]) -> list[str]:
         number[name] = i
     if len(number) <= MOST_FOLDS:
         return list(names)
-    folds: list[str] = []
+    folds = []
     for name in names:
         folds.append(f"group {number[name] % FEWER + 1} of {FEWER}")
     return folds
@@ -125,7 +132,7 @@ def list_units(
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Names of units and their rows: of every column with three units or more whose units no column
     before has."""
-    seen: list[set[frozenset[int]]] = []
+    seen = []
     for column in columns:
         if column not in rows or rows[column].nunique() < 3:
             continue
@@ -180,7 +187,7 @@ def leave_folds_out(
     theta, square = _draw_scales(model, draws.few(size), nothing, rng)
     predicted = np.empty((len(theta), n))
     pit = np.empty(n)
-    density = dict[str, float]()
+    density = {}
     refits = 0
     precision, weighted = _build_precision(model, theta, square, names, tuple(distinct))
     for fold in distinct:
@@ -250,13 +257,10 @@ def _build_precision(
     for part, own_square in pieces:
         known = own_square if model.freedom is not None else model.moments[0][None]
         factor, _, d = build_factor(model, part, known)
-        q = d.shape[1]
         scale = read_scales(model, part)
         noise = np.square(scale[:, -1:]) + own_square
-        scaled = model.design * d[:, None, :] / noise[..., None]
-        half = np.linalg.solve(factor[:, :q, :q], np.swapaxes(scaled, 1, 2))
-        explained = np.einsum("tqn,tq->tn", half, factor[:, q, :q])
-        weighted.append(model.around / noise - explained)
+        half, pulled = whiten_design(model, factor, d, noise)
+        weighted.append(pulled)
         for fold in folds:
             out = names == fold
             columns = half[:, :, out]
@@ -287,7 +291,7 @@ def leave_mixture_folds_out(
     for node, draws in zip(mixture.nodes, mixture.fits, strict=True):
         nodes.append(leave_folds_out(node, draws, folds, seed=seed, size=size))
     names = np.asarray(folds, dtype=str)
-    density = dict[str, float]()
+    density = {}
     predicted = np.empty_like(nodes[0].draws)
     pit = np.empty(names.size)
     for fold in nodes[0].log_density:
@@ -329,7 +333,7 @@ def leave_one_out(
     log_p = model.log_likelihood(values)
     again = model.replicate(values, rng)
     log_w, k = normalise_pareto_weights(-log_p.T)
-    density = dict[str, float]()
+    density = {}
     pit = np.empty(len(k))
     predicted = again.copy()
     heavy = ~(k <= PARETO_LIMIT)

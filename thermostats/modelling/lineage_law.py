@@ -482,7 +482,7 @@ class LineageDesign(MixtureDesign):
 def list_drifts(design: MixedDesign) -> dict[str, Drift]:
     """Blocks of descent."""
     kinds = [kind for kind in design.mixed.kinds if isinstance(kind, DescentBlock)]
-    drifts: dict[str, Drift] = {}
+    drifts = {}
     for kind in kinds:
         if kind.block in design.effects:
             drifts[kind.name] = design.effects[kind.block].basis
@@ -595,7 +595,7 @@ def compute_quantities(values: Mapping[str, Array], design: LineageDesign) -> di
     square = np.square(values["scale"])
     names = [block.removeprefix("u_") for block in design.effects]
     names.append(REPEAT if OWN in names else OWN)
-    by: dict[str, Array] = {}
+    by = {}
     for k, name in enumerate(names):
         by[name] = square[..., k]
     descents = list(list_drifts(design.designs[0]))

@@ -44,7 +44,6 @@ from thermostats.modelling.leave_out import leave_mixture_folds_out
 from thermostats.modelling.mixed_model import (
     LEVEL,
     Fixed,
-    Kind,
     Levels,
     Mixed,
     MixedDesign,
@@ -252,7 +251,7 @@ def declare_line(
         spread = centre = check_prior_scale(scale, outcome)
         why = f"a difference of {scale:g} would be no surprise"
         first = f"twice the scale: {why}"
-    slopes: list[Fixed] = []
+    slopes = []
     for k, name in enumerate(covariates, 1):
         slope = Fixed(
             column=name,
@@ -265,7 +264,7 @@ def declare_line(
             unscaled=True,
         )
         slopes.append(slope)
-    kinds: list[Kind] = []
+    kinds = []
     level = partial(Levels, scale=spread, why=why)
     if group:
         effect = f"u_{group}(i)"
@@ -510,7 +509,7 @@ def compare(
 
     Raises UsageError where a way to fold has fewer than 2 folds.
     """
-    mixtures: dict[str, Mixture] = {}
+    mixtures = {}
     for name, rival in rivals.items():
         if isinstance(rival, Mixture):
             mixtures[name] = rival
