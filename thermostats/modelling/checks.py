@@ -398,7 +398,7 @@ def is_no_longer_near(probability: float, other: Array) -> NDArray[np.bool_]:
     against."""
     fallen = (probability >= SURE) & (other < 1 - NEAR)
     risen = (probability <= 1 - SURE) & (other > NEAR)
-    return np.asarray(fallen | risen)
+    return fallen | risen
 
 
 class _Reader(UserDict[str, Array]):
@@ -433,6 +433,7 @@ def _list_moved(table: pd.DataFrame, word: str) -> list[str]:
         at_all = float(rows["probability"].iloc[0])
         p = rows["probability"].to_numpy()
         units = rows.iloc[:, 1].to_numpy()
+        as_fitted = f"P({statement}) = {at_all:.2f}"
         for at in np.flatnonzero(is_no_longer_near(at_all, p)):
-            moved.append(f"P({statement}) = {at_all:.2f}, {p[at]:.2f} {word} “{units[at]}”")
+            moved.append(f"{as_fitted}, {p[at]:.2f} {word} “{units[at]}”")
     return moved

@@ -417,7 +417,8 @@ def _compute_steps(values: Mapping[str, Array], design: StepDesign) -> dict[str,
     place = np.random.default_rng(gap.size).uniform(-0.5, 0.5, gap.shape)
     drawn = name_draws(values, design.designs[0])
     below = values["beta"][..., 0]
-    log_threshold = np.log(design.cuts[gap]) + design.widths[gap] * place
+    log_cut = np.log(design.cuts[gap])
+    log_threshold = log_cut + design.widths[gap] * place
     above = below + drawn["step"]
     return {**drawn, "threshold": np.exp(log_threshold), "below": below, "above": above}
 

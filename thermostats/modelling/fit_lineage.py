@@ -8,6 +8,7 @@ tree of unit height the share of u in u + e is Pagel's λ, the heritability of q
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -226,13 +227,16 @@ def summarise_slopes(fit: Fit) -> pd.DataFrame:
     for model, made in _find_maxima(fit.rows, lineage):
         if made.method != REML:
             continue
-        for name, b, se in zip(names[1:], made.beta[1:], made.se[1:], strict=True):
-            rows.append((model, name, b, se, b - t * se, b + t * se))
+        slopes = zip(names[1:], made.beta[1:], made.se[1:], strict=True)
+        for name, b, se in slopes:
+            half = t * se
+            rows.append((model, name, b, se, b - half, b + half))
     for block, of_block in lineage.blocks.items():
         _, by = design.effects[f"u_{block}"].basis
         drawn = fit.draws.flat(f"u_{block}") @ by.T
         for column in of_block:
-            d = drawn[:, fit.design.covariates.index(column)]
+            place = fit.design.covariates.index(column)
+            d = drawn[:, place]
             lower, upper = find_equal_tailed(d, fit.level)
             label = f"log {column}" if lineage.logs else column
             ends = float(lower), float(upper)
@@ -284,10 +288,11 @@ def _summarise_gains(drawn: Array, level: float) -> dict[str, Array]:
 def _find_changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     tree = _read_lineage(fit).tree
     drawn, measured = draw_node_gains(fit)
-    ends = []
+    children = []
     for i, parents in enumerate(tree.parents):
-        ends += [(i, parent) for parent in parents]
-    child, parent = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+        children += [i] * len(parents)
+    child = np.array(children, dtype=np.int64)
+    parent = np.array([*itertools.chain(*tree.parents)], dtype=np.int64)
     dampens = drawn < 0
     changed = dampens[:, child] != dampens[:, parent]
     parent_names = [tree.names[i] for i in parent]
@@ -742,8 +747,8 @@ def _check_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
         messages.append(
             f"{len(without)} tips of the tree have no rows and say nothing: {list_names(without)}"
         )
-    measured = (means["error"] > 0).any() and np.isfinite(means["freedom"]).any()
-    if len(models) > DENSE and measured:
+    estimated = np.isfinite(means["freedom"]).any()
+    if len(models) > DENSE and estimated and (means["error"] > 0).any():
         messages.append(
             f"more than {DENSE} models: their standard errors count as known, and none is left out"
         )

@@ -186,11 +186,12 @@ def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
         if each.column and each.quantity:
             slopes.append(each.quantity)
     statements = fit.law.statements
-    names = sorted(statements, key=lambda name: not name.startswith(tuple(slopes)))
+    of_slopes = [name for name in statements if name.startswith(tuple(slopes))]
     asked = {}
-    for name in names:
+    for name in dict.fromkeys([*of_slopes, *statements]):
         likelier, turned = _choose_direction(fit, name)
-        asked[f"P({likelier}) ≥ {SURE:g}"] = partial(_is_sure, statements[name], turned)
+        words = f"P({likelier}) ≥ {SURE:g}"
+        asked[words] = partial(_is_sure, statements[name], turned)
     for name in slopes:
         words = f"{fit.level:.0%} interval of {name} excludes 0"
         asked[words] = partial(_excludes_zero, name, fit.level)

@@ -69,9 +69,9 @@ class HalfNormals:
         return max(self.scales)
 
     def log_density(self, theta: Array) -> Array:
-        constant = 0.5 * math.log(2 / math.pi) - np.log(self.scales).mean()
-        jacobian = (theta + constant).sum(axis=1)
-        return np.asarray(self.log_prior(theta) + jacobian)
+        mean_log_scale = np.log(self.scales).mean()
+        constant = 0.5 * math.log(2 / math.pi) - mean_log_scale
+        return np.asarray(self.log_prior(theta) + (theta + constant).sum(axis=1))
 
     def log_prior(self, theta: Array) -> Array:
         scale = np.exp(np.minimum(theta, LARGEST))
@@ -113,7 +113,7 @@ class Shares:
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         total = self.total.draw((size, 1), rng)
         phi = rng.dirichlet(self.concentrations, size)
-        return np.asarray(total * np.sqrt(phi))
+        return total * np.sqrt(phi)
 
     def _split_total(self, theta: Array) -> tuple[Array, Array]:
         """log τ² and log φ of rows of θ."""
@@ -149,7 +149,7 @@ class Products:
         """Weighted sums, draws × columns × columns; weights: draws × groups."""
         columns = round(self.flat.shape[1] ** 0.5)
         sums = weights @ self.flat
-        return np.asarray(sums.reshape(-1, columns, columns))
+        return sums.reshape(-1, columns, columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,12 +217,14 @@ class Alike:
         sorted_weights = weights[:, self.order]
         of_groups = np.add.reduceat(sorted_weights, self.starts, axis=1)
         within = of_groups @ _flatten_squares(self.distinct)
-        total[:, block[:, None], block] = within.reshape(-1, block.size, block.size)
+        block_rows = block[:, None]
+        other_rows = others[:, None]
+        total[:, block_rows, block] = within.reshape(-1, block.size, block.size)
         across = self.distinct.T @ self._sum_others(sorted_weights)
-        total[:, block[:, None], others] = across
-        total[:, others[:, None], block] = np.swapaxes(across, 1, 2)
+        total[:, block_rows, others] = across
+        total[:, other_rows, block] = np.swapaxes(across, 1, 2)
         besides = sorted_weights @ _flatten_squares(self.others)
-        total[:, others[:, None], others] = besides.reshape(-1, others.size, others.size)
+        total[:, other_rows, others] = besides.reshape(-1, others.size, others.size)
         return total
 
     def _sum_others(self, sorted_weights: Array) -> Array:
@@ -230,7 +232,7 @@ class Alike:
         columns."""
         if len(self.others) <= MANY:
             weighted = sorted_weights[..., None] * self.others
-            return np.asarray(np.add.reduceat(weighted, self.starts, axis=1))
+            return np.add.reduceat(weighted, self.starts, axis=1)
         ends = [*self.starts[1:], len(self.others)]
         groups = []
         for first, end in zip(self.starts, ends, strict=True):
@@ -387,7 +389,7 @@ class Gaussian:
             effects = values[name]
             levels = effects.shape[1]
             mean = mean + effects @ design[:, :levels].T
-        return np.asarray(mean)
+        return mean
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | β, effects, s_0), size × n."""
@@ -411,7 +413,7 @@ class Gaussian:
                 mean = mean + fresh @ design[:, -unseen:].T
         spread = self._read_spread(values, measured=measured)
         residual = spread * rng.standard_normal(mean.shape)
-        return np.asarray(mean + residual)
+        return mean + residual
 
     def _read_spread(self, values: Mapping[str, Array], *, measured: bool = True) -> Array:
         """Standard deviations of outcomes about their expectation, size × n or × 1."""
@@ -457,8 +459,7 @@ class Gaussian:
         if self.y.size > MANY and len(theta) > 1:
             singles = []
             for t in range(len(theta)):
-                single = self.single(theta[[t]], square[[t]])
-                singles.append(single)
+                singles.append(self.single(theta[[t]], square[[t]]))
             diagonals, pulled_outcomes = zip(*singles, strict=True)
             return np.concatenate(diagonals), np.concatenate(pulled_outcomes)
         factor, noise, d = build_factor(self, theta, square)
@@ -556,7 +557,8 @@ class Gaussian:
         pieces = self._split_pieces(theta, square)
         coefficients = [_score_scales(self, *piece, rng)[1] for piece in pieces]
         ends = np.cumsum([self.X.shape[1], *self.ranks])
-        beta, *effects = np.split(np.concatenate(coefficients), ends[:-1], axis=1)
+        together = np.concatenate(coefficients)
+        beta, *effects = np.split(together, ends[:-1], axis=1)
         values = {"beta": beta, "scale": np.exp(theta)}
         values |= zip(self.blocks, effects, strict=True)
         if self.freedom is not None:
@@ -604,7 +606,7 @@ def _compute_density(model: Gaussian, noise: Array, grown: Array, quadratic: Arr
     """log p(y | θ) from the variances of the residuals, log|A| and the quadratic form."""
     constant = model.y.size * math.log(2 * math.pi)
     log_noise = np.log(noise) @ model.moments[1]
-    return np.asarray(-0.5 * (constant + log_noise + grown + quadratic))
+    return -0.5 * (constant + log_noise + grown + quadratic)
 
 
 def _score_scales(
@@ -660,7 +662,7 @@ def read_scales(model: Gaussian, theta: Array) -> Array:
     scale = np.exp(np.clip(theta, -300, 300))
     smallest = SMALLEST_SCALE * model.unit
     largest = LARGEST_SCALE * model.unit
-    return np.asarray(np.clip(scale, smallest, largest))
+    return np.clip(scale, smallest, largest)
 
 
 def build_factor(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
@@ -728,7 +730,7 @@ class Mixture:
     @property
     def probability(self) -> Array:
         """Posterior probability of every value."""
-        return np.asarray(np.exp(self.log_joint - self.log_evidence))
+        return np.exp(self.log_joint - self.log_evidence)
 
     def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008
         """Draws of node (the number of the value) and of everything that a node has."""
@@ -767,7 +769,7 @@ class Mixture:
         chosen = values["node"].astype(np.int64)
         log_weight = np.log(self._prior_probability)[chosen]
         of_nodes = self._map_nodes(values, lambda node, some: node.log_prior(some))
-        return np.asarray(log_weight + of_nodes)
+        return log_weight + of_nodes
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""

@@ -187,12 +187,14 @@ def compute_effects(values: Mapping[str, Array], design: MixedDesign, kind: Kind
         first.append(int(rows[0]))
     columns = effects.columns[first]
     drawn = values[kind.block][..., : columns.shape[1]]
-    return np.asarray(drawn @ columns.T)
+    return drawn @ columns.T
 
 
 def _count_models(design: MixedDesign, effects: Effects) -> tuple[int, ...]:
     table = design.table
-    models = table["model_id"].to_numpy() if "model_id" in table else np.arange(len(table))
+    models = np.arange(len(table))
+    if "model_id" in table:
+        models = table["model_id"].to_numpy()
     counts = pd.Series(models).groupby(effects.codes).nunique()
     found = []
     for code in range(len(effects.names)):

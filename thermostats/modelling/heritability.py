@@ -349,7 +349,7 @@ def _build_contrasts(x: Array) -> Array:
     """Orthonormal contrasts (n − rank × n) that no column moves."""
     u, s, _ = np.linalg.svd(x)
     rank = int((s > 1e-9 * s[0]).sum())
-    return np.asarray(u[:, rank:].T)
+    return u[:, rank:].T
 
 
 def _score_restricted(

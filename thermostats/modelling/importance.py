@@ -86,7 +86,7 @@ class Squares:
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> Array:
         """Squared errors of some draws, draws × n."""
         units = np.arange(len(self.nodes))
-        return np.asarray(self.nodes[units, self.places[rows]])
+        return self.nodes[units, self.places[rows]]
 
 
 def weigh_nodes(
@@ -102,7 +102,8 @@ def weigh_nodes(
     """
     nu = np.minimum(freedom, NEAR_INFINITE)[:, None]
     quantiles = (np.arange(NODES) + 0.5) / NODES
-    nodes = np.square(error)[:, None] * nu / stats.chi2.isf(quantiles, nu)
+    total = np.square(error)[:, None] * nu
+    nodes = total / stats.chi2.isf(quantiles, nu)
     pieces = -(-square.size * NODES // AT_ONCE)
     log_p = []
     for some in np.array_split(np.arange(len(nodes)), pieces):
@@ -258,7 +259,8 @@ def _score_proposal(theta: Array, places: Array, spread: Array, width: float) ->
     k = places.shape[1]
     root = np.linalg.inv(np.linalg.cholesky(spread))
     power = k / 2 * math.log(TAIL * math.pi)
-    constant = special.gammaln((TAIL + k) / 2) - special.gammaln(TAIL / 2) - power
+    half = TAIL / 2
+    constant = special.gammaln((TAIL + k) / 2) - special.gammaln(half) - power
     determinant = float(np.linalg.det(root))
     constant += math.log(determinant) - math.log(len(places))
     centres = places @ root.T

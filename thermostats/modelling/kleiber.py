@@ -715,7 +715,7 @@ def compute_probability_above(value: Array, error: Array, bound: Array, n: Array
     certain = (value > bound).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = stats.t.cdf((value - bound) / error, degrees)
-    return np.asarray(np.where(error > 0, above, certain))
+    return np.where(error > 0, above, certain)
 
 
 def _count_degrees(n: Array) -> Array:

@@ -193,7 +193,8 @@ def leave_folds_out(
     for fold in distinct:
         out = names == fold
         y = model.y[out]
-        mean, cov, log_p = _leave_rows_out(y, precision[fold], weighted[:, out])
+        of_fold = precision[fold], weighted[:, out]
+        mean, cov, log_p = _leave_rows_out(y, *of_fold)
         log_w, k = normalise_pareto_weights(-log_p[None])
         if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
             rest = model.select_rows(~out).sample(seed=seed, settings=OF_FOLD)
@@ -201,8 +202,10 @@ def leave_folds_out(
             scales = _draw_scales(model, rest.few(size), out, rng)
             alone = np.where(out, fold, "")
             again, weighted_again = _build_precision(model, *scales, alone, (fold,))
-            mean, cov, log_p = _leave_rows_out(y, again[fold], weighted_again[:, out])
-            log_w = np.full((1, len(log_p)), -math.log(len(log_p)))
+            of_fold = again[fold], weighted_again[:, out]
+            mean, cov, log_p = _leave_rows_out(y, *of_fold)
+            size_again = len(log_p)
+            log_w = np.full((1, size_again), -math.log(size_again))
             density[fold] = draws.log_evidence - rest.log_evidence
         else:
             density[fold] = _average_density(log_w[0], log_p)

@@ -92,7 +92,7 @@ class Drift:
     def scale_sources(self, rows: Array) -> Array:
         """Rows of sources, centred over the models of the fit and in units of the block."""
         centred = rows[:, self.mask] - self.mean
-        return np.asarray(centred / self.unit)
+        return centred / self.unit
 
     def build_basis(
         self, models: Sequence[str], rows: pd.DataFrame, of: NDArray[np.int64]
@@ -104,7 +104,7 @@ class Drift:
         if not new:
             places = [tree.place(name) for name in models]
             scaled = self.scale_sources(self.sources.rows[places])
-            return np.asarray(scaled @ self.axes)
+            return scaled @ self.axes
         check_columns(rows, "parent")
         parents = rows["parent"].astype(str).to_numpy()
         rows_found = []
@@ -512,7 +512,7 @@ def compute_descent(design: LineageDesign, values: Mapping[str, Array]) -> Array
     def draw_part(k: int, name: str, at: NDArray[np.bool_]) -> Array:
         basis = design.designs[k].effects[f"u_{name}"].columns
         effects = values[f"u_{name}"][at]
-        return np.asarray(effects[:, : basis.shape[1]] @ basis.T)
+        return effects[:, : basis.shape[1]] @ basis.T
 
     return _combine_processes(design, values, len(design.outcomes), draw_part)
 
@@ -535,7 +535,7 @@ def compute_placed_descent(
         place = list(effects).index(block)
         scale = values["scale"][at][:, [place]]
         besides_drawn = scale * (fresh @ besides.T)
-        return np.asarray(values[block][at] @ inside.T + besides_drawn)
+        return values[block][at] @ inside.T + besides_drawn
 
     return _combine_processes(design, values, size, draw_part)
 
@@ -578,7 +578,7 @@ def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, erro
     centre = values["beta"] + contributions
     if f"u_{OWN}" in design.effects:
         basis = design.effects[f"u_{OWN}"].columns
-        return np.asarray(centre + values[f"u_{OWN}"] @ basis.T)
+        return centre + values[f"u_{OWN}"] @ basis.T
     variance = np.square(values["scale"][..., -1:])
     error_variance = np.square(values.get("error", error))
     weight = variance / (variance + error_variance)
