@@ -42,27 +42,34 @@ def build_groups(fit: FittedLaw, outcomes: list[Any]) -> Any:
     replicated = fit.model.replicate(few, rng)
     of_prior = fit.model.replicate(before, rng)
     log_likelihood = fit.model.log_likelihood(few)
+    posterior = dict(varied)
+    of_varied = {name: prior[name] for name in varied}
     groups: dict[str, dict[str, Array]] = {
-        "posterior": varied,
-        "prior": {name: prior[name] for name in varied},
+        "posterior": posterior,
+        "prior": of_varied,
         "posterior_predictive": {"y": replicated.reshape(*chains, -1)},
         "prior_predictive": {"y": of_prior[None]},
         "log_likelihood": {"y": log_likelihood.reshape(*chains, -1)},
         LOG_PRIOR: {"prior": fit.log_prior.reshape(chains)},
         "observed_data": {"y": fit.model.observed},
     }
-    labels = {name: list(each) for name, each in fit.design.labels.items() if name in varied}
-    dims = {name: [f"{name}_of"] for name in labels} | {"y": [OUTCOME]}
-    coords = {f"{name}_of": each for name, each in labels.items()} | {OUTCOME: outcomes}
+    dims = {}
+    coords = {}
+    for name, labels in fit.design.labels.items():
+        if name in varied:
+            dims[name] = [f"{name}_of"]
+            coords[f"{name}_of"] = list(labels)
+    dims["y"] = [OUTCOME]
+    coords[OUTCOME] = outcomes
     for group, kind in list_group_kinds(fit).items():
         dimension = f"{group}_of" if group in {*varied, OUTCOME, "y"} else group
         name = f"{group}_effect"
         design = fit.designed(MixedDesign)
-        groups["posterior"][name] = compute_effects(values, design, kind)
-        groups["prior"][name] = compute_effects(drawn, design, kind)
+        posterior[name] = compute_effects(values, design, kind)
+        of_varied[name] = compute_effects(drawn, design, kind)
         dims[name] = [dimension]
         coords[dimension] = list(design.effects[kind.block].names)
-    constants = list_constants(fit, taken=set(dims) | set(groups["posterior"]))
+    constants = list_constants(fit, taken=set(dims) | set(posterior))
     if constants:
         groups["constant_data"] = constants
         dims |= {name: [OUTCOME] for name in constants}
@@ -76,7 +83,8 @@ def build_groups(fit: FittedLaw, outcomes: list[Any]) -> Any:
 def describe_untrusted(log_likelihood: Array, outcomes: Sequence[Any]) -> str:
     """Outcomes that these draws, weighted, do not predict from the others, chain × draw × outcome:
     in words, with what does."""
-    flat = log_likelihood.reshape(-1, log_likelihood.shape[-1])
+    outcome_count = log_likelihood.shape[-1]
+    flat = log_likelihood.reshape(-1, outcome_count)
     _, k = normalise_pareto_weights(-flat.T)
     beyond = []
     for name, each in zip(outcomes, k, strict=True):
@@ -84,15 +92,17 @@ def describe_untrusted(log_likelihood: Array, outcomes: Sequence[Any]) -> str:
             beyond.append(str(name))
     if not beyond:
         return f"none of {len(k)} outcomes has k above {PARETO_LIMIT}"
+    names = list_names(beyond)
     return (
-        f"{len(beyond)} of {len(k)} outcomes have k above {PARETO_LIMIT} ({list_names(beyond)}): "
+        f"{len(beyond)} of {len(k)} outcomes have k above {PARETO_LIMIT} ({names}): "
         f"weights of these draws do not predict them; fit.loo() does"
     )
 
 
 def is_varied(values: Array) -> bool:
     """Whether draws differ by more than rounding."""
-    return bool(np.ptp(values) > ROUNDING * np.abs(values).max())
+    largest = np.abs(values).max()
+    return bool(np.ptp(values) > ROUNDING * largest)
 
 
 def list_constants(fit: FittedLaw, taken: set[str]) -> dict[str, Array]:

@@ -56,9 +56,11 @@ class CausalGraph:
 
     def find_effects(self, name: str) -> frozenset[str]:
         """All that a node causes, directly or not."""
-        return frozenset(
-            other for other in self.causes if other != name and name in self.find_ancestors([other])
-        )
+        effects = set[str]()
+        for other in self.causes:
+            if other != name and name in self.find_ancestors([other]):
+                effects.add(other)
+        return frozenset(effects)
 
     def is_separated(self, x: str, y: str, fixed: Collection[str] = ()) -> bool:
         """Whether x and y are independent with some nodes held fixed in every distribution that the
@@ -81,12 +83,13 @@ class CausalGraph:
         measured: nodes that may be held fixed, all by default.
         """
         self._check(x, y)
-        cut = CausalGraph({name: parents - {x} for name, parents in self.causes.items()})
+        without_x = {name: parents - {x} for name, parents in self.causes.items()}
+        cut = CausalGraph(without_x)
+        open_to_choice = cut.find_ancestors([x, y]) - {x, y} - self.find_effects(x)
         may = []
         for name in self.causes:
-            if name in cut.find_ancestors([x, y]) - {x, y} - self.find_effects(x):
+            if name in open_to_choice and (measured is None or name in measured):
                 may.append(name)
-        may = [name for name in may if measured is None or name in measured]
         if not cut.is_separated(x, y, may):
             return []
         for size in range(len(may) + 1):
@@ -126,20 +129,18 @@ def find_confounded(
     """
     messages = []
     for fact in facts:
-        stated = rows[fact].notna() & (rows[fact].astype(str) != "")
-        values = rows.loc[stated, fact].astype(str)
+        texts = rows[fact].astype(str)
+        stated = rows[fact].notna() & (texts != "")
+        values = texts[stated]
         group = focal[stated].to_numpy(bool)
         for value in sorted(set(values)):
             has = (values == value).to_numpy()
             if has.all() or group.all() or not group.any():
                 continue
             phi = float(np.corrcoef(has, group)[0, 1])
-            counts = (
-                int(has[group].sum()),
-                int(group.sum()),
-                int(has[~group].sum()),
-                int((~group).sum()),
-            )
+            inside = has[group]
+            outside = has[~group]
+            counts = int(inside.sum()), inside.size, int(outside.sum()), outside.size
             messages.append((fact, value, *counts, phi))
     columns = ["fact", "value", "inside", "n_inside", "outside", "n_outside", "phi"]
     table = pd.DataFrame(messages, columns=columns)
@@ -159,26 +160,20 @@ def count_shared_pairs(facts: pd.DataFrame) -> pd.DataFrame:
     shares = {}
     for name, column in facts.items():
         values = column.astype("str").where(column.notna(), "").to_numpy(str)
-        shares[name] = ((values[:, None] == values) & (values != ""))[upper]
+        same = (values[:, None] == values) & (values != "")
+        shares[name] = same[upper]
     rows = []
     for fact, other in combinations(shares, 2):
         a = shares[fact]
         b = shares[other]
         both = int((a & b).sum())
         either = int((a | b).sum())
-        rows.append(
-            (
-                fact,
-                other,
-                both,
-                int((a & ~b).sum()),
-                int((b & ~a).sum()),
-                both / either if either else np.nan,
-            )
-        )
-    table = pd.DataFrame(
-        rows, columns=["fact", "other", "both", "fact_alone", "other_alone", "jaccard"]
-    )
+        a_alone = int((a & ~b).sum())
+        b_alone = int((b & ~a).sum())
+        jaccard = both / either if either else np.nan
+        rows.append((fact, other, both, a_alone, b_alone, jaccard))
+    columns = ["fact", "other", "both", "fact_alone", "other_alone", "jaccard"]
+    table = pd.DataFrame(rows, columns=columns)
     return table.sort_values("jaccard", ascending=False, kind="stable", ignore_index=True)
 
 
@@ -203,9 +198,11 @@ def measure_variance_left(columns: pd.DataFrame, fixed: pd.DataFrame) -> tuple[f
     free = n - int(np.linalg.matrix_rank(x))
     if free < 1:
         return float("nan"), n
-    residual = y - x @ np.linalg.lstsq(x, y, rcond=None)[0]
+    slopes = np.linalg.lstsq(x, y, rcond=None)[0]
+    residual = y - x @ slopes
     y = y - y.mean(axis=0)
-    share = float(np.square(residual).sum() / free / (np.square(y).sum() / (n - 1)))
+    variance = np.square(y).sum() / (n - 1)
+    share = float(np.square(residual).sum() / free / variance)
     return (0.0 if share < 1e-12 else min(share, 1.0)), n
 
 

@@ -27,6 +27,7 @@ from thermostats.modelling.draws import (
     Statement,
     Statistic,
     evaluate_statement,
+    find_equal_tailed,
     measure_convergence,
     normalise_pareto_weights,
 )
@@ -56,7 +57,8 @@ AS_FITTED = "as fitted"
 def measure_skewness(y: Array) -> Array:
     """Third standardised moment along the last axis; 0 where nothing varies."""
     off = y - y.mean(axis=-1, keepdims=True)
-    return np.asarray((off**3).mean(axis=-1) / np.maximum(off.std(axis=-1) ** 3, 1e-300))
+    scale = np.maximum(off.std(axis=-1) ** 3, 1e-300)
+    return np.asarray((off**3).mean(axis=-1) / scale)
 
 
 SHAPES: Mapping[str, Statistic] = {
@@ -100,7 +102,7 @@ class Gate:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Every check that did not pass, in words."""
-        reasons: list[str] = []
+        reasons = []
         for c in self.checks:
             if c.outcome != PASSED:
                 reasons.append(f"{c.name} {c.outcome}: {c.reason}")
@@ -131,15 +133,15 @@ class Gate:
         >>> list(fit.check(refits=False).table().columns)
         ['check', 'outcome', 'reason']
         """
-        return pd.DataFrame(
-            [{"check": c.name, "outcome": c.outcome, "reason": c.reason} for c in self.checks]
-        )
+        rows = [(check.name, check.outcome, check.reason) for check in self.checks]
+        return pd.DataFrame(rows, columns=["check", "outcome", "reason"])
 
     def __repr__(self) -> str:
         width = max((len(c.name) for c in self.checks), default=0)
         lines = []
         for c in self.checks:
-            lines.append(f"  {c.name:<{width}}  {c.outcome:<6}  {c.reason}")
+            name = f"{c.name:<{width}}"
+            lines.append(f"  {name}  {c.outcome:<6}  {c.reason}")
         return "\n".join([self.headline, *lines])
 
     def _repr_html_(self) -> str:
@@ -164,19 +166,20 @@ def run_checks(
     for name, T in {**LOCATION, **statistics}.items():
         if name not in regressors.LARGE_IS_ODD:
             placed[name] = T
-    prior = fit.model.replicate(fit.model.draw_prior(OF_PRIOR, rng), rng)
+    of_prior = fit.model.draw_prior(OF_PRIOR, rng)
+    prior = fit.model.replicate(of_prior, rng)
     replicates = fit.model.replicate(fit.draws.few(REPLICATES), rng)
     drawn = check_sampler(fit, statements)
     refits &= drawn.outcome != FAILED
     left_out = _run_leave_one_out(fit, drawn, refits)
-    checks = [
-        drawn,
-        check_replicates("prior predictive", prior, observed, placed, outcome=WARNED),
-        check_replicates("posterior predictive", replicates, observed, statistics, outcome=FAILED),
-        check_shape(fit, replicates, rng),
-        check_loo_pit(*left_out),
-        check_prior_sensitivity(measure_sensitivity(fit, statements, refits=refits)),
-    ]
+    before = check_replicates("prior predictive", prior, observed, placed, outcome=WARNED)
+    after = check_replicates(
+        "posterior predictive", replicates, observed, statistics, outcome=FAILED
+    )
+    shape = check_shape(fit, replicates, rng)
+    uniform = check_loo_pit(*left_out)
+    sensitivity = measure_sensitivity(fit, statements, refits=refits)
+    checks = [drawn, before, after, shape, uniform, check_prior_sensitivity(sensitivity)]
     if refits:
         checks.append(check_influence(measure_unit_influence(fit, statements)))
     return Gate(checks=tuple(checks))
@@ -190,22 +193,25 @@ def check_sampler(fit: FittedLaw, statements: Mapping[str, Statement]) -> Check:
     where importance weights cannot be trusted; warns of all else, of nuisance parameters too.
     """
     draws = fit.draws
-    unsound = list[str]()
+    unsound = []
     if draws.exact:
         unsound = list(draws.failures())
     else:
         unsound = [words for words in draws.failures() if words.endswith("divergent transitions")]
         for name in list_quantities_read(statements, fit.quantities):
             values = fit.quantities[name]
-            measures = measure_convergence(values.reshape(*values.shape[:2], -1).astype(np.float64))
+            elements = values.reshape(*values.shape[:2], -1)
+            measures = measure_convergence(elements.astype(np.float64))
             rhat = np.nanmax([1.0, *measures["rhat"]])
             ess = np.nanmin([np.inf, *measures["ess_bulk"], *measures["ess_tail"]])
-            unsound += [f"R-hat {rhat:.3f} of {name}"] * bool(rhat > RHAT_LIMIT)
-            unsound += [f"ESS {ess:.0f} of {name}"] * bool(ess < ESS_LIMIT)
-    outcome = FAILED if unsound else WARNED if draws.list_exceeded_limits() else PASSED
-    reason = (
-        "; ".join(dict.fromkeys([*unsound, *draws.list_exceeded_limits()])) or "all within limits"
-    )
+            if rhat > RHAT_LIMIT:
+                unsound.append(f"R-hat {rhat:.3f} of {name}")
+            if ess < ESS_LIMIT:
+                unsound.append(f"ESS {ess:.0f} of {name}")
+    exceeded = draws.list_exceeded_limits()
+    outcome = FAILED if unsound else WARNED if exceeded else PASSED
+    distinct = dict.fromkeys([*unsound, *exceeded])
+    reason = "; ".join(distinct) or "all within limits"
     name = "importance weights" if draws.exact else "sampler"
     return Check(name=name, outcome=outcome, reason=reason, table=draws.diagnostics)
 
@@ -236,14 +242,19 @@ def check_replicates(
             reason="nothing to look at",
             table=pd.DataFrame(columns=columns),
         )
-    values = np.column_stack(
-        [np.append(T(replicates), T(observed[None])) for T in statistics.values()]
-    )
-    p = 1 - (stats.rankdata(values, axis=0) - 0.5) / len(values)
+    of_statistics = []
+    for T in statistics.values():
+        of_replicates = T(replicates)
+        of_statistics.append(np.append(of_replicates, T(observed[None])))
+    values = np.column_stack(of_statistics)
+    ranks = stats.rankdata(values, axis=0)
+    p = 1 - (ranks - 0.5) / len(values)
     large = [label in LARGE_IS_ODD for label in statistics]
-    odd = np.where(large, p, 2 * np.minimum(p, 1 - p))
-    joint = (odd.min(axis=1)[:, None] <= odd[-1]).mean(axis=0)
-    lower, upper = np.quantile(values[:-1], [(1 - CENTRAL) / 2, (1 + CENTRAL) / 2], axis=0)
+    either_side = 2 * np.minimum(p, 1 - p)
+    odd = np.where(large, p, either_side)
+    oddest = odd.min(axis=1)
+    joint = (oddest[:, None] <= odd[-1]).mean(axis=0)
+    lower, upper = find_equal_tailed(values[:-1], CENTRAL)
     cells = zip(statistics, values[-1], lower, upper, p[-1], joint, strict=True)
     missed = []
     for label, below in zip(statistics, joint < level, strict=True):
@@ -251,9 +262,9 @@ def check_replicates(
             missed.append(label)
     reason = f"not reproduced: {', '.join(missed)}" if missed else "all statistics are reproduced"
     if missed and name.startswith("prior"):
-        reason = f"the prior hardly gives such {', '.join(missed)}" + f"; {UNITS}" * bool(
-            {*missed} & {*LOCATION}
-        )
+        reason = f"the prior hardly gives such {', '.join(missed)}"
+        if {*missed} & {*LOCATION}:
+            reason += f"; {UNITS}"
     table = pd.DataFrame(cells, columns=columns)
     return Check(name=name, outcome=outcome if missed else PASSED, reason=reason, table=table)
 
@@ -268,11 +279,11 @@ def check_shape(fit: FittedLaw, replicates: Array, rng: np.random.Generator) -> 
     """
     statistics = SHAPES
     if fit.design.regressors is not None:
-        statistics = regressors.build_statistics(
-            fit.design.regressors, {**regressors.CLOSING, **regressors.WARNING}
-        )
+        asked = {**regressors.CLOSING, **regressors.WARNING}
+        statistics = regressors.build_statistics(fit.design.regressors, asked)
         if isinstance(fit.model, Gaussian):
-            replicates = fit.model.replicate(fit.model.new_levels(fit.draws.few(REPLICATES)), rng)
+            anew = fit.model.new_levels(fit.draws.few(REPLICATES))
+            replicates = fit.model.replicate(anew, rng)
     return check_replicates(
         "shape", replicates, fit.model.observed, statistics, outcome=WARNED, level=ODD
     )
@@ -307,19 +318,16 @@ def check_loo_pit(left_out: LeftOut | None, why: str = "") -> Check:
         reason += (
             f"; weights of {left_out.untrusted} of {left_out.pit.size} outcomes cannot be trusted"
         )
-    return Check(
-        name="LOO-PIT", outcome=outcome, reason=reason, table=pd.DataFrame({"pit": left_out.pit})
-    )
+    table = pd.DataFrame({"pit": left_out.pit})
+    return Check(name="LOO-PIT", outcome=outcome, reason=reason, table=table)
 
 
 def check_prior_sensitivity(table: pd.DataFrame) -> Check:
     """Whether a decided statement is no longer near under another prior; `table`: as
     `measure_sensitivity` has it."""
     unknown = table.loc[table["probability"].isna(), "alternative"].drop_duplicates()
-    reasons = [
-        *_list_moved(table, "with"),
-        *(f"weights of {name} cannot be trusted" for name in unknown),
-    ]
+    reasons = _list_moved(table, "with")
+    reasons += [f"weights of {name} cannot be trusted" for name in unknown]
     outcome = WARNED if reasons else PASSED
     reason = "; ".join(reasons) or "nothing moves by much"
     return Check(name="prior sensitivity", outcome=outcome, reason=reason, table=table)
@@ -330,9 +338,8 @@ def check_influence(table: pd.DataFrame) -> Check:
     reasons = _list_moved(table, "without")
     hangs = "hangs on one unit" if len(reasons) == 1 else "hangs on each of these units"
     reason = f"{hangs}: {'; '.join(reasons)}" if reasons else "no unit carries it alone"
-    return Check(
-        name="influence", outcome=WARNED if reasons else PASSED, reason=reason, table=table
-    )
+    outcome = WARNED if reasons else PASSED
+    return Check(name="influence", outcome=outcome, reason=reason, table=table)
 
 
 def measure_sensitivity(
@@ -352,11 +359,12 @@ def measure_sensitivity(
         rows.append((name, AS_FITTED, float(truth.mean()), np.nan))
         for power in POWERS:
             log_weight, k = normalise_pareto_weights((power - 1) * log_prior[None])
-            p = float(np.exp(log_weight[0]) @ truth) if k[0] <= PARETO_LIMIT else np.nan
-            rows.append((name, f"prior to the power {power:g}", p, float(k[0])))
-        rows += [
-            (name, other, p, np.nan) for other, p in _refit_statement(statement, others.items())
-        ]
+            trusted = k[0] <= PARETO_LIMIT
+            p = float(np.exp(log_weight[0]) @ truth) if trusted else np.nan
+            power_in_words = f"prior to the power {power:g}"
+            rows.append((name, power_in_words, p, float(k[0])))
+        for other, p in _refit_statement(statement, others.items()):
+            rows.append((name, other, p, np.nan))
     return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
 
 
@@ -368,10 +376,12 @@ def measure_unit_influence(fit: FittedLaw, statements: Mapping[str, Statement]) 
     the statement cannot be put is passed over.
     """
     rest = fit.reduced_quantities
-    rows: list[tuple[str, str, float]] = []
+    rows = []
     for name, statement in statements.items():
-        rows.append((name, "nothing", float(fit.truth(statement).mean())))
-        rows += [(name, unit, p) for unit, p in _refit_statement(statement, rest)]
+        as_fitted = float(fit.truth(statement).mean())
+        rows.append((name, "nothing", as_fitted))
+        for unit, p in _refit_statement(statement, rest):
+            rows.append((name, unit, p))
     return pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
 
 
@@ -387,7 +397,8 @@ def is_no_longer_near(probability: float, other: Array) -> NDArray[np.bool_]:
     """Whether a decided probability falls below 0.80, or rises above 0.20 where it was decided
     against."""
     fallen = (probability >= SURE) & (other < 1 - NEAR)
-    return np.asarray(fallen | ((probability <= 1 - SURE) & (other > NEAR)))
+    risen = (probability <= 1 - SURE) & (other > NEAR)
+    return fallen | risen
 
 
 class _Reader(UserDict[str, Array]):
@@ -421,6 +432,8 @@ def _list_moved(table: pd.DataFrame, word: str) -> list[str]:
     for statement, rows in table.groupby("statement", sort=False):
         at_all = float(rows["probability"].iloc[0])
         p = rows["probability"].to_numpy()
+        units = rows.iloc[:, 1].to_numpy()
+        as_fitted = f"P({statement}) = {at_all:.2f}"
         for at in np.flatnonzero(is_no_longer_near(at_all, p)):
-            moved.append(f"P({statement}) = {at_all:.2f}, {p[at]:.2f} {word} “{rows.iloc[at, 1]}”")
+            moved.append(f"{as_fitted}, {p[at]:.2f} {word} “{units[at]}”")
     return moved

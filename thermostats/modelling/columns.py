@@ -100,12 +100,9 @@ def read_numbers(
             next_step=suggest_numbers(name, values),
         )
     try:
-        series = (
-            values.to_numpy(dtype=np.float64, na_value=np.nan)
-            if isinstance(values, pd.Series)
-            else values
-        )
-        array = np.asarray(series, dtype=np.float64)
+        if isinstance(values, pd.Series):
+            values = values.to_numpy(dtype=np.float64, na_value=np.nan)
+        array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise UsageError(
             "a column is not numeric",
@@ -122,22 +119,24 @@ def read_numbers(
         raise UsageError("too few points", where=name, got=array.size, allowed=f"at least {least}")
     bad = np.flatnonzero(~np.isfinite(array))
     if bad.size:
+        step = "drop these rows by name and report how many"
         raise UsageError(
             "missing or infinite values",
             where=name,
             got=f"{bad.size} of {array.size}, the first at row {bad[0]}",
             allowed="finite numbers",
-            next_step=suggest_complete_rows(name) or "drop these rows by name and report how many",
+            next_step=suggest_complete_rows(name) or step,
         )
     largest = float(np.abs(array).max(initial=0.0))
-    if largest and not MAGNITUDES[0] <= largest <= MAGNITUDES[1]:
+    least_size, most_size = MAGNITUDES
+    if largest and not least_size <= largest <= most_size:
+        scaled = f'df.assign(**{{"{name}": df["{name}"] / {largest:.0e}}})'
         raise UsageError(
             "powers of this column are beyond double precision",
             where=name,
             got=f"a largest value of {largest:.3g}",
-            allowed=f"between {MAGNITUDES[0]:g} and {MAGNITUDES[1]:g}",
-            next_step=f'df.assign(**{{"{name}": df["{name}"] / {largest:.0e}}}), and see the '
-            f"result in that unit",
+            allowed=f"between {least_size:g} and {most_size:g}",
+            next_step=f"{scaled}, and see the result in that unit",
         )
     if positive and array.min() <= 0:
         raise UsageError(
@@ -158,7 +157,8 @@ def read_numbers(
 
 def is_constant(array: Array) -> bool:
     """Tell whether values differ by no more than rounding."""
-    return float(np.ptp(array)) <= 1e-13 * float(np.max(np.abs(array)))
+    largest = float(np.max(np.abs(array)))
+    return float(np.ptp(array)) <= 1e-13 * largest
 
 
 def name_estimand(estimand: str, table: pd.DataFrame) -> str:
@@ -203,10 +203,11 @@ def read_labels(
             step = f"df.assign(**{{{write_value(name)}: LABELS}}), a label for every row"
         elif isinstance(values, pd.Series):
             step = _suggest_dropping_rows(name)
+        lacking = f"{int(missing.sum())} of {len(column)}"
         raise UsageError(
             "labels are missing",
             where=name,
-            got=f"{int(missing.sum())} of {len(column)}",
+            got=lacking,
             allowed="a label for every row",
             next_step=step,
         )
@@ -217,7 +218,9 @@ def read_labels(
 def suggest_numbers(name: str, values: Any, otherwise: str = "") -> str:
     """The call that is being made with the numbers that the cells of a column stand for, and what
     they are taken for; with `otherwise` for these, or nothing, where the cells do not say it."""
-    column = values if isinstance(values, pd.Series) else pd.Series(np.ravel(np.asarray(values)))
+    column = values
+    if not isinstance(values, pd.Series):
+        column = pd.Series(np.ravel(np.asarray(values)))
     theirs = f"df[{write_value(name)}]"
     words, made = read_written(column, theirs)
     if not (made or otherwise):
@@ -236,7 +239,8 @@ def suggest_complete_rows(*columns: str) -> str:
     table = get_rows()
     if not isinstance(table, pd.DataFrame):
         return ""
-    named = dict.fromkeys([*list_named_columns(list(table)), *(c for c in columns if c in table)])
+    besides = [column for column in columns if column in table]
+    named = dict.fromkeys([*list_named_columns(list(table)), *besides])
     lacking, gone = _find_blank(table, [*named])
     if not lacking or gone.all():
         return ""
@@ -252,21 +256,23 @@ def _find_blank(table: pd.DataFrame, names: Sequence[str]) -> tuple[list[str], p
     blank = {name: _mark_blank(table[name]) for name in names}
     lacking = [name for name, blanks in blank.items() if blanks.any()]
     none = pd.Series(False, index=table.index)
-    gone = pd.concat([none, *(blank[name] for name in lacking)], axis=1).any(axis=1)
+    marks = [none, *(blank[name] for name in lacking)]
+    gone = pd.concat(marks, axis=1).any(axis=1)
     return lacking, gone
 
 
 def _write_dropping(table: pd.DataFrame, lacking: Sequence[str]) -> str:
     """What is written behind a table to leave out rows without these columns' values."""
-    infinite = any(
-        _has_numbers(table[name]) and np.isinf(table[name].astype("float64")).any()
-        for name in lacking
-    )
+    infinite = any(_has_infinite(table[name]) for name in lacking)
     blank = any(_mark_blank_texts(table[name]).any() for name in lacking)
     replaced = ".replace([np.inf, -np.inf], np.nan)" if infinite else ""
     if blank:
         replaced += '.replace(r"^\\s*$", np.nan, regex=True)'
     return f"{replaced}.dropna(subset={write_value([*lacking])})"
+
+
+def _has_infinite(column: pd.Series | pd.DataFrame) -> bool:
+    return _has_numbers(column) and bool(np.isinf(column.astype("float64")).any())
 
 
 def _mark_blank(column: pd.Series | pd.DataFrame) -> pd.Series:
@@ -281,22 +287,31 @@ def _mark_blank(column: pd.Series | pd.DataFrame) -> pd.Series:
 
 def _mark_blank_texts(column: pd.Series) -> pd.Series:
     """Cells that are texts without a character."""
-    return column.map(lambda cell: isinstance(cell, str) and not cell.strip()).astype(bool)
+
+    def is_blank(cell: Any) -> bool:
+        return isinstance(cell, str) and not cell.strip()
+
+    return column.map(is_blank).astype(bool)
 
 
 def _describe_gone(table: pd.DataFrame, gone: pd.Series, names: str) -> str:
     """How many rows are left out, and of which models, whose column is named."""
-    units = f": {list_names(set(table.loc[gone, names].astype(str)), 5)}" if names in table else ""
-    return f"leaves out {int(gone.sum())} of {len(table)} rows{units}"
+    leaves_out = f"leaves out {int(gone.sum())} of {len(table)} rows"
+    if names not in table:
+        return leaves_out
+    models = set(table.loc[gone, names].astype(str))
+    return f"{leaves_out}: {list_names(models, 5)}"
 
 
 def _suggest_dropping_rows(name: str) -> str:
     """The call that is being made without the rows that lack a label, under the user's name of
     their column."""
-    theirs = next(
-        (column for role in ROLES.get(name, ()) if isinstance(column := get_argument(role), str)),
-        name,
-    )
+    theirs = name
+    for role in ROLES.get(name, ()):
+        column = get_argument(role)
+        if isinstance(column, str):
+            theirs = column
+            break
     return suggest_complete_rows(theirs) or f"df = df.dropna(subset=[{write_value(theirs)}])"
 
 
@@ -304,28 +319,27 @@ def list_names(names: Iterable[str], most: int = NAMED) -> str:
     """The names in order, of many the first and how many more: `a, b and 7 more`."""
     ordered = sorted(map(str, names))
     more = len(ordered) - most
-    return ", ".join(ordered[:most]) + (f" and {more} more" if more > 0 else "")
+    first = ", ".join(ordered[:most])
+    return f"{first} and {more} more" if more > 0 else first
 
 
 def warn_missing_models(before: Iterable[str], after: Iterable[str], why: str) -> list[str]:
     """A warning that says which models are left out and why; none where all are there."""
     all_units = set(before)
-    remaining = set(after)
-    gone = all_units - remaining
-    return (
-        [f"{why}, left out: {len(gone)} of {len(all_units)} models ({list_names(gone)})"]
-        if gone
-        else []
-    )
+    gone = all_units - set(after)
+    if not gone:
+        return []
+    return [f"{why}, left out: {len(gone)} of {len(all_units)} models ({list_names(gone)})"]
 
 
 def check_columns(frame: pd.DataFrame, *names: str) -> None:
     """Raise UsageError where a frame is empty or lacks a column."""
     absent = [name for name in names if name not in frame]
     if absent:
+        lacking = ", ".join(absent)
         raise UsageError(
             "no such column",
-            got=", ".join(absent),
+            got=lacking,
             allowed=join_some(frame.columns, absent[0]),
             next_step=_suggest_names(frame, absent),
         )
@@ -337,16 +351,19 @@ def _suggest_names(frame: pd.DataFrame, absent: Sequence[str]) -> str:
     """The call that is being made with the user's columns under our names, and what only the user
     knows in capitals; empty where there is no such call."""
     renamed = dict[str, str]()
-    named = dict[str, Any]()
+    named = {}
+    roles = {name: role for role, name in OURS.items()}
     for ours in absent:
-        role = next((role for role, name in OURS.items() if name == ours), "")
+        role = roles.get(ours, "")
         free = frame.drop(columns=[*renamed])
         theirs = guess_columns(free, role) if role else guess_column(ours, [*map(str, free)])
         if is_gain(ours) and (gain := guess_columns(free, "outcome", standard=ours)):
             named["gain"] = gain
         elif isinstance(theirs, str) and theirs:
             renamed[theirs] = ours
-    known = {*renamed.values(), *(name for name in absent if "gain" in named and is_gain(name))}
+    known = set(renamed.values())
+    if "gain" in named:
+        known |= set(filter(is_gain, absent))
     unknown = [name for name in absent if name not in known]
     if not renamed:
         return ""
@@ -389,10 +406,9 @@ def apply_holm(p_values: Mapping[str, float]) -> dict[str, float]:
         )
     # statsmodels' multipletests collects garbage at every call, 0.1 s: too slow inside simulations
     order = sorted(p_values, key=lambda name: p_values[name])
-    steps = np.array([(len(order) - i) * p_values[name] for i, name in enumerate(order)])
-    adjusted = dict(
-        zip(order, map(float, np.maximum.accumulate(np.minimum(steps, 1))), strict=True)
-    )
+    steps = [(len(order) - i) * p_values[name] for i, name in enumerate(order)]
+    largest = np.maximum.accumulate(np.minimum(steps, 1))
+    adjusted = dict(zip(order, map(float, largest), strict=True))
     return {name: adjusted[name] for name in p_values}
 
 
@@ -405,29 +421,25 @@ def read_errors(rows: pd.DataFrame, se: str | float, outcome: str) -> Array:
         check_columns(rows, se)
     elif isinstance(se, bool) or not isinstance(se, Real):
         name = f"{outcome}_se"
-        step = (
-            f"put them into a column: "
-            f"{repeat_call(Code(f'df.assign(**{{{write_value(name)}: ERRORS}})'), se=name)}"
-        )
+        with_errors = Code(f"df.assign(**{{{write_value(name)}: ERRORS}})")
+        step = f"put them into a column: {repeat_call(with_errors, se=name)}"
         what = "a standard error is a column or a number"
         allowed = "the name of a column, or a number from 0"
         raise UsageError(what, where="se", got=type(se).__name__, allowed=allowed, next_step=step)
     column = rows[se] if isinstance(se, str) else pd.Series(float(se), index=rows.index)
     lacking = column.isna()
     if lacking.any():
-        units = (
-            list_names(set(rows.loc[lacking, "model_id"].astype(str)), 5)
-            if "model_id" in rows
-            else ""
-        )
+        got = f"{int(lacking.sum())} of {len(rows)} rows have none"
+        if "model_id" in rows:
+            models = set(rows.loc[lacking, "model_id"].astype(str))
+            got = f"none of {list_names(models, 5)}"
+        dropped = f'df = df.dropna(subset=["{se}"])'
         raise UsageError(
             "a standard error is missing",
             where=se,
-            got=f"none of {units}"
-            if units
-            else f"{int(lacking.sum())} of {len(rows)} rows have none",
+            got=got,
             allowed="a standard error of every row; 0 is an outcome without error",
-            next_step=suggest_complete_rows() or f'df = df.dropna(subset=["{se}"])',
+            next_step=suggest_complete_rows() or dropped,
         )
     errors = read_numbers(column, str(se), least=1)
     if (errors < 0).any():
@@ -447,18 +459,19 @@ def convert_log_errors(
     logarithm has no such error.
     """
     errors = read_errors(rows, se, outcome)
-    if (large := errors >= values).any():
+    large = errors >= values
+    if large.any():
         first = int(np.flatnonzero(large)[0])
         divided = f'{se}=df["{se}"] / 100' if isinstance(se, str) else f"{outcome}_se={se} / 100"
         share = f"{int(large.sum())} of {values.size} such rows"
+        step = f"of per cent df = df.assign({divided}); rows known so badly are better left out"
         raise UsageError(
             f"is this the standard error of {outcome}? It is not smaller than {outcome} itself",
             where=se,
             got=f"{errors[first]:.4g} of {values[first]:.4g}, and {share}",
             allowed=f"errors in the unit of {outcome}, one standard deviation, smaller than "
             f"{outcome}",
-            next_step=f"of per cent df = df.assign({divided}); rows known so badly are better left "
-            f"out",
+            next_step=step,
         )
     return errors / values, f"errors of logs by the delta method: {se} / {outcome}"
 
@@ -468,11 +481,8 @@ def warn_unread_errors(
 ) -> list[str]:
     """What a table says of errors and the fit does not read."""
     if se is None:
-        warned: list[str] = []
-        for column in (f"{outcome}_se",):
-            if column in table:
-                warned.append(f'{column} is not read: se="{column}" takes it as known')
-        return warned
+        column = f"{outcome}_se"
+        return [f'{column} is not read: se="{column}" takes it as known'] if column in table else []
     if left := [name for name in others if name in table]:
         return [f"not read with se: {', '.join(left)}"]
     return []
@@ -538,10 +548,9 @@ class Columns:
         """The table with the package's names next to the user's; UsageError with the call filled in
         where one lacks."""
         absent = self._find_absent(table)
-        if set(absent) - set(optional):
-            raise self.build_refusal(
-                table, {name: c for name, c in absent.items() if name not in optional}
-            )
+        further = {name: c for name, c in absent.items() if name not in optional}
+        if further:
+            raise self.build_refusal(table, further)
         return self._rename_columns(table)
 
     def read_new(self, new: pd.DataFrame) -> pd.DataFrame:
@@ -574,21 +583,20 @@ class Columns:
             for column in columns if name not in (*TEXT, "levels", "shape") else ():
                 read_numbers(new[column], column, least=1, positive=name in LOGS)
         rows = self._rename_columns(new)
-        return (
-            rows
-            if OURS["model"] in rows
-            else rows.assign(**{OURS["model"]: rows.index.astype(str)})
-        )
+        model = OURS["model"]
+        if model in rows:
+            return rows
+        return rows.assign(**{model: rows.index.astype(str)})
 
     def _find_absent(self, table: pd.DataFrame) -> dict[str, list[str]]:
-        absent: dict[str, list[str]] = {}
+        absent = {}
         for name, names in self.named.items():
             if columns := [c for c in _list_columns(names) if c not in table]:
                 absent[name] = columns
         return absent
 
     def _rename_columns(self, table: pd.DataFrame) -> pd.DataFrame:
-        new: dict[str, pd.Series] = {}
+        new = {}
         for name, column in self.named.items():
             ours = OURS.get(name)
             if ours and isinstance(column, str) and column in table and column != ours:
@@ -598,9 +606,11 @@ class Columns:
     def build_refusal(self, table: pd.DataFrame, absent: Mapping[str, Sequence[str]]) -> UsageError:
         """The error for columns that are not there: what lacks, what is there, and the call that
         would work."""
-        there = join_some(table.columns, next(iter(absent.values()))[0])
+        columns = [column for names in absent.values() for column in names]
+        plural = "s" if len(columns) > 1 else ""
+        there = join_some(table.columns, columns[0])
         return UsageError(
-            "the table has no such column" + "s" * (sum(map(len, absent.values())) > 1),
+            f"the table has no such column{plural}",
             where=_describe_absent(absent),
             got=f"a table with {there}",
             next_step=self.fill_call(table, absent),
@@ -616,8 +626,8 @@ class Columns:
                 'estimand="penultimate_gain")'
             )
         chosen: dict[str, Any] = {}
-        left = list[str]()
-        made = dict[str, str]()
+        left = []
+        made = {}
         for name, names in self.named.items():
             if absent.get(name):
                 standard = names if isinstance(names, str) else ""
@@ -625,59 +635,67 @@ class Columns:
                 if not likely and (numbers := _guess_numbers(table, name)):
                     column, made[numbers[0]] = numbers
                     likely = [column] if name in SEVERAL else column
-                spared = (name in SEVERAL and name != "shape") or (
-                    name in NONE_SAYS and is_none_allowed(name)
-                )
-                chosen[name] = likely if likely or spared else Code(ASKED.get(name, name.upper()))
+                may_be_none = name in NONE_SAYS and is_none_allowed(name)
+                spared = may_be_none or (name in SEVERAL and name != "shape")
+                asked = Code(ASKED.get(name, name.upper()))
+                chosen[name] = likely if likely or spared else asked
                 left += [name] * (not likely and spared)
             elif name not in OURS or names != OURS[name]:
                 none: list[str] | None = [] if name in SEVERAL else None
-                chosen[name] = (
-                    names if isinstance(names, (str, type(None))) else list(names) or none
-                )
+                is_one = names is None or isinstance(names, str)
+                chosen[name] = names if is_one else _list_columns(names) or none
         outcome = chosen.get("outcome")
         guessed = "outcome" in absent and isinstance(outcome, str)
         if guessed and outcome not in made and is_per_cent(str(outcome)):
             made[str(outcome)] = f"df[{write_value(outcome)}] / 100"
-        gone = {name for name, value in chosen.items() if value is None and name not in NONE_SAYS}
+        unset = {name for name, value in chosen.items() if value is None}
+        unsaid = unset - {*NONE_SAYS}
         stated = {}
-        for name, value in chosen.items():
-            stated[name] = LEFT_OUT if name in gone else value
         plain = {}
-        for name, value in stated.items():
-            if value is not LEFT_OUT:
+        for name, value in chosen.items():
+            stated[name] = LEFT_OUT if name in unsaid else value
+            if name not in unsaid:
                 plain[name] = value
         said = [f"without {join_words(left)}: no column is called so"] if left else []
         chain = "df"
         if made:
-            entries = ", ".join(f"{write_value(name)}: {cells}" for name, cells in made.items())
-            chain += f".assign(**{{{entries}}})"
+            entries = [f"{write_value(name)}: {cells}" for name, cells in made.items()]
+            chain += f".assign(**{{{', '.join(entries)}}})"
         read = [value for name, value in chosen.items() if name not in MAY_LACK]
         used = dict.fromkeys(column for value in read for column in list_named(value))
-        lacking, gone = _find_blank(table, [column for column in used if column in table])
+        there = [column for column in used if column in table]
+        lacking, gone = _find_blank(table, there)
         if lacking and not gone.all():
             chain += _write_dropping(table, lacking)
             model = chosen.get("model", OURS["model"])
-            said.append(_describe_gone(table, gone, model if isinstance(model, str) else ""))
+            models = model if isinstance(model, str) else ""
+            said.append(_describe_gone(table, gone, models))
         rows = Code(chain)
         line = repeat_call(rows, **stated) or call(self.call, rows, **plain)
         return "\n# ".join([line, *said])
 
 
-def build_gain_columns(function: str, outcome: str, **named: str | None) -> Columns:
+def build_gain_columns(
+    function: str, outcome: str, *, se: str | float | None = None, **named: str | None
+) -> Columns:
     """The columns of a law of gains, one row per model: what `read_model_gains` reads under the
-    package's names."""
-    lab = named.get("lab")
-    return Columns(
-        call=function,
-        named={"outcome": outcome, **named},
-        computed=partial(_add_constants, source="", **({} if lab else {OURS["lab"]: "one"})),
-    )
+    package's names; of its errors where they are a column."""
+    if isinstance(se, str):
+        named["se"] = se
+    constants = {"source": ""}
+    if not named.get("lab"):
+        constants[OURS["lab"]] = "one"
+    computed = partial(_add_constants, **constants)
+    return Columns(call=function, named={"outcome": outcome, **named}, computed=computed)
 
 
 def _add_constants(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
     """Rows with columns of one value where they lack them."""
-    return rows.assign(**{name: value for name, value in values.items() if name not in rows})
+    lacking = {}
+    for name, value in values.items():
+        if name not in rows:
+            lacking[name] = value
+    return rows.assign(**lacking)
 
 
 def guess_columns(
@@ -691,12 +709,10 @@ def guess_columns(
     used = {column for value in taken for column in list_named(value)}
     fitting = {}
     for column in reversed(table.columns):
-        if (
-            isinstance(column, str)
-            and column not in used
-            and _has_numbers(table[column]) != (name in TEXT)
-        ):
-            fitting[spell_name(column)] = column
+        if isinstance(column, str) and column not in used:
+            of_kind = _has_numbers(table[column]) != (name in TEXT)
+            if of_kind:
+                fitting[spell_name(column)] = column
     if name in ("outcome", "gain"):
         return _guess_outcome(fitting, standard)
     found = [_find_nearest_column(ours, fitting) for ours in USUAL.get(name, ())]
@@ -725,8 +741,11 @@ def _guess_numbers(table: pd.DataFrame, name: str) -> tuple[str, str] | None:
         if not _has_numbers(table[c]):
             texts[spell_name(str(c))] = str(c)
     for ours in USUAL.get(name, ()):
-        column = next((texts[low] for low in list_column_names(ours) if low in texts), "")
-        _, made = read_written(table[column], f"df[{write_value(column)}]") if column else ("", "")
+        called = [texts[low] for low in list_column_names(ours) if low in texts]
+        if not called:
+            continue
+        column = called[0]
+        _, made = read_written(table[column], f"df[{write_value(column)}]")
         if made:
             return column, made
     return None
@@ -760,9 +779,14 @@ def _find_nearest_column(ours: str, fitting: Mapping[str, str]) -> str:
     """The column that is called as one of ours, or nearly so; empty where none is."""
     names = list_column_names(ours)
     exact = [low for low in names if low in fitting]
-    others = {low for other in SYNONYMS if other != ours for low in list_column_names(other)}
+    others = set[str]()
+    for other in SYNONYMS:
+        if other != ours:
+            others |= {*list_column_names(other)}
     unnamed = [low for low in fitting if low not in others]
-    near = [low for name in names for low in get_close_matches(name, unnamed, 1, 0.75)]
+    near = []
+    for name in names:
+        near += get_close_matches(name, unnamed, 1, 0.75)
     return next((fitting[low] for low in [*exact, *near]), "")
 
 
@@ -813,12 +837,15 @@ def check_distinct_units(rows: pd.DataFrame, unit: Sequence[str], step: str = ""
         return
     repeat = "equal others"
     if by:
-        units = {", ".join(map(str, unit)) for unit in rows.loc[twice, by].to_numpy()}
-        repeat = f"in addition to the first of {list_names(units, 5)}"
+        units = rows.loc[twice, by].to_numpy()
+        names = {", ".join(map(str, unit)) for unit in units}
+        repeat = f"in addition to the first of {list_names(names, 5)}"
+    what = "a model stands in several rows" if len(by) == 1 else "rows are repeated"
+    repeated = f"{int(twice.sum())} of {len(rows)} rows {repeat}"
     raise UsageError(
-        "a model stands in several rows" if len(by) == 1 else "rows are repeated",
+        what,
         where=", ".join(by),
-        got=f"{int(twice.sum())} of {len(rows)} rows {repeat}",
+        got=repeated,
         allowed="one row each; a merge on a key that is not unique repeats rows",
         next_step=step or _suggest_single_rows(rows, by),
     )
@@ -859,7 +886,7 @@ def read_unit_rows(
     A table without our columns of models or labs is one whose rows are units or have no levels,
     which is said.
     """
-    warnings = list[str]()
+    warnings = []
     if group == OURS["lab"] and group not in table:
         group = None
         warnings.append(
@@ -873,13 +900,12 @@ def read_unit_rows(
     first = _list_columns(model)
     if model is not None:
         check_distinct_units(rows, first)
-    names = {
-        "model": rows[first[0]] if first else rows.index.astype(str),
-        "lab": rows[group] if group else "",
-    }
-    rows = rows.assign(
-        **{OURS[name]: value for name, value in names.items() if OURS[name] not in rows}
-    )
+    ours = {}
+    if OURS["model"] not in rows:
+        ours[OURS["model"]] = rows[first[0]] if first else rows.index.astype(str)
+    if OURS["lab"] not in rows:
+        ours[OURS["lab"]] = rows[group] if group else ""
+    rows = rows.assign(**ours)
     return Units(
         rows=rows.reset_index(drop=True), group=group, columns=columns, warnings=warnings + left
     )
@@ -893,21 +919,20 @@ def keep_comparable(rows: pd.DataFrame, unit: str = "model_id") -> tuple[pd.Data
     try:
         known = rows["comparable"].astype("boolean")
     except (TypeError, ValueError) as error:
+        cells = map(str, rows["comparable"].dropna().unique())
         raise UsageError(
             "neither true nor false",
             where="comparable",
-            got=list_names(map(str, rows["comparable"].dropna().unique()), 5),
+            got=list_names(cells, 5),
             allowed="true, false or missing",
             next_step='df.drop(columns="comparable") takes every row as comparable',
         ) from error
     pinned = ~known.fillna(value=True).astype(bool)
     if not pinned.any():
         return rows, []
-    names = (
-        list_names(set(rows.loc[pinned, unit].astype(str)))
-        if unit in rows
-        else f"{int(pinned.sum())} rows"
-    )
+    names = f"{int(pinned.sum())} rows"
+    if unit in rows:
+        names = list_names(set(rows.loc[pinned, unit].astype(str)))
     words = (
         f"left out, since normalised after the sum: {names} (df.assign(comparable=True) keeps them)"
     )
@@ -921,7 +946,8 @@ def _list_columns(names: str | Sequence[str] | None) -> list[str]:
 
 
 def _describe_absent(absent: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{name}: {', '.join(columns)}" for name, columns in absent.items())
+    lines = [f"{name}: {', '.join(columns)}" for name, columns in absent.items()]
+    return "; ".join(lines)
 
 
 def _has_numbers(column: pd.Series | pd.DataFrame) -> bool:

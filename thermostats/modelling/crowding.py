@@ -27,7 +27,7 @@ from thermostats.modelling.columns import (
 from thermostats.modelling.draws import SEED, Array, Statement, Statistic
 from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.fit_calls import record_call
-from thermostats.modelling.gaussian import Mixture
+from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.laws import LOG, Law, Prior
 from thermostats.modelling.leave_out import build_model_and_lab_folds
 from thermostats.modelling.lines import build_lab_statistics, compare, draw_points, vary_line
@@ -91,15 +91,17 @@ def read_crowding_rows(
             allowed="2 labs or more",
         )
     lab_mean = x.groupby(labs.to_numpy()).transform("mean")
-    if is_constant((x - lab_mean + 1).to_numpy()):
+    mean = x.mean()
+    within = x - lab_mean
+    between = lab_mean - mean
+    if is_constant((within + 1).to_numpy()):
         warnings.append("ρ does not vary within any lab: the slope within labs is its prior")
-    if is_constant((lab_mean - x.mean() + 1).to_numpy()):
+    if is_constant((between + 1).to_numpy()):
         warnings.append("every lab has the same mean of log ρ: the slope between labs is its prior")
     if labs.nunique() < 4:
         warnings.append(f"{labs.nunique()} labs: the slope between labs rests on as many points")
-    rows = frame.assign(
-        rho=rho, log_rho=x, within=x - lab_mean, between=lab_mean - x.mean(), centred=x - x.mean()
-    )
+    logs = {"log_rho": x, "within": within, "between": between, "centred": x - mean}
+    rows = frame.assign(rho=rho, **logs)
     return replace(models, table=rows, warnings=tuple(warnings))
 
 
@@ -254,6 +256,7 @@ def fit_threshold(
         error_from=error_from,
         prompt_counts=prompt_counts,
     )
+    tables = {"models": _list_models, "threshold": _summarise_thresholds, "rivals": _compare_rivals}
     law = Law(
         name="threshold",
         of=design_steps,
@@ -263,17 +266,14 @@ def fit_threshold(
         statistics=_build_statistics,
         equations=(*STEP.equations, "ρ_i = H_i/d_h,i", ERRORS),
         priors=(*STEP.priors, PLACE),
-        tables={
-            "models": _list_models,
-            "threshold": _summarise_thresholds,
-            "rivals": _compare_rivals,
-        },
+        tables=tables,
         figures={"fit": _draw_figure},
     )
     return _build_fit(law, crowded, seed, columns)
 
 
 def _build_fit(law: Law, crowded: ModelGains, seed: int, columns: Columns) -> Fit:
+    read_new = partial(_read_new_rows, columns, crowded.table)
     return build_fit(
         law,
         crowded.table,
@@ -281,7 +281,7 @@ def _build_fit(law: Law, crowded: ModelGains, seed: int, columns: Columns) -> Fi
         estimand=crowded.estimand,
         sources=crowded.sources,
         warnings=crowded.warnings,
-        reads=partial(_read_new_rows, columns, crowded.table),
+        reads=read_new,
     )
 
 
@@ -294,10 +294,10 @@ def _read_new_rows(columns: Columns, fitted: pd.DataFrame, new: pd.DataFrame) ->
     labs = rows["heritage"]
     by_lab = fitted.groupby("heritage")["log_rho"].mean()
     middle = fitted["log_rho"].mean()
-    of_lab = labs.map(by_lab).fillna(x.groupby(labs).transform("mean")).astype("float64")
-    return rows.assign(
-        rho=rho, log_rho=x, within=x - of_lab, between=of_lab - middle, centred=x - middle
-    )
+    of_rows = x.groupby(labs).transform("mean")
+    of_lab = labs.map(by_lab).fillna(of_rows).astype("float64")
+    logs = {"log_rho": x, "within": x - of_lab, "between": of_lab - middle, "centred": x - middle}
+    return rows.assign(rho=rho, **logs)
 
 
 def declare_labs(slopes: Sequence[Fixed], share: float, labs: str, models: str) -> Mixed:
@@ -320,10 +320,11 @@ def declare_labs(slopes: Sequence[Fixed], share: float, labs: str, models: str) 
         error="error",
         error_symbol="s_i",
     )
+    mean = Fixed(sd=SCALE, symbol="a", why=first)
     return Mixed(
         outcome="log_gain",
         left="log g_i",
-        fixed=(Fixed(sd=SCALE, symbol="a", why=first), *slopes),
+        fixed=(mean, *slopes),
         kinds=(effects,),
         rest=rest,
         scale=LOG,
@@ -360,7 +361,8 @@ def declare_slopes(rows: pd.DataFrame, *columns: str) -> Mixed:
     slopes = []
     for name in columns:
         symbol, term = SYMBOLS[name]
-        slopes.append(Fixed(column=name, sd=sd, symbol=symbol, why=why, term=term, quantity=name))
+        slope = Fixed(column=name, sd=sd, symbol=symbol, why=why, term=term, quantity=name)
+        slopes.append(slope)
     return declare_labs(slopes, SHARE, *HALVES)
 
 
@@ -378,7 +380,8 @@ def design_steps(rows: pd.DataFrame) -> StepDesign:
     cuts, widths = find_gaps(rows["rho"].to_numpy())
     designs = []
     for cut in cuts:
-        designs.append(replace(STEP, tabulate=partial(cut_rows, cut)).design_rows(rows))
+        step = replace(STEP, tabulate=partial(cut_rows, cut))
+        designs.append(step.design_rows(rows))
     nodes = tuple(design.gaussian for design in designs)
     model = Mixture(nodes=nodes, weights=widths / widths.sum(), seed=len(cuts))
     return StepDesign.mix(designs, model, cuts=cuts, widths=widths)
@@ -397,8 +400,10 @@ def find_gaps(rho: Array) -> tuple[Array, Array]:
     values = np.log(np.unique(rho))
     if values.size > MOST_CUTS + 1:
         near = np.linspace(values[0], values[-1], MOST_CUTS + 1)
-        values = np.unique(values[np.abs(values[:, None] - near).argmin(axis=0)])
-    return np.exp((values[1:] + values[:-1]) / 2), np.diff(values)
+        nearest = np.abs(values[:, None] - near).argmin(axis=0)
+        values = np.unique(values[nearest])
+    middles = (values[1:] + values[:-1]) / 2
+    return np.exp(middles), np.diff(values)
 
 
 def _compute_slopes(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:
@@ -412,8 +417,10 @@ def _compute_steps(values: Mapping[str, Array], design: StepDesign) -> dict[str,
     place = np.random.default_rng(gap.size).uniform(-0.5, 0.5, gap.shape)
     drawn = name_draws(values, design.designs[0])
     below = values["beta"][..., 0]
-    threshold = np.exp(np.log(design.cuts[gap]) + design.widths[gap] * place)
-    return {**drawn, "threshold": threshold, "below": below, "above": below + drawn["step"]}
+    log_cut = np.log(design.cuts[gap])
+    log_threshold = log_cut + design.widths[gap] * place
+    above = below + drawn["step"]
+    return {**drawn, "threshold": np.exp(log_threshold), "below": below, "above": above}
 
 
 def _build_statistics(design: MixedDesign | MixtureDesign) -> Mapping[str, Statistic]:
@@ -425,50 +432,54 @@ def _build_statistics(design: MixedDesign | MixtureDesign) -> Mapping[str, Stati
 def _summarise_thresholds(fit: Fit) -> pd.DataFrame:
     """Posterior over the gaps, and what the step is there."""
     design = fit.designed(StepDesign)
-    cuts = design.cuts
     widths = design.widths
     model = design.model
-    beta = np.array([draws.flat("beta").mean(axis=0) for draws in model.fits])
-    gaps = {
-        "lower": np.exp(np.log(cuts) - widths / 2),
-        "upper": np.exp(np.log(cuts) + widths / 2),
-        "prior": widths / widths.sum(),
-        "probability": model.probability,
-    }
-    steps = {"step": beta[:, 1], "below": beta[:, 0], "above": beta.sum(axis=1)}
-    return pd.DataFrame(gaps | steps)
+    means = [draws.flat("beta").mean(axis=0) for draws in model.fits]
+    beta = np.array(means)
+    log_cuts = np.log(design.cuts)
+    half = widths / 2
+    return pd.DataFrame(
+        {
+            "lower": np.exp(log_cuts - half),
+            "upper": np.exp(log_cuts + half),
+            "prior": widths / widths.sum(),
+            "probability": model.probability,
+            "step": beta[:, 1],
+            "below": beta[:, 0],
+            "above": beta.sum(axis=1),
+        }
+    )
 
 
 def _compare_rivals(fit: Fit) -> pd.DataFrame:
     rows = fit.rows
     straight = {"constant": (), "slope": ("centred",), "slopes apart": ("within", "between")}
-    lines = {}
+    rivals: dict[str, Gaussian | Mixture] = {}
     for name, columns in straight.items():
-        lines[name] = declare_slopes(rows, *columns)
-    rivals = {}
-    for name, line in lines.items():
+        line = declare_slopes(rows, *columns)
         rivals[name] = line.design_rows(rows).gaussian
-    return compare(
-        {**rivals, "step": design_steps(rows).model}, build_model_and_lab_folds(rows), seed=fit.seed
-    )
+    rivals["step"] = design_steps(rows).model
+    return compare(rivals, build_model_and_lab_folds(rows), seed=fit.seed)
 
 
 def _list_models(fit: Fit) -> pd.DataFrame:
-    return fit.rows[["model_id", "heritage", "rho", "log_gain", "error"]].assign(
-        lab_mean_log_rho=fit.rows["log_rho"] - fit.rows["within"]
-    )
+    models = fit.rows[["model_id", "heritage", "rho", "log_gain", "error"]]
+    lab_mean = fit.rows["log_rho"] - fit.rows["within"]
+    return models.assign(lab_mean_log_rho=lab_mean)
 
 
 def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     models = fit.table("models")
-    draw_points(axes, models.assign(gain=np.exp(models["log_gain"])), "rho", "gain")
+    points = models.assign(gain=np.exp(models["log_gain"]))
+    draw_points(axes, points, "rho", "gain")
     if "threshold" in fit.law.tables:
         threshold = fit.table("threshold")
         second = axes.twinx()
-        density = threshold["probability"] / np.log(threshold["upper"] / threshold["lower"])
-        second.stairs(
-            density, [*threshold["lower"], threshold["upper"].iloc[-1]], alpha=0.3, fill=True
-        )
+        lower = threshold["lower"]
+        upper = threshold["upper"]
+        density = threshold["probability"] / np.log(upper / lower)
+        edges = [*lower, upper.iloc[-1]]
+        second.stairs(density, edges, alpha=0.3, fill=True)
         second.set_yticks([])
         second.set_ylabel("posterior density of a threshold")
     axes.axhline(1, linewidth=0.8)

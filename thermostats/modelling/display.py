@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_statement_chance
 from thermostats.modelling import checks
-from thermostats.modelling.draws import Array, find_equal_tailed, list_versions, name_elements
+from thermostats.modelling.draws import find_equal_tailed, list_versions, name_elements
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.group_effects import LAB, list_group_kinds
 from thermostats.modelling.mixed_model import MixedDesign
@@ -37,23 +37,22 @@ def format_lines(fit: FittedLaw) -> list[str]:
     few = say_few_labs(fit)
     rows = []
     for quantity, row in fit.summary().head(FIRST - len(few)).iterrows():
-        median, lower, upper = (format_number(row[name]) for name in ("median", "lower", "upper"))
+        median, lower, upper = map(format_number, row[["median", "lower", "upper"]])
         rows.append(f"  {quantity}: {median} [{lower}, {upper}]")
     chances = format_chances(fit)[:2]
-    ends = (
-        f"  median and {fit.level:.0%} equal-tailed interval"
-        + f"; sources: {', '.join(fit.sources)}" * bool(fit.sources)
-    )
+    ends = f"  median and {fit.level:.0%} equal-tailed interval"
+    if fit.sources:
+        ends += f"; sources: {', '.join(fit.sources)}"
     more = "summary() has all quantities; then check(), plot(), predict(rows), to_latex()"
-    warned = (
-        [format_count(len(fit.warnings), "warning") + f", first: {fit.warnings[0]}"]
-        if fit.warnings
-        else []
-    )
-    every = [format_headline(fit), *few, *rows, ends, *chances, *warned, more][:MOST_LINES]
-    lines: list[str] = []
-    for line in every:
-        lines.append(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…")
+    warned = []
+    if fit.warnings:
+        number = format_count(len(fit.warnings), "warning")
+        warned.append(f"{number}, first: {fit.warnings[0]}")
+    every = [format_headline(fit), *few, *rows, ends, *chances, *warned, more]
+    lines = []
+    for line in every[:MOST_LINES]:
+        short = line[: WIDTH - 1] + "…"
+        lines.append(line if len(line) <= WIDTH else short)
     return lines
 
 
@@ -98,17 +97,15 @@ def render_html(fit: FittedLaw) -> str:
     table = fit.summary()
     chances = format_chances(fit)[:FIRST]
     left = len(table) - MOST_ROWS
-    remarks = [
-        *say_few_labs(fit),
-        *chances,
-        *fit.warnings,
-        *([f"{left} rows more"] if left > 0 else []),
-    ]
+    remarks = [*say_few_labs(fit), *chances, *fit.warnings]
+    if left > 0:
+        remarks.append(f"{left} rows more")
     items = "".join(f"<li>{escape(line)}</li>" for line in remarks)
-    body = (
-        table.head(MOST_ROWS).rename_axis(None).to_html(border=0, float_format=lambda x: f"{x:.4g}")
-    )
-    return f"<p><b>{escape(format_headline(fit))}</b></p>{body}" + f"<ul>{items}</ul>" * bool(items)
+    shown = table.head(MOST_ROWS).rename_axis(None)
+    body = shown.to_html(border=0, float_format=lambda x: f"{x:.4g}")
+    headline = escape(format_headline(fit))
+    listed = f"<ul>{items}</ul>" if items else ""
+    return f"<p><b>{headline}</b></p>{body}{listed}"
 
 
 def render_latex(fit: FittedLaw, digits: int) -> str:
@@ -122,31 +119,28 @@ def render_latex(fit: FittedLaw, digits: int) -> str:
         )
     rows = []
     for name, row in fit.summary().iterrows():
-        mean, sd, median, lower, upper = (
-            _format_significant(float(value), digits) for value in row
-        )
-        rows.append(
-            rf"{_escape_text(str(name))} & {mean} & {sd} & {median} & [{lower}, {upper}] \\"
-        )
-    ends = {}
-    for name, value in fit.probabilities.items():
-        ends[name] = fit.ranges.get(name, (value,))
-    written = {}
-    for name, values in ends.items():
-        written[name] = " to ".join(_format_significant(value, digits) for value in values)
+        numbers = [_format_significant(float(value), digits) for value in row]
+        mean, sd, median, lower, upper = numbers
+        quantity = _escape_text(str(name))
+        rows.append(rf"{quantity} & {mean} & {sd} & {median} & [{lower}, {upper}] \\")
     chances = []
-    for name, text in written.items():
+    for name, value in fit.probabilities.items():
+        ends = fit.ranges.get(name, (value,))
+        text = " to ".join(_format_significant(end, digits) for end in ends)
         chances.append(rf"P({_escape_text(name)}) & \multicolumn{{4}}{{r}}{{{text}}} \\")
+    if chances:
+        chances.insert(0, r"\midrule")
     sources = ", ".join(fit.sources) or "none named"
+    coverage = round(100 * fit.level, 1)
     lines_of_table = [
         f"% {_put_on_one_line(format_headline(fit))}",
         f"% intervals are equal-tailed; sources: {_put_on_one_line(sources)}",
         r"\begin{tabular}{lrrrr}",
         r"\toprule",
-        rf"Quantity & Mean & SD & Median & {round(100 * fit.level, 1):g}\% interval \\",
+        rf"Quantity & Mean & SD & Median & {coverage:g}\% interval \\",
         r"\midrule",
         *rows,
-        *([r"\midrule", *chances] if chances else []),
+        *chances,
         r"\bottomrule",
         r"\end{tabular}",
     ]
@@ -160,8 +154,10 @@ def _format_significant(value: float, digits: int) -> str:
         return "--"
     power = math.floor(math.log10(abs(value))) if value else 0
     if not -4 <= power < 6:
-        return f"${value / 10.0**power:.{digits - 1}f} \\times 10^{{{power}}}$"
-    return f"${value:.{max(digits - 1 - power, 0)}f}$"
+        mantissa = f"{value / 10.0**power:.{digits - 1}f}"
+        return f"${mantissa} \\times 10^{{{power}}}$"
+    decimals = max(digits - 1 - power, 0)
+    return f"${value:.{decimals}f}$"
 
 
 def _escape_text(text: str) -> str:
@@ -186,19 +182,18 @@ def summarise_updates(fit: FittedLaw) -> pd.DataFrame:
     """Median and interval of what is reported before and after the data: quantity, stage, median,
     lower, upper."""
     before = fit.model.draw_prior(checks.OF_PRIOR, np.random.default_rng(fit.seed))
-    prior = fit.law.quantities({name: values[None] for name, values in before.items()}, fit.design)
-    rows = []
+    as_one_chain = {name: values[None] for name, values in before.items()}
+    prior = fit.law.quantities(as_one_chain, fit.design)
+    rows: list[tuple[str, str, float, float, float]] = []
     for name, after in fit.reported.items():
-        stages: tuple[tuple[str, Array], ...] = (("prior", prior[name]), ("posterior", after))
-        for stage, values in stages:
-            columns = values.reshape(-1, int(np.prod(values.shape[2:])))
+        for stage, values in (("prior", prior[name]), ("posterior", after)):
+            shape = values.shape[2:]
+            columns = values.reshape(-1, int(np.prod(shape)))
             lower, upper = find_equal_tailed(columns, fit.level)
             medians = np.median(columns, axis=0)
-            labels = name_elements(name, values.shape[2:])
-            rows += [
-                (label, stage, *row)
-                for label, *row in zip(labels, medians, lower, upper, strict=True)
-            ]
+            labels = name_elements(name, shape)
+            stages = [stage] * len(labels)
+            rows += zip(labels, stages, medians, lower, upper, strict=True)
     return pd.DataFrame(rows, columns=["quantity", "stage", "median", "lower", "upper"])
 
 
@@ -224,9 +219,8 @@ def draw(fit: FittedLaw, kind: str, axes: Axes | None) -> Axes:
 
 
 def _draw_intervals(fit: FittedLaw, axes: Axes) -> object:
-    drawn = draw_forest(
-        fit.summary().head(MOST_ROWS).reset_index(), axes, label="quantity", estimate="median"
-    )
+    table = fit.summary().head(MOST_ROWS).reset_index()
+    drawn = draw_forest(table, axes, label="quantity", estimate="median")
     about = f"{fit.law.name} of {fit.estimand}, {fit.level:.0%} intervals"
     first = next(iter(fit.law.statements), "")
     said = format_statement_chance(f"P({first})", fit.probability(first)) if first else about
@@ -237,13 +231,15 @@ def _draw_intervals(fit: FittedLaw, axes: Axes) -> object:
 
 
 def _draw_prior(fit: FittedLaw, axes: Axes) -> object:
-    return draw_prior_to_posterior(summarise_updates(fit).head(2 * MOST_ROWS), axes)
+    updates = summarise_updates(fit)
+    return draw_prior_to_posterior(updates.head(2 * MOST_ROWS), axes)
 
 
 def _draw_replicated(fit: FittedLaw, axes: Axes) -> object:
     gate = checks.run_checks(fit, {}, refits=False, seed=fit.seed)
     tables = [check.table for check in gate.checks if check.name == "posterior predictive"]
-    return draw_predictive_panels(pd.concat(tables, ignore_index=True), axes)
+    table = pd.concat(tables, ignore_index=True)
+    return draw_predictive_panels(table, axes)
 
 
 def make_room(axes: Axes) -> None:
@@ -259,8 +255,10 @@ def make_room(axes: Axes) -> None:
             figure.draw_without_rendering()
         drawn = figure.get_tightbbox()
         width, height = figure.get_size_inches()
-        across = max(0.0, -drawn.x0) + max(0.0, drawn.x1 - width)
-        down = max(0.0, -drawn.y0) + max(0.0, drawn.y1 - height)
+        beyond_width = max(0.0, drawn.x1 - width)
+        beyond_height = max(0.0, drawn.y1 - height)
+        across = max(0.0, -drawn.x0) + beyond_width
+        down = max(0.0, -drawn.y0) + beyond_height
         if across < 0.01 and down < 0.01:
             return
         figure.set_size_inches(width + 1.1 * across, height + 1.1 * down)
@@ -298,7 +296,10 @@ def convert_records(table: pd.DataFrame) -> list[dict[str, object]]:
     """Rows of a table as JSON takes them."""
     records = []
     for row in table.to_dict("records"):
-        records.append({str(name): convert_number(value) for name, value in row.items()})
+        record = {}
+        for name, value in row.items():
+            record[str(name)] = convert_number(value)
+        records.append(record)
     return records
 
 

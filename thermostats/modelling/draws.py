@@ -146,14 +146,11 @@ class Draws:
         """Of these what keeps the draws from being used: not the energy fraction, nor few
         divergences."""
         table = self.diagnostics
-        few = (table["diagnostic"] == "divergences") & (
-            table["worst"] <= self.size * MOST_DIVERGENT
-        )
-        return tuple(
-            table.loc[
-                ~table["passes"] & ~few & (table["diagnostic"] != "energy fraction"), "failure"
-            ]
-        )
+        divergent = table["diagnostic"] == "divergences"
+        few = divergent & (table["worst"] <= self.size * MOST_DIVERGENT)
+        energy = table["diagnostic"] == "energy fraction"
+        failed = ~table["passes"] & ~few & ~energy
+        return tuple(table.loc[failed, "failure"])
 
     @property
     def status(self) -> str:
@@ -170,13 +167,13 @@ class Draws:
     def flat(self, name: str) -> Array:
         """Draws of one quantity with chains joined, (chains·draws) × …"""
         values = self[name]
-        return values.reshape(values.shape[0] * values.shape[1], *values.shape[2:])
+        chains, size, *shape = values.shape
+        return values.reshape(chains * size, *shape)
 
     def few(self, size: int) -> dict[str, Array]:
         """At most so many draws of every quantity, evenly spaced, chains joined."""
-        rows = np.unique(
-            np.linspace(0, self.size - 1, min(size, self.size)).round().astype(np.int64)
-        )
+        places = np.linspace(0, self.size - 1, min(size, self.size))
+        rows = np.unique(places.round().astype(np.int64))
         return {name: self.flat(name)[rows] for name in self.values}
 
 
@@ -184,15 +181,16 @@ def split_chains(values: Mapping[str, Array], settings: Settings) -> dict[str, A
     """Independent draws (size × …) as chain × draw × …; raises ThermostatsError where one is not
     finite."""
     check_finite(values)
-    chains: dict[str, Array] = {}
+    chains = {}
     for name, v in values.items():
-        chains[name] = v.reshape(settings.chains, len(v) // settings.chains, *v.shape[1:])
+        size = len(v) // settings.chains
+        chains[name] = v.reshape(settings.chains, size, *v.shape[1:])
     return chains
 
 
 def join_draws(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Draws that were made a part of them at a time, one part after another."""
-    joined: dict[str, Array] = {}
+    joined = {}
     for name in parts[0]:
         joined[name] = np.concatenate([part[name] for part in parts])
     return joined
@@ -212,6 +210,11 @@ def check_finite(values: Mapping[str, Array]) -> None:
         )
 
 
+def count_effective(weight: Array) -> float:
+    """Effective number of draws of these weights, which sum to 1."""
+    return float(1 / np.square(weight).sum())
+
+
 def check_weights(effective: float, pareto_k: float) -> pd.DataFrame:
     """Diagnostics of importance weights."""
     return judge_diagnostics(
@@ -227,8 +230,8 @@ def check_chains(
 ) -> tuple[pd.DataFrame, float]:
     """Diagnostics of sampled chains, and the smallest effective number; quantities that never vary
     are left out."""
-    names: list[str] = []
-    columns: list[Array] = []
+    names = []
+    columns = []
     for name, array in values.items():
         names += name_elements(name, array.shape[2:])
         columns.append(array.reshape(*array.shape[:2], -1))
@@ -236,7 +239,8 @@ def check_chains(
     rhat = measures["rhat"]
     bulk = measures["ess_bulk"]
     tail = measures["ess_tail"]
-    bfmi = np.square(np.diff(energy, axis=1)).mean(axis=1) / energy.var(axis=1)
+    steps = np.square(np.diff(energy, axis=1)).mean(axis=1)
+    bfmi = steps / energy.var(axis=1)
     apart = np.nanargmax(rhat)
     few = np.nanargmin(bulk)
     few_of_tails = np.nanargmin(tail)
@@ -259,10 +263,11 @@ def judge_diagnostics(rows: Sequence[tuple[str, float, float, str, str]]) -> pd.
     words."""
     table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity", "failure"])
     at_most = table["diagnostic"].isin(["R-hat", "divergences", "Pareto k"])
-    passes = np.where(at_most, table["worst"] <= table["limit"], table["worst"] >= table["limit"])
-    return table.assign(
-        passes=passes.astype(bool), failure=[words.format(*row) for *row, words in rows]
-    )
+    worst = table["worst"]
+    limit = table["limit"]
+    passes = np.where(at_most, worst <= limit, worst >= limit)
+    failures = [words.format(*row) for *row, words in rows]
+    return table.assign(passes=passes.astype(bool), failure=failures)
 
 
 def measure_convergence(columns: Array) -> dict[str, Array]:
@@ -278,10 +283,11 @@ def measure_convergence(columns: Array) -> dict[str, Array]:
         "ess_tail": lambda x: arviz.ess(x, method="tail", prob=TAILS),
     }
     varying = np.flatnonzero(np.ptp(columns, axis=(0, 1)) > 0)
-    measured: dict[str, Array] = {}
+    measured = {}
     for name, measure in measures.items():
         measured[name] = np.full(columns.shape[2], np.nan)
-        measured[name][varying] = [float(measure(columns[:, :, i])) for i in varying]
+        of_varying = [float(measure(columns[:, :, i])) for i in varying]
+        measured[name][varying] = of_varying
     return measured
 
 
@@ -293,7 +299,7 @@ def summarise_quantities(
 
     exact: those drawn independently, of whose convergence there is nothing to say.
     """
-    tables: list[pd.DataFrame] = []
+    tables = []
     for name, values in quantities.items():
         columns = values.reshape(*values.shape[:2], -1)
         lower, upper = find_equal_tailed(columns, level, axis=(0, 1))
@@ -309,13 +315,16 @@ def summarise_quantities(
                 "level": level,
             }
         )
-        tables.append(table if name in exact else table.assign(**measure_convergence(columns)))
+        if name not in exact:
+            table = table.assign(**measure_convergence(columns))
+        tables.append(table)
     return pd.concat(tables, ignore_index=True)
 
 
 def estimate_mcse(values: Array) -> float:
     """Monte-Carlo standard error of the mean of one quantity, chain × draw."""
-    return float(values.std(ddof=1) / np.sqrt(_import_arviz().ess(values, method="mean")))
+    size = _import_arviz().ess(values, method="mean")
+    return float(values.std(ddof=1) / np.sqrt(size))
 
 
 def find_equal_tailed(
@@ -326,16 +335,18 @@ def find_equal_tailed(
     Raises UsageError for a level below one half or not below 1.
     """
     level = check_coverage(options.level if level is None else level)
-    lower, upper = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=axis)
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    lower, upper = np.quantile(values, tails, axis=axis)
     return lower, upper
 
 
 def name_elements(name: str, shape: Iterable[int]) -> list[str]:
     """`name`, or `name[i]`, `name[i,j]` in the order of a flattened array."""
     shape = tuple(shape)
-    elements: list[str] = []
+    elements = []
     for index in np.ndindex(*shape):
-        elements.append(f"{name}[{','.join(map(str, index))}]" if shape else name)
+        place = ",".join(map(str, index))
+        elements.append(f"{name}[{place}]" if shape else name)
     return elements
 
 
@@ -348,17 +359,17 @@ def normalise_pareto_weights(log_ratios: Array) -> tuple[Array, Array]:
     trusts. Many ratios of which none is `BOUNDED` times their mean are bounded, k at most 0: next
     to a plateau a few larger look heavy.
     """
-    rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, log_ratios.shape[-1])
-    size = rows.shape[1]
+    size = log_ratios.shape[-1]
+    rows = np.asarray(log_ratios, dtype=np.float64).reshape(-1, size)
     tail = int(3 * size**0.5) if size > 225 else size // 5
     ordered = np.sort(rows, axis=1)
-    same = ordered[:, 0] == ordered[:, -1]
-    fitted = (
-        ordered[:, -tail] != ordered[:, -1]
-        if tail >= LEAST_TAIL
-        else np.zeros(len(rows), dtype=bool)
-    )
-    weights = rows - np.logaddexp.reduce(rows, axis=1, keepdims=True)
+    largest = ordered[:, -1]
+    same = ordered[:, 0] == largest
+    fitted = np.zeros(len(rows), dtype=bool)
+    if tail >= LEAST_TAIL:
+        fitted = ordered[:, -tail] != largest
+    total = np.logaddexp.reduce(rows, axis=1)
+    weights = rows - total[:, None]
     k = np.where(same, -np.inf, np.inf)
     if fitted.any():
         arviz = _import_arviz()
@@ -369,20 +380,18 @@ def normalise_pareto_weights(log_ratios: Array) -> tuple[Array, Array]:
             smooth = importlib.import_module("arviz_stats.base").array_stats.psislw
             weights[fitted], k[fitted] = smooth(-rows[fitted])
     if size >= MANY:
-        even = fitted & (
-            ordered[:, -1] - np.logaddexp.reduce(rows, axis=1) <= math.log(BOUNDED / size)
-        )
+        even = fitted & (largest - total <= math.log(BOUNDED / size))
         k[even] = np.minimum(k[even], 0.0)
-    return weights.reshape(log_ratios.shape), k.reshape(log_ratios.shape[:-1])
+    shape = log_ratios.shape
+    return weights.reshape(shape), k.reshape(shape[:-1])
 
 
 def resample_systematically(
     weight: Array, size: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
     """Rows chosen by their weights, systematically, in random order."""
-    places = np.searchsorted(
-        np.cumsum(weight) / weight.sum(), (rng.random() + np.arange(size)) / size
-    )
+    heights = np.cumsum(weight) / weight.sum()
+    places = np.searchsorted(heights, (rng.random() + np.arange(size)) / size)
     return rng.permutation(np.minimum(places, weight.size - 1))
 
 
@@ -443,9 +452,9 @@ LOCATION: Mapping[str, Statistic] = {
 
 def evaluate_statement(statement: Statement, quantities: Quantities) -> NDArray[np.bool_]:
     """Whether it holds, chain × draw."""
-    return np.asarray(
-        statement if isinstance(statement, np.ndarray) else statement(quantities), dtype=bool
-    )
+    if isinstance(statement, np.ndarray):
+        return np.asarray(statement, dtype=bool)
+    return np.asarray(statement(quantities), dtype=bool)
 
 
 def read_only(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -463,9 +472,10 @@ class NamedDraws(dict[str, Any]):
 
     def __repr__(self) -> str:
         width = max(map(len, self), default=0)
-        return "\n".join(
-            f"{name:{width}}  {_format_draws(np.asarray(draws))}" for name, draws in self.items()
-        )
+        lines = []
+        for name, draws in self.items():
+            lines.append(f"{name:{width}}  {_format_draws(np.asarray(draws))}")
+        return "\n".join(lines)
 
 
 class Statements(dict[str, Any]):
@@ -477,7 +487,8 @@ class Statements(dict[str, Any]):
 
 def _format_draws(draws: np.ndarray) -> str:
     chains, size, *shape = draws.shape
-    what = f"{chains} × {size:,} draws" + (
-        f" of {' × '.join(map(str, shape))} elements" if shape else ""
-    )
-    return what if shape else f"{what}, mean {draws.mean():.4g}, sd {draws.std():.4g}"
+    what = f"{chains} × {size:,} draws"
+    if shape:
+        sides = " × ".join(map(str, shape))
+        return f"{what} of {sides} elements"
+    return f"{what}, mean {draws.mean():.4g}, sd {draws.std():.4g}"

@@ -23,6 +23,7 @@ from thermostats.modelling.draws import (
     Array,
     Quantities,
     Settings,
+    Statement,
     Statistic,
     find_equal_tailed,
 )
@@ -104,22 +105,23 @@ def fit_slopes(
     """
     rows, warnings = read_cells(table, "a slope over models")
     usable, left = _keep_usable(rows)
-    refuse_large(usable, usable["model_id"].nunique() + usable["prompt_id"].nunique() + 1)
+    units = usable["model_id"].nunique() + usable["prompt_id"].nunique()
+    refuse_large(usable, units + 1)
     others = {
         "one slope for all models": SLOPES.drop_kinds("slope"),
         "no effects of prompts": SLOPES.drop_kinds("prompt"),
     }
     if without:
-        if without not in set(usable["category"]):
-            raise UsageError(
-                "no such category", got=without, allowed=", ".join(sorted(set(usable["category"])))
-            )
+        categories = set(usable["category"])
+        if without not in categories:
+            allowed = ", ".join(sorted(categories))
+            raise UsageError("no such category", got=without, allowed=allowed)
         _keep_usable(usable[usable["category"] != without])
-        others[f"without the category {without}"] = replace(
-            SLOPES, tabulate=partial(tabulate_cells, without=without)
-        )
+        tabulate = partial(tabulate_cells, without=without)
+        others[f"without the category {without}"] = replace(SLOPES, tabulate=tabulate)
+    law = declare_law(state_slopes(), SLOPES, others)
     return build_fit(
-        declare_law(state_slopes(), SLOPES, others),
+        law,
         usable,
         seed=seed,
         settings=settings,
@@ -146,16 +148,14 @@ def tabulate_cells(rows: pd.DataFrame, fit: pd.DataFrame | None, without: str = 
     scales = _measure_scales(fitted).combine_first(_measure_scales(rows))
     x, z = _standardise_cells(rows, scales)
     x_fitted, _ = _standardise_cells(fitted, scales)
-    means = (
-        x_fitted.groupby(fitted["prompt_id"])
-        .mean()
-        .combine_first(x.groupby(rows["prompt_id"]).mean())
-    )
+    of_fitted = x_fitted.groupby(fitted["prompt_id"]).mean()
+    of_rows = x.groupby(rows["prompt_id"]).mean()
+    means = of_fitted.combine_first(of_rows)
     shared = means.loc[rows["prompt_id"]].to_numpy()
-    table = rows[["model_id", "prompt_id"]].assign(
-        x=x, z=z.fillna(0.0), within=x - shared, shared=shared
-    )
-    return table.set_axis(table["model_id"].astype(str) + ", " + table["prompt_id"].astype(str))
+    cells = rows[["model_id", "prompt_id"]]
+    table = cells.assign(x=x, z=z.fillna(0.0), within=x - shared, shared=shared)
+    models = table["model_id"].astype(str)
+    return table.set_axis(models + ", " + table["prompt_id"].astype(str))
 
 
 CORRELATION = "slopes of standardised columns, near correlations"
@@ -216,21 +216,23 @@ def _list_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict[s
     if "slope" not in design.effects:
         return drawn
     models = len(design.effects["slope"].names)
-    return {"slopes": drawn["slope"][..., None] + values["slope"][..., :models], **drawn}
+    own = values["slope"][..., :models]
+    return {"slopes": drawn["slope"][..., None] + own, **drawn}
 
 
 def state_slopes() -> Law:
     """What is asked of slopes."""
+    statements: dict[str, Statement] = {
+        "slope > 0": lambda q: q["slope"] > 0,
+        "between > 0": lambda q: q["between"] > 0,
+        "slopes of one sign": _has_one_sign,
+    }
     return Law(
         name="slopes",
         of=SLOPES.design_rows,
         quantities=_list_quantities,
         reported=("slopes", "slope", "slope_sd", "between"),
-        statements={
-            "slope > 0": lambda q: q["slope"] > 0,
-            "between > 0": lambda q: q["between"] > 0,
-            "slopes of one sign": _has_one_sign,
-        },
+        statements=statements,
         statistics=_build_statistics,
         equations=("x = log g, entropy and x standardised within models;  γ sums to zero",),
         tables={"slopes": _list_slopes, "correlation": _estimate_correlation},
@@ -240,37 +242,42 @@ def state_slopes() -> Law:
 
 def _has_one_sign(quantities: Quantities) -> Array:
     positive = quantities["slopes"] > 0
-    return np.asarray(positive.all(axis=-1) | ~positive.any(axis=-1))
+    negative = ~positive.any(axis=-1)
+    return np.asarray(positive.all(axis=-1) | negative)
 
 
 def _keep_usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
     """Cells with an entropy, of models whose gain and entropy vary over enough prompts; and what is
     left out."""
-    stated = (
-        rows["entropy"].notna().to_numpy() if "entropy" in rows else np.zeros(len(rows), dtype=bool)
-    )
+    stated = np.zeros(len(rows), dtype=bool)
+    if "entropy" in rows:
+        stated = rows["entropy"].notna().to_numpy()
     some = rows[stated]
+    varying = ["value"]
     if len(some):
         some = some.assign(entropy=read_numbers(some["entropy"], "entropy"))
-    by = some.groupby("model_id")[["value", *(["entropy"] if len(some) else [])]]
-    flat = (by.transform("nunique") < 2).any(axis=1) | (by.transform("size") < LEAST)
+        varying.append("entropy")
+    by = some.groupby("model_id")[varying]
+    constant = (by.transform("nunique") < 2).any(axis=1)
+    flat = constant | (by.transform("size") < LEAST)
     usable = some[~flat].reset_index(drop=True)
     lacking = int((~stated).sum())
-    steady = list_names(set(some.loc[flat, "model_id"].astype(str)))
-    words = {
-        f"{lacking} of {len(rows)} cells have no entropy and carry no information on "
-        f"slopes": lacking > 0,
-        f"gain or entropy constant, or fewer than {LEAST} prompts: no slope of {steady}": bool(
-            flat.any()
-        ),
-    }
-    warnings = [line for line, holds in words.items() if holds]
-    if usable["model_id"].nunique() < 2:
+    warnings = []
+    if lacking > 0:
+        warnings.append(
+            f"{lacking} of {len(rows)} cells have no entropy and carry no information on slopes"
+        )
+    if flat.any():
+        steady = list_names(set(some.loc[flat, "model_id"].astype(str)))
+        warnings.append(
+            f"gain or entropy constant, or fewer than {LEAST} prompts: no slope of {steady}"
+        )
+    models = usable["model_id"].nunique()
+    if models < 2:
         raise UsageError(
             "slopes of entropy need two models",
             where="entropy",
-            got=f"{usable['model_id'].nunique()} with gains and entropies of {LEAST} prompts or "
-            f"more that vary",
+            got=f"{models} with gains and entropies of {LEAST} prompts or more that vary",
             next_step="; ".join(warnings) or "add entropies of more models",
         )
     return usable, warnings
@@ -279,13 +286,13 @@ def _keep_usable(rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def _measure_scales(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean and SD of log gain and entropy by model."""
     by = _take_logs(rows).groupby(rows["model_id"])
-    return pd.concat([by.mean(), by.std(ddof=0).add_suffix("_sd")], axis=1)
+    spread = by.std(ddof=0).add_suffix("_sd")
+    return pd.concat([by.mean(), spread], axis=1)
 
 
 def _take_logs(rows: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame(
-        {"x": np.log(rows["value"].astype("float64")), "z": rows.get("entropy", np.nan)}
-    )
+    x = np.log(rows["value"].astype("float64"))
+    return pd.DataFrame({"x": x, "z": rows.get("entropy", np.nan)})
 
 
 def _standardise_cells(rows: pd.DataFrame, scales: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
@@ -298,7 +305,9 @@ def _standardise_cells(rows: pd.DataFrame, scales: pd.DataFrame) -> tuple[pd.Ser
             where="value",
             allowed="two or more",
         )
-    return (columns["x"] - scale["x"]) / scale["x_sd"], (columns["z"] - scale["z"]) / scale["z_sd"]
+    x = (columns["x"] - scale["x"]) / scale["x_sd"]
+    z = (columns["z"] - scale["z"]) / scale["z_sd"]
+    return x, z
 
 
 def _build_statistics(design: MixedDesign) -> dict[str, Statistic]:
@@ -317,33 +326,29 @@ def _list_slopes(fit: Fit) -> pd.DataFrame:
     slopes = fit.quantities["slopes"].reshape(-1, len(models.names))
     lower, upper = find_equal_tailed(slopes, fit.level)
     alone = pd.Series(x * fit.model.observed).groupby(models.codes)
-    estimates = {
-        "slope": slopes.mean(axis=0),
-        "lower": lower,
-        "upper": upper,
-        "p_positive": (slopes > 0).mean(axis=0),
-    }
-    columns = {
-        "model_id": models.names,
-        **estimates,
-        "correlation_alone": alone.mean(),
-        "n_prompts": alone.size(),
-    }
-    return pd.DataFrame(columns)
+    return pd.DataFrame(
+        {
+            "model_id": models.names,
+            "slope": slopes.mean(axis=0),
+            "lower": lower,
+            "upper": upper,
+            "p_positive": (slopes > 0).mean(axis=0),
+            "correlation_alone": alone.mean(),
+            "n_prompts": alone.size(),
+        }
+    )
 
 
 def _estimate_correlation(fit: Fit) -> pd.DataFrame:
     """The classical counterpart over the prompts that every model answered: mean correlation,
     prompts permuted."""
-    wide = (
-        fit.rows.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"])
-        .dropna()
-        .astype("float64")
-    )
+    cells = fit.rows.pivot(index="prompt_id", columns="model_id", values=["value", "entropy"])
+    wide = cells.dropna().astype("float64")
     if len(wide) < LEAST:
         return pd.DataFrame(columns=["estimate", "lower", "upper", "p_value"])
+    log_gains = np.log(wide["value"])
     within = estimate_within_correlation(
-        np.log(wide["value"]), wide["entropy"], method="pearson", seed=fit.seed
+        log_gains, wide["entropy"], method="pearson", seed=fit.seed
     )
     fields = ("estimate", "lower", "upper", "level", "interval", "p_value", "n", "n_models")
     return pd.DataFrame([{name: getattr(within, name) for name in fields}])

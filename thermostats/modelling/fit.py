@@ -169,9 +169,8 @@ class Fit(FittedLaw):
         >>> list(planned.table.columns)[:3]
         ['asked', 'models', 'labs']
         """
-        return simulate_power(
-            self, models, labs, sizes, studies=studies, seed=self.seed if seed is None else seed
-        )
+        chosen = self.seed if seed is None else seed
+        return simulate_power(self, models, labs, sizes, studies=studies, seed=chosen)
 
     def __repr__(self) -> str:
         return "\n".join(display.format_lines(self))
@@ -217,9 +216,8 @@ class Fit(FittedLaw):
         True
         """
         asked_for = self.law.statements if statements is None else statements
-        return checks.run_checks(
-            self, asked_for, refits=refits, seed=self.seed if seed is None else seed
-        )
+        chosen = self.seed if seed is None else seed
+        return checks.run_checks(self, asked_for, refits=refits, seed=chosen)
 
     def sensitivity(
         self, statements: Mapping[str, Statement] | None = None, *, refits: bool = True
@@ -248,9 +246,8 @@ class Fit(FittedLaw):
         >>> table["alternative"].tolist()
         ['as fitted', 'prior to the power 0.8', 'prior to the power 1.25']
         """
-        return checks.measure_sensitivity(
-            self, self.law.statements if statements is None else statements, refits=refits
-        )
+        asked_for = self.law.statements if statements is None else statements
+        return checks.measure_sensitivity(self, asked_for, refits=refits)
 
     def plot(self, kind: str = "", axes: Axes | None = None) -> Axes:
         """Draw one figure, onto the axes or onto those of a new figure.
@@ -404,7 +401,8 @@ def build_fit(
 ) -> Fit:
     """A law fitted to rows, not drawn yet; `sources`: where these come from, None where it is not
     asked."""
-    of_sources = (NO_SOURCE,) if sources is not None and not sources else ()
+    named = tuple(sources or ())
+    without = (NO_SOURCE,) if sources is not None and not named else ()
     return Fit(
         law=law,
         rows=rows,
@@ -412,8 +410,8 @@ def build_fit(
         settings=settings,
         seed=seed,
         estimand=estimand,
-        sources=tuple(sources or ()),
-        warnings=(*warnings, *of_sources),
+        sources=named,
+        warnings=(*warnings, *without),
         reads=reads,
     )
 
@@ -539,16 +537,14 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     from thermostats.modelling.saving import read_call, read_file, read_rows  # noqa: PLC0415
 
     record, values = read_file(Path(path))
-    draws = Draws(
-        values=values,
-        diagnostics=pd.read_json(
-            io.StringIO(record["diagnostics"]), orient="table", precise_float=True
-        ),
-        settings=Settings(**json.loads(record["settings"])),
-        **json.loads(record["draws"]),
-    )
+    written = io.StringIO(record["diagnostics"])
+    diagnostics = pd.read_json(written, orient="table", precise_float=True)
+    settings = Settings(**json.loads(record["settings"]))
+    of_draws = json.loads(record["draws"])
+    draws = Draws(values=values, diagnostics=diagnostics, settings=settings, **of_draws)
     words: dict[str, Any] = json.loads(record["fit"])
-    words |= {name: tuple(words[name]) for name in ("sources", "warnings")}
+    for name in ("sources", "warnings"):
+        words[name] = tuple(words[name])
     rows = read_rows(record["rows"])
     if law is None and model is None and record.get("call"):
         fit = _rebuild_call(read_call(record["call"]))
@@ -567,14 +563,17 @@ def load_fit(path: str | Path, *, law: Law | None = None, model: Declare | None 
     if law is None and model is None:
         own = "per_row" in json.loads(record["own"])
         missing = {"model": Code("MODEL")} if own else {"law": Code("FIT.law")}
+        shown = f"a fit of “{record['law']}”"
         raise UsageError(
             "functions are not in a saved fit",
             where=path,
-            got=f"a fit of “{record['law']}”",
+            got=shown,
             allowed="law= of a fit like it, or model= of your own",
             next_step=line("load_fit", str(path), **missing),
         )
-    chosen = law if law is not None else build_own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
+    chosen = law
+    if chosen is None:
+        chosen = build_own_law(model, **json.loads(record["own"]))  # type: ignore[arg-type]
     if chosen.name != record["law"]:
         raise UsageError("a fit of another law", where=path, got=chosen.name, allowed=record["law"])
     return Fit(law=chosen, rows=rows, design=chosen.of(rows), drawn=draws, **words)
@@ -682,18 +681,23 @@ def compare_fits(fits: Mapping[str, Fit]) -> pd.DataFrame:
             "nothing to compare", got=f"{len(fits)} fit", allowed="two or more", next_step=LINE
         )
     orders = _orders(list(fits.values()))
-    observed = [fit.model.observed[o] for fit, o in zip(fits.values(), orders, strict=True)]
-    if any(y.shape != observed[0].shape or not np.allclose(y, observed[0]) for y in observed[1:]):
-        sizes = ", ".join(
-            f"{name}: {y.size} outcomes" for name, y in zip(fits, observed, strict=True)
-        )
-        raise UsageError("only fits of the same outcomes can be compared", got=sizes)
-    if any((order != orders[0]).any() for order in orders):
-        each = zip(fits.items(), orders, strict=True)
-        return compare_predictions(
-            {str(name): _put_in_order(f.left_out_separately, order) for (name, f), order in each}
-        )
+    first = orders[0]
+    observed = []
+    for fit, order in zip(fits.values(), orders, strict=True):
+        observed.append(fit.model.observed[order])
+    y = observed[0]
+    if any(other.shape != y.shape or not np.allclose(other, y) for other in observed[1:]):
+        sizes = []
+        for name, other in zip(fits, observed, strict=True):
+            sizes.append(f"{name}: {other.size} outcomes")
+        got = ", ".join(sizes)
+        raise UsageError("only fits of the same outcomes can be compared", got=got)
+    reordered = any((order != first).any() for order in orders)
     alone = len({isinstance(fit.model, Sampled) for fit in fits.values()}) > 1
-    return compare_predictions(
-        {str(name): fit.left_out_separately if alone else fit.loo() for name, fit in fits.items()}
-    )
+    left_out = {}
+    for (name, fit), order in zip(fits.items(), orders, strict=True):
+        if reordered:
+            left_out[str(name)] = _put_in_order(fit.left_out_separately, order)
+        else:
+            left_out[str(name)] = fit.left_out_separately if alone else fit.loo()
+    return compare_predictions(left_out)

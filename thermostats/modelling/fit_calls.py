@@ -46,14 +46,11 @@ def record_call(function: Callable[P, F]) -> Callable[P, F]:
             raise build_misuse_error(
                 name, signature, args, kwargs, error, guess=guess_argument
             ) from None
-        annotated = {name: str(signature.parameters[name].annotation) for name in arguments}
-        arguments = {
-            name: _convert_argument(name, value, annotated[name])
-            for name, value in arguments.items()
-        }
-        with hold_call(
-            CallMade(function=function.__name__, arguments=arguments, signature=signature)
-        ):
+        for name, value in arguments.items():
+            annotation = str(signature.parameters[name].annotation)
+            arguments[name] = _convert_argument(name, value, annotation)
+        made = CallMade(function=function.__name__, arguments=arguments, signature=signature)
+        with hold_call(made):
             arguments = convert_arguments(arguments, standard)
             fit = function(**arguments)  # type: ignore[call-arg]
             drawn = fit.draws
@@ -109,17 +106,14 @@ def _convert_argument(name: str, value: Any, annotation: str) -> Any:
         if "None" not in kinds:
             raise UsageError("an argument is missing", where=name, got="None", allowed=annotation)
         return None
-    if kinds[0] in NUMBERS and (
-        isinstance(value, bool) or not isinstance(value, NUMBERS[kinds[0]])
-    ):
-        raise UsageError(
-            "an argument is no number", where=name, got=repr(value)[:SHOWN_OF], allowed=annotation
-        )
+    number = NUMBERS.get(kinds[0])
+    if number and (isinstance(value, bool) or not isinstance(value, number)):
+        got = repr(value)[:SHOWN_OF]
+        raise UsageError("an argument is no number", where=name, got=got, allowed=annotation)
     if name == "seed" and value < 0:
         raise UsageError("a seed below 0", got=value, allowed="a whole number of at least 0")
     if kinds[0].startswith("Mapping") and not isinstance(value, Mapping):
         allowed = f"names and what belongs to each: {name}={{…}}"
-        raise UsageError(
-            "an argument is no mapping", where=name, got=repr(value)[:SHOWN_OF], allowed=allowed
-        )
+        got = repr(value)[:SHOWN_OF]
+        raise UsageError("an argument is no mapping", where=name, got=got, allowed=allowed)
     return int(value) if kinds[0] == "int" else value

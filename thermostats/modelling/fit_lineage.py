@@ -8,11 +8,11 @@ tree of unit height the share of u in u + e is Pagel's λ, the heritability of q
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -63,6 +63,7 @@ from thermostats.modelling.lineage_law import (
     build_statistics,
     compute_placed_descent,
     compute_quantities,
+    list_models,
     log_gains,
 )
 from thermostats.modelling.mixed_model import state_law
@@ -100,38 +101,45 @@ DRAWS = 1_000
 """Draws of nodes' log gains."""
 
 
+def _read_lineage(fit: Fit) -> Lineage:
+    return fit.designed(LineageDesign).lineage
+
+
 def build_columns(means: pd.DataFrame, lineage: Lineage) -> tuple[Array, tuple[str, ...]]:
     """Intercept and all columns of blocks, one row per model, and their names; what others
     determine is left out."""
     rows = means.groupby("model_id", sort=False).first()
     x = np.ones((len(rows), 1))
     names = ["(intercept)"]
-    for name in dict.fromkeys(column for block in lineage.blocks.values() for column in block):
+    columns = [column for block in lineage.blocks.values() for column in block]
+    for name in dict.fromkeys(columns):
         values = rows[name].to_numpy(np.float64)
         more = np.column_stack([x, np.log(values) if lineage.logs else values])
-        scaled = more / np.maximum(np.abs(more).max(axis=0), 1e-300)
+        largest = np.abs(more).max(axis=0)
+        scaled = more / np.maximum(largest, 1e-300)
         if np.linalg.matrix_rank(scaled, tol=1e-8) == more.shape[1]:
             x = more
-            names = [*names, f"log {name}" if lineage.logs else name]
+            names.append(f"log {name}" if lineage.logs else name)
     return x, tuple(names)
 
 
 def read_outcomes(means: pd.DataFrame) -> Array:
     """Mean log gain of every model."""
-    return np.asarray(means.groupby("model_id", sort=False)["log_gain"].mean(), dtype=np.float64)
+    means_of_models = means.groupby("model_id", sort=False)["log_gain"].mean()
+    return np.asarray(means_of_models, dtype=np.float64)
 
 
 def build_covariance(means: pd.DataFrame, lineage: Lineage) -> Array:
     """K over the models, of a tree of unit height."""
-    return lineage.tree.covariance(list(dict.fromkeys(means["model_id"])))
+    return lineage.tree.covariance(list_models(means))
 
 
 def build_restricted(means: pd.DataFrame, lineage: Lineage) -> Restricted:
     """Restricted likelihood of λ beyond the blocks; errors of measurement count as the models'
     own."""
-    return Restricted.build(
-        read_outcomes(means), build_columns(means, lineage)[0], build_covariance(means, lineage)
-    )
+    y = read_outcomes(means)
+    x, _ = build_columns(means, lineage)
+    return Restricted.build(y, x, build_covariance(means, lineage))
 
 
 def find_wanted_size(
@@ -141,24 +149,26 @@ def find_wanted_size(
     None: above 1,000."""
     table = _simulate_power(means, lineage, lam)
     enough = table[table["power"] >= WANTED]
-    return None if enough.empty else (int(enough["models"].iloc[0]), int(enough["clades"].iloc[0]))
+    if enough.empty:
+        return None
+    smallest = enough.iloc[0]
+    return int(smallest["models"]), int(smallest["clades"])
 
 
 def _simulate_power(means: pd.DataFrame, lineage: Lineage, lam: float) -> pd.DataFrame:
-    clades = lineage.tree.keep(means["model_id"]).clades(list(dict.fromkeys(means["model_id"])))
-    columns_there_are = build_columns(means, lineage)[0].shape[1]
-    return simulate_power_by_size(
-        build_covariance(means, lineage), columns_there_are, len(set(clades)), lam
-    )
+    tree = lineage.tree.keep(means["model_id"])
+    clades = set(tree.clades(list_models(means)))
+    x, _ = build_columns(means, lineage)
+    covariance = build_covariance(means, lineage)
+    return simulate_power_by_size(covariance, x.shape[1], len(clades), lam)
 
 
 def summarise_power(fit: Fit) -> pd.DataFrame:
     """How often studies of this tree's shape tell a share of descent from none, by number of
     models."""
-    lineage = fit.designed(LineageDesign).lineage
-    return pd.concat(
-        [_simulate_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)], ignore_index=True
-    )
+    lineage = _read_lineage(fit)
+    tables = [_simulate_power(fit.rows, lineage, lam) for lam in (0.3, TOLD, 0.9)]
+    return pd.concat(tables, ignore_index=True)
 
 
 def summarise_likelihood(fit: Fit) -> pd.DataFrame:
@@ -168,42 +178,39 @@ def summarise_likelihood(fit: Fit) -> pd.DataFrame:
     Errors of measurement are part of what is the models' own. `p`: of λ = 0, exact for normal
     outcomes; with `lower` and `upper`, where the restricted likelihood ratio does not reject λ.
     """
-    lineage = fit.designed(LineageDesign).lineage
+    lineage = _read_lineage(fit)
     test = build_restricted(fit.rows, lineage)
     low, high = test.interval(fit.level)
     rows = []
     for name, made in _find_maxima(fit.rows, lineage):
         rows.append((name, made.method, made.parameter, made.sigma, made.log_likelihood))
     table = pd.DataFrame(rows, columns=["model", "method", "lambda", "sigma", "log_likelihood"])
-    reml = (table["model"] == "Pagel's λ") & (table["method"] == REML)
-    return table.assign(
-        lower=np.where(reml, low, np.nan),
-        upper=np.where(reml, high, np.nan),
-        p=np.where(reml, test.p_value(1), np.nan),
-    )
+    pagel = table["model"] == "Pagel's λ"
+    reml = pagel & (table["method"] == REML)
+    lower = np.where(reml, low, np.nan)
+    upper = np.where(reml, high, np.nan)
+    p = np.where(reml, test.p_value(1), np.nan)
+    return table.assign(lower=lower, upper=upper, p=p)
 
 
 def _find_maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maximum]]:
-    y, (x, _), k = (
-        read_outcomes(means),
-        build_columns(means, lineage),
-        build_covariance(means, lineage),
-    )
-    models = list(dict.fromkeys(means["model_id"]))
+    y = read_outcomes(means)
+    x, _ = build_columns(means, lineage)
+    k = build_covariance(means, lineage)
+    models = list_models(means)
+    independent = np.eye(len(y))
     maxima = []
     apart = np.linalg.eigvalsh(k)[0] > 1e-10
     for method in (REML, ML):
-        maxima.append(
-            ("least squares", fit_gls(y, x, np.eye(len(y)), method=method, parameter=0.0))
-        )
+        squares = fit_gls(y, x, independent, method=method, parameter=0.0)
+        maxima.append(("least squares", squares))
         if apart:
-            maxima.append(("Brownian motion", fit_gls(y, x, k, method=method, parameter=1.0)))
-        by_tree = lineage.is_pruned(models)
-        best = (
-            fit_pagel_by_pruning(y, x, lineage.tree, models, method=method)
-            if by_tree
-            else fit_pagel(y, x, k, method=method)
-        )
+            brownian = fit_gls(y, x, k, method=method, parameter=1.0)
+            maxima.append(("Brownian motion", brownian))
+        if lineage.is_pruned(models):
+            best = fit_pagel_by_pruning(y, x, lineage.tree, models, method=method)
+        else:
+            best = fit_pagel(y, x, k, method=method)
         maxima.append(("Pagel's λ", best))
     return maxima
 
@@ -211,7 +218,8 @@ def _find_maxima(means: pd.DataFrame, lineage: Lineage) -> list[tuple[str, Maxim
 def summarise_slopes(fit: Fit) -> pd.DataFrame:
     """Slopes on the blocks' columns: by least squares, along the tree by likelihood (REML), and of
     the posterior."""
-    lineage = fit.designed(LineageDesign).lineage
+    design = fit.designed(LineageDesign)
+    lineage = design.lineage
     names = build_columns(fit.rows, lineage)[1]
     rows = []
     df = fit.rows["model_id"].nunique() - len(names)
@@ -220,17 +228,19 @@ def summarise_slopes(fit: Fit) -> pd.DataFrame:
         if made.method != REML:
             continue
         slopes = zip(names[1:], made.beta[1:], made.se[1:], strict=True)
-        rows += [(model, name, b, se, b - t * se, b + t * se) for name, b, se in slopes]
+        for name, b, se in slopes:
+            half = t * se
+            rows.append((model, name, b, se, b - half, b + half))
     for block, of_block in lineage.blocks.items():
-        _, by = fit.designed(LineageDesign).effects[f"u_{block}"].basis
+        _, by = design.effects[f"u_{block}"].basis
         drawn = fit.draws.flat(f"u_{block}") @ by.T
         for column in of_block:
-            d = drawn[:, fit.design.covariates.index(column)]
+            place = fit.design.covariates.index(column)
+            d = drawn[:, place]
             lower, upper = find_equal_tailed(d, fit.level)
             label = f"log {column}" if lineage.logs else column
-            rows.append(
-                ("posterior", label, float(d.mean()), float(d.std()), float(lower), float(upper))
-            )
+            ends = float(lower), float(upper)
+            rows.append(("posterior", label, float(d.mean()), float(d.std()), *ends))
     return pd.DataFrame(rows, columns=["model", "slope on", "estimate", "se", "lower", "upper"])
 
 
@@ -241,31 +251,26 @@ def draw_node_gains(fit: Fit) -> tuple[Array, NDArray[np.bool_]]:
     size without anything of its own.
     """
     design = fit.designed(LineageDesign)
-    lineage = design.lineage
+    tree = design.lineage.tree
     values = fit.draws.few(DRAWS)
-    drawn = values["beta"] + compute_placed_descent(
-        design, values, Drift.project_nodes, len(lineage.tree)
-    )
-    gains = log_gains(values, design, fit.model.observed, fit.rows["error"].to_numpy(np.float64))
-    measured = np.zeros(len(lineage.tree), dtype=bool)
+    descent = compute_placed_descent(design, values, Drift.project_nodes, len(tree))
+    drawn = values["beta"] + descent
+    error = fit.rows["error"].to_numpy(np.float64)
+    gains = log_gains(values, design, fit.model.observed, error)
+    measured = np.zeros(len(tree), dtype=bool)
     for i, name in enumerate(fit.rows["model_id"]):
-        place = lineage.tree.place(name)
-        drawn[:, place], measured[place] = gains[:, i], True
+        place = tree.place(name)
+        drawn[:, place] = gains[:, i]
+        measured[place] = True
     return drawn, measured
 
 
 def list_nodes(fit: Fit) -> pd.DataFrame:
     """Log gain of every node: models as measured, ancestors as the tree says; P(below 1)."""
-    tree = fit.designed(LineageDesign).lineage.tree
+    tree = _read_lineage(fit).tree
     drawn, measured = draw_node_gains(fit)
-    return pd.DataFrame(
-        {
-            "node": tree.names,
-            "kind": tree.kinds,
-            "measured": measured,
-            **_summarise_gains(drawn, fit.level),
-        }
-    )
+    nodes = {"node": tree.names, "kind": tree.kinds, "measured": measured}
+    return pd.DataFrame({**nodes, **_summarise_gains(drawn, fit.level)})
 
 
 def _summarise_gains(drawn: Array, level: float) -> dict[str, Array]:
@@ -281,15 +286,22 @@ def _summarise_gains(drawn: Array, level: float) -> dict[str, Array]:
 
 
 def _find_changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
-    tree = fit.designed(LineageDesign).lineage.tree
+    tree = _read_lineage(fit).tree
     drawn, measured = draw_node_gains(fit)
-    pairs = [(i, parent) for i, parents in enumerate(tree.parents) for parent in parents]
-    child, parent = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    changed = (drawn[:, child] < 0) != (drawn[:, parent] < 0)
+    children = []
+    for i, parents in enumerate(tree.parents):
+        children += [i] * len(parents)
+    child = np.array(children, dtype=np.int64)
+    parent = np.array([*itertools.chain(*tree.parents)], dtype=np.int64)
+    dampens = drawn < 0
+    changed = dampens[:, child] != dampens[:, parent]
+    parent_names = [tree.names[i] for i in parent]
+    child_names = [tree.names[i] for i in child]
+    kinds = [tree.kinds[i] or "not stated" for i in child]
     columns = {
-        "parent": [tree.names[i] for i in parent],
-        "node": [tree.names[i] for i in child],
-        "kind": [tree.kinds[i] or "not stated" for i in child],
+        "parent": parent_names,
+        "node": child_names,
+        "kind": kinds,
         "both_measured": measured[child] & measured[parent],
         "p_change": changed.mean(axis=0),
     }
@@ -305,22 +317,20 @@ def count_side_changes(fit: Fit) -> pd.DataFrame:
     """How often the side of 1 changes, by kind of branch and in all: branches, changes with their
     interval, share."""
     table, changed = _find_changes(fit)
-    kinds: Mapping[str, Any] = {
-        kind: (table["kind"] == kind).to_numpy() for kind in sorted(set(table["kind"]))
-    }
-    kinds = {
-        **kinds,
-        "all": np.ones(len(table), dtype=bool),
-        "both measured": table["both_measured"].to_numpy(),
-    }
+    masks = {}
+    for kind in sorted(set(table["kind"])):
+        masks[kind] = (table["kind"] == kind).to_numpy()
+    masks["all"] = np.ones(len(table), dtype=bool)
+    masks["both measured"] = table["both_measured"].to_numpy()
     rows = []
-    for kind, mask in kinds.items():
+    for kind, mask in masks.items():
         if not mask.any():
             continue
         counts = changed[:, mask].sum(axis=1)
         lower, upper = find_equal_tailed(counts.astype(np.float64), fit.level)
+        mean = counts.mean()
         n = int(mask.sum())
-        rows.append((kind, n, counts.mean(), float(lower), float(upper), counts.mean() / n))
+        rows.append((kind, n, mean, float(lower), float(upper), mean / n))
     return pd.DataFrame(rows, columns=["kind", "branches", "changes", "lower", "upper", "share"])
 
 
@@ -330,7 +340,7 @@ def list_upcoming(fit: Fit) -> pd.DataFrame:
 
     Its shape and size are the mean of the models there. P(below 1).
     """
-    lineage = fit.designed(LineageDesign).lineage
+    lineage = _read_lineage(fit)
     tree = lineage.tree
     x = list(fit.design.covariates)
     above = {}
@@ -338,8 +348,9 @@ def list_upcoming(fit: Fit) -> pd.DataFrame:
         above[name] = set(tree.ancestors(name))
     new = []
     for name in tree.names:
-        below = fit.rows[[name in above[model] for model in fit.rows["model_id"]]]
-        facts = np.log(below[x]).mean().pipe(np.exp) if lineage.logs else below[x].mean()
+        lies_below = [name in above[model] for model in fit.rows["model_id"]]
+        numbers = fit.rows.loc[lies_below, x]
+        facts = np.exp(np.log(numbers).mean()) if lineage.logs else numbers.mean()
         new.append({"model_id": f"next of {name}", "parent": name, **facts})
     frame = pd.DataFrame(new)
     if lineage.instrument:
@@ -348,24 +359,21 @@ def list_upcoming(fit: Fit) -> pd.DataFrame:
     what = []
     for i, n in enumerate(tree.names):
         what.append("child" if n in measured else "top" if i == 0 else "sibling")
-    return pd.DataFrame(
-        {"below": tree.names, "what": what, **_summarise_gains(fit.predicted(frame), fit.level)}
-    )
+    gains = _summarise_gains(fit.predicted(frame), fit.level)
+    return pd.DataFrame({"below": tree.names, "what": what, **gains})
 
 
 def score_clades(fit: Fit) -> pd.DataFrame:
     """Every clade predicted from the others, exactly: the fit, and the same without descent and
     without each block."""
-    lineage = fit.designed(LineageDesign).lineage
+    lineage = _read_lineage(fit)
     folds = fit.rows["clade"].tolist()
     fits = {"all": fit}
     for name in (DESCENT, *lineage.blocks):
-        fits[f"without {name}"] = fit.refit_law(
-            replace(fit.law, of=lineage.drop_block(name).design_rows)
-        )
-    return compare_predictions(
-        {name: _leave_folds_out(fit_of, folds) for name, fit_of in fits.items()}
-    ).reset_index()
+        law = replace(fit.law, of=lineage.drop_block(name).design_rows)
+        fits[f"without {name}"] = fit.refit_law(law)
+    left_out = {name: _leave_folds_out(fit_of, folds) for name, fit_of in fits.items()}
+    return compare_predictions(left_out).reset_index()
 
 
 def _leave_folds_out(fit: Fit, folds: list[str]) -> LeftOut:
@@ -378,11 +386,9 @@ def _leave_folds_out(fit: Fit, folds: list[str]) -> LeftOut:
 def draw_dendrogram(fit: Fit, axes: Axes) -> Axes:
     """The tree with the log gain of every node as its colour."""
     table = list_nodes(fit)
-    return draw_tree(
-        fit.designed(LineageDesign).lineage.tree,
-        dict(zip(table["node"], table["mean"], strict=True)),
-        axes,
-    )
+    tree = _read_lineage(fit).tree
+    colours = dict(zip(table["node"], table["mean"], strict=True))
+    return draw_tree(tree, colours, axes)
 
 
 TABLES: Mapping[str, Callable[[Fit], pd.DataFrame]] = {
@@ -505,20 +511,22 @@ def fit_lineage(
     if not (0 < concentration < math.inf and 0 < total_sd < math.inf):
         got = f"concentration {concentration}, total_sd {total_sd}"
         raise UsageError("priors out of range", got=got, allowed="finite numbers above 0")
-    check_columns(rows, "model_id", *([instrument] if instrument else []))
+    instruments = [instrument] if instrument else []
+    check_columns(rows, "model_id", *instruments)
     rows, of_errors = _add_errors(_drop_repeats(rows, tree), se)
     chosen, logs = _read_blocks(rows, blocks)
     columns = [column for block in chosen.values() for column in block]
     means, warnings = _take_means(rows, estimand, columns, instrument, positive=logs)
-    warnings += [*of_errors, *_check_tree(means, tree, process), *_warn_borrowed(rows, tree)]
+    warnings += of_errors
+    warnings += _check_tree(means, tree, process)
+    warnings += _warn_borrowed(rows, tree)
     read_numbers(means["log_gain"], f"log {estimand}", varied=True)
-    models = list(dict.fromkeys(means["model_id"]))
+    models = list_models(means)
     pruned = scale_height(tree.keep(models), models)
     descents: tuple[str, ...] = (DESCENT,)
     if process == LEVELS:
-        descents = tuple(
-            build_level_columns(pruned, pruned.roots()[[pruned.place(name) for name in models]])
-        )
+        descents = tuple(_build_levels(pruned, models))
+    repeated = bool(means["model_id"].duplicated().any())
     lineage = Lineage(
         tree=pruned,
         process=process,
@@ -528,44 +536,55 @@ def fit_lineage(
         total_sd=total_sd,
         concentration=concentration,
         instrument=instrument or "",
-        repeated=bool(means["model_id"].duplicated().any()),
+        repeated=repeated,
     )
     means["clade"] = lineage.tree.clades(means["model_id"].tolist())
     warnings += _warn_undetermined(means, lineage)
     sources = sorted(set(rows["source"].dropna())) if "source" in rows else []
     estimated = bool(np.isfinite(means["freedom"]).any()) and not lineage.is_pruned(models)
-    read_columns = ["model_id", *columns, *([instrument] if instrument else [])]
+    law = build_lineage_law(lineage, estimated=estimated)
     return build_fit(
-        build_lineage_law(lineage, estimated=estimated),
+        law,
         means,
         seed=seed,
         settings=settings,
         estimand=estimand,
         sources=sources,
         warnings=(*read_remarks(rows), *tree.notes, *warnings),
-        reads=require_columns(*read_columns),
+        reads=require_columns("model_id", *columns, *instruments),
     )
+
+
+def _build_levels(tree: Tree, models: Sequence[str]) -> dict[str, Array]:
+    """Columns of each level of a tree's branches; UsageError for a tree that has none."""
+    places = [tree.place(name) for name in models]
+    return build_level_columns(tree, tree.roots()[places])
 
 
 def build_lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
     """The law of a tree, a process and blocks; `estimated`: errors of measurement are estimates."""
-    extra = (*([REPEAT] if lineage.repeated else []), *([INSTRUMENT] if lineage.instrument else []))
     parts = (DESCENT, *lineage.blocks, OWN)
-    reported = (
-        *(f"sd_{name}" for name in (*parts, *extra)),
-        *(f"share_{name}" for name in parts),
-        *("lambda", "half_life", "parent_child", "siblings", "total_sd", POPULATION_MEAN),
-        *(f"share_{DESCENT}_{name}" for name in ("lab", "family", "parent")),
-    )
-    orders = list_orders((DESCENT, *lineage.blocks))
+    spreads = [*parts]
+    if lineage.repeated:
+        spreads.append(REPEAT)
+    if lineage.instrument:
+        spreads.append(INSTRUMENT)
+    levels = [f"{DESCENT}_{name}" for name in ("lab", "family", "parent")]
+    reported = [f"sd_{name}" for name in spreads]
+    reported += [f"share_{name}" for name in parts]
+    reported += ["lambda", "half_life", "parent_child", "siblings", "total_sd", POPULATION_MEAN]
+    reported += [f"share_{name}" for name in levels]
+    statements = {}
+    for order in list_orders((DESCENT, *lineage.blocks)):
+        statements[order] = partial(mark_ordered, order)
     of_pull = PULL if lineage.process == FREE else ()
     of_errors = (MODERATED,) if estimated else ()
     law = Law(
         name="lineage",
         of=lineage.design_rows,
         quantities=compute_quantities,
-        reported=reported,
-        statements={order: partial(mark_ordered, order) for order in orders},
+        reported=tuple(reported),
+        statements=statements,
         statistics=build_statistics,
         equations=describe_descent(lineage),
         priors=(*of_pull, *of_errors),
@@ -573,8 +592,10 @@ def build_lineage_law(lineage: Lineage, *, estimated: bool) -> Law:
         figures={"tree": draw_dendrogram},
         units=("clade", "model_id"),
     )
-    values = [factor * lineage.concentration for factor in (0.5, 2.0)]
-    others = {f"concentration {value:g}": replace(lineage, concentration=value) for value in values}
+    others = {}
+    for factor in (0.5, 2.0):
+        value = factor * lineage.concentration
+        others[f"concentration {value:g}"] = replace(lineage, concentration=value)
     return state_law(law, lineage, others)
 
 
@@ -582,7 +603,8 @@ def _drop_repeats(rows: pd.DataFrame, tree: Tree) -> pd.DataFrame:
     """Rows without those that a merged model has for its further parents; they are no repeats of a
     measurement."""
     merged = rows["model_id"].isin(tree.merges)
-    return rows[~(merged & rows.drop(columns=["parent", "share"], errors="ignore").duplicated())]
+    facts = rows.drop(columns=["parent", "share"], errors="ignore")
+    return rows[~(merged & facts.duplicated())]
 
 
 def _add_errors(rows: pd.DataFrame, se: str | float | None) -> tuple[pd.DataFrame, list[str]]:
@@ -593,11 +615,9 @@ def _add_errors(rows: pd.DataFrame, se: str | float | None) -> tuple[pd.DataFram
     rows, warnings = filter_gains(rows, "gain")
     gain = rows["gain"].to_numpy(dtype=np.float64)
     errors, words = convert_log_errors(rows, se, "gain", gain)
-    return rows.assign(log_gain=np.log(gain), error=errors), [
-        *warnings,
-        words,
-        *warn_unread_errors(rows, "gain", se, "gain_sd"),
-    ]
+    warnings.append(words)
+    warnings += warn_unread_errors(rows, "gain", se, "gain_sd")
+    return rows.assign(log_gain=np.log(gain), error=errors), warnings
 
 
 def _read_blocks(
@@ -605,15 +625,15 @@ def _read_blocks(
 ) -> tuple[dict[str, tuple[str, ...]], bool]:
     """Blocks of columns, and whether they enter by their logarithms."""
     if blocks is None:
-        standard = {name: BLOCKS[name] for name in ("geometry", "scale")}
-        return {
-            name: columns_in
-            for name, columns_in in standard.items()
-            if set(columns_in) <= set(rows)
-        }, True
+        standard = {}
+        for name in ("geometry", "scale"):
+            if set(BLOCKS[name]) <= set(rows):
+                standard[name] = BLOCKS[name]
+        return standard, True
     chosen = {}
     for name, columns_in in blocks.items():
-        chosen[str(name)] = tuple([columns_in] if isinstance(columns_in, str) else columns_in)
+        names = [columns_in] if isinstance(columns_in, str) else columns_in
+        chosen[str(name)] = tuple(names)
     if not all(chosen.values()) or {DESCENT, OWN, INSTRUMENT, REPEAT} & set(chosen):
         allowed = (
             f"each of one column or more, none called {DESCENT}, {OWN}, {INSTRUMENT} or {REPEAT}"
@@ -645,12 +665,14 @@ def _take_means(
     positive: bool,
 ) -> tuple[pd.DataFrame, list[str]]:
     """One row per model and instrument: log_gain, error, freedom, columns."""
+    instruments = [instrument] if instrument else []
     if "log_gain" in rows:
-        needed = ["model_id", "log_gain", *columns, *([instrument] if instrument else [])]
-        means = rows[list(dict.fromkeys(needed))].copy()
+        needed = dict.fromkeys(["model_id", "log_gain", *columns, *instruments])
+        means = rows[[*needed]].copy()
         means["model_id"] = means["model_id"].astype(str)
         for name in ("log_gain", *columns):
-            means[name] = read_numbers(rows[name], name, positive=positive and name in columns)
+            of_block = name in columns
+            means[name] = read_numbers(rows[name], name, positive=positive and of_block)
         means["error"] = rows["error"].astype("float64").to_numpy() if "error" in rows else 0.0
         if not (np.isfinite(means["error"]) & (means["error"] >= 0)).all():
             raise UsageError(
@@ -670,7 +692,7 @@ def _take_means(
         gains = read(rows)
         return gains.table, [*gains.warnings]
     parts = []
-    messages = list[str]()
+    messages = []
     for name, group in rows.groupby(instrument, sort=True):
         gains = read(group)
         parts.append(gains.table.assign(**{instrument: name}))
@@ -689,24 +711,26 @@ def _check_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
             allowed="models that are nodes of the tree",
             next_step='rows = rows[rows["model_id"].isin(tree.names)], or thermostats.tree(df)',
         )
-    models = list(dict.fromkeys(means["model_id"]))
+    models = list_models(means)
     if len(models) < LEAST:
         raise UsageError("too few models", got=len(models), allowed=f"{LEAST} or more")
-    prunable = process == BROWNIAN and not tree.merges and not means["model_id"].duplicated().any()
+    repeated = means["model_id"].duplicated().any()
+    prunable = process == BROWNIAN and not tree.merges and not repeated
     if len(models) > (MOST if prunable else DENSE):
+        step = (
+            "maximise the likelihood instead: "
+            "thermostats.modelling.tree_likelihood.fit_pagel_by_pruning"
+        )
         raise UsageError(
             "too many models for draws",
             got=len(models),
             allowed=f"{MOST} of one row each on a tree without merges, process='brownian'; else "
             f"{DENSE}",
-            next_step="maximise the likelihood instead: "
-            "thermostats.modelling.tree_likelihood.fit_pagel_by_pruning"
-            if len(models) > MOST
-            else "",
+            next_step=step if len(models) > MOST else "",
         )
     pruned = tree.keep(models)
     if process == LEVELS:
-        build_level_columns(pruned, pruned.roots()[[pruned.place(name) for name in models]])
+        _build_levels(pruned, models)
     k = pruned.covariance(models)
     apart = k[~np.eye(len(k), dtype=bool)]
     if np.ptp(apart) < 1e-12:
@@ -718,10 +742,13 @@ def _check_tree(means: pd.DataFrame, tree: Tree, process: str) -> list[str]:
             next_step="give the models their labs, families or parents",
         )
     without = sorted(set(tree.tips) - set(models))
-    messages = [
-        f"{len(without)} tips of the tree have no rows and say nothing: {list_names(without)}"
-    ] * bool(without)
-    if len(models) > DENSE and (means["error"] > 0).any() and np.isfinite(means["freedom"]).any():
+    messages = []
+    if without:
+        messages.append(
+            f"{len(without)} tips of the tree have no rows and say nothing: {list_names(without)}"
+        )
+    estimated = np.isfinite(means["freedom"]).any()
+    if len(models) > DENSE and estimated and (means["error"] > 0).any():
         messages.append(
             f"more than {DENSE} models: their standard errors count as known, and none is left out"
         )
@@ -737,14 +764,15 @@ def _warn_borrowed(rows: pd.DataFrame, tree: Tree) -> list[str]:
     """Models that hang on those of another lab, where the rows name labs that the tree has."""
     if "heritage" not in rows:
         return []
-    labs = rows.drop_duplicates("model_id").set_index("model_id")["heritage"].dropna().astype(str)
+    first = rows.drop_duplicates("model_id").set_index("model_id")
+    labs = first["heritage"].dropna().astype(str)
     other = []
     for name, lab in labs.items():
         if lab in tree and lab not in tree.ancestors(str(name)):
             other.append(name)
-    return [
-        f"hang on models of another lab, whose clade they count for: {list_names(other)}"
-    ] * bool(other)
+    if not other:
+        return []
+    return [f"hang on models of another lab, whose clade they count for: {list_names(other)}"]
 
 
 def _warn_undetermined(means: pd.DataFrame, lineage: Lineage) -> list[str]:
@@ -766,15 +794,14 @@ def _warn_undetermined(means: pd.DataFrame, lineage: Lineage) -> list[str]:
 
 def describe_descent(lineage: Lineage) -> tuple[str, ...]:
     """What the symbols of the model stand for."""
-    return (
+    lines = [
         "e_i ~ N(0, se_i²)   (model i)",
         EQUATIONS[lineage.process],
         "λ = σ²/(σ² + own²), σ² the variance of drift at the height of the highest model",
-        *(
-            describe_numbers(kind, logs=lineage.logs)
-            for kind in declare_numbers(lineage.blocks, logs=lineage.logs)
-        ),
-    )
+    ]
+    for kind in declare_numbers(lineage.blocks, logs=lineage.logs):
+        lines.append(describe_numbers(kind, logs=lineage.logs))
+    return tuple(lines)
 
 
 def list_values(values: Sequence[float]) -> str:

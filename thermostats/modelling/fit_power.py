@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
 from thermostats.formatting import format_count, format_percent
-from thermostats.modelling.draws import Array
+from thermostats.modelling.draws import Array, find_equal_tailed
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.mixed_model import MixedDesign
@@ -67,7 +67,7 @@ class FitPower:
         for asked, rows in self.table.groupby("asked", sort=False):
             parts = [_write_share(row) for row in rows.to_dict("records")]
             lines.append(f"{asked}: {', '.join(parts)}")
-        return [*lines, *([self.stopped] if self.stopped else [])]
+        return [*lines, self.stopped] if self.stopped else lines
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw power against the number of models, a line for each thing asked and number of labs,
@@ -77,7 +77,7 @@ class FitPower:
         for (asked, labs), rows in self.table.groupby(["asked", "labs"], sort=False):
             at = rows.sort_values("models")
             label = f"{asked}, {labs} labs" if several else str(asked)
-            x, y, error = (at[name].to_numpy(np.float64) for name in ("models", "power", "error"))
+            x, y, error = at[["models", "power", "error"]].to_numpy(np.float64).T
             axes.errorbar(x, y, error, label=label, marker="o", capsize=2)
         draw_reference(axes, 0.8)
         axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
@@ -117,10 +117,10 @@ def simulate_power(
     design = _require_design(fit)
     planned = _plan(design, models, labs, sizes)
     asked = _list_questions(fit, design)
-    rows: list[dict[str, Any]] = []
+    rows = []
     stopped = ""
     for place, study in enumerate(planned):
-        reached: list[Array] = []
+        reached = []
         try:
             show_progress(f"{study.words}: {studies} studies are simulated and fitted")
             for each in _simulate(fit, design, study, studies, seed):
@@ -174,7 +174,8 @@ def _plan(design: MixedDesign, models: Numbers, labs: Numbers, sizes: Sizes) -> 
 
 def _write_call(**sizes: Any) -> str:
     """The call that asks for studies of these sizes."""
-    return f"fit.power({', '.join(f'{name}={value}' for name, value in sizes.items())})"
+    arguments = ", ".join(f"{name}={value}" for name, value in sizes.items())
+    return f"fit.power({arguments})"
 
 
 def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
@@ -184,15 +185,16 @@ def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
     for each in design.mixed.fixed:
         if each.column and each.quantity:
             slopes.append(each.quantity)
-    names = sorted(fit.law.statements, key=lambda name: not name.startswith((*slopes,)))
-    asked: dict[str, Callable[[Mapping[str, Array]], tuple[bool, bool]]] = {}
-    for name in names:
+    statements = fit.law.statements
+    of_slopes = [name for name in statements if name.startswith(tuple(slopes))]
+    asked = {}
+    for name in dict.fromkeys([*of_slopes, *statements]):
         likelier, turned = _choose_direction(fit, name)
-        asked[f"P({likelier}) ≥ {SURE:g}"] = partial(_is_sure, fit.law.statements[name], turned)
-    asked |= {
-        f"{fit.level:.0%} interval of {name} excludes 0": partial(_excludes_zero, name, fit.level)
-        for name in slopes
-    }
+        words = f"P({likelier}) ≥ {SURE:g}"
+        asked[words] = partial(_is_sure, statements[name], turned)
+    for name in slopes:
+        words = f"{fit.level:.0%} interval of {name} excludes 0"
+        asked[words] = partial(_excludes_zero, name, fit.level)
     return asked
 
 
@@ -218,7 +220,7 @@ def _is_sure(statement: Any, turned: bool, values: Mapping[str, Array]) -> tuple
 
 def _excludes_zero(name: str, level: float, values: Mapping[str, Array]) -> tuple[bool, bool]:
     """Whether an interval lies on one side of 0; it has no opposite."""
-    lower, upper = np.quantile(values[name], [(1 - level) / 2, (1 + level) / 2])
+    lower, upper = find_equal_tailed(values[name].ravel(), level)
     return bool(lower > 0 or upper < 0), False
 
 
@@ -229,11 +231,13 @@ def _simulate(
     rng = np.random.default_rng([seed, *study.sizes])
     here = _name_units(fit.rows, design)
     values = fit.draws.few(studies)
+    values.pop("error", None)
     settings = replace(fit.settings, draws=DRAWS)
     for place in range(DESIGNS):
-        chosen = {name: drawn[place::DESIGNS] for name, drawn in values.items() if name != "error"}
+        chosen = {name: drawn[place::DESIGNS] for name, drawn in values.items()}
         rows = _rename(draw_rows(study, here, rng), design)
-        new = design.mixed.arrange(design.mixed.tabulate(rows, fit.rows), fit.rows, design)
+        table = design.mixed.tabulate(rows, fit.rows)
+        new = design.mixed.arrange(table, fit.rows, design)
         for outcomes in new.gaussian.replicate(chosen, rng):
             simulated = rows.assign(**{design.mixed.outcome: outcomes})
             again = fit.law.of(simulated)
@@ -244,7 +248,8 @@ def _simulate(
 def _name_units(rows: pd.DataFrame, design: MixedDesign) -> pd.DataFrame:
     """Rows with the columns of models and labs that studies are drawn by."""
     labs = rows[design.groups[0]].astype(str) if design.groups else "all"
-    models = rows[MODEL].astype(str) if MODEL in rows else [f"row {k}" for k in range(len(rows))]
+    numbered = [f"row {place}" for place in range(len(rows))]
+    models = rows[MODEL].astype(str) if MODEL in rows else numbered
     return rows.assign(**{LAB: labs, MODEL: models})
 
 
@@ -257,18 +262,12 @@ def _rename(rows: pd.DataFrame, design: MixedDesign) -> pd.DataFrame:
 def _summarise(study: PlannedStudy, asked: Sequence[str], reached: Array) -> list[dict[str, Any]]:
     """A row for each thing asked; reached: studies × questions × sides."""
     shares = reached.mean(axis=0)
-    errors = np.sqrt(shares * (1 - shares) / len(reached)).max(axis=1)
+    variance = shares * (1 - shares) / len(reached)
+    errors = np.sqrt(variance).max(axis=1)
     size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
-    summarise: list[dict[str, Any]] = []
-    for k, name in enumerate(asked):
-        summarise.append(
-            {
-                "asked": name,
-                **size,
-                "power": float(shares[k, 0]),
-                "against": float(shares[k, 1]),
-                "error": float(errors[k]),
-                "studies": len(reached),
-            }
-        )
-    return summarise
+    rows = []
+    for name, (power, against), error in zip(asked, shares, errors, strict=True):
+        row = {"asked": name, **size, "power": float(power), "against": float(against)}
+        row |= {"error": float(error), "studies": len(reached)}
+        rows.append(row)
+    return rows

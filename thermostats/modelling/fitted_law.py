@@ -153,7 +153,7 @@ class FittedLaw:
     def reported(self) -> dict[str, Array]:
         """The quantities that the summary shows."""
         names = self.law.reported or tuple(self.quantities)
-        reported: dict[str, Array] = {}
+        reported = {}
         for name in names:
             if name in self.quantities:
                 reported[name] = self.quantities[name]
@@ -175,9 +175,9 @@ class FittedLaw:
         which, over the table `divisions`; empty where the law has none."""
         if DIVISIONS not in self.law.tables:
             return {}
-        by = self.table(DIVISIONS).groupby("statement", sort=False)["probability"]
-        ranges: dict[str, tuple[float, float]] = {}
-        for name, of in by:
+        table = self.table(DIVISIONS)
+        ranges = {}
+        for name, of in table.groupby("statement", sort=False)["probability"]:
             ranges[str(name)] = (float(of.min()), float(of.max()))
         return ranges
 
@@ -261,13 +261,14 @@ class FittedLaw:
             where = self.law.name
             raise build_unknown_error(what, error.args[0], self.quantities, where=where) from None
         if truth.size != self.draws.size:
+            shown = f"an array of {truth.shape}"
+            step = "of a quantity with several elements ask for .all(axis=-1) or .any(axis=-1)"
             raise UsageError(
                 "a statement has not one truth value a draw",
                 where=self.law.name,
-                got=f"an array of {truth.shape}",
+                got=shown,
                 allowed=f"{self.draws.size} truth values",
-                next_step="of a quantity with several elements ask for .all(axis=-1) or "
-                ".any(axis=-1)",
+                next_step=step,
             )
         return truth
 
@@ -304,18 +305,17 @@ class FittedLaw:
         group_sd             0.07   0.01   0.20
         """
         level = self.level if level is None else check_coverage(level, "fit.summary(level={})")
-        table = summarise_quantities(self.reported, level=level, exact=self.reported).set_index(
-            "quantity"
-        )
-        result = table[list(SUMMARY)].rename(self._name_elements())
-        result.attrs |= {
-            "law": self.law.name,
-            "estimand": self.estimand,
-            "sources": list(self.sources),
-        }
-        priors = [list(prior) for prior in self.law.priors]
-        result.attrs |= {"kind": KIND, "level": level, "priors": priors}
-        result.attrs |= {"ranges": self.ranges} if self.ranges else {}
+        table = summarise_quantities(self.reported, level=level, exact=self.reported)
+        by_name = table.set_index("quantity")[list(SUMMARY)]
+        result = by_name.rename(self._name_elements())
+        result.attrs["law"] = self.law.name
+        result.attrs["estimand"] = self.estimand
+        result.attrs["sources"] = list(self.sources)
+        result.attrs["kind"] = KIND
+        result.attrs["level"] = level
+        result.attrs["priors"] = [list(prior) for prior in self.law.priors]
+        if self.ranges:
+            result.attrs["ranges"] = self.ranges
         return result
 
     def convergence(self) -> pd.DataFrame:
@@ -336,17 +336,16 @@ class FittedLaw:
         """
         sampled = {} if self.draws.exact else self.reported
         columns = []
-        names: list[str] = []
+        names = []
         for name, draws in sampled.items():
             elements = draws.reshape(*draws.shape[:2], -1)
             columns.append(pd.DataFrame(measure_convergence(elements)))
             names += name_elements(name, draws.shape[2:])
-        table = (
-            pd.concat(columns)
-            if columns
-            else pd.DataFrame(columns=["rhat", "ess_bulk", "ess_tail"], dtype=float)
-        )
-        return table.set_axis(pd.Index(names, name="quantity")).rename(self._name_elements())
+        table = pd.DataFrame(columns=["rhat", "ess_bulk", "ess_tail"], dtype=float)
+        if columns:
+            table = pd.concat(columns)
+        by_name = table.set_axis(pd.Index(names, name="quantity"))
+        return by_name.rename(self._name_elements())
 
     def _name_elements(self) -> dict[str, str]:
         """Elements of quantities that are arrays, by the names of what they are of."""
@@ -441,9 +440,8 @@ class FittedLaw:
         draws = None
         if isinstance(design.model, Gaussian) and design.model.y.size == len(rest):
             size = REFIT_EXACT * self.draws.settings.chains
-            draws = design.model.reweighted(
-                self.draws, self.model, ~gone, seed=self.seed, size=size
-            )
+            model = design.model
+            draws = model.reweighted(self.draws, self.model, ~gone, seed=self.seed, size=size)
         if draws is None:
             return self._refit_rows(self.law, rest)
         return replace(self, rows=rest, design=design, drawn=draws, call=None)
@@ -475,9 +473,8 @@ class FittedLaw:
     def _refit_rows(self, law: Law, rows: pd.DataFrame) -> Self:
         design = law.of(rows)
         size = REFIT_EXACT if self.draws.exact else REFIT_SAMPLED
-        draws = design.model.sample(
-            seed=self.seed, settings=replace(self.draws.settings, draws=size)
-        )
+        settings = replace(self.draws.settings, draws=size)
+        draws = design.model.sample(seed=self.seed, settings=settings)
         return replace(self, law=law, rows=rows, design=design, drawn=draws, call=None)
 
     def predict(
@@ -568,11 +565,8 @@ class FittedLaw:
     def _draw_predictions(self, new: pd.DataFrame) -> tuple[Design, pd.DataFrame, Array]:
         if not len(new):
             raise UsageError("an empty table", got="0 rows", allowed="at least one row")
-        new = (
-            new
-            if self.call is None
-            else convert_new_labels(new, self.call.arguments, self.call.standard)
-        )
+        if self.call is not None:
+            new = convert_new_labels(new, self.call.arguments, self.call.standard)
         rows = self.reads(new)
         rng = np.random.default_rng(self.seed)
         design = self.design.build_new(rows)
@@ -602,7 +596,8 @@ class FittedLaw:
         units = list_units(self.rows, self.law.units)
         reduced: list[tuple[str, Quantities]] = []
         for name, out in units:
-            reduced.append((name, self.exclude_rows(out, refit=False).quantities))
+            without = self.exclude_rows(out, refit=False)
+            reduced.append((name, without.quantities))
         return reduced
 
     @cached_property

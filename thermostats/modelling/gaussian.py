@@ -30,6 +30,7 @@ from thermostats.modelling.draws import (
     Draws,
     Settings,
     check_weights,
+    count_effective,
     normalise_pareto_weights,
     resample_systematically,
     split_chains,
@@ -68,17 +69,18 @@ class HalfNormals:
         return max(self.scales)
 
     def log_density(self, theta: Array) -> Array:
-        constant = 0.5 * math.log(2 / math.pi) - np.log(self.scales).mean()
+        mean_log_scale = np.log(self.scales).mean()
+        constant = 0.5 * math.log(2 / math.pi) - mean_log_scale
         return np.asarray(self.log_prior(theta) + (theta + constant).sum(axis=1))
 
     def log_prior(self, theta: Array) -> Array:
-        return np.asarray(
-            -0.5
-            * np.square(np.exp(np.minimum(theta, LARGEST)) / np.asarray(self.scales)).sum(axis=1)
-        )
+        scale = np.exp(np.minimum(theta, LARGEST))
+        ratio = scale / np.asarray(self.scales)
+        return np.asarray(-0.5 * np.square(ratio).sum(axis=1))
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
-        return np.abs(rng.normal(0.0, self.scales, (size, len(self.scales))))
+        shape = (size, len(self.scales))
+        return np.abs(rng.normal(0.0, self.scales, shape))
 
 
 @dataclass(frozen=True)
@@ -95,23 +97,28 @@ class Shares:
         return self.total.scale
 
     def log_density(self, theta: Array) -> Array:
-        log_total = special.logsumexp(2 * theta, axis=1)
-        log_phi = 2 * theta - log_total[:, None]
-        constant = self.total.log_constant + (len(self.concentrations) - 1) * math.log(2)
+        log_total, log_phi = self._split_total(theta)
+        free_shares = len(self.concentrations) - 1
+        constant = self.total.log_constant + free_shares * math.log(2)
         constant += special.gammaln(sum(self.concentrations))
         constant -= special.gammaln(self.concentrations).sum()
-        return np.asarray(self.log_prior(theta) + log_total / 2 + log_phi.sum(axis=1) + constant)
+        density = self.log_prior(theta) + log_total / 2
+        return np.asarray(density + log_phi.sum(axis=1) + constant)
 
     def log_prior(self, theta: Array) -> Array:
-        log_total = special.logsumexp(2 * theta, axis=1)
-        log_phi = 2 * theta - log_total[:, None]
-        return np.asarray(
-            self.total.log_kernel(log_total) + log_phi @ (np.array(self.concentrations) - 1)
-        )
+        log_total, log_phi = self._split_total(theta)
+        powers = np.array(self.concentrations) - 1
+        return np.asarray(self.total.log_kernel(log_total) + log_phi @ powers)
 
     def draw(self, size: int, rng: np.random.Generator) -> Array:
         total = self.total.draw((size, 1), rng)
-        return np.asarray(total * np.sqrt(rng.dirichlet(self.concentrations, size)))
+        phi = rng.dirichlet(self.concentrations, size)
+        return total * np.sqrt(phi)
+
+    def _split_total(self, theta: Array) -> tuple[Array, Array]:
+        """log τ² and log φ of rows of θ."""
+        log_total = special.logsumexp(2 * theta, axis=1)
+        return log_total, 2 * theta - log_total[:, None]
 
 
 NEAR = 200_000
@@ -135,12 +142,14 @@ class Products:
     @classmethod
     def build(cls, parts: Sequence[Array]) -> Products:
         """Of the rows of every group."""
-        return cls(flat=np.stack([(part.T @ part).ravel() for part in parts]))
+        squares = [(part.T @ part).ravel() for part in parts]
+        return cls(flat=np.stack(squares))
 
     def weighted(self, weights: Array) -> Array:
         """Weighted sums, draws × columns × columns; weights: draws × groups."""
         columns = round(self.flat.shape[1] ** 0.5)
-        return np.asarray((weights @ self.flat).reshape(-1, columns, columns))
+        sums = weights @ self.flat
+        return sums.reshape(-1, columns, columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,11 +191,13 @@ class Alike:
         distinct, group = np.unique(matrix[:, block], axis=0, return_inverse=True)
         if len(distinct) > MOST_DISTINCT * len(matrix):
             return None
-        small = matrix.size * matrix.shape[1] <= NEAR
-        order = np.argsort(group.ravel(), kind="stable")
+        group = group.ravel()
+        order = np.argsort(group, kind="stable")
+        starts = np.flatnonzero(np.diff(group[order], prepend=-1))
         others = np.delete(np.arange(matrix.shape[1]), block)
-        starts = np.flatnonzero(np.diff(group.ravel()[order], prepend=-1))
-        products = Products.build(list(matrix[:, None])) if which is None and small else None
+        products = None
+        if which is None and matrix.size * matrix.shape[1] <= NEAR:
+            products = Products.build(list(matrix[:, None]))
         return cls(
             order=order if which is None else which[order],
             starts=starts,
@@ -201,36 +212,39 @@ class Alike:
         if self.products is not None and len(weights) >= SEVERAL:
             return self.products.weighted(weights)
         block, others = self.places
-        total = np.empty((len(weights), block.size + others.size, block.size + others.size))
+        width = block.size + others.size
+        total = np.empty((len(weights), width, width))
         sorted_weights = weights[:, self.order]
         of_groups = np.add.reduceat(sorted_weights, self.starts, axis=1)
-        squares = (self.distinct[:, :, None] * self.distinct[:, None, :]).reshape(
-            len(self.distinct), -1
-        )
-        total[:, block[:, None], block] = (of_groups @ squares).reshape(-1, block.size, block.size)
+        within = of_groups @ _flatten_squares(self.distinct)
+        block_rows = block[:, None]
+        other_rows = others[:, None]
+        total[:, block_rows, block] = within.reshape(-1, block.size, block.size)
         across = self.distinct.T @ self._sum_others(sorted_weights)
-        total[:, block[:, None], others] = across
-        total[:, others[:, None], block] = np.swapaxes(across, 1, 2)
-        of_others = (self.others[:, :, None] * self.others[:, None, :]).reshape(
-            len(self.others), -1
-        )
-        total[:, others[:, None], others] = (sorted_weights @ of_others).reshape(
-            -1, others.size, others.size
-        )
+        total[:, block_rows, others] = across
+        total[:, other_rows, block] = np.swapaxes(across, 1, 2)
+        besides = sorted_weights @ _flatten_squares(self.others)
+        total[:, other_rows, others] = besides.reshape(-1, others.size, others.size)
         return total
 
     def _sum_others(self, sorted_weights: Array) -> Array:
         """Weighted sums of the other columns over the rows of every group, draws × groups ×
         columns."""
         if len(self.others) <= MANY:
-            return np.asarray(
-                np.add.reduceat(sorted_weights[..., None] * self.others, self.starts, axis=1)
-            )
+            weighted = sorted_weights[..., None] * self.others
+            return np.add.reduceat(weighted, self.starts, axis=1)
         ends = [*self.starts[1:], len(self.others)]
         groups = []
         for first, end in zip(self.starts, ends, strict=True):
-            groups.append(sorted_weights[:, first:end] @ self.others[first:end])
+            rows = slice(first, end)
+            groups.append(sorted_weights[:, rows] @ self.others[rows])
         return np.stack(groups, axis=1)
+
+
+def _flatten_squares(rows: Array) -> Array:
+    """Products of the columns of every row with one another, rows × columns²."""
+    squares = rows[:, :, None] * rows[:, None, :]
+    return squares.reshape(len(rows), -1)
 
 
 NUMBERS = 4_000_000
@@ -282,11 +296,12 @@ class Gaussian:
         number = settings.chains * settings.draws
         theta, square, log_weight, weight, k = draw_candidates(self, number, rng)
         rows = resample_systematically(weight, number, rng)
-        effective = float(1 / np.square(weight).sum())
+        effective = count_effective(weight)
         drawn = self._draw_effects(theta[rows], square[rows], rng)
+        values = split_chains(drawn, settings)
         log_evidence = special.logsumexp(log_weight) - math.log(log_weight.size)
         return Draws(
-            values=split_chains(drawn, settings),
+            values=values,
             diagnostics=check_weights(effective, k),
             engine=EXACT,
             settings=settings,
@@ -317,15 +332,12 @@ class Gaussian:
             return None
         weight = np.exp(log_weight[0] - special.logsumexp(log_weight[0]))
         chosen = resample_systematically(weight, len(theta), rng)
-        effective = float(1 / np.square(weight).sum())
-        square = (
-            np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size))
-            if left is None
-            else left[chosen]
-        )
+        effective = count_effective(weight)
+        square = self._repeat_errors(len(theta)) if left is None else left[chosen]
         settings = replace(draws.settings, draws=len(theta) // draws.settings.chains)
+        drawn = self._draw_effects(theta[chosen], square, rng)
         return Draws(
-            values=split_chains(self._draw_effects(theta[chosen], square, rng), settings),
+            values=split_chains(drawn, settings),
             diagnostics=check_weights(effective, float(k[0])),
             engine=EXACT,
             settings=settings,
@@ -351,11 +363,8 @@ class Gaussian:
     def log_density(self, theta: Array, square: Array | Squares | None = None) -> Array:
         """log p(y | θ) + log p(θ) of every row of θ = log s, and of squared errors where they are
         not those given."""
-        square = (
-            np.broadcast_to(self.moments[0], (len(theta), self.moments[0].size))
-            if square is None
-            else square
-        )
+        if square is None:
+            square = self._repeat_errors(len(theta))
         if self.nested is not None and len(theta) >= SEVERAL:
             parts = _split_pieces(theta, square, self.nested.held)
             density = [_score_nested(self, self.nested, *part) for part in parts]
@@ -367,22 +376,26 @@ class Gaussian:
     def log_prior(self, values: Mapping[str, Array]) -> Array:
         """Log prior of draws (size × …) up to a constant: of the scales and of β; that of effects
         is the model."""
-        fixed = -0.5 * np.square((values["beta"] - self.prior_mean) / self.sd).sum(axis=1)
-        return np.asarray(self.prior.log_prior(np.log(values["scale"])) + fixed)
+        z = (values["beta"] - self.prior_mean) / self.sd
+        fixed = -0.5 * np.square(z).sum(axis=1)
+        of_scales = self.prior.log_prior(np.log(values["scale"]))
+        return np.asarray(of_scales + fixed)
 
     def expected(self, values: Mapping[str, Array]) -> Array:
         """Expected outcomes given β and the effects, size × n; levels that no draw has are new ones
         at 0."""
         mean = values["beta"] @ self.X.T
         for name, design in self.blocks.items():
-            levels = values[name].shape[1]
-            mean = mean + values[name] @ design[:, :levels].T
-        return np.asarray(mean)
+            effects = values[name]
+            levels = effects.shape[1]
+            mean = mean + effects @ design[:, :levels].T
+        return mean
 
     def log_likelihood(self, values: Mapping[str, Array]) -> Array:
         """log p(y_i | β, effects, s_0), size × n."""
-        spread = np.hypot(values["scale"][:, -1:], values.get("error", self.error))
-        return np.asarray(stats.norm.logpdf(self.y, self.expected(values), spread))
+        spread = self._read_spread(values)
+        expected = self.expected(values)
+        return np.asarray(stats.norm.logpdf(self.y, expected, spread))
 
     def replicate(
         self, values: Mapping[str, Array], rng: np.random.Generator, *, measured: bool = True
@@ -395,16 +408,21 @@ class Gaussian:
         mean = self.expected(values)
         for k, (name, design) in enumerate(self.blocks.items()):
             if unseen := design.shape[1] - values[name].shape[1]:
-                fresh = values["scale"][:, [k]] * rng.standard_normal((len(mean), unseen))
+                z = rng.standard_normal((len(mean), unseen))
+                fresh = values["scale"][:, [k]] * z
                 mean = mean + fresh @ design[:, -unseen:].T
-        spread = np.hypot(
-            values["scale"][:, -1:], values.get("error", self.error) if measured else 0.0
-        )
-        return np.asarray(mean + spread * rng.standard_normal(mean.shape))
+        spread = self._read_spread(values, measured=measured)
+        residual = spread * rng.standard_normal(mean.shape)
+        return mean + residual
+
+    def _read_spread(self, values: Mapping[str, Array], *, measured: bool = True) -> Array:
+        """Standard deviations of outcomes about their expectation, size × n or × 1."""
+        error = values.get("error", self.error) if measured else 0.0
+        return np.hypot(values["scale"][:, -1:], error)
 
     def new_levels(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Draws without those of the effects, so that all levels are drawn anew."""
-        levels: dict[str, Array] = {}
+        levels = {}
         for name, drawn in values.items():
             levels[name] = drawn[:, :0] if name in self.blocks else drawn
         return levels
@@ -415,7 +433,8 @@ class Gaussian:
         scale = self.prior.draw(size, rng)
         effects = {}
         for k, (name, design) in enumerate(self.blocks.items()):
-            effects[name] = scale[:, [k]] * rng.standard_normal((size, design.shape[1]))
+            z = rng.standard_normal((size, design.shape[1]))
+            effects[name] = scale[:, [k]] * z
         beta = rng.normal(self.prior_mean, self.sd, (size, self.sd.size))
         values = {"beta": beta, "scale": scale, **effects}
         if self.freedom is not None:
@@ -429,14 +448,10 @@ class Gaussian:
         for name, design in self.blocks.items():
             blocks[name] = design[which]
         freedom = None if self.freedom is None else self.freedom[which]
-        return replace(
-            self,
-            y=self.y[which],
-            X=self.X[which],
-            error=self.error[which],
-            freedom=freedom,
-            blocks=blocks,
-        )
+        y = self.y[which]
+        X = self.X[which]
+        error = self.error[which]
+        return replace(self, y=y, X=X, error=error, freedom=freedom, blocks=blocks)
 
     def single(self, theta: Array, square: Array) -> tuple[Array, Array]:
         """Diagonal of the inverse covariance P of the outcomes, and Py, rows of θ × n; of distinct
@@ -448,12 +463,14 @@ class Gaussian:
             diagonals, pulled_outcomes = zip(*singles, strict=True)
             return np.concatenate(diagonals), np.concatenate(pulled_outcomes)
         factor, noise, d = build_factor(self, theta, square)
-        q = d.shape[1]
-        half = np.linalg.solve(
-            factor[:, :q, :q], np.swapaxes(self.design * d[:, None, :] / noise[..., None], 1, 2)
-        )
-        pulled = self.around / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q])
-        return 1 / noise - np.square(half).sum(axis=1), pulled
+        half, pulled = whiten_design(self, factor, d, noise)
+        diagonal = 1 / noise - np.square(half).sum(axis=1)
+        return diagonal, pulled
+
+    @property
+    def ranks(self) -> list[int]:
+        """Levels of every kind of effect."""
+        return [design.shape[1] for design in self.blocks.values()]
 
     @cached_property
     def design(self) -> Array:
@@ -475,9 +492,12 @@ class Gaussian:
     def centre(self) -> Array:
         """β near its posterior mean: sums of squares are those about Xβ, which a mean far beyond
         the spread needs."""
-        columns = np.concatenate([self.X * self.sd / self.unit, np.eye(self.sd.size)])
-        outcomes = np.concatenate([self.y / self.unit, self.prior_mean / self.sd])
-        return np.asarray(self.sd * np.linalg.lstsq(columns, outcomes)[0])
+        of_outcomes = self.X * self.sd / self.unit
+        columns = np.concatenate([of_outcomes, np.eye(self.sd.size)])
+        prior_mean = self.prior_mean / self.sd
+        outcomes = np.concatenate([self.y / self.unit, prior_mean])
+        solution = np.linalg.lstsq(columns, outcomes)[0]
+        return np.asarray(self.sd * solution)
 
     @cached_property
     def around(self) -> Array:
@@ -494,48 +514,56 @@ class Gaussian:
         return square, counts.astype(np.float64)
 
     @cached_property
+    def _error_places(self) -> NDArray[np.int64]:
+        """Of every outcome the place of its squared error among the distinct ones."""
+        inverse = np.unique(np.square(self.error), return_inverse=True)[1]
+        return inverse.ravel()
+
+    def _repeat_errors(self, size: int) -> Array:
+        """The squared errors as given, for so many rows of θ."""
+        square = self.moments[0]
+        return np.broadcast_to(square, (size, square.size))
+
+    @cached_property
     def products(self) -> Products | Alike:
         """How cross-products of (design, y about centre) are weighted by the precision of every
         distinct error."""
         both = np.column_stack([self.design, self.around])
-        widths = [self.sd.size, *(z.shape[1] for z in self.blocks.values()), 1]
-        if self.freedom is None:
-            which = np.unique(np.square(self.error), return_inverse=True)[1]
-            many = Alike.build(both, widths, which) if which.max() >= MANY else None
-            return many or Products.build([both[which == j] for j in range(which.max() + 1)])
-        alike = Alike.build(both, widths)
-        return alike or Products.build(list(both[:, None]))
+        widths = [self.sd.size, *self.ranks, 1]
+        if self.freedom is not None:
+            alike = Alike.build(both, widths)
+            return alike or Products.build(list(both[:, None]))
+        which = self._error_places
+        last = which.max()
+        many = Alike.build(both, widths, which) if last >= MANY else None
+        if many is not None:
+            return many
+        groups = [both[which == j] for j in range(last + 1)]
+        return Products.build(groups)
 
     @cached_property
     def nested(self) -> NestedGroups | None:
         """The same laid out for many densities at once; None where groups do not lie in one
         another, or are few."""
         exact = self.freedom is None
-        which = np.unique(np.square(self.error), return_inverse=True)[1].ravel()
-        return NestedGroups.build(
-            self.X,
-            self.sd,
-            (self.prior_mean - self.centre) / self.sd,
-            self.blocks,
-            self.around,
-            which if exact else np.arange(self.y.size),
-        )
+        which = self._error_places if exact else np.arange(self.y.size)
+        off = (self.prior_mean - self.centre) / self.sd
+        return NestedGroups.build(self.X, self.sd, off, self.blocks, self.around, which)
 
     def _draw_effects(
         self, theta: Array, square: Array, rng: np.random.Generator
     ) -> dict[str, Array]:
         """Draws of everything given θ and squared errors."""
-        coefficients = np.concatenate(
-            [_score_scales(self, *part, rng)[1] for part in self._split_pieces(theta, square)]
-        )
-        ends = np.cumsum([self.X.shape[1], *(z.shape[1] for z in self.blocks.values())])
-        beta, *effects = np.split(coefficients, ends[:-1], axis=1)
-        values = {
-            "beta": beta,
-            "scale": np.exp(theta),
-            **dict(zip(self.blocks, effects, strict=True)),
-        }
-        return values if self.freedom is None else values | {"error": np.sqrt(square)}
+        pieces = self._split_pieces(theta, square)
+        coefficients = [_score_scales(self, *piece, rng)[1] for piece in pieces]
+        ends = np.cumsum([self.X.shape[1], *self.ranks])
+        together = np.concatenate(coefficients)
+        beta, *effects = np.split(together, ends[:-1], axis=1)
+        values = {"beta": beta, "scale": np.exp(theta)}
+        values |= zip(self.blocks, effects, strict=True)
+        if self.freedom is not None:
+            values["error"] = np.sqrt(square)
+        return values
 
     def _split_pieces(self, theta: Array, square: Array | Squares) -> Iterator[tuple[Array, Array]]:
         held = (self.design.shape[1] + 1) ** 2
@@ -559,7 +587,8 @@ def _split_pieces(
     theta: Array, square: Array | Squares, held: int
 ) -> Iterator[tuple[Array, Array]]:
     """Rows of θ and squared errors, so many at a time that `NEAR` are held, `held` a row."""
-    parts = np.clip(len(theta) * held // NEAR, 1, len(theta))
+    pieces = len(theta) * held // NEAR
+    parts = np.clip(pieces, 1, len(theta))
     for rows in np.array_split(np.arange(len(theta)), parts):
         piece = slice(rows[0], rows[-1] + 1)
         yield theta[piece], square[piece]
@@ -570,8 +599,14 @@ def _score_nested(model: Gaussian, nested: NestedGroups, theta: Array, square: A
     scale = read_scales(model, theta)
     noise = np.square(scale[:, -1:]) + square
     grown, quadratic = nested.score(scale, 1 / noise)
+    return _compute_density(model, noise, grown, quadratic)
+
+
+def _compute_density(model: Gaussian, noise: Array, grown: Array, quadratic: Array) -> Array:
+    """log p(y | θ) from the variances of the residuals, log|A| and the quadratic form."""
     constant = model.y.size * math.log(2 * math.pi)
-    return np.asarray(-0.5 * (constant + np.log(noise) @ model.moments[1] + grown + quadratic))
+    log_noise = np.log(noise) @ model.moments[1]
+    return -0.5 * (constant + log_noise + grown + quadratic)
 
 
 def _score_scales(
@@ -587,18 +622,28 @@ def _score_scales(
     """
     factor, noise, d = build_factor(model, theta, square)
     q = d.shape[1]
-    counts = model.moments[1]
-    grown = 2 * np.log(np.diagonal(factor, axis1=1, axis2=2)[:, :q]).sum(axis=1)
+    diagonal = np.diagonal(factor, axis1=1, axis2=2)[:, :q]
+    grown = 2 * np.log(diagonal).sum(axis=1)
     quadratic = np.square(factor[:, q, q]) - 1
-    density = -0.5 * (
-        model.y.size * math.log(2 * math.pi) + np.log(noise) @ counts + grown + quadratic
-    )
+    density = _compute_density(model, noise, grown, quadratic)
     if rng is None:
         return density, np.empty((len(theta), 0))
-    around = factor[:, q, :q] + rng.standard_normal((len(theta), q))
+    z = rng.standard_normal((len(theta), q))
+    around = factor[:, q, :q] + z
     coefficients = d * solve_transposed(factor, around)
     coefficients[:, : model.sd.size] += model.centre
     return density, coefficients
+
+
+def whiten_design(model: Gaussian, factor: Array, d: Array, noise: Array) -> tuple[Array, Array]:
+    """L⁻¹WᵀD⁻¹, draws × q × n, and V⁻¹r, draws × n, with V the covariance of the outcomes; `noise`:
+    D, draws × n."""
+    q = d.shape[1]
+    weighted = model.design * d[:, None, :] / noise[..., None]
+    solved = np.linalg.solve(factor[:, :q, :q], np.swapaxes(weighted, 1, 2))
+    half = np.asarray(solved, dtype=np.float64)
+    explained = np.einsum("tqn,tq->tn", half, factor[:, q, :q])
+    return half, model.around / noise - explained
 
 
 def solve_transposed(factor: Array, right: Array) -> Array:
@@ -606,34 +651,35 @@ def solve_transposed(factor: Array, right: Array) -> Array:
     columns of `factor`, lower triangular."""
     x = right.copy()
     for place in reversed(range(right.shape[1])):
-        x[:, place] /= factor[:, place, place]
-        x[:, :place] -= factor[:, place, :place] * x[:, place : place + 1]
+        column = x[:, place : place + 1]
+        column /= factor[:, place, place, None]
+        x[:, :place] -= factor[:, place, :place] * column
     return x
 
 
 def read_scales(model: Gaussian, theta: Array) -> Array:
     """Scales as the likelihood has them, rows of θ."""
-    return np.asarray(
-        np.clip(
-            np.exp(np.clip(theta, -300, 300)),
-            SMALLEST_SCALE * model.unit,
-            LARGEST_SCALE * model.unit,
-        )
-    )
+    scale = np.exp(np.clip(theta, -300, 300))
+    smallest = SMALLEST_SCALE * model.unit
+    largest = LARGEST_SCALE * model.unit
+    return np.clip(scale, smallest, largest)
 
 
 def build_factor(model: Gaussian, theta: Array, square: Array) -> tuple[Array, Array, Array]:
     """Root of A bordered by b, whose last row is L⁻¹b, its last entry squared 1 + rᵀD⁻¹r + |m|² −
     |L⁻¹b|²; D; d."""
     scale = read_scales(model, theta)
-    ranks = [design.shape[1] for design in model.blocks.values()]
     fixed = np.broadcast_to(model.sd, (len(theta), model.sd.size))
-    d = np.concatenate([fixed, np.repeat(scale[:, :-1], ranks, axis=1)], axis=1)
+    of_effects = np.repeat(scale[:, :-1], model.ranks, axis=1)
+    d = np.concatenate([fixed, of_effects], axis=1)
     noise = np.square(scale[:, -1:]) + square
     q = d.shape[1]
     bordered = np.column_stack([d, np.ones(len(d))])
-    inner = model.products.weighted(1 / noise) * bordered[:, :, None] * bordered[:, None, :]
-    inner[:, np.arange(q + 1), np.arange(q + 1)] += 1
+    inner = model.products.weighted(1 / noise)
+    inner *= bordered[:, :, None]
+    inner *= bordered[:, None, :]
+    diagonal = np.arange(q + 1)
+    inner[:, diagonal, diagonal] += 1
     away = (model.prior_mean - model.centre) / model.sd
     off = np.append(away, np.zeros(q - model.sd.size))
     inner[:, q, :q] += off
@@ -665,7 +711,7 @@ class Mixture:
     @cached_property
     def fits(self) -> tuple[Draws, ...]:
         """Draws of every node."""
-        fits: list[Draws] = []
+        fits = []
         for k, node in enumerate(self.nodes):
             fits.append(node.sample(seed=self.seed + k, settings=OF_NODE))
         return tuple(fits)
@@ -673,8 +719,8 @@ class Mixture:
     @cached_property
     def log_joint(self) -> Array:
         """Log of prior probability times evidence, value by value."""
-        evidence = np.array([fit.log_evidence for fit in self.fits])
-        return np.asarray(np.log(self.weights) + evidence)
+        evidence = [fit.log_evidence for fit in self.fits]
+        return np.asarray(np.log(self.weights) + np.array(evidence))
 
     @property
     def log_evidence(self) -> float:
@@ -684,7 +730,7 @@ class Mixture:
     @property
     def probability(self) -> Array:
         """Posterior probability of every value."""
-        return np.asarray(np.exp(self.log_joint - self.log_evidence))
+        return np.exp(self.log_joint - self.log_evidence)
 
     def sample(self, *, seed: int, settings: Settings = Settings()) -> Draws:  # noqa: B008
         """Draws of node (the number of the value) and of everything that a node has."""
@@ -693,20 +739,20 @@ class Mixture:
         node = rng.choice(len(self.nodes), size, p=self.probability)
         flat = [fit.few(fit.size) for fit in self.fits]
         rows = rng.integers(0, self.fits[0].size, size)
-        values: dict[str, Array] = {}
+        values = {}
         for name in flat[0]:
-            drawn = [flat[k][name][row] for k, row in zip(node, rows, strict=True)]
+            of_nodes = [draws[name] for draws in flat]
+            drawn = [of_nodes[k][row] for k, row in zip(node, rows, strict=True)]
             values[name] = np.stack(drawn)
         judged = []
         for fit, p in zip(self.fits, self.probability, strict=True):
             if p >= MATTERS:
                 judged.append(fit)
         effective = min(fit.effective for fit in judged)
-        k = max(
-            float(fit.diagnostics.set_index("diagnostic")["worst"]["Pareto k"]) for fit in judged
-        )
+        k = max(_read_pareto_k(fit) for fit in judged)
+        values["node"] = node.astype(np.float64)
         return Draws(
-            values=split_chains({**values, "node": node.astype(np.float64)}, settings),
+            values=split_chains(values, settings),
             diagnostics=check_weights(effective, k),
             engine=EXACT,
             settings=settings,
@@ -720,10 +766,10 @@ class Mixture:
 
     def log_prior(self, values: Mapping[str, Array]) -> Array:
         """Log prior of draws up to a constant."""
-        log_weight = np.log(self.weights / self.weights.sum())[values["node"].astype(np.int64)]
-        return np.asarray(
-            log_weight + self._map_nodes(values, lambda node, some: node.log_prior(some))
-        )
+        chosen = values["node"].astype(np.int64)
+        log_weight = np.log(self._prior_probability)[chosen]
+        of_nodes = self._map_nodes(values, lambda node, some: node.log_prior(some))
+        return log_weight + of_nodes
 
     def replicate(self, values: Mapping[str, Array], rng: np.random.Generator) -> Array:
         """Outcomes of every draw, size × n."""
@@ -732,21 +778,27 @@ class Mixture:
     def draw_prior(self, size: int, rng: np.random.Generator) -> dict[str, Array]:
         """Draws of node and everything else but outcomes, which `replicate` draws, from the
         prior."""
-        node = rng.choice(len(self.nodes), size, p=self.weights / self.weights.sum())
+        node = rng.choice(len(self.nodes), size, p=self._prior_probability)
         values = self.nodes[0].draw_prior(size, rng)
         del values["y"]
-        return {**values, "node": node.astype(np.float64)}
+        values["node"] = node.astype(np.float64)
+        return values
+
+    @property
+    def _prior_probability(self) -> Array:
+        return np.asarray(self.weights / self.weights.sum())
 
     def select_rows(self, which: NDArray[np.bool_]) -> Mixture:
         """The mixture of some of the outcomes."""
-        return replace(self, nodes=tuple(node.select_rows(which) for node in self.nodes))
+        nodes = tuple(node.select_rows(which) for node in self.nodes)
+        return replace(self, nodes=nodes)
 
     def _map_nodes(
         self, values: Mapping[str, Array], compute: Callable[[Gaussian, dict[str, Array]], Array]
     ) -> Array:
         """What the draws of each node give, in the order of the draws."""
         chosen = values["node"].astype(np.int64)
-        parts: dict[int, Array] = {}
+        parts = {}
         for k in np.unique(chosen):
             drawn = {}
             for name, v in values.items():
@@ -758,3 +810,9 @@ class Mixture:
         for k, part in parts.items():
             result[chosen == k] = part
         return result
+
+
+def _read_pareto_k(fit: Draws) -> float:
+    """The worst Pareto k of draws."""
+    worst = fit.diagnostics.set_index("diagnostic")["worst"]
+    return float(worst["Pareto k"])

@@ -49,13 +49,13 @@ class GroupEffects:
     @property
     def table(self) -> pd.DataFrame:
         """By group: n_models, mean, sd, median, lower, upper, and `p_above`, P(effect > 0)."""
-        summary = summarise_quantities(
-            {self.group: self.draws}, level=self.level, exact=[self.group]
-        )
+        draws = {self.group: self.draws}
+        summary = summarise_quantities(draws, level=self.level, exact=[self.group])
         table = summary[["mean", "sd", "median", "lower", "upper"]]
         table = table.set_axis(pd.Index(self.names, name=self.group))
         table.insert(0, "n_models", self.counts)
-        return table.assign(p_above=(self.draws > 0).mean(axis=(0, 1)))
+        above = (self.draws > 0).mean(axis=(0, 1))
+        return table.assign(p_above=above)
 
     def __repr__(self) -> str:
         unit = f"{self.scale} scale, " if self.scale else ""
@@ -91,12 +91,13 @@ class GroupContrast:
         return float((self.draws > 0).mean())
 
     def __repr__(self) -> str:
+        estimate = format_number(self.estimate)
         lower, upper = map(format_number, self.interval)
+        above = format_number(self.probability)
         unit = f" on the {self.scale} scale" if self.scale else ""
         return (
-            f"{self.first} − {self.second}: {format_number(self.estimate)} [{lower}, {upper}]"
-            f"{unit}, median and {self.level:.0%} equal-tailed interval; "
-            f"P > 0 = {format_number(self.probability)}"
+            f"{self.first} − {self.second}: {estimate} [{lower}, {upper}]{unit}, "
+            f"median and {self.level:.0%} equal-tailed interval; P > 0 = {above}"
         )
 
 
@@ -120,11 +121,13 @@ def measure_group_effects(fit: FittedLaw, group: str) -> GroupEffects:
     kind = kinds[chosen]
     design = fit.designed(MixedDesign)
     effects = design.effects[kind.block]
+    draws = compute_effects(fit.draws.values, design, kind)
+    counts = _count_models(design, effects)
     return GroupEffects(
         group=chosen,
         names=effects.names,
-        draws=compute_effects(fit.draws.values, design, kind),
-        counts=_count_models(design, effects),
+        draws=draws,
+        counts=counts,
         scale=design.scale.word,
         level=fit.level,
     )
@@ -135,13 +138,11 @@ def contrast_groups(fit: FittedLaw, first: str, second: str, group: str) -> Grou
     kinds = list_group_kinds(fit)
     effects = measure_group_effects(fit, group or next(iter(kinds), LAB))
     _check_contrast(effects, first, second, named=bool(group))
-    one, other = (effects.names.index(name) for name in (first, second))
+    one = effects.names.index(first)
+    other = effects.names.index(second)
+    draws = effects.draws[..., one] - effects.draws[..., other]
     return GroupContrast(
-        first=first,
-        second=second,
-        draws=effects.draws[..., one] - effects.draws[..., other],
-        scale=effects.scale,
-        level=effects.level,
+        first=first, second=second, draws=draws, scale=effects.scale, level=effects.level
     )
 
 
@@ -149,7 +150,7 @@ def list_group_kinds(fit: FittedLaw) -> dict[str, Kind]:
     """Kinds of effects that are of groups, not of slopes, by what they are called in a fit."""
     if not isinstance(fit.design, MixedDesign):
         return {}
-    kinds = dict[str, Kind]()
+    kinds = {}
     for kind in fit.design.mixed.kinds:
         effects = fit.design.effects.get(kind.block)
         slopes = isinstance(kind, Levels) and kind.covariate
@@ -182,16 +183,20 @@ def compute_effects(values: Mapping[str, Array], design: MixedDesign, kind: Kind
     effects = design.effects[kind.block]
     first = []
     for code in range(len(effects.names)):
-        first.append(int(np.flatnonzero(effects.codes == code)[0]))
+        rows = np.flatnonzero(effects.codes == code)
+        first.append(int(rows[0]))
     columns = effects.columns[first]
-    return np.asarray(values[kind.block][..., : columns.shape[1]] @ columns.T)
+    drawn = values[kind.block][..., : columns.shape[1]]
+    return drawn @ columns.T
 
 
 def _count_models(design: MixedDesign, effects: Effects) -> tuple[int, ...]:
     table = design.table
-    models = table["model_id"] if "model_id" in table else pd.Series(range(len(table)))
-    counts = pd.Series(models.to_numpy()).groupby(effects.codes).nunique()
-    found: list[int] = []
+    models = np.arange(len(table))
+    if "model_id" in table:
+        models = table["model_id"].to_numpy()
+    counts = pd.Series(models).groupby(effects.codes).nunique()
+    found = []
     for code in range(len(effects.names)):
         found.append(int(counts[code]))
     return tuple(found)
@@ -203,26 +208,27 @@ def _check_contrast(effects: GroupEffects, first: Any, second: Any, *, named: bo
     pairs = zip(effects.names, effects.counts, strict=True)
     known = [name for name, count in pairs if count >= SEVERAL]
     step = _suggest_contrast(effects, known, first, second, named=named)
+    several = ", ".join(known)
     for name in (first, second):
         if name not in effects.names:
             raise UsageError(
                 f"no such {effects.group} in this fit",
                 got=repr(name),
-                allowed=", ".join(known),
+                allowed=several,
                 next_step=step,
             )
         if name not in known:
             raise UsageError(
                 f"a {effects.group} of one model: its effect cannot be separated from its model's",
                 got=name,
-                allowed=f"of {SEVERAL} models or more: {', '.join(known) or 'none here'}",
+                allowed=f"of {SEVERAL} models or more: {several or 'none here'}",
                 next_step=step,
             )
     if first == second:
         raise UsageError(
             f"a contrast of a {effects.group} with itself",
             got=first,
-            allowed=", ".join(known),
+            allowed=several,
             next_step=step,
         )
 
@@ -239,7 +245,8 @@ def _suggest_contrast(
         pair.append(name if name in known else "")
     for place, wanted in enumerate((first, second)):
         left = [name for name in known if name not in pair]
-        pair[place] = pair[place] or find_nearest(str(wanted), left) or left[0]
+        if not pair[place]:
+            pair[place] = find_nearest(str(wanted), left) or left[0]
     group = f", group={write_value(effects.group)}" if named else ""
     return f"fit.contrast({write_value(pair[0])}, {write_value(pair[1])}{group})"
 
@@ -248,15 +255,16 @@ def _suggest_groups(fit: FittedLaw) -> str:
     """The same fit with groups where its table has a column of labs; else what it has."""
     if fit.call is None:
         return "fit.summary()"
-    role = next((each for each in (LAB, "group") if each in fit.call.standard), "")
-    table = next((v for v in fit.call.arguments.values() if isinstance(v, pd.DataFrame)), None)
-    column = guess_columns(table, LAB) if table is not None else None
-    if not role or not isinstance(column, str):
+    roles = [role for role in (LAB, "group") if role in fit.call.standard]
+    arguments = fit.call.arguments
+    tables = [value for value in arguments.values() if isinstance(value, pd.DataFrame)]
+    column = guess_columns(tables[0], LAB) if tables else None
+    if not roles or not isinstance(column, str):
         return "fit.summary()"
     function = getattr(import_module(fit.call.module), fit.call.function)
     made = CallMade(
         function=fit.call.function,
-        arguments={**fit.call.arguments, role: column},
+        arguments={**arguments, roles[0]: column},
         signature=inspect.signature(function),
     )
     return f'{made.line()}.effects("{LAB}")'

@@ -21,7 +21,7 @@ from scipy import linalg, stats
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.interval_laws import ProfileLaw
 from thermostats.modelling.classical.many import Many
-from thermostats.modelling.draws import SEED, Array
+from thermostats.modelling.draws import SEED, Array, find_equal_tailed
 from thermostats.modelling.tree_likelihood import GRID, Restricted, fit_gls
 from thermostats.settings import check_coverage
 
@@ -58,10 +58,14 @@ def estimate_descent_slope(
     """
     n, p = x.shape
     free = n - np.linalg.matrix_rank(x)
-    if free < LEAST or free < n - p or np.linalg.lstsq(x, y, rcond=None)[1].sum() < 1e-12 * n:
+    if free < LEAST or free < n - p:
+        return None
+    left = np.linalg.lstsq(x, y, rcond=None)[1]
+    if left.sum() < 1e-12 * n:
         return None
     test = Restricted.build(y, x, k)
-    lam, (low, high) = test.estimate() if descent is None else descent, test.interval(LEVEL)
+    lam = test.estimate() if descent is None else descent
+    low, high = test.interval(LEVEL)
     v = (1 - lam) * np.eye(n) + lam * k
     if np.linalg.eigvalsh(v)[0] < 1e-10:
         return None
@@ -69,12 +73,14 @@ def estimate_descent_slope(
     b = made.beta[at]
     se = made.se[at]
     df = n - p
+    t = b / se
     half = stats.t.ppf((1 + LEVEL) / 2, df) * se
+    p_value = 2 * stats.t.sf(abs(t), df)
     return DescentSlope(
         estimate=float(b),
         lower=float(b - half),
         upper=float(b + half),
-        p=float(2 * stats.t.sf(abs(b / se), df)),
+        p=float(p_value),
         descent=lam,
         descent_lower=low,
         descent_upper=high,
@@ -100,27 +106,31 @@ def estimate_shares(
     tree as they are. None where fewer than 2 degrees of freedom are left.
     """
     n = len(y)
-    columns = np.column_stack(
-        [np.asarray(columns_of, dtype=np.float64).reshape(n, -1) for columns_of in blocks.values()]
-    )
+    designs = []
+    places = {}
+    first = 1
+    for name, columns_of in blocks.items():
+        design = np.asarray(columns_of, dtype=np.float64).reshape(n, -1)
+        designs.append(design)
+        end = first + design.shape[1]
+        places[name] = slice(first, end)
+        first = end
+    columns = np.column_stack(designs)
     x = np.column_stack([np.ones(n), columns])
     if n - x.shape[1] < LEAST or np.linalg.matrix_rank(x) < x.shape[1]:
         return None
-    ends = np.cumsum(
-        [1, *(np.asarray(columns_of).reshape(n, -1).shape[1] for columns_of in blocks.values())]
-    )
-    places = {}
-    for i, name in enumerate(blocks):
-        places[name] = slice(*ends[i : i + 2])
     fit = _fit_lines(y[None], x, k)
-    v = (1 - fit.descent[0]) * np.eye(n) + fit.descent[0] * k
-    noise = np.random.default_rng(seed).standard_normal((BOOTSTRAPS, n)) @ np.linalg.cholesky(v).T
-    drawn = _fit_lines(x @ fit.beta[0] + np.sqrt(fit.variance[0]) * noise, x, k)
-    values, again = (_measure_parts(each, x, k, places, pairs) for each in (fit, drawn))
-    tails = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
+    descent = fit.descent[0]
+    v = (1 - descent) * np.eye(n) + descent * k
+    z = np.random.default_rng(seed).standard_normal((BOOTSTRAPS, n))
+    noise = np.sqrt(fit.variance[0]) * (z @ np.linalg.cholesky(v).T)
+    drawn = _fit_lines(x @ fit.beta[0] + noise, x, k)
+    values = _measure_parts(fit, x, k, places, pairs)
+    again = _measure_parts(drawn, x, k, places, pairs)
     rows = []
     for name, value in values.items():
-        rows.append((name, float(value[0]), *map(float, np.quantile(again[name], tails))))
+        lower, upper = find_equal_tailed(again[name], LEVEL)
+        rows.append((name, float(value[0]), float(lower), float(upper)))
     return pd.DataFrame(rows, columns=["what", "estimate", "lower", "upper"])
 
 
@@ -139,18 +149,21 @@ class _Lines:
 def _fit_lines(y: Array, x: Array, k: Array) -> _Lines:
     """One line for every row of y, sets × n."""
     n, p = x.shape
-    lam = GRID[Restricted.build(y, x, k).profile().argmax(axis=-1)]
+    profile = Restricted.build(y, x, k).profile()
+    lam = GRID[profile.argmax(axis=-1)]
     beta = np.empty((len(y), p))
     variance = np.empty(len(y))
     unscaled = np.empty((len(y), p, p))
     for value in np.unique(lam):
         at = lam == value
-        root = np.linalg.cholesky((1 - value) * np.eye(n) + value * k)
+        covariance = (1 - value) * np.eye(n) + value * k
+        root = np.linalg.cholesky(covariance)
         wx = np.linalg.solve(root, x)
         wy = np.linalg.solve(root, y[at].T)
         q, r = np.linalg.qr(wx)
         beta[at] = np.linalg.solve(r, q.T @ wy).T
-        variance[at] = np.square(wy - wx @ beta[at].T).sum(axis=0) / (n - p)
+        residual = wy - wx @ beta[at].T
+        variance[at] = np.square(residual).sum(axis=0) / (n - p)
         unscaled[at] = np.linalg.inv(r.T @ r)
     return _Lines(descent=lam, beta=beta, variance=variance, unscaled=unscaled)
 
@@ -164,15 +177,20 @@ def _measure_parts(
     def contribution(at: slice) -> Array:
         b = fit.beta[:, at]
         block = s[at, at]
-        chance = fit.variance * np.einsum("ij,sji->s", block, fit.unscaled[:, at, at])
-        return np.asarray(np.einsum("si,ij,sj->s", b, block, b) - chance)
+        spread = np.einsum("ij,sji->s", block, fit.unscaled[:, at, at])
+        explained = np.einsum("si,ij,sj->s", b, block, b)
+        return np.asarray(explained - fit.variance * spread)
 
     drift = (np.trace(k) - k.sum() / n) / (n - 1)
     parts = {name: contribution(at) for name, at in places.items()}
-    parts |= {DESCENT: fit.descent * fit.variance * drift, OWN: (1 - fit.descent) * fit.variance}
-    total = contribution(slice(1, None)) + parts[DESCENT] + parts[OWN]
+    parts[DESCENT] = fit.descent * fit.variance * drift
+    parts[OWN] = (1 - fit.descent) * fit.variance
+    of_columns = contribution(slice(1, None))
+    total = of_columns + parts[DESCENT] + parts[OWN]
     share = {name: value / total for name, value in parts.items()}
-    return share | {f"{a} − {b}": share[a] - share[b] for a, b in pairs}
+    for a, b in pairs:
+        share[f"{a} − {b}"] = share[a] - share[b]
+    return share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,12 +222,14 @@ def estimate_branch_change(parent: Array, child: Array) -> BranchChange | None:
     sd = float(d.std(ddof=1))
     t = stats.t(n - 1)
     half = float(t.ppf((1 + LEVEL) / 2)) * sd / n**0.5
-    below = t.cdf((-parent - mean) / (sd * np.sqrt(1 + 1 / n)))
+    next_sd = sd * np.sqrt(1 + 1 / n)
+    below = t.cdf((-parent - mean) / next_sd)
+    crossing = np.where(parent > 0, below, 1 - below)
     return BranchChange(
         estimate=mean,
         lower=mean - half,
         upper=mean + half,
-        crossing=float(np.where(parent > 0, below, 1 - below).mean()),
+        crossing=float(crossing.mean()),
         n_branches=n,
     )
 
@@ -229,10 +249,11 @@ def build_lab_covariance(rows: pd.DataFrame) -> Array:
     """K of models by `heritage` and `family`; a model whose family is not stated is its own."""
     lab = rows["heritage"].astype(str).to_numpy()
     stated = rows["family"].fillna("").astype(str)
-    family = lab + " / " + stated.where(stated != "", rows["model_id"].astype(str)).to_numpy()
-    alike = (
-        (lab[:, None] == lab).astype(np.float64) + (family[:, None] == family) + np.eye(len(lab))
-    )
+    own = rows["model_id"].astype(str)
+    family = lab + " / " + stated.where(stated != "", own).to_numpy()
+    same_lab = (lab[:, None] == lab).astype(np.float64)
+    same_family = family[:, None] == family
+    alike = same_lab + same_family + np.eye(len(lab))
     return np.asarray(alike / 3)
 
 
@@ -253,21 +274,25 @@ def estimate_heritabilities(
     too few.
     """
     if not has_enough_models(rows, columns):
+        labs = rows["heritage"].nunique()
         raise UsageError(
             "too few models or labs for a share of descent",
-            got=f"{len(rows)} models of {rows['heritage'].nunique()} labs, {len(columns)} columns",
+            got=f"{len(rows)} models of {labs} labs, {len(columns)} columns",
             allowed=f"2 labs, {LEAST_TIPS} models more than labs, {LEAST_TIPS} more than columns "
             f"and the mean",
         )
     by_share = _score_shares(rows, outcomes, columns, smalls)
     best = by_share.max(axis=1)
-    inside = best[:, None] - by_share <= stats.chi2.ppf(check_coverage(level), 1)
+    below = best[:, None] - by_share
+    inside = below <= stats.chi2.ppf(check_coverage(level), 1)
     ratio = best - by_share[:, 0]
-    p = np.where(ratio > TOLERANCE, stats.chi2.sf(ratio, 1) / 2, 1.0)
+    half = stats.chi2.sf(ratio, 1) / 2
+    p = np.where(ratio > TOLERANCE, half, 1.0)
     likeliest = SHARES[by_share.argmax(axis=1)]
     lower = SHARES[inside.argmax(axis=1)]
-    upper = SHARES[::-1][inside[:, ::-1].argmax(axis=1)]
-    return Many(likeliest, lower, upper, p, ProfileLaw(SHARES, best[:, None] - by_share))
+    last = inside[:, ::-1].argmax(axis=1)
+    upper = SHARES[::-1][last]
+    return Many(likeliest, lower, upper, p, ProfileLaw(SHARES, below))
 
 
 def _score_shares(
@@ -275,9 +300,13 @@ def _score_shares(
 ) -> Array:
     """Twice the restricted log likelihood of each λ, study × λ, at the best share of sources and
     the best errors of small labs."""
-    contrasts = _build_contrasts(_build_columns(rows, columns))
-    likelihood, shares = _score_restricted(outcomes, contrasts, rows, smalls)
-    return np.stack([likelihood[:, shares == share].max(axis=1) for share in SHARES], axis=1)
+    x = _build_columns(rows, columns)
+    likelihood, shares = _score_restricted(outcomes, _build_contrasts(x), rows, smalls)
+    best = []
+    for share in SHARES:
+        of_share = likelihood[:, shares == share]
+        best.append(of_share.max(axis=1))
+    return np.stack(best, axis=1)
 
 
 def profile_heritability(
@@ -294,11 +323,11 @@ def profile_heritability(
     The same restricted likelihood, rows and interval as `estimate_heritabilities`, which raises
     what this raises.
     """
-    [twice] = _score_shares(rows, rows[[outcome]].to_numpy(np.float64).T, columns, smalls)
+    outcomes = rows[[outcome]].to_numpy(np.float64).T
+    [twice] = _score_shares(rows, outcomes, columns, smalls)
     below = (twice - twice.max()) / 2
-    return pd.DataFrame(
-        {"share": SHARES, "log_likelihood": below, "inside": below >= -stats.chi2.ppf(level, 1) / 2}
-    )
+    limit = -stats.chi2.ppf(level, 1) / 2
+    return pd.DataFrame({"share": SHARES, "log_likelihood": below, "inside": below >= limit})
 
 
 def has_enough_models(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
@@ -306,18 +335,21 @@ def has_enough_models(rows: pd.DataFrame, columns: Sequence[str]) -> bool:
     mean."""
     n = len(rows)
     labs = rows["heritage"].nunique()
-    rank = int(np.linalg.matrix_rank(_build_columns(rows, columns)))
+    x = _build_columns(rows, columns)
+    rank = int(np.linalg.matrix_rank(x))
     return labs >= 2 and n - labs >= LEAST_TIPS and n - rank >= LEAST_TIPS
 
 
 def _build_columns(rows: pd.DataFrame, columns: Sequence[str]) -> Array:
-    return np.column_stack([np.ones(len(rows)), rows[list(columns)].to_numpy(np.float64)])
+    values = rows[list(columns)].to_numpy(np.float64)
+    return np.column_stack([np.ones(len(rows)), values])
 
 
 def _build_contrasts(x: Array) -> Array:
     """Orthonormal contrasts (n − rank × n) that no column moves."""
     u, s, _ = np.linalg.svd(x)
-    return np.asarray(u[:, int((s > 1e-9 * s[0]).sum()) :].T)
+    rank = int((s > 1e-9 * s[0]).sum())
+    return u[:, rank:].T
 
 
 def _score_restricted(
@@ -325,23 +357,29 @@ def _score_restricted(
 ) -> tuple[Array, Array]:
     """Twice the restricted log likelihood, study × point, σ² at its maximum, and λ of each
     point."""
-    few = (rows.groupby("heritage")["heritage"].transform("size") <= FEW).to_numpy()
+    sizes = rows.groupby("heritage")["heritage"].transform("size")
+    few = (sizes <= FEW).to_numpy()
     if not 0 < few.sum() < len(few):
         smalls = smalls[:1]
     source = rows["source"].astype(str).to_numpy()
     alike = (source[:, None] == source).astype(np.float64)
-    descent, sources = (contrasts @ k @ contrasts.T for k in (build_lab_covariance(rows), alike))
+    descent = contrasts @ build_lab_covariance(rows) @ contrasts.T
+    sources = contrasts @ alike @ contrasts.T
     of_sources = SOURCES if np.unique(source).size > 1 else SOURCES[:1]
     w = outcomes @ contrasts.T
     df = len(contrasts)
     values = []
     for rest, small in itertools.product(of_sources, smalls):
-        own = contrasts @ np.diag(np.where(few, small**2, 1.0)) @ contrasts.T
+        errors = np.diag(np.where(few, small**2, 1.0))
+        own = contrasts @ errors @ contrasts.T
         none = rest * sources + (1 - rest) * own
         # at λ the covariance is `none` + λ (1 − rest) (K − own), diagonal at once for every λ
-        roots, turn = linalg.eigh((1 - rest) * (descent - own), none)
+        beyond_none = (1 - rest) * (descent - own)
+        roots, turn = linalg.eigh(beyond_none, none)
         spread = 1 + roots[:, None] * SHARES
         squares = np.square(w @ turn) @ (1 / spread)
-        determinant = np.log(spread).sum(axis=0) - 2 * np.linalg.slogdet(turn)[1]
-        values.append(-df * np.log(squares / df) - determinant)
+        turned = np.linalg.slogdet(turn)[1]
+        determinant = np.log(spread).sum(axis=0) - 2 * turned
+        fit = -df * np.log(squares / df)
+        values.append(fit - determinant)
     return np.hstack(values), np.tile(SHARES, len(values))

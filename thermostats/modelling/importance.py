@@ -16,7 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize, special, stats
 
-from thermostats.modelling.draws import Array, normalise_pareto_weights, resample_systematically
+from thermostats.modelling.draws import (
+    Array,
+    count_effective,
+    normalise_pareto_weights,
+    resample_systematically,
+)
 
 CENTRE, FACTOR = (-3.0, 1.5), (math.log(0.5), 0.5)
 """Normal priors, mean and standard deviation: of log s_0, and of the log of the standard deviation
@@ -46,23 +51,22 @@ def estimate_moderated_errors(sd: Array, n: Array) -> tuple[Array, Array]:
     d = n[several] - 1
 
     def negative(x: Array) -> float:
-        likelihood = (
-            stats.f.logpdf(np.square(s) * math.exp(-2 * x[0]), d, math.exp(x[1])) - 2 * x[0]
-        )
-        log_factor = 0.5 * math.log(special.polygamma(1, math.exp(x[1]) / 2)) - math.log(2)
-        return -float(
-            likelihood.sum()
-            + stats.norm.logpdf(x[0], *CENTRE)
-            + stats.norm.logpdf(log_factor, *FACTOR)
-        )
+        location, log_freedom = x
+        ratio = np.square(s) * math.exp(-2 * location)
+        likelihood = stats.f.logpdf(ratio, d, math.exp(log_freedom)) - 2 * location
+        variance = special.polygamma(1, math.exp(log_freedom) / 2)
+        log_factor = 0.5 * math.log(variance) - math.log(2)
+        prior_location = stats.norm.logpdf(location, *CENTRE)
+        prior_factor = stats.norm.logpdf(log_factor, *FACTOR)
+        return -float(likelihood.sum() + prior_location + prior_factor)
 
     start = np.array([np.log(s).mean(), math.log(4)])
     log_s0, log_d0 = optimize.minimize(negative, start, method="Nelder-Mead").x
     d0 = math.exp(log_d0)
     df = np.where(several, n - 1, 0.0)
-    square = (
-        d0 * math.exp(2 * log_s0) + df * np.square(np.where(several, np.maximum(sd, SMALLEST), 0.0))
-    ) / (d0 + df)
+    known = np.where(several, np.maximum(sd, SMALLEST), 0.0)
+    prior_square = d0 * math.exp(2 * log_s0)
+    square = (prior_square + df * np.square(known)) / (d0 + df)
     return np.sqrt(square / n), d0 + df
 
 
@@ -81,7 +85,8 @@ class Squares:
 
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> Array:
         """Squared errors of some draws, draws × n."""
-        return np.asarray(self.nodes[np.arange(len(self.nodes)), self.places[rows]])
+        units = np.arange(len(self.nodes))
+        return self.nodes[units, self.places[rows]]
 
 
 def weigh_nodes(
@@ -96,13 +101,14 @@ def weigh_nodes(
     δP_ii).
     """
     nu = np.minimum(freedom, NEAR_INFINITE)[:, None]
-    nodes = np.square(error)[:, None] * nu / stats.chi2.isf((np.arange(NODES) + 0.5) / NODES, nu)
-    units = np.array_split(np.arange(len(nodes)), -(-square.size * NODES // AT_ONCE))
+    quantiles = (np.arange(NODES) + 0.5) / NODES
+    total = np.square(error)[:, None] * nu
+    nodes = total / stats.chi2.isf(quantiles, nu)
+    pieces = -(-square.size * NODES // AT_ONCE)
     log_p = []
-    for some in units:
-        log_p.append(
-            _weigh_units(nodes[some], square[:, some], precision[:, some], pulled[:, some])
-        )
+    for some in np.array_split(np.arange(len(nodes)), pieces):
+        of_draws = square[:, some], precision[:, some], pulled[:, some]
+        log_p.append(_weigh_units(nodes[some], *of_draws))
     return nodes, np.concatenate(log_p)
 
 
@@ -110,9 +116,10 @@ def _weigh_units(nodes: Array, square: Array, precision: Array, pulled: Array) -
     """Log probabilities of the nodes of some units."""
     change = nodes - square[..., None]
     grown = 1 + change * precision[..., None]
-    log_p = special.log_softmax(
-        0.5 * (change * np.square(pulled)[..., None] / grown - np.log(grown)), axis=-1
-    )
+    gained = change * np.square(pulled)[..., None] / grown
+    gained -= np.log(grown)
+    gained *= 0.5
+    log_p = special.log_softmax(gained, axis=-1)
     return np.asarray(special.logsumexp(log_p, axis=0) - math.log(len(log_p)))
 
 
@@ -125,9 +132,11 @@ def draw_squares(
         drawn = np.searchsorted(heights, rng.random(size))
         places[:, unit] = np.minimum(drawn, NODES - 1)
     units = np.arange(len(nodes))
+    pieces = -(-places.size // AT_ONCE)
     favoured = []
-    for some in np.array_split(places, -(-places.size // AT_ONCE)):
-        favoured.append((log_p[units, some] + math.log(NODES)).sum(axis=1))
+    for some in np.array_split(places, pieces):
+        likelier = log_p[units, some] + math.log(NODES)
+        favoured.append(likelier.sum(axis=1))
     return Squares(nodes, places), np.concatenate(favoured)
 
 
@@ -180,17 +189,18 @@ def draw_candidates(
     """
     k = len(model.blocks) + 1
     start = np.full(k, math.log(model.unit / k**0.5))
-    mode = optimize.minimize(
-        lambda t: -model.log_density(t[None])[0], start, method="BFGS", options={"gtol": 1e-2}
-    )
+
+    def negative(theta: Array) -> float:
+        return float(-model.log_density(theta[None])[0])
+
+    mode = optimize.minimize(negative, start, method="BFGS", options={"gtol": 1e-2})
     places = mode.x[None]
     spread = _ensure_positive(np.atleast_2d(mode.hess_inv))
     width = 1.0
     squares = model.moments[0][None]
     for number in ROUNDS:
-        theta, square, log_weight = _draw_proposals(
-            model, places, squares, spread, width, number, rng
-        )
+        proposal = places, squares, spread, width
+        theta, square, log_weight = _draw_proposals(model, *proposal, number, rng)
         weight = np.exp(log_weight - special.logsumexp(log_weight))
         off = theta - weight @ theta
         spread = _ensure_positive(off.T @ (off * weight[:, None]))
@@ -198,12 +208,11 @@ def draw_candidates(
         rows = resample_systematically(weight, PLACES, rng)
         places = theta[rows]
         squares = square[rows]
-        if number > ROUNDS[0] and 1 / np.square(weight).sum() >= EVEN * number:
+        if number > ROUNDS[0] and count_effective(weight) >= EVEN * number:
             break
     for times in TIMES:
-        theta, square, log_weight = _draw_proposals(
-            model, places, squares, spread, width, times * draws, rng
-        )
+        proposal = places, squares, spread, width
+        theta, square, log_weight = _draw_proposals(model, *proposal, times * draws, rng)
         smooth, pareto_k = normalise_pareto_weights(log_weight[None])
         if pareto_k[0] <= GOOD_K:
             break
@@ -229,18 +238,17 @@ def _draw_proposals(
     """
     k = places.shape[1]
     wide = rng.random(size) < SHARE_WIDE
-    theta = np.asarray(
-        stats.multivariate_t(np.zeros(k), spread, df=TAIL, seed=rng).rvs(size)
-    ).reshape(size, k)
-    theta = (
-        theta * np.where(wide, WIDE, width)[:, None] + places[rng.integers(0, len(places), size)]
-    )
+    student = stats.multivariate_t(np.zeros(k), spread, df=TAIL, seed=rng)
+    steps = np.asarray(student.rvs(size)).reshape(size, k)
+    widths = np.where(wide, WIDE, width)
+    chosen = rng.integers(0, len(places), size)
+    theta = steps * widths[:, None] + places[chosen]
     density = _score_proposal(theta, places, spread, width)
-    square: Array | Squares = np.broadcast_to(model.moments[0], (size, model.moments[0].size))
+    given = model.moments[0]
+    square: Array | Squares = np.broadcast_to(given, (size, given.size))
     if model.freedom is not None:
-        nodes, log_p = weigh_nodes(
-            model.error, model.freedom, squares, *model.single(places, squares)
-        )
+        precision = model.single(places, squares)
+        nodes, log_p = weigh_nodes(model.error, model.freedom, squares, *precision)
         square, favoured = draw_squares(nodes, log_p, size, rng)
         density = density + favoured
     return theta, square, model.log_density(theta, square) - density
@@ -250,17 +258,18 @@ def _score_proposal(theta: Array, places: Array, spread: Array, width: float) ->
     """log density of the Student-t at places, each with its wide part, at every row of θ."""
     k = places.shape[1]
     root = np.linalg.inv(np.linalg.cholesky(spread))
-    constant = (
-        special.gammaln((TAIL + k) / 2)
-        - special.gammaln(TAIL / 2)
-        - k / 2 * math.log(TAIL * math.pi)
-    )
-    constant += math.log(float(np.linalg.det(root))) - math.log(len(places))
+    power = k / 2 * math.log(TAIL * math.pi)
+    half = TAIL / 2
+    constant = special.gammaln((TAIL + k) / 2) - special.gammaln(half) - power
+    determinant = float(np.linalg.det(root))
+    constant += math.log(determinant) - math.log(len(places))
     centres = places @ root.T
-    parts = np.clip(len(theta) * len(places) // NEAR, 1, len(theta))
+    numbers = len(theta) * len(places)
+    parts = np.clip(numbers // NEAR, 1, len(theta))
     density = []
     for rows in np.array_split(theta, parts):
-        density.append(_mix_parts(rows @ root.T, centres, width))
+        turned = rows @ root.T
+        density.append(_mix_parts(turned, centres, width))
     return np.asarray(constant + np.log(np.concatenate(density)))
 
 
@@ -273,7 +282,8 @@ def _mix_parts(rows: Array, centres: Array, width: float) -> Array:
     density = np.zeros(len(rows))
     for share, times in ((1 - SHARE_WIDE, width), (SHARE_WIDE, WIDE)):
         log_height = np.log(1 + distance / (TAIL * times**2))
-        height = np.exp(-(TAIL + k) / 2 * log_height).sum(axis=1)
+        powers = np.exp(-(TAIL + k) / 2 * log_height)
+        height = powers.sum(axis=1)
         density += share * times**-k * height
     return density
 
@@ -281,4 +291,6 @@ def _mix_parts(rows: Array, centres: Array, width: float) -> Array:
 def _ensure_positive(spread: Array) -> Array:
     """The nearest covariance whose standard deviations along its axes lie within `SPREADS`."""
     values, vectors = np.linalg.eigh((spread + spread.T) / 2)
-    return np.asarray((vectors * np.clip(values, SPREADS[0] ** 2, SPREADS[1] ** 2)) @ vectors.T)
+    least, largest = SPREADS
+    inside = np.clip(values, least**2, largest**2)
+    return np.asarray((vectors * inside) @ vectors.T)

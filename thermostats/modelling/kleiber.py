@@ -78,17 +78,19 @@ def fit_quantile_power_law(
             columns=["quantile", "k", "k_lower", "k_upper", "beta", "beta_lower", "beta_upper"]
         )
     x = np.log10(L)
-    z = np.log10(np.maximum(y, FLOOR * y[y > 0].min()))
-    counts = np.random.default_rng(seed).multinomial(x.size, np.full(x.size, 1 / x.size), RESAMPLES)
+    floor = FLOOR * y[y > 0].min()
+    z = np.log10(np.maximum(y, floor))
+    even = np.full(x.size, 1 / x.size)
+    counts = np.random.default_rng(seed).multinomial(x.size, even, RESAMPLES)
     few = x.size <= ENUMERABLE
     rows = []
     for tau in quantiles:
         a, b, spread = _fit_line(x, z, tau)
-        drawn = (
-            _bootstrap(x, z, tau, counts)
-            if few
-            else np.random.default_rng(seed).multivariate_normal([a, b], spread, RESAMPLES)
-        )
+        if few:
+            drawn = _bootstrap(x, z, tau, counts)
+        else:
+            rng = np.random.default_rng(seed)
+            drawn = rng.multivariate_normal([a, b], spread, RESAMPLES)
         (low, beta_high), (high, beta_low) = find_equal_tailed(drawn, level)
         at_mean = drawn @ np.array([1.0, x.mean()])
         above_claim = at_mean > -x.mean()
@@ -112,12 +114,13 @@ def fit_quantile_power_law(
 
 def _fit_line(x: Array, z: Array, tau: float) -> tuple[float, float, Array]:
     """Intercept, slope and their covariance."""
+    columns = np.column_stack([np.ones(x.size), x])
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", IterationLimitWarning
-        )  # it cycles between lines of equal loss
-        fit = QuantReg(z, np.column_stack([np.ones(x.size), x])).fit(q=tau, max_iter=300)
-    return float(fit.params[0]), float(fit.params[1]), np.asarray(fit.cov_params())
+        # it cycles between lines of equal loss
+        warnings.simplefilter("ignore", IterationLimitWarning)
+        fit = QuantReg(z, columns).fit(q=tau, max_iter=300)
+    intercept, slope = fit.params
+    return float(intercept), float(slope), np.asarray(fit.cov_params())
 
 
 def _bootstrap(x: Array, z: Array, tau: float, counts: NDArray[np.int64]) -> Array:
@@ -127,10 +130,12 @@ def _bootstrap(x: Array, z: Array, tau: float, counts: NDArray[np.int64]) -> Arr
     apart = x[i] != x[j]
     i = i[apart]
     j = j[apart]
-    slope = (z[j] - z[i]) / (x[j] - x[i])
+    rise = z[j] - z[i]
+    slope = rise / (x[j] - x[i])
     intercept = z[i] - slope * x[i]
     residual = z - intercept[:, None] - slope[:, None] * x
-    loss = np.where(residual > 0, tau * residual, (tau - 1) * residual)
+    below = (tau - 1) * residual
+    loss = np.where(residual > 0, tau * residual, below)
     best = (counts @ loss.T).argmin(axis=1)
     return np.column_stack([intercept[best], slope[best]])
 
@@ -181,10 +186,10 @@ def declare_curve(data: Mapping[str, Any]) -> None:
     beta = pm.Normal("beta", *BETA)
     sigma = pm.HalfNormal("sigma", data["share"])
     tau = pm.HalfNormal("tau", data["labs_scale"])
-    mean = (
-        m * pm.math.exp(-beta * data["x"]) + tau * pm.Normal("u", shape=data["n_labs"])[data["lab"]]
-    )
-    pm.Normal("y", mean, pm.math.sqrt(sigma**2 + data["error"] ** 2), observed=data["y_observed"])
+    of_labs = tau * pm.Normal("u", shape=data["n_labs"])[data["lab"]]
+    mean = m * pm.math.exp(-beta * data["x"]) + of_labs
+    spread = pm.math.sqrt(sigma**2 + data["error"] ** 2)
+    pm.Normal("y", mean, spread, observed=data["y_observed"])
 
 
 def declare_envelope(data: Mapping[str, Any]) -> None:
@@ -199,7 +204,8 @@ def declare_envelope(data: Mapping[str, Any]) -> None:
     around = pm.math.sqrt(noise**2 + data["error"] ** 2)
     spread = pm.math.sqrt(below**2 + around**2)
     mean = m * pm.math.exp(-beta * data["x"])
-    pm.SkewNormal("y", mu=mean, sigma=spread, alpha=-below / around, observed=data["y_observed"])
+    skew = -below / around
+    pm.SkewNormal("y", mu=mean, sigma=spread, alpha=skew, observed=data["y_observed"])
 
 
 def read_bounded_rows(
@@ -212,6 +218,7 @@ def read_bounded_rows(
 ) -> ModelGains:
     """The rows of `fit_kleiber`, with log10_gain and its error; raises as it does. `chosen`:
     source, prompt_counts."""
+    known = error_from if error_from in table else None
     models = read_model_gains(
         table,
         estimand,
@@ -221,7 +228,7 @@ def read_bounded_rows(
         quantities=["n_layers"],
         optional=list(RIVALS.values()),
         se=se,
-        preference=Preference(error_from=error_from if error_from in table else None, **chosen),
+        preference=Preference(error_from=known, **chosen),
     )
     rows = models.table
     warnings = list(models.warnings)
@@ -238,14 +245,13 @@ def read_bounded_rows(
         warnings.append(
             "no gain is above 1: no envelope of the claimed form, and no quantile lines"
         )
-    log10 = {
-        "log10_gain": rows["log_gain"] / math.log(10),
-        "log10_error": rows["error"] / math.log(10),
-    }
-    of_errors = {
-        "n_prompts": rows.get("n_prompts", 0.0)
-    }  # stated errors are those of no number of prompts
-    return replace(models, table=rows.assign(**log10, **of_errors), warnings=tuple(warnings))
+    rows = rows.assign(
+        log10_gain=rows["log_gain"] / math.log(10),
+        log10_error=rows["error"] / math.log(10),
+        # stated errors are those of no number of prompts
+        n_prompts=rows.get("n_prompts", 0.0),
+    )
+    return replace(models, table=rows, warnings=tuple(warnings))
 
 
 def _scale(models: ModelGains, scale: float | None) -> float:
@@ -253,12 +259,10 @@ def _scale(models: ModelGains, scale: float | None) -> float:
     of their number."""
     if scale is not None:
         return check_prior_scale(scale, "scale")
-    of_blocks = models.estimand.startswith("geometric_gain")
-    blocks = (
-        max(_find_middle(models.table["n_layers"].to_numpy(dtype=np.float64)) - 2, 1)
-        if of_blocks
-        else 1.0
-    )
+    blocks = 1.0
+    if models.estimand.startswith("geometric_gain"):
+        depths = models.table["n_layers"].to_numpy(dtype=np.float64)
+        blocks = max(_find_middle(depths) - 2, 1)
     return SCALE / math.sqrt(blocks)
 
 
@@ -326,10 +330,7 @@ def fit_kleiber(
     >>> round(float(fit.params["beta"]), 1)
     0.5
     """
-    of_table = {"se": se} if isinstance(se, str) else {}
-    columns = build_gain_columns(
-        "fit_kleiber", outcome, model=model, lab=lab, depth=depth, **of_table
-    )
+    columns = build_gain_columns("fit_kleiber", outcome, model=model, lab=lab, depth=depth, se=se)
     rows = columns.read(table)
     sources = {"source": source, "prompt_counts": prompt_counts}
     bounded = read_bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
@@ -387,10 +388,7 @@ def fit_envelope(
     >>> list(fit.priors.index)
     ['m', 'β', 'ω', 'η']
     """
-    of_table = {"se": se} if isinstance(se, str) else {}
-    columns = build_gain_columns(
-        "fit_envelope", outcome, model=model, lab=lab, depth=depth, **of_table
-    )
+    columns = build_gain_columns("fit_envelope", outcome, model=model, lab=lab, depth=depth, se=se)
     rows = columns.read(table)
     sources = {"source": source, "prompt_counts": prompt_counts}
     bounded = read_bounded_rows(rows, outcome, error_from=error_from, se=se, **sources)
@@ -424,22 +422,25 @@ EXPONENT: Prior = (
 def state_curve_priors(labs: bool, scale: float) -> tuple[Prior, ...]:
     """Those of the curve, with labs where there are several."""
     half = f"half-normal({scale / 2**0.5:.3g})"
+    location = f"N(0, {scale:.3g}²)"
+    of_labs = ("τ", half, "labs: the other half")
     priors = (
-        ("m", f"N(0, {scale:.3g}²)", _name_factor(scale)),
+        ("m", location, _name_factor(scale)),
         EXPONENT,
         ("σ", half, "models within labs: half the variance of log10 gains"),
     )
-    return (*priors, ("τ", half, "labs: the other half")) if labs else priors
+    return (*priors, of_labs) if labs else priors
 
 
 def state_envelope_priors(scale: float) -> tuple[Prior, ...]:
     """Those of the envelope."""
     above = f"an envelope of this form lies above 1; {_name_factor(scale)}"
+    half = f"half-normal({scale:.3g})"
     noise = f"half-normal({NOISE * scale:.3g})"
     return (
-        ("m", f"half-normal({scale:.3g})", above),
+        ("m", half, above),
         EXPONENT,
-        ("ω", f"half-normal({scale:.3g})", "models may lie far below an envelope"),
+        ("ω", half, "models may lie far below an envelope"),
         ("η", noise, "few lie above it, and not far: a sixth of that"),
     )
 
@@ -456,6 +457,11 @@ def _build_fit(
     columns: Columns,
 ) -> Fit:
     others = {"half the prior scale": 0.5, "twice the prior scale": 2.0}
+    tables: dict[str, Callable[[Fit], pd.DataFrame]] = {
+        "models": _list_models,
+        "quantiles": _list_quantiles,
+        "rivals": partial(_compare_rivals, scale),
+    }
     law = Law(
         name=model.__name__,
         of=partial(_build_design, model, scale),
@@ -465,19 +471,17 @@ def _build_fit(
         statistics=_build_statistics,
         equations=equations,
         priors=priors(scale),
-        tables={
-            "models": _list_models,
-            "quantiles": _list_quantiles,
-            "rivals": partial(_compare_rivals, scale),
-        },
+        tables=tables,
         figures={"fit": _draw_figure},
     )
     wider = {}
     for name, factor in others.items():
         other = factor * scale
-        wider[name] = replace(law, of=partial(_build_design, model, other), priors=priors(other))
+        design_rows = partial(_build_design, model, other)
+        wider[name] = replace(law, of=design_rows, priors=priors(other))
+    law = replace(law, alternatives=wider)
     return build_fit(
-        replace(law, alternatives=wider),
+        law,
         bounded.table,
         seed=seed,
         estimand=bounded.estimand,
@@ -519,6 +523,7 @@ def _build_design(
     y = read_numbers_or_zeros(rows, "log10_gain")
     error = np.maximum(read_numbers_or_zeros(rows, "log10_error"), 0.0)
     share = factor / 2**0.5
+    labs_scale = share if len(names) > 1 else ALIKE
     data = {
         "y_observed": y,
         "error": error,
@@ -527,15 +532,16 @@ def _build_design(
         "n_labs": pad_levels(len(names)),
         "scale": np.asarray(factor),
         "share": np.asarray(share),
-        "labs_scale": np.asarray(share if len(names) > 1 else ALIKE),
+        "labs_scale": np.asarray(labs_scale),
     }
     if declare is declare_envelope:
         data = {name: data[name] for name in ("y_observed", "error", "x", "scale")}
     prompts = rows["n_prompts"] if "n_prompts" in rows else pd.Series(0.0, index=rows.index)
     per_row = tuple(name for name in ("y_observed", "error", "x", "lab") if name in data)
     degrees = _count_degrees(prompts.astype("float64").to_numpy())
+    model = Sampled(declare=declare, data=data, per_row=per_row)
     return CurveDesign(
-        model=Sampled(declare=declare, data=data, per_row=per_row),
+        model=model,
         outcomes=tuple(rows.index),
         scale=LOG10,
         groups=("heritage",) * (declare is declare_curve),
@@ -560,13 +566,15 @@ def _compute_curve(values: Mapping[str, Array], design: CurveDesign) -> dict[str
     rng = np.random.default_rng(beta.size)
     L = design.L
     errors = rng.standard_t(design.degrees, (*beta.shape, L.size))
-    new = m + np.hypot(values["sigma"], values["tau"]) * rng.standard_normal(m.shape)
+    spread = np.hypot(values["sigma"], values["tau"])
+    new = m + spread * rng.standard_normal(m.shape)
+    beyond_bound = design.y - 1 / L
     return {
         "k": m * middle**beta,
         "beta": beta,
         "sigma": values["sigma"],
         "lab_sd": values["tau"],
-        "excess": design.y - 1 / L + design.error * errors,
+        "excess": beyond_bound + design.error * errors,
         "new_model_over_bound": new * middle,
     }
 
@@ -575,11 +583,11 @@ def _compute_envelope(values: Mapping[str, Array], design: CurveDesign) -> dict[
     middle = design.middle
     beta = values["beta"]
     m = values["m"]
-    spreads = {name: values[name] for name in ("below", "noise")}
     return {
         "frontier_k": m * middle**beta,
         "frontier_beta": beta,
-        **spreads,
+        "below": values["below"],
+        "noise": values["noise"],
         "frontier_over_bound": m * middle,
     }
 
@@ -593,9 +601,12 @@ def _build_statistics(design: CurveDesign) -> Mapping[str, Statistic]:
         "share above 10^(1/L)": lambda y: (y > 1 / L).mean(axis=-1),
     }
     if deep.any() and not deep.all():
-        statistics["deep less shallow"] = lambda y: (
-            y[..., deep].mean(axis=-1) - y[..., ~deep].mean(axis=-1)
-        )
+
+        def compare_depths(y: Array) -> Array:
+            shallow_mean = y[..., ~deep].mean(axis=-1)
+            return np.asarray(y[..., deep].mean(axis=-1) - shallow_mean)
+
+        statistics["deep less shallow"] = compare_depths
     return statistics
 
 
@@ -603,43 +614,51 @@ def _list_models(fit: Fit) -> pd.DataFrame:
     design = fit.designed(CurveDesign)
     y = design.y
     error = design.error
-    L = design.L
-    above = compute_probability_above(
-        y, error, 1 / L, fit.rows["n_prompts"].astype("float64").to_numpy()
-    )
+    bound = 1 / design.L
+    prompts = fit.rows["n_prompts"].astype("float64").to_numpy()
+    above = compute_probability_above(y, error, bound, prompts)
     models = fit.rows[["model_id", "heritage", "n_layers"]]
-    return models.assign(log10_gain=y, error=error, bound=1 / L, p_above=above)
+    return models.assign(log10_gain=y, error=error, bound=bound, p_above=above)
 
 
 def _list_quantiles(fit: Fit) -> pd.DataFrame:
-    return fit_quantile_power_law(
-        fit.designed(CurveDesign).L, fit.designed(CurveDesign).y, seed=fit.seed
-    )
+    design = fit.designed(CurveDesign)
+    return fit_quantile_power_law(design.L, design.y, seed=fit.seed)
 
 
 def _compare_rivals(scale: float, fit: Fit) -> pd.DataFrame:
     """The power law, k = β = 1, a constant, and a line on the log of depth, head density and
     size."""
     rows = fit.rows
-    L = fit.designed(CurveDesign).L
-    middle = fit.designed(CurveDesign).middle
+    design = fit.designed(CurveDesign)
+    L = design.L
     constant = np.ones((L.size, 1))
-    x = np.log(L / middle)
+    x = np.log(L / design.middle)
     beta = fit.quantities["beta" if "beta" in fit.quantities else "frontier_beta"]
-    grid = np.linspace(beta.mean() - REACH * beta.std(), beta.mean() + REACH * beta.std(), NODES)
-    weights = stats.norm.pdf(grid, *BETA) * (grid[1] - grid[0])
-    curves = tuple(_build_exact_model(rows, np.exp(-b * x)[:, None], scale) for b in grid)
+    reach = REACH * beta.std()
+    grid = np.linspace(beta.mean() - reach, beta.mean() + reach, NODES)
+    step = grid[1] - grid[0]
+    curves = []
+    for b in grid:
+        power = np.exp(-b * x)[:, None]
+        curves.append(_build_exact_model(rows, power, scale))
     beyond_published = rows.assign(log10_gain=rows["log10_gain"] - 1 / L)
+    nothing = np.empty((L.size, 0))
+    power_law = Mixture(
+        nodes=tuple(curves), weights=stats.norm.pdf(grid, *BETA) * step, seed=fit.seed
+    )
     rivals: dict[str, Gaussian | Mixture] = {
-        "published": _build_exact_model(beyond_published, np.empty((L.size, 0)), scale),
-        "power law": Mixture(nodes=curves, weights=weights, seed=fit.seed),
+        "published": _build_exact_model(beyond_published, nothing, scale),
+        "power law": power_law,
         "constant": _build_exact_model(rows, constant, scale),
     }
     for name, column in RIVALS.items():
         values = rows.get(column, pd.Series(dtype="float64")).astype("float64")
-        if values.nunique() > 1 and np.isfinite(values).all() and values.gt(0).all():
+        varies = values.nunique() > 1
+        if varies and np.isfinite(values).all() and values.gt(0).all():
             z = stats.zscore(np.log(values.to_numpy()))
-            rivals[name] = _build_exact_model(rows, np.column_stack([constant, z]), scale)
+            columns = np.column_stack([constant, z])
+            rivals[name] = _build_exact_model(rows, columns, scale)
     return compare(rivals, build_model_and_lab_folds(rows), seed=fit.seed)
 
 
@@ -647,30 +666,27 @@ def _build_exact_model(rows: pd.DataFrame, X: Array, scale: float) -> Gaussian:
     """A linear model of the same outcomes, with levels of labs."""
     labs = rows["heritage"].astype(str).to_numpy()
     names = np.unique(labs)
-    blocks = {"lab": (labs[:, None] == names).astype(np.float64)} if names.size > 1 else {}
+    levels = (labs[:, None] == names).astype(np.float64)
+    blocks = {"lab": levels} if names.size > 1 else {}
     share = scale / 2**0.5
-    return Gaussian(
-        y=rows["log10_gain"].to_numpy(dtype=np.float64),
-        X=X,
-        sd=np.full(X.shape[1], scale),
-        blocks=blocks,
-        prior=HalfNormals((share,) * (len(blocks) + 1)),
-        error=rows["log10_error"].to_numpy(dtype=np.float64),
-    )
+    sd = np.full(X.shape[1], scale)
+    prior = HalfNormals((share,) * (len(blocks) + 1))
+    y = rows["log10_gain"].to_numpy(dtype=np.float64)
+    error = rows["log10_error"].to_numpy(dtype=np.float64)
+    return Gaussian(y=y, X=X, sd=sd, blocks=blocks, prior=prior, error=error)
 
 
 def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     models = fit.table("models")
     middle = fit.designed(CurveDesign).middle
-    L = np.linspace(models["n_layers"].min(), models["n_layers"].max(), 60).astype("float64")
+    depth = models["n_layers"]
+    L = np.linspace(depth.min(), depth.max(), 60).astype("float64")
     values = fit.draws.few(500)
-    curves = 10 ** (values["m"][:, None] * (L / middle) ** -values["beta"][:, None])
+    power = (L / middle) ** -values["beta"][:, None]
+    curves = 10 ** (values["m"][:, None] * power)
     lower, upper = find_equal_tailed(curves)
-    axes.plot(
-        L,
-        np.median(curves, axis=0),
-        label="envelope" if fit.law.name == "envelope" else "through the middle",
-    )
+    label = "envelope" if fit.law.name == "envelope" else "through the middle"
+    axes.plot(L, np.median(curves, axis=0), label=label)
     axes.fill_between(L, lower, upper, alpha=0.2)
     axes.plot(L, 10 ** (1 / L), linestyle="--", label="10^(1/L)")
     axes.scatter(models["n_layers"], 10 ** models["log10_gain"], s=30, zorder=3)
@@ -695,9 +711,11 @@ def compute_probability_above(value: Array, error: Array, bound: Array, n: Array
 
     Where the error is 0 the value is exact and the probability is 0 or 1.
     """
+    degrees = _count_degrees(n)
+    certain = (value > bound).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        above = stats.t.cdf((value - bound) / error, _count_degrees(n))
-    return np.asarray(np.where(error > 0, above, (value > bound).astype(np.float64)))
+        above = stats.t.cdf((value - bound) / error, degrees)
+    return np.where(error > 0, above, certain)
 
 
 def _count_degrees(n: Array) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,20 +42,18 @@ def convert_arguments(arguments: Mapping[str, Any], standard: Mapping[str, Any])
     standard: arguments that are not given. Raises UsageError where labels of a column differ in
     spelling alone, and where prompts under several names are one text.
     """
-    frames = {}
+    named = {**standard, **arguments}
+    columns = {}
     for name, value in arguments.items():
         if isinstance(value, pd.DataFrame):
-            frames[name] = value
-    every = {}
-    for name, frame in frames.items():
-        every[name] = find_label_columns({**standard, **arguments}, frame)
-    for name, columns in every.items():
-        check_spelling({column: (frames[name][column], ()) for column in columns})
-        _check_texts(frames[name])
-    return {
-        **arguments,
-        **{name: convert_label_columns(frame, every[name]) for name, frame in frames.items()},
-    }
+            columns[name] = find_label_columns(named, value)
+    converted = dict(arguments)
+    for name, labels in columns.items():
+        frame = arguments[name]
+        check_spelling({label: (frame[label], ()) for label in labels})
+        _check_texts(frame)
+        converted[name] = convert_label_columns(frame, labels)
+    return converted
 
 
 def convert_new_labels(
@@ -70,41 +68,51 @@ def convert_new_labels(
             columns.append(name)
     held = {}
     for name in columns:
-        held[name] = dict.fromkeys(table[name].dropna())
-    check_spelling({name: (new[name], held[name]) for name in columns}, "df", "fit.predict({})")
+        held[name] = (new[name], dict.fromkeys(table[name].dropna()))
+    check_spelling(held, "df", "fit.predict({})")
     return convert_label_columns(new, columns)
 
 
 def convert_label_columns(frame: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
     """A table whose columns of labels are texts; those that are texts stay as they are."""
-    other = []
+    texts = {}
     for name in columns:
         labels = frame[name].dropna().unique()
         if not all(isinstance(label, str) for label in labels):
-            other.append(name)
-    return frame.assign(**{name: convert_labels(frame[name]) for name in other}) if other else frame
+            texts[name] = convert_labels(frame[name])
+    return frame.assign(**texts) if texts else frame
 
 
 def find_label_columns(arguments: Mapping[str, Any], frame: pd.DataFrame) -> list[str]:
     """Columns of labels among those of a table: by the arguments that name them, by our names, and
     in formulas."""
-    named = [name for role in ROLES for name in _iterate_texts(arguments.get(role))]
-    either = [name for role in EITHER for name in _iterate_texts(arguments.get(role))]
+    named = _list_texts(arguments, ROLES)
+    either = _list_texts(arguments, EITHER)
     check_single_values(frame, *named, *either, *OURS)
     columns = list(map(str, frame))
     for formula in arguments.values():
-        if isinstance(formula, str) and "~" in formula:
-            either += [c for c in columns if re.search(rf"(?<!\w){re.escape(c)}(?!\w)", formula)]
-    chosen = [
-        *named,
-        *OURS,
-        *(name for name in either if name in frame and _has_words(frame[name])),
-    ]
-    label_columns: list[str] = []
+        if not isinstance(formula, str) or "~" not in formula:
+            continue
+        for column in columns:
+            if re.search(rf"(?<!\w){re.escape(column)}(?!\w)", formula):
+                either.append(column)
+    chosen = [*named, *OURS]
+    for name in either:
+        if name in frame and _has_words(frame[name]):
+            chosen.append(name)
+    label_columns = []
     for name in dict.fromkeys(chosen):
         if name in frame and isinstance(frame[name], pd.Series):
             label_columns.append(name)
     return label_columns
+
+
+def _list_texts(arguments: Mapping[str, Any], roles: Sequence[str]) -> list[str]:
+    """Texts in the arguments of these names."""
+    texts: list[str] = []
+    for role in roles:
+        texts += _iterate_texts(arguments.get(role))
+    return texts
 
 
 def _iterate_texts(value: Any) -> Iterator[str]:
@@ -120,9 +128,10 @@ def _has_words(values: pd.Series | pd.DataFrame) -> bool:
     """Whether a column holds texts that are no numbers."""
     if not isinstance(values, pd.Series) or pd.api.types.is_numeric_dtype(values):
         return False
-    return any(
-        isinstance(value, str) and not NUMBER.fullmatch(value) for value in values.dropna().unique()
-    )
+    for value in values.dropna().unique():
+        if isinstance(value, str) and not NUMBER.fullmatch(value):
+            return True
+    return False
 
 
 def _check_texts(frame: pd.DataFrame) -> None:
@@ -131,16 +140,17 @@ def _check_texts(frame: pd.DataFrame) -> None:
     if not {"prompt_id", "text"} <= set(frame):
         return
     prompts = frame[["prompt_id", "text"]].dropna().drop_duplicates()
-    if repeated := find_repeated_texts(
-        prompts["prompt_id"].map(convert_label), prompts["text"].map(convert_label)
-    ):
+    names_of_prompts = prompts["prompt_id"].map(convert_label)
+    texts = prompts["text"].map(convert_label)
+    if repeated := find_repeated_texts(names_of_prompts, texts):
         text, names = next(iter(repeated.items()))
+        once = Code('df.drop_duplicates(["model_id", "text"])')
         raise UsageError(
             "one prompt under several names would count as several",
             where="prompt_id",
             got=f"{', '.join(names[:5])}: {text[:40]!r}",
             allowed="one name for each text",
-            next_step=repeat_call(Code('df.drop_duplicates(["model_id", "text"])')),
+            next_step=repeat_call(once),
         )
 
 
@@ -162,16 +172,14 @@ class Formula:
     def build_rows(self, table: pd.DataFrame) -> pd.DataFrame:
         """The table with the columns of the formula; without the outcome where the table has
         none."""
-        if lacking := sorted(map(str, self.right.required_variables - {*table.columns, "np"})):
+        if lacking := _list_lacking(self.right, table):
             raise UsageError(
                 "the table lacks a column of the formula",
                 where=", ".join(lacking),
                 got=f"a table with {join_some(table.columns, lacking[0])}",
             )
-        sides = [
-            self.right,
-            *([self.left] if set(self.left.required_variables) - {"np"} <= set(table) else []),
-        ]
+        has_outcome = set(self.left.required_variables) - {"np"} <= set(table)
+        sides = [self.right, self.left] if has_outcome else [self.right]
         for side in sides:
             _refuse_missing(table, side)
             matrix = _build_matrix(side, table)
@@ -191,9 +199,8 @@ def _build_matrix(side: ModelSpec, table: pd.DataFrame) -> pd.DataFrame:
     with warnings.catch_warnings():
         warnings.simplefilter("error", DataMismatchWarning)
         try:
-            return pd.DataFrame(
-                side.get_model_matrix(table, context={"np": np}, na_action="ignore")
-            )
+            matrix = side.get_model_matrix(table, context={"np": np}, na_action="ignore")
+            return pd.DataFrame(matrix)
         except DataMismatchWarning as mismatch:
             raise _refuse_unseen(side, table, take_first_line(mismatch)) from None
         except FormulaicError as error:
@@ -208,21 +215,21 @@ def _refuse_unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError
     """The error for categories without an effect: which, of which column, and those that the fit
     has."""
     for factor, (_, state) in side.encoder_state.items():
-        for name in sorted(
-            set(map(str, side.factor_variables.get(factor, ()))) & set(map(str, table.columns))
-        ):
+        variables = side.factor_variables.get(factor, ())
+        for name in sorted(set(map(str, variables)) & set(map(str, table.columns))):
             seen = list(state.get("categories", ()))
             strange = []
             for value in pd.unique(table[name]):
                 if value not in seen:
                     strange.append(value)
             if seen and strange:
+                categories = ", ".join(map(repr, seen))
                 return UsageError(
                     "a category that the fit has not seen has no effect in it",
                     where=name,
                     got=", ".join(map(repr, strange)),
-                    allowed=", ".join(map(repr, seen)),
-                    next_step=f'fit.predict(df[df["{name}"].isin([{", ".join(map(repr, seen))}])])',
+                    allowed=categories,
+                    next_step=f'fit.predict(df[df["{name}"].isin([{categories}])])',
                 )
     return UsageError(
         "a category that the fit has not seen",
@@ -235,7 +242,8 @@ def _refuse_unseen(side: ModelSpec, table: pd.DataFrame, why: str) -> UsageError
 def _refuse_missing(table: pd.DataFrame, side: ModelSpec) -> None:
     """UsageError where a column of a formula has no value: a missing category would count as the
     first one."""
-    for name in sorted(set(map(str, side.required_variables)) & set(map(str, table.columns))):
+    variables = set(map(str, side.required_variables))
+    for name in sorted(variables & set(map(str, table.columns))):
         if missing := int(table[name].isna().sum()):
             raise UsageError(
                 "a column of the formula has missing values",
@@ -253,7 +261,8 @@ def read_formula(text: str, table: pd.DataFrame) -> Formula:
     from formulaic.errors import FormulaicError  # noqa: PLC0415
 
     if levels := LEVELS.search(text):
-        rest = re.sub(r"\+\s*$|^\s*\+", "", LEVELS.sub("", text).replace("+ +", "+")).strip()
+        without = LEVELS.sub("", text).replace("+ +", "+")
+        rest = re.sub(r"\+\s*$|^\s*\+", "", without).strip()
         rest = rest if not rest.endswith("~") else f"{rest} 1"
         step = f'thermostats.fit_line(df, "{rest}", group="{levels[1]}")'
         raise UsageError(
@@ -261,33 +270,45 @@ def read_formula(text: str, table: pd.DataFrame) -> Formula:
         )
     try:
         written = Written(text)
-        lacking = sorted(map(str, set(written.required_variables) - {*table.columns, "np"}))
-        if lacking:
+        if lacking := _list_lacking(written, table):
             raise _build_refusal(text, f"no column {', '.join(lacking)}", table)
         matrices = model_matrix(text, table, context={"np": np}, na_action="ignore")
     except FormulaicError as error:
-        raise _build_refusal(text, COLOURS.sub("", take_first_line(error)), table) from None
-    sides = [getattr(matrices, side, pd.DataFrame()) for side in ("lhs", "rhs")]
-    for side in sides:
+        why = COLOURS.sub("", take_first_line(error))
+        raise _build_refusal(text, why, table) from None
+    left = getattr(matrices, "lhs", pd.DataFrame())
+    right = getattr(matrices, "rhs", pd.DataFrame())
+    for side in (left, right):
         if len(side.columns):
             _refuse_missing(table, side.model_spec)
-    if sides[0].shape[1] != 1 or INTERCEPT not in sides[1]:
+    if left.shape[1] != 1 or INTERCEPT not in right:
         raise _build_refusal(text, "no outcome, or no intercept", table)
-    covariates = tuple(name for name in map(str, sides[1]) if name != INTERCEPT)
-    outcome = str(sides[0].columns[0])
+    covariates = tuple(name for name in map(str, right) if name != INTERCEPT)
     return Formula(
-        outcome=outcome, covariates=covariates, left=sides[0].model_spec, right=sides[1].model_spec
+        outcome=str(left.columns[0]),
+        covariates=covariates,
+        left=left.model_spec,
+        right=right.model_spec,
     )
+
+
+def _list_lacking(written: Any, table: pd.DataFrame) -> list[str]:
+    """Columns of a formula, or of a side of one, that a table lacks."""
+    there = {*table.columns, "np"}
+    return sorted(map(str, set(written.required_variables) - there))
 
 
 def _build_refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
     outcome = guess_columns(table, "outcome") or "OUTCOME"
-    depth = guess_columns(table, "depth")
-    covariate = depth or next((str(c) for c in table.select_dtypes("number") if c != outcome), "1")
+    covariate = guess_columns(table, "depth")
+    if not covariate:
+        others = [str(name) for name in table.select_dtypes("number") if name != outcome]
+        covariate = next(iter(others), "1")
+    there = join_some(table.columns, text)
     return UsageError(
         "the formula cannot be read",
         where=text,
-        got=f"{why}; a table with {join_some(table.columns, text)}",
+        got=f"{why}; a table with {there}",
         allowed="outcome ~ columns, with an intercept",
         next_step=f'thermostats.fit_line(df, "{outcome} ~ {covariate}")',
     )

@@ -60,11 +60,9 @@ def resolve_scale(
         )
     name = (scale.outcome or estimand or "y").replace(" ", "_")
     below = "" if scale.bound is None else f"P({name} < {scale.bound:g})"
-    return (
-        (name, scale.back, below)
-        if requested == OWN
-        else (f"{requested}_{name}", np.asarray, below)
-    )
+    if requested == OWN:
+        return name, scale.back, below
+    return f"{requested}_{name}", np.asarray, below
 
 
 def summarise_predictions(
@@ -75,13 +73,15 @@ def summarise_predictions(
     name, back, below = resolve_scale(scale, requested, estimand)
     values = back(drawn)
     lower, upper = find_equal_tailed(values, level)
-    columns = {
-        "mean": values.mean(axis=0),
-        "sd": values.std(axis=0, ddof=1),
-        "median": np.median(values, axis=0),
-    }
-    columns |= {"lower": lower, "upper": upper}
-    table = pd.DataFrame({f"{name}_{what}": column for what, column in columns.items()})
+    table = pd.DataFrame(
+        {
+            f"{name}_mean": values.mean(axis=0),
+            f"{name}_sd": values.std(axis=0, ddof=1),
+            f"{name}_median": np.median(values, axis=0),
+            f"{name}_lower": lower,
+            f"{name}_upper": upper,
+        }
+    )
     if below and scale.bound is not None:
         table[below] = (scale.back(drawn) < scale.bound).mean(axis=0)
     return table
@@ -103,13 +103,11 @@ def mark_extrapolation(
     for name in covariates:
         if name in new and name in rows:
             far[name] = _mark_outside(new[name], rows[name])
-    columns = {}
+    joined = {}
     for name, every in (("new", strange), ("outside", far)):
         if every:
-            columns[name] = every
-    joined = {}
-    for name, every in columns.items():
-        joined[name] = list(map(_join_words, zip(*every.values(), strict=True)))
+            marks = zip(*every.values(), strict=True)
+            joined[name] = [_join_words(words) for words in marks]
     return pd.DataFrame(joined, index=range(len(new)))
 
 
@@ -121,7 +119,7 @@ def _mark_unseen(values: pd.Series, fitted: pd.Series) -> list[str]:
     """Of every value the words where no row of the fit has it."""
     seen = set(fitted.astype(str))
     what = "lab" if values.name == "heritage" else values.name
-    marks: list[str] = []
+    marks = []
     for value in values.astype(str):
         marks.append("" if value in seen else f"{what} {value}")
     return marks
@@ -132,7 +130,7 @@ def _mark_outside(values: pd.Series, fitted: pd.Series) -> list[str]:
     low = float(fitted.min())
     high = float(fitted.max())
     far = f"{values.name} {{:.4g}} outside {low:.4g} to {high:.4g}"
-    marks: list[str] = []
+    marks = []
     for value in values.astype(float):
         marks.append("" if low <= value <= high else far.format(value))
     return marks
@@ -247,9 +245,10 @@ def build_own_law(
     converted = {}
     for name, value in (constants or {}).items():
         converted[name] = _convert_constant(value)
+    design_rows = partial(_build_own_design, model, columns, outcome, converted)
     return Law(
         name=getattr(model, "__name__", "model"),
-        of=partial(_build_own_design, model, columns, outcome, converted),
+        of=design_rows,
         quantities=lambda values, design: dict(values),
         statements=statements or {},
         units=tuple(make_list(units, "units") or ()),
@@ -283,9 +282,8 @@ class OwnDesign(Design):
     def build_new(self, rows: pd.DataFrame) -> OwnDesign:
         """Other rows; unseen values of text come after those of the fit."""
         values = np.zeros(len(rows))
-        return _build_numbered_design(
-            self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels
-        )
+        fitted = self.declare, self.per_row, self.outcome, self.constants
+        return _build_numbered_design(*fitted, rows, values, self.levels)
 
 
 def _build_own_design(
@@ -308,15 +306,9 @@ def _build_own_design(
     for name in per_row:
         if not pd.api.types.is_numeric_dtype(rows[name]):
             texts.append(name)
-    return _build_numbered_design(
-        declare,
-        per_row,
-        outcome,
-        constants,
-        rows,
-        _convert_array(rows[outcome]),
-        dict.fromkeys(texts, ()),
-    )
+    values = _convert_array(rows[outcome])
+    before: dict[str, tuple[str, ...]] = dict.fromkeys(texts, ())
+    return _build_numbered_design(declare, per_row, outcome, constants, rows, values, before)
 
 
 def _build_numbered_design(
@@ -331,20 +323,22 @@ def _build_numbered_design(
     """Columns as arrays, text numbered after these values."""
     check_columns(rows, *per_row)
     data = dict(constants)
-    levels = dict[str, tuple[str, ...]]()
+    levels = {}
     for name in per_row:
         if name not in before:
             data[name] = _convert_array(rows[name])
             continue
         texts = read_labels(rows[name], name)
-        levels[name] = (*before[name], *sorted(set(texts) - set(before[name])))
-        data[name] = np.array([levels[name].index(text) for text in texts], dtype=np.int64)
+        unseen = sorted(set(texts) - set(before[name]))
+        levels[name] = (*before[name], *unseen)
+        places = [levels[name].index(text) for text in texts]
+        data[name] = np.array(places, dtype=np.int64)
         data[f"n_{name}"] = len(levels[name])
-    data[f"{outcome}_observed"] = values
+    observed = f"{outcome}_observed"
+    data[observed] = values
+    model = Sampled(declare=declare, data=data, outcome=outcome, per_row=(*per_row, observed))
     return OwnDesign(
-        model=Sampled(
-            declare=declare, data=data, outcome=outcome, per_row=(*per_row, f"{outcome}_observed")
-        ),
+        model=model,
         declare=declare,
         per_row=per_row,
         outcome=outcome,
@@ -358,7 +352,8 @@ def _convert_array(values: pd.Series) -> NDArray[Any]:
     as floats."""
     if not pd.api.types.is_numeric_dtype(values):
         return read_numbers(values, str(values.name), least=1)
-    kind = {"i": np.int64, "u": np.int64, "b": np.bool_}.get(str(values.dtype.kind), np.float64)
-    if kind is np.float64 or values.isna().any():
+    kinds = {"i": np.int64, "u": np.int64, "b": np.bool_}
+    kind = kinds.get(str(values.dtype.kind))
+    if kind is None or values.isna().any():
         return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
     return np.asarray(values.to_numpy(dtype=kind))

@@ -26,7 +26,14 @@ from thermostats.modelling.draws import (
     normalise_pareto_weights,
     resample_systematically,
 )
-from thermostats.modelling.gaussian import NUMBERS, Gaussian, Mixture, build_factor, read_scales
+from thermostats.modelling.gaussian import (
+    NUMBERS,
+    Gaussian,
+    Mixture,
+    build_factor,
+    read_scales,
+    whiten_design,
+)
 from thermostats.modelling.sampling import Sampled
 
 SIZE = 1000
@@ -75,9 +82,8 @@ class LeftOut:
     def __repr__(self) -> str:
         folds = len(self.log_density)
         outcomes = self.draws.shape[1]
-        how = f"{self.refits} by a refit" + f", {self.untrusted} not to be trusted" * bool(
-            self.untrusted
-        )
+        untrusted = f", {self.untrusted} not to be trusted" if self.untrusted else ""
+        how = f"{self.refits} by a refit{untrusted}"
         return (
             f"elpd {self.elpd:.4g}, standard error {self.se:.3g}; {outcomes} outcomes in {folds} "
             f"folds, {how}"
@@ -115,7 +121,7 @@ def build_folds(names: Sequence[str]) -> list[str]:
         number[name] = i
     if len(number) <= MOST_FOLDS:
         return list(names)
-    folds: list[str] = []
+    folds = []
     for name in names:
         folds.append(f"group {number[name] % FEWER + 1} of {FEWER}")
     return folds
@@ -126,11 +132,12 @@ def list_units(
 ) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """Names of units and their rows: of every column with three units or more whose units no column
     before has."""
-    seen: list[set[frozenset[int]]] = []
+    seen = []
     for column in columns:
         if column not in rows or rows[column].nunique() < 3:
             continue
-        labels = np.asarray(build_folds(rows[column].astype(str).tolist()))
+        names = rows[column].astype(str).tolist()
+        labels = np.asarray(build_folds(names))
         units = {}
         for label in dict.fromkeys(labels.tolist()):
             units[label] = labels == label
@@ -143,9 +150,12 @@ def list_units(
 
 def build_model_and_lab_folds(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Folds of models, and of labs where there are several."""
-    ways = {"model": build_folds(rows["model_id"].astype(str).tolist())}
+    models = rows["model_id"].astype(str).tolist()
     labs = rows["heritage"].astype(str).tolist()
-    return ways | ({"lab": build_folds(labs)} if len(set(labs)) > 1 else {})
+    ways = {"model": build_folds(models)}
+    if len(set(labs)) > 1:
+        ways["lab"] = build_folds(labs)
+    return ways
 
 
 def leave_folds_out(
@@ -173,39 +183,55 @@ def leave_folds_out(
         raise UsageError("nothing to leave out", got=f"{len(distinct)} fold", allowed="at least 2")
     rng = np.random.default_rng(seed)
     n = model.y.size
-    theta, square = _draw_scales(model, draws.few(size), np.zeros(n, dtype=bool), rng)
+    nothing = np.zeros(n, dtype=bool)
+    theta, square = _draw_scales(model, draws.few(size), nothing, rng)
     predicted = np.empty((len(theta), n))
     pit = np.empty(n)
-    density = dict[str, float]()
+    density = {}
     refits = 0
     precision, weighted = _build_precision(model, theta, square, names, tuple(distinct))
     for fold in distinct:
         out = names == fold
-        mean, cov, log_p = _leave_rows_out(model.y[out], precision[fold], weighted[:, out])
+        y = model.y[out]
+        of_fold = precision[fold], weighted[:, out]
+        mean, cov, log_p = _leave_rows_out(y, *of_fold)
         log_w, k = normalise_pareto_weights(-log_p[None])
         if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
             rest = model.select_rows(~out).sample(seed=seed, settings=OF_FOLD)
-            refit = rest.few(size)
             refits = refits + 1
-            again = _build_precision(
-                model, *_draw_scales(model, refit, out, rng), np.where(out, fold, ""), (fold,)
-            )
-            mean, cov, log_p = _leave_rows_out(model.y[out], again[0][fold], again[1][:, out])
-            log_w = np.full((1, len(log_p)), -math.log(len(log_p)))
+            scales = _draw_scales(model, rest.few(size), out, rng)
+            alone = np.where(out, fold, "")
+            again, weighted_again = _build_precision(model, *scales, alone, (fold,))
+            of_fold = again[fold], weighted_again[:, out]
+            mean, cov, log_p = _leave_rows_out(y, *of_fold)
+            size_again = len(log_p)
+            log_w = np.full((1, size_again), -math.log(size_again))
             density[fold] = draws.log_evidence - rest.log_evidence
         else:
-            density[fold] = float(special.logsumexp(log_w[0] + log_p) - special.logsumexp(log_w[0]))
-        weight = np.exp(log_w[0] - special.logsumexp(log_w[0]))
-        pit[out] = weight @ stats.norm.cdf(
-            (model.y[out] - mean) / np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
-        )
+            density[fold] = _average_density(log_w[0], log_p)
+        weight = _normalise_weights(log_w[0])
+        spread = np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
+        pit[out] = weight @ stats.norm.cdf((y - mean) / spread)
         rows = resample_systematically(weight, len(theta), rng)
-        alone = np.eye(int(out.sum()))
-        error = alone * (0.0 if measured else square[rows][:, None, out])
-        root = np.linalg.cholesky(cov[rows] - error + JITTER * model.unit**2 * alone)
-        noise = rng.standard_normal((len(rows), len(alone), 1))
-        predicted[:, out] = mean[rows] + (root @ noise)[..., 0]
+        identity = np.eye(y.size)
+        error = identity * (0.0 if measured else square[rows][:, None, out])
+        jitter = JITTER * model.unit**2 * identity
+        root = np.linalg.cholesky(cov[rows] - error + jitter)
+        noise = rng.standard_normal((len(rows), y.size, 1))
+        residual = root @ noise
+        predicted[:, out] = mean[rows] + residual[..., 0]
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits)
+
+
+def _normalise_weights(log_weight: Array) -> Array:
+    """Weights that sum to 1."""
+    return np.asarray(np.exp(log_weight - special.logsumexp(log_weight)))
+
+
+def _average_density(log_weight: Array, log_density: Array) -> float:
+    """Log of the weighted mean of densities."""
+    total = special.logsumexp(log_weight + log_density)
+    return float(total - special.logsumexp(log_weight))
 
 
 def _draw_scales(
@@ -230,24 +256,22 @@ def _build_precision(
         blocks[fold] = []
     weighted = []
     parts = max(1, theta.shape[0] * model.design.size // NUMBERS)
-    for part, own_square in zip(
-        np.array_split(theta, parts), np.array_split(square, parts), strict=True
-    ):
-        factor, _, d = build_factor(
-            model, part, own_square if model.freedom is not None else model.moments[0][None]
-        )
-        q = d.shape[1]
-        noise = np.square(read_scales(model, part)[:, -1:]) + own_square
-        scaled = np.swapaxes(model.design * d[:, None, :] / noise[..., None], 1, 2)
-        half = np.linalg.solve(factor[:, :q, :q], scaled)
-        weighted.append(model.around / noise - np.einsum("tqn,tq->tn", half, factor[:, q, :q]))
+    pieces = zip(np.array_split(theta, parts), np.array_split(square, parts), strict=True)
+    for part, own_square in pieces:
+        known = own_square if model.freedom is not None else model.moments[0][None]
+        factor, _, d = build_factor(model, part, known)
+        scale = read_scales(model, part)
+        noise = np.square(scale[:, -1:]) + own_square
+        half, pulled = whiten_design(model, factor, d, noise)
+        weighted.append(pulled)
         for fold in folds:
             out = names == fold
             columns = half[:, :, out]
-            blocks[fold].append(
-                np.eye(out.sum()) / noise[:, None, out] - np.swapaxes(columns, 1, 2) @ columns
-            )
-    return {fold: np.concatenate(parts) for fold, parts in blocks.items()}, np.concatenate(weighted)
+            alone = np.eye(out.sum()) / noise[:, None, out]
+            block = alone - np.swapaxes(columns, 1, 2) @ columns
+            blocks[fold].append(block)
+    precision = {fold: np.concatenate(parts) for fold, parts in blocks.items()}
+    return precision, np.concatenate(weighted)
 
 
 def _leave_rows_out(y: Array, precision: Array, weighted: Array) -> tuple[Array, Array, Array]:
@@ -256,7 +280,9 @@ def _leave_rows_out(y: Array, precision: Array, weighted: Array) -> tuple[Array,
     off = (cov @ weighted[..., None])[..., 0]
     log_det = np.asarray(np.linalg.slogdet(precision)[1], dtype=np.float64)
     quadratic = (off * weighted).sum(axis=1)
-    return y - off, cov, np.asarray(0.5 * (log_det - quadratic - y.size * math.log(2 * math.pi)))
+    constant = y.size * math.log(2 * math.pi)
+    log_density = 0.5 * (log_det - quadratic - constant)
+    return y - off, cov, np.asarray(log_density)
 
 
 def leave_mixture_folds_out(
@@ -268,20 +294,22 @@ def leave_mixture_folds_out(
     for node, draws in zip(mixture.nodes, mixture.fits, strict=True):
         nodes.append(leave_folds_out(node, draws, folds, seed=seed, size=size))
     names = np.asarray(folds, dtype=str)
-    density = dict[str, float]()
+    density = {}
     predicted = np.empty_like(nodes[0].draws)
     pit = np.empty(names.size)
     for fold in nodes[0].log_density:
         out = names == fold
-        log_rest = mixture.log_joint - np.array([node.log_density[fold] for node in nodes])
+        of_nodes = [node.log_density[fold] for node in nodes]
+        log_rest = mixture.log_joint - np.array(of_nodes)
         density[fold] = mixture.log_evidence - float(special.logsumexp(log_rest))
-        weight = np.exp(log_rest - special.logsumexp(log_rest))
-        pit[out] = weight @ np.array([node.pit[out] for node in nodes])
+        weight = _normalise_weights(log_rest)
+        pits = [node.pit[out] for node in nodes]
+        pit[out] = weight @ np.array(pits)
         chosen = rng.choice(len(nodes), len(predicted), p=weight)
-        predicted[:, out] = np.stack([nodes[k].draws[row][out] for row, k in enumerate(chosen)])
-    return LeftOut(
-        draws=predicted, pit=pit, log_density=density, refits=sum(node.refits for node in nodes)
-    )
+        for row, k in enumerate(chosen):
+            predicted[row, out] = nodes[k].draws[row, out]
+    refits = sum(node.refits for node in nodes)
+    return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits)
 
 
 def leave_one_out(
@@ -308,7 +336,7 @@ def leave_one_out(
     log_p = model.log_likelihood(values)
     again = model.replicate(values, rng)
     log_w, k = normalise_pareto_weights(-log_p.T)
-    density = dict[str, float]()
+    density = {}
     pit = np.empty(len(k))
     predicted = again.copy()
     heavy = ~(k <= PARETO_LIMIT)
@@ -318,17 +346,22 @@ def leave_one_out(
         replicates = again[:, i]
         if heavy[i] and refit:
             out = np.arange(len(k)) == i
-            rest = model.select_rows(~out).sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
-            p = model.select_rows(out).log_likelihood(rest)[:, 0]
-            replicates = model.select_rows(out).replicate(rest, rng)[:, 0]
+            others = model.select_rows(~out)
+            rest = others.sample(seed=seed, settings=REFIT, retry=False).few(SIZE)
+            alone = model.select_rows(out)
+            p = alone.log_likelihood(rest)[:, 0]
+            replicates = alone.replicate(rest, rng)[:, 0]
             weights = np.full(len(p), -math.log(len(p)))
-        weight = np.exp(weights - special.logsumexp(weights))
-        density[str(i)] = float(special.logsumexp(weights + p) - special.logsumexp(weights))
-        pit[i] = weight @ ((replicates < y) + rng.random() * (replicates == y))
-        predicted[:, i] = replicates[resample_systematically(weight, len(predicted), rng)]
-    refits, untrusted = (int(heavy.sum()), 0) if refit else (0, int(heavy.sum()))
+        weight = _normalise_weights(weights)
+        density[str(i)] = _average_density(weights, p)
+        ties = rng.random() * (replicates == y)
+        pit[i] = weight @ ((replicates < y) + ties)
+        drawn = resample_systematically(weight, len(predicted), rng)
+        predicted[:, i] = replicates[drawn]
+    large = int(heavy.sum())
+    refits = large if refit else 0
     return LeftOut(
-        draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=untrusted
+        draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=large - refits
     )
 
 
@@ -337,12 +370,12 @@ def compare_predictions(left_out: Mapping[str, LeftOut]) -> pd.DataFrame:
     together."""
     folds = {frozenset(each.log_density) for each in left_out.values()}
     if len(folds) > 1:
-        raise UsageError(
-            "other outcomes were left out together", got=", ".join(f"{len(f)} folds" for f in folds)
-        )
-    points = pd.DataFrame(
-        {name: pd.Series(dict(each.log_density)) for name, each in left_out.items()}
-    )
+        numbers = ", ".join(f"{len(f)} folds" for f in folds)
+        raise UsageError("other outcomes were left out together", got=numbers)
+    densities = {}
+    for name, each in left_out.items():
+        densities[name] = pd.Series(dict(each.log_density))
+    points = pd.DataFrame(densities)
     order = list(points.sum().sort_values(ascending=False).index)
     points, spread = points[order], len(points) ** 0.5
     below = (-points).add(points[order[0]], axis=0)
@@ -370,10 +403,11 @@ def fit_stacking_weights(points: Array) -> Array:
     def negative(x: Array) -> tuple[float, Array]:
         weight = special.softmax(np.append(x, 0.0))
         mixed = density @ weight
-        slope = weight * ((density / mixed[:, None]).sum(axis=0) - len(points))
-        return -float(np.log(mixed).sum()), -slope[:-1]
+        share = (density / mixed[:, None]).sum(axis=0)
+        slope = weight * (share - len(points))
+        loss = float(np.log(mixed).sum())
+        return -loss, -slope[:-1]
 
-    best: Sequence[float] = optimize.minimize(
-        negative, np.zeros(points.shape[1] - 1), jac=True, method="BFGS"
-    ).x
-    return np.asarray(special.softmax(np.append(best, 0.0)))
+    start = np.zeros(points.shape[1] - 1)
+    found = optimize.minimize(negative, start, jac=True, method="BFGS")
+    return np.asarray(special.softmax(np.append(found.x, 0.0)))

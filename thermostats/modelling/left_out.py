@@ -63,7 +63,8 @@ def _read_logs(text: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Log gains of a model's blocks, the first one first."""
     gains = json.loads(text)
     depth = sum(name.startswith("block ") for name in gains)
-    return np.log([gains[f"block {number}"] for number in range(1, depth + 1)])
+    numbers = range(1, depth + 1)
+    return np.log([gains[f"block {number}"] for number in numbers])
 
 
 def describe_left_out(rows: pd.DataFrame) -> dict[str, Any] | None:

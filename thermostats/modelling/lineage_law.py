@@ -84,12 +84,15 @@ class Drift:
         """Centred over models and scaled so that the mean variance of their effects is 1."""
         of_model = rows[:, mask]
         mean = of_model.mean(axis=0)
-        unit = float(np.sqrt(np.square(of_model - mean).sum(axis=1).mean()))
-        return cls(drift, mask, mean, unit, _find_axes((of_model - mean) / unit))
+        centred = of_model - mean
+        variances = np.square(centred).sum(axis=1)
+        unit = float(np.sqrt(variances.mean()))
+        return cls(drift, mask, mean, unit, _find_axes(centred / unit))
 
     def scale_sources(self, rows: Array) -> Array:
         """Rows of sources, centred over the models of the fit and in units of the block."""
-        return np.asarray((rows[:, self.mask] - self.mean) / self.unit)
+        centred = rows[:, self.mask] - self.mean
+        return centred / self.unit
 
     def build_basis(
         self, models: Sequence[str], rows: pd.DataFrame, of: NDArray[np.int64]
@@ -99,8 +102,9 @@ class Drift:
         tree = self.sources.tree
         new = [name for name in models if name not in tree]
         if not new:
-            held = self.sources.rows[[tree.place(name) for name in models]]
-            return np.asarray(self.scale_sources(held) @ self.axes)
+            places = [tree.place(name) for name in models]
+            scaled = self.scale_sources(self.sources.rows[places])
+            return scaled @ self.axes
         check_columns(rows, "parent")
         parents = rows["parent"].astype(str).to_numpy()
         rows_found = []
@@ -109,11 +113,14 @@ class Drift:
             if name in tree:
                 rows_found.append(self.sources.rows[tree.place(name)])
                 continue
-            parent = parents[int(np.flatnonzero(of == i)[0])]
-            row, scale = self.sources.child(parent, measure_branch_below(tree, parent))
+            first = np.flatnonzero(of == i)[0]
+            parent = parents[first]
+            branch = measure_branch_below(tree, parent)
+            row, scale = self.sources.child(parent, branch)
             rows_found.append(row)
             length[i, new.index(name)] = scale / self.unit
-        inside, besides = self.split(self.scale_sources(np.array(rows_found)))
+        scaled = self.scale_sources(np.array(rows_found))
+        inside, besides = self.split(scaled)
         return np.column_stack([inside, besides, length])
 
     def split(self, scaled: Array) -> tuple[Array, Array]:
@@ -127,7 +134,8 @@ class Drift:
 
     def project_nodes(self) -> tuple[Array, Array]:
         """Every node of the tree along the axes, and what is left of it."""
-        return self.split(self.scale_sources(self.sources.rows))
+        scaled = self.scale_sources(self.sources.rows)
+        return self.split(scaled)
 
 
 def _find_axes(scaled: Array) -> Array:
@@ -138,7 +146,8 @@ def _find_axes(scaled: Array) -> Array:
         return np.asarray(right[s > 1e-9 * s[0]].T)
     square, left = np.linalg.eigh(scaled @ scaled.T)
     there = square > 1e-12 * square[-1]
-    return np.asarray(scaled.T @ (left[:, there] / np.sqrt(square[there])))
+    roots = np.sqrt(square[there])
+    return np.asarray(scaled.T @ (left[:, there] / roots))
 
 
 def measure_branch_below(tree: Tree, parent: str) -> float:
@@ -157,10 +166,12 @@ def measure_branch_below(tree: Tree, parent: str) -> float:
     for i, parents in enumerate(tree.parents):
         if below & set(parents):
             below.add(i)
-    return max(
-        float(np.median([heights[i] for i in below if tree.names[i] in tips]) - heights[place]),
-        1e-9,
-    )
+    tip_heights = []
+    for i in below:
+        if tree.names[i] in tips:
+            tip_heights.append(heights[i])
+    above_parent = np.median(tip_heights) - heights[place]
+    return max(float(above_parent), 1e-9)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,22 +209,22 @@ class AlongTree(Gaussian):
 
     def _score_density(self, theta: Array) -> Array:
         k, noise, inner = self._read_scales(theta)
-        log_det, cross = self.pruning.compute_many_products(
-            np.column_stack([self._low, self.y]), k, noise
-        )
+        columns = np.column_stack([self._low, self.y])
+        log_det, cross = self.pruning.compute_many_products(columns, k, noise)
         grown, moved = self._solve_low_rank(inner, cross)
-        quadratic = cross[:, -1, -1] - (cross[:, :-1, -1] * moved).sum(axis=1)
-        return np.asarray(
-            -0.5 * (self.y.size * math.log(2 * math.pi) + log_det + grown + quadratic)
-        )
+        low = cross[:, :-1, -1]
+        quadratic = cross[:, -1, -1] - (low * moved).sum(axis=1)
+        constant = self.y.size * math.log(2 * math.pi)
+        return np.asarray(-0.5 * (constant + log_det + grown + quadratic))
 
     def _solve_low_rank(self, inner: Array, cross: Array) -> tuple[Array, Array]:
         """log|I + MG| and (I + MG)⁻¹Mg, G = U'V₀⁻¹U and g = U'V₀⁻¹ of the last column."""
-        matrix = np.eye(inner.shape[1]) + inner @ cross[:, :-1, :-1]
+        identity = np.eye(inner.shape[1])
+        matrix = identity + inner @ cross[:, :-1, :-1]
         right = inner @ cross[:, :-1, -1:]
-        return np.asarray(np.linalg.slogdet(matrix)[1]), np.asarray(
-            np.linalg.solve(matrix, right)[..., 0]
-        )
+        log_det = np.linalg.slogdet(matrix)[1]
+        solved = np.linalg.solve(matrix, right)
+        return np.asarray(log_det), np.asarray(solved[..., 0])
 
     def _draw_effects(
         self, theta: Array, square: Array, rng: np.random.Generator
@@ -225,49 +236,56 @@ class AlongTree(Gaussian):
         return effects | {"scale": np.exp(theta)}
 
     def _draw_tree_effects(self, theta: Array, rng: np.random.Generator) -> dict[str, Array]:
-        (k, noise, inner), scale, size = (
-            self._read_scales(theta),
-            read_scales(self, theta),
-            len(theta),
-        )
+        k, noise, inner = self._read_scales(theta)
+        scale = read_scales(self, theta)
+        size = len(theta)
         z = rng.standard_normal((size, self.rows_of_sources.shape[1]))
-        values = {"beta": self.sd * rng.standard_normal((size, 1))}
-        lacks = self.y - values["beta"] - np.sqrt(noise) * rng.standard_normal(noise.shape)
-        places = {}
+        beta = self.sd * rng.standard_normal((size, 1))
+        residual = np.sqrt(noise) * rng.standard_normal(noise.shape)
+        lacks = self.y - beta - residual
+        scales = {}
         for place, name in enumerate(self.blocks):
-            places[name] = scale[:, [place]]
-        lacks -= places[self.along] * (z @ self.rows_of_sources.T)
+            scales[name] = scale[:, [place]]
+        drift_scale = scales[self.along]
+        lacks -= drift_scale * (z @ self.rows_of_sources.T)
+        effects = {}
         for name in self._others:
-            values[name] = places[name] * rng.standard_normal((size, self.blocks[name].shape[1]))
-            lacks -= values[name] @ self.blocks[name].T
+            design = self.blocks[name]
+            effects[name] = scales[name] * rng.standard_normal((size, design.shape[1]))
+            lacks -= effects[name] @ design.T
         low = np.broadcast_to(self._low, (size, *self._low.shape))
-        _, cross = self.pruning.compute_many_products(
-            np.concatenate([low, lacks[..., None]], axis=2), k, noise
-        )
+        columns = np.concatenate([low, lacks[..., None]], axis=2)
+        _, cross = self.pruning.compute_many_products(columns, k, noise)
         moved = self._solve_low_rank(inner, cross)[1]
         solved = self.pruning.solve(lacks - moved @ self._low.T, k, noise)
-        values["beta"] = values["beta"] + np.square(self.sd) * solved.sum(axis=1, keepdims=True)
-        for name in self._others:
-            values[name] = values[name] + np.square(places[name]) * (solved @ self.blocks[name])
-        z += places[self.along] * (solved @ self.rows_of_sources)
-        return values | {self.along: places[self.along] * (z @ self.drift.axes)}
+        total = solved.sum(axis=1, keepdims=True)
+        values = {"beta": beta + np.square(self.sd) * total}
+        for name, effect in effects.items():
+            pulled = solved @ self.blocks[name]
+            values[name] = effect + np.square(scales[name]) * pulled
+        z += drift_scale * (solved @ self.rows_of_sources)
+        values[self.along] = drift_scale * (z @ self.drift.axes)
+        return values
 
     def _read_scales(self, theta: Array) -> tuple[Array, Array, Array]:
         """k, the variances of what is no drift, draws × n, and M."""
         scale = read_scales(self, theta)
-        places = {}
+        variances = {}
         for place, name in enumerate(self.blocks):
-            places[name] = np.square(scale[:, place])
-        k = places[self.along] / self.drift.unit**2
+            variances[name] = np.square(scale[:, place])
+        k = variances[self.along] / self.drift.unit**2
         noise = np.square(scale[:, -1:]) + np.square(self.error)
-        inner = np.zeros((len(theta), self._low.shape[1], self._low.shape[1]))
-        inner[:, 0, 0] = float(self.sd[0]) ** 2 + k * self.mean_common
+        width = self._low.shape[1]
+        inner = np.zeros((len(theta), width, width))
+        prior_variance = float(self.sd[0]) ** 2
+        inner[:, 0, 0] = prior_variance + k * self.mean_common
         inner[:, 0, 1] = inner[:, 1, 0] = -k
-        at = 2
+        first = 2
         for name in self._others:
-            columns = np.arange(at, at + self.blocks[name].shape[1])
-            inner[:, columns, columns] = places[name][:, None]
-            at += columns.size
+            end = first + self.blocks[name].shape[1]
+            columns = np.arange(first, end)
+            inner[:, columns, columns] = variances[name][:, None]
+            first = end
         return k, noise, inner
 
     @property
@@ -277,12 +295,13 @@ class AlongTree(Gaussian):
     @cached_property
     def _low(self) -> Array:
         """U."""
-        return np.column_stack(
-            [np.ones(self.y.size), self.common, *(self.blocks[name] for name in self._others)]
-        )
+        intercept = np.ones(self.y.size)
+        others = [self.blocks[name] for name in self._others]
+        return np.column_stack([intercept, self.common, *others])
 
     def _split_parts(self, theta: Array) -> Iterator[Array]:
-        numbers = len(theta) * self.pruning.parent.size * (self._low.shape[1] + 1)
+        width = self._low.shape[1] + 1
+        numbers = len(theta) * self.pruning.parent.size * width
         yield from np.array_split(theta, max(1, numbers // NUMBERS))
 
 
@@ -290,8 +309,10 @@ def build_along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]
     """A model that drifts by one of its blocks, `drift`, with outcomes of these models; errors
     count as exact."""
     tree = drift.sources.tree
-    held = drift.sources.rows[[tree.place(name) for name in names]][:, drift.mask]
-    common = held @ drift.mean
+    places = [tree.place(name) for name in names]
+    held = drift.sources.rows[places][:, drift.mask]
+    scaled = (held - drift.mean) / drift.unit
+    mean_common = drift.mean @ drift.mean
     return AlongTree(
         y=model.y,
         X=model.X,
@@ -302,9 +323,9 @@ def build_along_tree(model: Gaussian, block: str, drift: Drift, names: list[str]
         along=block,
         drift=drift,
         pruning=Pruning.build(tree, names),
-        rows_of_sources=(held - drift.mean) / drift.unit,
-        common=common,
-        mean_common=float(drift.mean @ drift.mean),
+        rows_of_sources=scaled,
+        common=held @ drift.mean,
+        mean_common=float(mean_common),
     )
 
 
@@ -323,21 +344,22 @@ class DescentBlock(ShareKind):
     def arrange(self, table: pd.DataFrame, fit: Effects | None) -> Effects | None:
         """Effects of sources along the axes in which models of the fit differ; their basis: the
         drift."""
-        models = list(dict.fromkeys(table["model_id"].astype(str)))
-        at = _locate_models(table, models)
+        models = list_models(table)
         drift = fit.basis if fit else self.drift_models(models)
-        return (
-            Effects(columns=drift.build_basis(models, table, at)[at], basis=drift)
-            if drift
-            else None
-        )
+        if not drift:
+            return None
+        at = _locate_models(table, models)
+        basis = drift.build_basis(models, table, at)
+        return Effects(columns=basis[at], basis=drift)
 
     def drift_models(self, models: Sequence[str]) -> Drift | None:
         """The drift over models; None where none of its branches leads to two of them."""
         sources = self.sources
-        rows = sources.rows[[sources.tree.place(name) for name in models]]
+        places = [sources.tree.place(name) for name in models]
+        rows = sources.rows[places]
         if not self.level:
-            return Drift.build(sources, rows, (sources.rows != 0).any(axis=0))
+            reached = (sources.rows != 0).any(axis=0)
+            return Drift.build(sources, rows, reached)
         mask = build_level_columns(sources.tree, rows).get(self.level)
         return None if mask is None else Drift.build(sources, rows, mask)
 
@@ -369,10 +391,10 @@ class Lineage:
         if self.descents:
             drift = build_sources(self.tree, process)
             levels = self.descents if self.process == LEVELS else ("",)
-            kinds += [
-                DescentBlock(name=name, effect=f"f_i,{name}", sources=drift, level=level)
-                for name, level in zip(self.descents, levels, strict=True)
-            ]
+            for name, level in zip(self.descents, levels, strict=True):
+                effect = f"f_i,{name}"
+                block = DescentBlock(name=name, effect=effect, sources=drift, level=level)
+                kinds.append(block)
         kinds += declare_numbers(self.blocks, logs=self.logs, symbols=False)
         if self.instrument:
             effect = f"f_i,{INSTRUMENT}"
@@ -386,7 +408,7 @@ class Lineage:
     @cached_property
     def nodes(self) -> tuple[Mixed, ...]:
         """The model for all values of the process's constants."""
-        processes = list_processes(self.process) if self.descents else list_processes(BROWNIAN)
+        processes = list_processes(self.process if self.descents else BROWNIAN)
         return tuple(self.declare_process(process) for process in processes)
 
     @property
@@ -404,26 +426,28 @@ class Lineage:
         designs = [node.design_rows(rows) for node in self.nodes]
         model = designs[0].model
         if len(designs) > 1:
+            nodes = tuple(design.gaussian for design in designs)
             weights = np.full(len(designs), 1 / len(designs))
-            model = Mixture(nodes=tuple(design.gaussian for design in designs), weights=weights)
+            model = Mixture(nodes=nodes, weights=weights)
         return LineageDesign.mix(designs, model, lineage=self, groups=())
 
     def prune_design(self, design: MixedDesign) -> Gaussian:
         """The model as it goes along the tree, of very many models of a fit."""
-        models = list(dict.fromkeys(design.table["model_id"].astype(str)))
+        models = list_models(design.table)
         if design.before or not self.is_pruned(models):
             return design.gaussian
         block = f"u_{DESCENT}"
-        return build_along_tree(design.gaussian, block, design.effects[block].basis, models)
+        drift = design.effects[block].basis
+        return build_along_tree(design.gaussian, block, drift, models)
 
     def look_over_clades(self, design: MixedDesign) -> Regressors | None:
         """Numbers of all blocks, standardised, and clades of the models of a fit."""
         if design.before:
             return None
-        models = list(dict.fromkeys(design.table["model_id"].astype(str)))
-        clades = pd.factorize(np.array(self.tree.clades(models)))[0][
-            _locate_models(design.table, models)
-        ]
+        models = list_models(design.table)
+        at = _locate_models(design.table, models)
+        names = np.array(self.tree.clades(models))
+        clades = pd.factorize(names)[0][at]
         x = read_logs(design.table, design.covariates, logs=self.logs)
         return Regressors(x=standardise(x), groups=clades)
 
@@ -458,15 +482,28 @@ class LineageDesign(MixtureDesign):
 def list_drifts(design: MixedDesign) -> dict[str, Drift]:
     """Blocks of descent."""
     kinds = [kind for kind in design.mixed.kinds if isinstance(kind, DescentBlock)]
-    drifts: dict[str, Drift] = {}
+    drifts = {}
     for kind in kinds:
         if kind.block in design.effects:
             drifts[kind.name] = design.effects[kind.block].basis
     return drifts
 
 
+def list_models(rows: pd.DataFrame) -> list[str]:
+    """The models of rows, each once, in the order in which they come."""
+    return list(dict.fromkeys(rows["model_id"].astype(str)))
+
+
 def _locate_models(rows: pd.DataFrame, models: Sequence[str]) -> NDArray[np.int64]:
-    return np.asarray(pd.Index(models).get_indexer(rows["model_id"].astype(str)), dtype=np.int64)
+    places = pd.Index(models).get_indexer(rows["model_id"].astype(str))
+    return np.asarray(places, dtype=np.int64)
+
+
+def _read_nodes(values: Mapping[str, Array], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Of every draw the value of the process's constants; draws of one value do not say it."""
+    if "node" in values:
+        return values["node"].astype(np.int64)
+    return np.zeros(shape, dtype=np.int64)
 
 
 def compute_descent(design: LineageDesign, values: Mapping[str, Array]) -> Array:
@@ -474,7 +511,8 @@ def compute_descent(design: LineageDesign, values: Mapping[str, Array]) -> Array
 
     def draw_part(k: int, name: str, at: NDArray[np.bool_]) -> Array:
         basis = design.designs[k].effects[f"u_{name}"].columns
-        return np.asarray(values[f"u_{name}"][at][:, : basis.shape[1]] @ basis.T)
+        effects = values[f"u_{name}"][at]
+        return effects[:, : basis.shape[1]] @ basis.T
 
     return _combine_processes(design, values, len(design.outcomes), draw_part)
 
@@ -491,10 +529,13 @@ def compute_placed_descent(
 
     def draw_part(k: int, name: str, at: NDArray[np.bool_]) -> Array:
         effects = design.designs[k].effects
-        inside, besides = where(effects[f"u_{name}"].basis)
+        block = f"u_{name}"
+        inside, besides = where(effects[block].basis)
         fresh = rng.standard_normal((int(at.sum()), besides.shape[1]))
-        scale = values["scale"][at][:, [list(effects).index(f"u_{name}")]]
-        return np.asarray(values[f"u_{name}"][at] @ inside.T + scale * (fresh @ besides.T))
+        place = list(effects).index(block)
+        scale = values["scale"][at][:, [place]]
+        besides_drawn = scale * (fresh @ besides.T)
+        return values[block][at] @ inside.T + besides_drawn
 
     return _combine_processes(design, values, size, draw_part)
 
@@ -507,7 +548,7 @@ def _combine_processes(
 ) -> Array:
     """Sums over blocks of descent, of every draw those of the node of its process."""
     lead = values["beta"].shape[:-1]
-    which = values["node"].astype(np.int64) if "node" in values else np.zeros(lead, dtype=np.int64)
+    which = _read_nodes(values, lead)
     total = np.zeros((*lead, size))
     for k in np.unique(which):
         at = which == k
@@ -520,9 +561,11 @@ def compute_contributions(values: Mapping[str, Array], design: LineageDesign) ->
     """Contribution of every block to every row, what is left to the single model last."""
     lineage = design.lineage
     parts = {DESCENT: compute_descent(design, values)} if lineage.descents else {}
-    for name in (*lineage.blocks, *([INSTRUMENT] if lineage.instrument else [])):
+    instruments = [INSTRUMENT] if lineage.instrument else []
+    for name in (*lineage.blocks, *instruments):
         basis = design.effects[f"u_{name}"].columns
-        parts[name] = values[f"u_{name}"][..., : basis.shape[1]] @ basis.T
+        effects = values[f"u_{name}"][..., : basis.shape[1]]
+        parts[name] = effects @ basis.T
     return parts
 
 
@@ -531,15 +574,18 @@ def log_gains(values: Mapping[str, Array], design: LineageDesign, y: Array, erro
     given all else."""
     parts = compute_contributions(values, design)
     instrument = parts.pop(INSTRUMENT, 0.0)
-    centre = values["beta"] + sum(parts.values(), np.zeros(y.size))
+    contributions = sum(parts.values(), np.zeros(y.size))
+    centre = values["beta"] + contributions
     if f"u_{OWN}" in design.effects:
-        return np.asarray(centre + values[f"u_{OWN}"] @ design.effects[f"u_{OWN}"].columns.T)
+        basis = design.effects[f"u_{OWN}"].columns
+        return centre + values[f"u_{OWN}"] @ basis.T
     variance = np.square(values["scale"][..., -1:])
-    weight = variance / (variance + np.square(values.get("error", error)))
-    noise = np.sqrt(weight * np.square(values.get("error", error))) * np.random.default_rng(
-        0
-    ).standard_normal(centre.shape)
-    return np.asarray(centre + weight * (y - instrument - centre) + noise)
+    error_variance = np.square(values.get("error", error))
+    weight = variance / (variance + error_variance)
+    z = np.random.default_rng(0).standard_normal(centre.shape)
+    noise = np.sqrt(weight * error_variance) * z
+    residual = y - instrument - centre
+    return np.asarray(centre + weight * residual + noise)
 
 
 def compute_quantities(values: Mapping[str, Array], design: LineageDesign) -> dict[str, Array]:
@@ -554,33 +600,40 @@ def compute_quantities(values: Mapping[str, Array], design: LineageDesign) -> di
         by[name] = square[..., k]
     descents = list(list_drifts(design.designs[0]))
     if descents:
-        together = {DESCENT: np.asarray(sum(by[name] for name in descents))}
-        others = {}
-        for name, each in by.items():
-            if name not in descents:
-                others[name] = each
-        apart = {}
-        for name in descents:
-            if name != DESCENT:
-                apart[f"{DESCENT}_{name}"] = by[name]
-        by = {**together, **others, **apart}
+        by = _add_descent(by, descents)
     counted = []
     for name in (DESCENT, *lineage.blocks, OWN):
         if name in by:
             counted.append(name)
     total = sum(by[name] for name in counted)
-    drawn = measure_block_sds(parts) | {
-        f"sd_{name}": np.sqrt(by[name]) for name in (OWN, REPEAT) if name in by
-    }
-    drawn |= {f"share_{name}": by[name] / total for name in by if name not in {INSTRUMENT, REPEAT}}
-    drawn |= {"total_sd": np.sqrt(total), POPULATION_MEAN: values["beta"][..., 0]}
+    drawn = measure_block_sds(parts)
+    for name in (OWN, REPEAT):
+        if name in by:
+            drawn[f"sd_{name}"] = np.sqrt(by[name])
+    for name, variance in by.items():
+        if name not in {INSTRUMENT, REPEAT}:
+            drawn[f"share_{name}"] = variance / total
+    drawn["total_sd"] = np.sqrt(total)
+    drawn[POPULATION_MEAN] = values["beta"][..., 0]
     if lineage.descents:
-        drawn[POPULATION_MEAN] = (
-            drawn[POPULATION_MEAN] + compute_placed_descent(design, values, Drift.start, 1)[..., 0]
-        )
+        start = compute_placed_descent(design, values, Drift.start, 1)
+        drawn[POPULATION_MEAN] = drawn[POPULATION_MEAN] + start[..., 0]
     if lineage.descents and lineage.process != LEVELS:
         drawn |= _compute_process_quantities(values, design, by)
     return drawn
+
+
+def _add_descent(by: Mapping[str, Array], descents: Sequence[str]) -> dict[str, Array]:
+    """Variances with that of all descent first and those of its levels last."""
+    total = sum(by[name] for name in descents)
+    variances = {DESCENT: np.asarray(total)}
+    for name, variance in by.items():
+        if name not in descents:
+            variances[name] = variance
+    for name in descents:
+        if name != DESCENT:
+            variances[f"{DESCENT}_{name}"] = by[name]
+    return variances
 
 
 def _compute_process_quantities(
@@ -590,13 +643,9 @@ def _compute_process_quantities(
     of siblings r's."""
     drifts = [list_drifts(each) for each in design.designs]
     lineage = design.lineage
-    which = (
-        values["node"].astype(np.int64)
-        if "node" in values
-        else np.zeros(by[OWN].shape, dtype=np.int64)
-    )
-    unit = np.array([drift[DESCENT].unit for drift in drifts])[which]
-    drift = by[DESCENT] / np.square(unit)
+    which = _read_nodes(values, by[OWN].shape)
+    units = np.array([drift[DESCENT].unit for drift in drifts])
+    drift = by[DESCENT] / np.square(units[which])
     parameters = {"lambda": drift / (drift + by[OWN])}
     if len(drifts) == 1:
         return parameters
@@ -604,17 +653,17 @@ def _compute_process_quantities(
     length = float(np.median(lineage.tree.lengths[1:]))
     remaining = np.array([process.remains(length) for process in processes])
     common = np.array([process.common for process in processes])
-    half = np.array([np.log(2) / process.alpha for process in processes])
-    return parameters | {
-        "half_life": half[which],
-        "parent_child": remaining[which],
-        "siblings": (remaining**2 + (1 - remaining**2) * common)[which],
-    }
+    rates = np.array([process.alpha for process in processes])
+    half_life = np.log(2) / rates
+    shared = remaining**2
+    siblings = shared + (1 - shared) * common
+    parameters["half_life"] = half_life[which]
+    parameters["parent_child"] = remaining[which]
+    parameters["siblings"] = siblings[which]
+    return parameters
 
 
 def build_statistics(design: LineageDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the shares."""
-    return {
-        "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **regressors.build_statistics(design.regressors, regressors.CLOSING),
-    }
+    moving = regressors.build_statistics(design.regressors, regressors.CLOSING)
+    return {"share of models that dampen": lambda y: (y < 0).mean(axis=-1), **moving}

@@ -44,7 +44,6 @@ from thermostats.modelling.leave_out import leave_mixture_folds_out
 from thermostats.modelling.mixed_model import (
     LEVEL,
     Fixed,
-    Kind,
     Levels,
     Mixed,
     MixedDesign,
@@ -168,7 +167,8 @@ def fit_line(
         outcome = formula.outcome
         named = dict.fromkeys(formula.covariates)
     if outcome in named:
-        step = repeat_call(outcome=outcome, covariates=[name for name in named if name != outcome])
+        others = [name for name in named if name != outcome]
+        step = repeat_call(outcome=outcome, covariates=others)
         raise UsageError(
             "the outcome is among its covariates",
             where=outcome,
@@ -189,9 +189,8 @@ def fit_line(
         )
     names = Columns(call="fit_line", named={**columns, "levels": levels})
     names = replace(names, computed=formula.build_rows) if formula else names
-    units = read_unit_rows(
-        table, names, [MODEL, *levels] if model == MODEL and levels else model, group
-    )
+    by = [MODEL, *levels] if model == MODEL and levels else model
+    units = read_unit_rows(table, names, by, group)
     rows = units.rows
     group = units.group
     warnings = units.warnings
@@ -199,9 +198,9 @@ def fit_line(
     for name in named:
         read_numbers(rows[name], name, varied=True, truths=True)
     if se is not None:
-        errors, words = _read_errors(
-            rows, se, outcome, y, scaled=scale is not None, computed=formula is not None
-        )
+        computed = formula is not None
+        scaled = scale is not None
+        errors, words = _read_errors(rows, se, outcome, y, scaled=scaled, computed=computed)
         rows = rows.assign(**{ERROR: errors})
         warnings += words
     warnings += warn_unread_errors(rows, outcome, se)
@@ -211,14 +210,16 @@ def fit_line(
     line = declare_line(
         rows, y, outcome, list(named), group=group, levels=levels, scale=scale, error=error
     )
-    if (rank := int(np.linalg.matrix_rank(line.design_rows(rows).gaussian.X))) <= len(named):
+    columns_of_line = line.design_rows(rows).gaussian.X
+    rank = int(np.linalg.matrix_rank(columns_of_line))
+    if rank <= len(named):
         warnings.append(
             f"columns of rank {rank - 1} of {len(named)}: priors decide between their slopes"
         )
+    alternatives = vary_line(line, "labs" if group == LAB else f"{group}s")
+    law = declare_law(state_line(line), line, alternatives)
     return build_fit(
-        declare_law(
-            state_line(line), line, vary_line(line, "labs" if group == LAB else f"{group}s")
-        ),
+        law,
         rows,
         seed=seed,
         estimand=outcome,
@@ -252,53 +253,36 @@ def declare_line(
         first = f"twice the scale: {why}"
     slopes = []
     for k, name in enumerate(covariates, 1):
-        slopes.append(
-            Fixed(
-                column=name,
-                sd=spread,
-                symbol=f"b_{k}",
-                why=f"over one SD of {name}; {why}",
-                term=f"z_{k}i",
-                quantity=name_slope(name),
-                standardised=True,
-                unscaled=True,
-            )
+        slope = Fixed(
+            column=name,
+            sd=spread,
+            symbol=f"b_{k}",
+            why=f"over one SD of {name}; {why}",
+            term=f"z_{k}i",
+            quantity=name_slope(name),
+            standardised=True,
+            unscaled=True,
         )
-    kinds: list[Kind] = []
+        slopes.append(slope)
+    kinds = []
+    level = partial(Levels, scale=spread, why=why)
     if group:
         effect = f"u_{group}(i)"
-        kinds.append(
-            Levels(
-                column=group,
-                scale=spread,
-                symbol="τ",
-                why=why,
-                effect=effect,
-                quantity="group_sd",
-                name=LEVEL,
-            )
-        )
+        of_groups = level(column=group, symbol="τ", effect=effect, quantity="group_sd", name=LEVEL)
+        kinds.append(of_groups)
     for name in levels:
         if rows[name].nunique() > 1:
             effect = f"v_{name}(i)"
             quantity = f"{name}_sd"
-            kinds.append(
-                Levels(
-                    column=name,
-                    scale=spread,
-                    symbol=f"τ_{name}",
-                    why=why,
-                    effect=effect,
-                    quantity=quantity,
-                )
-            )
+            kinds.append(level(column=name, symbol=f"τ_{name}", effect=effect, quantity=quantity))
     mean = Fixed(sd=2 * centre, symbol="a", why=first, quantity="mean")
+    rest = Rest(scale=spread, why=why, quantity="residual_sd", error=error)
     return Mixed(
         outcome=outcome,
         left=f"{outcome}_i",
         fixed=(mean, *slopes),
         kinds=tuple(kinds),
-        rest=Rest(scale=spread, why=why, quantity="residual_sd", error=error),
+        rest=rest,
         scale=_choose_scale(outcome),
         regress=look_along_line,
     )
@@ -331,28 +315,33 @@ def _read_errors(
         )
     errors = read_errors(rows, se, outcome)
     typical = float(np.sqrt(np.square(y).mean()))
-    if not scaled and np.median(errors) > typical:
+    median = np.median(errors)
+    if not scaled and median > typical:
+        rounded = float(f"{typical:.2g}")
         raise UsageError(
             f"is this the standard error of {outcome}, in its unit? Most errors are larger than "
             f"the outcomes",
             where=se,
-            got=f"a median of {np.median(errors):.4g}, where outcomes have a root mean square of "
+            got=f"a median of {median:.4g}, where outcomes have a root mean square of "
             f"{typical:.4g}",
             allowed="errors in the outcome's unit; where they are, scale= says what difference "
             "would be no surprise",
-            next_step=repeat_call(scale=float(f"{typical:.2g}")),
+            next_step=repeat_call(scale=rounded),
         )
     return errors, []
 
 
 def _choose_scale(outcome: str) -> OutcomeScale:
     """That of the log of a column, as a formula has it, or as it is given."""
-    if log := LOG_OF.match(outcome):
-        unit = BASES[log[1]]
-        return OutcomeScale(
-            word=log[1], back=lambda drawn: np.exp(unit * drawn), bound=1.0, outcome=log[2].strip()
-        )
-    return AS_GIVEN
+    log = LOG_OF.match(outcome)
+    if not log:
+        return AS_GIVEN
+    word = log[1]
+    unit = BASES[word]
+    column = log[2].strip()
+    return OutcomeScale(
+        word=word, back=lambda drawn: np.exp(unit * drawn), bound=1.0, outcome=column
+    )
 
 
 def name_slope(covariate: str) -> str:
@@ -366,7 +355,9 @@ def state_line(line: Mixed) -> Law:
     for kind in line.kinds:
         if kind.block == LEVEL:
             groups.append(kind.groups[0])
-    names = [each.quantity for each in line.fixed]
+    statements = {}
+    for each in line.fixed:
+        statements[f"{each.quantity} > 0"] = partial(_is_positive, each.quantity)
     symbols = []
     for k, name in enumerate(line.covariates, 1):
         symbols.append(f"z_{k}: {name}, standardised")
@@ -374,7 +365,7 @@ def state_line(line: Mixed) -> Law:
         name="line",
         of=line.design_rows,
         quantities=name_draws,
-        statements={f"{name} > 0": partial(_is_positive, name) for name in names},
+        statements=statements,
         statistics=build_line_statistics,
         equations=tuple(symbols),
         tables={"rows": _list_rows},
@@ -418,7 +409,8 @@ def _warn_further_levels(
     """Which of the further levels cannot be separated from one another, or are not there."""
     messages = []
     codes = {}
-    for name in (*([group] if group else []), *levels):
+    grouped = [group] if group else []
+    for name in (*grouped, *levels):
         codes[name] = read_labels(table[name], name)
     for name in levels:
         others = list(codes)[: list(codes).index(name)]
@@ -426,10 +418,8 @@ def _warn_further_levels(
         if sets == 1:
             messages.append(f"one {name}: no level of it is fitted")
         for other in others if sets > 1 else ():
-            if len(set(zip(codes[name], codes[other], strict=True))) in {
-                sets,
-                len(set(codes[other])),
-            }:
+            pairs = set(zip(codes[name], codes[other], strict=True))
+            if len(pairs) in {sets, len(set(codes[other]))}:
                 messages.append(
                     f"{name} and {other} coincide or lie in one another: their priors decide "
                     f"between their levels"
@@ -442,8 +432,10 @@ def _list_rows(fit: Fit) -> pd.DataFrame:
     design = fit.designed(MixedDesign)
     columns = dict.fromkeys(["model_id", "heritage", *design.mixed.covariates])
     table = fit.rows[list(columns)]
-    values = {"outcome": design.gaussian.y, "error": design.gaussian.error}
-    return table.assign(**{free_name(name, table): value for name, value in values.items()})
+    gaussian = design.gaussian
+    outcome = free_name("outcome", table)
+    error = free_name("error", table)
+    return table.assign(**{outcome: gaussian.y, error: gaussian.error})
 
 
 def _draw_figure(fit: Fit, axes: Axes) -> Axes:
@@ -452,30 +444,32 @@ def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     Where there are other covariates their part, by the slopes' medians, is taken off the outcomes.
     """
     rows = fit.table("rows")
-    *others, last = fit.designed(MixedDesign).mixed.covariates or [""]
-    x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(len(rows), dtype=np.float64)
-    slopes = {}
+    design = fit.designed(MixedDesign)
+    *others, last = design.mixed.covariates or [""]
+    x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(float(len(rows)))
+    part = 0.0
     for name in others:
-        slopes[name] = float(np.median(fit.quantities[name_slope(name)]))
-    part = sum(slope * (rows[name] - rows[name].mean()) for name, slope in slopes.items())
-    gaussian = fit.designed(MixedDesign).gaussian
-    shown = {"x": x, "y": gaussian.y - part, "error": gaussian.error}
-    draw_points(axes, rows[["heritage"]].assign(**shown), "x", "y")
+        slope = float(np.median(fit.quantities[name_slope(name)]))
+        part = part + slope * (rows[name] - rows[name].mean())
+    y = design.gaussian.y - part
+    points = rows[["heritage"]].assign(x=x, y=y, error=design.gaussian.error)
+    draw_points(axes, points, "x", "y")
     grid = np.linspace(x.min(), x.max(), 50)
-    slope = fit.quantities[name_slope(last)].reshape(-1, 1) if last else 0.0
-    band = fit.quantities["mean"].reshape(-1, 1) + slope * (grid - x.mean())
-    lower, middle, upper = np.quantile(
-        band, [(1 - fit.level) / 2, 0.5, (1 + fit.level) / 2], axis=0
-    )
+    slopes = fit.quantities[name_slope(last)].reshape(-1, 1) if last else 0.0
+    means = fit.quantities["mean"].reshape(-1, 1)
+    band = means + slopes * (grid - x.mean())
+    tail = (1 - fit.level) / 2
+    quantiles = [tail, 0.5, (1 + fit.level) / 2]
+    lower, middle, upper = np.quantile(band, quantiles, axis=0)
     axes.plot(grid, middle, color="0.2", linewidth=1)
     axes.fill_between(grid, lower, upper, color="0.2", alpha=0.15, linewidth=0)
     axes.axhline(0, color="0.6", linewidth=0.8, linestyle=":")
     axes.set_xlabel(last.replace("_", " "))
-    axes.set_ylabel(fit.estimand.replace("_", " ") + (", others held" if others else ""))
+    held = ", others held" if others else ""
+    axes.set_ylabel(fit.estimand.replace("_", " ") + held)
     if not last:
-        axes.set_xticks(
-            x, [strip_owner(str(name)) for name in rows["model_id"]], rotation=45, ha="right"
-        )
+        names = [strip_owner(str(name)) for name in rows["model_id"]]
+        axes.set_xticks(x, names, rotation=45, ha="right")
     if rows["heritage"].nunique() <= MOST_NAMED:
         place_legend(axes)
     return axes
@@ -484,22 +478,23 @@ def _draw_figure(fit: Fit, axes: Axes) -> Axes:
 def draw_points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
     """Two columns and the errors of the second, with the mark of every lab."""
     for lab, part in rows.groupby("heritage"):
-        color, marker = mark(str(lab))
-        axes.errorbar(
-            part[x], part[y], part["error"], fmt=marker, color=color, markersize=5, label=str(lab)
-        )
+        name = str(lab)
+        color, marker = mark(name)
+        points = part[x], part[y], part["error"]
+        axes.errorbar(*points, fmt=marker, color=color, markersize=5, label=name)
 
 
 def build_lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]:
     """Test quantities of log gains: who dampens, how labs differ, and whether gains go with x."""
     codes = pd.factorize(labs)[0]
-    member = np.eye(codes.max() + 1)[codes] / np.bincount(codes)[codes][:, None]
-    statistics: dict[str, Statistic] = {
+    counts = np.bincount(codes)[codes]
+    member = np.eye(codes.max() + 1)[codes] / counts[:, None]
+    return {
         "share of dampeners": lambda y: (y < 0).mean(axis=-1),
         "spread of labs' shares of dampeners": lambda y: ((y < 0) @ member).std(axis=-1),
         "spread of lab means": lambda y: (y @ member).std(axis=-1),
+        f"covariance with {name}": measure_covariance(x - x.mean()),
     }
-    return statistics | {f"covariance with {name}": measure_covariance(x - x.mean())}
 
 
 def compare(
@@ -516,13 +511,12 @@ def compare(
     """
     mixtures = {}
     for name, rival in rivals.items():
-        mixtures[name] = (
-            rival
-            if isinstance(rival, Mixture)
-            else Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
-        )
-    evidence = {name: mixture.log_evidence for name, mixture in mixtures.items()}
-    table = pd.DataFrame({"rival": list(evidence), "log_evidence": list(evidence.values())})
+        if isinstance(rival, Mixture):
+            mixtures[name] = rival
+        else:
+            mixtures[name] = Mixture(nodes=(rival,), weights=np.ones(1), seed=seed)
+    evidence = [mixture.log_evidence for mixture in mixtures.values()]
+    table = pd.DataFrame({"rival": list(mixtures), "log_evidence": evidence})
     table["probability"] = np.exp(table["log_evidence"] - logsumexp(table["log_evidence"]))
     for way, names in folds.items():
         if len(set(names)) < 2:
@@ -532,14 +526,15 @@ def compare(
                 got=f"{len(set(names))} fold",
                 allowed="at least 2",
             )
-        by_fold = np.array(
-            [
-                list(leave_mixture_folds_out(mixture, names, seed=seed).log_density.values())
-                for mixture in mixtures.values()
-            ]
-        )
-        gaps = by_fold - by_fold[by_fold.sum(axis=1).argmax()]
-        table[f"elpd_{way}"] = by_fold.sum(axis=1)
+        densities = []
+        for mixture in mixtures.values():
+            left_out = leave_mixture_folds_out(mixture, names, seed=seed)
+            densities.append(list(left_out.log_density.values()))
+        by_fold = np.array(densities)
+        elpd = by_fold.sum(axis=1)
+        gaps = by_fold - by_fold[elpd.argmax()]
+        variance = gaps.var(axis=1, ddof=1)
+        table[f"elpd_{way}"] = elpd
         table[f"difference_{way}"] = gaps.sum(axis=1)
-        table[f"se_{way}"] = np.sqrt(by_fold.shape[1] * gaps.var(axis=1, ddof=1))
+        table[f"se_{way}"] = np.sqrt(by_fold.shape[1] * variance)
     return table.sort_values("log_evidence", ascending=False, ignore_index=True)
