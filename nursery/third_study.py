@@ -19,9 +19,9 @@ from nursery.component_worlds import logs
 from nursery.designs import Design
 from nursery.recipes import CORPORA, drawn
 from nursery.second_study import at_every_shape, ends
+from thermostats.studies.delia2026.published_gains import LEVEL
 from thermostats.studies.nursery import load_shipped_table
 from thermostats.studies.nursery.crossed import (
-    LEVEL,
     THRESHOLDS,
     Array,
     CrossedWorld,

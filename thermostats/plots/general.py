@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from thermostats.errors import SHOWN_OF, UsageError, join_some
 from thermostats.formatting import SUPERSCRIPT, WHOLE, format_number, join_words, strip_owner
 from thermostats.next_steps import call, is_table
-from thermostats.plots.point_names import name_ends, place_labels
+from thermostats.plots.point_names import Look, name_ends, place_labels
 from thermostats.tables.choices import MOST_LINES
 from thermostats.tables.features import LAST
 from thermostats.tables.frames import check_frame, read_frame, read_known_numbers
@@ -49,8 +49,9 @@ class Mark(NamedTuple):
 
 
 def _load_marks() -> dict[str, Mark]:
-    lines = files("thermostats.plots").joinpath("labs.csv").read_text(encoding="utf-8").splitlines()
-    marks: dict[str, Mark] = {}
+    path = files("thermostats.plots").joinpath("labs.csv")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    marks = {}
     for row in csv.DictReader(lines):
         marks[row["lab"]] = Mark(row["color"], row["marker"])
     return marks
@@ -80,7 +81,8 @@ def mark(heritage: str) -> Mark:
     number = int(counted[0]) if counted else zlib.crc32(heritage.encode())
     colors = len(OTHER_COLORS)
     markers = len(OTHER_MARKERS)
-    return Mark(OTHER_COLORS[number % colors], OTHER_MARKERS[number // colors % markers])
+    color = OTHER_COLORS[number % colors]
+    return Mark(color, OTHER_MARKERS[number // colors % markers])
 
 
 WIDE = 2.5
@@ -111,8 +113,10 @@ class _Ticks(Locator):
 
     def tick_values(self, vmin: float, vmax: float) -> Any:
         if vmax / vmin < NARROW:
-            return MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(vmin, vmax)
-        powers = LogLocator(subs=(1.0,) if math.log10(vmax / vmin) > WIDE else (1.0, 2.0, 5.0))
+            locator = MaxNLocator(6, steps=[1, 2, 5, 10])
+            return locator.tick_values(vmin, vmax)
+        only_powers = math.log10(vmax / vmin) > WIDE
+        powers = LogLocator(subs=(1.0,) if only_powers else (1.0, 2.0, 5.0))
         powers.set_axis(self.axis)
         return powers.tick_values(vmin, vmax)
 
@@ -121,21 +125,24 @@ def _format_tick(value: float, axis: Axis) -> str:
     low, high = sorted(axis.get_view_interval())
     if high / low < BARE:
         return _format_close_tick(value, list(axis.get_majorticklocs()))
-    return (
-        _format_power(value)
-        if high >= WHOLE and math.log10(high / low) > WIDE
-        else _format_plain(value)
-    )
+    if high >= WHOLE and math.log10(high / low) > WIDE:
+        return _format_power(value)
+    return _format_plain(value)
 
 
 def _format_close_tick(value: float, ticks: Sequence[float]) -> str:
     """A tick with the decimals that tell it from its neighbour."""
-    step = min(abs(after - before) for before, after in pairwise(ticks)) if len(ticks) > 1 else 1.0
-    return f"{value:.{max(0, math.ceil(-math.log10(step)))}f}"
+    step = 1.0
+    if len(ticks) > 1:
+        steps = [abs(after - before) for before, after in pairwise(ticks)]
+        step = min(steps)
+    decimals = max(0, math.ceil(-math.log10(step)))
+    return f"{value:.{decimals}f}"
 
 
 def _format_power(value: float) -> str:
-    return f"10{str(round(math.log10(value))).translate(SUPERSCRIPT)}"
+    power = str(round(math.log10(value)))
+    return f"10{power.translate(SUPERSCRIPT)}"
 
 
 def _format_plain(value: float) -> str:
@@ -157,9 +164,11 @@ MOST_NAMED, MOST_COLOURED = 14, 8
 """Lines that names at their ends can still tell apart, and labs that colours can."""
 PLAIN = Mark("#0072B2", "o")
 """Where no heritage is meant."""
-POINT: dict[str, Any] = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
-INTERVAL: dict[str, Any] = {"color": INK, "linewidth": 1.0, "zorder": 4}
+POINT: Look = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
+INTERVAL: Look = {"color": INK, "linewidth": 1.0, "zorder": 4}
 """In front of the mark, which would hide a short one."""
+DASHED: Look = {"color": MUTED, "linestyle": "--"}
+"""A line that no rows are drawn by."""
 KINDS = ("#0072B2", "#D55E00", INK)
 """Colours of kinds of lines."""
 PAIR, MOST_LEVEL = 2.2, 5
@@ -200,15 +209,16 @@ def draw_scatter(
     intervals."""
     points = table.dropna(subset=[x, y])
     for lab, rows in _group_labs(points):
-        color, marker = mark(lab)
+        look = mark(lab)._asdict()
         if lower and upper:
             axes.vlines(rows[x], rows[lower], rows[upper], **INTERVAL)
-        axes.scatter(rows[x], rows[y], color=color, marker=marker, label=lab, s=44, **POINT)
+        axes.scatter(rows[x], rows[y], label=lab, s=44, **look, **POINT)
     axes.set(xlabel=_format_label(x), ylabel=_format_label(y))
     axes.margins(0.08)
     place_legend(axes)
     if labels:
-        place_labels(axes, points[x], points[y], _strip_owners(points[label]))
+        names = _strip_owners(points[label])
+        place_labels(axes, points[x], points[y], names)
     return axes
 
 
@@ -253,22 +263,25 @@ def draw_gain_by_depth(
     draw_reference(axes, 1.0)
     if families:
         _join_families(table, axes, y, families)
-    depths = np.linspace(float(table["n_layers"].min()), float(table["n_layers"].max()), 200)
+    layers = table["n_layers"]
+    depths = np.linspace(float(layers.min()), float(layers.max()), 200)
     for (name, curve), dash in zip(curves.items(), DASHES, strict=False):
-        axes.plot(
-            depths, curve(depths), color=MUTED, linestyle=dash, linewidth=1.2, label=name, zorder=1
-        )
+        look: Look = {"color": MUTED, "linestyle": dash, "linewidth": 1.2}
+        axes.plot(depths, curve(depths), label=name, zorder=1, **look)
     return draw_scatter(table, axes, x="n_layers", y=y, lower=lower, upper=upper)
 
 
 def _join_families(table: pd.DataFrame, axes: Axes, y: str, families: str) -> None:
     """A thin line through each family's models of `JOINED` depths or more."""
-    logs = table.assign(log=np.log(table[y].astype(float)))
+    gains = table[y].astype(float)
+    logs = table.assign(log=np.log(gains))
     for _, own in logs.groupby(families):
-        means = np.exp(own.groupby("n_layers")["log"].mean())
+        log_means = own.groupby("n_layers")["log"].mean()
+        means = np.exp(log_means)
         if len(means) >= JOINED:
-            color = mark(str(own["heritage"].iloc[0])).color
-            depths = means.index.to_numpy(np.float64)
+            lab = str(own["heritage"].iloc[0])
+            color = mark(lab).color
+            depths = means.index.to_numpy(float)
             axes.plot(depths, means, color=color, linewidth=0.9, alpha=0.55, zorder=2)
 
 
@@ -285,14 +298,16 @@ def draw_forest(
     value of no effect."""
     if null is not None:
         draw_reference(axes, null, vertical=True)
-    heritages = table[heritage].astype(str) if heritage else [""] * len(table)
+    heritages = [""] * len(table)
+    if heritage:
+        heritages = table[heritage].astype(str).tolist()
     positions, names = pd.factorize(table[label])
     for position, lab, row in zip(positions, heritages, table.to_dict("records"), strict=True):
-        color, marker = mark(lab) if lab else PLAIN
+        look = (mark(lab) if lab else PLAIN)._asdict()
         axes.hlines(position, row["lower"], row["upper"], **INTERVAL)
-        axes.scatter(row[estimate], position, color=color, marker=marker, s=44, **POINT)
+        axes.scatter(row[estimate], position, s=44, **look, **POINT)
     for lab in sorted(set(heritages) - {""}):
-        axes.plot([], [], color=mark(lab).color, marker=mark(lab).marker, linestyle="", label=lab)
+        add_lab_entry(axes, lab)
     place_legend(axes)
     name_rows(axes, _strip_owners(names))
     axes.set_xlabel(_format_label(estimate))
@@ -302,8 +317,10 @@ def draw_forest(
 def draw_curve(axes: Axes, x: pd.Series, y: pd.Series, inside: pd.Series) -> Axes:
     """A curve whose part `inside` is drawn strong, with a mark at its highest point."""
     axes.plot(x, y, color=MUTED, linewidth=1.0)
-    axes.plot(x[inside], y[inside], color=PLAIN.color, linewidth=2.4, solid_capstyle="round")
-    axes.scatter(x[y.idxmax()], y.max(), color=PLAIN.color, marker=PLAIN.marker, s=44, **POINT)
+    strong: Look = {"color": PLAIN.color, "linewidth": 2.4}
+    axes.plot(x[inside], y[inside], solid_capstyle="round", **strong)
+    highest = x[y.idxmax()]
+    axes.scatter(highest, y.max(), s=44, **PLAIN._asdict(), **POINT)
     return axes
 
 
@@ -324,26 +341,27 @@ def draw_slopes(
     draw_reference(axes, 1.0)
     starts = PAIR * np.arange(len(table))
     for start, row in zip(starts, table.to_dict("records"), strict=True):
-        color, marker = mark(str(row["heritage"])) if "heritage" in table else PLAIN
-        axes.plot(
-            [start, start + 1],
-            [row[before[0]], row[after[0]]],
-            color=color,
-            linewidth=1.3,
-            zorder=2,
-        )
-        for at, (middle, lower, upper), face in ((start, before, PAPER), (start + 1, after, color)):
-            axes.scatter(
-                at, row[middle], facecolor=face, edgecolor=color, marker=marker, s=44, zorder=3
-            )
-            axes.vlines(at, row[lower], row[upper], **INTERVAL)
+        color, marker = PLAIN
+        if "heritage" in table:
+            color, marker = mark(str(row["heritage"]))
+        across = [start, start + 1]
+        middles = [row[before[0]], row[after[0]]]
+        axes.plot(across, middles, color=color, linewidth=1.3, zorder=2)
+        for at, columns, face in ((start, before, PAPER), (start + 1, after, color)):
+            middle, lower, upper = (row[column] for column in columns)
+            look: Look = {"facecolor": face, "edgecolor": color, "marker": marker}
+            axes.scatter(at, middle, s=44, zorder=3, **look)
+            axes.vlines(at, lower, upper, **INTERVAL)
     for name, fill in zip(names, (PAPER, MUTED), strict=True):
         axes.plot([], [], color=MUTED, marker="o", markerfacecolor=fill, linestyle="", label=name)
     place_legend(axes)
-    below = [name.replace(" (", "\n(") for name in _strip_owners(table[label])]
+    own_names = _strip_owners(table[label])
+    below = [name.replace(" (", "\n(") for name in own_names]
     level = len(below) <= MOST_LEVEL
-    axes.set_xticks(starts + 0.5, below, rotation=0 if level else 90, fontsize=SMALLEST)
-    axes.set_xlim(-0.8, PAIR * len(table) - PAIR + 1.8)
+    turned = 0 if level else 90
+    axes.set_xticks(starts + 0.5, below, rotation=turned, fontsize=SMALLEST)
+    width = PAIR * len(table) - PAIR
+    axes.set_xlim(-0.8, width + 1.8)
     axes.tick_params(axis="x", length=0)
     escape_texts(axes.get_xticklabels())
     return axes
@@ -369,43 +387,43 @@ def draw_lines_by_layer(
     ends = []
     names = []
     apart = table["heritage"].nunique() <= MOST_COLOURED
-    kinds = sorted(table[by].unique()) if by and not apart else []
+    kinds = []
+    if by and not apart:
+        kinds = sorted(table[by].unique())
     for lab, rows in _group_labs(table):
         for dash, (model, line) in enumerate(rows.groupby("model_id", sort=True)):
             drawn = line.sort_values(x).dropna(subset=[y])
             if drawn.empty:
                 continue
-            style: dict[str, Any] = (
-                {"color": mark(lab).color, "linestyle": DASHES[dash % 4]}
-                if apart
-                else {"color": PLAIN.color}
-            )
+            style: Look = {"color": PLAIN.color}
+            if apart:
+                style = {"color": mark(lab).color, "linestyle": DASHES[dash % 4]}
             if kinds:
                 place = kinds.index(drawn[by].iloc[0])
-                style = {
-                    "color": KINDS[place % len(KINDS)],
-                    "linestyle": DASHES[place % 4],
-                    "label": kinds[place],
-                }
-            axes.plot(drawn[x], drawn[y], alpha=1.0 if apart else 0.6, **style)
-            ends.append((float(drawn[x].iloc[-1]), float(drawn[y].iloc[-1]), style["color"]))
+                color = KINDS[place % len(KINDS)]
+                style = {"color": color, "linestyle": DASHES[place % 4]}
+                style["label"] = kinds[place]
+            alpha = 1.0 if apart else 0.6
+            axes.plot(drawn[x], drawn[y], alpha=alpha, **style)
+            last = drawn.iloc[-1]
+            ends.append((float(last[x]), float(last[y]), style["color"]))
             names.append(model)
         if apart:
-            axes.plot([], [], color=mark(lab).color, label=lab)
+            color = mark(lab).color
+            axes.plot([], [], color=color, label=lab)
     axes.set(xlabel=_format_label(x), ylabel=_format_label(y))
     alone = len(axes.get_figure(root=True).axes) == 1  # type: ignore[union-attr]
     axes.margins(x=0.02 if alone else 0.12)
     place_legend(axes)
     if len(ends) <= MOST_NAMED and alone:
-        name_ends(
-            axes,
-            [
-                (at, name, color)
-                for (_, at, color), name in zip(ends, _strip_owners(names), strict=True)
-            ],
-        )
+        labels = []
+        for (_, at, color), name in zip(ends, _strip_owners(names), strict=True):
+            labels.append((at, name, color))
+        name_ends(axes, labels)
     elif len(ends) <= MOST_NAMED:
-        place_labels(axes, [end[0] for end in ends], [end[1] for end in ends], _strip_owners(names))
+        across = [end[0] for end in ends]
+        heights = [end[1] for end in ends]
+        place_labels(axes, across, heights, _strip_owners(names))
     return axes
 
 
@@ -420,26 +438,24 @@ def strip_by_group(
     """Every value as a point, one row per group in order of its mean; the tick is the mean of the
     group."""
     drawn = table.dropna(subset=[value])
-    order = list(drawn.groupby(group)[value].mean().sort_values().index)
+    means = drawn.groupby(group)[value].mean()
+    order = list(means.sort_values().index)
     if null is not None:
         draw_reference(axes, null, vertical=True)
     for position, name in enumerate(order):
-        rows = drawn[drawn[group] == name].sort_values(value)
-        shift = 0.14 * np.array([(-1) ** i * ((i + 1) // 2 % 3) for i in range(len(rows))])
+        rows = drawn[drawn[group] == name]
+        rows = rows.sort_values(value)
+        steps = [(-1) ** i * ((i + 1) // 2 % 3) for i in range(len(rows))]
+        shift = 0.14 * np.array(steps)
         for lab, points in _group_labs(rows.assign(_at=position + shift)):
-            color, marker = mark(lab)
-            axes.scatter(
-                points[value], points["_at"], color=color, marker=marker, s=38, alpha=0.85, **POINT
-            )
-        axes.plot(
-            [rows[value].mean()] * 2,
-            [position - 0.33, position + 0.33],
-            color=INK,
-            linewidth=1.6,
-            zorder=4,
-        )
+            look = mark(lab)._asdict()
+            axes.scatter(points[value], points["_at"], s=38, alpha=0.85, **look, **POINT)
+        mean = rows[value].mean()
+        bar = [position - 0.33, position + 0.33]
+        axes.plot([mean] * 2, bar, color=INK, linewidth=1.6, zorder=4)
     sizes = drawn.groupby(group).size()
-    name_rows(axes, [f"{strip_owner(str(name))} ({sizes[name]})" for name in order])
+    names = [f"{strip_owner(str(name))} ({sizes[name]})" for name in order]
+    name_rows(axes, names)
     axes.set_xlabel(_format_label(value))
     return axes
 
@@ -450,17 +466,9 @@ def draw_reference(axes: Axes, at: float, *, vertical: bool = False, text: str =
     line = axes.axvline if vertical else axes.axhline
     line(at, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0)
     if text:
-        axes.annotate(
-            text,
-            (1, at),
-            xycoords=("axes fraction", "data"),
-            xytext=(-2, 2),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize=7.5,
-            color=MUTED,
-        )
+        place: Look = {"xycoords": ("axes fraction", "data"), "ha": "right"}
+        offset: Look = {"xytext": (-2, 2), "textcoords": "offset points"}
+        axes.annotate(text, (1, at), va="bottom", fontsize=7.5, color=MUTED, **place, **offset)
 
 
 def name_rows(axes: Axes, names: Sequence[str]) -> None:
@@ -471,13 +479,16 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
     over their names.
     """
     figure = axes.get_figure(root=True)
-    pitch = max(TIGHT, min(0.3, ROOM / max(1, len(names))))
+    n = len(names)
+    roomy = ROOM / max(1, n)
+    pitch = max(TIGHT, min(0.3, roomy))
     if figure is not None and len(figure.axes) == 1:
-        figure.set_figheight(max(2.0, 0.9 + pitch * len(names)))
+        height = 0.9 + pitch * n
+        figure.set_figheight(max(2.0, height))
         if pitch < SMALLER:
             axes.tick_params(axis="y", labelsize=min(SMALLEST, _read_text_size("ytick.labelsize")))
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.set_yticks(range(n), names)
+    axes.set_ylim(n - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", color=RULE, linewidth=0.6)
     axes.spines["left"].set_visible(False)
@@ -487,17 +498,24 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
         legend.set_bbox_to_anchor((1.0, 1.0))
 
 
+def name_models(axes: Axes, models: Iterable[object]) -> None:
+    """Name the rows of a figure that has one model a row, without the models' owners."""
+    short_names = [strip_owner(str(model)) for model in models]
+    name_rows(axes, short_names)
+
+
 def place_legend(axes: Axes) -> None:
     """Legend above the axes, one entry per name; a single name tells nothing apart and has none."""
     entries = collect_entries(axes)
     if len(entries) > 1:
         inches = axes.get_window_extent().width / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
+        columns = count_legend_columns(entries, LEGEND_CHARACTERS * inches)
         legend = axes.legend(
             entries.values(),
             entries.keys(),
             loc="lower left",
             bbox_to_anchor=(0, 1.0),
-            ncols=count_legend_columns(entries, LEGEND_CHARACTERS * inches),
+            ncols=columns,
             borderaxespad=0.2,
             handletextpad=0.4,
             columnspacing=1.2,
@@ -515,9 +533,9 @@ def count_legend_columns(names: Iterable[str], room: float) -> int:
     """Columns of a legend whose rows hold `room` characters at a size of one point, eight of them
     for each mark."""
     lengths = [len(name) for name in names]
-    return max(
-        1, min(len(lengths), int(room / _read_text_size("legend.fontsize") / (max(lengths) + 8)))
-    )
+    characters = room / _read_text_size("legend.fontsize")
+    columns = int(characters / (max(lengths) + 8))
+    return max(1, min(len(lengths), columns))
 
 
 def escape_texts(texts: Iterable[Text]) -> None:
@@ -532,9 +550,8 @@ def escape_texts(texts: Iterable[Text]) -> None:
 
 @cache
 def _load_style(name: str) -> mpl.RcParams:
-    return mpl.rc_params_from_file(
-        Path(__file__).with_name(f"{name}.mplstyle"), use_default_template=False
-    )
+    path = Path(__file__).with_name(f"{name}.mplstyle")
+    return mpl.rc_params_from_file(path, use_default_template=False)
 
 
 def _read_text_size(parameter: str) -> float:
@@ -548,7 +565,7 @@ def _group_labs(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
 
 def _strip_owners(names: Iterable[object]) -> list[str]:
     """Models without their owners; what has blanks is no model's name."""
-    owners: list[str] = []
+    owners = []
     for name in map(str, names):
         owners.append(name if " " in name else strip_owner(name))
     return owners
@@ -576,11 +593,13 @@ def place_wide_legend(axes: Axes) -> None:
     entries = collect_entries(axes)
     if canvas is None or len(canvas.axes) > 1 or not entries:
         return
+    inches = canvas.get_figwidth()
+    columns = count_legend_columns(entries, 22 * 6.5 * inches)
     legend = canvas.legend(
         entries.values(),
         entries.keys(),
         loc="outside upper left",
-        ncols=count_legend_columns(entries, 22 * 6.5 * canvas.get_figwidth()),
+        ncols=columns,
         handletextpad=0.4,
         columnspacing=1.0,
         borderpad=0.1,
@@ -590,13 +609,14 @@ def place_wide_legend(axes: Axes) -> None:
 
 def add_lab_entry(axes: Axes, lab: str, **style: object) -> None:
     """An entry of the legend for a lab, with nothing drawn."""
-    color, marker = mark(lab)
-    axes.plot([], [], **{"color": color, "marker": marker, "linestyle": "", "label": lab, **style})  # type: ignore[arg-type]
+    look: Look = {**mark(lab)._asdict(), "linestyle": "", "label": lab, **style}
+    axes.plot([], [], **look)
 
 
 def name_points(axes: Axes, x: ArrayLike, y: ArrayLike, names: Iterable[str]) -> None:
     """Short names of models at their points."""
-    place_labels(axes, x, y, [strip_owner(str(name)) for name in names], 6.0)
+    short_names = [strip_owner(str(name)) for name in names]
+    place_labels(axes, x, y, short_names, 6.0)
 
 
 HEIGHT, RESOLUTION, SHOWN = 2.5, 300, 120
@@ -673,11 +693,8 @@ def profile(
         else:
             names = [models] if isinstance(models, (str, Path)) else _list_models(models)
             check_lines(len(names))
-            _draw_lines(
-                find_shared_runs([read_values(model, quantity, position, data) for model in names]),
-                drawn,
-                quantity,
-            )
+            tables = [read_values(model, quantity, position, data) for model in names]
+            _draw_lines(find_shared_runs(tables), drawn, quantity)
             place = TOKENS.get(position, f"({position})")
             of_block = "of the block" if "gain" in quantity else "of what the block reads"
             drawn.set_ylabel(f"{quantity} {of_block} {place}")
@@ -703,8 +720,10 @@ def _list_models(models: object) -> list[str | Path]:
 
 def set_title(axes: Axes, sentence: str) -> None:
     """A sentence above axes, in lines as long as these are wide, of a letter at least."""
-    letter = BOLD * float(axes.title.get_fontsize()) / 72
-    width = max(1, int(TITLED * _measure_room(axes) / letter))
+    size = float(axes.title.get_fontsize())
+    letter = BOLD * size / 72
+    letters = int(TITLED * _measure_room(axes) / letter)
+    width = max(1, letters)
     axes.set_title(textwrap.fill(sentence, width), parse_math=False)
 
 
@@ -714,7 +733,9 @@ def _measure_room(axes: Axes) -> float:
     if canvas is None:
         return COLUMN
     margins = canvas.subplotpars
-    inches = float(axes.bbox.width) / canvas.dpi / (margins.right - margins.left)
+    share = margins.right - margins.left
+    width = float(axes.bbox.width)
+    inches = width / canvas.dpi / share
     return min(inches, canvas.get_figwidth())
 
 
@@ -750,9 +771,8 @@ def write_figure(axes: Axes, path: Path) -> None:
     """Write the figure of axes to a file, the same bytes of the same figure."""
     if (canvas := axes.get_figure(root=True)) is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        canvas.savefig(
-            path, dpi=RESOLUTION, metadata={"Date": None} if path.suffix.lower() == ".svg" else None
-        )
+        metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
+        canvas.savefig(path, dpi=RESOLUTION, metadata=metadata)
 
 
 def check_lines(models: int, next_step: str = "") -> None:
@@ -776,36 +796,43 @@ def check_figure_file(figure: str | Path | None) -> Path | None:
     if path is not None and path.suffix.lower() not in FORMATS:
         what = "no such kind of figure"
         step = f"figure={str(path.with_suffix('.svg'))!r}"
-        raise UsageError(
-            what, where="figure", got=str(path), allowed=", ".join(FORMATS), next_step=step
-        )
+        got = str(path)
+        raise UsageError(what, where="figure", got=got, allowed=", ".join(FORMATS), next_step=step)
     return path
 
 
 def _draw_lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> None:
     depths = [int(side["layer"].max()) for side in sides]
     alike = len(set(depths)) == 1
-    apart = len({side["prompt_set"].iloc[0] for side in sides}) > 1
+    prompt_sets = [side["prompt_set"].iloc[0] for side in sides]
+    apart = len(set(prompt_sets)) > 1
     bands = []
     for side in sides:
-        bands.append(side.groupby("layer")["value"].quantile([*BAND, 0.5]).unstack())
-    every = _find_extent([band.loc[1:] for band in bands])
-    later = _find_extent([band.loc[2:] for band in bands])
+        values = side.groupby("layer")["value"]
+        quantiles = values.quantile([*BAND, 0.5])
+        bands.append(quantiles.unstack())
+    from_first = [band.loc[1:] for band in bands]
+    from_second = [band.loc[2:] for band in bands]
+    every = _find_extent(from_first)
+    later = _find_extent(from_second)
     beyond = "gain" in quantity and _is_wide(every) and not _is_wide(later)
     for k, (side, band, depth) in enumerate(zip(sides, bands, depths, strict=True)):
         x = band.index.to_numpy() / (1 if alike else depth)
-        n = side.loc[side["prompt"].ne(""), "prompt"].nunique()
-        rests = (
-            f"{n} prompts" if n else "mean over prompts"
-        ) + f" of {side['prompt_set'].iloc[0]}" * apart
-        rests += f", block 1: {format_number(band[0.5].get(1))}" * (beyond and 1 in band.index)
-        label = f"{strip_owner(str(side['model'].iloc[0]))}, {rests}"
-        (line,) = axes.plot(x, band[0.5], linestyle=DASHES[k % len(DASHES)], label=label, zorder=3)
+        prompts = side["prompt"]
+        n = prompts[prompts.ne("")].nunique()
+        rests = f"{n} prompts" if n else "mean over prompts"
+        if apart:
+            rests += f" of {prompt_sets[k]}"
+        if beyond and 1 in band.index:
+            rests += f", block 1: {format_number(band[0.5].get(1))}"
+        name = str(side["model"].iloc[0])
+        model = strip_owner(name)
+        dash = DASHES[k % len(DASHES)]
+        (line,) = axes.plot(x, band[0.5], linestyle=dash, label=f"{model}, {rests}", zorder=3)
         if n > 1:
             low, high = (band[share] for share in BAND)
-            axes.fill_between(
-                x, low, high, color=line.get_color(), alpha=0.18, linewidth=0, zorder=1
-            )
+            color = line.get_color()
+            axes.fill_between(x, low, high, color=color, alpha=0.18, linewidth=0, zorder=1)
     if "gain" in quantity:
         draw_reference(axes, 1.0)
     low, high = later if beyond else every
@@ -814,8 +841,10 @@ def _draw_lines(sides: Sequence[pd.DataFrame], axes: Axes, quantity: str) -> Non
     if _is_wide((low, high)):
         log_axis(axes, "y")
     below = "block l" if alike else "relative depth l / L"
-    axes.set_xlabel(f"{below} (band: {BAND[1] - BAND[0]:.0%} of the prompts)")
-    set_title(axes, _describe_profile([band[0.5] for band in bands], quantity))
+    share = f"{BAND[1] - BAND[0]:.0%}"
+    axes.set_xlabel(f"{below} (band: {share} of the prompts)")
+    medians = [band[0.5] for band in bands]
+    set_title(axes, _describe_profile(medians, quantity))
     if alike:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="best")
@@ -825,19 +854,23 @@ def _describe_profile(medians: Sequence[pd.Series[float]], quantity: str) -> str
     """What a figure over depth shows, in a sentence: of gains in how many of the blocks that were
     measured they are above 1, of a norm how it changes from the first of these to the last."""
     if "gain" not in quantity:
-        ratios = sorted(float(of.iloc[-1] / of.iloc[0]) for of in medians)
-        ends = dict.fromkeys(format_number(each) for each in (ratios[0], ratios[-1]))
-        first = _name_block([int(of.index[0]) for of in medians], 0)
-        last = _name_block([int(of.index[-1]) for of in medians], -1)
+        ratios = [float(of.iloc[-1] / of.iloc[0]) for of in medians]
+        ends = dict.fromkeys(map(format_number, (min(ratios), max(ratios))))
+        starts = [int(of.index[0]) for of in medians]
+        stops = [int(of.index[-1]) for of in medians]
+        first = _name_block(starts, 0)
+        last = _name_block(stops, -1)
         return f"The norm before {last} is {' to '.join(ends)} times that before {first}"
     above = []
     for of in medians:
-        above.append(f"{int((of > 1).sum())} of {len(of)}")
+        n_above = int((of > 1).sum())
+        above.append(f"{n_above} of {len(of)}")
     does = "let the stream grow" if quantity == "gain" else f"have a {quantity} above 1"
     if len(medians) > 1:
         return f"Blocks that {does}: {join_words(above)}"
-    most = medians[0].idxmax()
-    return f"{above[0]} blocks {does}, block {most} most: {format_number(medians[0].max())}"
+    (median,) = medians
+    largest = f"block {median.idxmax()} most: {format_number(median.max())}"
+    return f"{above[0]} blocks {does}, {largest}"
 
 
 def _name_block(numbers: Sequence[int], end: int) -> str:
@@ -849,13 +882,14 @@ def _name_block(numbers: Sequence[int], end: int) -> str:
 
 def _find_extent(bands: Sequence[pd.DataFrame]) -> tuple[float, float]:
     """The lowest and the highest value of some bands."""
-    return min(float(band.min(axis=None)) for band in bands), max(
-        float(band.max(axis=None)) for band in bands
-    )
+    lowest = min(float(band.min(axis=None)) for band in bands)
+    highest = max(float(band.max(axis=None)) for band in bands)
+    return lowest, highest
 
 
 def _is_wide(extent: tuple[float, float]) -> bool:
-    return extent[0] > 0 and extent[1] / extent[0] > WIDE_OVER_DEPTH
+    low, high = extent
+    return low > 0 and high / low > WIDE_OVER_DEPTH
 
 
 def _check_differences(table: pd.DataFrame, quantity: str, data: str | Path | None) -> None:
@@ -869,8 +903,12 @@ def _check_differences(table: pd.DataFrame, quantity: str, data: str | Path | No
     joining, models = suggest_block_join(table, data)
     if joining:
         asked = {} if quantity == "gain" else {"quantity": quantity}
-        drawn = call("profile", models[:MOST_LINES], **asked, data=str(data or "mine"))
-        some = f"{MOST_LINES} of {len(models)} models: " * (len(models) > MOST_LINES)
+        folder = str(data or "mine")
+        named = models[:MOST_LINES]
+        drawn = call("profile", named, **asked, data=folder)
+        some = ""
+        if len(models) > MOST_LINES:
+            some = f"{MOST_LINES} of {len(models)} models: "
         step = f"{joining}\n# then {some}{drawn}"
     elif step := suggest_line(table):
         what = "rows of a model each have no blocks to draw"
@@ -888,7 +926,8 @@ def _draw_differences(table: pd.DataFrame, axes: Axes) -> None:
     about = table.attrs
     numbers = ("layer", "difference", "lower", "upper", "n_prompts")
     check_frame(table)
-    table = table.assign(**{name: read_known_numbers(table, name) for name in numbers})
+    known = {name: read_known_numbers(table, name) for name in numbers}
+    table = table.assign(**known)
     whole = table.dropna(subset=list(numbers))
     if whole.empty:
         raise UsageError(
@@ -897,23 +936,22 @@ def _draw_differences(table: pd.DataFrame, axes: Axes) -> None:
             got="0 rows with a difference, its interval and a number of prompts",
             next_step="thermostats.profile(thermostats.paired(FIRST, SECOND))",
         )
-    first, second = (strip_owner(str(about[side])) for side in ("first", "second"))
-    axes.fill_between(
-        table["layer"], table["lower"], table["upper"], alpha=0.2, linewidth=0, zorder=1
-    )
+    first = strip_owner(str(about["first"]))
+    second = strip_owner(str(about["second"]))
+    x = table["layer"]
+    axes.fill_between(x, table["lower"], table["upper"], alpha=0.2, linewidth=0, zorder=1)
     n = int(whole["n_prompts"].min())
-    axes.plot(
-        table["layer"],
-        table["difference"],
-        label=f"mean over {n} prompts, {about['level']:.0%} interval",
-    )
+    label = f"mean over {n} prompts, {about['level']:.0%} interval"
+    axes.plot(x, table["difference"], label=label)
     draw_reference(axes, 0.0)
     axes.set(xlabel="block l", ylabel=f"difference of {about['quantity']}s")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    apart = whole[(whole["lower"] > 0) | (whole["upper"] < 0)]
+    above = whole["lower"] > 0
+    apart = whole[above | (whole["upper"] < 0)]
     said = f"{second} − {first}: {len(apart)} of {len(whole)} blocks differ"
     if len(apart):
-        most = apart.iloc[int(apart["difference"].abs().to_numpy().argmax())]
+        largest = apart["difference"].abs().to_numpy().argmax()
+        most = apart.iloc[int(largest)]
         said += f", block {int(most['layer'])} most: {format_number(most['difference'])}"
     set_title(axes, said)
     axes.legend(loc="best")

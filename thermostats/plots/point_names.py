@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
@@ -34,8 +35,11 @@ MARK, AROUND = 2.3, 1.2
 GROUND = {"facecolor": "#fffefb", "alpha": 0.75, "linewidth": 0.0, "pad": 0.4}
 COLOR = "#3c4043"
 LEADER = "#9aa0a6"
+LEADING = {"arrowstyle": "-", "color": LEADER, "linewidth": 0.5}
 
 Box = tuple[float, float, float, float]
+Look = dict[str, Any]
+"""How something is drawn: keywords of a function of matplotlib."""
 
 
 def place_labels(
@@ -48,11 +52,9 @@ def place_labels(
     whose names stand by them. `size` is in points. The places are found when the figure is drawn,
     so that scales and limits may still be set afterwards.
     """
-    axes.add_artist(
-        Names(
-            np.column_stack([np.asarray(x, dtype=float), np.asarray(y, dtype=float)]), names, size
-        )
-    )
+    across = np.asarray(x, dtype=float)
+    points = np.column_stack([across, np.asarray(y, dtype=float)])
+    axes.add_artist(Names(points, names, size))
 
 
 def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float = SIZE) -> None:
@@ -64,31 +66,28 @@ def name_ends(axes: Axes, ends: Sequence[tuple[float, str, str]], size: float = 
     axes.autoscale_view()  # else limits that are not set yet are those of an empty axes
     ordered = sorted(ends)
     inches = axes.get_window_extent().height / axes.get_figure(root=True).dpi  # type: ignore[union-attr]
-    points = axes.transData.transform([(0.0, y) for y, _, _ in ordered])
-    heights = axes.transAxes.inverted().transform(points)[:, 1]
-    steps = APART * size / 72 / inches * np.arange(len(ordered))
-    placed = np.maximum.accumulate(heights - steps) + steps
+    ends_in_data = [(0.0, y) for y, _, _ in ordered]
+    points = axes.transData.transform(ends_in_data)
+    in_axes = axes.transAxes.inverted().transform(points)
+    heights = in_axes[:, 1]
+    step = APART * size / 72 / inches
+    steps = step * np.arange(len(ordered))
+    moved = np.maximum.accumulate(heights - steps)
+    placed = moved + steps
     placed -= max(0.0, placed[-1] - 1)
+    look: Look = {"va": "center", "fontsize": size, "parse_math": False}
+    fractions: Look = dict.fromkeys(("xycoords", "textcoords"), "axes fraction")
+    leader = {**LEADING, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
     for (_, name, color), height, at in zip(ordered, heights, placed, strict=True):
         axes.annotate(
             name,
             (1, height),
             xytext=(1.05, at),
-            xycoords="axes fraction",
-            textcoords="axes fraction",
-            va="center",
-            fontsize=size,
             color=color,
-            parse_math=False,
             annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": LEADER,
-                "linewidth": 0.5,
-                "shrinkA": 1,
-                "shrinkB": 0,
-                "relpos": (0, 0.5),
-            },
+            arrowprops=leader,
+            **look,
+            **fractions,
         )
 
 
@@ -97,7 +96,9 @@ class Names(Artist):
 
     def __init__(self, points: np.ndarray, names: Sequence[str], size: float = SIZE) -> None:
         super().__init__()
-        self.points, self.names, self.size = points, list(names), size
+        self.points = points
+        self.names = list(names)
+        self.size = size
         self.set_zorder(2.5)
         self.set_in_layout(False)
 
@@ -107,40 +108,33 @@ class Names(Artist):
         if self.axes is None or figure is None or not self.names or not self.get_visible():
             return
         scale = 72.0 / figure.dpi
-        points = self.axes.transData.transform(self.points) * scale
-        x0, y0, x1, y1 = self.axes.get_window_extent().extents
-        bounds = (x0 * scale, y0 * scale, x1 * scale, y1 * scale)
+        in_pixels = self.axes.transData.transform(self.points)
+        points = in_pixels * scale
+        bounds = np.asarray(self.axes.get_window_extent().extents) * scale
         lines: list[Box] = []
         for line in self.axes.get_lines():
             lines.extend(_make_line_boxes(line, scale))
-        lines += [
-            box for kind in self.axes.collections for box in _make_interval_boxes(kind, scale)
-        ]
-        finite = np.flatnonzero(np.isfinite(points).all(axis=1))
+        for kind in self.axes.collections:
+            lines.extend(_make_interval_boxes(kind, scale))
+        is_finite = np.isfinite(points).all(axis=1)
+        finite = np.flatnonzero(is_finite)
         names = [self.names[index] for index in finite]
         marks = _measure_half_mark(self.axes.collections)
+        look: Look = {"ha": "center", "va": "center", "fontsize": self.size}
+        look |= {"color": COLOR, "parse_math": False, "bbox": GROUND}
+        leader = {**LEADING, "shrinkA": 0, "shrinkB": 3}
         for place, offset, far in _choose_places(
-            points[finite], names, bounds, self.size, lines, marks
+            points[finite], names, tuple(bounds), self.size, lines, marks
         ):
-            leader = {
-                "arrowstyle": "-",
-                "color": LEADER,
-                "linewidth": 0.5,
-                "shrinkA": 0,
-                "shrinkB": 3,
-            }
+            at = tuple(self.points[finite[place]])
+            arrow = leader if far else None
             name = Annotation(
                 names[place],
-                tuple(self.points[finite[place]]),
+                at,
                 xytext=offset,
                 textcoords="offset points",
-                ha="center",
-                va="center",
-                fontsize=self.size,
-                color=COLOR,
-                parse_math=False,
-                bbox=GROUND,
-                arrowprops=leader if far else None,
+                arrowprops=arrow,
+                **look,
             )
             name.axes = self.axes
             name.set_figure(figure)
@@ -166,29 +160,26 @@ def _choose_places(
     marks = np.column_stack([points - half, points + half])
     for index in np.lexsort((points[:, 0], points[:, 1])):
         width, height = _measure_name(names[index], size)
-        offsets = _list_offsets(width, height, half - MARK - AROUND)[
-            : FAR if len(points) > MANY else None
-        ]
-        boxes = [_make_box(points[index], offset, width, height) for offset in offsets]
-        leaders = []
-        for offset, box in zip(offsets, boxes, strict=True):
-            leaders.append(list(_make_leader_boxes(points[index], box, offset)))
+        most = FAR if len(points) > MANY else None
+        more = half - MARK - AROUND
+        offsets = _list_offsets(width, height, more)[:most]
+        point = points[index]
+        boxes = [_make_box(point, offset, width, height) for offset in offsets]
         others = np.delete(points, index, axis=0)
-        wrong = np.array([_count_nearer(box, points[index], others) for box in boxes])
+        leaders = []
+        distances = []
+        for offset, box in zip(offsets, boxes, strict=True):
+            leaders.append(list(_make_leader_boxes(point, box, offset)))
+            distances.append(_score_distance(box, bounds, offset))
+        n_nearer = [_count_nearer(box, point, others) for box in boxes]
+        wrong = np.array(n_nearer)
         covered = _measure_overlap(boxes, marks) + _measure_overlap(boxes, named)
         crossed = _measure_overlap(boxes, lines)
-        struck = _measure_overlap(boxes, drawn) + np.array(
-            [_measure_overlap(bits, named).sum() for bits in leaders]
-        )
-        away = np.array(
-            [
-                _score_distance(box, bounds, offset)
-                for offset, box in zip(offsets, boxes, strict=True)
-            ]
-        )
-        place = int(
-            np.argmin(10.0 * covered + away + LINE * crossed + WRONG * wrong + STRUCK * struck)
-        )
+        struck_names = [_measure_overlap(bits, named).sum() for bits in leaders]
+        struck = _measure_overlap(boxes, drawn) + np.array(struck_names)
+        cost = 10.0 * covered + np.array(distances) + LINE * crossed
+        cost = cost + WRONG * wrong + STRUCK * struck
+        place = int(np.argmin(cost))
         if (
             covered[place] > COVERED
             or _is_crossing(boxes[place], bounds)
@@ -197,19 +188,29 @@ def _choose_places(
             continue
         named.append(boxes[place])
         drawn += leaders[place]
-        yield int(index), offsets[place], bool(leaders[place])
+        led = bool(leaders[place])
+        yield int(index), offsets[place], led
 
 
 def _make_leader_boxes(point: np.ndarray, box: Box, offset: tuple[float, float]) -> Iterator[Box]:
     """Small boxes along the leader from a point to the box of its name; none where the name is
     near."""
-    (x, y), (left, low, right, high) = point, box
-    away = max(0.0, left - x + 1, x - right + 1), max(0.0, low - y + 0.5, y - high + 0.5)
-    if np.hypot(*away) > NEAR[1]:
-        for part in np.linspace(0, 1, 2 + int(np.hypot(*offset) / STEP)):
+    x, y = point
+    left, low, right, high = box
+    across = max(0.0, left - x + 1, x - right + 1)
+    along = max(0.0, low - y + 0.5, y - high + 0.5)
+    if np.hypot(across, along) > NEAR[1]:
+        length = np.hypot(*offset)
+        steps = 2 + int(length / STEP)
+        for part in np.linspace(0, 1, steps):
             x, y = point + part * np.asarray(offset)
             if not (left <= x <= right and low <= y <= high):
-                yield x - 1, y - 1, x + 1, y + 1
+                yield _make_bit(x, y)
+
+
+def _make_bit(x: float, y: float) -> Box:
+    """A small box about a place on a line."""
+    return x - 1, y - 1, x + 1, y + 1
 
 
 def _make_line_boxes(line: Line2D, scale: float) -> Iterator[Box]:
@@ -220,26 +221,28 @@ def _make_line_boxes(line: Line2D, scale: float) -> Iterator[Box]:
     for (x0, y0), (x1, y1) in pairwise(drawn):
         if np.isfinite([x0, y0, x1, y1]).all():
             length = np.hypot(x1 - x0, y1 - y0)
-            steps = np.linspace(0, 1, min(200, 2 + int(length / STEP)))
+            n_steps = min(200, 2 + int(length / STEP))
+            steps = np.linspace(0, 1, n_steps)
             along_x = x0 + steps * (x1 - x0)
             along_y = y0 + steps * (y1 - y0)
             for x, y in zip(along_x, along_y, strict=True):
-                yield x - 1, y - 1, x + 1, y + 1
+                yield _make_bit(x, y)
 
 
 def _make_interval_boxes(kind: Collection, scale: float) -> Iterator[Box]:
     """Boxes of the straight lines of a collection, such as intervals."""
     if isinstance(kind, LineCollection):
         for segment in filter(len, kind.get_segments()):
-            (x0, y0), (x1, y1) = kind.get_transform().transform(segment)[[0, -1]] * scale
-            yield min(x0, x1) - 1, min(y0, y1) - 1, max(x0, x1) + 1, max(y0, y1) + 1
+            drawn = kind.get_transform().transform(segment) * scale
+            x, y = drawn[[0, -1]].T
+            yield x.min() - 1, y.min() - 1, x.max() + 1, y.max() + 1
 
 
 def _measure_name(name: str, size: float = SIZE) -> tuple[float, float]:
     plain = name.replace("$", "S") or "-"
-    extent = TextPath(
-        (0, 0), plain, size=size, prop=FontProperties(family="DejaVu Sans")
-    ).get_extents()
+    font = FontProperties(family="DejaVu Sans")
+    path = TextPath((0, 0), plain, size=size, prop=font)
+    extent = path.get_extents()
     return float(extent.width), size
 
 
@@ -248,12 +251,12 @@ def _list_offsets(width: float, height: float, more: float = 0.0) -> list[tuple[
     points larger."""
     angles = 2 * np.pi * np.arange(FAR) / FAR
     away = [near + more for near in NEAR]
-    offsets: list[tuple[float, float]] = []
+    offsets = []
     for d in away:
         for a in angles:
-            offsets.append(
-                (float(np.cos(a) * (d + width / 2)), float(np.sin(a) * (d + height / 2)))
-            )
+            x = np.cos(a) * (d + width / 2)
+            y = np.sin(a) * (d + height / 2)
+            offsets.append((float(x), float(y)))
     return offsets
 
 
@@ -271,39 +274,54 @@ def _measure_half_mark(kinds: Sequence[Artist]) -> float:
 def _make_box(point: np.ndarray, offset: tuple[float, float], width: float, height: float) -> Box:
     cx = point[0] + offset[0]
     cy = point[1] + offset[1]
-    return (cx - width / 2 - 1, cy - height / 2 - 0.5, cx + width / 2 + 1, cy + height / 2 + 0.5)
+    left = cx - width / 2 - 1
+    low = cy - height / 2 - 0.5
+    return (left, low, cx + width / 2 + 1, cy + height / 2 + 0.5)
 
 
 def _count_nearer(box: Box, point: np.ndarray, others: np.ndarray) -> int:
     """How many other points lie nearer to a name than its own."""
     low = np.array(box[:2])
     high = np.array(box[2:])
-    off, away = (
-        np.maximum(0.0, np.maximum(low - of, of - high)) for of in (point[None, :], others)
-    )
-    return int((np.hypot(*away.T) < np.hypot(*off.T)).sum())
+    own = _measure_away(low, high, point[None, :])
+    nearer = _measure_away(low, high, others) < own
+    return int(nearer.sum())
+
+
+def _measure_away(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Distance of points from the box between two corners."""
+    beyond = np.maximum(low - points, points - high)
+    off = np.maximum(0.0, beyond)
+    return np.asarray(np.hypot(*off.T))
 
 
 def _score_distance(box: Box, bounds: Box, offset: tuple[float, float]) -> float:
     """What it costs to be beyond the axes, and away from where a name stands best."""
-    beyond = (bounds[0] - box[0], bounds[1] - box[1], box[2] - bounds[2], box[3] - bounds[3])
+    left, low, right, high = box
+    least_x, least_y, most_x, most_y = bounds
+    beyond = (least_x - left, least_y - low, right - most_x, high - most_y)
     outside = sum(max(0.0, by) for by in beyond)
-    return (
-        ACROSS * _is_crossing(box, bounds)
-        + 20.0 * outside
-        + 0.3 * float(np.hypot(offset[0] - (box[2] - box[0]) / 2, offset[1]))
-    )
+    x, y = offset
+    middle = (right - left) / 2
+    away = float(np.hypot(x - middle, y))
+    crossing = ACROSS * _is_crossing(box, bounds)
+    return crossing + 20.0 * outside + 0.3 * away
 
 
 def _is_crossing(box: Box, bounds: Box) -> bool:
     """Whether a name would stand across the left or the lower axis."""
-    return box[0] < bounds[0] or box[1] < bounds[1]
+    left, low, *_ = box
+    least_x, least_y, *_ = bounds
+    return left < least_x or low < least_y
 
 
 def _measure_overlap(boxes: Sequence[Box], others: Sequence[Box] | np.ndarray) -> np.ndarray:
     """Area of every box that others cover, together."""
-    a, b = (np.reshape(np.asarray(some, dtype=float), (-1, 4)) for some in (boxes, others))
-    a = a[:, None]
+    some = np.asarray(boxes, dtype=float)
+    covering = np.asarray(others, dtype=float)
+    a = some.reshape(-1, 4)[:, None]
+    b = covering.reshape(-1, 4)
     low = np.maximum(a[..., :2], b[:, :2])
     high = np.minimum(a[..., 2:], b[:, 2:])
-    return np.asarray(np.maximum(0.0, high - low).prod(axis=2).sum(axis=1))
+    areas = np.maximum(0.0, high - low).prod(axis=2)
+    return np.asarray(areas.sum(axis=1))

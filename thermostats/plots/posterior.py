@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, TwoSlopeNorm
-from matplotlib.text import Text
 from scipy.stats import gaussian_kde
 
 from thermostats.formatting import format_number, strip_owner
@@ -30,6 +29,7 @@ from thermostats.plots.general import (
     name_rows,
     place_wide_legend,
 )
+from thermostats.plots.point_names import Look
 
 if TYPE_CHECKING:
     from thermostats.tables.tree import Tree
@@ -38,8 +38,10 @@ from pathlib import Path
 from thermostats.errors import UsageError
 from thermostats.plots.general import (
     PAPER,
+    add_lab_entry,
     draw_lines_by_layer,
     log_axis,
+    name_models,
     set_house_style,
     start_axes,
 )
@@ -66,6 +68,9 @@ TALL, LOW = 0.85, 0.12
 """Of a density in its row: the height of the tallest, and how far below it the median lies."""
 SIDE = 7.5
 """Font size of the figures next to the rows, in points."""
+PRIOR_BAR: Look = {"color": PRIOR, "edgecolor": MUTED, "hatch": "////", "label": "prior"}
+END: Look = {"textcoords": "offset points", "va": "top", "color": MUTED, "fontsize": SIDE - 0.8}
+"""How the ends of an interval are written below it."""
 
 
 def draw_variance_shares(
@@ -79,16 +84,19 @@ def draw_variance_shares(
     blocks. called: other names of blocks.
     """
     rows = table[table["quantity"].str.startswith("share_")]
-    rows = rows.assign(block=rows["quantity"].str.removeprefix("share_"))
-    order = [block for block in BLOCKS if block in set(rows["block"])]
-    order += [str(block) for block in rows["block"] if block not in BLOCKS]
+    names = rows["quantity"].str.removeprefix("share_")
+    rows = rows.assign(block=names)
+    blocks = list(rows["block"].astype(str))
+    order = [block for block in BLOCKS if block in blocks]
+    order += [block for block in blocks if block not in BLOCKS]
     rows = rows.set_index("block").loc[order].reset_index()
     _draw_intervals(axes, rows, "posterior median, interval")
     at = np.full(len(order), 1 / len(order))
-    axes.scatter(
-        at, rows.index, marker="|", s=130, color=MUTED, linewidth=1.4, label="prior mean", zorder=2
-    )
-    name_rows(axes, [called.get(block, BLOCKS.get(block, block)) for block in order])
+    tick: Look = {"marker": "|", "s": 130, "color": MUTED, "linewidth": 1.4}
+    axes.scatter(at, rows.index, label="prior mean", zorder=2, **tick)
+    words = {**BLOCKS, **called}
+    labels = [words.get(block, block) for block in order]
+    name_rows(axes, labels)
     axes.set(xlabel="share of the variance over models", xlim=(0, 1))
     place_wide_legend(axes)
     return axes
@@ -103,21 +111,13 @@ def order_probability_bar(table: pd.DataFrame, axes: Axes) -> Axes:
     """
     at = np.arange(len(table))
     axes.barh(at - 0.17, table["probability"], height=0.34, color=POSTERIOR, label="posterior")
-    axes.barh(
-        at + 0.17,
-        table["prior"],
-        height=0.34,
-        color=PRIOR,
-        edgecolor=MUTED,
-        linewidth=0.5,
-        hatch="////",
-        label="prior",
-    )
+    axes.barh(at + 0.17, table["prior"], height=0.34, linewidth=0.5, **PRIOR_BAR)
     draw_reference(axes, 0.95, vertical=True)
     draw_reference(axes, 0.05, vertical=True)
-    texts = [f"BF {format_number(row.bayes_factor, 2)}" for row in table.itertuples()]
+    texts = [f"BF {format_number(factor, 2)}" for factor in table["bayes_factor"]]
     _write_side_column(axes, texts)
-    name_rows(axes, [str(statement) for statement in table["statement"]])
+    names = [str(statement) for statement in table["statement"]]
+    name_rows(axes, names)
     axes.set(xlabel="probability (dashed: 0.05 and 0.95)", xlim=(0, 1))
     place_wide_legend(axes)
     return axes
@@ -136,8 +136,10 @@ def draw_lab_forest(table: pd.DataFrame, axes: Axes) -> Axes:
         color, marker = mark(str(row["heritage"]))
         axes.hlines(at, row["lower"], row["upper"], color=color, linewidth=1.4)
         axes.scatter(row["median"], at, color=color, marker=marker, s=30, **POINT)
-    _write_side_column(axes, [f"{value:.2f}" for value in rows["probability_dampens"]], "P(G < 1)")
-    name_rows(axes, [f"{row.heritage} ({int(row.n_models)})" for row in rows.itertuples()])
+    chances = [f"{value:.2f}" for value in rows["probability_dampens"]]
+    _write_side_column(axes, chances, "P(G < 1)")
+    names = [f"{row.heritage} ({int(row.n_models)})" for row in rows.itertuples()]
+    name_rows(axes, names)
     axes.set_xlabel("effect on log gain (number of models in brackets)")
     return axes
 
@@ -152,24 +154,20 @@ def draw_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
     edge.
     """
     rows = table.reset_index(drop=True)
-    width = (rows["upper"] - rows["lower"]).where(lambda w: w > 0, 1.0)
+    length = rows["upper"] - rows["lower"]
+    width = length.where(length > 0, 1.0)
     place = (rows["observed"] - rows["lower"]) / width
     inside = place.between(0, 1)
-    axes.hlines(
-        rows.index,
-        0,
-        1,
-        color=POSTERIOR,
-        linewidth=4.5,
-        alpha=0.35,
-        label="replicated, central interval",
-    )
+    bar: Look = {"color": POSTERIOR, "linewidth": 4.5, "alpha": 0.35}
+    axes.hlines(rows.index, 0, 1, label="replicated, central interval", **bar)
+    left = place < -BEYOND
+    right = place > 1 + BEYOND
     shown = place.between(-BEYOND, 1 + BEYOND)
     looks = {
         "observed, inside": (inside, INK, "o"),
         "observed, outside": (~inside & shown, OUTSIDE, "X"),
-        "observed, further to the left than shown": (place < -BEYOND, OUTSIDE, "<"),
-        "observed, further to the right than shown": (place > 1 + BEYOND, OUTSIDE, ">"),
+        "observed, further to the left than shown": (left, OUTSIDE, "<"),
+        "observed, further to the right than shown": (right, OUTSIDE, ">"),
     }
     for words, (rows_of, color, marker) in looks.items():
         part = place[rows_of].clip(-BEYOND, 1 + BEYOND)
@@ -177,22 +175,14 @@ def draw_predictive_panels(table: pd.DataFrame, axes: Axes) -> Axes:
             axes.scatter(part, part.index, color=color, marker=marker, s=30, label=words, **POINT)
     for at, row in enumerate(rows.itertuples()):
         for x, value, align in ((0.0, row.lower, "left"), (1.0, row.upper, "right")):
-            axes.annotate(
-                format_number(value),
-                (x, at),
-                xytext=(0, -4.5),
-                textcoords="offset points",
-                ha=align,
-                va="top",
-                fontsize=SIDE - 0.8,
-                color=MUTED,
-            )
-    _write_side_column(
-        axes,
-        [f"{format_number(row.observed)}, p {format_number(row.p)}" for row in rows.itertuples()],
-        "observed",
-    )
-    name_rows(axes, [str(statistic) for statistic in rows["statistic"]])
+            text = format_number(value)
+            axes.annotate(text, (x, at), xytext=(0, -4.5), ha=align, **END)
+    texts = []
+    for row in rows.itertuples():
+        texts.append(f"{format_number(row.observed)}, p {format_number(row.p)}")
+    _write_side_column(axes, texts, "observed")
+    names = [str(statistic) for statistic in rows["statistic"]]
+    name_rows(axes, names)
     axes.set(xlim=(-0.5, 1.5), xticks=[])
     axes.spines["bottom"].set_visible(False)
     place_wide_legend(axes)
@@ -207,25 +197,19 @@ def draw_prior_to_posterior(table: pd.DataFrame, axes: Axes) -> Axes:
     stage, median, lower, upper).
     """
     order = list(dict.fromkeys(table["quantity"]))
-    at = table["quantity"].map({quantity: place for place, quantity in enumerate(order)})
+    places = {quantity: place for place, quantity in enumerate(order)}
+    at = table["quantity"].map(places)
     prior = table[table["stage"] == "prior"]
     width = prior["upper"] - prior["lower"]
-    axes.barh(
-        at[prior.index],
-        width,
-        left=prior["lower"],
-        height=0.5,
-        color=PRIOR,
-        alpha=0.55,
-        edgecolor=MUTED,
-        linewidth=0.4,
-        hatch="////",
-        label="prior",
-    )
-    axes.scatter(prior["median"], at[prior.index], marker="|", s=90, color=MUTED, linewidth=1.2)
+    band: Look = {"height": 0.5, "alpha": 0.55, "linewidth": 0.4}
+    rows = at[prior.index]
+    axes.barh(rows, width, left=prior["lower"], **band, **PRIOR_BAR)
+    axes.scatter(prior["median"], rows, marker="|", s=90, color=MUTED, linewidth=1.2)
     posterior = table[table["stage"] == "posterior"]
-    _draw_intervals(axes, posterior.set_index(at[posterior.index]), "posterior")
-    name_rows(axes, [quantity.replace("_", " ") for quantity in order])
+    at_rows = posterior.set_index(at[posterior.index])
+    _draw_intervals(axes, at_rows, "posterior")
+    names = [quantity.replace("_", " ") for quantity in order]
+    name_rows(axes, names)
     axes.use_sticky_edges = False  # else the bars' ends lie on the frame
     axes.autoscale_view(scaley=False)
     axes.set_xlabel("value of the quantity: median and interval")
@@ -242,43 +226,26 @@ def draw_left_out_errors(table: pd.DataFrame, axes: Axes) -> Axes:
     """
     rows = table.sort_values(["heritage", "observed"], ignore_index=True)
     draw_reference(axes, 0.0, vertical=True)
-    missed = (rows["observed"] < rows["lower"]) | (rows["observed"] > rows["upper"])
+    below = rows["observed"] < rows["lower"]
+    missed = below | (rows["observed"] > rows["upper"])
     for lab, part in rows.groupby("heritage", sort=True):
         color, marker = mark(str(lab))
-        axes.hlines(part.index, part["lower"], part["upper"], color=color, linewidth=3.0, alpha=0.3)
+        bar: Look = {"color": color, "linewidth": 3.0, "alpha": 0.3}
+        axes.hlines(part.index, part["lower"], part["upper"], **bar)
         for out in (False, True):
-            models = part[missed[part.index] == out]
-            axes.scatter(
-                models["observed"],
-                models.index,
-                facecolor="white" if out else color,
-                edgecolor=color,
-                s=24,
-                marker=marker,
-                linewidth=1.1 if out else 0.5,
-                zorder=4,
-            )
-        axes.plot([], [], color=color, marker=marker, linestyle="", label=str(lab))
-    axes.scatter(
-        rows["predicted"],
-        rows.index,
-        marker="|",
-        s=60,
-        color=INK,
-        linewidth=1.2,
-        label="predicted",
-        zorder=3,
-    )
-    axes.scatter(
-        rows["baseline"],
-        rows.index,
-        marker=".",
-        s=14,
-        color=MUTED,
-        label="mean of the others",
-        zorder=2,
-    )
-    name_rows(axes, [strip_owner(str(name)) for name in rows["model_id"]])
+            of_kind = missed[part.index] == out
+            models = part[of_kind]
+            look: Look = {"facecolor": color, "linewidth": 0.5}
+            if out:
+                look = {"facecolor": "white", "linewidth": 1.1}
+            look |= {"edgecolor": color, "marker": marker}
+            axes.scatter(models["observed"], models.index, s=24, zorder=4, **look)
+        add_lab_entry(axes, str(lab))
+    tick: Look = {"marker": "|", "s": 60, "color": INK, "linewidth": 1.2}
+    axes.scatter(rows["predicted"], rows.index, label="predicted", zorder=3, **tick)
+    dot: Look = {"marker": ".", "s": 14, "color": MUTED}
+    axes.scatter(rows["baseline"], rows.index, label="mean of the others", zorder=2, **dot)
+    name_models(axes, rows["model_id"])
     axes.set_xlabel("log gain (bars: prediction interval; hollow: missed)")
     place_wide_legend(axes)
     return axes
@@ -290,22 +257,27 @@ def draw_half_eyes(draws: Mapping[str, npt.NDArray[np.float64]], axes: Axes) -> 
 
     draws: by name, one dimension. Every density has the same area, up to its cut at 0.
     """
-    highest = max(float(np.quantile(values, REACH)) for values in draws.values())
+    reaches = [float(np.quantile(values, REACH)) for values in draws.values()]
+    highest = max(reaches)
     at = np.linspace(0.0, highest, GRID)
     heights = {}
     for name, values in draws.items():
         heights[name] = _estimate_density(values, at)
     tallest = max(float(height.max()) for height in heights.values())
     for place, (name, values) in enumerate(draws.items()):
-        top = place - TALL * heights[name] / tallest
+        stretched = TALL * heights[name]
+        top = place - stretched / tallest
         axes.fill_between(at, place, top, color=PRIOR, linewidth=0)
         axes.plot(at, top, color=POSTERIOR, linewidth=0.9)
         for inside, width in ((0.94, 1.4), (0.5, 3.6)):
-            ends = np.quantile(values, [(1 - inside) / 2, (1 + inside) / 2])
+            tail = (1 - inside) / 2
+            ends = np.quantile(values, [tail, (1 + inside) / 2])
             axes.hlines(place + LOW, *ends, color=POSTERIOR, linewidth=width)
-        axes.scatter(np.median(values), place + LOW, color=POSTERIOR, s=30, **POINT)
+        middle = np.median(values)
+        axes.scatter(middle, place + LOW, color=POSTERIOR, s=30, **POINT)
     name_rows(axes, list(draws))
-    axes.set(xlim=(0, highest), ylim=(len(draws) - 0.6, -1.0))
+    lowest = len(draws) - 0.6
+    axes.set(xlim=(0, highest), ylim=(lowest, -1.0))
     return axes
 
 
@@ -314,41 +286,24 @@ def _estimate_density(
 ) -> npt.NDArray[np.float64]:
     """A normal kernel's density of draws above 0, mirrored there so that none leaks below."""
     kernel = gaussian_kde(values)
-    return np.asarray(kernel(at) + kernel(-at))
+    mirrored = kernel(-at)
+    return np.asarray(kernel(at) + mirrored)
 
 
 def _draw_intervals(axes: Axes, rows: pd.DataFrame, label: str) -> None:
-    axes.hlines(rows.index, rows["lower"], rows["upper"], color=POSTERIOR, linewidth=1.8, zorder=3)
-    look: dict[str, Any] = {
-        "color": POSTERIOR,
-        "s": 28,
-        "zorder": 4,
-        "edgecolor": "white",
-        "linewidth": 0.5,
-    }
-    axes.scatter(rows["median"], rows.index, label=label, **look)
+    bar: Look = {"color": POSTERIOR, "linewidth": 1.8}
+    axes.hlines(rows.index, rows["lower"], rows["upper"], zorder=3, **bar)
+    dot: Look = {"color": POSTERIOR, "edgecolor": "white", "linewidth": 0.5}
+    axes.scatter(rows["median"], rows.index, label=label, s=28, zorder=4, **dot)
 
 
 def _write_side_column(axes: Axes, texts: Sequence[str], title: str = "") -> None:
     """Figures in a column at the right of the rows."""
+    look: Look = {"xycoords": ("axes fraction", "data"), "fontsize": SIDE}
     for at, text in enumerate(texts):
-        axes.annotate(
-            text,
-            (1.02, at),
-            xycoords=("axes fraction", "data"),
-            va="center",
-            fontsize=SIDE,
-            color=INK,
-        )
+        axes.annotate(text, (1.02, at), va="center", color=INK, **look)
     if title:
-        axes.annotate(
-            title,
-            (1.02, -0.75),
-            xycoords=("axes fraction", "data"),
-            va="bottom",
-            fontsize=SIDE,
-            color=MUTED,
-        )
+        axes.annotate(title, (1.02, -0.75), va="bottom", color=MUTED, **look)
 
 
 INCHES = (8.5, 6.0)
@@ -364,35 +319,22 @@ def draw_causes(
 ) -> Axes:
     """Arrows into `effect` in colour, nodes that nobody measured in a dashed frame."""
     frame = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "0.3"}
-    boxes: dict[str, Text] = {}
+    centred: Look = {"ha": "center", "va": "center", "fontsize": 8}
+    boxes = {}
     for name, label in words.items():
         line = "--" if name in unmeasured else "-"
-        boxes[name] = axes.text(
-            *places[name],
-            label,
-            ha="center",
-            va="center",
-            fontsize=8,
-            zorder=1,  # drawn first: arrows end where the frames are
-            bbox={**frame, "linestyle": line, "linewidth": 0.8},
-        )
+        box = {**frame, "linestyle": line, "linewidth": 0.8}
+        # drawn first: arrows end where the frames are
+        boxes[name] = axes.text(*places[name], label, zorder=1, bbox=box, **centred)
     for cause, to in arrows:
         last = to == effect
-        axes.annotate(
-            "",
-            xy=places[to],
-            xytext=places[cause],
-            zorder=3 if last else 2,
-            arrowprops={
-                "arrowstyle": "-|>",
-                "color": "#542788" if last else "0.55",
-                "linewidth": 0.9,
-                "mutation_scale": 9,
-                "patchA": boxes[cause].get_bbox_patch(),
-                "patchB": boxes[to].get_bbox_patch(),
-                "connectionstyle": "arc3,rad=0.06",
-            },
-        )
+        arrow: Look = {"arrowstyle": "-|>", "linewidth": 0.9, "mutation_scale": 9}
+        arrow["color"] = "#542788" if last else "0.55"
+        arrow["connectionstyle"] = "arc3,rad=0.06"
+        arrow["patchA"] = boxes[cause].get_bbox_patch()
+        arrow["patchB"] = boxes[to].get_bbox_patch()
+        order = 3 if last else 2
+        axes.annotate("", xy=places[to], xytext=places[cause], zorder=order, arrowprops=arrow)
     figure = axes.get_figure(root=True)
     if figure is not None:
         figure.set_size_inches(*INCHES)
@@ -458,17 +400,16 @@ def _draw_curve(ordered: pd.DataFrame, axes: Axes, null: float) -> None:
     places = np.arange(1, len(ordered) + 1)
     if "null_lower" in ordered:
         ends = ordered["null_lower"], ordered["null_upper"]
-        axes.fill_between(
-            places, *ends, color=BAND, linewidth=0, label="95% of rearrangements", zorder=0
-        )
+        band: Look = {"color": BAND, "linewidth": 0, "zorder": 0}
+        axes.fill_between(places, *ends, label="95% of rearrangements", **band)
     draw_reference(axes, null)
     verdicts = ordered["verdict"] if "verdict" in ordered else pd.Series("", index=ordered.index)
+    estimates = ordered["estimate"].to_numpy()
     for verdict, colour in COLOURS.items():
         if (at := (verdicts == verdict).to_numpy()).any():
-            x, y = _make_dashes(places[at], ordered["estimate"].to_numpy()[at])
-            axes.plot(
-                x, y, color=colour, linewidth=2.4, solid_capstyle="butt", label=verdict or "_"
-            )
+            x, y = _make_dashes(places[at], estimates[at])
+            look: Look = {"color": colour, "linewidth": 2.4, "solid_capstyle": "butt"}
+            axes.plot(x, y, label=verdict or "_", **look)
     axes.tick_params(axis="x", labelbottom=False, length=0)
     if entries := collect_entries(axes):
         figure = axes.get_figure(root=True)
@@ -481,14 +422,18 @@ def _draw_curve(ordered: pd.DataFrame, axes: Axes, null: float) -> None:
 def _make_dashes(x: Array, y: Array) -> tuple[Array, Array]:
     """A level dash for every point, as one line with gaps."""
     gap = np.full(len(x), np.nan)
-    return np.column_stack([x - 0.5, x + 0.5, gap]).ravel(), np.column_stack([y, y, gap]).ravel()
+    left = x - 0.5
+    across = np.column_stack([left, x + 0.5, gap])
+    level = np.column_stack([y, y, gap])
+    return across.ravel(), level.ravel()
 
 
 def _draw_options(
     ordered: pd.DataFrame, axes: Axes, rows: Sequence[tuple[str, str]], moves: Mapping[str, float]
 ) -> None:
     n = len(ordered)
-    edges = np.linspace(0, n, min(n, BINS) + 1).round().astype(int)
+    ends = np.linspace(0, n, min(n, BINS) + 1)
+    edges = ends.round().astype(int)
     names = []
     for row, (choice, option) in enumerate(rows):
         if not option:
@@ -496,11 +441,16 @@ def _draw_options(
             names.append(f"{choice}{share}")
             continue
         names.append(option)
-        at = np.concatenate([[0], np.cumsum(ordered[choice].to_numpy() == option)])
-        share_here = np.diff(at[edges]) / np.diff(edges)
-        high = row + 0.42 - 0.84 * np.append(share_here, share_here[-1])
-        axes.fill_between(edges + 0.5, high, row + 0.42, step="post", color="#0072B2", linewidth=0)
-        axes.axhline(row + 0.42, color=RULE, linewidth=0.5)
+        has_option = ordered[choice].to_numpy() == option
+        counted = np.cumsum(has_option)
+        at = np.concatenate([[0], counted])
+        width = np.diff(edges)
+        share_here = np.diff(at[edges]) / width
+        shares = np.append(share_here, share_here[-1])
+        low = row + 0.42
+        high = low - 0.84 * shares
+        axes.fill_between(edges + 0.5, high, low, step="post", color="#0072B2", linewidth=0)
+        axes.axhline(low, color=RULE, linewidth=0.5)
     axes.set_yticks(range(len(rows)), names)
     for text, (_, option) in zip(axes.get_yticklabels(), rows, strict=True):
         text.set(fontsize=7.5, fontweight="normal" if option else "bold")
@@ -536,35 +486,38 @@ def draw_tree(
     """
     x = tree.heights
     y = _place_nodes(tree)
-    most = max([abs(v) for v in log_gain.values() if np.isfinite(v)] + [LEAST])
+    sizes = [abs(v) for v in log_gain.values() if np.isfinite(v)]
+    most = max([*sizes, LEAST])
     colours = ScalarMappable(TwoSlopeNorm(0.0, -most, most), MAP)
     for i, parents in enumerate(tree.parents):
         value = log_gain.get(tree.names[i], np.nan)
-        colour = colours.to_rgba(np.array([value]))[0] if np.isfinite(value) else "0.75"
+        colour = "0.75"
+        if np.isfinite(value):
+            colour = colours.to_rgba(np.array([value]))[0]
         for k, parent in enumerate(parents):
-            axes.plot(
-                [x[parent], x[parent], x[i]],
-                [y[parent], y[i], y[i]],
-                color=colour,
-                linewidth=1.0 if k else 2.2,
-                linestyle=":" if k else "-",
-                solid_joinstyle="round",
-            )
-        axes.plot(
-            x[i], y[i], "o", color=colour, markersize=4, markeredgecolor="0.3", markeredgewidth=0.4
-        )
+            across = [x[parent], x[parent], x[i]]
+            down = [y[parent], y[i], y[i]]
+            line: Look = {"linewidth": 2.2, "linestyle": "-"}
+            if k:
+                line = {"linewidth": 1.0, "linestyle": ":"}
+            axes.plot(across, down, color=colour, solid_joinstyle="round", **line)
+        edge: Look = {"markeredgecolor": "0.3", "markeredgewidth": 0.4}
+        axes.plot(x[i], y[i], "o", color=colour, markersize=4, **edge)
     _draw_labels(tree, x, y, axes)
     figure = axes.get_figure(root=True)
     if figure is not None:
-        figure.set_figheight(max(figure.get_figheight(), INCHES_A_TIP * (y.max() + 1) + 1))
+        needed = INCHES_A_TIP * (y.max() + 1) + 1
+        figure.set_figheight(max(figure.get_figheight(), needed))
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.set_xticks(axes.get_xticks()[(axes.get_xticks() >= 0) & (axes.get_xticks() <= x.max())])
+    heights = axes.get_xticks()
+    within = (heights >= 0) & (heights <= x.max())
+    axes.set_xticks(heights[within])
     axes.set_ylim(y.max() + 0.7, y.min() - 0.7)
     axes.set_xlabel(xlabel)
     bar = axes.figure.colorbar(colours, ax=axes, location="bottom", shrink=0.6, aspect=30, pad=0.02)
     ticks = np.linspace(-most, most, 5)
-    bar.set_ticks(ticks.tolist(), labels=[f"{np.exp(t):.2f}" for t in ticks])
+    bar.set_ticks(ticks.tolist(), labels=[f"{gain:.2f}" for gain in np.exp(ticks)])
     bar.set_label("gain")
     if bar.solids is not None:
         bar.solids.set_rasterized(False)  # a page has no pictures within its drawings
@@ -578,17 +531,20 @@ def _draw_labels(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
     Of models on short branches only parents of several have their names.
     """
     figure = axes.get_figure(root=True)
-    width = axes.get_window_extent().width / (figure.dpi if figure else 1)
+    dpi = figure.dpi if figure else 1
+    width = axes.get_window_extent().width / dpi
     descendants = Counter(parent for parents in tree.parents for parent in parents)
     first = []
     for i, parents in enumerate(tree.parents):
         if parents and not tree.parents[parents[0]] and descendants[i]:
             first.append(i)
-    left = max((LETTER * FIRST * len(_strip_owner(tree.names[i])) / 72 for i in first), default=0.0)
-    inches = max(width - left, 1.0) / (RIGHT * x.max())
-    axes.set_xlim(-0.06 * x.max() - left / inches, x.max() * RIGHT)
+    left = max((_measure_name(tree.names[i], FIRST) / 72 for i in first), default=0.0)
+    height = x.max()
+    inches = max(width - left, 1.0) / (RIGHT * height)
+    root = -0.06 * height - left / inches
+    axes.set_xlim(root, height * RIGHT)
     for i, name in enumerate(tree.names):
-        look: dict[str, Any] = {"fontsize": AMID, "va": "bottom", "ha": "right", "color": "0.4"}
+        look: Look = {"fontsize": AMID, "va": "bottom", "ha": "right", "color": "0.4"}
         if not descendants[i]:
             at = x[i]
             place = (4, 0)
@@ -600,18 +556,26 @@ def _draw_labels(tree: Tree, x: np.ndarray, y: np.ndarray, axes: Axes) -> None:
         elif tree.parents[i] and ("/" not in name or inches > ROOM or descendants[i] > 1):
             at = x[i]
             place = (-3, 1)
-            if (LETTER * AMID * len(_strip_owner(name)) + 9) / 72 > inches * (
-                x[i] - x[tree.parents[i][0]]
-            ):
+            parent = tree.parents[i][0]
+            branch = inches * (x[i] - x[parent])
+            if (_measure_name(name, AMID) + 9) / 72 > branch:
                 continue
         else:
             continue
-        axes.annotate(_strip_owner(name), (at, y[i]), place, textcoords="offset points", **look)
+        at_node = (at, y[i])
+        axes.annotate(_strip_owner(name), at_node, place, textcoords="offset points", **look)
+
+
+def _measure_name(name: str, size: float) -> float:
+    """Points that the name of a node takes in letters of this size."""
+    return LETTER * size * len(_strip_owner(name))
 
 
 def _strip_owner(name: str) -> str:
     """A model without its owner, a family without its lab."""
-    return strip_owner(name) if "/" in name else name.rpartition(": ")[2]
+    if "/" in name:
+        return strip_owner(name)
+    return name.rpartition(": ")[2]
 
 
 def _place_nodes(tree: Tree) -> np.ndarray:
@@ -627,7 +591,8 @@ def _place_nodes(tree: Tree) -> np.ndarray:
     while waiting:
         at = waiting[-1]
         if not children[at]:
-            y[at], row = row, row + 1
+            y[at] = row
+            row += 1
             waiting.pop()
             continue
         open_ones = []
@@ -637,7 +602,7 @@ def _place_nodes(tree: Tree) -> np.ndarray:
         if open_ones:
             waiting.append(open_ones[0])
         else:
-            y[at] = np.mean([y[child] for child in children[at]])
+            y[at] = y[children[at]].mean()
             waiting.pop()
     return y
 
@@ -651,8 +616,10 @@ def draw_bland_altman(table: pd.DataFrame, axes: Axes, lines: Mapping[str, float
     axes.axhline(1.0, color=RULE, linewidth=1.2, zorder=0)
     for name, at in lines.items():
         draw_reference(axes, at, text=name)
-    mean = np.sqrt(table["value"] * table["measured"])
-    axes.scatter(mean, table["measured"] / table["value"], facecolor=PAPER, edgecolor=INK, s=22)
+    product = table["value"] * table["measured"]
+    mean = np.sqrt(product)
+    ratio = table["measured"] / table["value"]
+    axes.scatter(mean, ratio, facecolor=PAPER, edgecolor=INK, s=22)
     axes.set(xlabel="geometric mean of both", ylabel="measured / published")
     for which in "xy":
         log_axis(axes, which)
@@ -706,21 +673,26 @@ def trajectories(
     'training step'
     """
     check_gain(gain, "trajectories")
-    rows = features(data, model=model, family=family, every=True).dropna(subset=gain)
-    rows = rows.assign(step=rows["revision"].str.extract(r"(\d+)\D*$")[0].astype("float64")).dropna(
-        subset="step"
-    )
+    rows = features(data, model=model, family=family, every=True)
+    rows = rows.dropna(subset=gain)
+    steps = rows["revision"].str.extract(r"(\d+)\D*$")[0]
+    rows = rows.assign(step=steps.astype("float64"))
+    rows = rows.dropna(subset="step")
     if model is None and family is None:
         rows = rows[rows["source"] != "nursery"]
     lines = rows.drop_duplicates(["model_id", "source", "step"])
-    lines = lines[lines.groupby(["model_id", "source"])["step"].transform("size") >= LEAST_POINTS]
+    runs = lines.groupby(["model_id", "source"])
+    n_points = runs["step"].transform("size")
+    lines = lines[n_points >= LEAST_POINTS]
     if lines.empty:
         step = "thermostats measure MODEL --revision step1000,step2000"
         raise UsageError("no model has two checkpoints with this gain", got=gain, next_step=step)
     with set_house_style():
         drawn = axes if axes is not None else start_axes()
         draw_lines_by_layer(lines, drawn, y=gain, x="step", null=1.0)
-        if lines["step"].min() > 0 and lines["step"].max() > 10 * lines["step"].min():
+        first = lines["step"].min()
+        if first > 0 and lines["step"].max() > 10 * first:
             log_axis(drawn, "x")
-        drawn.set(xlabel="training step", ylabel=f"{gain.replace('_', ' ')} (ratio of norms)")
+        words = gain.replace("_", " ")
+        drawn.set(xlabel="training step", ylabel=f"{words} (ratio of norms)")
     return drawn

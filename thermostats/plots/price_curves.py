@@ -25,6 +25,7 @@ from thermostats.plots.general import (
     start_axes,
     write_figure,
 )
+from thermostats.plots.point_names import Look
 
 FREE = 1e-6
 """Nats a token below which a change is drawn as free: what rounding in float32 leaves."""
@@ -66,7 +67,8 @@ def draw_prices(
             drawn = start_axes(figsize=(COLUMN, HEIGHT))
         alone = steered["model_id"].nunique() == 1
         _draw_curves(drawn, rows, steered, alone=alone)
-        _draw_others(drawn, rows[rows["gain"] == gains[0]], alone=alone)
+        of_gain = rows["gain"] == gains[0]
+        _draw_others(drawn, rows[of_gain], alone=alone)
         words = gains[0].replace("_", " ")
         drawn.set_xlabel(words if alone else f"log distance of the {words}, towards 1")
         drawn.set_ylabel("KL, nats per token")
@@ -91,32 +93,21 @@ def _draw_curves(axes: Axes, rows: pd.DataFrame, steered: pd.DataFrame, *, alone
     named = len(groups) <= MOST_NAMED
     for number, ((model, seed), group) in enumerate(groups):
         ordered = group.sort_values("gain_after")
-        grew = bool(ordered["gain_before"].iloc[0] > 1)
-        color = f"C{number}" if named else SIDES[grew][0]
+        start = float(ordered["gain_before"].iloc[0])
+        color = f"C{number}" if named else SIDES[start > 1][0]
         label = _name_curve(str(model), int(seed), groups) if named else "_"
         x = _place_points(ordered, alone=alone)
         y = _clip_prices(ordered)
-        alpha = 1.0 if named else 0.35
-        axes.plot(x, y, color=color, linewidth=0.9, alpha=alpha, label=label, zorder=2)
+        look: Look = {"color": color, "alpha": 1.0 if named else 0.35}
+        axes.plot(x, y, linewidth=0.9, label=label, zorder=2, **look)
         beyond = _is_beyond(ordered)
         for part, face in ((beyond, color), (~beyond, "white")):
-            axes.plot(
-                x[part],
-                y[part],
-                "o",
-                color=color,
-                mfc=face,
-                ms=3.5,
-                alpha=alpha,
-                label="_",
-                zorder=3,
-            )
-        floor = rows[(rows["operation"] == "floor") & (rows["model_id"] == model)]
+            axes.plot(x[part], y[part], "o", mfc=face, ms=3.5, label="_", zorder=3, **look)
+        is_floor = rows["operation"] == "floor"
+        floor = rows[is_floor & (rows["model_id"] == model)]
         floor = floor[floor["seed"] == seed]
-        at = float(ordered["gain_before"].iloc[0]) if alone else 0.0
-        axes.plot(
-            [at] * len(floor), _clip_prices(floor), "_", color=color, ms=9, alpha=alpha, label="_"
-        )
+        at = [start if alone else 0.0] * len(floor)
+        axes.plot(at, _clip_prices(floor), "_", ms=9, label="_", **look)
     if not named:
         for grew in sorted(set(steered["gain_before"] > 1), reverse=True):
             color, label = SIDES[bool(grew)]
@@ -131,16 +122,9 @@ def _draw_others(axes: Axes, rows: pd.DataFrame, *, alone: bool) -> None:
     for operation, (marker, label) in OTHERS.items():
         part = rows[rows["operation"] == operation]
         if len(part):
-            axes.plot(
-                _place_points(part, alone=alone),
-                _clip_prices(part),
-                marker,
-                color=MUTED,
-                ms=4,
-                alpha=0.7,
-                label=label,
-                linestyle="none",
-            )
+            x = _place_points(part, alone=alone)
+            look: Look = {"color": MUTED, "ms": 4, "alpha": 0.7}
+            axes.plot(x, _clip_prices(part), marker, label=label, linestyle="none", **look)
 
 
 def draw_price_scale(rows: pd.DataFrame, axes: Axes) -> Axes:
@@ -152,62 +136,65 @@ def draw_price_scale(rows: pd.DataFrame, axes: Axes) -> Axes:
     """
     draw_prices(rows, axes=axes)
     trained = rows[rows["operation"].isin(["steer", "tune"])]
-    farthest = float(np.abs(_place_points(trained, alone=False)).max())
-    exact = rows[(rows["operation"] == "do") & (rows["kl"] == 0)]
+    moves = _place_points(trained, alone=False)
+    farthest = float(np.abs(moves).max())
+    is_free = rows["kl"] == 0
+    exact = rows[(rows["operation"] == "do") & is_free]
     for _, group in exact.groupby("model_id"):
-        x = np.sort(np.append(_place_points(group, alone=False), 0.0))
-        axes.plot(x, np.full(len(x), FREE), color=MUTED, linewidth=0.9, zorder=1)
-    axes.set_xlim(-ROOM * farthest, ROOM * farthest)
+        moved = _place_points(group, alone=False)
+        x = np.sort(np.append(moved, 0.0))
+        level = np.full(len(x), FREE)
+        axes.plot(x, level, color=MUTED, linewidth=0.9, zorder=1)
+    edge = ROOM * farthest
+    axes.set_xlim(-edge, edge)
     draw_reference(axes, 0.0, vertical=True)
     _name_level(axes, FREE, "exactly free: 0")
     for operation, text in LEVELS.items():
         part = rows[rows["operation"] == operation]
         if len(part):
-            _name_level(axes, float(part["kl"].median()), text)
+            price = float(part["kl"].median())
+            _name_level(axes, price, text)
     return axes
 
 
 def _name_level(axes: Axes, price: float, text: str) -> None:
     """Name a price at the right edge of the frame."""
-    axes.annotate(
-        text,
-        (1, price),
-        xycoords=("axes fraction", "data"),
-        xytext=(-3, 3),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        fontsize=7.5,
-        color=MUTED,
-    )
+    offset: Look = {"xytext": (-3, 3), "textcoords": "offset points"}
+    look: Look = {"fontsize": 7.5, "color": MUTED, "ha": "right", "va": "bottom"}
+    axes.annotate(text, (1, price), xycoords=("axes fraction", "data"), **offset, **look)
 
 
 def _name_curve(model: str, seed: int, groups: Sequence[object]) -> str:
     """What a curve is called: its model, and where a model has several its seed."""
-    return strip_owner(model) if len(groups) == 1 else f"{strip_owner(model)}, seed {seed}"
+    name = strip_owner(model)
+    return name if len(groups) == 1 else f"{name}, seed {seed}"
 
 
 def _place_points(rows: pd.DataFrame, *, alone: bool) -> NDArray[np.float64]:
     """Where points stand: the gain reached, or its log distance from where it was, positive towards
     1."""
-    after: NDArray[np.float64] = rows["gain_after"].to_numpy(np.float64)
+    after = _read_numbers(rows, "gain_after")
     if alone:
         return after
-    before = rows["gain_before"].to_numpy(np.float64)
-    towards: NDArray[np.float64] = -np.sign(np.log(before)) * np.log(after / before)
+    before = _read_numbers(rows, "gain_before")
+    side = -np.sign(np.log(before))
+    towards: NDArray[np.float64] = side * np.log(after / before)
     return towards
+
+
+def _read_numbers(rows: pd.DataFrame, name: str) -> NDArray[np.float64]:
+    return np.asarray(rows[name], dtype=float)
 
 
 def _clip_prices(rows: pd.DataFrame) -> NDArray[np.float64]:
     """Prices, those that are nothing but rounding at `FREE`."""
-    prices: NDArray[np.float64] = np.maximum(rows["kl"].to_numpy(np.float64), FREE)
+    prices: NDArray[np.float64] = np.maximum(_read_numbers(rows, "kl"), FREE)
     return prices
 
 
 def _is_beyond(rows: pd.DataFrame) -> NDArray[np.bool_]:
     """Whether the gain is on the other side of 1 than it was."""
-    before, after = (
-        np.log(rows[name].to_numpy(np.float64)) for name in ("gain_before", "gain_after")
-    )
+    before = np.log(_read_numbers(rows, "gain_before"))
+    after = np.log(_read_numbers(rows, "gain_after"))
     crossed: NDArray[np.bool_] = before * after < 0
     return crossed

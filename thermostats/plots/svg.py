@@ -26,8 +26,11 @@ def find_dark_colour(color: str) -> str:
     """The colour that stands for another on a dark page; both as `#rrggbb`."""
     channels = _split_channels(color)
     if max(channels) - min(channels) < GREY:
-        ink, paper = (sum(_split_channels(end)) for end in (INK, PAPER))
-        part = min(1.0, max(0.0, (sum(channels) - ink) / (paper - ink)))
+        ink = sum(_split_channels(INK))
+        paper = sum(_split_channels(PAPER))
+        grey = sum(channels) - ink
+        way = grey / (paper - ink)
+        part = min(1.0, max(0.0, way))
         return _combine_colours(_split_channels(DARK_INK), _split_channels(DARK_PAPER), part)
     steps = (_combine_colours(channels, (255, 255, 255), step / 20) for step in range(21))
     return next(lighter for lighter in steps if measure_contrast(lighter, DARK_PAPER) >= SEEN)
@@ -35,7 +38,7 @@ def find_dark_colour(color: str) -> str:
 
 def measure_contrast(first: str, second: str) -> float:
     """Contrast of two colours, 1 to 21."""
-    low, high = sorted(_measure_luminance(color) for color in (first, second))
+    low, high = sorted(map(_measure_luminance, (first, second)))
     return (high + 0.05) / (low + 0.05)
 
 
@@ -43,23 +46,26 @@ def _measure_luminance(color: str) -> float:
     shares = [channel / 255 for channel in _split_channels(color)]
     linear = []
     for c in shares:
-        linear.append(c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4)
-    return sum(
-        weight * channel for weight, channel in zip((0.2126, 0.7152, 0.0722), linear, strict=True)
-    )
+        curved = ((c + 0.055) / 1.055) ** 2.4
+        linear.append(c / 12.92 if c <= 0.04045 else curved)
+    weights = (0.2126, 0.7152, 0.0722)
+    return sum(weight * channel for weight, channel in zip(weights, linear, strict=True))
 
 
 def _split_channels(color: str) -> tuple[int, ...]:
-    channels: list[int] = []
+    channels = []
     for at in (1, 3, 5):
-        channels.append(int(color[at : at + 2], 16))
+        pair = color[at : at + 2]
+        channels.append(int(pair, 16))
     return tuple(channels)
 
 
 def _combine_colours(start: tuple[int, ...], end: tuple[int, ...], part: float) -> str:
-    return "#" + "".join(
-        f"{round(a + (b - a) * part):02x}" for a, b in zip(start, end, strict=True)
-    )
+    combined = "#"
+    for a, b in zip(start, end, strict=True):
+        mixed = round(a + (b - a) * part)
+        combined += f"{mixed:02x}"
+    return combined
 
 
 HEAD = re.compile(
@@ -94,7 +100,8 @@ def render_svg(draw: Callable[..., object]) -> bytes:
             box = axes.get_window_extent()
             for label, pixels in ((axes.xaxis.label, box.width), (axes.yaxis.label, box.height)):
                 points = 72 * pixels / figure.dpi
-                words = _wrap_label(label.get_text(), points / float(label.get_fontsize()))
+                room = points / float(label.get_fontsize())
+                words = _wrap_label(label.get_text(), room)
                 label.set_text(BELOW.sub(r"$\\mathregular{\1_{\2}}$", words))
         figure.dpi = dpi  # the layout leaves that of the renderer
         canvas.print_svg(stream, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call] # `savefig` would draw twice
@@ -108,11 +115,9 @@ def _wrap_label(label: str, room: float) -> str:
         return ""
     letters = max(1, int(room / LETTER))
     lines = len(textwrap.wrap(label, letters))
-    width = next(
-        w
-        for w in range(-(-len(label) // lines), letters + 1)
-        if len(textwrap.wrap(label, w)) <= lines
-    )
+    least = -(-len(label) // lines)
+    widths = range(least, letters + 1)
+    width = next(w for w in widths if len(textwrap.wrap(label, w)) <= lines)
     return textwrap.fill(label, width)
 
 
@@ -126,9 +131,7 @@ def reduce_svg(svg: bytes) -> bytes:
     text = HEAD.sub("", svg.decode())
     colors = sorted(set(COLOR.findall(text)))
     text = COLOR.sub(r"var(--c-\1, #\1)", text)
-    text = PLACES.sub(
-        lambda place: LONG.sub(lambda number: f"{float(number[0]):.2f}", place[0]), text
-    )
+    text = PLACES.sub(lambda place: LONG.sub(_round_place, place[0]), text)
     text = re.sub(r"<svg ", f"<svg {JOINS} ", text, count=1)
     properties = " ".join(f"--c-{color}: {find_dark_colour(f'#{color}')};" for color in colors)
     style = (
@@ -136,5 +139,9 @@ def reduce_svg(svg: bytes) -> bytes:
         f"}}</style>"
     )
     text = re.sub(r"(<svg [^>]*>)", rf"\1\n{style}", text, count=1)
-    lines = (line.strip() for line in text.splitlines())
-    return ("\n".join(line for line in lines if line) + "\n").encode()
+    lines = filter(None, map(str.strip, text.splitlines()))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _round_place(number: re.Match[str]) -> str:
+    return f"{float(number[0]):.2f}"

@@ -44,11 +44,15 @@ def measure_determined(rows: pd.DataFrame, mixed: Mixed) -> dict[tuple[str, ...]
     for giver, given in ((GEOMETRY, SCALE), (SCALE, GEOMETRY)):
         causes = kinds[giver].covariates
         columns = kinds[given].covariates
-        x = standardise(read_logs(rows, causes, logs=is_logged(mixed)))
-        y = standardise(read_logs(rows, columns, logs=is_logged(mixed)))
-        left = np.square(y - x @ np.linalg.lstsq(x, y)[0]).sum(axis=0)
+        logs = is_logged(mixed)
+        x = standardise(read_logs(rows, causes, logs=logs))
+        y = standardise(read_logs(rows, columns, logs=logs))
+        slopes, *_ = np.linalg.lstsq(x, y)
+        off = y - x @ slopes
+        left = np.square(off).sum(axis=0)
         whole = np.square(y).sum(axis=0)
-        share = np.where(whole > 0, 1 - left / np.maximum(whole, 1e-300), 0.0)
+        kept = 1 - left / np.maximum(whole, 1e-300)
+        share = np.where(whole > 0, kept, 0.0)
         found[causes] = pd.Series(share, index=list(columns))
     return found
 
@@ -62,20 +66,25 @@ def warn_determined(rows: pd.DataFrame, mixed: Mixed) -> list[str]:
     share = float(shares.max())
     if share < TOGETHER_FROM:
         return []
-    decimals = max(2, math.ceil(-math.log10(max(1 - share, 1e-9))))
-    asked, *_ = list_questions([kind.name for kind in mixed.kinds])
+    left = max(1 - share, 1e-9)
+    decimals = max(2, math.ceil(-math.log10(left)))
+    names = [kind.name for kind in mixed.kinds]
+    asked, *_ = list_questions(names)
     rest = f"; {asked} asks of both together" * (TOGETHER in asked)
     ranged = '; the order is given as a range: fit.table("divisions")' * is_divided(rows, mixed)
+    given = f"{', '.join(causes)} give {shares.idxmax()} to R² = {share:.{decimals}f}"
     return [
-        f"{', '.join(causes)} give {shares.idxmax()} to R² = {share:.{decimals}f}: whether "
-        f"geometry lies above scale hangs on which column is called which{rest}{ranged}"
+        f"{given}: whether geometry lies above scale hangs on which column is called "
+        f"which{rest}{ranged}"
     ]
 
 
 def is_divided(rows: pd.DataFrame, mixed: Mixed) -> bool:
     """Whether the order of geometry and scale is given as a range, of exact fits."""
     found = measure_determined(rows, mixed)
-    return is_exact(mixed) and any(shares.max() >= DIVIDED_FROM for shares in found.values())
+    if not is_exact(mixed):
+        return False
+    return any(shares.max() >= DIVIDED_FROM for shares in found.values())
 
 
 def list_divisions(mixed: Mixed) -> Iterator[tuple[str, Mixed]]:
@@ -89,19 +98,17 @@ def list_divisions(mixed: Mixed) -> Iterator[tuple[str, Mixed]]:
         for alone, others in ((SCALE, GEOMETRY), (GEOMETRY, SCALE)):
             of_one = _take_columns(kinds[alone], [column], columns)
             of_rest = _take_columns(kinds[others], rest, columns, (column,))
-            words = f"{column} as {alone}, {', '.join(rest)} given it as {others}"
+            given = ", ".join(rest)
+            words = f"{column} as {alone}, {given} given it as {others}"
             yield words, mixed.replace_kind(of_one).replace_kind(of_rest)
 
 
 def _take_columns(
     kind: NumberBlock, columns: list[str], every: list[str], beyond: tuple[str, ...] = ()
 ) -> NumberBlock:
+    least_left = LEAST_LEFT if beyond else 0.0
     return replace(
-        kind,
-        columns=tuple(columns),
-        every=tuple(every),
-        beyond=beyond,
-        least_left=LEAST_LEFT if beyond else 0.0,
+        kind, columns=tuple(columns), every=tuple(every), beyond=beyond, least_left=least_left
     )
 
 
@@ -113,15 +120,17 @@ def tabulate_divisions(fit: Fit) -> pd.DataFrame:
         asked[name] = fit.law.statements[name]
     rows = []
     for words, mixed in list_divisions(fit.designed(MixedDesign).mixed):
-        drawn = fit.refit_law(replace(fit.law, of=mixed.design_rows)).quantities
+        law = replace(fit.law, of=mixed.design_rows)
+        drawn = fit.refit_law(law).quantities
         for name, statement in asked.items():
-            rows.append((words, name, float(evaluate_statement(statement, drawn).mean())))
+            probability = float(evaluate_statement(statement, drawn).mean())
+            rows.append((words, name, probability))
     return pd.DataFrame(rows, columns=["division", "statement", "probability"])
 
 
 def list_divided(statements: Mapping[str, object]) -> list[str]:
     """Statements in which geometry and scale come apart from one another."""
-    divided: list[str] = []
+    divided = []
     for name in statements:
         if {GEOMETRY, SCALE} <= set(name.split(" > ")):
             divided.append(name)

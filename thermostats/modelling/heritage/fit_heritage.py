@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from itertools import permutations
+from itertools import chain, permutations
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,7 @@ from thermostats.modelling.heritage.law import (
     check_distinct_columns,
     compute_bayes_factor,
     compute_contributions,
+    compute_indicator_sd,
     compute_quantities,
     declare_groups,
     declare_heritage,
@@ -65,6 +66,7 @@ from thermostats.modelling.heritage.law import (
     name_groups,
     name_lab,
     read_logs,
+    take_effects,
     vary_heritage,
 )
 from thermostats.modelling.leave_out import leave_folds_out
@@ -103,20 +105,21 @@ def list_labs(fit: Fit) -> pd.DataFrame:
     mean = log_gains(values, design) @ means
     labs = design.effects[f"u_{lab}"]
     centre, spread = _simulate_new_models(fit)
-    below = stats.norm.cdf(0.0, centre, spread[..., None])
+    sd = spread[..., None]
+    below = stats.norm.cdf(0.0, centre, sd)
     exact = ["effect"] if fit.draws.exact else []
-    table = summarise_quantities({"effect": effect}, level=fit.level, exact=exact).drop(
-        columns="quantity"
-    )
+    summary = summarise_quantities({"effect": effect}, level=fit.level, exact=exact)
+    table = summary.drop(columns="quantity")
     table.insert(0, "heritage", list(labs.names))
     table.insert(1, "n_models", np.bincount(labs.codes))
     dampens = mean < 0
     population_dampens = centre @ means < 0
+    draws = (0, 1)
     return table.assign(
-        mean_log_gain=mean.mean(axis=(0, 1)),
-        probability_dampens=dampens.mean(axis=(0, 1)),
-        population_dampens=population_dampens.mean(axis=(0, 1)),
-        next_dampens=below.mean(axis=(0, 1)) @ means,
+        mean_log_gain=mean.mean(axis=draws),
+        probability_dampens=dampens.mean(axis=draws),
+        population_dampens=population_dampens.mean(axis=draws),
+        next_dampens=below.mean(axis=draws) @ means,
     )
 
 
@@ -126,17 +129,19 @@ def _simulate_new_models(fit: Fit) -> tuple[Array, Array]:
     values = fit.draws.values
     design = fit.designed(MixedDesign)
     parts = compute_contributions(values, design)
-    variance = np.square(values["scale"][..., -1])
-    centre = values["beta"] + sum(
-        part for name, part in parts.items() if name not in (FAMILY, "model")
-    )
+    model_scale = values["scale"][..., -1]
+    variance = np.square(model_scale)
+    centre = values["beta"]
+    kept = [part for name, part in parts.items() if name not in (FAMILY, OWN)]
+    centre = centre + sum(kept)
     if FAMILY in parts:
-        scale = values["scale"][..., list(parts).index(FAMILY)]
+        place = list(parts).index(FAMILY)
+        scale = values["scale"][..., place]
         shares = list_shares(design, FAMILY).to_numpy()
-        unit = 1 / np.sqrt(
-            1 - np.square(shares).sum()
-        )  # what a family's effect of 1 adds to its models
-        centre = centre - unit * (values[f"u_{FAMILY}"][..., : shares.size] @ shares)[..., None]
+        unit = 1 / compute_indicator_sd(shares)  # what a family's effect of 1 adds to its models
+        effects = take_effects(values, FAMILY, shares.size)
+        family_mean = unit * (effects @ shares)
+        centre = centre - family_mean[..., None]
         variance = variance + np.square(scale * unit)
     return centre, np.sqrt(variance)
 
@@ -156,18 +161,19 @@ def summarise_superpopulation(fit: Fit) -> pd.DataFrame:
     blocks = list(design.effects)
     if min(groups.values()) < FEW_GROUPS:
         for name, factor in SCALES.items():
-            fits[name] = fit.refit_law(
-                replace(fit.law, of=design.mixed.scale_priors(factor).design_rows)
-            )
+            scaled = design.mixed.scale_priors(factor)
+            law = replace(fit.law, of=scaled.design_rows)
+            fits[name] = fit.refit_law(law)
     rows = []
     for block, n in groups.items():
         for prior, other_fit in fits.items():
             if prior == "as fitted" or n < FEW_GROUPS:
-                sd = other_fit.draws["scale"][..., blocks.index(f"u_{block}")]
-                row = summarise_quantities({"sd": sd}, level=fit.level, exact=["sd"])[
-                    ["median", "lower", "upper"]
-                ].iloc[0]
-                rows.append({"block": block, "groups": n, "prior": prior, **row.to_dict()})
+                place = blocks.index(f"u_{block}")
+                sd = other_fit.draws["scale"][..., place]
+                summary = summarise_quantities({"sd": sd}, level=fit.level, exact=["sd"])
+                interval = summary[["median", "lower", "upper"]].iloc[0]
+                row = {"block": block, "groups": n, "prior": prior}
+                rows.append(row | interval.to_dict())
     return pd.DataFrame(rows)
 
 
@@ -200,14 +206,15 @@ class HeldOut:
 
     def table(self) -> pd.DataFrame:
         """One row of the figures."""
-        return pd.DataFrame(
-            [{name: value for name, value in vars(self).items() if name != "predictions"}]
-        )
+        figures = dict(vars(self))
+        del figures["predictions"]
+        return pd.DataFrame([figures])
 
 
 def score_left_out(fit: Fit) -> pd.DataFrame:
     """A row of figures for models, and one for labs."""
-    return pd.concat([leave_one_out(fit, by=by).table() for by in WAYS], ignore_index=True)
+    tables = [leave_one_out(fit, by=by).table() for by in WAYS]
+    return pd.concat(tables, ignore_index=True)
 
 
 def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
@@ -224,10 +231,10 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     lab = name_lab(mixed)
     if not lab or not isinstance(fit.model, Gaussian):
         df = groups[lab].df if lab else 0.0
+        names = ", ".join(kind.name for kind in mixed.kinds)
         raise UsageError(
             "models and labs are left out of fits with labs and normal residuals alone",
-            got=f"blocks {', '.join(kind.name for kind in mixed.kinds)}; residuals "
-            f"{mixed.rest.shape}, lab_df {df:g}",
+            got=f"blocks {names}; residuals {mixed.rest.shape}, lab_df {df:g}",
             next_step='residuals="normal", lab_df=0',
         )
     labs = name_groups(fit.rows, groups[lab].columns)
@@ -237,7 +244,9 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     for kind in mixed.kinds:
         if (kind.name in groups) == (by == "model"):
             out.append(kind.block)
-    rival = fit.refit_law(replace(fit.law, of=mixed.drop_kinds(*out).design_rows))
+    reduced = mixed.drop_kinds(*out)
+    law = replace(fit.law, of=reduced.design_rows)
+    rival = fit.refit_law(law)
     left, other = (
         leave_folds_out(f.model, f.draws, folds.tolist(), seed=fit.seed)
         for f in (fit, rival)
@@ -246,23 +255,19 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     lower, upper = left.interval(fit.level)
     y = pd.Series(fit.model.y, index=fit.rows.index)
     together = pd.Series("all", index=y.index)
-    every = pd.DataFrame(
-        {
-            "model_id": fit.rows["model_id"],
-            "heritage": labs,
-            "observed": y,
-            "predicted": left.draws.mean(axis=0),
-            "lower": lower,
-            "upper": upper,
-            "covered": (lower <= y) & (y <= upper),
-            "baseline": _take_mean_of_others(y, folds, together),
-            "lab_mean": _take_mean_of_others(y, folds, labs),
-            "rival": other.draws.mean(axis=0),
-        }
-    )
+    every = pd.DataFrame({"model_id": fit.rows["model_id"], "heritage": labs, "observed": y})
+    every["predicted"] = left.draws.mean(axis=0)
+    every["lower"] = lower
+    every["upper"] = upper
+    every["covered"] = y.between(lower, upper)
+    every["baseline"] = _take_mean_of_others(y, folds, together)
+    every["lab_mean"] = _take_mean_of_others(y, folds, labs)
+    every["rival"] = other.draws.mean(axis=0)
     predictions = every[chosen].reset_index(drop=True)
     scored = list(dict.fromkeys(folds[chosen]))
-    gained = np.array([left.log_density[fold] - other.log_density[fold] for fold in scored])
+    densities = [left.log_density[fold] for fold in scored]
+    gained = np.array(densities) - [other.log_density[fold] for fold in scored]
+    error = gained.size**0.5 * gained.std(ddof=1)
     return HeldOut(
         left_out=by,
         predictions=predictions,
@@ -271,23 +276,26 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
         rmse_lab_mean=_measure_rmse(predictions, "lab_mean"),
         rmse_rival=_measure_rmse(predictions, "rival"),
         coverage=float(predictions["covered"].mean()),
-        elpd=float(sum(left.log_density[fold] for fold in scored)),
+        elpd=float(sum(densities)),
         elpd_difference=float(gained.sum()),
-        elpd_difference_error=float(gained.size**0.5 * gained.std(ddof=1)),
+        elpd_difference_error=float(error),
     )
 
 
 def _take_mean_of_others(y: pd.Series, folds: pd.Series, groups: pd.Series) -> pd.Series:
     """Mean of every row's group without its fold; NaN where none is left."""
-    sums, sizes = (y.groupby(groups).transform(how) for how in ("sum", "size"))
-    both = [groups, folds]
-    own_sums, own_sizes = (y.groupby(both).transform(how) for how in ("sum", "size"))
-    return (sums - own_sums) / (sizes - own_sizes).where(sizes > own_sizes)
+    by_group = y.groupby(groups)
+    own = y.groupby([groups, folds])
+    n_others = by_group.transform("size") - own.transform("size")
+    sum_of_others = by_group.transform("sum") - own.transform("sum")
+    return sum_of_others / n_others.where(n_others > 0)
 
 
 def _measure_rmse(table: pd.DataFrame, column: str) -> float:
     """NaN where any prediction is missing."""
-    return float(np.sqrt((table["observed"] - table[column]).pow(2).mean(skipna=False)))
+    off = table["observed"] - table[column]
+    mean_square = off.pow(2).mean(skipna=False)
+    return float(np.sqrt(mean_square))
 
 
 LEAST = 4
@@ -322,22 +330,28 @@ def warn_undetermined(
             used += len(sizes) - 1
             continue
         columns = kind.covariates
-        x = rows[list(columns)].to_numpy(np.float64)
-        constant = np.ptp(x, axis=0) <= 1e-12 * np.abs(x).max()
+        x = rows[list(columns)].to_numpy(float)
+        rounding = 1e-12 * np.abs(x).max()
+        constant = np.ptp(x, axis=0) <= rounding
         if constant.all():
-            without: dict[str, Any] = {name: []} if name in ("geometry", "scale") else {}
+            step = ""
+            if name in ("geometry", "scale"):
+                without: dict[str, Any] = {name: []}
+                step = repeat_call(**without)
             raise UsageError(
                 "a block without variation",
                 where=name,
                 got=f"{', '.join(columns)} constant",
                 allowed="one column that varies",
-                next_step=repeat_call(**without) if without else "",
+                next_step=step,
             )
         left = [column for column, same in zip(columns, constant, strict=True) if same]
         warnings += [f"{column} is the same in all models and left out" for column in left]
-        rank = build_scaled_map(read_logs(rows, columns, logs=is_logged(heritage))).shape[1]
-        if rank < len(columns) - len(left):
-            warnings.append(f"{name} has rank {rank} of {len(columns) - len(left)} columns")
+        logs = read_logs(rows, columns, logs=is_logged(heritage))
+        rank = build_scaled_map(logs).shape[1]
+        n_columns = len(columns) - len(left)
+        if rank < n_columns:
+            warnings.append(f"{name} has rank {rank} of {n_columns} columns")
         used += rank
     if len(rows) < SMALL_STUDY:
         warnings.append(f"{len(rows)} models: shares stay close to their prior")
@@ -354,45 +368,42 @@ def warn_undetermined(
 def describe_rows(rows: pd.DataFrame) -> str:
     """The geometric mean of the gains with its t interval, models as units, and their range; one
     gain as it is."""
-    logs = rows["log_gain"].to_numpy(np.float64)
+    logs = rows["log_gain"].to_numpy(float)
     mean = float(np.exp(logs.mean()))
     n = len(logs)
     if n < 2:
         return f"whose gain is {mean:.3g}"
-    half = float(stats.t.ppf((1 + LEVEL) / 2, n - 1) * logs.std(ddof=1) / np.sqrt(n))
-    low = mean * np.exp(-half)
-    high = mean * np.exp(half)
+    quantile = stats.t.ppf((1 + LEVEL) / 2, n - 1)
+    half = float(quantile * logs.std(ddof=1) / np.sqrt(n))
+    interval = f"{mean * np.exp(-half):.3g} to {mean * np.exp(half):.3g}"
+    reach = f"{np.exp(logs.min()):.3g} to {np.exp(logs.max()):.3g}"
     return (
-        f"whose geometric mean gain is {mean:.3g}, {LEVEL:.0%} interval {low:.3g} to {high:.3g}, "
-        f"and whose gains go from {np.exp(logs.min()):.3g} to {np.exp(logs.max()):.3g}"
+        f"whose geometric mean gain is {mean:.3g}, {LEVEL:.0%} interval {interval}, "
+        f"and whose gains go from {reach}"
     )
 
 
 def _check_groups(name: str, sizes: pd.Series, step: str, say: str) -> list[str]:
     """Refuse groups that cannot be separated from the mean or from the residual."""
+    what = "lab" if name == LAB else name
     if len(sizes) < 2:
-        single = "one lab: its effect" if name == LAB else f"one {name}: its effect"
-        got = f"{sizes.index[0]} with {int(sizes.sum())} models, {say}"
         raise UsageError(
-            f"{single} cannot be separated from the mean",
-            got=got,
+            f"one {what}: its effect cannot be separated from the mean",
+            got=f"{sizes.index[0]} with {int(sizes.sum())} models, {say}",
             allowed="2 or more",
             next_step=step,
         )
     if sizes.max() == 1:
-        what = "lab" if name == LAB else name
+        unseparated = f"{name} cannot be separated from the residual between models"
         raise UsageError(
-            f"every {what} has one model: {name} cannot be separated from the residual between "
-            f"models",
+            f"every {what} has one model: {unseparated}",
             got=f"{len(sizes)} {what}s, {say}",
             allowed="two models or more in at least one",
             next_step=step,
         )
     if (sizes > 1).sum() < 2:
-        return [
-            f"only one {'lab' if name == LAB else name} has two models or more: {name} rests on "
-            f"the spread within it"
-        ]
+        rests = f"{name} rests on the spread within it"
+        return [f"only one {what} has two models or more: {rests}"]
     return []
 
 
@@ -400,10 +411,8 @@ def _check_families(rows: pd.DataFrame) -> list[str]:
     warnings = list[str]()
     family = name_groups(rows, (LAB, "family"))
     if (lacking := rows["family"].isna()).any():
-        warnings.append(
-            "treated as a separate family, since none is stated: "
-            + list_names(rows.loc[lacking, "model_id"])
-        )
+        models = list_names(rows.loc[lacking, "model_id"])
+        warnings.append(f"treated as a separate family, since none is stated: {models}")
     if family.groupby(rows[LAB]).nunique().max() < 2:
         warnings.append(
             "no lab has two families: effects of lab and family cannot be separated and are "
@@ -433,17 +442,20 @@ def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
     names = [kind.name for kind in heritage.kinds]
     for kind in heritage.kinds:
         if isinstance(kind, GroupBlock):
-            group = kind.columns[-1] if kind.columns != (LAB,) else "lab"
+            group = "lab" if kind.columns == (LAB,) else kind.columns[-1]
             lines.append(f"{kind.name}: X u = c·(u_{group}(i) − mean over models)")
         else:
             lines.append(describe_numbers(kind, logs=is_logged(heritage)))
     orders = list_orders(names)
     order = f"; order: {orders[-1]}" if orders else ""
-    lineage = (f"{LINEAGE}: f_{name_lab(heritage)} + f_{FAMILY}",) if FAMILY in names else ()
+    lineage = []
+    if FAMILY in names:
+        lineage.append(f"{LINEAGE}: f_{name_lab(heritage)} + f_{FAMILY}")
+    residual = RESIDUALS[heritage.rest.shape]
     return (
         f"e_i ~ N(0, se_i²), se_i²: {errors}   (model i)",
         "; ".join(lines),
-        f"f_i,{OWN} ~ {RESIDUALS[heritage.rest.shape]}",
+        f"f_i,{OWN} ~ {residual}",
         f"estimands: S_b = SD over the M models of f_b (finite population){order}",
         *lineage,
     )
@@ -453,7 +465,8 @@ def describe_blocks(heritage: Mixed, *, stated: bool) -> tuple[str, ...]:
 def draw_prior_quantities(design: MixedDesign, seed: int) -> dict[str, Array]:
     """Quantities under the prior alone, simulated for the models of a fit, once for its tables."""
     size = min(PRIOR_DRAWS, PRIOR_NUMBERS // len(design.fitted))
-    before = design.model.draw_prior(size, np.random.default_rng(seed))
+    rng = np.random.default_rng(seed)
+    before = design.model.draw_prior(size, rng)
     values = {name: drawn[None] for name, drawn in before.items()}
     return read_only(compute_quantities(values, design))
 
@@ -470,7 +483,8 @@ def summarise_every_order(fit: Fit) -> pd.DataFrame:
     for blocks in permutations(names):
         order = " > ".join(blocks)
         after = float(mark_ordered(order, fit.quantities).mean())
-        rows.append((order, after, float(mark_ordered(order, prior).mean())))
+        before = float(mark_ordered(order, prior).mean())
+        rows.append((order, after, before))
     return pd.DataFrame(rows, columns=["statement", "probability", "prior"])
 
 
@@ -481,36 +495,42 @@ def summarise_orders(fit: Fit) -> pd.DataFrame:
     rows = []
     for order, probability in fit.probabilities.items():
         expected = float(mark_ordered(order, prior).mean())
-        rows.append((order, probability, expected, compute_bayes_factor(probability, expected)))
+        factor = compute_bayes_factor(probability, expected)
+        rows.append((order, probability, expected, factor))
     table = pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
     if fit.ranges:
-        ends = pd.DataFrame(fit.ranges, index=["lowest", "highest"]).T
+        ends = pd.DataFrame(fit.ranges, index=["lowest", "highest"])
+        ends = ends.T
         table = table.join(ends, on="statement")
     return table
 
 
 def list_models(fit: Fit) -> pd.DataFrame:
     """Per model: log gain over prompts, and P(model dampens) = P(log gain < 0)."""
-    m = log_gains(fit.draws.values, fit.designed(MixedDesign))
-    table = summarise_quantities(
-        {"m": m}, level=fit.level, exact=["m"] if fit.draws.exact else []
-    ).drop(columns="quantity")
     design = fit.designed(MixedDesign)
+    m = log_gains(fit.draws.values, design)
+    exact = ["m"] if fit.draws.exact else []
+    summary = summarise_quantities({"m": m}, level=fit.level, exact=exact)
+    table = summary.drop(columns="quantity")
     table.insert(0, "model_id", list(design.outcomes))
     if lab := name_lab(design.mixed):
-        table.insert(
-            1, "heritage", list(name_groups(fit.rows, list_groups(design.mixed)[lab].columns))
-        )
-    return table.assign(probability_dampens=(m < 0).mean(axis=(0, 1)))
+        labs = list_groups(design.mixed)[lab]
+        names = name_groups(fit.rows, labs.columns)
+        table.insert(1, "heritage", list(names))
+    dampens = m < 0
+    return table.assign(probability_dampens=dampens.mean(axis=(0, 1)))
 
 
 def draw_blocks(fit: Fit, axes: Axes) -> Axes:
     """Finite-population standard deviations of the blocks with their intervals."""
-    blocks = [*(kind.name for kind in fit.designed(MixedDesign).mixed.kinds), OWN]
-    rows = fit.summary().loc[[f"sd_{name}" for name in blocks]].reset_index()
-    rows["quantity"] = ["residual between models" if name == OWN else name for name in blocks]
+    kinds = fit.designed(MixedDesign).mixed.kinds
+    names = [kind.name for kind in kinds]
+    spreads = [f"sd_{name}" for name in (*names, OWN)]
+    rows = fit.summary().loc[spreads].reset_index()
+    rows["quantity"] = [*names, "residual between models"]
     draw_forest(rows, axes, label="quantity", estimate="median", null=0.0)
-    axes.set_xlabel(f"standard deviation over models, log {fit.estimand.replace('_', ' ')}")
+    gain = fit.estimand.replace("_", " ")
+    axes.set_xlabel(f"standard deviation over models, log {gain}")
     return axes
 
 
@@ -621,33 +641,32 @@ def fit_heritage(
     share_scale       0.2
     Name: mean, dtype: float64
     """
-    outcome = outcome or ("gain" if "gain" in table or estimand not in table else estimand)
+    if not outcome:
+        outcome = "gain" if "gain" in table or estimand not in table else estimand
     roles = {"geometry": geometry, "scale": scale}
-    columns = {"model": model, "lab": lab, "prompt": prompt} | (
-        {"se": se} if isinstance(se, str) else {}
-    )
+    columns = {"model": model, "lab": lab, "prompt": prompt}
+    if isinstance(se, str):
+        columns["se"] = se
     request, gone = _read_request(table, outcome, columns, roles, blocks)
     estimand = estimand or outcome
     before = table
     per_cent = _ask_per_cent(request, before, se)
     table = request.read(table, optional=("prompt",))
-    check_distinct_units(
-        table,
-        [model, prompt] if prompt in table and se is None else [model],
-        _suggest_single_rows(outcome, table),
-    )
+    keys = [model]
+    if prompt in table and se is None:
+        keys.append(prompt)
+    check_distinct_units(table, keys, _suggest_single_rows(outcome, table))
     table, incomplete = _leave_incomplete_out(request, table)
     chosen = _collect_blocks(request) if blocks is None else _list_blocks(blocks)
     table = _read_sizes(table, chosen)
-    check_distinct_columns(
-        chosen, partial(_suggest_blocks, request, before, named=blocks is not None), outcome
-    )
+    suggest_call = partial(_suggest_blocks, request, before, named=blocks is not None)
+    check_distinct_columns(chosen, suggest_call, outcome)
     heritage = _declare_heritage(
         table, estimand, chosen, blocks is None, concentration, residuals, lab_df
     )
     groups = list_groups(heritage)
-    names = [column for kind in groups.values() for column in kind.columns]
-    others = [column for kind in heritage.kinds for column in kind.covariates]
+    names = list(chain(*(kind.columns for kind in groups.values())))
+    others = list(chain(*(kind.covariates for kind in heritage.kinds)))
     models = read_model_gains(
         table,
         estimand,
@@ -661,23 +680,24 @@ def fit_heritage(
     )
     rows = models.table
     if "family" in rows and any(kind.columns == (LAB,) for kind in [*groups.values()][:1]):
-        heritage = replace(
-            heritage, kinds=(*heritage.kinds, declare_groups(FAMILY, (LAB, "family")))
-        )
-    undetermined = warn_undetermined(
-        rows, heritage, _suggest_dropping_labs(request, before), _look(request)
-    )
+        families = declare_groups(FAMILY, (LAB, "family"))
+        heritage = replace(heritage, kinds=(*heritage.kinds, families))
+    without_labs = _suggest_dropping_labs(request, before)
+    undetermined = warn_undetermined(rows, heritage, without_labs, _look(request))
     read_numbers(rows["log_gain"], f"log {estimand}", varied=True)
     heritage = give_priors(heritage, priors)
-    of_rows = (*read_remarks(before), *per_cent, *gone, *incomplete, *models.warnings)
+    warnings = (*warn_determined(rows, heritage), *read_remarks(before), *per_cent, *gone)
+    warnings += (*incomplete, *models.warnings, *undetermined)
+    given = tuple(priors or ())
+    law = build_heritage_law(heritage, rows, stated=se is not None, priors=given)
     return build_fit(
-        build_heritage_law(heritage, rows, stated=se is not None, priors=tuple(priors or ())),
+        law,
         rows,
         seed=seed,
         settings=settings,
         estimand=models.estimand,
         sources=models.sources,
-        warnings=(*warn_determined(rows, heritage), *of_rows, *undetermined),
+        warnings=warnings,
         reads=request.read_new,
     )
 
@@ -693,21 +713,19 @@ def _read_request(
     their columns."""
     standard = {"geometry": GEOMETRY, "scale": SCALE}
     gone = list[str]()
-    numbers = (
-        {name: make_list(columns, name) for name, columns in blocks_of.items()}
-        if blocks is None
-        else {}
-    )
+    numbers = {}
+    if blocks is None:
+        for name, of_block in blocks_of.items():
+            numbers[name] = make_list(of_block, name)
     unnamed = [name for name, columns in numbers.items() if columns is None]
     there = {named["model"], named["lab"]} - {None} <= set(table)
     for name in unnamed:
-        numbers[name] = list(standard[name])
-        if there and not set(standard[name]) & set(table):
+        usual = standard[name]
+        numbers[name] = list(usual)
+        if there and not set(usual) & set(table):
             numbers[name] = []
-            gone.append(
-                f"no {name}: the table has no {', '.join(standard[name])}, and {name}=[…] names no "
-                f"others"
-            )
+            lacking = f"the table has no {', '.join(usual)}"
+            gone.append(f"no {name}: {lacking}, and {name}=[…] names no others")
     labelled = {}
     for name, column in named.items():
         if name != "lab" or blocks is None or column in table:
@@ -725,32 +743,39 @@ def _leave_incomplete_out(names: Columns, table: pd.DataFrame) -> tuple[pd.DataF
 
     UsageError where a column is known of no model, with the call of what is there.
     """
-    rows, _ = keep_comparable(table.dropna(subset=names.named["outcome"]))
+    with_gain = table.dropna(subset=names.named["outcome"])
+    rows, _ = keep_comparable(with_gain)
     named = {}
     for name in ("geometry", "scale"):
-        named[name] = list(names.named.get(name) or ())
-    columns = [column for name in named for column in named[name]]
+        in_block = names.named.get(name) or ()
+        named[name] = list(in_block)
+    columns = list(chain(*named.values()))
     if rows.empty:
         return table, []
     if unknown := [column for column in columns if rows[column].isna().all()]:
-        full: dict[str, list[str]] = {}
+        full = {}
         for name, in_block in named.items():
             if name in names.named:
                 full[name] = [column for column in in_block if column not in unknown]
+        known = replace(names, named={**names.named, **full})
+        step = known.fill_call(table, {})
         raise UsageError(
             "missing geometry",
             where=", ".join(unknown),
             got="no value",
             allowed="a number above 0 for every model",
-            next_step=replace(names, named={**names.named, **full}).fill_call(table, {}),
+            next_step=step,
         )
     lacking = [column for column in columns if rows[column].isna().any()]
-    gone = rows["model_id"][rows[lacking].isna().any(axis=1)].astype(str)
+    incomplete = rows[lacking].isna().any(axis=1)
+    gone = rows["model_id"][incomplete].astype(str)
     if gone.empty:
         return table, []
     models = set(gone)
-    count = f"{len(models)} of {rows['model_id'].nunique()} models"
-    words = f"no {', '.join(lacking)}, left out: {count} ({list_names(models, 5)})"
+    n_models = rows["model_id"].nunique()
+    count = f"{len(models)} of {n_models} models"
+    left_out = f"{count} ({list_names(models, 5)})"
+    words = f"no {', '.join(lacking)}, left out: {left_out}"
     return table.drop(index=gone.index), [words]
 
 
@@ -779,19 +804,20 @@ def _ask_per_cent(request: Columns, table: pd.DataFrame, se: str | float | None)
     if values.empty or not values.astype(str).map(PER_CENT.fullmatch).notna().all():
         return []
     numbers = Code(f'{column}.str.rstrip("% ").astype(float) / 100')
+    step = _repeat_assigned({outcome: numbers})
     raise UsageError(
         "gains are texts in per cent",
         where=outcome,
         got=repr(values.iloc[0]),
         allowed="numbers, 1 for a stream that keeps its norm",
-        next_step=_repeat_assigned({outcome: numbers}),
+        next_step=step,
     )
 
 
 def _repeat_assigned(changed: Mapping[str, Code]) -> str:
     """The call with some columns of its table converted."""
-    pairs = ", ".join(f"{write_value(name)}: {write_value(code)}" for name, code in changed.items())
-    return repeat_call(Code(f"df.assign(**{{{pairs}}})"))
+    pairs = [f"{write_value(name)}: {write_value(code)}" for name, code in changed.items()]
+    return repeat_call(Code(f"df.assign(**{{{', '.join(pairs)}}})"))
 
 
 def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.DataFrame:
@@ -809,20 +835,22 @@ def _read_sizes(table: pd.DataFrame, blocks: Mapping[str, Sequence[str]]) -> pd.
             if not NUMBER.fullmatch(str(v)):
                 strange.append(v)
         if strange:
+            step = suggest_numbers(column, table[column], "NUMBERS")
             raise UsageError(
                 "a size is no number, and would count as a name",
                 where=column,
                 got=repr(strange[0]),
                 allowed="numbers, in any unit; names are a block of another name",
-                next_step=suggest_numbers(column, table[column], "NUMBERS"),
+                next_step=step,
             )
-    return table.assign(**{column: table[column].astype(str).astype("float64") for column in texts})
+    return table.astype(dict.fromkeys(texts, str)).astype(dict.fromkeys(texts, "float64"))
 
 
 def _suggest_dropping_labs(names: Columns, table: pd.DataFrame) -> str:
     """The call that asks nothing of labs: of geometry and scale, or without these of the mean."""
     if names.named.get("geometry") or names.named.get("scale"):
-        return replace(names, named={**names.named, "lab": None}).fill_call(table, {})
+        without_labs = replace(names, named={**names.named, "lab": None})
+        return without_labs.fill_call(table, {})
     return (
         f'thermostats.fit_line(df, "{names.named["outcome"]}", model="{names.named["model"]}", '
         f"group=None)"
@@ -833,17 +861,21 @@ def _look(names: Columns) -> str:
     """The call that shows gains by lab."""
     lab = names.named.get("lab")
     outcome = names.named["outcome"]
-    return f'df.groupby("{lab}")["{outcome}"].describe()' if lab else f'df["{outcome}"].describe()'
+    if lab:
+        return f'df.groupby("{lab}")["{outcome}"].describe()'
+    return f'df["{outcome}"].describe()'
 
 
 def _collect_blocks(columns: Columns) -> dict[str, Sequence[str]]:
     """Labs, geometry and scale, as far as there are columns of them."""
-    labs = {LAB: (LAB,)} if columns.named.get("lab") else {}
-    return labs | {
-        name: tuple(columns.named[name] or ())
-        for name in ("geometry", "scale")
-        if columns.named.get(name)
-    }
+    blocks: dict[str, Sequence[str]] = {}
+    if columns.named.get("lab"):
+        blocks[LAB] = (LAB,)
+    for name in ("geometry", "scale"):
+        if columns.named.get(name):
+            in_block = columns.named[name] or ()
+            blocks[name] = tuple(in_block)
+    return blocks
 
 
 def _list_blocks(blocks: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
@@ -862,8 +894,10 @@ def _suggest_blocks(
         return f"thermostats.fit_heritage(df, blocks={dict(blocks)!r})"
     numbers = {}
     for name in ("geometry", "scale"):
-        numbers[name] = list(blocks.get(name, ())) or None
-    return replace(request, named={**request.named, **numbers}).fill_call(table, {})
+        in_block = list(blocks.get(name, ()))
+        numbers[name] = in_block or None
+    asked = replace(request, named={**request.named, **numbers})
+    return asked.fill_call(table, {})
 
 
 def _suggest_single_rows(outcome: str, table: pd.DataFrame) -> str:
@@ -881,49 +915,62 @@ def build_heritage_law(
     names = [kind.name for kind in heritage.kinds]
     groups = list_groups(heritage)
     parts = (*names, OWN)
-    lineage = (f"sd_{LINEAGE}", f"{LINEAGE}_share")
     joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
-    of_labs = {"labs": list_labs, "superpopulation": summarise_superpopulation} if groups else {}
-    causes = len(names) - (FAMILY in names)
-    every_order = {"every order": summarise_every_order} if 2 < causes <= MOST_ORDERED else {}
-    divisions = {"divisions": tabulate_divisions} if is_divided(rows, heritage) else {}
-    left_out = {"left out": score_left_out} if groups and is_exact(heritage) else {}
+    means = (f"sd_{LINEAGE}", f"{LINEAGE}_share", "total_sd", POPULATION_MEAN)
     spreads = (f"sd_{name}" for name in parts)
     shares = (f"share_{name}" for name in parts)
-    tables: dict[str, Callable[[Fit], pd.DataFrame]] = {
-        "orders": summarise_orders,
-        **every_order,
-        **divisions,
-        "models": list_models,
-        **of_labs,
-        **left_out,
-        **variance_shares.TABLES,
-    }
-    figures: dict[str, Callable[[Fit, Axes], object]] = {
-        "blocks": draw_blocks,
-        "shares": lambda fit, axes: posterior.draw_variance_shares(
-            fit.summary().reset_index(), axes
-        ),
-        "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
-    }
-    if groups:
-        figures["labs"] = lambda fit, axes: posterior.draw_lab_forest(fit.table("labs"), axes)
     labs = groups[name_lab(heritage)].columns if groups else ()
+    statements = {}
+    for order in list_questions(names):
+        statements[order] = partial(mark_ordered, order)
     law = Law(
         name="heritage",
         of=heritage.design_rows,
         quantities=compute_quantities,
-        reported=(*spreads, *shares, *lineage, "total_sd", POPULATION_MEAN, *joint),
-        statements={order: partial(mark_ordered, order) for order in list_questions(names)},
+        reported=(*spreads, *shares, *means, *joint),
+        statements=statements,
         statistics=build_statistics,
         equations=(*describe_blocks(heritage, stated=stated), *describe_given(heritage, priors)),
         priors=(("se_i", "known", "the table states them") if stated else MODERATED,),
-        tables=tables,
-        figures=figures,
+        tables=_list_tables(heritage, rows),
+        figures=_list_figures(heritage),
         units=(*labs, "model_id"),
     )
-    others = {**vary_given(heritage, priors), **vary_heritage(heritage, rows)}
+    others = vary_given(heritage, priors) | vary_heritage(heritage, rows)
     return state_law(law, heritage, others)
+
+
+def _list_tables(heritage: Mixed, rows: pd.DataFrame) -> dict[str, Callable[[Fit], pd.DataFrame]]:
+    """Tables that these blocks and rows have."""
+    names = [kind.name for kind in heritage.kinds]
+    groups = list_groups(heritage)
+    tables: dict[str, Callable[[Fit], pd.DataFrame]] = {"orders": summarise_orders}
+    if 2 < len(set(names) - {FAMILY}) <= MOST_ORDERED:
+        tables["every order"] = summarise_every_order
+    if is_divided(rows, heritage):
+        tables["divisions"] = tabulate_divisions
+    tables["models"] = list_models
+    if groups:
+        tables["labs"] = list_labs
+        tables["superpopulation"] = summarise_superpopulation
+    if groups and is_exact(heritage):
+        tables["left out"] = score_left_out
+    return tables | variance_shares.TABLES
+
+
+def _list_figures(heritage: Mixed) -> dict[str, Callable[[Fit, Axes], object]]:
+    figures: dict[str, Callable[[Fit, Axes], object]] = {
+        "blocks": draw_blocks,
+        "shares": _draw_shares,
+        "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
+    }
+    if list_groups(heritage):
+        figures["labs"] = lambda fit, axes: posterior.draw_lab_forest(fit.table("labs"), axes)
+    return figures
+
+
+def _draw_shares(fit: Fit, axes: Axes) -> object:
+    return posterior.draw_variance_shares(fit.summary().reset_index(), axes)
 
 
 def _declare_heritage(
@@ -950,19 +997,21 @@ def _declare_heritage(
         mean_alone = call(
             "fit_line", Code("df"), outcome, model=get_argument("model"), group=get_argument("lab")
         )
+        step = mean_alone if not chosen else ""
         raise UsageError(
             "no such blocks",
             got=chosen or "none",
             allowed=f"one block or more, each of one column or more, none called {FAMILY}, {OWN} "
             f"or {LINEAGE}",
-            next_step=mean_alone if not chosen else "",
+            next_step=step,
         )
-    check_columns(table, *(column for columns in chosen.values() for column in columns))
+    check_columns(table, *chain(*chosen.values()))
     groups = []
     for name, columns in chosen.items():
         texts = []
         for column in columns:
-            texts.append(not pd.api.types.is_numeric_dtype(table[column]))
+            is_number = pd.api.types.is_numeric_dtype(table[column])
+            texts.append(not is_number)
         if name == LAB or all(texts):
             groups.append(name)
         elif any(texts):
@@ -972,11 +1021,12 @@ def _declare_heritage(
                 got=", ".join(columns),
                 allowed="one kind",
             )
+    total_sd = SUMMED_TOTAL_SD if estimand in SUMMED else TOTAL_SD
     return declare_heritage(
         chosen,
         groups,
         logs=logs,
-        total_sd=SUMMED_TOTAL_SD if estimand in SUMMED else TOTAL_SD,
+        total_sd=total_sd,
         concentration=concentration,
         lab_df=lab_df,
         residuals=residuals,

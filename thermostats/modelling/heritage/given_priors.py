@@ -38,14 +38,16 @@ def give_priors(mixed: Mixed, priors: Mapping[str, Any] | None) -> Mixed:
             for known, each in priors.items():
                 if known in BLOCKS:
                     kept[known] = each
-            near = find_nearest(str(name), [each for each in BLOCKS if each not in kept])
+            others = [each for each in BLOCKS if each not in kept]
+            near = find_nearest(str(name), others)
             kept |= {near: value} if near else {}
+            step = _write_call(kept or {TOTAL_SD: WORKING[TOTAL_SD]})
             raise UsageError(
                 "no prior can be given of that",
                 where="priors",
                 got=repr(name),
                 allowed=", ".join(BLOCKS),
-                next_step=_write_call(kept or {TOTAL_SD: WORKING[TOTAL_SD]}),
+                next_step=step,
             )
     for name, value in priors.items():
         mixed = _GIVE[name](mixed, value, priors)
@@ -58,11 +60,11 @@ def vary_given(mixed: Mixed, named: Iterable[str]) -> dict[str, Mixed]:
     for words, factor in HALF_AND_TWICE.items():
         scaled = mixed.scale_priors(factor)
         if INTERCEPT in named:
-            others[f"{words} the scale given of {INTERCEPT}"] = replace(mixed, fixed=scaled.fixed)
+            of_intercept = replace(mixed, fixed=scaled.fixed)
+            others[f"{words} the scale given of {INTERCEPT}"] = of_intercept
         if TOTAL_SD in named:
-            others[f"{words} the scale given of {TOTAL_SD}"] = replace(
-                mixed, variance=scaled.variance
-            )
+            of_total = replace(mixed, variance=scaled.variance)
+            others[f"{words} the scale given of {TOTAL_SD}"] = of_total
     return others
 
 
@@ -92,15 +94,17 @@ def _give_intercept(mixed: Mixed, value: Any, priors: Any) -> Mixed:
         raise _refuse(
             "no prior of the intercept", INTERCEPT, value, "a standard deviation above 0", priors
         )
-    alpha = replace(mixed.fixed[0], mean=float(mean), sd=float(sd), why=WHY)
-    return replace(mixed, fixed=(alpha, *mixed.fixed[1:]))
+    first, *others = mixed.fixed
+    alpha = replace(first, mean=float(mean), sd=float(sd), why=WHY)
+    return replace(mixed, fixed=(alpha, *others))
 
 
 def _give_total(mixed: Mixed, value: Any, priors: Any) -> Mixed:
     prior = _read_positive(value, priors)
     assert mixed.variance is not None  # noqa: S101 - of shares
     whys = (WHY, mixed.variance.whys[1])
-    return replace(mixed, variance=replace(mixed.variance, total=prior, whys=whys))
+    variance = replace(mixed.variance, total=prior, whys=whys)
+    return replace(mixed, variance=variance)
 
 
 def _read_positive(value: Any, priors: Any) -> PositivePrior:
@@ -133,7 +137,8 @@ def _read_positive(value: Any, priors: Any) -> PositivePrior:
 
 
 def _give_shares(mixed: Mixed, value: Any, priors: Any) -> Mixed:
-    blocks = {kind.name: kind.block for kind in mixed.kinds} | {OWN: LEFT}
+    blocks = {kind.name: kind.block for kind in mixed.kinds}
+    blocks[OWN] = LEFT
     allowed = f"a number above 0, or one of each of {', '.join(blocks)}"
     if isinstance(value, Mapping):
         for name in value:
@@ -142,21 +147,22 @@ def _give_shares(mixed: Mixed, value: Any, priors: Any) -> Mixed:
                 for known, each in value.items():
                     if known in blocks:
                         kept[known] = each
+                step = _write_call({**priors, SHARES: kept or WORKING[SHARES]})
                 raise UsageError(
                     "a share of no block of this fit",
                     where=f"priors, {SHARES}",
                     got=repr(name),
                     allowed=", ".join(blocks),
-                    next_step=_write_call({**priors, SHARES: kept or WORKING[SHARES]}),
+                    next_step=step,
                 )
         named = dict(value)
     elif hasattr(value, "alpha"):
         alpha = np.atleast_1d(value.alpha)
         if alpha.size != len(blocks):
             what = f"a Dirichlet of {alpha.size} shares, where this fit has {len(blocks)}"
-            raise _refuse(
-                what, SHARES, alpha.tolist(), f"in this order {', '.join(blocks)}", priors
-            )
+            what = f"a Dirichlet of {alpha.size} shares, where this fit has {len(blocks)}"
+            order = f"in this order {', '.join(blocks)}"
+            raise _refuse(what, SHARES, alpha.tolist(), order, priors)
         named = dict(zip(blocks, alpha.tolist(), strict=True))
     else:
         named = dict.fromkeys(blocks, value)
@@ -167,10 +173,11 @@ def _give_shares(mixed: Mixed, value: Any, priors: Any) -> Mixed:
     given = {}
     for name, each in named.items():
         given[blocks[name]] = float(each)
-    even = set(given) == set(blocks.values()) and len(set(given.values())) == 1
-    variance = replace(mixed.variance, concentrations=given, whys=(mixed.variance.whys[0], WHY))
-    if even:
-        variance = replace(variance, concentrations={}, concentration=next(iter(given.values())))
+    whys = (mixed.variance.whys[0], WHY)
+    variance = replace(mixed.variance, concentrations=given, whys=whys)
+    different = set(given.values())
+    if set(given) == set(blocks.values()) and len(different) == 1:
+        variance = replace(variance, concentrations={}, concentration=different.pop())
     return replace(mixed, variance=variance)
 
 
@@ -178,8 +185,9 @@ _GIVE = {INTERCEPT: _give_intercept, TOTAL_SD: _give_total, SHARES: _give_shares
 
 
 def _is_above_0(value: Any) -> bool:
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return number and 0 < float(value) < math.inf
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        return False
+    return 0 < float(value) < math.inf
 
 
 def _read_frozen(value: Any) -> tuple[str, tuple[float, ...], float, float] | None:
@@ -190,7 +198,8 @@ def _read_frozen(value: Any) -> tuple[str, tuple[float, ...], float, float] | No
     shapes, loc, scale = distribution._parse_args(*value.args, **value.kwds)
     numbers = []
     for each in (*shapes, loc, scale):
-        numbers.append(np.ravel(np.asarray(each, dtype=np.float64)))
+        number = np.asarray(each, dtype=float)
+        numbers.append(np.ravel(number))
     if any(each.size != 1 for each in numbers):
         return None
     *firsts, place, width = (float(each[0]) for each in numbers)
@@ -199,12 +208,9 @@ def _read_frozen(value: Any) -> tuple[str, tuple[float, ...], float, float] | No
 
 def _refuse(what: str, where: str, value: Any, allowed: str, priors: Any) -> UsageError:
     block, *_ = where.split(",")
+    step = _write_call({**priors, block: WORKING[block]})
     return UsageError(
-        what,
-        where=f"priors, {where}",
-        got=_describe_value(value),
-        allowed=allowed,
-        next_step=_write_call({**priors, block: WORKING[block]}),
+        what, where=f"priors, {where}", got=_describe_value(value), allowed=allowed, next_step=step
     )
 
 
@@ -217,7 +223,8 @@ def _describe_value(value: Any) -> str:
 
 def _write_distribution(frozen: tuple[str, tuple[float, ...], float, float]) -> str:
     name, shapes, loc, scale = frozen
-    return f"scipy.stats.{name}({', '.join(f'{each:g}' for each in (*shapes, loc, scale))})"
+    numbers = [f"{each:g}" for each in (*shapes, loc, scale)]
+    return f"scipy.stats.{name}({', '.join(numbers)})"
 
 
 def _write_call(priors: Mapping[str, Any]) -> str:

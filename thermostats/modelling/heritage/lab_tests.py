@@ -50,7 +50,8 @@ class Tested:
     def error(self) -> float:
         """Largest Monte-Carlo standard error of the two rates, as standard deviations of a binomial
         share."""
-        return float(max(np.sqrt(rate * (1 - rate) / WORLDS) for rate in (self.false, self.power)))
+        variances = [rate * (1 - rate) / WORLDS for rate in (self.false, self.power)]
+        return float(np.sqrt(max(variances)))
 
 
 def answer_questions(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ...]:
@@ -67,13 +68,13 @@ def answer_questions(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ..
             got=f"{len(models)} models",
             allowed="2 labs or more",
         )
-    y = models["log_gain"].to_numpy(dtype=np.float64)
+    y = models["log_gain"].to_numpy(float)
     shape = _take_logs(models)
     questions = {
         "Does the lab matter at all?": shape[:, :1],
         "Does it beyond shape and size?": shape,
     }
-    answers: list[Tested] = []
+    answers = []
     for words, reduced in questions.items():
         answers.append(_run_lab_test(words, y, reduced, labs, seed))
     return tuple(answers)
@@ -82,23 +83,38 @@ def answer_questions(models: pd.DataFrame, *, seed: int = 1) -> tuple[Tested, ..
 def _run_lab_test(
     question: str, y: Array, reduced: Array, labs: Sequence[str] | Array, seed: int
 ) -> Tested:
-    ratios, ps, df = _compute_f(y[None], reduced, labs)
+    outcome = y[None]
+    ratios, ps, df = _compute_f(outcome, reduced, labs)
     rng = np.random.default_rng(seed)
-    basis = np.linalg.qr(np.column_stack([reduced, _build_indicators(labs)]))[0]
-    sigma = float(np.sqrt(np.square(y - basis @ (basis.T @ y)).sum() / df[1]))
-    size = len(y)
-    false = float(
-        (_compute_f(sigma * rng.standard_normal((WORLDS, size)), reduced, labs)[1] <= ALPHA).mean()
-    )
+    columns = np.column_stack([reduced, _build_indicators(labs)])
+    basis, _ = np.linalg.qr(columns)
+    left = y - basis @ (basis.T @ y)
+    squares = np.square(left).sum()
+    variance = squares / df[1]
+    sigma = float(np.sqrt(variance))
+    noise = rng.standard_normal((WORLDS, len(y)))
+    false = _measure_rate(sigma * noise, reduced, labs)
     powers = []
     for times in TIMES:
         powers.append(_simulate_power(times, reduced, labs, rng))
         if powers[-1] >= WANTED:
             break
-    wanted = float(TIMES[len(powers) - 1]) if powers[-1] >= WANTED else np.nan
-    f = float(ratios[0])
-    p = float(ps[0])
-    return Tested(question=question, f=f, p=p, df=df, false=false, power=powers[0], wanted=wanted)
+    wanted = float(times) if powers[-1] >= WANTED else np.nan
+    return Tested(
+        question=question,
+        f=float(ratios[0]),
+        p=float(ps[0]),
+        df=df,
+        false=false,
+        power=powers[0],
+        wanted=wanted,
+    )
+
+
+def _measure_rate(outcomes: Array, reduced: Array, labs: Sequence[str] | Array) -> float:
+    """Share of outcomes, a row each, with p ≤ 0.05."""
+    _, ps, _ = _compute_f(outcomes, reduced, labs)
+    return float((ps <= ALPHA).mean())
 
 
 def _simulate_power(
@@ -108,41 +124,49 @@ def _simulate_power(
     times as many labs."""
     names = np.array([f"{lab} {i}" for i in range(times) for lab in labs])
     codes = np.unique(names, return_inverse=True)[1]
-    effects = rng.standard_normal((WORLDS, codes.max() + 1))[:, codes]
-    outcomes = effects + rng.standard_normal((WORLDS, names.size))
-    return float((_compute_f(outcomes, np.tile(reduced, (times, 1)), names)[1] <= ALPHA).mean())
+    of_labs = rng.standard_normal((WORLDS, codes.max() + 1))
+    noise = rng.standard_normal((WORLDS, names.size))
+    repeated = np.tile(reduced, (times, 1))
+    return _measure_rate(of_labs[:, codes] + noise, repeated, names)
 
 
 def _compute_f(
     outcomes: Array, reduced: Array, labs: Sequence[str] | Array
 ) -> tuple[Array, Array, tuple[int, int]]:
     """F and p of labs for every row of outcomes, and the degrees of freedom."""
-    small, full = (
-        _build_basis(each)
-        for each in (reduced, np.column_stack([reduced, _build_indicators(labs)]))
-    )
-    k = full.shape[1] - small.shape[1]
-    rest = outcomes.shape[1] - full.shape[1]
+    small = _build_basis(reduced)
+    with_labs = np.column_stack([reduced, _build_indicators(labs)])
+    full = _build_basis(with_labs)
+    n_models = outcomes.shape[1]
+    rank = full.shape[1]
+    k = rank - small.shape[1]
+    rest = n_models - rank
     if k < 1 or rest < SPARE:
         raise UsageError(
             "too few models for a test of labs",
-            got=f"{outcomes.shape[1]} models of {len(set(labs))} labs",
-            allowed=f"{full.shape[1] + SPARE} models or more for so many labs and columns",
+            got=f"{n_models} models of {len(set(labs))} labs",
+            allowed=f"{rank + SPARE} models or more for so many labs and columns",
         )
     total = np.square(outcomes).sum(axis=1)
-    rss_0, rss_1 = (total - np.square(outcomes @ q).sum(axis=1) for q in (small, full))
+    of_small = np.square(outcomes @ small).sum(axis=1)
+    of_full = np.square(outcomes @ full).sum(axis=1)
+    rss_0 = total - of_small
+    rss_1 = total - of_full
     f = (rss_0 - rss_1) / k / (rss_1 / rest)
-    return f, stats.f.sf(f, k, rest), (k, rest)
+    p = stats.f.sf(f, k, rest)
+    return f, p, (k, rest)
 
 
 def _build_basis(columns: Array) -> Array:
     """An orthonormal basis of columns, some of which may follow from others."""
     u, s, _ = np.linalg.svd(columns, full_matrices=False)
-    return np.asarray(u[:, s > 1e-10 * s[0]])
+    kept = s > 1e-10 * s[0]
+    return np.asarray(u[:, kept])
 
 
 def _build_indicators(labs: Sequence[str] | Array) -> Array:
-    codes = np.unique(np.asarray(labs, dtype=str), return_inverse=True)[1]
+    names = np.asarray(labs, dtype=str)
+    codes = np.unique(names, return_inverse=True)[1]
     return np.eye(codes.max() + 1)[codes]
 
 
@@ -151,8 +175,10 @@ def _take_logs(models: pd.DataFrame) -> Array:
     columns = [np.ones(len(models))]
     for name in NUMBERS:
         if name in models and models[name].notna().all() and models[name].nunique() > 1:
-            x = np.log(models[name].to_numpy(dtype=np.float64))
-            columns.append((x - x.mean()) / x.std())
+            numbers = models[name].to_numpy(float)
+            x = np.log(numbers)
+            centred = x - x.mean()
+            columns.append(centred / x.std())
     return np.column_stack(columns)
 
 
@@ -168,7 +194,9 @@ def choose_gain(data: str | Path | None) -> str:
     rows = rows[rows["model_id"].isin(measured)]
     having = {}
     for name in (GAIN, *GAINS):
-        having[name] = rows.loc[rows[name].notna(), "model_id"].nunique()
+        known = rows[name].notna()
+        ids = rows.loc[known, "model_id"]
+        having[name] = ids.nunique()
     return max(having, key=lambda name: having[name])
 
 
@@ -176,19 +204,22 @@ def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
     """Which models, which are left out, and each question's test and rates; why there is none where
     there is none."""
     rows = gain_rows(gain, data=data)
-    unstated = sorted(set(rows.loc[rows["heritage"] == "", "model_id"]))
-    left_out = [
-        *read_remarks(rows),
-        *([f"left out, since no lab is stated: {', '.join(unstated)}"] if unstated else []),
-    ]
-    models = _summarise_models(rows[rows["heritage"] != ""])
+    without_lab = rows["heritage"] == ""
+    ids = rows.loc[without_lab, "model_id"]
+    unstated = sorted(set(ids))
+    left_out = list(read_remarks(rows))
+    if unstated:
+        left_out.append(f"left out, since no lab is stated: {', '.join(unstated)}")
+    of_labs = rows[rows["heritage"] != ""]
+    models = _summarise_models(of_labs)
     yours = list_own_ids(find_data_folder(data))
     your_rows = models[models["model_id"].isin(yours)]
     for whose, chosen in (("your", your_rows), ("all", models)):
         try:
             tested = answer_questions(chosen)
         except UsageError as error:
-            left_out += [f"{whose} models alone: {error}"] if len(chosen) else []
+            if len(chosen):
+                left_out.append(f"{whose} models alone: {error}")
             continue
         named = sorted(chosen["model_id"])
         if whose == "your":
@@ -202,7 +233,8 @@ def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
             "labs": int(chosen["heritage"].nunique()),
             "left_out": left_out,
         }
-        return {**counts, "questions": [{**asdict(each), "error": each.error} for each in tested]}
+        questions = [{**asdict(each), "error": each.error} for each in tested]
+        return {**counts, "questions": questions}
     return {
         "gain": gain,
         "whose": "",
@@ -221,23 +253,23 @@ def format_lines(result: dict[str, Any]) -> list[str]:
             *result["left_out"],
         ]
     whose = "your own" if result["whose"] == "your" else "all"
-    of = f"{format_count(len(result['models']), 'model')} of {format_count(result['labs'], 'lab')}"
+    models = format_count(len(result["models"]), "model")
+    of = f"{models} of {format_count(result['labs'], 'lab')}"
     text = [f"First answer, {GAIN_WORDS[result['gain']]}, {whose} models: {of}"]
     for each in result["questions"]:
         tested = Tested(**{name: value for name, value in each.items() if name != "error"})
         yes = "yes" if tested.p <= ALPHA else "not shown"
-        text.append(
-            f"{tested.question} {yes}: F({tested.df[0]}, {tested.df[1]}) = "
-            f"{format_number(tested.f)}, p = "
-            f"{format_number(tested.p)}"
+        ratio = f"F({tested.df[0]}, {tested.df[1]}) = {format_number(tested.f)}"
+        p = format_number(tested.p)
+        text.append(f"{tested.question} {yes}: {ratio}, p = {p}")
+        error = format_number(100 * tested.error, 2)
+        rates = (
+            f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ "
+            f"as much as models of one lab."
         )
         text.append(
-            f"  In {WORLDS} simulated worlds of these models (± "
-            f"{format_number(100 * tested.error, 2)} "
-            f"points) it says yes in "
-            f"{tested.false:.1%} where labs do not matter, in {tested.power:.0%} where they differ "
-            f"as much as models "
-            "of one lab."
+            f"  In {WORLDS} simulated worlds of these models (± {error} points) it says yes in "
+            f"{rates}"
         )
         if tested.p > ALPHA:
             text.append("  " + _describe_answer(tested))
@@ -246,7 +278,8 @@ def format_lines(result: dict[str, Any]) -> list[str]:
             "The report asks the same of these and the study's models together, so that its answer "
             "may differ."
         )
-    return [*text, *(f"  {line}" for line in result["left_out"])]
+    left_out = [f"  {line}" for line in result["left_out"]]
+    return [*text, *left_out]
 
 
 def _describe_answer(tested: Tested) -> str:
@@ -264,6 +297,7 @@ def _describe_answer(tested: Tested) -> str:
 
 def _summarise_models(rows: pd.DataFrame) -> pd.DataFrame:
     """Mean log gain over prompts and the facts, one row a model."""
-    logs = rows.assign(log_gain=np.log(rows["gain"].astype("float64")))
+    gains = rows["gain"].astype("float64")
+    logs = rows.assign(log_gain=np.log(gains))
     facts = dict.fromkeys(["heritage", "n_layers", "n_heads", "d_head", "n_params"], "first")
     return logs.groupby("model_id", as_index=False).agg({"log_gain": "mean", **facts})

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -53,11 +53,17 @@ FAMILY, LINEAGE = "family", "lineage"
 family together."""
 
 
+def compute_indicator_sd(shares: Array) -> float:
+    """√(1 − Σ_j share_j²): expected standard deviation of the centred indicators of groups."""
+    left = 1 - np.square(shares).sum()
+    return float(np.sqrt(left))
+
+
 def group_basis(codes: Integers, shares: Array) -> Array:
     """Centred indicators of groups, M × groups, scaled to unit expected variance; `shares`: of
     every group's models."""
     indicators = np.eye(shares.size)[codes]
-    return np.asarray((indicators - shares) / np.sqrt(1 - np.square(shares).sum()))
+    return np.asarray((indicators - shares) / compute_indicator_sd(shares))
 
 
 def build_scaled_map(columns: Array) -> Array:
@@ -65,16 +71,24 @@ def build_scaled_map(columns: Array) -> Array:
     varies."""
     centred = columns - columns.mean(axis=0)
     norms = np.linalg.norm(centred, axis=0)
-    varied = norms > 1e-9 * (1 + np.abs(columns).max(initial=0.0))
+    largest = np.abs(columns).max(initial=0.0)
+    varied = norms > 1e-9 * (1 + largest)
     if not varied.any():
         return np.empty((columns.shape[1], 0))
-    _, s, right = np.linalg.svd(centred[:, varied] / norms[varied], full_matrices=False)
-    rank = int((s > 1e-8 * s[0]).sum())
+    lengths = norms[varied]
+    unit_columns = centred[:, varied] / lengths
+    _, s, right = np.linalg.svd(unit_columns, full_matrices=False)
+    kept = s > 1e-8 * s[0]
+    rank = int(kept.sum())
     by = np.zeros((columns.shape[1], rank))
-    by[varied] = right[:rank].T / s[:rank] / norms[varied][:, None]
+    directions = right[:rank].T / s[:rank]
+    by[varied] = directions / lengths[:, None]
     q = centred @ by
-    signs = np.sign(q[np.abs(q).argmax(axis=0), np.arange(rank)])
-    return np.asarray(by * signs * np.sqrt(len(columns) / rank))
+    largest_rows = np.abs(q).argmax(axis=0)
+    furthest = q[largest_rows, np.arange(rank)]
+    signs = np.sign(furthest)
+    norm = np.sqrt(len(columns) / rank)
+    return np.asarray(by * signs * norm)
 
 
 def measure_block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
@@ -83,9 +97,10 @@ def measure_block_sds(contributions: Mapping[str, Array]) -> dict[str, Array]:
 
     Gelman 2005, AOS 33(1).
     """
-    block_sds: dict[str, Array] = {}
+    block_sds = {}
     for name, part in contributions.items():
-        block_sds[f"sd_{name}"] = np.asarray(part.std(axis=-1))
+        sd = part.std(axis=-1)
+        block_sds[f"sd_{name}"] = np.asarray(sd)
     return block_sds
 
 
@@ -99,7 +114,9 @@ def check_distinct_columns(
 
     `call`: the line that works, from blocks that hold each column once.
     """
-    places: dict[str, list[str]] = {outcome: ["the outcome"]} if outcome else {}
+    places = {}
+    if outcome:
+        places[outcome] = ["the outcome"]
     for name, columns in blocks.items():
         for column in columns:
             places.setdefault(column, []).append(name)
@@ -107,19 +124,22 @@ def check_distinct_columns(
     for column, named in places.items():
         if column != outcome:
             last[column] = named[-1]
-    once: dict[str, list[str]] = {}
+    once = {}
     for name, columns in blocks.items():
-        once[name] = [c for c in dict.fromkeys(columns) if last.get(c) == name]
+        kept = [c for c in dict.fromkeys(columns) if last.get(c) == name]
+        if kept:
+            once[name] = kept
     for column, named in places.items():
         if len(named) > 1:
+            what = "a column is named twice in a block"
+            if len(set(named)) > 1:
+                what = "a column stands in two blocks"
             raise UsageError(
-                "a column stands in two blocks"
-                if len(set(named)) > 1
-                else "a column is named twice in a block",
+                what,
                 where=column,
                 got=" and ".join(dict.fromkeys(named)),
                 allowed="each column once",
-                next_step=call({name: columns for name, columns in once.items() if columns}),
+                next_step=call(once),
             )
 
 
@@ -128,19 +148,25 @@ def list_orders(blocks: Sequence[str]) -> tuple[str, ...]:
     of the lab."""
     causes = [name for name in blocks if name != FAMILY]
     orders = [" > ".join(pair) for pair in pairwise(causes)]
-    orders += [" > ".join(causes)] * (len(causes) > 2)
+    if len(causes) > 2:
+        orders.append(" > ".join(causes))
     if FAMILY in blocks and len(causes) > 1:
-        orders.append(" > ".join([LINEAGE, *causes[1:]]))
+        causes_of_lineage = [LINEAGE, *causes[1:]]
+        orders.append(" > ".join(causes_of_lineage))
     return tuple(orders)
 
 
 def list_questions(blocks: Sequence[str]) -> tuple[str, ...]:
     """What a fit is asked first: the first block above geometry and scale together, the order of
     all, then the rest."""
-    orders = list_orders(blocks)
     causes = [name for name in blocks if name != FAMILY]
-    joint = [f"{causes[0]} > {TOGETHER}"] if {"geometry", "scale"} <= set(causes[1:]) else []
-    return tuple(dict.fromkeys([*joint, *[" > ".join(causes)] * (len(causes) > 1), *orders]))
+    questions = []
+    if {"geometry", "scale"} <= set(causes[1:]):
+        questions.append(f"{causes[0]} > {TOGETHER}")
+    if len(causes) > 1:
+        questions.append(" > ".join(causes))
+    questions += list_orders(blocks)
+    return tuple(dict.fromkeys(questions))
 
 
 def mark_ordered(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
@@ -148,13 +174,19 @@ def mark_ordered(order: str, drawn: Mapping[str, Array]) -> NDArray[np.bool_]:
     and scale`."""
     named = []
     for name in order.split(" > "):
-        named.append(drawn[f"sd_{name.replace(' ', '_')}"])
-    return np.asarray(np.logical_and.reduce([a > b for a, b in pairwise(named)]))
+        quantity = name.replace(" ", "_")
+        named.append(drawn[f"sd_{quantity}"])
+    above = [a > b for a, b in pairwise(named)]
+    return np.asarray(np.logical_and.reduce(above))
 
 
 def compute_bayes_factor(posterior: float, prior: float) -> float:
     """Posterior odds over prior odds of an order; infinite where every draw obeys it."""
-    return np.inf if posterior >= 1 else posterior / (1 - posterior) / (prior / (1 - prior))
+    if posterior >= 1:
+        return np.inf
+    odds = posterior / (1 - posterior)
+    prior_odds = prior / (1 - prior)
+    return odds / prior_odds
 
 
 MODERATED = (
@@ -223,12 +255,14 @@ class GroupBlock(ShareKind):
         labels = name_groups(table, self.columns)
         shares = fit.basis if fit else labels.value_counts(normalize=True).sort_index()
         if new := sorted(set(labels) - set(shares.index)):
-            shares = pd.concat([shares, pd.Series(0.0, index=new)])
+            unseen = pd.Series(0.0, index=new)
+            shares = pd.concat([shares, unseen])
         codes = shares.index.get_indexer(labels)
         if fit is None and self.apart and not is_separable(codes):
             return None
-        columns = group_basis(codes, shares.to_numpy(np.float64))
-        return Effects(columns=columns, names=tuple(shares.index), codes=codes, basis=shares)
+        columns = group_basis(codes, shares.to_numpy(float))
+        names = tuple(shares.index)
+        return Effects(columns=columns, names=names, codes=codes, basis=shares)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +294,11 @@ class NumberBlock(ShareKind):
         """Columns of unit expected variance; their basis: the centre of all columns, and the map
         from these."""
         x = self.read(table)
-        centre, by = fit.basis if fit else (x.mean(axis=0), self.map_columns(x))
+        if fit:
+            centre, by = fit.basis
+        else:
+            centre = x.mean(axis=0)
+            by = self.map_columns(x)
         columns = np.zeros((len(table), 1)) if self.dropped else (x - centre) @ by
         return Effects(columns=columns, basis=(centre, by))
 
@@ -271,20 +309,23 @@ class NumberBlock(ShareKind):
             return by
         other = self.embed_map(x, self.beyond)
         centred = x - x.mean(axis=0)
-        slopes = np.linalg.lstsq(centred @ other, centred @ by, rcond=None)[0]
+        slopes, *_ = np.linalg.lstsq(centred @ other, centred @ by, rcond=None)
         left = by - other @ slopes
         if self.least_left:
             left = left @ self._find_kept(centred @ left)
         if not left.shape[1]:
             return np.zeros((x.shape[1], 1))
-        return np.asarray(left @ build_scaled_map(centred @ left))
+        scaling = build_scaled_map(centred @ left)
+        return np.asarray(left @ scaling)
 
     def _find_kept(self, left: Array) -> Array:
         """Directions of residuals of which enough is left, rank × kept; columns were of norm
         √(M/rank) before."""
         _, lengths, right = np.linalg.svd(left, full_matrices=False)
         before = np.sqrt(len(left) / left.shape[1])
-        return np.asarray(right[lengths >= self.least_left * before].T)
+        least = self.least_left * before
+        kept = right[lengths >= least]
+        return np.asarray(kept.T)
 
     def embed_map(self, x: Array, columns: Sequence[str]) -> Array:
         """Map of some of the columns from all."""
@@ -297,41 +338,40 @@ class NumberBlock(ShareKind):
 
 def read_logs(table: pd.DataFrame, columns: Sequence[str], *, logs: bool) -> Array:
     """Columns of numbers, or their logs."""
-    x = table[list(columns)].to_numpy(dtype=np.float64)
+    values = table[list(columns)]
+    x = values.to_numpy(float)
     return np.asarray(np.log(x) if logs else x)
 
 
 def is_logged(mixed: Mixed) -> bool:
     """Whether numbers enter by their logarithms."""
-    return any(isinstance(kind, NumberBlock) and kind.logs for kind in mixed.kinds)
+    return any(kind.logs for kind in list_numbers(mixed).values())
 
 
 def describe_numbers(kind: Kind, *, logs: bool) -> str:
     """A block of numbers in words."""
-    return (
-        f"{kind.name}: "
-        f"{', '.join(f'log {column}' if logs else column for column in kind.covariates)}"
-    )
+    named = [f"log {column}" if logs else column for column in kind.covariates]
+    return f"{kind.name}: {', '.join(named)}"
 
 
 def declare_numbers(
     blocks: Mapping[str, Sequence[str]], *, logs: bool, symbols: bool = True
 ) -> list[Kind]:
     """Blocks of columns of numbers; `symbols`: with the prior of their effects in words."""
-    every = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
+    columns_in_blocks = chain(*blocks.values())
+    every = tuple(dict.fromkeys(columns_in_blocks))
     numbers: list[Kind] = []
     for name, columns in blocks.items():
-        numbers.append(
-            NumberBlock(
-                name=name,
-                symbol=f"u_{name}" if symbols else "",
-                why="orthonormal columns of equal expected weight",
-                effect=f"f_i,{name}",
-                columns=tuple(columns),
-                every=every,
-                logs=logs,
-            )
+        block = NumberBlock(
+            name=name,
+            symbol=f"u_{name}" if symbols else "",
+            why="orthonormal columns of equal expected weight",
+            effect=f"f_i,{name}",
+            columns=tuple(columns),
+            every=every,
+            logs=logs,
         )
+        numbers.append(block)
     return numbers
 
 
@@ -346,13 +386,15 @@ def declare_shares(
     the mean."""
     reach = f"{math.exp(4 * total_sd):,.0f}"
     why = f"gains between 1/{reach} and {reach} times are no surprise"
+    mean = Fixed(sd=2 * total_sd, symbol=symbol, why=why)
+    total = PositivePrior(scale=total_sd)
     return Mixed(
         outcome="log_gain",
         left="ȳ_i",
-        fixed=(Fixed(sd=2 * total_sd, symbol=symbol, why=why),),
+        fixed=(mean,),
         kinds=tuple(kinds),
         rest=Rest(effect=rest, error="error", freedom="freedom"),
-        variance=SharedVariance(total=PositivePrior(scale=total_sd), concentration=concentration),
+        variance=SharedVariance(total=total, concentration=concentration),
         scale=LOG,
         tabulate=name_models,
     )
@@ -383,18 +425,26 @@ def declare_heritage(
     for name, columns in blocks.items():
         if name not in groups:
             numbers[name] = columns
-    kinds = {kind.name: kind for kind in declare_numbers(numbers, logs=logs)}
+    declared = declare_numbers(numbers, logs=logs)
+    kinds = {kind.name: kind for kind in declared}
     for place, name in enumerate(groups):
-        labs = declare_groups(name, blocks[name])
-        kinds[name] = replace(labs, apart=True, df=lab_df) if place == 0 else labs
-    mixed = declare_shares([kinds[name] for name in blocks], total_sd, concentration, "α")
-    mixed = replace(mixed, rest=replace(mixed.rest, shape=residuals), regress=look_over_blocks)
+        block = declare_groups(name, blocks[name])
+        if place == 0:
+            block = replace(block, apart=True, df=lab_df)
+        kinds[name] = block
+    ordered = [kinds[name] for name in blocks]
+    mixed = declare_shares(ordered, total_sd, concentration, "α")
+    rest = replace(mixed.rest, shape=residuals)
+    mixed = replace(mixed, rest=rest, regress=look_over_blocks)
     return mixed if is_exact(mixed) else replace(mixed, engine=declare_sampled)
 
 
 def is_exact(mixed: Mixed) -> bool:
     """Whether the model is Gaussian given its scales."""
-    return mixed.rest.shape == NORMAL and not any(kind.df for kind in list_groups(mixed).values())
+    if mixed.rest.shape != NORMAL:
+        return False
+    groups = list_groups(mixed).values()
+    return not any(kind.df for kind in groups)
 
 
 def declare_groups(name: str, columns: Sequence[str]) -> GroupBlock:
@@ -402,9 +452,9 @@ def declare_groups(name: str, columns: Sequence[str]) -> GroupBlock:
     why = f"groups of {name} are exchangeable; their scale is τ√φ"
     if name == FAMILY:
         why = "families are exchangeable within and across labs"
-    return GroupBlock(
-        name=name, symbol=f"u_{name}", why=why, effect=f"f_i,{name}", columns=tuple(columns)
-    )
+    symbol = f"u_{name}"
+    effect = f"f_i,{name}"
+    return GroupBlock(name=name, symbol=symbol, why=why, effect=effect, columns=tuple(columns))
 
 
 def list_groups(mixed: Mixed) -> dict[str, GroupBlock]:
@@ -424,11 +474,12 @@ def name_lab(mixed: Mixed) -> str:
 
 def list_bases(design: MixedDesign) -> dict[str, Array]:
     """Columns of every block, by its name."""
-    kinds = []
+    bases = {}
     for kind in design.mixed.kinds:
         if kind.block in design.effects:
-            kinds.append(kind)
-    return {kind.name: design.effects[kind.block].columns for kind in kinds}
+            effects = design.effects[kind.block]
+            bases[kind.name] = effects.columns
+    return bases
 
 
 def list_shares(design: MixedDesign, name: str) -> pd.Series:
@@ -439,15 +490,19 @@ def list_shares(design: MixedDesign, name: str) -> pd.Series:
 
 def look_over_blocks(design: MixedDesign) -> Regressors:
     """Numbers of all blocks, standardised, and labs."""
-    kinds = list_numbers(design.mixed)
-    x = next((kind.read(design.table) for kind in kinds.values()), np.empty((len(design.table), 0)))
-    labs = design.effects.get(f"u_{name_lab(design.mixed)}")
-    return Regressors(x=standardise(x), groups=labs.codes if labs else None)
+    kinds = list(list_numbers(design.mixed).values())
+    x = kinds[0].read(design.table) if kinds else np.empty((len(design.table), 0))
+    lab = name_lab(design.mixed)
+    labs = design.effects.get(f"u_{lab}")
+    codes = labs.codes if labs else None
+    return Regressors(x=standardise(x), groups=codes)
 
 
 def standardise(x: Array) -> Array:
     """Columns off their means in their standard deviations."""
-    return np.asarray((x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-300))
+    centred = x - x.mean(axis=0)
+    spread = np.maximum(x.std(axis=0), 1e-300)
+    return np.asarray(centred / spread)
 
 
 def vary_heritage(mixed: Mixed, rows: pd.DataFrame) -> dict[str, Mixed]:
@@ -495,7 +550,8 @@ def keep_several(
 ) -> pd.DataFrame:
     """Models of labs of two or more; of rows to predict all."""
     if fit is None:
-        rows = rows[name_groups(rows, columns).duplicated(keep=False)]
+        names = name_groups(rows, columns)
+        rows = rows[names.duplicated(keep=False)]
     return name_models(rows, fit)
 
 
@@ -509,32 +565,40 @@ def declare_sampled(design: MixedDesign) -> Sampled:
     groups = list_groups(design.mixed)
     size = pad_levels(design.before + n)
     every = np.full(size, NEAR_INFINITE)
-    freedom = np.full(n, np.inf) if gaussian.freedom is None else gaussian.freedom
-    every[design.before : design.before + n] = np.minimum(freedom, NEAR_INFINITE)
+    freedom = gaussian.freedom
+    if freedom is None:
+        freedom = np.full(n, np.inf)
+    fitted = slice(design.before, design.before + n)
+    every[fitted] = np.minimum(freedom, NEAR_INFINITE)
     arrays = {}
     for name, basis in bases.items():
-        arrays[f"X_{name}"] = np.zeros((n, pad_levels(basis.shape[1])))
-        arrays[f"X_{name}"][:, : basis.shape[1]] = basis
+        rank = basis.shape[1]
+        padded = np.zeros((n, pad_levels(rank)))
+        padded[:, :rank] = basis
+        arrays[f"X_{name}"] = padded
     lab = name_lab(design.mixed)
     assert variance is not None  # noqa: S101 - of shares
     alpha = design.mixed.fixed[0]
+    lab_df = groups[lab].df if lab else 0.0
+    concentrations = variance.list_concentrations(design.effects)
     data: dict[str, Any] = {
         **arrays,
         "blocks": tuple(bases),
         "lab": lab,
-        "lab_df": groups[lab].df if lab else 0.0,
+        "lab_df": lab_df,
         "residuals": design.mixed.rest.shape,
         "n_models": size,
-        "intercept": np.array([alpha.mean, alpha.sd]),
-        "total": variance.total,
-        "total_scale": np.asarray(variance.total.scale),
-        "concentration": np.array(variance.list_concentrations(design.effects)),
-        "freedom": every,
-        "model": design.before + np.arange(n),
-        "error_observed": gaussian.error,
-        "y_observed": gaussian.y,
     }
-    data |= {f"n_{name}": basis.shape[1] for name, basis in arrays.items()}
+    data["intercept"] = np.array([alpha.mean, alpha.sd])
+    data["total"] = variance.total
+    data["total_scale"] = np.asarray(variance.total.scale)
+    data["concentration"] = np.array(concentrations)
+    data["freedom"] = every
+    data["model"] = design.before + np.arange(n)
+    data["error_observed"] = gaussian.error
+    data["y_observed"] = gaussian.y
+    for name, padded in arrays.items():
+        data[f"n_{name}"] = padded.shape[1]
     return Sampled(
         declare=declare_heritage_model,
         data=data,
@@ -549,65 +613,80 @@ def declare_heritage_model(data: Mapping[str, Any]) -> None:
     """The model; `model` numbers the model of every row."""
     import pymc as pm  # noqa: PLC0415
 
-    beta = pm.Normal("beta", data["intercept"][0], data["intercept"][1], shape=1)
+    intercept = data["intercept"]
+    beta = pm.Normal("beta", intercept[0], intercept[1], shape=1)
     tau = data["total"].declare(pm, "tau", data["total_scale"])
-    share = pm.Dirichlet("share", data["concentration"] * np.ones(len(data["blocks"]) + 1))
+    n_shares = len(data["blocks"]) + 1
+    concentration = data["concentration"] * np.ones(n_shares)
+    share = pm.Dirichlet("share", concentration)
     scale = pm.Deterministic("scale", tau * pm.math.sqrt(share))
     mean = beta[0]
     df = data["lab_df"]
     for k, name in enumerate(data["blocks"]):
         size = data[f"n_X_{name}"]
         if df and name == data["lab"]:
-            z = pm.StudentT(f"z_{name}", nu=df, mu=0.0, sigma=((df - 2) / df) ** 0.5, shape=size)
+            unit = ((df - 2) / df) ** 0.5
+            z = pm.StudentT(f"z_{name}", nu=df, mu=0.0, sigma=unit, shape=size)
         else:
             z = pm.Normal(f"z_{name}", shape=size)
-        mean = mean + pm.math.dot(data[f"X_{name}"], pm.Deterministic(f"u_{name}", scale[k] * z))
+        effects = pm.Deterministic(f"u_{name}", scale[k] * z)
+        basis = data[f"X_{name}"]
+        mean = mean + pm.math.dot(basis, effects)
     c = 2 / (
         9 * data["freedom"]
     )  # Wilson and Hilferty 1931: the third root of χ²/ν is close to normal
-    root = pm.math.maximum(
-        1 - c + pm.math.sqrt(c) * pm.Normal("z_error", shape=data["n_models"]), LEAST_ROOT
-    )
+    z_error = pm.Normal("z_error", shape=data["n_models"])
+    third_root = 1 - c + pm.math.sqrt(c) * z_error
+    root = pm.math.maximum(third_root, LEAST_ROOT)
     blur = pm.Deterministic("blur", root**-1.5)
     error = data["error_observed"] * blur[data["model"]]
+    y = data["y_observed"]
+    own = scale[-1]
     if data["residuals"] == SKEW:
         delta = pm.Uniform("delta", -MOST_SKEW, MOST_SKEW)
-        omega = scale[-1] / pm.math.sqrt(1 - 2 * delta**2 / np.pi)
+        omega = own / pm.math.sqrt(1 - 2 * delta**2 / np.pi)
         spread = pm.math.sqrt(omega**2 + error**2)
-        alpha = omega * delta / pm.math.sqrt(omega**2 * (1 - delta**2) + error**2)
+        rest = omega**2 * (1 - delta**2)
+        alpha = omega * delta / pm.math.sqrt(rest + error**2)
         place = mean - omega * delta * (2 / np.pi) ** 0.5
-        pm.SkewNormal("y", alpha, mu=place, sigma=spread, observed=data["y_observed"])
+        pm.SkewNormal("y", alpha, mu=place, sigma=spread, observed=y)
         return
     if data["residuals"] == STUDENT:
         nu = LEAST_DF + pm.Gamma("nu", DF_SHAPE, DF_RATE)
-        chance = pm.math.softmax(-nu / 2 * np.log(FACTORS) - (nu / 2 - 1) / FACTORS)
-        chance = pm.Deterministic("chance", chance)
-        factor = pm.Deterministic("factor", FACTORS / pm.math.sum(chance * FACTORS))
-        spread = pm.math.sqrt(scale[-1] ** 2 * factor + error[:, None] ** 2)
-        pm.NormalMixture(
-            "y", w=chance, mu=mean[:, None] + 0 * spread, sigma=spread, observed=data["y_observed"]
-        )
+        tail = (nu / 2 - 1) / FACTORS
+        log_chance = -nu / 2 * np.log(FACTORS) - tail
+        chance = pm.Deterministic("chance", pm.math.softmax(log_chance))
+        middle = pm.math.sum(chance * FACTORS)
+        factor = pm.Deterministic("factor", FACTORS / middle)
+        variance = own**2 * factor + error[:, None] ** 2
+        spread = pm.math.sqrt(variance)
+        centre = mean[:, None] + 0 * spread
+        pm.NormalMixture("y", w=chance, mu=centre, sigma=spread, observed=y)
         return
-    pm.Normal("y", mean, pm.math.sqrt(scale[-1] ** 2 + error**2), observed=data["y_observed"])
+    spread = pm.math.sqrt(own**2 + error**2)
+    pm.Normal("y", mean, spread, observed=y)
 
 
 def name_groups(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     """Names of groups, of nested ones with those they lie in; who has no inner group is one of its
     own."""
-    first, *inner = (
-        rows[name] if name in rows else pd.Series(pd.NA, index=rows.index) for name in columns
-    )
+    missing = pd.Series(pd.NA, index=rows.index)
+    first, *inner = (rows.get(name, missing) for name in columns)
     names = first.astype(str)
     for column in inner:
-        stated = column.notna() & (column.astype(str) != "")
-        names = names + " / " + column.astype(str).where(stated, rows["model_id"].astype(str))
+        names_of_inner = column.astype(str)
+        stated = column.notna() & (names_of_inner != "")
+        own = rows["model_id"].astype(str)
+        inner_names = names_of_inner.where(stated, own)
+        names = names + " / " + inner_names
     return names
 
 
 def is_separable(codes: NDArray[np.int64]) -> bool:
     """Whether effects of groups can be separated from the mean and from the residual."""
     sizes = np.bincount(codes)
-    return bool((sizes > 0).sum() >= 2 and sizes.max() >= 2)
+    several = (sizes > 0).sum() >= 2
+    return bool(several and sizes.max() >= 2)
 
 
 POPULATION_MEAN, MODELS_MEAN = "population_mean_log_gain", "models_mean_log_gain"
@@ -615,6 +694,18 @@ POPULATION_MEAN, MODELS_MEAN = "population_mean_log_gain", "models_mean_log_gain
 leave no doubt of."""
 OF_LAB = "mean log gain of "
 """How the names of labs begin among the quantities that statements may ask about."""
+
+
+def take_effects(values: Mapping[str, Array], name: str, n: int) -> Array:
+    """Effects of the block of this name, the first n of its columns, … × n."""
+    effects = values[f"u_{name}"]
+    return effects[..., :n]
+
+
+def compute_contribution(values: Mapping[str, Array], name: str, basis: Array) -> Array:
+    """What the block of this name and these columns contributes to every model, … × M."""
+    effects = take_effects(values, name, basis.shape[1])
+    return np.asarray(effects @ basis.T)
 
 
 def compute_contributions(
@@ -625,8 +716,9 @@ def compute_contributions(
     bases = list_bases(design)
     parts = {}
     for name, x in bases.items():
-        parts[name] = values[f"u_{name}"][..., : x.shape[1]] @ x.T
-    return {**parts, OWN: log_gains(values, design, rng) - values["beta"] - sum(parts.values())}
+        parts[name] = compute_contribution(values, name, x)
+    off = log_gains(values, design, rng) - values["beta"]
+    return {**parts, OWN: off - sum(parts.values())}
 
 
 def log_gains(
@@ -641,22 +733,27 @@ def log_gains(
     rng = rng or np.random.default_rng(0)
     models = slice(design.before, design.before + given.y.size)
     y = values.get("y", given.y)
-    variance = np.square(values["scale"][..., -1:])
+    model_scale = values["scale"][..., -1:]
+    variance = np.square(model_scale)
     error = np.square(values.get("error", given.error))
-    centre = values["beta"] + np.zeros(given.y.size)
+    none = np.zeros(given.y.size)
+    centre = values["beta"] + none
     for name, x in list_bases(design).items():
-        centre = centre + values[f"u_{name}"][..., : x.shape[1]] @ x.T
+        centre = centre + compute_contribution(values, name, x)
     if "blur" in values:  # PyMC's factor of errors
-        error = error * np.square(values["blur"][..., models])
+        blur = values["blur"][..., models]
+        error = error * np.square(blur)
     if "factor" in values:
         variance = _draw_mixture(values, variance, error, y - centre, rng)
     if "delta" in values:
-        shift, variance = _draw_skewed(values["delta"][..., None], variance, error, y - centre, rng)
+        delta = values["delta"][..., None]
+        shift, variance = _draw_skewed(delta, variance, error, y - centre, rng)
         centre = centre + shift
     weight = variance / (variance + error)
-    return np.asarray(
-        centre + weight * (y - centre) + np.sqrt(weight * error) * rng.standard_normal(centre.shape)
-    )
+    expected = centre + weight * (y - centre)
+    sd = np.sqrt(weight * error)
+    noise = rng.standard_normal(centre.shape)
+    return np.asarray(expected + sd * noise)
 
 
 def _draw_mixture(
@@ -664,16 +761,20 @@ def _draw_mixture(
 ) -> Array:
     """Given what outcomes are off, draws of the variance of every residual, one of those that make
     up Student's t."""
-    each = spread[..., None] * values["factor"][..., None, :]
+    factor = values["factor"][..., None, :]
+    each = spread[..., None] * factor
     variance = each + error[..., None]
-    log_p = np.log(np.maximum(values["chance"], 1e-300))[..., None, :] - 0.5 * (
-        np.log(variance) + np.square(off)[..., None] / variance
-    )
-    heights = np.cumsum(special.softmax(log_p, axis=-1), axis=-1)
-    at = (rng.random(off.shape)[..., None] > heights).sum(axis=-1, keepdims=True)
-    return np.asarray(
-        np.take_along_axis(each + 0 * variance, np.minimum(at, FACTORS.size - 1), axis=-1)[..., 0]
-    )
+    misfit = np.square(off)[..., None] / variance
+    chance = np.maximum(values["chance"], 1e-300)
+    log_p = np.log(chance)[..., None, :] - 0.5 * (np.log(variance) + misfit)
+    chances = special.softmax(log_p, axis=-1)
+    heights = np.cumsum(chances, axis=-1)
+    reached = rng.random(off.shape)[..., None]
+    at = (reached > heights).sum(axis=-1, keepdims=True)
+    places = np.minimum(at, FACTORS.size - 1)
+    every = each + 0 * variance
+    drawn = np.take_along_axis(every, places, axis=-1)
+    return np.asarray(drawn[..., 0])
 
 
 def _draw_skewed(
@@ -684,14 +785,17 @@ def _draw_skewed(
 
     ω(δ|z| + √(1 − δ²) z′) less its mean; |z| given the outcome is a normal cut off at 0.
     """
-    omega = np.sqrt(spread / (1 - 2 * delta**2 / np.pi))
+    narrowed = 1 - 2 * delta**2 / np.pi
+    omega = np.sqrt(spread / narrowed)
     slope = omega * delta
     rest = np.square(omega) * (1 - delta**2)
-    mean = omega * delta * (2 / np.pi) ** 0.5
-    variance = (rest + error) / (np.square(slope) + rest + error)
-    middle = variance * slope * (off + mean) / (rest + error)
+    mean = slope * (2 / np.pi) ** 0.5
+    blurred = rest + error
+    variance = blurred / (np.square(slope) + rest + error)
+    middle = variance * slope * (off + mean) / blurred
     sd = np.sqrt(variance)
-    z = stats.truncnorm.ppf(rng.random(middle.shape), -middle / sd, np.inf, middle, sd)
+    heights = rng.random(middle.shape)
+    z = stats.truncnorm.ppf(heights, -middle / sd, np.inf, middle, sd)
     return slope * z - mean, rest
 
 
@@ -704,7 +808,9 @@ def compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dict
     models."""
     rng = np.random.default_rng(0)
     scale = values["scale"]
-    n_parts = min(len(scale), -(-scale[..., 0].size * design.gaussian.y.size // AT_ONCE))
+    n_draws = scale[..., 0].size
+    n_numbers = n_draws * design.gaussian.y.size
+    n_parts = min(len(scale), -(-n_numbers // AT_ONCE))
     parts = []
     for rows in np.array_split(np.arange(len(scale)), n_parts):
         part = {name: drawn[rows] for name, drawn in values.items()}
@@ -720,21 +826,26 @@ def _compute_quantities(
     square = np.square(values["scale"])
     total = square.sum(axis=-1)
     m = values["beta"] + sum(parts.values())
+    drawn = measure_block_sds(parts)
     shares = {}
     for k, name in enumerate(parts):
         shares[name] = square[..., k] / total
-    drawn = measure_block_sds(parts) | {f"share_{name}": share for name, share in shares.items()}
+        drawn[f"share_{name}"] = shares[name]
     lab = name_lab(design.mixed)
     if FAMILY in parts and lab in parts:
-        drawn |= measure_block_sds({LINEAGE: parts[lab] + parts[FAMILY]})
+        lineage = parts[lab] + parts[FAMILY]
+        drawn |= measure_block_sds({LINEAGE: lineage})
         drawn[f"{LINEAGE}_share"] = shares[lab] + shares[FAMILY]
-    drawn |= {"total_sd": np.sqrt(total), MODELS_MEAN: m.mean(axis=-1)}
+    drawn["total_sd"] = np.sqrt(total)
+    drawn[MODELS_MEAN] = m.mean(axis=-1)
     drawn[POPULATION_MEAN] = compute_population_mean(values, design)
     if {"geometry", "scale"} <= set(parts):
         drawn |= measure_geometry_and_scale(parts, list_bases(design))
     if lab in parts:
-        means = np.moveaxis(m @ build_lab_means(design), -1, 0)
-        names = [f"{OF_LAB}{name}" for name in list_shares(design, lab).index]
+        of_labs = m @ build_lab_means(design)
+        means = np.moveaxis(of_labs, -1, 0)
+        labs = list_shares(design, lab).index
+        names = [f"{OF_LAB}{name}" for name in labs]
         drawn |= dict(zip(names, means, strict=True))
     return drawn
 
@@ -750,16 +861,18 @@ def compute_population_mean(values: Mapping[str, Array], design: MixedDesign) ->
     for name, kind in list_groups(design.mixed).items():
         if kind.block in design.effects:
             shares = list_shares(design, name).to_numpy()
-            mean = mean - values[kind.block][..., : shares.size] @ shares / np.sqrt(
-                1 - np.square(shares).sum()
-            )
+            effects = take_effects(values, name, shares.size)
+            contribution = effects @ shares
+            mean = mean - contribution / compute_indicator_sd(shares)
     return np.asarray(mean)
 
 
 def build_lab_means(design: MixedDesign) -> Array:
     """M × labs: what values of models times this are means over the models of every lab."""
-    labs = design.effects[f"u_{name_lab(design.mixed)}"]
-    member = np.eye(len(labs.names))[labs.codes]
+    lab = name_lab(design.mixed)
+    labs = design.effects[f"u_{lab}"]
+    every = np.eye(len(labs.names))
+    member = every[labs.codes]
     return np.asarray(member / member.sum(axis=0))
 
 
@@ -777,7 +890,9 @@ def measure_geometry_and_scale(
 
     def beyond(basis: Array) -> Array:
         q, _ = np.linalg.qr(basis)
-        return np.asarray((centred - (centred @ q) @ q.T).std(axis=-1))
+        explained = (centred @ q) @ q.T
+        left = centred - explained
+        return np.asarray(left.std(axis=-1))
 
     return {
         "sd_geometry_and_scale": centred.std(axis=-1),
@@ -788,7 +903,5 @@ def measure_geometry_and_scale(
 
 def build_statistics(design: MixedDesign) -> dict[str, Statistic]:
     """Whether models dampen, and what of the residuals moves the blocks' shares."""
-    return {
-        "share of models that dampen": lambda y: (y < 0).mean(axis=-1),
-        **residuals.build_statistics(design.regressors, residuals.CLOSING),
-    }
+    closing = residuals.build_statistics(design.regressors, residuals.CLOSING)
+    return {"share of models that dampen": lambda y: (y < 0).mean(axis=-1), **closing}

@@ -15,7 +15,7 @@ import pandas as pd
 from thermostats.errors import UsageError
 from thermostats.formatting import format_percent, join_words
 from thermostats.modelling.draws import SEED
-from thermostats.modelling.heritage.fit_heritage import HeldOut, fit_heritage, leave_one_out
+from thermostats.modelling.heritage.fit_heritage import WAYS, HeldOut, fit_heritage, leave_one_out
 from thermostats.modelling.model_gains import GEOMETRY, SCALE, gain_rows
 from thermostats.next_steps import write_value
 from thermostats.settings import check_coverage
@@ -27,6 +27,8 @@ FACTS = (*GEOMETRY, *SCALE)
 LAB, UNNAMED = "lab", "unnamed"
 """The argument, and what stands in the place of a lab where none is named."""
 SIDES = {True: "above 1", False: "below 1"}
+KNOWN = {"model": "known", "heritage": "new"}
+"""Whether other models of the lab are at hand, by what was left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +83,13 @@ class TrackRecord:
         above = rows["observed"] > 0
         predicted = rows["predicted"] > 0
         side = bool(above.mean() >= 1 / 2)
+        right = int((above == predicted).sum())
+        majority = int((above == side).sum())
         return cls(
-            lab={"model": "known", "heritage": "new"}[left_out.left_out],
+            lab=KNOWN[left_out.left_out],
             models=len(rows),
-            right=int((above == predicted).sum()),
-            majority=int((above == side).sum()),
+            right=right,
+            majority=majority,
             side=SIDES[side],
             error=left_out.rmse,
             covered=left_out.coverage,
@@ -118,13 +122,14 @@ class TrackRecord:
             "new": "labs of which no model was at hand",
         }[self.lab]
         end = ": as to the side of 1, such a prediction is worthless" if self.worthless else ""
+        factor = f"a factor of {math.exp(self.error):.2f} (root mean square)"
+        inside = f"{format_percent(self.covered)} of gains lay inside"
         sides = (
             f"Of {self.models} models of {of}, {self.right} were predicted on the right side of 1; "
             f"guessing {self.side} for all gives {self.majority}{end}."
         )
         errors = (
-            f"Predictions were off by a factor of {math.exp(self.error):.2f} (root mean square), "
-            f"and {format_percent(self.covered)} of gains lay inside their "
+            f"Predictions were off by {factor}, and {inside} their "
             f"{format_percent(self.level)} interval."
         )
         return f"{sides} {errors}"
@@ -176,21 +181,26 @@ class Prediction:
         True
         """
         row = self.table.iloc[0]
-        median, lower, upper = (row[f"{self.gain}_{what}"] for what in ("median", "lower", "upper"))
+        median = row[f"{self.gain}_median"]
+        interval = f"{row[f'{self.gain}_lower']:.3g} to {row[f'{self.gain}_upper']:.3g}"
         chance = row[f"P({self.gain} < 1)"]
         words = self.gain.replace("_", " ")
+        name = words[0].upper() + words[1:]
         lab = row["heritage"]
         first = (
-            f"{words[0].upper()}{words[1:]}: {median:.3g}, {format_percent(self.level)} interval "
-            f"{lower:.3g} to {upper:.3g}; the probability that it is below 1 is {chance:.2g}."
+            f"{name}: {median:.3g}, {format_percent(self.level)} interval {interval}; "
+            f"the probability that it is below 1 is {chance:.2g}."
         )
         unseen = f"No model of {lab} has this gain" if lab != UNNAMED else "No lab is named"
         others = (
             f"{unseen}; models are at hand of {join_words(self.labs)}. The lab's part is drawn "
             f"anew."
         )
-        lines = [first, *([] if self.lab_at_hand else [others])]
-        lines += [f"Beyond the models at hand: {row['outside']}."] * bool(row["outside"])
+        lines = [first]
+        if not self.lab_at_hand:
+            lines.append(others)
+        if row["outside"]:
+            lines.append(f"Beyond the models at hand: {row['outside']}.")
         return [*lines, self.record.sentence()]
 
 
@@ -249,8 +259,10 @@ def predict_gain(
     """
     _check_label(lab, LAB)
     _check_label(family, "family")
-    facts = _read_numbers(model if isinstance(model, Mapping) else _read_config(model))
-    fit = fit_heritage(gain_rows(gain, data=data), estimand=gain, seed=seed)
+    stated = model if isinstance(model, Mapping) else _read_config(model)
+    facts = _read_numbers(stated)
+    rows = gain_rows(gain, data=data)
+    fit = fit_heritage(rows, estimand=gain, seed=seed)
     level = (
         fit.level
         if level is None
@@ -266,16 +278,13 @@ def predict_gain(
             allowed=other,
             next_step=step,
         )
-    new = {"heritage": lab or UNNAMED, **({"family": family} if family else {}), **facts}
-    return Prediction(
-        table=fit.predict(new, level=level),
-        gain=gain,
-        records=tuple(
-            TrackRecord.build(leave_one_out(fit, by=by), fit.level) for by in ("model", "heritage")
-        ),
-        labs=labs,
-        level=level,
-    )
+    new: dict[str, Any] = {"heritage": lab or UNNAMED}
+    if family:
+        new["family"] = family
+    predicted = fit.predict({**new, **facts}, level=level)
+    left_out = [leave_one_out(fit, by=by) for by in WAYS]
+    records = [TrackRecord.build(each, fit.level) for each in left_out]
+    return Prediction(table=predicted, gain=gain, records=tuple(records), labs=labs, level=level)
 
 
 def _read_config(model: str | Path) -> Mapping[str, Any]:
@@ -289,9 +298,8 @@ def _check_label(value: Any, name: str) -> None:
     if not isinstance(value, str):
         step = f'thermostats.predict_gain(MODEL, {name}="NAME"), or without {name}='
         allowed = "a name; leave it out where it is not known"
-        raise UsageError(
-            f"no {name}", where=name, got=repr(value)[:60], allowed=allowed, next_step=step
-        )
+        got = repr(value)[:60]
+        raise UsageError(f"no {name}", where=name, got=got, allowed=allowed, next_step=step)
 
 
 def _read_numbers(facts: Mapping[str, Any]) -> dict[str, float]:
@@ -305,13 +313,13 @@ def _read_numbers(facts: Mapping[str, Any]) -> dict[str, float]:
         allowed = f"{', '.join(FACTS)}, or a config.json"
         raise UsageError(what, got=f"no {', '.join(lacking)}", allowed=allowed, next_step=line)
     for name in FACTS:
-        if not isinstance(facts[name], (int, float, np.number)) or not 0 < facts[name] < math.inf:
-            raise UsageError(
-                f"{name} is no number above 0", got=repr(facts[name])[:60], next_step=line
-            )
+        value = facts[name]
+        if not isinstance(value, (int, float, np.number)) or not 0 < value < math.inf:
+            got = repr(value)[:60]
+            raise UsageError(f"{name} is no number above 0", got=got, next_step=line)
     for name in FACTS:
-        if isinstance(facts[name], bool) or facts[name] % 1:
-            raise UsageError(
-                f"{name} is no whole number", got=repr(facts[name])[:60], next_step=line
-            )
+        value = facts[name]
+        if isinstance(value, bool) or value % 1:
+            got = repr(value)[:60]
+            raise UsageError(f"{name} is no whole number", got=got, next_step=line)
     return {name: float(facts[name]) for name in FACTS}

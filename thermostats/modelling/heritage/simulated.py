@@ -43,31 +43,30 @@ def simulate_facts(
     """
     lab = np.arange(n_models) % n_labs
     favourite = rng.choice(HEAD_WIDTHS, size=n_labs)
-    d_head = np.where(
-        rng.random(n_models) < 0.8, favourite[lab], rng.choice(HEAD_WIDTHS, size=n_models)
-    )
-    n_layers = np.clip(np.round(np.exp(rng.normal(np.log(24), 0.4, size=n_models))), 4, 96).astype(
-        int
-    )
+    keeps = rng.random(n_models) < 0.8
+    d_head = np.where(keeps, favourite[lab], rng.choice(HEAD_WIDTHS, size=n_models))
+    log_depth = rng.normal(np.log(24), 0.4, size=n_models)
+    depth = np.exp(log_depth)
+    n_layers = np.clip(np.round(depth), 4, 96).astype(int)
     width = 64 * n_layers * np.exp(rng.normal(0.3, 0.3, size=n_models))
-    n_heads = np.maximum(np.round(width / d_head), 2).astype(int)
+    heads = np.round(width / d_head)
+    n_heads = np.maximum(heads, 2).astype(int)
     width = n_heads * d_head
-    vocabulary = rng.choice(VOCABULARIES, size=n_labs)[lab] * rng.integers(1, 3, size=n_models)
+    words = rng.choice(VOCABULARIES, size=n_labs)[lab]
+    vocabulary = words * rng.integers(1, 3, size=n_models)
     n_params = 12 * n_layers * width**2 + vocabulary * width
     if geometry != "met":
         lab = rng.permutation(lab)
     if geometry == "unrelated":
         n_params = rng.permutation(n_params)
-    return pd.DataFrame(
-        {
-            "model_id": [f"lab{j:03d}/model{i:04d}" for i, j in enumerate(lab)],
-            "heritage": [f"lab{j:03d}" for j in lab],
-            "n_layers": n_layers,
-            "n_heads": n_heads,
-            "d_head": d_head,
-            "n_params": n_params,
-        }
-    )
+    labs = [f"lab{j:03d}" for j in lab]
+    models = [f"{name}/model{i:04d}" for i, name in enumerate(labs)]
+    facts = pd.DataFrame({"model_id": models, "heritage": labs})
+    facts["n_layers"] = n_layers
+    facts["n_heads"] = n_heads
+    facts["d_head"] = d_head
+    facts["n_params"] = n_params
+    return facts
 
 
 def simulate_heritage(
@@ -89,27 +88,28 @@ def simulate_heritage(
     """
     rng = np.random.default_rng(seed)
     models = facts.sort_values("model_id")
-    parts = simulate_contributions(list_bases(STANDARD.design_rows(models)), shares, total, rng)
+    bases = list_bases(STANDARD.design_rows(models))
+    parts = simulate_contributions(bases, shares, total, rng)
     order = {name: i for i, name in enumerate(models["model_id"])}
     means = np.asarray(sum(parts.values()))
-    index = np.repeat([order[name] for name in facts["model_id"]], n_prompts)
-    category = np.tile(np.arange(n_prompts) % n_categories, len(facts))
+    places = [order[name] for name in facts["model_id"]]
+    index = np.repeat(places, n_prompts)
+    categories = np.arange(n_prompts) % n_categories
+    category = np.tile(categories, len(facts))
     effect = rng.normal(scale=CATEGORY_SD, size=n_categories)
-    scale = prompt_sd * np.exp(rng.normal(scale=0.5, size=len(facts)))
+    log_scale = rng.normal(scale=0.5, size=len(facts))
+    scale = prompt_sd * np.exp(log_scale)
     noise = rng.standard_t(nu, size=index.size) * scale[index]
     prompts = [f"p{i:03d}" for i in range(n_prompts)]
     centred = effect - effect.mean()
-    table = facts.loc[facts.index.repeat(n_prompts)].assign(
-        prompt_id=np.tile(prompts, len(facts)),
-        category=[f"category {c}" for c in category],
-        gain=np.exp(means[index] + centred[category] + noise),
-    )
-    return Simulated(
-        table=table.reset_index(drop=True),
-        contributions=parts,
-        means=means,
-        sds={name: float(part.std()) for name, part in parts.items()},
-    )
+    repeated = facts.index.repeat(n_prompts)
+    table = facts.loc[repeated].copy()
+    table["prompt_id"] = np.tile(prompts, len(facts))
+    table["category"] = [f"category {c}" for c in category]
+    log_gain = means[index] + centred[category] + noise
+    table["gain"] = np.exp(log_gain)
+    sds = {name: float(part.std()) for name, part in parts.items()}
+    return Simulated(table=table.reset_index(drop=True), contributions=parts, means=means, sds=sds)
 
 
 def simulate_contributions(
@@ -117,17 +117,21 @@ def simulate_contributions(
 ) -> dict[str, Array]:
     """One draw of every block's contribution for given shares and total standard deviation, the
     model's own last."""
-    remainder = 1 - sum(shares.get(name, 0.0) for name in bases)
+    stated = sum(shares.get(name, 0.0) for name in bases)
+    remainder = 1 - stated
     unknown = set(shares) - {*bases, OWN}
     if unknown or remainder < -1e-9 or min(shares.values(), default=0.0) < 0:
-        raise UsageError(
-            "not shares of one whole", got=dict(shares), allowed=f"{', '.join(bases)}, together ≤ 1"
-        )
+        allowed = f"{', '.join(bases)}, together ≤ 1"
+        raise UsageError("not shares of one whole", got=dict(shares), allowed=allowed)
     parts = {}
     for name, x in bases.items():
-        parts[name] = np.sqrt(shares.get(name, 0.0)) * (x @ rng.normal(size=x.shape[1]))
-    rest = np.sqrt(max(remainder, 0.0)) * rng.normal(size=len(next(iter(bases.values()))))
-    contributions: dict[str, Array] = {}
+        share = np.sqrt(shares.get(name, 0.0))
+        effects = rng.normal(size=x.shape[1])
+        parts[name] = share * (x @ effects)
+    n_models = len(next(iter(bases.values())))
+    rest_sd = np.sqrt(max(remainder, 0.0))
+    rest = rest_sd * rng.normal(size=n_models)
+    contributions = {}
     for name, part in {**parts, OWN: rest}.items():
         contributions[name] = total * part
     return contributions

@@ -50,12 +50,9 @@ def check_outcome(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> Array:
     same in all rows.
     """
     if not blocks or not all(blocks.values()):
-        raise UsageError(
-            "a block without columns",
-            got={name: list(columns) for name, columns in blocks.items()},
-            allowed="one column or more a block",
-        )
-    columns = [column for columns in blocks.values() for column in columns]
+        named = {name: list(columns) for name, columns in blocks.items()}
+        raise UsageError("a block without columns", got=named, allowed="one column or more a block")
+    columns = list(itertools.chain(*blocks.values()))
     check_columns(frame, outcome, *columns)
     y = read_numbers(frame[outcome], outcome, least=3, varied=True)
     for column in columns:
@@ -84,9 +81,10 @@ def refuse_saturation(n: int, rank: int) -> None:
 def build_designs(frame: pd.DataFrame, blocks: Blocks) -> dict[str, Array]:
     """One design matrix per block, intercept left out; columns that are the same in all rows are
     left out, too."""
-    designs: dict[str, Array] = {}
+    designs = {}
     for name, columns in blocks.items():
-        designs[name] = np.column_stack([_build_design(frame[column]) for column in columns])
+        columns_of_block = [_build_design(frame[column]) for column in columns]
+        designs[name] = np.column_stack(columns_of_block)
     return designs
 
 
@@ -97,69 +95,89 @@ def _build_design(column: pd.Series) -> Array:
     if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
         x = read_numbers(column, name)[:, None]
     else:
-        codes, values = pd.factorize(read_labels(column, name))
-        x = np.asarray(codes[:, None] == np.arange(len(values)), dtype=np.float64)
-    return x[:, np.ptp(x, axis=0) > 0]
+        labels = read_labels(column, name)
+        codes, values = pd.factorize(labels)
+        member = codes[:, None] == np.arange(len(values))
+        x = np.asarray(member, dtype=float)
+    varied = np.ptp(x, axis=0) > 0
+    return x[:, varied]
 
 
 def build_basis(designs: Sequence[Array], n: int) -> Array:
     """Orthonormal basis (n × rank) of the intercept and the designs, columns standardised before
     the rank is taken."""
-    x = np.column_stack([*designs, np.empty((n, 0))])
+    none = np.empty((n, 0))
+    x = np.column_stack([*designs, none])
     if x.shape[1]:
         x = x - x.mean(axis=0)
         x = x / np.linalg.norm(x, axis=0)
-        u, s, _ = np.linalg.svd(x, full_matrices=False)
-        x = u[:, s > s[0] * 1e-9]
-    return np.column_stack([np.full(n, n**-0.5), x])
+        x = find_span(x)
+    intercept = np.full(n, n**-0.5)
+    return np.column_stack([intercept, x])
+
+
+def find_span(columns: Array) -> Array:
+    """Orthonormal basis of what columns span."""
+    u, s, _ = np.linalg.svd(columns, full_matrices=False)
+    kept = s > s[0] * 1e-9
+    return np.asarray(u[:, kept])
+
+
+def sum_squares(values: Array) -> Array:
+    """Sum of squares of every row."""
+    squares = np.square(values)
+    return np.asarray(squares.sum(axis=1))
 
 
 def build_bases(table: pd.DataFrame, blocks: Blocks) -> Bases:
     """Bases of all sets of blocks; of a design to which many outcomes are put they are computed
     once."""
-    names = tuple(dict.fromkeys(column for columns in blocks.values() for column in columns))
+    columns_in_blocks = itertools.chain(*blocks.values())
+    names = tuple(dict.fromkeys(columns_in_blocks))
     check_columns(table, *names)
     values = tuple((name, tuple(table[name].tolist())) for name in names)
-    return _build_bases(tuple((name, tuple(columns)) for name, columns in blocks.items()), values)
+    columns = tuple((name, tuple(columns)) for name, columns in blocks.items())
+    return _build_bases(columns, values)
 
 
 @lru_cache(maxsize=128)
 def _build_bases(
     blocks: tuple[tuple[str, tuple[str, ...]], ...], values: tuple[tuple[str, Values], ...]
 ) -> Bases:
-    table = pd.DataFrame({name: list(column) for name, column in values})
+    columns = {name: list(column) for name, column in values}
+    table = pd.DataFrame(columns)
     designs = build_designs(table, dict(blocks))
-    bases: dict[frozenset[str], Array] = {}
+    bases = {}
     for size in range(len(designs) + 1):
         for chosen in itertools.combinations(designs, size):
             stacked = [designs[name] for name in chosen]
-            bases[frozenset(chosen)] = build_basis(stacked, len(table))
+            basis = build_basis(stacked, len(table))
+            bases[frozenset(chosen)] = basis
     return bases
 
 
 def measure_r_squared(outcomes: Array, bases: Bases) -> dict[frozenset[str], Array]:
     """R² of every set of blocks, one for every outcome (a row each)."""
     y = outcomes - outcomes.mean(axis=1, keepdims=True)
-    total = np.square(y).sum(axis=1)
-    r_squared: dict[frozenset[str], Array] = {}
+    total = sum_squares(y)
+    r_squared = {}
     for chosen, q in bases.items():
-        r_squared[chosen] = np.square(y @ q).sum(axis=1) / total
+        r_squared[chosen] = sum_squares(y @ q) / total
     return r_squared
 
 
 def compute_shapley(values: Mapping[frozenset[str], Array], names: Sequence[str]) -> Array:
     """Σ_{S ∌ b} |S|!(k − |S| − 1)!/k! · (v(S ∪ b) − v(S)) of every block b, outcomes × blocks."""
     k = len(names)
-    shares = np.zeros((len(values[frozenset(names)]), len(names)))
+    n_outcomes = len(values[frozenset(names)])
+    shares = np.zeros((n_outcomes, k))
     for column, block in enumerate(names):
         for subset, value in values.items():
             if block not in subset:
-                weight = (
-                    math.factorial(len(subset))
-                    * math.factorial(k - len(subset) - 1)
-                    / math.factorial(k)
-                )
-                shares[:, column] += weight * (values[subset | {block}] - value)
+                orders = math.factorial(len(subset)) * math.factorial(k - len(subset) - 1)
+                weight = orders / math.factorial(k)
+                added = values[subset | {block}] - value
+                shares[:, column] += weight * added
     return shares
 
 
@@ -190,8 +208,9 @@ def compute_block_f(frame: pd.DataFrame, outcome: str, blocks: Blocks) -> dict[s
     y = check_outcome(frame, outcome, blocks)
     designs = build_designs(frame, blocks)
     tests = {block: _compute_partial_f(y, designs, blocks, block) for block in blocks}
-    adjusted = apply_holm({block: test.p_value for block, test in tests.items()})
-    block_f: dict[str, BlockF] = {}
+    p_values = {block: test.p_value for block, test in tests.items()}
+    adjusted = apply_holm(p_values)
+    block_f = {}
     for block, test in tests.items():
         block_f[block] = replace(test, p_holm=adjusted[block])
     return block_f
@@ -216,22 +235,26 @@ def run_freedman_lane(
         raise UsageError("no such block", got=block, allowed=", ".join(blocks))
     y = check_outcome(frame, outcome, blocks)
     designs = build_designs(frame, blocks)
-    observed, (full, reduced) = (
-        _compute_partial_f(y, designs, blocks, block),
-        _build_nested_bases(designs, block),
-    )
+    observed = _compute_partial_f(y, designs, blocks, block)
+    full, reduced = _build_nested_bases(designs, block)
     fitted = reduced @ (reduced.T @ y)
-    shuffled = (
-        np.random.default_rng(seed).permuted(np.tile(y - fitted, (permutations, 1)), axis=1)
-        + fitted
-    )
-    rss_full, rss_reduced = (
-        np.square(shuffled - (shuffled @ q) @ q.T).sum(axis=1) for q in (full, reduced)
-    )
+    residuals = np.tile(y - fitted, (permutations, 1))
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permuted(residuals, axis=1) + fitted
+    rss_full = _measure_left(shuffled, full)
+    rss_reduced = _measure_left(shuffled, reduced)
     f = (rss_reduced - rss_full) / observed.df_block / (rss_full / observed.df_residual)
-    return replace(
-        observed, p_value=float((np.sum(f >= observed.f * (1 - 1e-12)) + 1) / (permutations + 1))
-    )
+    least = observed.f * (1 - 1e-12)
+    n_larger = np.sum(f >= least)
+    p = float((n_larger + 1) / (permutations + 1))
+    return replace(observed, p_value=p)
+
+
+def _measure_left(outcomes: Array, basis: Array) -> Array:
+    """Residual sum of squares of every outcome (a row each)."""
+    explained = (outcomes @ basis) @ basis.T
+    left = outcomes - explained
+    return sum_squares(left)
 
 
 def _compute_partial_f(
@@ -250,14 +273,17 @@ def _compute_partial_f(
             allowed="a block not determined by the others",
         )
     rss_full, rss_reduced = (float(np.square(y - q @ (q.T @ y)).sum()) for q in (full, reduced))
-    total = float(np.square(y - y.mean()).sum())
-    f = (rss_reduced - rss_full) / df / (rss_full / df_residual) if rss_full > 0 else math.inf
+    off = y - y.mean()
+    total = float(np.square(off).sum())
+    added = rss_reduced - rss_full
+    f = added / df / (rss_full / df_residual) if rss_full > 0 else math.inf
+    p = float(stats.f.sf(f, df, df_residual))
     return BlockF(
-        estimate=(rss_reduced - rss_full) / total,
+        estimate=added / total,
         f=f,
         df_block=df,
         df_residual=df_residual,
-        p_value=float(stats.f.sf(f, df, df_residual)),
+        p_value=p,
         r_squared=1 - rss_full / total,
     )
 
@@ -266,7 +292,8 @@ def _build_nested_bases(designs: Mapping[str, Array], block: str) -> tuple[Array
     """Bases of all blocks and of all but one."""
     n = len(designs[block])
     others = [design for name, design in designs.items() if name != block]
-    return build_basis(list(designs.values()), n), build_basis(others, n)
+    full = build_basis(list(designs.values()), n)
+    return full, build_basis(others, n)
 
 
 Differences = Sequence[tuple[str, str]]
@@ -316,30 +343,34 @@ def measure_dominance(
         raise UsageError("dominance analysis of too many blocks", got=len(blocks), allowed="2 to 4")
     y = check_outcome(frame, outcome, blocks)
     bases = build_bases(frame, blocks)
-    refuse_saturation(y.size, bases[frozenset(blocks)].shape[1])
-    shuffled = np.random.default_rng(seed).permuted(np.tile(y, (permutations, 1)), axis=1)
-    shares = compute_shapley(measure_r_squared(np.vstack([y, shuffled]), bases), list(blocks))
+    every = bases[frozenset(blocks)]
+    refuse_saturation(y.size, every.shape[1])
+    same = np.tile(y, (permutations, 1))
+    rng = np.random.default_rng(seed)
+    shuffled = rng.permuted(same, axis=1)
+    outcomes = np.vstack([y, shuffled])
+    r_squared = measure_r_squared(outcomes, bases)
+    shares = compute_shapley(r_squared, list(blocks))
     observed = shares[0]
     null = shares[1:]
-    null_mean = null.mean(axis=0)
-    rank = 1 + np.argsort(np.argsort(-observed, kind="stable"))
+    largest_first = np.argsort(-observed, kind="stable")
+    rank = 1 + np.argsort(largest_first)
     null_orders = np.argsort(-null, axis=1, kind="stable")
     as_large = np.sum(null >= observed - 1e-12, axis=0)
-    columns = {
-        "df": [bases[frozenset([block])].shape[1] - 1 for block in blocks],
-        "share": observed,
-        "null_mean": null_mean,
-        "null_upper": np.quantile(null, 0.95, axis=0),
-        "p_value": (as_large + 1) / (permutations + 1),
-        "rank": rank,
-    }
-    table = pd.DataFrame(columns, index=pd.Index(blocks, name="block"))
+    df = [bases[frozenset([block])].shape[1] - 1 for block in blocks]
+    index = pd.Index(blocks, name="block")
+    table = pd.DataFrame({"df": df, "share": observed}, index=index)
+    table["null_mean"] = null.mean(axis=0)
+    table["null_upper"] = np.quantile(null, 0.95, axis=0)
+    table["p_value"] = (as_large + 1) / (permutations + 1)
+    table["rank"] = rank
+    in_order = (null_orders == np.argsort(rank)).all(axis=1)
+    asked_order = np.arange(len(table))
+    in_asked_order = (null_orders == asked_order).all(axis=1)
     return Dominance(
         table=table,
-        null_order_probability=float((null_orders == np.argsort(rank)).all(axis=1).mean()),
-        asked_order_null_probability=float(
-            (null_orders == np.arange(len(table))).all(axis=1).mean()
-        ),
+        null_order_probability=float(in_order.mean()),
+        asked_order_null_probability=float(in_asked_order.mean()),
     )
 
 
@@ -355,13 +386,8 @@ def estimate_corrected_shares(
     Raises UsageError for missing values and below 8 residual degrees of freedom.
     """
     y, bases = _fit_for_correction(table, outcome, blocks)
-    return dict(
-        zip(
-            blocks,
-            map(float, _compute_corrected_shares(y[None], bases, list(blocks))[0]),
-            strict=True,
-        )
-    )
+    shares = _compute_corrected_shares(y[None], bases, list(blocks))
+    return dict(zip(blocks, shares[0].tolist(), strict=True))
 
 
 def measure_signal_shares(table: pd.DataFrame, signals: Array, blocks: Blocks) -> Array:
@@ -371,7 +397,8 @@ def measure_signal_shares(table: pd.DataFrame, signals: Array, blocks: Blocks) -
     Of the signal's own variance, so they sum to 1 where the blocks span it. Raises UsageError for
     missing values.
     """
-    return compute_shapley(measure_r_squared(signals, build_bases(table, blocks)), list(blocks))
+    r_squared = measure_r_squared(signals, build_bases(table, blocks))
+    return compute_shapley(r_squared, list(blocks))
 
 
 def build_share_difference(
@@ -384,11 +411,12 @@ def build_share_difference(
     """
     _, bases = _fit_for_correction(table, outcome, blocks)
     names = list(blocks)
-    places = names.index(first), names.index(second)
+    place = names.index(first)
+    other = names.index(second)
 
     def difference(outcomes: Array) -> Array:
         shares = _compute_corrected_shares(outcomes, bases, names)
-        return np.asarray(shares[:, places[0]] - shares[:, places[1]])
+        return np.asarray(shares[:, place] - shares[:, other])
 
     return difference
 
@@ -414,22 +442,22 @@ def estimate_share_table(
     made = estimate_share_tables(
         table, y[None], blocks, differences, seed=seed, level=level, draws=draws
     )
-    return pd.DataFrame(
-        {
-            "what": name_shares(blocks, differences),
-            **{name: values[0] for name, values in made.items()},
-        }
-    )
+    share_table = pd.DataFrame({"what": name_shares(blocks, differences)})
+    for name, values in made.items():
+        share_table[name] = values[0]
+    return share_table
 
 
 def name_shares(blocks: Blocks, differences: Differences) -> list[str]:
     """Names of the shares of blocks and of their differences."""
-    return [*blocks, *(f"{a} − {b}" for a, b in differences)]
+    pairs = [f"{a} − {b}" for a, b in differences]
+    return [*blocks, *pairs]
 
 
 def count_free(table: pd.DataFrame, blocks: Blocks) -> int:
     """Degrees of freedom of the errors once all blocks are taken out."""
-    n, rank = _build_correction_bases(table, blocks)[frozenset(blocks)].shape
+    bases = _build_correction_bases(table, blocks)
+    n, rank = bases[frozenset(blocks)].shape
     return int(n - rank)
 
 
@@ -450,37 +478,47 @@ def estimate_share_tables(
     y = outcomes - outcomes.mean(axis=1, keepdims=True)
     every = frozenset(names)
     n, rank = bases[every].shape
-    projected = {chosen: y @ q for chosen, q in bases.items()}
+    projected = {}
     explained = {}
-    for chosen, each in projected.items():
-        explained[chosen] = np.square(each).sum(axis=1)
-    total = np.square(y).sum(axis=1)
-    variance = np.maximum(total - explained[every], 0.0) / (n - rank)
-    shares = _subtract_chance(
-        {chosen: each / total for chosen, each in explained.items()}, bases, names
-    )
+    for chosen, q in bases.items():
+        projected[chosen] = y @ q
+        explained[chosen] = sum_squares(projected[chosen])
+    total = sum_squares(y)
+    left = np.maximum(total - explained[every], 0.0)
+    variance = left / (n - rank)
+    r_squared = {chosen: each / total for chosen, each in explained.items()}
+    shares = _subtract_chance(r_squared, bases, names)
     estimate = _append_differences(shares, names, differences)
-    z = np.random.default_rng(seed).normal(size=(draws, n))
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(draws, n))
     spreads = []
     for start in range(0, len(y), STUDIES):
         at = slice(start, start + STUDIES)
         of_studies = {chosen: of_set[at] for chosen, of_set in projected.items()}
-        spreads.append(_measure_spread(of_studies, variance[at], z, bases, names, differences))
-    half = stats.t.ppf((1 + check_coverage(level)) / 2, n - rank) * np.concatenate(spreads)
-    ranks = np.array([rank - bases[every - {name}].shape[1] for name in names], dtype=float)
-    added = (
-        np.stack([explained[every] - explained[every - {name}] for name in names], axis=1)
-        / total[:, None]
-    )
+        spread = _measure_spread(of_studies, variance[at], z, bases, names, differences)
+        spreads.append(spread)
+    quantile = stats.t.ppf((1 + check_coverage(level)) / 2, n - rank)
+    half = quantile * np.concatenate(spreads)
+    ranks = np.empty(len(names))
+    gains = np.empty((len(y), len(names)))
+    for place, name in enumerate(names):
+        others = every - {name}
+        rank_of_others = bases[others].shape[1]
+        ranks[place] = rank - rank_of_others
+        gains[:, place] = explained[every] - explained[others]
+    added = gains / total[:, None]
     unexplained = (variance / total)[:, None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        p = stats.f.sf(added / ranks / unexplained, ranks, n - rank)
-    none = np.full((len(y), len(differences)), math.nan)
+        f = added / ranks / unexplained
+        p = stats.f.sf(f, ranks, n - rank)
+    size = (len(y), len(differences))
+    none = np.full(size, math.nan)
+    unique = added - ranks * unexplained
     return {
         "estimate": estimate,
         "lower": estimate - half,
         "upper": estimate + half,
-        "unique": np.hstack([added - ranks * unexplained, none]),
+        "unique": np.hstack([unique, none]),
         "p": np.hstack([p, none]),
     }
 
@@ -503,26 +541,26 @@ def _measure_spread(
     variance = variance[:, None]
     every = frozenset(names)
     drawn = {chosen: z @ q for chosen, q in bases.items()}
-    explained: dict[frozenset[str], Array] = {}
+    explained = {}
     for chosen, of_y in projected.items():
         of_z = drawn[chosen]
         by_y = np.square(of_y).sum(axis=1, keepdims=True)
-        by_both = 2 * variance**0.5 * (of_y @ of_z.T)
-        explained[chosen] = by_y + by_both + variance * np.square(of_z).sum(axis=1)
-    total = explained[every] + variance * (
-        np.square(z).sum(axis=1) - np.square(drawn[every]).sum(axis=1)
-    )
-    shares = _subtract_chance(
-        {chosen: (each / total).ravel() for chosen, each in explained.items()}, bases, names
-    )
+        products = of_y @ of_z.T
+        by_both = 2 * variance**0.5 * products
+        by_z = variance * sum_squares(of_z)
+        explained[chosen] = by_y + by_both + by_z
+    left = sum_squares(z) - sum_squares(drawn[every])
+    total = explained[every] + variance * left
+    r_squared = {chosen: (each / total).ravel() for chosen, each in explained.items()}
+    shares = _subtract_chance(r_squared, bases, names)
     values = _append_differences(shares, names, differences)
-    return np.asarray(values.reshape(*total.shape, -1).std(axis=1, ddof=1))
+    by_draw = values.reshape(*total.shape, -1)
+    return np.asarray(by_draw.std(axis=1, ddof=1))
 
 
 def _append_differences(shares: Array, names: Sequence[str], differences: Differences) -> Array:
-    pairs = []
-    for a, b in differences:
-        pairs.append(shares[:, names.index(a)] - shares[:, names.index(b)])
+    by_block = dict(zip(names, shares.T, strict=True))
+    pairs = [by_block[a] - by_block[b] for a, b in differences]
     return np.column_stack([shares, *pairs])
 
 
@@ -530,12 +568,14 @@ def _fit_for_correction(table: pd.DataFrame, outcome: str, blocks: Blocks) -> tu
     """The outcome and the bases of all sets of blocks, where they leave degrees of freedom
     enough."""
     check_columns(table, outcome)
-    return read_numbers(table[outcome], outcome), _build_correction_bases(table, blocks)
+    y = read_numbers(table[outcome], outcome)
+    return y, _build_correction_bases(table, blocks)
 
 
 def _build_correction_bases(table: pd.DataFrame, blocks: Blocks) -> Bases:
     bases = build_bases(table, blocks)
-    df = len(table) - bases[frozenset(blocks)].shape[1]
+    rank = bases[frozenset(blocks)].shape[1]
+    df = len(table) - rank
     if df < LEAST_DF:
         raise UsageError(
             "too few rows for corrected shares",
@@ -556,20 +596,18 @@ def _subtract_chance(
     """Shares of R² of every outcome, outcomes × blocks, less what blocks of noise would have."""
     every = frozenset(names)
     n, rank = bases[every].shape
-    mean_rank = compute_shapley(
-        {chosen: np.array([float(q.shape[1])]) for chosen, q in bases.items()}, names
-    )[0]
-    return np.asarray(
-        compute_shapley(r_squared, names)
-        - ((1 - r_squared[every]) / (n - rank))[:, None] * mean_rank
-    )
+    ranks = {chosen: np.array([float(q.shape[1])]) for chosen, q in bases.items()}
+    mean_rank = compute_shapley(ranks, names)[0]
+    left = (1 - r_squared[every]) / (n - rank)
+    by_chance = left[:, None] * mean_rank
+    return np.asarray(compute_shapley(r_squared, names) - by_chance)
 
 
 def measure_gain_r_squared(frame: pd.DataFrame, blocks: Blocks) -> dict[frozenset[str], float]:
     """R² of `log_gain` by every set of blocks."""
     y = check_outcome(frame, "log_gain", blocks)
     bases = build_bases(frame, blocks)
-    gain_r_squared: dict[frozenset[str], float] = {}
+    gain_r_squared = {}
     for chosen, values in measure_r_squared(y[None], bases).items():
         gain_r_squared[chosen] = float(values[0])
     return gain_r_squared
@@ -594,9 +632,11 @@ def build_model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
             continue
         if name in groups:
             blocks[name] = [name]
-            frame[name] = name_groups(fit.rows, groups[name].columns).to_numpy()
+            labels = name_groups(fit.rows, groups[name].columns)
+            frame[name] = labels.to_numpy()
         else:
-            blocks[name] = [f"{name}_{i + 1}" for i in range(basis.shape[1])]
+            columns = range(basis.shape[1])
+            blocks[name] = [f"{name}_{column + 1}" for column in columns]
             frame[blocks[name]] = basis
     return frame, blocks
 
@@ -612,13 +652,14 @@ def run_block_tests(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     """
     frame, blocks = build_model_frame(fit)
     lab = name_lab(fit.designed(MixedDesign).mixed)
-    ways: list[tuple[str, Callable[[str], dict[str, object]]]] = [
-        ("partial F", partial(_record_partial_f, frame, blocks)),
-        ("Freedman–Lane", partial(_record_shuffled_f, frame, blocks, fit.seed, permutations)),
-        ("mixed model", partial(_record_mixed_model, frame, blocks, lab)),
-    ]
-    rows: list[dict[str, object]] = []
-    for method, compute in ways:
+    shuffled = partial(_record_shuffled_f, frame, blocks, fit.seed, permutations)
+    ways: dict[str, Callable[[str], dict[str, object]]] = {
+        "partial F": partial(_record_partial_f, frame, blocks),
+        "Freedman–Lane": shuffled,
+        "mixed model": partial(_record_mixed_model, frame, blocks, lab),
+    }
+    rows = []
+    for method, compute in ways.items():
         for block in blocks:
             row: dict[str, object] = {"method": method, "block": block, "note": ""}
             try:
@@ -639,7 +680,8 @@ def run_block_tests(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=columns)
     adjusted = pd.Series(np.nan, index=table.index)
     for _, p in table["p_value"].dropna().groupby(table["method"]):
-        adjusted[p.index] = list(apply_holm(p.to_dict()).values())
+        in_order = apply_holm(p.to_dict())
+        adjusted[p.index] = list(in_order.values())
     table.insert(6, "p_holm", adjusted)
     return table
 
@@ -653,13 +695,10 @@ def list_dominance(fit: Fit) -> pd.DataFrame:
         corrected = estimate_corrected_shares(frame, "log_gain", blocks)
     except UsageError as error:
         return pd.DataFrame({"note": [f"not possible: {error}"]})
-    return (
-        shares.table.assign(corrected=pd.Series(corrected))
-        .reset_index()
-        .assign(
-            null_order_probability=shares.null_order_probability,
-            claimed_order_null_probability=shares.asked_order_null_probability,
-        )
+    table = shares.table.assign(corrected=pd.Series(corrected))
+    return table.reset_index().assign(
+        null_order_probability=shares.null_order_probability,
+        claimed_order_null_probability=shares.asked_order_null_probability,
     )
 
 
@@ -670,25 +709,24 @@ def measure_commonality(fit: Fit) -> pd.DataFrame:
     unique_g = R²(g, s, ·) − R²(s, ·); common = R²(g, ·) + R²(s, ·) − R²(g, s, ·) − R²(·), which may
     be negative.
     """
-    (frame, blocks), rows = build_model_frame(fit), []
+    frame, blocks = build_model_frame(fit)
+    rows = []
     if not {"geometry", "scale"} <= set(blocks):
         return pd.DataFrame(
             {"note": ["not possible: there is no block of geometry, or none of scale"]}
         )
     r_squared = measure_gain_r_squared(frame, blocks)
-    for fixed in dict.fromkeys(["", name_lab(fit.designed(MixedDesign).mixed)]):
-        base, g, s, both = (
-            r_squared[frozenset({fixed, *names} - {""})]
-            for names in ((), ("geometry",), ("scale",), ("geometry", "scale"))
-        )
-        parts = {
-            "geometry alone": both - s,
-            "scale alone": both - g,
-            "in common": g + s - both - base,
-        }
-        rows += [
-            {"given": fixed or "nothing", "part": part, "r_squared": v} for part, v in parts.items()
-        ]
+    lab = name_lab(fit.designed(MixedDesign).mixed)
+    for fixed in dict.fromkeys(["", lab]):
+        given = frozenset({fixed} - {""})
+        base = r_squared[given]
+        g = r_squared[given | {"geometry"}]
+        s = r_squared[given | {"scale"}]
+        both = r_squared[given | {"geometry", "scale"}]
+        common = g + s - both - base
+        parts = {"geometry alone": both - s, "scale alone": both - g, "in common": common}
+        for part, value in parts.items():
+            rows.append({"given": fixed or "nothing", "part": part, "r_squared": value})
     return pd.DataFrame(rows)
 
 
@@ -711,20 +749,22 @@ def _record_mixed_model(
     another block."""
     if not lab:
         raise UsageError("there are no labs")
-    kept = {}
+    others = []
     for name, columns in blocks.items():
         if name != lab:
-            kept[name] = columns
-    others = [column for columns in kept.values() for column in columns]
-    full = fit_mixed_model(frame, f"log_gain ~ {' + '.join(others) or '1'}", lab, reml=block == lab)
+            others += columns
+    every = " + ".join(others) or "1"
+    full = fit_mixed_model(frame, f"log_gain ~ {every}", lab, reml=block == lab)
     if block == lab:
         note = full.note if full.converged else f"did not converge; {full.note}"
         return {"sd": full.group_sd, "residual_sd": full.residual_sd, "note": note}
-    rest = " + ".join(column for column in others if column not in blocks[block]) or "1"
+    left = [column for column in others if column not in blocks[block]]
+    rest = " + ".join(left) or "1"
     reduced = fit_mixed_model(frame, f"log_gain ~ {rest}", lab, reml=False)
     df = len(blocks[block])
     if not (full.converged and reduced.converged):
-        return {"df": df, "note": "; ".join(filter(None, ["did not converge", full.note]))}
+        notes = ["did not converge", full.note]
+        return {"df": df, "note": "; ".join(filter(None, notes))}
     statistic = max(2 * (full.log_likelihood - reduced.log_likelihood), 0.0)
     p = float(stats.chi2.sf(statistic, df))
     return {"statistic": statistic, "df": df, "p_value": p, "note": full.note}

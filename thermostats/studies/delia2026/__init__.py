@@ -103,11 +103,11 @@ STUDY = Study(
 def __getattr__(name: str) -> Any:
     """Models of the study are imported when first used."""
     if name not in _FITS:
-        raise AttributeError(
-            f"module {HOME!r} has no attribute {name!r}; its models: {', '.join(_FITS)}"
-        )
-    globals()[name] = import_public(_FITS[name], name, HOME)
-    return globals()[name]
+        models = ", ".join(_FITS)
+        raise AttributeError(f"module {HOME!r} has no attribute {name!r}; its models: {models}")
+    fit = import_public(_FITS[name], name, HOME)
+    globals()[name] = fit
+    return fit
 
 
 def __dir__() -> list[str]:

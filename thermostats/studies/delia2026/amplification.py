@@ -18,7 +18,7 @@ from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import estimate_shares, wrap_counts
 from thermostats.studies.delia2026.prompt_gains import LAST_GAIN_FILES, select_single_runs
 from thermostats.studies.delia2026.published_gains import FOUR, load_gains
-from thermostats.studies.delia2026.stated_facts import check_model_figures
+from thermostats.studies.delia2026.stated_facts import check_model_figures, index_models
 from thermostats.tables.model_rows import read_prompt_gains
 
 OFFSET = 1e-10
@@ -46,20 +46,15 @@ def measure_amplification(tables: Evidence, *, seed: int) -> pd.DataFrame:
     columns = [*key, "what", "amplification", "lower", "upper", "n_prompts", "comparable"]
     measured = pd.DataFrame(models, columns=columns)
     others = load_gains(tables)
-    others = others[
-        ~others["model_id"].isin(measured["model_id"]) & others["total_to_penultimate"].notna()
-    ]
-    rest = others[[*key, "comparable"]].assign(
-        what="n_(L-1)/n_1", amplification=others["total_to_penultimate"]
-    )
+    unmeasured = ~others["model_id"].isin(measured["model_id"])
+    with_total = others["total_to_penultimate"].notna()
+    others = others[unmeasured & with_total]
+    rest = others[[*key, "comparable"]].assign(what="n_(L-1)/n_1")
+    rest["amplification"] = others["total_to_penultimate"]
     both = pd.concat([measured, rest], ignore_index=True)
-    depth = (
-        tables.table("models")
-        .drop_duplicates("model_id")
-        .set_index("model_id")["n_layers"]
-        .astype(float)
-    )
-    both["over_root_of_L"] = both["amplification"] / np.sqrt(both["model_id"].map(depth))
+    layers = index_models(tables)["n_layers"]
+    depth = both["model_id"].map(layers.astype(float))
+    both["over_root_of_L"] = both["amplification"] / np.sqrt(depth)
     return both.sort_values("amplification", ascending=False, ignore_index=True)
 
 
@@ -69,51 +64,61 @@ def count_amplifying(name: str, rows: pd.DataFrame, outcomes: Mapping[str, Any])
 
     rows: one a model with heritage, family, `log` amplification and `half` its interval.
     """
-    half = rows["half"].to_numpy(np.float64)
+    half = rows["half"].to_numpy(float)
     families = rows.groupby(["heritage", "family"]).ngroup().to_numpy()
     low = outcomes["log"] - half
     high = outcomes["log"] + half
     amplifies = []
     for code in np.unique(families):
-        amplifies.append((low[:, families == code] > 0).all(axis=1))
-    by_family = np.stack(amplifies, axis=1) if amplifies else np.empty((len(low), 0), dtype=bool)
-    laws = [StudentLaw(free, scale="log") for free in count_free(rows)]
+        above = low[:, families == code] > 0
+        amplifies.append(above.all(axis=1))
+    by_family = np.empty((len(low), 0), dtype=bool)
+    if amplifies:
+        by_family = np.stack(amplifies, axis=1)
+    laws = _list_laws(rows)
     gains = np.exp([outcomes["log"].T, low.T, high.T])
     models = []
     for value, lower, upper, law in zip(*gains, laws, strict=True):
-        gain = replace(wrap_counts(value), lower=lower, upper=upper, law=law)
+        gain = wrap_counts(value)
+        gain = replace(gain, lower=lower, upper=upper, law=law)
         models.append({"amplification": gain})
     found = estimate_shares(by_family)
-    return {"share of families": found, BELOW: wrap_counts((high < 0).sum(axis=1)), name: models}
+    below = wrap_counts((high < 0).sum(axis=1))
+    return {"share of families": found, BELOW: below, name: models}
+
+
+def _list_laws(rows: pd.DataFrame) -> list[StudentLaw]:
+    """Of every model's interval, that of its log."""
+    return [StudentLaw(free, scale="log") for free in count_free(rows)]
 
 
 def count_free(rows: pd.DataFrame) -> list[float]:
     """Degrees of freedom of every model's interval over its prompts; endless without prompts, of
     which there is no interval."""
-    prompts = rows["n_prompts"] if "n_prompts" in rows else pd.Series(np.nan, rows.index)
+    prompts = pd.Series(np.nan, rows.index)
+    if "n_prompts" in rows:
+        prompts = rows["n_prompts"]
     free = prompts.astype(float) - 1
     return list(free.where(free >= 1, np.inf))
 
 
 def describe_amplifying(name: str, rows: pd.DataFrame, result: Result) -> Result:
     """The result with its models, its families and the least of the models."""
-    ends = {}
-    for end, sign in (("lower", -1), ("upper", 1)):
-        ends[end] = np.exp(rows["log"] + sign * rows["half"])
-    laws = [StudentLaw(free, scale="log") for free in count_free(rows)]
-    ends[f"amplification{OF_LAW}"] = pd.Series(laws, rows.index, dtype=object)
-    models = rows.assign(amplification=np.exp(rows["log"]), **ends)
-    families = (
-        models.assign(amplifies=models["lower"] > 1)
-        .groupby(["heritage", "family"], as_index=False)["amplifies"]
-        .all()
-    )
+    logs = rows["log"]
+    models = rows.assign(amplification=np.exp(logs))
+    half = rows["half"]
+    models["lower"] = np.exp(logs - half)
+    models["upper"] = np.exp(logs + half)
+    laws = pd.Series(_list_laws(rows), rows.index, dtype=object)
+    models[f"amplification{OF_LAW}"] = laws
+    amplifies = models.assign(amplifies=models["lower"] > 1)
+    groups = amplifies.groupby(["heritage", "family"], as_index=False)
+    families = groups["amplifies"].all()
     least = None if rows.empty else models.loc[models["amplification"].idxmin()]
     words = {"k": int(families["amplifies"].sum()), "families": len(families), "least": least}
     if rows.empty:
-        result = result.adding(
-            quantities={**result.quantities, "share of families": Estimate(None)}
-        )
+        none = {**result.quantities, "share of families": Estimate(None)}
+        result = result.adding(quantities=none)
     return result.adding(rows={name: models, "families": families}, words=words)
 
 
@@ -128,34 +133,33 @@ def load_published_product(tables: Evidence) -> pd.DataFrame:
     norm."""
     layers = tables.table("layers", source=FOUR)
     summaries = tables.table("summaries", source=FOUR)
-    normed = summaries[summaries["estimand"] == "normed_gain_all_tokens"].set_index("model_id")[
-        "value"
-    ]
+    of_norm = summaries[summaries["estimand"] == "normed_gain_all_tokens"]
+    normed = of_norm.set_index("model_id")["value"]
     rows = []
-    for (model, heritage, family), r in layers.groupby(["model_id", "heritage", "family"]):
-        g = r.sort_values("layer")["gain_block"].dropna().to_numpy(float)
-        every = np.append(g, normed[model])
+    facts = ["model_id", "heritage", "family"]
+    for names, r in layers.groupby(facts):
+        row: dict[str, Any] = dict(zip(facts, names, strict=True))
+        gains = r.sort_values("layer")["gain_block"]
+        g = gains.dropna().to_numpy(float)
+        every = np.append(g, normed[row["model_id"]])
         product = float(np.prod(every))
-        row = {
-            "amplification": product,
-            "comparable": True,
-            "as_published": float(np.prod(every + OFFSET)),
-        }
-        row |= {
-            "below_1": 100 * float(np.mean(every < 1)),
-            "of_block_1": g[0],
-            "without_block_1": product / g[0],
-        }
+        row["amplification"] = product
+        row["comparable"] = True
+        products_as_published = np.prod(every + OFFSET)
+        row["as_published"] = float(products_as_published)
+        below = every < 1
+        row["below_1"] = 100 * float(np.mean(below))
+        row["of_block_1"] = g[0]
+        row["without_block_1"] = product / g[0]
         row["blocks_2_to_before_last"] = float(np.prod(g[1:]))
-        rows.append({"model_id": model, "heritage": heritage, "family": family, **row})
+        rows.append(row)
     return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
 
 
 def check_product(tables: Evidence, table: pd.DataFrame) -> Audit:
     """Products and shares of gains below 1 of the file, by the names of `BY_MODEL`; `table`:
     `load_published_product`."""
-    rows = (
-        (row.model_id, (row.as_published, row.below_1, 100 - row.below_1))
-        for row in table.itertuples()
-    )
-    return check_model_figures(tables, FOUR, BY_MODEL, rows)
+    figures = {}
+    for row in table.itertuples():
+        figures[row.model_id] = (row.as_published, row.below_1, 100 - row.below_1)
+    return check_model_figures(tables, FOUR, BY_MODEL, figures.items())

@@ -13,6 +13,7 @@ from thermostats.studies.delia2026.published_gains import FOUR
 from thermostats.studies.delia2026.stated_facts import (
     H4_V2,
     check_model_figures,
+    index_models,
     iterate_model_figures,
     join_audits,
     load_stated,
@@ -54,13 +55,17 @@ BY_FILE = {
 }
 """Names of the figures, with {} for the model, and patterns of their pointers."""
 IN_TEST = ("{} mean", "{} SD", "{} smallest", "{} largest", "{} t", "{} one-sided p")
+_KEYS = ("Mean_Gain", "Std", "Min", "Max", "t_stat", "p_value")
 BY_TEST = {
-    GPT2: [
-        rf"/validation_results/\d+/{key}"
-        for key in ("Mean_Gain", "Std", "Min", "Max", "t_stat", "p_value")
+    GPT2: [rf"/validation_results/\d+/{key}" for key in _KEYS],
+    GPTJ: [
+        "/results/mean_gain",
+        "/results/std_gain",
+        "/results/min_gain",
+        "/results/max_gain",
+        "/results/t_statistic",
+        "/results/p_value_one_sided",
     ],
-    GPTJ: [f"/results/{key}_gain" for key in ("mean", "std", "min", "max")]
-    + ["/results/t_statistic", "/results/p_value_one_sided"],
 }
 """Patterns of pointers to the figures of IN_TEST in the files that test whether a model's last gain
 lies below 1."""
@@ -72,54 +77,59 @@ def test_audit(tables: Evidence, rows: pd.DataFrame, source: str) -> Audit:
 
     def figures(of_model: pd.DataFrame) -> tuple[float, ...]:
         gain = of_model["value"]
-        t = stats.ttest_1samp(of_model["value"], 1.0, alternative="less")
-        return gain.mean(), gain.std(), gain.min(), gain.max(), t.statistic, t.pvalue
+        t = stats.ttest_1samp(gain, 1.0, alternative="less")
+        moments = gain.agg(["mean", "std", "min", "max"])
+        return (*moments, t.statistic, t.pvalue)
 
     names = dict(zip(IN_TEST, BY_TEST[source], strict=True))
-    audit = check_model_figures(tables, source, names, iterate_model_figures(rows, figures))
+    recomputed = iterate_model_figures(rows, figures)
+    audit = check_model_figures(tables, source, names, recomputed)
     if source != GPTJ:
         return audit
     means = {}
-    for name, values in rows.groupby("category")["value"]:
-        means[CATEGORY.format(name)] = float(values.mean())
     places = {}
-    for name in sorted(set(rows["category"])):
-        places[CATEGORY.format(name)] = f"/category_means/{name}"
-    return join_audits(audit, Audit(load_stated(tables, places, source), means))
+    for name, values in rows.groupby("category")["value"]:
+        words = CATEGORY.format(name)
+        means[words] = float(values.mean())
+        places[words] = f"/category_means/{name}"
+    by_category = Audit(load_stated(tables, places, source), means)
+    return join_audits(audit, by_category)
 
 
 def collect_traces_and_norms(tables: Evidence) -> pd.DataFrame:
     """By model the mean trace, the mean norm of W_V as the OPT file has it, and the trace over its
     square."""
-    traces = (
-        tables.table("attention", source=H4_V2, variant="multi_head")
-        .groupby("model_id")["trace"]
-        .mean()
-    )
+    attention = tables.table("attention", source=H4_V2, variant="multi_head")
+    traces = attention.groupby("model_id")["trace"].mean()
     norms = tables.table("summaries", source=OPT_FILE)
-    norms = norms[norms["estimand"].str.startswith("W_V_frobenius_norm_mean")].set_index("model_id")
+    of_mean = norms["estimand"].str.startswith("W_V_frobenius_norm_mean")
+    norms = norms[of_mean].set_index("model_id")
     norms = norms[["heritage", "estimand", "value"]].rename(columns={"value": "W_V_frobenius"})
     table = norms.join(traces.rename("trace"), how="inner")
-    table["trace_over_W_V_squared"] = table["trace"] / np.square(table["W_V_frobenius"])
-    table["raw_ratio"] = table["trace"] / table.loc[OPT, "trace"]
-    table["divided_ratio"] = (
-        table["trace_over_W_V_squared"] / table.loc[OPT, "trace_over_W_V_squared"]
-    )
+    squared = np.square(table["W_V_frobenius"])
+    over_squared = table["trace"] / squared
+    table["trace_over_W_V_squared"] = over_squared
+    of_opt = table.loc[OPT, "trace"]
+    table["raw_ratio"] = table["trace"] / of_opt
+    table["divided_ratio"] = over_squared / over_squared[OPT]
     for name in ("raw", "divided"):
-        table[f"{name}_factor"] = np.exp(np.log(table[f"{name}_ratio"]).abs())
+        log_ratio = np.log(table[f"{name}_ratio"])
+        table[f"{name}_factor"] = np.exp(log_ratio.abs())
     return table.assign(sliced=table["estimand"].str.endswith("published_thirds"))
 
 
 def check_opt(tables: Evidence) -> Audit:
     """Means over layers of attention entropy (where it is a number) and sparsity, of the OPT
     file."""
-    entropy = tables.table("attention", source=OPT_FILE).groupby("model_id")["entropy"].mean()
+    attention = tables.table("attention", source=OPT_FILE)
+    entropy = attention.groupby("model_id")["entropy"].mean()
     rows = tables.table("summaries", source=OPT_FILE)
-    rows = rows[rows["estimand"].str.startswith("attention_sparsity_layer_")]
-    both = pd.concat([entropy, rows.groupby("model_id")["value"].mean()], axis=1)
-    return check_model_figures(
-        tables, OPT_FILE, BY_FILE[OPT_FILE], ((m, list(figures)) for m, figures in both.iterrows())
-    )
+    of_sparsity = rows["estimand"].str.startswith("attention_sparsity_layer_")
+    rows = rows[of_sparsity]
+    sparsity = rows.groupby("model_id")["value"].mean()
+    both = pd.concat([entropy, sparsity], axis=1)
+    figures = ((model, list(values)) for model, values in both.iterrows())
+    return check_model_figures(tables, OPT_FILE, BY_FILE[OPT_FILE], figures)
 
 
 def collect_unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
@@ -127,18 +137,21 @@ def collect_unembeddings(tables: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
     the measured one."""
     spectra = tables.table("weights", source=LLAMA_FILE, matrix="unembedding").set_index("model_id")
     copied = tables.table("statements", source=LLAMA_FILE, statistic="last gain, copied by hand")
-    table = spectra[["heritage", "spectral_norm"]].assign(
-        gain_stated=copied.set_index("model_id")["value"],
-        last_gain_measured=gains.groupby("model_id")["value"].mean().reindex(spectra.index),
-    )
-    return table.assign(effective_amplification=table["spectral_norm"] * table["gain_stated"])
+    table = spectra[["heritage", "spectral_norm"]].copy()
+    table["gain_stated"] = copied.set_index("model_id")["value"]
+    measured = gains.groupby("model_id")["value"].mean()
+    table["last_gain_measured"] = measured.reindex(spectra.index)
+    amplification = table["spectral_norm"] * table["gain_stated"]
+    return table.assign(effective_amplification=amplification)
 
 
 def check_llama(tables: Evidence, gain: float) -> tuple[Audit, float]:
     """The last ratio that called for an explanation, which runs over the final norm and pools all
     tokens."""
     rows = tables.table("summaries", estimand="normed_gain_all_tokens", model_id=LLAMA)
-    pooled = float(rows.loc[rows["source"] == FOUR, "value"].iloc[0])
+    of_four = rows["source"] == FOUR
+    of_model = rows.loc[of_four, "value"]
+    pooled = float(of_model.iloc[0])
     published = load_stated(tables, {"last ratio, final norm in it": LLAMA_GAIN}, LLAMA_FILE)
     return Audit(
         published, {"last ratio, final norm in it": pooled, "last gain, block": gain}
@@ -157,27 +170,23 @@ def check_derived(tables: Evidence, source: str) -> dict[str, float]:
 def check_projector(tables: Evidence, table: pd.DataFrame) -> Audit:
     """What the LLaMA and Mistral files derive from (un)embeddings, output, stream; `table` from
     `collect_unembeddings`."""
-    models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
-    scaled = table["spectral_norm"] / np.sqrt(
-        models["vocab_size"].reindex(table.index).astype(float)
-    )
-    of_llama = zip(
-        table.index, zip(table["effective_amplification"], scaled, strict=True), strict=True
-    )
+    models = index_models(tables)
+    sizes = models["vocab_size"].reindex(table.index)
+    sizes = sizes.astype(float)
+    scaled = table["spectral_norm"] / np.sqrt(sizes)
+    figures = zip(table["effective_amplification"], scaled, strict=True)
+    of_llama = zip(table.index, figures, strict=True)
     V, d = (float(models.loc[MISTRAL, label]) for label in ("vocab_size", "d_model"))
-    W = (
-        tables.table("weights", source=MISTRAL_FILE)
-        .set_index("matrix")
-        .loc[["unembedding", "embedding"]]
-    )
-    ratios = (
-        tables.table("layers", source=MISTRAL_FILE)["gain_block"].dropna().astype(float).tolist()
-    )
+    weights = tables.table("weights", source=MISTRAL_FILE).set_index("matrix")
+    W = weights.loc[["unembedding", "embedding"]]
+    layers = tables.table("layers", source=MISTRAL_FILE)
+    ratios = layers["gain_block"].dropna().astype(float)
     ends = tables.table(
         "summaries", source=MISTRAL_FILE, estimand="last_ratio_all_tokens_norm_unstated"
     )["value"]
     frobenius = W["frobenius_norm"]
-    entropy = tables.table("outputs", source=MISTRAL_FILE)["entropy"].iloc[0]
+    outputs = tables.table("outputs", source=MISTRAL_FILE)
+    entropy = outputs["entropy"].iloc[0]
     below = np.array([*ratios, *ends]) < 1
     of_mistral = (
         frobenius.iloc[0] / frobenius.iloc[1],
@@ -186,7 +195,8 @@ def check_projector(tables: Evidence, table: pd.DataFrame) -> Audit:
         np.exp(entropy),
         100 * np.mean(below),
     )
+    by_model = [(MISTRAL, of_mistral)]
     return join_audits(
         check_model_figures(tables, LLAMA_FILE, BY_FILE[LLAMA_FILE], of_llama),
-        check_model_figures(tables, MISTRAL_FILE, BY_FILE[MISTRAL_FILE], [(MISTRAL, of_mistral)]),
+        check_model_figures(tables, MISTRAL_FILE, BY_FILE[MISTRAL_FILE], by_model),
     )

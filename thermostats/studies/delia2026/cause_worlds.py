@@ -94,13 +94,11 @@ class Boundary:
         differences = []
         for blocks in self.codings:
             shares = signal * measure_signal_shares(rows, signals, blocks)
-            named = []
-            for name in self.pair:
-                named.append(shares[:, list(blocks).index(name)])
-            differences.append(named[0] - named[1] if len(named) > 1 else self.margin - named[0])
-        return np.asarray(
-            np.min(differences, axis=0) - (self.margin if len(self.pair) > 1 else 0.0)
-        )
+            names = list(blocks)
+            first, *rest = (shares[:, names.index(name)] for name in self.pair)
+            differences.append(first - rest[0] if rest else self.margin - first)
+        least = np.min(differences, axis=0)
+        return np.asarray(least - self.margin if len(self.pair) > 1 else least)
 
     def draw_outcomes(
         self,
@@ -112,32 +110,38 @@ class Boundary:
         random: Random,
     ) -> Outcomes:
         """Outcomes with a signal on the boundary, and noise."""
-        a, b = (
-            self._build_cause(rows, cause, tilt, random)[:, None]
-            for cause in (self.first, self.second)
-        )
-        lab = standardise_values(random.levels(rows, "heritage"))[:, None]
+        a = self._build_cause(rows, self.first, tilt, random)
+        b = self._build_cause(rows, self.second, tilt, random)
+        levels = random.levels(rows, "heritage")
+        lab = standardise_values(levels)[:, None]
         errors = noise(rows)
         angles = np.linspace(0, np.pi / 2, ANGLES)[:, None]
-        mixed = (1 - beside) ** 0.5 * (np.cos(angles) * a + np.sin(angles) * b) + beside**0.5 * lab
-        compared = self.compare_signals(rows, mixed.reshape(-1, len(rows)), signal).reshape(
-            mixed.shape[:2]
-        )
+        part = np.cos(angles) * a[:, None]
+        mixture = part + np.sin(angles) * b[:, None]
+        beside_it = beside**0.5 * lab
+        mixed = (1 - beside) ** 0.5 * mixture + beside_it
+        signals = mixed.reshape(-1, len(rows))
+        compared = self.compare_signals(rows, signals, signal)
+        compared = compared.reshape(mixed.shape[:2])
         made = standardise_values(_find_zero(mixed, compared))
-        return {self.outcome: TOTAL * (signal**0.5 * made + (1 - signal) ** 0.5 * errors)}
+        left = (1 - signal) ** 0.5 * errors
+        outcome = signal**0.5 * made + left
+        return {self.outcome: TOTAL * outcome}
 
     def _build_cause(
         self, rows: pd.DataFrame, columns: Sequence[str], tilt: float, random: Random
     ) -> Array:
         if not pd.api.types.is_numeric_dtype(rows[columns[0]]):
-            return standardise_values(
-                np.sum([random.levels(rows, column) for column in columns], axis=0)
-            )
-        x = np.column_stack(
-            [standardise_values(rows[column].to_numpy(np.float64)) for column in columns]
-        )
-        weights = np.cos(np.pi / 2 * (tilt * (x.shape[1] - 1) - np.arange(x.shape[1])).clip(-1, 1))
-        return standardise_values((weights * random.signs(x.shape[1])) @ x.T)
+            levels = [random.levels(rows, column) for column in columns]
+            return standardise_values(np.sum(levels, axis=0))
+        numbers = [standardise_values(rows[name].to_numpy(float)) for name in columns]
+        x = np.column_stack(numbers)
+        n = x.shape[1]
+        away = tilt * (n - 1) - np.arange(n)
+        angles = np.pi / 2 * away.clip(-1, 1)
+        weights = np.cos(angles)
+        signed = weights * random.signs(n)
+        return standardise_values(signed @ x.T)
 
 
 def _find_zero(signals: Array, compared: Array) -> Array:
@@ -146,19 +150,25 @@ def _find_zero(signals: Array, compared: Array) -> Array:
 
     Where it never is above 0, the one where it is most; where it never falls to 0, the last.
     """
-    falls = (compared[:, :-1] > 0) & (compared[:, 1:] <= 0)
+    above_0 = compared > 0
+    not_above = compared[:, 1:] <= 0
+    falls = above_0[:, :-1] & not_above
     study = np.arange(len(signals))
     place = falls.argmax(axis=1)
     before = compared[study, place]
     after = compared[study, place + 1]
-    part = np.divide(before, before - after, out=np.zeros_like(before), where=before > after)[
-        :, None
-    ]
-    between = signals[study, place] + part * (signals[study, place + 1] - signals[study, place])
+    falling = before > after
+    no_part = np.zeros_like(before)
+    part = np.divide(before, before - after, out=no_part, where=falling)
+    first = signals[study, place]
+    step = signals[study, place + 1] - first
+    between = first + part[:, None] * step
     most = signals[study, compared.argmax(axis=1)]
-    above = (compared > 0).any(axis=1, keepdims=True)
+    above = above_0.any(axis=1, keepdims=True)
     crossed = falls.any(axis=1, keepdims=True)
-    return np.asarray(np.where(crossed, between, np.where(above, signals[:, -1], most)))
+    last = signals[:, -1]
+    elsewhere = np.where(above, last, most)
+    return np.asarray(np.where(crossed, between, elsewhere))
 
 
 def build_worlds(boundary: Boundary, shares: Worlds, **box: tuple[float, ...]) -> Worlds:
@@ -191,10 +201,8 @@ def _make_world(
     limits = AT_REST.limits.widen() if wide else AT_REST.limits
     errors = replace(AT_REST, kind=kind, between=families, ratio=ratio, limits=limits)
     of_labs = f", lab effects of {beside:.0%} of it too" if beside else ""
-    words = (
-        f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}, direction "
-        f"{format_declared(tilt)}"
-    )
+    words = f"{boundary.words}, a signal of {signal:.0%} of the variance{of_labs}"
+    words += f", direction {format_declared(tilt)}"
     outcomes = partial(boundary.draw_outcomes, signal, tilt, beside)
     return World(f"{words}, {errors.words}", outcomes, errors, boundary.large)
 

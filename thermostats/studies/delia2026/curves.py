@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
-from scipy import stats
 
 from thermostats.claims.evidence import EXTERNAL, POOLED, Evidence
 from thermostats.formatting import format_number, strip_owner
 from thermostats.modelling.classical.association import PowerLaw
 from thermostats.modelling.specification import Choices, Option, transform_normal_scores
 from thermostats.plots.general import (
+    DASHED,
     INK,
     MUTED,
     draw_forest,
@@ -23,13 +23,14 @@ from thermostats.plots.general import (
     draw_scatter,
     log_axis,
     mark,
+    name_models,
     name_rows,
     place_legend,
     prepare_drawing,
 )
-from thermostats.plots.point_names import GROUND, name_ends, place_labels
+from thermostats.plots.point_names import GROUND, Look, name_ends, place_labels
 from thermostats.studies.delia2026.largest_gains import SPANS
-from thermostats.studies.delia2026.published_gains import LEVEL, NAMED_GAINS, load_gains
+from thermostats.studies.delia2026.published_gains import NAMED_GAINS, find_t_quantile, load_gains
 from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.tables.model_rows import model_rows
 
@@ -64,7 +65,8 @@ def list_outcomes(*left_out: str) -> dict[str, Option]:
     chosen = [gain for gain in NAMED_GAINS if gain.column not in left_out]
     outcomes: dict[str, Option] = {}
     for gain in chosen:
-        outcomes[SHORT[gain.column]] = {"outcome": f"log({gain.column})"}
+        column = gain.column
+        outcomes[SHORT[column]] = {"outcome": f"log({column})"}
     return outcomes
 
 
@@ -87,27 +89,23 @@ def collect_universe_rows(evidence: Evidence) -> pd.DataFrame:
     """
     study = load_gains(evidence)
     others = model_rows(evidence.named(EXTERNAL), incomparable=True)
-    others = others[~others["model_id"].isin(study["model_id"])]
-    read = model_rows(evidence.named(POOLED), READ_GAIN, incomparable=True).set_index("model_id")[
-        "gain"
-    ]
+    known = others["model_id"].isin(study["model_id"])
+    others = others[~known]
+    with_read = model_rows(evidence.named(POOLED), READ_GAIN, incomparable=True)
+    read = with_read.set_index("model_id")["gain"]
     frames = []
     for name, rows in (("study", study), ("external", others)):
-        facts = rows[[*FACTS, *SHAPE, *COLUMNS]].assign(
-            set=name, lab=rows["heritage"], clade=rows["family"]
-        )
+        facts = rows[[*FACTS, *SHAPE, *COLUMNS]].copy()
+        facts["set"] = name
+        facts["lab"] = rows["heritage"]
+        facts["clade"] = rows["family"]
         facts["focal"] = facts["heritage"] == FOCAL
         facts[READ_GAIN] = facts["model_id"].map(read)
         frames.append(facts.assign(prompts="arithmetic"))
-        frames.append(
-            facts.assign(
-                prompts="geometric",
-                **{c: rows[c] * measure_geometric_ratio(rows, c) for c in COLUMNS},
-            )
-        )
-    return pd.concat(frames, ignore_index=True).astype(
-        dict.fromkeys((*COLUMNS, *SHAPE, READ_GAIN), float)
-    )
+        geometric = {c: rows[c] * measure_geometric_ratio(rows, c) for c in COLUMNS}
+        frames.append(facts.assign(prompts="geometric", **geometric))
+    numbers = dict.fromkeys((*COLUMNS, *SHAPE, READ_GAIN), float)
+    return pd.concat(frames, ignore_index=True).astype(numbers)
 
 
 def select_mean_rows(evidence: Evidence) -> pd.DataFrame:
@@ -124,16 +122,15 @@ def measure_geometric_ratio(rows: pd.DataFrame, gain: str) -> pd.Series:
     """Geometric over arithmetic mean over prompts; 1 where neither prompts nor their SD are
     known."""
     exact = rows[f"{gain}_geometric"] / rows[gain]
-    return (
-        exact.fillna(np.exp(-((rows[f"{gain}_sd"] / rows[gain]) ** 2) / 2))
-        .fillna(1.0)
-        .astype(float)
-    )
+    relative_sd = rows[f"{gain}_sd"] / rows[gain]
+    approximate = np.exp(-(relative_sd**2) / 2)
+    return exact.fillna(approximate).fillna(1.0).astype(float)
 
 
 def select_pair_labs(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of labs that have two or more."""
-    return rows[rows.groupby("heritage")["model_id"].transform("size") > 1].reset_index(drop=True)
+    sizes = rows.groupby("heritage")["model_id"].transform("size")
+    return rows[sizes > 1].reset_index(drop=True)
 
 
 MODELS: Mapping[str, Option] = {
@@ -164,7 +161,7 @@ CODED_BLOCKS = {
     "geometry": ["log_L", "log_H", "log_d_h"],
     "scale": ["log_n", "log_m"],
 }
-SHAPE_AND_SIZE = tuple(column for block in ("geometry", "scale") for column in CODED_BLOCKS[block])
+SHAPE_AND_SIZE = (*CODED_BLOCKS["geometry"], *CODED_BLOCKS["scale"])
 
 CAUSES: Choices = {
     "gain": list_outcomes("normed_gain") | READ,
@@ -180,50 +177,67 @@ source."""
 
 def select_deep_families(rows: pd.DataFrame) -> pd.DataFrame:
     """Models of families with three depths or more."""
-    return rows[rows.groupby("family")["n_layers"].transform("nunique") > 2].reset_index(drop=True)
+    depths = rows.groupby("family")["n_layers"].transform("nunique")
+    return rows[depths > 2].reset_index(drop=True)
 
 
 def remove_size(rows: pd.DataFrame) -> pd.DataFrame:
     """Depth less what a line over log size, with a level for each family, says of it."""
     levels = pd.get_dummies(rows["family"], dtype=float)
-    x = np.column_stack([levels, np.log(rows["n_params_nonembedding"])])
+    log_size = np.log(rows["n_params_nonembedding"])
+    x = np.column_stack([levels, log_size])
     depth = rows["n_layers"].to_numpy(float)
-    return rows.assign(n_layers=depth - x @ np.linalg.lstsq(x, depth, rcond=None)[0])
+    slopes, *_ = np.linalg.lstsq(x, depth, rcond=None)
+    return rows.assign(n_layers=depth - x @ slopes)
 
 
 PYTHIA = "set == 'study' and family == 'pythia'"
+DEEP_MODELS: Mapping[str, Option] = {
+    "Pythia": PYTHIA,
+    "Pythia, smallest left out": f"{PYTHIA} and n_layers > 6",
+    "the study's families": ("set == 'study' and comparable", select_deep_families),
+    "other people's too": ("comparable", select_deep_families),
+}
+
+
+def read_gain_itself(rows: pd.DataFrame) -> pd.DataFrame:
+    """The gain as the outcome, instead of its log."""
+    return rows.assign(outcome=np.exp(rows["outcome"]))
+
+
 DEPTH: Choices = {
     "gain": list_outcomes() | READ,
     "prompts": PROMPTS,
-    "models": {
-        "Pythia": PYTHIA,
-        "Pythia, smallest left out": f"{PYTHIA} and n_layers > 6",
-        "the study's families": ("set == 'study' and comparable", select_deep_families),
-        "other people's too": ("comparable", select_deep_families),
-    },
+    "models": DEEP_MODELS,
     "depth": {"L": "", "log L": {"n_layers": "log(n_layers)"}, "L given size": remove_size},
-    "outcome": {"gain": lambda rows: rows.assign(outcome=np.exp(rows["outcome"])), **ERRORS},
+    "outcome": {"gain": read_gain_itself, **ERRORS},
 }
 
 
 def share_inner_blocks(rows: pd.DataFrame) -> pd.DataFrame:
     """The number of blocks 2 to L − 1 in the place of L, as the exponent has it."""
     log_blocks = np.log(rows["n_layers"] - 2)
-    return rows.assign(outcome=rows["outcome"] - rows["log_L"] + log_blocks, log_L=log_blocks)
+    outcome = rows["outcome"] - rows["log_L"] + log_blocks
+    return rows.assign(outcome=outcome, log_L=log_blocks)
+
+
+def list_spans() -> dict[str, Option]:
+    """Which blocks the largest gain is of, its log's log the outcome."""
+    spans: dict[str, Option] = {}
+    for span in SPANS:
+        outcome = f"log(log({span.column})) + log(n_layers)"
+        spans[span.words] = {"outcome": outcome, "log_L": "log(n_layers)"}
+    return spans
 
 
 EXPONENTS: Choices = {
-    "blocks": {
-        span.words: {
-            "outcome": f"log(log({span.column})) + log(n_layers)",
-            "log_L": "log(n_layers)",
-        }
-        for span in SPANS
-    },
+    "blocks": list_spans(),
     "models": {
-        **{name: DEPTH["models"][name] for name in ("Pythia", "Pythia, smallest left out")},
+        "Pythia": DEEP_MODELS["Pythia"],
+        "Pythia, smallest left out": DEEP_MODELS["Pythia, smallest left out"],
         "Pythia, two smallest left out": f"{PYTHIA} and n_layers > 12",
-        **{name: DEPTH["models"][name] for name in ("the study's families", "other people's too")},
+        "the study's families": DEEP_MODELS["the study's families"],
+        "other people's too": DEEP_MODELS["other people's too"],
     },
     "depth": {"L": "", "L − 2": share_inner_blocks},
 }
@@ -250,7 +264,8 @@ DENSITY: Choices = {
 
 def subtract_bound(rows: pd.DataFrame) -> pd.DataFrame:
     """The log of gain over bound as the outcome, instead of that of the gain."""
-    return rows.assign(outcome=rows["outcome"] - np.log(10) / rows["blocks"])
+    log_bound = np.log(10) / rows["blocks"]
+    return rows.assign(outcome=rows["outcome"] - log_bound)
 
 
 def prepare_bound_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -260,9 +275,12 @@ def prepare_bound_rows(rows: pd.DataFrame) -> pd.DataFrame:
     The error over prompts is that of the penultimate gain, the one that was published.
     """
     bound = 10 ** (1 / rows["blocks"])
-    half = (rows["upper"] - rows["gain"]) / rows["gain"]
-    error = half / stats.t.ppf((1 + LEVEL) / 2, rows["n_prompts"].fillna(1) - 1)
-    return rows.assign(outcome=np.exp(rows["outcome"]) * bound, bound=bound, error=error)
+    reach = rows["upper"] - rows["gain"]
+    half = reach / rows["gain"]
+    freedom = rows["n_prompts"].fillna(1) - 1
+    error = half / find_t_quantile(freedom)
+    gain = np.exp(rows["outcome"]) * bound
+    return rows.assign(outcome=gain, bound=bound, error=error)
 
 
 BOUND: Choices = {
@@ -283,7 +301,8 @@ def mark_sides(rows: pd.DataFrame) -> pd.DataFrame:
     value = np.exp(rows["outcome"])
     low = rows["lower"] / rows["gain"]
     high = rows["upper"] / rows["gain"]
-    clear = (value * high < 1) | (value * low > 1)
+    below = value * high < 1
+    clear = below | (value * low > 1)
     return rows.assign(value=value, dampens=value < 1, clear=clear)
 
 
@@ -307,7 +326,8 @@ def draw_norm_ratio(axes: Axes, rows: pd.DataFrame, *, xlabel: str, named: bool 
     log_axis(axes, "x")
     axes.set(xlabel=xlabel, ylabel="penultimate gain")
     if named:
-        place_labels(axes, rows["ratio"], rows["gain"], list(rows["name"]))
+        names = list(rows["name"])
+        place_labels(axes, rows["ratio"], rows["gain"], names)
 
 
 def draw_squared_norms(
@@ -316,12 +336,16 @@ def draw_squared_norms(
     """‖W_V‖₂² over depth where it is known by layer, and the means of other models (dashed)."""
     ends = []
     for model, rows in by_layer.sort_values("layer").groupby("model_id"):
-        lab = mark(str(rows["heritage"].iloc[0]))
-        axes.plot(rows["depth"], rows["squared"], marker=lab.marker, markersize=4, color=lab.color)
-        ends.append((float(rows["squared"].iloc[-1]), strip_owner(str(model)), lab.color))
+        heritage = str(rows["heritage"].iloc[0])
+        lab = mark(heritage)
+        squared = rows["squared"]
+        axes.plot(rows["depth"], squared, marker=lab.marker, markersize=4, color=lab.color)
+        ends.append((float(squared.iloc[-1]), strip_owner(str(model)), lab.color))
     for row in others.itertuples():
-        axes.axhline(row.squared, color=mark(row.heritage).color, linestyle="--", linewidth=1)
-        ends.append((row.squared, f"{strip_owner(row.model_id)}, mean", mark(row.heritage).color))
+        color = mark(row.heritage).color
+        axes.axhline(row.squared, color=color, linestyle="--", linewidth=1)
+        name = f"{strip_owner(row.model_id)}, mean"
+        ends.append((row.squared, name, color))
     axes.axvspan(late, 1.0, color="#d5d2cb", alpha=0.35, linewidth=0)
     axes.set(yscale="log", xlabel="relative depth l / L", ylabel="‖W_V‖₂²", xlim=(0, 1.02))
     name_ends(axes, ends)
@@ -331,51 +355,47 @@ def draw_worst_residuals(
     axes: Axes, table: pd.DataFrame, names: Mapping[str, str], *, tolerance: float
 ) -> None:
     """Largest residual of every identity, a column of the table each."""
-    worst = table[list(names)].max().clip(lower=np.finfo(float).eps / 100)
-    axes.scatter(worst, range(len(worst)), s=48, zorder=3)
-    axes.axvline(tolerance, color=MUTED, linestyle="--", linewidth=1)
-    axes.annotate(
-        "tolerance", (tolerance, 3.4), xytext=(4, 0), textcoords="offset points", color=MUTED
-    )
+    least = np.finfo(float).eps / 100
+    worst = table[list(names)].max()
+    worst = worst.clip(lower=least)
+    places = range(len(worst))
+    axes.scatter(worst, places, s=48, zorder=3)
+    axes.axvline(tolerance, linewidth=1, **DASHED)
+    offset: Look = {"xytext": (4, 0), "textcoords": "offset points"}
+    axes.annotate("tolerance", (tolerance, 3.4), color=MUTED, **offset)
     axes.set(
         xscale="log",
         xlabel="largest relative residual against the dense operator",
         ylim=(3.6, -0.6),
     )
-    axes.set_yticks(range(len(worst)), list(names.values()))
+    axes.set_yticks(places, list(names.values()))
 
 
 def draw_times_slower(axes: Axes, sizes: pd.DataFrame) -> None:
     """How many times as long building the operator takes as the formula, one row per size."""
     slower = sizes["times_slower_when_built"]
-    axes.hlines(range(len(sizes)), 1, slower, linewidth=2)
-    axes.scatter(slower, range(len(sizes)), s=48, zorder=3)
+    places = range(len(sizes))
+    axes.hlines(places, 1, slower, linewidth=2)
+    axes.scatter(slower, places, s=48, zorder=3)
     for place, times in enumerate(slower):
         text = f"{format_number(times, 2)} ×"
-        axes.annotate(
-            text,
-            (times, place),
-            xytext=(7, -3),
-            textcoords="offset points",
-            bbox={**GROUND, "alpha": 1},
-        )
+        box = {**GROUND, "alpha": 1}
+        at = (times, place)
+        axes.annotate(text, at, xytext=(7, -3), textcoords="offset points", bbox=box)
     draw_reference(axes, 1.0, vertical=True)
     axes.set(xlabel="time to build the operator / time of the formula")
     axes.margins(x=0.14)
     log_axis(axes, "x")
-    name_rows(axes, [f"n = {n}, d = {d}" for n, d in zip(sizes["n"], sizes["d"], strict=True)])
+    names = [f"n = {n}, d = {d}" for n, d in zip(sizes["n"], sizes["d"], strict=True)]
+    name_rows(axes, names)
 
 
 def draw_exact_ratios(axes: Axes, ways: Sequence[pd.Series]) -> None:
     """The study's traces over the exact one: of the first head, and of all heads."""
     for place, values in enumerate(ways):
-        axes.scatter(
-            values,
-            np.full(len(values), place) + np.linspace(-0.2, 0.2, len(values)),
-            s=22,
-            alpha=0.8,
-        )
-    axes.axvline(1.0, color=MUTED, linestyle="--", linewidth=1)
+        spread = np.linspace(-0.2, 0.2, len(values))
+        axes.scatter(values, place + spread, s=22, alpha=0.8)
+    axes.axvline(1.0, linewidth=1, **DASHED)
     axes.set(xlabel="trace of the study over the exact trace, median of a model", ylim=(1.6, -0.6))
     log_axis(axes, "x")
     axes.set_yticks((0, 1), ["mean attention, first head", "all heads, as cut"])
@@ -388,20 +408,21 @@ def draw_file_traces(axes: Axes, rows: pd.DataFrame, files: Mapping[str, str]) -
         x = points["multi_head"]
         y = points["source"].map(files)
         face = color if expands else "white"
-        axes.scatter(
-            x, y, s=60, facecolor=face, edgecolor=color, marker=marker, label=str(lab), zorder=3
-        )
+        look: Look = {"facecolor": face, "edgecolor": color, "marker": marker}
+        axes.scatter(x, y, s=60, label=str(lab), zorder=3, **look)
     axes.set(xlabel="mean trace over layers, sum over heads", ylim=(-0.6, 1.6))
     axes.margins(x=0.15)
     log_axis(axes, "x")
     place_legend(axes)
     places = pd.factorize(rows["source"])[0]
-    place_labels(axes, rows["multi_head"], places, [strip_owner(name) for name in rows["model_id"]])
+    names = [strip_owner(name) for name in rows["model_id"]]
+    place_labels(axes, rows["multi_head"], places, names)
 
 
 def draw_transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, str]) -> None:
     """L*/L by model: definitions (kind → words), the formula and L/2."""
-    names = list(rows.loc[rows["kind"].isin(list(kinds)), "model_id"].drop_duplicates())
+    drawn = rows[rows["kind"].isin(list(kinds))]
+    names = list(drawn["model_id"].drop_duplicates())
     places = {name: i for i, name in enumerate(names)}
     for (kind, words), marker in zip(kinds.items(), "os^", strict=True):
         part = rows[rows["kind"] == kind]
@@ -409,13 +430,15 @@ def draw_transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, s
         y = part["model_id"].map(places)
         axes.scatter(x, y, marker=marker, s=40, label=words, zorder=3)
     models = rows.drop_duplicates("model_id").set_index("model_id").loc[names]
-    axes.scatter(
-        models["formula"] / models["n_layers"], range(len(names)), marker="|", s=260, color=INK
-    )
-    axes.plot([], [], linestyle="", marker="|", markersize=8, color=INK, label="formula")
-    axes.axvline(0.5, color=MUTED, linestyle="--", linewidth=1)
-    axes.set_yticks(range(len(names)), [strip_owner(name) for name in names])
-    axes.set(xlabel="L* / L (dashed: L/2)", xlim=(-0.03, 1.03), ylim=(len(names) - 0.5, -0.5))
+    predicted = models["formula"] / models["n_layers"]
+    axes.scatter(predicted, range(len(names)), marker="|", s=260, color=INK)
+    entry: Look = {"marker": "|", "markersize": 8, "color": INK}
+    axes.plot([], [], linestyle="", label="formula", **entry)
+    axes.axvline(0.5, linewidth=1, **DASHED)
+    short_names = [strip_owner(name) for name in names]
+    axes.set_yticks(range(len(names)), short_names)
+    lowest = len(names) - 0.5
+    axes.set(xlabel="L* / L (dashed: L/2)", xlim=(-0.03, 1.03), ylim=(lowest, -0.5))
     place_legend(axes)
 
 
@@ -423,12 +446,12 @@ def draw_restriction_maps(
     axes: Axes, curve: pd.DataFrame, table: pd.DataFrame, *, y: str, model: str, ylabel: str
 ) -> None:
     """A norm of the maps over layers, with L* by every definition."""
-    axes.plot(curve["layer"], curve[y], marker="o", label=strip_owner(model))
+    name = strip_owner(model)
+    axes.plot(curve["layer"], curve[y], marker="o", label=name)
     draw_reference(axes, 1.0, text="1")
     for dash, row in zip((":", "--", "-."), table.itertuples(), strict=False):
-        axes.axvline(
-            row.L_star, color=MUTED, linestyle=dash, linewidth=1, label=f"L*, {row.definition}"
-        )
+        look: Look = {"color": MUTED, "linestyle": dash, "linewidth": 1}
+        axes.axvline(row.L_star, label=f"L*, {row.definition}", **look)
     axes.set(xlabel="layer l", ylabel=ylabel)
     place_legend(axes)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -445,37 +468,37 @@ def draw_attention_and_mlp(axes: Axes, last: pd.DataFrame) -> None:
         "gain_mlp": ("last MLP", "s"),
     }
     for column, (label, marker) in columns.items():
-        axes.scatter(rows[column], range(len(rows)), s=48, marker=marker, label=label, zorder=3)
+        values = rows[column]
+        axes.scatter(values, range(len(rows)), s=48, marker=marker, label=label, zorder=3)
     axes.set(xlabel="gain, output over normed input")
     log_axis(axes, "x")
-    name_rows(axes, [strip_owner(name) for name in rows["model_id"]])
+    name_models(axes, rows["model_id"])
     place_legend(axes)
+
+
+FITTED = "#0072B2"
+"""Colour of a fitted line."""
 
 
 def draw_gain_by_size(axes: Axes, last: pd.DataFrame, law: PowerLaw, *, stated: float) -> None:
     """Gain of the last MLP over parameters, the fitted exponent with its interval and the stated
     one."""
-    x = np.geomspace(last["n_params"].min(), last["n_params"].max(), 50)
-    axes.plot(
-        x,
-        law.prefactor * x**law.estimate,
-        color="#0072B2",
-        label=f"fit, exponent {law.estimate:.2f}",
-    )
-    centre = np.exp(np.log(last["n_params"]).mean()), np.exp(np.log(last["gain_mlp"]).mean())
-    ends = []
-    for slope in (law.lower, law.upper):
-        ends.append(centre[1] * (x / centre[0]) ** slope)
-    axes.fill_between(
-        x, np.minimum(*ends), np.maximum(*ends), color="#0072B2", alpha=0.12, linewidth=0
-    )
-    axes.plot(
-        x,
-        centre[1] * (x / centre[0]) ** stated,
-        color=MUTED,
-        linestyle="--",
-        label=f"exponent {stated:g}",
-    )
+    sizes = last["n_params"]
+    x = np.geomspace(sizes.min(), sizes.max(), 50)
+    fitted = law.prefactor * x**law.estimate
+    words = f"fit, exponent {law.estimate:.2f}"
+    axes.plot(x, fitted, color=FITTED, label=words)
+    middle = np.exp(np.log(sizes).mean())
+    log_gain = np.log(last["gain_mlp"])
+    gain = np.exp(log_gain.mean())
+    relative = x / middle
+    lower = gain * relative**law.lower
+    upper = gain * relative**law.upper
+    low = np.minimum(lower, upper)
+    band: Look = {"color": FITTED, "alpha": 0.12, "linewidth": 0}
+    axes.fill_between(x, low, np.maximum(lower, upper), **band)
+    as_stated = gain * relative**stated
+    axes.plot(x, as_stated, label=f"exponent {stated:g}", **DASHED)
     axes.set(xscale="log", yscale="log")
     draw_scatter(last, axes, x="n_params", y="gain_mlp")
     axes.set(xlabel="parameters", ylabel="gain of the last MLP")
@@ -494,9 +517,11 @@ def trace_by_norm(axes: Axes, table: pd.DataFrame, at: str) -> None:
     """Mean trace over the norm of W_V, with the trace of model `at` scaled by the square of the
     norm."""
     axes.set(xscale="log", yscale="log")
-    x = np.geomspace(table["W_V_frobenius"].min() * 0.7, table["W_V_frobenius"].max() * 1.4, 20)
-    scaled = table.loc[at, "trace_over_W_V_squared"] * x**2
-    axes.plot(x, scaled, color=MUTED, linestyle="--", label="OPT's trace scaled by ‖W_V‖²")
+    norms = table["W_V_frobenius"]
+    x = np.geomspace(norms.min() * 0.7, norms.max() * 1.4, 20)
+    of_model = table.loc[at, "trace_over_W_V_squared"]
+    scaled = of_model * x**2
+    axes.plot(x, scaled, label="OPT's trace scaled by ‖W_V‖²", **DASHED)
     draw_scatter(table.reset_index(), axes, x="W_V_frobenius", y="trace")
     axes.set(xlabel="Frobenius norm of W_V, mean over layers", ylabel="trace, mean over layers")
     log_axis(axes, "x")

@@ -42,11 +42,13 @@ def add_entropy(tables: Evidence, gains: pd.DataFrame, *sources: str) -> pd.Data
 
     Of another set of evidence without sources: of the whole set.
     """
-    chosen = (
-        {} if tables.name in VIEWS and not sources else {"source": list(sources or LAST_GAIN_FILES)}
-    )
-    outputs = tables.table("outputs", **chosen)[["run_id", "prompt_id", "entropy"]]
-    rows = gains.merge(outputs[outputs["entropy"].notna()], on=["run_id", "prompt_id"])
+    chosen = {}
+    if sources or tables.name not in VIEWS:
+        chosen["source"] = list(sources or LAST_GAIN_FILES)
+    key = ["run_id", "prompt_id"]
+    outputs = tables.table("outputs", **chosen)[[*key, "entropy"]]
+    known = outputs["entropy"].notna()
+    rows = gains.merge(outputs[known], on=key)
     return rows.astype({"value": float, "entropy": float})
 
 
@@ -55,18 +57,19 @@ def check_correlation(tables: Evidence, rows: pd.DataFrame) -> Audit:
     from 1."""
 
     def of_gain(of_model: pd.DataFrame) -> tuple[float, ...]:
-        return (
-            *stats.spearmanr(of_model["entropy"], of_model["value"]),
-            *stats.pearsonr(of_model["entropy"], of_model["value"]),
-        )
+        pair = (of_model["entropy"], of_model["value"])
+        rho = stats.spearmanr(*pair)
+        return (*rho, *stats.pearsonr(*pair))
 
     def of_distance(of_model: pd.DataFrame) -> tuple[float, ...]:
-        return tuple(stats.pearsonr(of_model["entropy"], (of_model["value"] - 1).abs()))
+        distance = (of_model["value"] - 1).abs()
+        return tuple(stats.pearsonr(of_model["entropy"], distance))
 
-    four, gpt2 = (rows[rows["source"] == file] for file in (BENCHMARK, GPT2))
+    four = iterate_model_figures(rows[rows["source"] == BENCHMARK], of_gain)
+    gpt2 = iterate_model_figures(rows[rows["source"] == GPT2], of_distance)
     return join_audits(
-        check_model_figures(tables, BENCHMARK, IN_THE_FILE, iterate_model_figures(four, of_gain)),
-        check_model_figures(tables, GPT2, IN_GPT2_FILE, iterate_model_figures(gpt2, of_distance)),
+        check_model_figures(tables, BENCHMARK, IN_THE_FILE, four),
+        check_model_figures(tables, GPT2, IN_GPT2_FILE, gpt2),
     )
 
 
@@ -74,15 +77,15 @@ def check_cliches(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Mean entropies of clichés and novel prompts model by model, with the study's t test."""
 
     def differences(of_model: pd.DataFrame) -> tuple[float, ...]:
-        first, second = (
-            of_model.loc[of_model["category"] == c, "entropy"] for c in ("Cliche", "Novel")
-        )
-        size = (first.mean() - second.mean()) / ((first.var() + second.var()) / 2) ** 0.5
-        return (first.mean(), second.mean(), *stats.ttest_ind(first, second), size)
+        category = of_model["category"]
+        entropy = of_model["entropy"]
+        first = entropy[category == "Cliche"]
+        second = entropy[category == "Novel"]
+        variance = (first.var() + second.var()) / 2
+        spread = variance**0.5
+        apart = first.mean() - second.mean()
+        test = stats.ttest_ind(first, second)
+        return (first.mean(), second.mean(), *test, apart / spread)
 
-    return check_model_figures(
-        tables,
-        BENCHMARK,
-        CLICHES,
-        iterate_model_figures(rows[rows["source"] == BENCHMARK], differences),
-    )
+    figures = iterate_model_figures(rows[rows["source"] == BENCHMARK], differences)
+    return check_model_figures(tables, BENCHMARK, CLICHES, figures)

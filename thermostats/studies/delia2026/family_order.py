@@ -17,7 +17,11 @@ from thermostats.studies.delia2026.prompt_gains import (
     build_prompt_matrix,
     select_single_runs,
 )
-from thermostats.studies.delia2026.stated_facts import load_stated, load_stated_models
+from thermostats.studies.delia2026.stated_facts import (
+    check_figures,
+    join_audits,
+    load_stated_models,
+)
 
 ORDER = (
     "EleutherAI/pythia-6.9b",
@@ -35,15 +39,16 @@ OVER_CATEGORIES = "ratio over categories"
 def select_four(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of the four models, one run each: of the published files that of the benchmark."""
     rows = select_single_runs(rows)
-    return rows[rows["model_id"].isin(ORDER)].reset_index(drop=True)
+    of_order = rows["model_id"].isin(ORDER)
+    return rows[of_order].reset_index(drop=True)
 
 
 def select_members(last: pd.DataFrame) -> pd.DataFrame:
     """One run of every measured model of the families in the order."""
     rows = select_single_runs(last)
-    return rows[rows["family"].isin(rows.loc[rows["model_id"].isin(ORDER), "family"])].reset_index(
-        drop=True
-    )
+    of_order = rows["model_id"].isin(ORDER)
+    families = rows.loc[of_order, "family"]
+    return rows[rows["family"].isin(families)].reset_index(drop=True)
 
 
 def add_places(rows: pd.DataFrame) -> pd.DataFrame:
@@ -53,14 +58,14 @@ def add_places(rows: pd.DataFrame) -> pd.DataFrame:
     Raises TooFew where one of the four models was not measured.
     """
     if not set(ORDER) <= set(rows["model_id"]):
-        raise TooFew(
-            Result(n_models=rows["model_id"].nunique(), n_groups=rows["heritage"].nunique())
-        )
+        n_labs = rows["heritage"].nunique()
+        raise TooFew(Result(n_models=rows["model_id"].nunique(), n_groups=n_labs))
     families = rows.drop_duplicates("model_id").set_index("model_id")["family"]
     place = {}
     for k, family in enumerate(families[list(ORDER)]):
         place[family] = k
-    return rows.assign(place=rows["family"].map(place), log_gain=np.log(rows["value"]))
+    log_gain = np.log(rows["value"])
+    return rows.assign(place=rows["family"].map(place), log_gain=log_gain)
 
 
 def list_neighbours(rows: pd.DataFrame) -> list[tuple[str, str]]:
@@ -79,18 +84,16 @@ def check_means(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Means as the preprint and its file name them, and the number of measurements; `rows`: last
     gains by prompt."""
     four = build_prompt_matrix(select_four(rows))[list(ORDER)]
-    published = load_stated(
-        tables, {name: f"abstract (6) {name}" for name in (*NAMES, MEASUREMENTS)}
-    )
-    published |= load_stated_models(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
+    names = {name: f"abstract (6) {name}" for name in (*NAMES, MEASUREMENTS)}
+    in_the_file = load_stated_models(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
     means = four.mean()
-    figures = dict(zip(NAMES, map(float, means), strict=True)) | {
-        MEASUREMENTS: float(four.count().sum())
-    }
-    figures |= {
-        IN_THE_FILE.format(strip_owner(model)): float(mean) for model, mean in means.items()
-    }
-    return Audit(published, figures)
+    n_measurements = four.count().sum()
+    stated = check_figures(tables, names, (*means, n_measurements))
+    figures = {}
+    for model, mean in means.items():
+        name = IN_THE_FILE.format(strip_owner(model))
+        figures[name] = float(mean)
+    return join_audits(stated, Audit(in_the_file, figures))
 
 
 def count_replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
@@ -104,10 +107,13 @@ def count_replicated(order: pd.DataFrame, rows: pd.DataFrame) -> int:
     if against.empty:
         return 0
     places = rows.drop_duplicates("model_id").set_index("model_id")["place"]
-    even = against["lower"].map(places) % 2 == 0
+    place = against["lower"].map(places)
+    even = place % 2 == 0
     first = against["lower"].where(even, against["higher"])
     second = against["higher"].where(even, against["lower"])
     rows = pd.factorize(first)[0]
     columns = pd.factorize(second)[0]
-    graph = csr_array((np.ones(len(against), dtype=bool), (rows, columns)))
-    return int((maximum_bipartite_matching(graph, perm_type="column") >= 0).sum())
+    edges = np.ones(len(against), dtype=bool)
+    graph = csr_array((edges, (rows, columns)))
+    matched = maximum_bipartite_matching(graph, perm_type="column")
+    return int((matched >= 0).sum())

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
-from scipy import stats
 
 from thermostats import formatting
 from thermostats.claims.evidence import Evidence
@@ -22,6 +21,7 @@ from thermostats.formatting import format_number, strip_owner, take_sentences
 from thermostats.modelling.classical.association import estimate_correlation
 from thermostats.plots.general import (
     COLUMN,
+    DASHED,
     INK,
     MUTED,
     PAPER,
@@ -32,16 +32,17 @@ from thermostats.plots.general import (
     escape_texts,
     log_axis,
     mark,
+    name_models,
     name_points,
-    name_rows,
     place_legend,
     place_wide_legend,
     set_column_style,
 )
+from thermostats.plots.point_names import Look
 from thermostats.plots.svg import reduce_svg
 from thermostats.reporting.render import Files, make_slug
 from thermostats.studies.delia2026.prompt_gains import LAST_GAIN_FILES, select_single_runs
-from thermostats.studies.delia2026.published_gains import HUNT, PYTHIA, load_gains
+from thermostats.studies.delia2026.published_gains import HUNT, PYTHIA, find_t_quantile, load_gains
 from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.studies.delia2026.transition_layers import (
     add_predictions,
@@ -84,7 +85,9 @@ class Figure:
     def write_caption(self, table: pd.DataFrame) -> str:
         """What was estimated and what came out; the alt text too. For an empty table, that there is
         nothing to show."""
-        return EMPTY if table.empty else CAPTIONS.line(self.id, "caption", self.numbers(table))
+        if table.empty:
+            return EMPTY
+        return CAPTIONS.line(self.id, "caption", self.numbers(table))
 
 
 def render_figure(figure: Figure, table: pd.DataFrame) -> bytes:
@@ -95,44 +98,49 @@ def render_figure(figure: Figure, table: pd.DataFrame) -> bytes:
         canvas = Canvas(figsize=(figure.width, figure.height))
         figure.draw(table, canvas.add_subplot())
         canvas.set_size_inches(figure.width, figure.height)
-        canvas.savefig(
-            stream, format="svg", metadata={"Date": None, "Creator": None, "Title": figure.title}
-        )
-    lines = stream.getvalue().splitlines()
-    return ("\n".join(line.rstrip() for line in lines) + "\n").encode()
+        metadata = {"Date": None, "Creator": None, "Title": figure.title}
+        canvas.savefig(stream, format="svg", metadata=metadata)
+    drawn = stream.getvalue().splitlines()
+    lines = [line.rstrip() for line in drawn]
+    return ("\n".join(lines) + "\n").encode()
 
 
 def combine(figures: Sequence[Figure]) -> Figure:
     """One figure with every given figure as a lettered panel, and one legend of the labs."""
 
     def table(tables: Evidence) -> pd.DataFrame:
-        parts = []
+        filled = []
         for part in figures:
-            parts.append(part.table(tables).assign(**{PANEL: part.id}))
-        filled = [part for part in parts if not part.empty]
-        return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=[PANEL])
+            rows = part.table(tables)
+            if not rows.empty:
+                filled.append(rows.assign(**{PANEL: part.id}))
+        if not filled:
+            return pd.DataFrame(columns=[PANEL])
+        return pd.concat(filled, ignore_index=True)
 
     def draw(rows: pd.DataFrame, axes: Axes) -> None:
         place = axes.get_subplotspec()
         canvas = axes.get_figure(root=True)
         assert place is not None and isinstance(canvas, Canvas)  # noqa: S101
         axes.set_axis_off()
-        panels = []
-        for part in figures:
-            if (rows[PANEL] == part.id).any():
-                panels.append(part)
-        grid = place.subgridspec(-(-len(panels) // COLUMNS), COLUMNS)
+        shown = set(rows[PANEL])
+        panels = [part for part in figures if part.id in shown]
+        n_rows = -(-len(panels) // COLUMNS)
+        grid = place.subgridspec(n_rows, COLUMNS)
         for position, part in enumerate(panels):
-            panel = canvas.add_subplot(grid[divmod(position, COLUMNS)])
+            cell = grid[divmod(position, COLUMNS)]
+            panel = canvas.add_subplot(cell)
             part.draw(_select_part(rows, part), panel)
             if (inner := panel.get_legend()) is not None:
                 inner.remove()
-            panel.set_title(f"{chr(ord('A') + position)}  {part.title}")
+            letter = chr(ord("A") + position)
+            panel.set_title(f"{letter}  {part.title}")
         for lab in sorted(rows["heritage"].dropna().unique()):
             add_lab_entry(axes, lab)
-        labs = axes.get_legend_handles_labels()
+        handles, labs = axes.get_legend_handles_labels()
+        columns = min(len(labs), 8)
         legend = canvas.legend(
-            *labs, loc="outside upper center", ncols=min(len(labs[1]), 8), borderpad=0.1
+            handles, labs, loc="outside upper center", ncols=columns, borderpad=0.1
         )
         escape_texts(legend.get_texts())
 
@@ -140,12 +148,9 @@ def combine(figures: Sequence[Figure]) -> Figure:
         panels = []
         for part in figures:
             if (rows[PANEL] == part.id).any():
-                panels.append((part, _select_part(rows, part)))
-        return {
-            "panels": [
-                (part.title, take_sentences(part.write_caption(table))) for part, table in panels
-            ]
-        }
+                caption = part.write_caption(_select_part(rows, part))
+                panels.append((part.title, take_sentences(caption)))
+        return {"panels": panels}
 
     claims = tuple(dict.fromkeys(claim for part in figures for claim in part.claims))
     return Figure(
@@ -154,14 +159,15 @@ def combine(figures: Sequence[Figure]) -> Figure:
 
 
 def _select_part(rows: pd.DataFrame, part: Figure) -> pd.DataFrame:
-    of_panel = rows[rows[PANEL] == part.id].drop(columns=PANEL).reset_index(drop=True)
-    return of_panel.loc[
-        :, of_panel.notna().any() | of_panel.columns.str.endswith(("_lower", "_upper"))
-    ].infer_objects()
+    of_panel = rows[rows[PANEL] == part.id]
+    of_panel = of_panel.drop(columns=PANEL)
+    filled = of_panel.notna().any()
+    ends = of_panel.columns.str.endswith(("_lower", "_upper"))
+    of_panel = of_panel.reset_index(drop=True)
+    return of_panel.loc[:, filled | ends].infer_objects()
 
 
 SEED = 1
-LEVEL = 0.95
 GAIN = "penultimate gain, $G_{L-1}$"
 GAIN_COLUMNS = [
     "model_id",
@@ -189,47 +195,47 @@ def summarise_penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
         return pd.DataFrame(columns=GAIN_COLUMNS)
     rows = load_gains(tables)
     n = rows["n_prompts"]
-    rows["sd"] = (
-        (rows["upper"] - rows["lower"]) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * np.sqrt(n)
-    )
-    return rows.loc[rows["source"].isin(files), GAIN_COLUMNS].reset_index(drop=True)
+    half = (rows["upper"] - rows["lower"]) / 2
+    error = half / find_t_quantile(n - 1)
+    rows["sd"] = error * np.sqrt(n)
+    of_files = rows["source"].isin(files)
+    return rows.loc[of_files, GAIN_COLUMNS].reset_index(drop=True)
 
 
 def _draw_bound(table: pd.DataFrame, axes: Axes, label: str | None = None) -> str:
     """1 and the bound 10^(1/L); returns the colour of the one lab."""
     draw_reference(axes, 1.0)
-    depth = np.linspace(table["n_layers"].min(), table["n_layers"].max(), 200)
-    axes.plot(depth, 10 ** (1 / depth), color=MUTED, linestyle="--", zorder=1, label=label)
-    return mark(str(table["heritage"].iloc[0])).color
+    layers = table["n_layers"]
+    depth = np.linspace(layers.min(), layers.max(), 200)
+    bound = 10 ** (1 / depth)
+    axes.plot(depth, bound, zorder=1, label=label, **DASHED)
+    lab = str(table["heritage"].iloc[0])
+    return mark(lab).color
 
 
 def draw_depth(table: pd.DataFrame, axes: Axes) -> None:
     """Gain of every Pythia model over its number of layers, with the bound 10^(1/L)."""
     color = _draw_bound(table, axes, label="bound, 10^(1/L)")
-    axes.vlines(table["n_layers"], table["lower"], table["upper"], color=color, linewidth=1.2)
+    bar: Look = {"color": color, "linewidth": 1.2}
+    axes.vlines(table["n_layers"], table["lower"], table["upper"], **bar)
+    below = table["gain"] < 1
     for falls, marker, words in ((True, "v", "below 1: dampens"), (False, "^", "above 1: expands")):
-        rows = table[(table["gain"] < 1) == falls]
-        axes.scatter(
-            rows["n_layers"], rows["gain"], color=color, marker=marker, s=26, label=words, **POINT
-        )
+        rows = table[below == falls]
+        look: Look = {"color": color, "marker": marker, "s": 26, **POINT}
+        axes.scatter(rows["n_layers"], rows["gain"], label=words, **look)
     axes.set(xlabel="layers, L", ylabel=GAIN)
     axes.margins(0.1)
     place_legend(axes)
-    name_points(axes, table["n_layers"], table["gain"], table["model_id"])
+    gains = table["gain"]
+    name_points(axes, table["n_layers"], gains, table["model_id"])
 
 
 def draw_published_depth(table: pd.DataFrame, axes: Axes) -> None:
     """What the study prints: means and standard deviations over prompts, with the bound
     10^(1/L)."""
     color = _draw_bound(table, axes)
-    axes.errorbar(
-        table["n_layers"],
-        table["stated_mean"],
-        table["stated_sd"],
-        fmt="o",
-        markersize=4,
-        color=color,
-    )
+    printed = (table["stated_mean"], table["stated_sd"])
+    axes.errorbar(table["n_layers"], *printed, fmt="o", markersize=4, color=color)
     axes.set(xlabel="layers, L", ylabel="as printed: mean ± SD over prompts")
     axes.margins(0.1)
 
@@ -249,14 +255,17 @@ def draw_beside(table: pd.DataFrame, axes: Axes) -> None:
 
 def describe_depth(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and depth, and how the gains lie to the bound."""
-    above = table["gain"] > 10 ** (1 / table["n_layers"].astype(float))
+    layers = table["n_layers"]
+    bound = 10 ** (1 / layers.astype(float))
+    above = table["gain"] > bound
+    below = table["upper"] < 1
     return {
         "n": len(table),
         "printed": "stated_mean" in table,
         "prompts": _describe_prompt_counts(table),
-        "r": estimate_correlation(table["n_layers"], table["gain"], seed=SEED),
+        "r": estimate_correlation(layers, table["gain"], seed=SEED),
         "above": int(above.sum()) or "None",
-        "below": int((table["upper"] < 1).sum()),
+        "below": int(below.sum()),
     }
 
 
@@ -272,14 +281,12 @@ def add_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
     """
     groups = rows.groupby("heritage")["gain"]
     labs = groups.agg(lab_mean="mean", sd="std", n_lab="size").astype(float)
-    half = (
-        stats.t.ppf((1 + LEVEL) / 2, labs["n_lab"].clip(lower=2) - 1)
-        * labs["sd"]
-        / np.sqrt(labs["n_lab"])
-    )
-    labs = labs.assign(lab_lower=labs["lab_mean"] - half, lab_upper=labs["lab_mean"] + half).drop(
-        columns="sd"
-    )
+    freedom = labs["n_lab"].clip(lower=2) - 1
+    quantiles = find_t_quantile(freedom)
+    spread = quantiles * labs.pop("sd")
+    half = spread / np.sqrt(labs["n_lab"])
+    labs["lab_lower"] = labs["lab_mean"] - half
+    labs["lab_upper"] = labs["lab_mean"] + half
     return rows.join(labs, on="heritage").sort_values(["lab_mean", "gain"], ignore_index=True)
 
 
@@ -288,37 +295,35 @@ def draw_labs(table: pd.DataFrame, axes: Axes) -> None:
     its mean."""
     draw_reference(axes, 1.0, vertical=True)
     for lab, rows in table.groupby("heritage", sort=False):
-        at, (color, marker) = rows.index.to_numpy(), mark(str(lab))
-        top = at.min() - 0.42
-        bottom = at.max() + 0.42
+        at = rows.index.to_numpy()
+        color, marker = mark(str(lab))
+        height = [at.min() - 0.42, at.max() + 0.42]
         first = rows.iloc[0]
         if first["n_lab"] > 1:
-            axes.fill_betweenx(
-                [top, bottom], first["lab_lower"], first["lab_upper"], color=color, alpha=0.13, lw=0
-            )
-        axes.plot(
-            [first["lab_mean"]] * 2, [top, bottom], color=color, linewidth=1.4, alpha=0.75, zorder=1
-        )
+            band = (first["lab_lower"], first["lab_upper"])
+            axes.fill_betweenx(height, *band, color=color, alpha=0.13, lw=0)
+        line: Look = {"color": color, "linewidth": 1.4, "alpha": 0.75}
+        axes.plot([first["lab_mean"]] * 2, height, zorder=1, **line)
         axes.hlines(at, rows["lower"], rows["upper"], color=color, linewidth=1.0)
-        axes.scatter(rows["gain"], at, color=color, marker=marker, s=20, label=str(lab), **POINT)
-    name_rows(axes, [strip_owner(name) for name in table["model_id"]])
+        look: Look = {"color": color, "marker": marker, "s": 20, **POINT}
+        axes.scatter(rows["gain"], at, label=str(lab), **look)
+    name_models(axes, table["model_id"])
     axes.set_xlabel(GAIN)
     place_wide_legend(axes)
 
 
 def describe_labs(table: pd.DataFrame) -> dict[str, Any]:
     """Means of the labs with their intervals, and how many models of each dampen."""
-    below = table[table["gain"] < 1].groupby("heritage", sort=False).size()
-    dampen = ", ".join(
-        f"{count} of {int((table['heritage'] == lab).sum())} of {lab}"
-        for lab, count in below.items()
-    )
+    below = table[table["gain"] < 1]
+    below = below.groupby("heritage", sort=False).size()
+    sizes = table["heritage"].value_counts()
+    dampen = [f"{count} of {sizes[lab]} of {lab}" for lab, count in below.items()]
     labs = list(table.drop_duplicates("heritage").itertuples())
     return {
         "n": len(table),
         "prompts": _describe_prompt_counts(table),
         "labs": labs,
-        "dampen": dampen,
+        "dampen": ", ".join(dampen),
     }
 
 
@@ -326,42 +331,38 @@ def draw_size(table: pd.DataFrame, axes: Axes) -> None:
     """Gain over the number of parameters; thin bars: one standard deviation over prompts, thick:
     the 95% interval."""
     draw_reference(axes, 1.0)
-    color, marker = mark(str(table["heritage"].iloc[0]))
+    lab = str(table["heritage"].iloc[0])
+    color, marker = mark(lab)
     x = table["n_params"].astype(float)
     low = table["gain"] - table["sd"]
     high = table["gain"] + table["sd"]
-    axes.vlines(x, low, high, color=color, linewidth=0.8, alpha=0.8, label="± 1 SD over prompts")
-    axes.vlines(
-        x,
-        table["lower"],
-        table["upper"],
-        color=color,
-        linewidth=2.6,
-        alpha=0.55,
-        label="95% interval",
-    )
+    thin: Look = {"color": color, "linewidth": 0.8, "alpha": 0.8}
+    axes.vlines(x, low, high, label="± 1 SD over prompts", **thin)
+    thick: Look = {"color": color, "linewidth": 2.6, "alpha": 0.55}
+    axes.vlines(x, table["lower"], table["upper"], label="95% interval", **thick)
     axes.scatter(x, table["gain"], color=color, marker=marker, s=22, **POINT)
     axes.set(xlabel="parameters", ylabel=GAIN)
     axes.margins(0.12)
     log_axis(axes, "x")
-    axes.xaxis.set_major_formatter(
-        lambda value, _: f"{value / 1e9:g} B" if value >= 1e9 else f"{value / 1e6:g} M"
-    )
+    axes.xaxis.set_major_formatter(_format_parameters)
     place_legend(axes)
     name_points(axes, x, table["gain"], table["model_id"])
+
+
+def _format_parameters(value: float, _: object) -> str:
+    if value >= 1e9:
+        return f"{value / 1e9:g} B"
+    return f"{value / 1e6:g} M"
 
 
 def describe_size(table: pd.DataFrame) -> dict[str, Any]:
     """Correlation of gain and log size, and the models at the ends."""
     ordered = table.sort_values("gain")
-    r = estimate_correlation(np.log10(table["n_params"].astype(float)), table["gain"], seed=SEED)
-    return {
-        "n": len(table),
-        "prompts": _describe_prompt_counts(table),
-        "r": r,
-        "low": ordered.iloc[0],
-        "high": ordered.iloc[-1],
-    }
+    sizes = np.log10(table["n_params"].astype(float))
+    r = estimate_correlation(sizes, table["gain"], seed=SEED)
+    prompts = _describe_prompt_counts(table)
+    ends = {"low": ordered.iloc[0], "high": ordered.iloc[-1]}
+    return {"n": len(table), "prompts": prompts, "r": r, **ends}
 
 
 def collect_prompt_gains(tables: Evidence) -> pd.DataFrame:
@@ -369,11 +370,11 @@ def collect_prompt_gains(tables: Evidence) -> pd.DataFrame:
     gain, block."""
     columns = ["model_id", "heritage", "prompt_id", "gain", "block"]
     before = read_prompt_gains(tables, "penultimate_gain", PYTHIA).assign(block=PENULTIMATE)
-    last = select_single_runs(read_prompt_gains(tables, "last_gain", *LAST_GAIN_FILES)).assign(
-        block=LAST
-    )
-    both = pd.concat([part for part in (before, last) if not part.empty] or [before])
-    return both.rename(columns={"value": "gain"})[columns].reset_index(drop=True)
+    last = select_single_runs(read_prompt_gains(tables, "last_gain", *LAST_GAIN_FILES))
+    parts = [before, last.assign(block=LAST)]
+    filled = [part for part in parts if not part.empty]
+    both = pd.concat(filled or [before]).rename(columns={"value": "gain"})
+    return both[columns].reset_index(drop=True)
 
 
 def draw_prompts(table: pd.DataFrame, axes: Axes) -> None:
@@ -383,78 +384,64 @@ def draw_prompts(table: pd.DataFrame, axes: Axes) -> None:
     spread = summarise_prompts(table)
     rng = np.random.default_rng(0)
     for position, row in enumerate(spread.itertuples()):
-        values = table.loc[
-            (table["model_id"] == row.model_id) & (table["block"] == row.block), "gain"
-        ]
+        of_block = table["block"] == row.block
+        of_row = (table["model_id"] == row.model_id) & of_block
+        values = table.loc[of_row, "gain"]
         color, marker = mark(str(row.heritage))
         jitter = rng.uniform(-0.3, 0.3, len(values))
-        axes.scatter(values, position + jitter, color=color, s=5, alpha=0.4, linewidth=0, zorder=2)
-        axes.hlines(
-            position, row.mean - row.sd, row.mean + row.sd, color=INK, linewidth=0.9, zorder=3
-        )
-        axes.scatter(
-            row.mean,
-            position,
-            color=color,
-            marker=marker,
-            s=22,
-            edgecolor=INK,
-            linewidth=0.6,
-            zorder=4,
-        )
+        height = position + jitter
+        dot: Look = {"color": color, "s": 5, "alpha": 0.4, "linewidth": 0}
+        axes.scatter(values, height, zorder=2, **dot)
+        bar: Look = {"color": INK, "linewidth": 0.9, "zorder": 3}
+        axes.hlines(position, row.mean - row.sd, row.mean + row.sd, **bar)
+        large: Look = {"color": color, "marker": marker, "s": 22}
+        axes.scatter(row.mean, position, edgecolor=INK, linewidth=0.6, zorder=4, **large)
     for lab in dict.fromkeys(spread["heritage"]):
         add_lab_entry(axes, str(lab))
-    name_rows(axes, [strip_owner(name) for name in spread["model_id"]])
+    name_models(axes, spread["model_id"])
+    words: Look = {"fontsize": 6.5, "color": MUTED, "ha": "right", "va": "top"}
+    box = {"facecolor": PAPER, "linewidth": 0, "pad": 0.8}
     for block, rows in spread.groupby("block", sort=False):
-        at = (0.985, rows.index.min() - 0.45)
-        coordinates = ("axes fraction", "data")
-        box = {"facecolor": PAPER, "linewidth": 0, "pad": 0.8}
-        axes.annotate(
-            block,
-            at,
-            xycoords=coordinates,
-            ha="right",
-            va="top",
-            fontsize=6.5,
-            color=MUTED,
-            bbox=box,
-        )
-        if rows.index.min():
-            axes.axhline(rows.index.min() - 0.5, color=MUTED, linewidth=0.8)
+        first = rows.index.min()
+        at = (0.985, first - 0.45)
+        axes.annotate(block, at, xycoords=("axes fraction", "data"), bbox=box, **words)
+        if first:
+            axes.axhline(first - 0.5, color=MUTED, linewidth=0.8)
     axes.set_xlabel("residual gain, one dot per prompt")
     log_axis(axes, "x")
     low, high = axes.get_xlim()
-    axes.set_xticks([tick for tick in (0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10) if low <= tick <= high])
+    ticks = (0.4, 0.6, 0.8, 1, 1.5, 2, 3, 5, 10)
+    within = [tick for tick in ticks if low <= tick <= high]
+    axes.set_xticks(within)
     place_wide_legend(axes)
 
 
 def summarise_prompts(table: pd.DataFrame) -> pd.DataFrame:
     """Mean, standard deviation, number of prompts and of those below 1, by definition and model."""
-    groups = table.assign(below=table["gain"] < 1).groupby(["block", "heritage", "model_id"])
-    out = groups.agg(
-        mean=("gain", "mean"), sd=("gain", "std"), n=("gain", "size"), below=("below", "sum")
-    )
-    return out.reset_index().sort_values(
-        ["block", "mean"], ascending=[False, True], ignore_index=True
-    )
+    marked = table.assign(below=table["gain"] < 1)
+    groups = marked.groupby(["block", "heritage", "model_id"])
+    gains = groups["gain"].agg(mean="mean", sd="std", n="size")
+    out = gains.assign(below=groups["below"].sum()).reset_index()
+    return out.sort_values(["block", "mean"], ascending=[False, True], ignore_index=True)
 
 
 def describe_prompts(table: pd.DataFrame) -> dict[str, Any]:
     """In how many models every prompt falls on one side of 1."""
     spread = summarise_prompts(table)
     n = sorted(set(spread["n"]))
-    one_side = (spread["below"] == 0) | (spread["below"] == spread["n"])
+    prompts = f"{n[0]} to {n[-1]}"
+    if len(n) == 1:
+        prompts = f"{n[0]}"
+    none_below = spread["below"] == 0
+    one_side = none_below | (spread["below"] == spread["n"])
     relative = spread["sd"] / spread["mean"]
-    return {
-        "n": len(spread),
-        "prompts": f"{n[0]}" if len(n) == 1 else f"{n[0]} to {n[-1]}",
-        "one_side": int(one_side.sum()),
-        "widest": spread.loc[relative.idxmax()],
-    }
+    widest = spread.loc[relative.idxmax()]
+    return {"n": len(spread), "prompts": prompts, "one_side": int(one_side.sum()), "widest": widest}
 
 
 def _describe_prompt_counts(table: pd.DataFrame) -> str:
-    return " or ".join(map(str, sorted({int(n) for n in table["n_prompts"]})))
+    counts = {int(n) for n in table["n_prompts"]}
+    return " or ".join(map(str, sorted(counts)))
 
 
 def select_pythia(tables: Evidence) -> pd.DataFrame:
@@ -471,10 +458,10 @@ def add_stated(tables: Evidence) -> pd.DataFrame:
         ("stated_mean", "residual_gain_mean"),
         ("stated_sd", "residual_gain_std"),
     ):
-        values = statements[statements["pointer"].str.endswith(f"/{pointer}")].drop_duplicates(
-            "model_id"
-        )
-        rows[column] = rows["model_id"].map(values.set_index("model_id")["value"]).astype(float)
+        of_statistic = statements["pointer"].str.endswith(f"/{pointer}")
+        stated = statements[of_statistic]
+        values = stated.drop_duplicates("model_id").set_index("model_id")["value"]
+        rows[column] = rows["model_id"].map(values).astype(float)
     return rows
 
 
@@ -541,53 +528,52 @@ def summarise_norms(tables: Evidence) -> pd.DataFrame:
     ends are the smallest and largest layer and missing where only the mean was published.
     """
     summaries = tables.table("summaries", source=SUMMARY, estimand=[*MEANS, W_O])
-    published = summaries.assign(of=np.where(summaries["estimand"] == W_O, "wo", "wv"))
-    wide = published.pivot(
-        index=["model_id", "heritage"], columns="of", values="value"
-    ).reset_index()
-    cuts = published[published["of"] == "wv"].set_index("model_id")["estimand"].map(CUTS)
-    parts = [wide.assign(cut=wide["model_id"].map(cuts), source="published")] if len(wide) else []
+    of_output = summaries["estimand"] == W_O
+    matrices = np.where(of_output, "wo", "wv")
+    published = summaries.assign(of=matrices)
+    wide = published.pivot(index=["model_id", "heritage"], columns="of", values="value")
+    wide = wide.reset_index()
+    of_values = published[published["of"] == "wv"]
+    of_values = of_values.set_index("model_id")
+    cuts = of_values["estimand"].map(CUTS)
+    parts = []
+    if len(wide):
+        cut = wide["model_id"].map(cuts)
+        parts.append(wide.assign(cut=cut, source="published"))
     measured = load_weight_norms(tables)
     if not measured.empty:
-        each = (
-            measured.groupby(["model_id", "heritage", "matrix"])["value"]
-            .agg(["mean", "min", "max"])
-            .unstack()
-        )
+        values = measured.groupby(["model_id", "heritage", "matrix"])["value"]
+        each = values.agg(["mean", "min", "max"]).unstack()
         suffixes = {"mean": "", "min": "_lower", "max": "_upper"}
-        each.columns = [
-            matrix.replace("_", "").lower() + suffixes[end] for end, matrix in each.columns
-        ]
+        names = []
+        for end, matrix in each.columns:
+            letters = matrix.replace("_", "").lower()
+            names.append(letters + suffixes[end])
+        each.columns = names
         parts.append(each.reset_index().assign(cut=W_V, source="measured"))
-    columns = ["model_id", "heritage", "cut", "source"]
-    columns += [f"{name}{end}" for name in ("wv", "wo") for end in ("", "_lower", "_upper")]
+    numeric = ["wv", "wv_lower", "wv_upper", "wo", "wo_lower", "wo_upper"]
+    columns = ["model_id", "heritage", "cut", "source", *numeric]
     both = pd.concat(parts) if parts else pd.DataFrame(columns=columns)
     both = both.reindex(columns=columns).dropna(subset=["wv", "wo"])
-    numeric = columns[4:]
-    return both.astype(dict.fromkeys(numeric, float)).sort_values(
-        ["source", "model_id"], ignore_index=True
-    )
+    both = both.astype(dict.fromkeys(numeric, float))
+    return both.sort_values(["source", "model_id"], ignore_index=True)
 
 
 def draw_means(table: pd.DataFrame, axes: Axes) -> None:
     """‖W_V‖₂ against ‖W_O‖₂ of every model, with the line of equal norms."""
-    ends = np.array([table[["wv", "wo"]].min().min() * 0.7, table[["wv", "wo"]].max().max() * 1.5])
-    axes.plot(ends, ends, color=MUTED, linestyle="--", linewidth=0.9, zorder=0)
+    norms = table[["wv", "wo"]]
+    least = norms.min().min() * 0.7
+    ends = np.array([least, norms.max().max() * 1.5])
+    axes.plot(ends, ends, linewidth=0.9, zorder=0, **DASHED)
     for lab, rows in table.groupby("heritage", sort=True):
         color, marker = mark(str(lab))
-        axes.hlines(rows["wo"], rows["wv_lower"], rows["wv_upper"], color=color, linewidth=0.8)
-        axes.vlines(rows["wv"], rows["wo_lower"], rows["wo_upper"], color=color, linewidth=0.8)
+        thin: Look = {"color": color, "linewidth": 0.8}
+        axes.hlines(rows["wo"], rows["wv_lower"], rows["wv_upper"], **thin)
+        axes.vlines(rows["wv"], rows["wo_lower"], rows["wo_upper"], **thin)
         for cut, part in rows.groupby("cut"):
             face = color if cut == W_V else "none"
-            axes.scatter(
-                part["wv"],
-                part["wo"],
-                facecolor=face,
-                edgecolor=color,
-                marker=marker,
-                s=26,
-                zorder=3,
-            )
+            look: Look = {"facecolor": face, "edgecolor": color, "marker": marker}
+            axes.scatter(part["wv"], part["wo"], s=26, zorder=3, **look)
         add_lab_entry(axes, str(lab))
     axes.set(xlabel=r"mean $\|W_V\|_2$ over layers", ylabel=r"mean $\|W_O\|_2$ over layers")
     axes.margins(0.12)
@@ -601,15 +587,17 @@ def describe_norms(table: pd.DataFrame) -> dict[str, Any]:
     """How far apart the labs' W_V norms lie, and on how many models of the right matrix that
     rests."""
     right = table[table["cut"] == W_V]
+    ratio = right["wv"] / right["wo"]
     r = None
     if len(table) > 3:
-        r = estimate_correlation(np.log(table["wv"]), np.log(table["wo"]), seed=SPECTRA_SEED)
+        logs = np.log(table[["wv", "wo"]])
+        r = estimate_correlation(logs["wv"], logs["wo"], seed=SPECTRA_SEED)
     return {
         "n": len(table),
         "n_labs": table["heritage"].nunique(),
         "by_layer": table["wv_lower"].notna().any(),
         "right": _join_models(right) or "none",
-        "ratio": right["wv"] / right["wo"],
+        "ratio": ratio,
         "r": r,
         "cut": _cut(table),
     }
@@ -622,13 +610,16 @@ def collect_layer_norms(tables: Evidence) -> pd.DataFrame:
     Columns model_id, heritage, cut, layer, value, depth = l/L.
     """
     layers = load_value_norms(tables)
-    means = tables.table("summaries", source=SUMMARY, estimand=list(MEANS)).dropna(subset="value")
-    means = means[~means["model_id"].isin(layers["model_id"])].drop_duplicates("model_id")
-    means = means.assign(layer=np.nan, depth=np.nan, right=means["estimand"] == MEANS[0])
-    both = pd.concat(
-        [part[layers.columns] for part in (layers, means) if not part.empty] or [layers]
-    )
-    both["cut"] = np.where(both["right"].astype(bool), W_V, THIRD)
+    means = tables.table("summaries", source=SUMMARY, estimand=list(MEANS))
+    by_layer = means["model_id"].isin(layers["model_id"])
+    known = means["value"].notna() & ~by_layer
+    means = means[known].drop_duplicates("model_id")
+    of_right = means["estimand"] == MEANS[0]
+    means = means.assign(layer=np.nan, depth=np.nan, right=of_right)
+    filled = [part[layers.columns] for part in (layers, means) if not part.empty]
+    both = pd.concat(filled or [layers])
+    right = both["right"].astype(bool)
+    both["cut"] = np.where(right, W_V, THIRD)
     both = both[["model_id", "heritage", "cut", "layer", "value", "depth"]].astype({"value": float})
     return both.sort_values(["model_id", "layer"], ignore_index=True)
 
@@ -636,20 +627,23 @@ def collect_layer_norms(tables: Evidence) -> pd.DataFrame:
 def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
     """‖W_V‖₂ to a power over relative depth; models of which only the mean is known are dashed
     lines across."""
-    ends: list[tuple[float, float, str]] = []
+    ends = []
     for lab, rows in table.groupby("heritage", sort=True):
         color, marker = mark(str(lab))
         for model, line in rows.groupby("model_id", sort=True):
             value = line["value"] ** power
             if line["layer"].isna().all():
                 axes.hlines(value, 0, 1, color=color, linestyle="--", linewidth=0.9)
-                ends.append((1.0, float(value.iloc[0]), str(model)))
+                height = float(value.iloc[0])
+                ends.append((1.0, height, str(model)))
                 continue
-            face = color if (line["cut"] == W_V).all() else "white"
-            axes.plot(
-                line["depth"], value, color=color, marker=marker, markersize=3, markerfacecolor=face
-            )
-            ends.append((float(line["depth"].iloc[-1]), float(value.iloc[-1]), str(model)))
+            right = (line["cut"] == W_V).all()
+            look: Look = {"marker": marker, "markersize": 3}
+            look["markerfacecolor"] = color if right else "white"
+            axes.plot(line["depth"], value, color=color, **look)
+            last = float(line["depth"].iloc[-1])
+            height = float(value.iloc[-1])
+            ends.append((last, height, str(model)))
         add_lab_entry(axes, str(lab), markersize=4, linestyle="-")
     label = r"$\|W_V\|_2^2$" if power == 2 else r"$\|W_V\|_2$"
     axes.set(
@@ -663,15 +657,13 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
 
 def describe_layer_norms(table: pd.DataFrame) -> dict[str, Any]:
     """Which models have norms by layer, and how these run."""
-    by_model = table[table["layer"].notna()].groupby("model_id")["value"]
+    by_layer = table[table["layer"].notna()]
+    by_model = by_layer.groupby("model_id")["value"]
     by_name = []
     for model, values in by_model:
         by_name.append((strip_owner(str(model)), values))
-    return {
-        "known": by_name,
-        "rest": _join_models(table[table["layer"].isna()]) or "none",
-        "cut": _cut(table),
-    }
+    rest = table[table["layer"].isna()]
+    return {"known": by_name, "rest": _join_models(rest) or "none", "cut": _cut(table)}
 
 
 def draw_squared(table: pd.DataFrame, axes: Axes) -> None:
@@ -684,8 +676,10 @@ def describe_squared_norms(table: pd.DataFrame) -> dict[str, Any]:
     """Late squared norm of the focal lab's models over those of the others."""
     squared = table.assign(value=table["value"] ** 2)
     labs = table.drop_duplicates("model_id").set_index("model_id")["heritage"]
-    late = squared[squared["depth"] > LATE].groupby("model_id")["value"].mean()
-    of_mean = squared[squared["layer"].isna()].set_index("model_id")["value"]
+    late = squared[squared["depth"] > LATE]
+    late = late.groupby("model_id")["value"].mean()
+    of_mean = squared[squared["layer"].isna()]
+    of_mean = of_mean.set_index("model_id")["value"]
     focal = late[late.index.map(labs) == FOCAL]
     parts = {"late layers of others": late, "squared mean norm of others over all layers": of_mean}
     ratios = []
@@ -693,26 +687,26 @@ def describe_squared_norms(table: pd.DataFrame) -> dict[str, Any]:
         others = values[values.index.map(labs) != FOCAL]
         if len(focal) and len(others):
             ratios.append(f"to the {words} {_format_range(focal, others)}")
-    return {
-        "focal": FOCAL,
-        "models": ", ".join(strip_owner(str(name)) for name in focal.index),
-        "ratios": ratios,
-        "cut": _cut(table),
-    }
+    models = [strip_owner(str(name)) for name in focal.index]
+    return {"focal": FOCAL, "models": ", ".join(models), "ratios": ratios, "cut": _cut(table)}
 
 
 def _format_range(focal: pd.Series, others: pd.Series) -> str:
     ratio = np.divide.outer(focal.to_numpy(), others.to_numpy())
-    return f"{format_number(ratio.min())} to {format_number(ratio.max())}"
+    lowest = format_number(ratio.min())
+    return f"{lowest} to {format_number(ratio.max())}"
 
 
 def _join_models(table: pd.DataFrame) -> str:
-    return ", ".join(strip_owner(str(name)) for name in dict.fromkeys(table["model_id"]))
+    models = dict.fromkeys(table["model_id"])
+    return ", ".join(strip_owner(str(name)) for name in models)
 
 
 def _cut(table: pd.DataFrame) -> str:
     """What open marks are, and of which models."""
-    return f"{CUT} ({_join_models(table[table['cut'] == THIRD]) or 'none'})."
+    third = table[table["cut"] == THIRD]
+    models = _join_models(third)
+    return f"{CUT} ({models or 'none'})."
 
 
 OVER_DEPTH = "Spectral norm of W_V over depth"
@@ -769,16 +763,13 @@ def list_transitions(tables: Evidence) -> pd.DataFrame:
     figure = rows[rows["kind"] == "figure"]
     if figure.empty:
         return pd.DataFrame(columns=TRANSITION_COLUMNS)
-    judged = rows[rows["kind"].isin(JUDGED)].groupby("model_id")
-    spread = judged.agg(
-        lower=("layer", "min"), upper=("layer", "max"), n_definitions=("kind", "nunique")
-    )
+    judged = rows[rows["kind"].isin(JUDGED)]
+    judged = judged.groupby("model_id")
+    layers = judged["layer"].agg(lower="min", upper="max")
+    spread = layers.assign(n_definitions=judged["kind"].nunique())
     predicted = add_predictions(figure[["model_id", "layer"]], tables)
-    out = (
-        predicted.rename(columns={"layer": "found"})
-        .join(spread, on="model_id")[TRANSITION_COLUMNS]
-        .astype({"found": float})
-    )
+    found = predicted.rename(columns={"layer": "found"}).join(spread, on="model_id")
+    out = found[TRANSITION_COLUMNS].astype({"found": float})
     return out.sort_values(["n_layers", "found"], ignore_index=True)
 
 
@@ -787,47 +778,33 @@ def draw(table: pd.DataFrame, axes: Axes) -> None:
     (dashed)."""
     draw_reference(axes, 0.5, vertical=True)
     L = table["n_layers"]
-    axes.hlines(table.index, table["lower"] / L, table["upper"] / L, color=MUTED, linewidth=0.9)
+    lower = table["lower"] / L
+    axes.hlines(table.index, lower, table["upper"] / L, color=MUTED, linewidth=0.9)
     for lab, rows in table.groupby("heritage", sort=True):
-        color, marker = mark(str(lab))
-        axes.scatter(
-            rows["found"] / L[rows.index],
-            rows.index,
-            color=color,
-            marker=marker,
-            s=28,
-            label=str(lab),
-            **POINT,
-        )
-    axes.scatter(
-        table["formula"] / L,
-        table.index,
-        marker="|",
-        s=130,
-        color=INK,
-        linewidth=1.6,
-        label="formula",
-        zorder=4,
-    )
-    name_rows(axes, [strip_owner(name) for name in table["model_id"]])
+        look = mark(str(lab))._asdict()
+        found = rows["found"] / L[rows.index]
+        axes.scatter(found, rows.index, s=28, label=str(lab), **look, **POINT)
+    bar: Look = {"marker": "|", "s": 130, "color": INK, "linewidth": 1.6}
+    axes.scatter(table["formula"] / L, table.index, label="formula", zorder=4, **bar)
+    name_models(axes, table["model_id"])
     axes.set(xlabel="L* / L (dashed: L/2)", xlim=(0, 1))
     place_wide_legend(axes)
 
 
 def describe_transitions(table: pd.DataFrame) -> dict[str, Any]:
     """Errors of depth of the formula and of L/2, and how far the definitions of L* lie apart."""
-    formula, half = (
-        100 * (table[name] - table["found"]).abs() / table["n_layers"]
-        for name in ("formula", "half")
-    )
-    spread = 100 * (table["upper"] - table["lower"]) / table["n_layers"]
+    layers = table["n_layers"]
+    formula = 100 * (table["formula"] - table["found"]).abs() / layers
+    half = 100 * (table["half"] - table["found"]).abs() / layers
+    spread = 100 * (table["upper"] - table["lower"]) / layers
     inside = table["formula"].between(table["lower"], table["upper"])
+    nearer = formula < half
     return {
         "n": len(table),
         "n_labs": table["heritage"].nunique(),
         "formula": formula.mean(),
         "half": half.mean(),
-        "nearer": int((formula < half).sum()),
+        "nearer": int(nearer.sum()),
         "spread": spread.median(),
         "inside": int(inside.sum()),
     }
@@ -864,19 +841,20 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     parts = ["# Figures", "[All claims](index.md)", INTRODUCTION]
     for figure in FIGURES:
         parts += _build_section(figure, tables, page)
-    page.add("figures.md", ("\n\n".join(parts) + "\n").encode())
+    text = "\n\n".join(parts) + "\n"
+    page.add("figures.md", text.encode())
     return page.contents
 
 
 def _build_section(figure: Figure, tables: Evidence, page: Files) -> list[str]:
     head = [f"## {formatting.escape_markdown(figure.title)}"]
-    head += [f"Claims: {', '.join(figure.claims)}."] * bool(figure.claims)
+    if figure.claims:
+        head.append(f"Claims: {', '.join(figure.claims)}.")
     table = figure.table(tables)
     if table.empty:
         return [*head, EMPTY]
     name = f"figures/{make_slug(figure.id)}"
-    drawn = page.add_figure(
-        reduce_svg(render_figure(figure, table)), f"{name}.svg", figure.write_caption(table)
-    )
+    svg = reduce_svg(render_figure(figure, table))
+    drawn = page.add_figure(svg, f"{name}.svg", figure.write_caption(table))
     rows = page.add_table(table, f"Rows: {figure.title}", f"{name}.csv")
     return [*head, drawn, "#### Rows drawn", rows]

@@ -79,18 +79,21 @@ def summarise_hierarchy(words: str, fits: Fits) -> FittedHierarchy:
         found[name] = tabulate_orders(fit)["probability"]
     each = pd.DataFrame(found)
     without = tabulate_orders(fits.without_families)["probability"]
-    orders = orders.assign(
-        lowest=each.min(axis=1), highest=each.max(axis=1), without_families=without
-    )
+    orders["lowest"] = each.min(axis=1)
+    orders["highest"] = each.max(axis=1)
+    orders["without_families"] = without
     spreads = {}
     for b, name in BLOCKS.items():
-        spreads[name] = declared.quantities[f"sd_{b}"].ravel()
+        draws = declared.quantities[f"sd_{b}"]
+        spreads[name] = draws.ravel()
     compared = compare_fits({WITH: declared, WITHOUT: fits.without_labs})
-    gained = compared.loc[WITH, "elpd"] - compared.loc[WITHOUT, "elpd"]
+    densities = compared["elpd"]
+    gained = densities[WITH] - densities[WITHOUT]
+    rows = declared.rows
     return FittedHierarchy(
         words=words,
-        n_models=declared.rows["model_id"].nunique(),
-        n_labs=declared.rows["heritage"].nunique(),
+        n_models=rows["model_id"].nunique(),
+        n_labs=rows["heritage"].nunique(),
         orders=orders,
         spreads=spreads,
         divisions=len(fits.divisions),
@@ -103,12 +106,16 @@ def summarise_hierarchy(words: str, fits: Fits) -> FittedHierarchy:
 def tabulate_orders(fit: Fit) -> pd.DataFrame:
     """By statement its probability and its prior: lab above both together, lab first, every
     order, the study's first."""
-    asked = fit.table("orders").set_index("statement").loc[[ABOVE_BOTH], ["probability", "prior"]]
+    orders = fit.table("orders").set_index("statement")
+    asked = orders.loc[[ABOVE_BOTH], ["probability", "prior"]]
     every = fit.table("every order").set_index("statement")
     lab, *_ = BLOCKS
-    first = every[every.index.str.startswith(f"{lab} >")].sum().rename(FIRST)
-    every = every.loc[[ORDER, *(order for order in every.index if order != ORDER)]]
-    return pd.concat([asked, first.to_frame().T, every])
+    with_lab_first = every.index.str.startswith(f"{lab} >")
+    first = every[with_lab_first].sum().rename(FIRST)
+    others = [order for order in every.index if order != ORDER]
+    every = every.loc[[ORDER, *others]]
+    first_row = first.to_frame().T
+    return pd.concat([asked, first_row, every])
 
 
 def name_statement(statement: str) -> str:
@@ -130,11 +137,15 @@ def print_hierarchies(hierarchies: Sequence[FittedHierarchy]) -> pd.DataFrame:
         prior = [f"{rows[statement]['prior']:.2f}" for statement in statements]
         after = []
         for row in rows.values():
-            after.append(f"{row['probability']:.2f} ({row['lowest']:.2f}–{row['highest']:.2f})")
+            reach = f"{row['lowest']:.2f}–{row['highest']:.2f}"
+            after.append(f"{row['probability']:.2f} ({reach})")
         prior.insert(1, "")
-        after.insert(1, f"{rows[ABOVE_BOTH]['without_families']:.2f}")
-        gained = f"{format_number(each.gained)} ({format_number(each.gained_error, 2)})"
-        checks = f"{each.passed} of {len(each.gate.checks)}"
+        without_families = rows[ABOVE_BOTH]["without_families"]
+        after.insert(1, f"{without_families:.2f}")
+        error = format_number(each.gained_error, 2)
+        gained = f"{format_number(each.gained)} ({error})"
+        n_checks = len(each.gate.checks)
+        checks = f"{each.passed} of {n_checks}"
         columns[f"{each.words}: prior"] = [*prior, "", ""]
         columns[f"{each.words}: posterior (range)"] = [*after, gained, checks]
     return pd.DataFrame(columns)
@@ -158,8 +169,10 @@ def draw_hierarchy(
         asked = {name_statement(ORDER): ORDER, "lab > shape and size": ABOVE_BOTH}
         chances = []
         for words, statement in asked.items():
-            chances.append(f"P({words}) = {format_number(each.probability(statement), 2)}")
-        title = "\n".join([f"{each.words}, {each.n_models} models", *chances])
+            chance = format_number(each.probability(statement), 2)
+            chances.append(f"P({words}) = {chance}")
+        heading = f"{each.words}, {each.n_models} models"
+        title = "\n".join([heading, *chances])
         panel.set_title(title, fontsize=TITLE, fontweight="normal", loc="left")
         panel.set_xlabel("posterior: SD over models")
     reach = max(panel.get_xlim()[1] for panel in panels)
@@ -167,7 +180,8 @@ def draw_hierarchy(
         panel.set_xlim(0, reach)
     for panel in panels[1:]:
         panel.set_yticklabels([])
-    test = draw_forest(shares, figure.add_subplot(rows[1]), label="what", null=0.0)
+    below = figure.add_subplot(rows[1])
+    test = draw_forest(shares, below, label="what", null=0.0)
     test.set_xlabel(f"test: {xlabel}")
     figure.set_figheight(HEIGHT)
 

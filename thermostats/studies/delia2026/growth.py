@@ -6,6 +6,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from thermostats.studies.delia2026.block_gains import choose_spread_models, coll
 from thermostats.tables.invariants import read_effects
 from thermostats.tables.model_rows import model_rows
 
-WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_WORDS_FILE = Path(__file__).with_suffix(".toml")
+WORDS = tomllib.loads(_WORDS_FILE.read_text(encoding="utf-8"))
 GUESSES = "guesses.csv"
 GAIN = "penultimate_gain"
 MODEL = "r03-1"
@@ -39,7 +41,8 @@ Case = tuple[str, Mapping[str, Any]]
 
 def list_claims(*, weighed: bool = False) -> list[str]:
     """Claims that the page links to, in its order; weighed: those of which it weighs a finding."""
-    every = [sentence for part in WORDS["part"] for sentence in part["sentence"]]
+    sentences = (part["sentence"] for part in WORDS["part"])
+    every = list(chain(*sentences))
     listed = [sentence for sentence in every if "finding" in sentence or not weighed]
     return list(dict.fromkeys(map(_find_claim, listed)))
 
@@ -50,12 +53,11 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
     pooled = tables.named(POOLED)
     blocks = collect_block_gains(pooled)
     guessed = guess_gains(model_rows(pooled, GAIN))
-    computed: dict[str, Callable[[], Case]] = {
-        "norms": partial(count_norms, tables),
-        "at_will": measure_gauge_moves,
-    }
+    computed: dict[str, Callable[[], Case]] = {}
+    computed["norms"] = partial(count_norms, tables)
+    computed["at_will"] = measure_gauge_moves
     computed["guesses"] = partial(choose_best_guess, guessed)
-    parts: dict[str, list[dict[str, Any]]] = {}
+    parts = {}
     for part in WORDS["part"]:
         lines = (_build_line(each, by_place, computed) for each in part["sentence"])
         parts[part["title"]] = list(filter(None, lines))
@@ -64,25 +66,34 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
     made = Files()
     figure = ""
     if len(choose_spread_models(blocks, NAMED)):
-        figure = made.add_figure(draw_profiles(blocks), FIGURE, describe_profiles(blocks), BLOCKS)
-        made.add(BLOCKS, blocks.to_csv(index=False, lineterminator="\n").encode())
+        picture = draw_profiles(blocks)
+        figure = made.add_figure(picture, FIGURE, describe_profiles(blocks), BLOCKS)
+        made.add(BLOCKS, _write_csv(blocks))
     page = render_text(
         "growth.md",
-        **{name: WORDS[name] for name in ("title", "intro")},
+        title=WORDS["title"],
+        intro=WORDS["intro"],
         parts=parts,
         lacking=lacking,
         table=GUESSES,
         figure=figure,
     )
     made.add("growth.md", page.encode())
-    made.add(GUESSES, guessed.to_csv(index=False, lineterminator="\n").encode())
+    made.add(GUESSES, _write_csv(guessed))
     return made.contents
+
+
+def _write_csv(rows: pd.DataFrame) -> bytes:
+    written: str = rows.to_csv(index=False, lineterminator="\n")
+    return written.encode()
 
 
 def draw_profiles(blocks: pd.DataFrame) -> bytes:
     """The picture: gains along the depth of models whose penultimate gains are far apart."""
     shown = choose_spread_models(blocks, NAMED)
-    lines = shown.assign(gain=np.exp(shown["log_gain"]), depth=shown["layer"] / shown["n_layers"])
+    gain = np.exp(shown["log_gain"])
+    depth = shown["layer"] / shown["n_layers"]
+    lines = shown.assign(gain=gain, depth=depth)
     draw = prepare_drawing(
         draw_lines_by_layer,
         lines,
@@ -97,13 +108,17 @@ def draw_profiles(blocks: pd.DataFrame) -> bytes:
 
 def describe_profiles(blocks: pd.DataFrame) -> str:
     """What the picture says: its caption, the finding first."""
-    penultimate = blocks[blocks["layer"] == blocks["n_layers"] - 1]
+    before_last = blocks["n_layers"] - 1
+    penultimate = blocks[blocks["layer"] == before_last]
+    above = blocks["log_gain"] > 0
+    shrinking = penultimate["log_gain"] < 0
+    shown = choose_spread_models(blocks, NAMED)["model_id"]
     values = {
         "blocks": len(blocks),
-        "above": int((blocks["log_gain"] > 0).sum()),
+        "above": int(above.sum()),
         "models": len(penultimate),
-        "shrinking": int((penultimate["log_gain"] < 0).sum()),
-        "shown": choose_spread_models(blocks, NAMED)["model_id"].nunique(),
+        "shrinking": int(shrinking.sum()),
+        "shown": shown.nunique(),
     }
     return fill_words(WORDS["picture"], values)
 
@@ -120,26 +135,20 @@ def _build_line(
     """One line of the page: what it is about, the sentence of its verdict or case, its link, what
     would change it."""
     claim = _find_claim(sentence)
-    at = {"about": sentence["about"], "changes": sentence["changes"]}
+    line = {"about": sentence["about"], "changes": sentence["changes"]}
     if "computed" in sentence:
         case, values = computed[sentence["computed"]]()
-        return {
-            **at,
-            "said": fill_words(sentence[case], values),
-            "link": _render_claim_link(claim, findings),
-            "stands": "",
-        }
-    finding = findings.get((sentence["finding"], sentence["evidence"]))
-    if finding is None or finding.verdict == UNMEASURED:
-        return None
-    values = {"estimate": finding.headline, "estimand": finding.estimand}
-    said = fill_words(sentence[finding.verdict], values)
-    return {
-        **at,
-        "said": said,
-        "link": _render_claim_link(claim, findings),
-        "stands": finding.stands,
-    }
+        said = fill_words(sentence[case], values)
+        stands = ""
+    else:
+        place = (sentence["finding"], sentence["evidence"])
+        finding = findings.get(place)
+        if finding is None or finding.verdict == UNMEASURED:
+            return None
+        values = {"estimate": finding.headline, "estimand": finding.estimand}
+        said = fill_words(sentence[finding.verdict], values)
+        stands = finding.stands
+    return {**line, "said": said, "link": _render_claim_link(claim, findings), "stands": stands}
 
 
 def _render_claim_link(claim: str, findings: Iterable[tuple[str, str]]) -> Text:
@@ -155,61 +164,71 @@ def guess_gains(models: pd.DataFrame) -> pd.DataFrame:
     The line has log L/d, log ρ and log N. Models are those of families of two or more. A row a
     model.
     """
-    logs = {"log_shape": models["n_layers"] / models["d_model"], "log_rho": models["rho"]}
-    logs["log_n"] = models["n_params_nonembedding"]
-    rows = models.assign(
-        **{name: np.log(values.astype("float64")) for name, values in logs.items()}
-    )
-    rows = rows[rows["heritage"].ne("") & np.isfinite(rows[list(logs)]).all(axis=1)]
-    rows = rows[rows.duplicated(FAMILY, keep=False)].reset_index(drop=True)
+    numbers = {"log_shape": models["n_layers"] / models["d_model"], "log_rho": models["rho"]}
+    numbers["log_n"] = models["n_params_nonembedding"]
+    logs = {name: np.log(values.astype("float64")) for name, values in numbers.items()}
+    rows = models.assign(**logs)
+    numbers_of_rows = rows[list(logs)]
+    finite = np.isfinite(numbers_of_rows).all(axis=1)
+    rows = rows[rows["heritage"].ne("") & finite]
+    has_relatives = rows.duplicated(FAMILY, keep=False)
+    rows = rows[has_relatives].reset_index(drop=True)
     groups = {"family": FAMILY, "lab": ["heritage"], "mean": lambda row: 0}
     guessed = {}
     for name, by in groups.items():
-        guessed[f"by_{name}"] = _take_others_mean(rows["log_gain"], rows.groupby(by))
-    return rows[["model_id", *FAMILY, "log_gain"]].assign(
-        **guessed, by_shape=_fit_others_line(rows, list(logs))
-    )
+        groups_of_rows = rows.groupby(by)
+        guessed[f"by_{name}"] = _take_others_mean(rows["log_gain"], groups_of_rows)
+    guessed["by_shape"] = _fit_others_line(rows, list(logs))
+    return rows[["model_id", *FAMILY, "log_gain"]].assign(**guessed)
 
 
 def _take_others_mean(y: pd.Series, groups: Any) -> pd.Series:
     of_each = groups[y.name]
-    return (of_each.transform("sum") - y) / (of_each.transform("size") - 1)
+    others = of_each.transform("sum") - y
+    return others / (of_each.transform("size") - 1)
 
 
 def _fit_others_line(rows: pd.DataFrame, columns: list[str]) -> pd.Series:
     """What a line through all other models says of each: y − e / (1 − h), with residuals e and
     leverages h."""
-    x = np.column_stack([np.ones(len(rows)), rows[columns].to_numpy(np.float64)])
+    numbers = rows[columns].to_numpy(float)
+    intercept = np.ones(len(rows))
+    x = np.column_stack([intercept, numbers])
     projection = x @ np.linalg.pinv(x)
-    residuals = rows["log_gain"] - projection @ rows["log_gain"]
-    return rows["log_gain"] - residuals / (1 - np.diag(projection))
+    y = rows["log_gain"]
+    residuals = y - projection @ y
+    unexplained = 1 - np.diag(projection)
+    return y - residuals / unexplained
 
 
 def choose_best_guess(guessed: pd.DataFrame) -> Case:
     """Which guess is best, and the root mean squared error of each."""
     names = [name for name in guessed if name.startswith("by_")]
-    errors = guessed[names].sub(guessed["log_gain"], axis=0).pow(2).mean().pow(0.5)
+    off = guessed[names].sub(guessed["log_gain"], axis=0)
+    errors = off.pow(2).mean().pow(0.5)
     missed = {}
     for name, error in errors.items():
         missed[name.removeprefix("by_")] = float(error)
-    counts = {"n": len(guessed), "families": len(guessed[FAMILY].drop_duplicates())}
-    return min(missed, key=lambda name: missed[name]), {**missed, **counts}
+    families = guessed[FAMILY].drop_duplicates()
+    counts = {"n": len(guessed), "families": len(families)}
+    best = min(missed, key=lambda name: missed[name])
+    return best, {**missed, **counts}
 
 
 def count_norms(tables: Evidence) -> Case:
     """Kinds of norm of the models below and above 1."""
     rows = model_rows(tables.named(POOLED), GAIN)
-    below = rows.loc[rows["log_gain"] < 0, "norm_kind"].value_counts()
+    kinds = rows["norm_kind"]
+    below = kinds[rows["log_gain"] < 0].value_counts()
     if len(below) != 1:
-        return "several", {"counts": join_words([f"{n} with {kind}" for kind, n in below.items()])}
-    kind = below.index[0]
-    same = rows["norm_kind"] == below.index[0]
-    counts = {
-        "below": int(below.iloc[0]),
-        "others": int(same.sum() - below.iloc[0]),
-        "rest": int((~same).sum()),
-    }
-    return "one", {"kind": kind, **counts}
+        counts = [f"{n} with {kind}" for kind, n in below.items()]
+        return "several", {"counts": join_words(counts)}
+    ((kind, n_below),) = below.items()
+    same = kinds == kind
+    n_others = int(same.sum() - n_below)
+    values = {"kind": kind, "below": int(n_below), "others": n_others}
+    values["rest"] = int((~same).sum())
+    return "one", values
 
 
 def measure_gauge_moves() -> Case:
@@ -217,7 +236,5 @@ def measure_gauge_moves() -> Case:
     gain."""
     moves = read_effects(MODEL, KNOB)
     gain = moves[GAIN]
-    return "moved" if gain["moved"] > 0 else "unmoved", {
-        "ratio": moves["wv_wo_ratio"],
-        "gain": gain,
-    }
+    case = "moved" if gain["moved"] > 0 else "unmoved"
+    return case, {"ratio": moves["wv_wo_ratio"], "gain": gain}

@@ -98,9 +98,10 @@ def compare_shares(
 ) -> dict[str, Many]:
     """Corrected shares of the blocks and the difference of two, of many studies."""
     read_numbers(outcomes["outcome"][0], "outcome")
-    made = estimate_share_tables(rows, outcomes["outcome"], blocks, (pair,), seed=SEED)
+    y = outcomes["outcome"]
+    made = estimate_share_tables(rows, y, blocks, (pair,), seed=SEED)
     law = StudentLaw(count_free(rows, blocks))
-    compared: dict[str, Many] = {}
+    compared = {}
     for k, name in enumerate(name_shares(blocks, (pair,))):
         parts = {part: made[part][:, k] for part in PARTS}
         compared[name] = Many(**parts, law=law)
@@ -109,9 +110,8 @@ def compare_shares(
 
 def compare_codings(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Shape against size, by the declared coding and by the others."""
-    codings = [
-        compare_shares(coding.blocks, ("geometry", "scale"), rows, outcomes) for coding in CODINGS
-    ]
+    compare = partial(compare_shares, rows=rows, outcomes=outcomes)
+    codings = [compare(coding.blocks, ("geometry", "scale")) for coding in CODINGS]
     return {**codings[0], TABLE_OF_CODINGS: codings}
 
 
@@ -119,7 +119,8 @@ def compare_counts(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
     """Corrected share of size, for each way to count weights."""
     counts = []
     for column in WEIGHT_COUNTS.values():
-        made = compare_shares(BLOCKS | {"scale": (column,)}, ("geometry", "scale"), rows, outcomes)
+        blocks = BLOCKS | {"scale": (column,)}
+        made = compare_shares(blocks, ("geometry", "scale"), rows, outcomes)
         counts.append({SHARE_OF_SCALE: made["scale"]})
     return {**counts[0], TABLE_OF_COUNTS: counts}
 
@@ -130,15 +131,16 @@ def describe_shares(
     """The result headed by the difference, with a table of the shares and of what each block
     explains after others."""
     table = estimate_share_table(rows, "outcome", blocks, (pair,), seed=SEED)
-    return replace(result, estimate=" − ".join(pair), rows={TABLE_OF_SHARES: table}, table=table)
+    difference = " − ".join(pair)
+    return replace(result, estimate=difference, rows={TABLE_OF_SHARES: table}, table=table)
 
 
 def describe_codings(_: pd.DataFrame, result: Result) -> Result:
     """The result headed by the difference of the declared coding; codings by name."""
     difference = [f"{GEOMETRY_MINUS_SCALE}{end}" for end in ("", "_lower", "_upper")]
-    table = result.rows[TABLE_OF_CODINGS].reindex(
-        columns=[*difference, *BLOCKS, "geometry_p", "scale_p", f"{GEOMETRY_MINUS_SCALE}{OF_LAW}"]
-    )
+    law = f"{GEOMETRY_MINUS_SCALE}{OF_LAW}"
+    columns = [*difference, *BLOCKS, "geometry_p", "scale_p", law]
+    table = result.rows[TABLE_OF_CODINGS].reindex(columns=columns)
     table.insert(0, "coding", [coding.id for coding in CODINGS])
     return replace(
         result, estimate=GEOMETRY_MINUS_SCALE, rows={TABLE_OF_CODINGS: table}, table=table
@@ -156,7 +158,8 @@ def describe_counts(_: pd.DataFrame, result: Result) -> Result:
 def declare_shares(blocks: Blocks, pair: tuple[str, str]) -> Test:
     """The test of one block against another."""
     describe = partial(describe_shares, blocks, pair)
-    return Test(partial(compare_shares, blocks, pair), ("outcome",), INTERVAL, describe=describe)
+    compare = partial(compare_shares, blocks, pair)
+    return Test(compare, ("outcome",), INTERVAL, describe=describe)
 
 
 INTERVAL = f"{LEVEL:.0%} t interval, parametric bootstrap with the design fixed"

@@ -40,7 +40,8 @@ class Span(Case):
 
     def mark_blocks(self, gains: pd.DataFrame) -> pd.Series:
         """Which rows of `read_block_gains` are of these blocks."""
-        return gains["layer"].between(self.first, gains["n_layers"] - self.left_out)
+        last = gains["n_layers"] - self.left_out
+        return gains["layer"].between(self.first, last)
 
     def count_blocks(self, depths: pd.Series) -> pd.Series:
         """How many blocks models of some depths have in it."""
@@ -64,14 +65,19 @@ def read_block_gains(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     Prompts one by one where they have every block that the run has; else the means over prompts.
     """
     layers = tables.table("layers", position="last")
-    layers = layers[layers["run_id"].isin(rows["run_id"]) & layers["gain_block"].notna()]
+    of_models = layers["run_id"].isin(rows["run_id"])
+    measured = layers["gain_block"].notna()
+    layers = layers[of_models & measured]
     single = layers["prompt_id"] != ""
     of_prompts = layers[single].groupby("run_id")["layer"].nunique()
     every = layers.groupby("run_id")["layer"].nunique()
-    whole = set(every.index[of_prompts.reindex(every.index) == every])
-    chosen = layers[single == layers["run_id"].isin(whole)]
+    complete = of_prompts.reindex(every.index) == every
+    whole = set(every.index[complete])
+    of_whole = layers["run_id"].isin(whole)
+    chosen = layers[single == of_whole]
     named = chosen[["run_id", "prompt_id", "layer", "gain_block"]]
-    return named.rename(columns={"gain_block": "gain"}).merge(rows[["run_id", "n_layers"]])
+    gains = named.rename(columns={"gain_block": "gain"})
+    return gains.merge(rows[["run_id", "n_layers"]])
 
 
 def find_largest(gains: pd.DataFrame, span: Span) -> pd.Series:
@@ -80,10 +86,10 @@ def find_largest(gains: pd.DataFrame, span: Span) -> pd.Series:
     A run of which a prompt lacks a block of the span is left out.
     """
     inside = gains[span.mark_blocks(gains)]
-    prompts = inside.groupby(["run_id", "prompt_id"]).agg(
-        gain=("gain", "max"), blocks=("gain", "size"), n_layers=("n_layers", "first")
-    )
-    whole = prompts["blocks"] == span.count_blocks(prompts["n_layers"])
+    by_prompt = inside.groupby(["run_id", "prompt_id"])
+    prompts = by_prompt["gain"].agg(gain="max", blocks="size")
+    n_layers = by_prompt["n_layers"].first()
+    whole = prompts["blocks"] == span.count_blocks(n_layers)
     kept = prompts[whole.groupby("run_id").transform("all")]
     return kept.groupby("run_id")["gain"].mean()
 
@@ -96,18 +102,23 @@ def exchange_blocks(gains: pd.DataFrame, span: Span, *, seed: int) -> float:
     maximum over more blocks is larger.
     """
     inside = gains[span.mark_blocks(gains)]
-    blocks = inside.groupby(["run_id", "layer"]).agg(
-        gain=("gain", "mean"), n_layers=("n_layers", "first")
-    )
-    depths = blocks.groupby("run_id", sort=False)["n_layers"].agg(["first", "size"])
-    starts = np.concatenate([[0], depths["size"].cumsum().to_numpy()[:-1]])
-    pool = np.tile(blocks["gain"].to_numpy(np.float64), (EXCHANGES, 1))
-    exchanged = np.random.default_rng(seed).permuted(pool, axis=1)
+    by_block = inside.groupby(["run_id", "layer"])
+    gains_of_blocks = by_block["gain"].mean()
+    n_layers = by_block["n_layers"].first()
+    depths = n_layers.groupby("run_id", sort=False).agg(["first", "size"])
+    ends = depths["size"].cumsum().to_numpy()
+    starts = np.concatenate([[0], ends[:-1]])
+    gains_in_order = gains_of_blocks.to_numpy(float)
+    pool = np.tile(gains_in_order, (EXCHANGES, 1))
+    rng = np.random.default_rng(seed)
+    exchanged = rng.permuted(pool, axis=1)
     largest = np.maximum.reduceat(exchanged, starts, axis=1)
-    depth = depths["first"].to_numpy(np.float64)
+    depth = depths["first"].to_numpy(float)
     centred = largest - largest.mean(axis=1, keepdims=True)
     x = depth - depth.mean()
-    r = centred @ x / np.sqrt(np.square(centred).sum(axis=1) * np.square(x).sum())
+    of_largest = np.square(centred).sum(axis=1)
+    squares = of_largest * np.square(x).sum()
+    r = centred @ x / np.sqrt(squares)
     return float(r.mean())
 
 
@@ -116,26 +127,32 @@ def add_exponent_columns(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
 
     The outcome is log log G + log L, the same at every depth where the exponent is −1.
     """
-    growing = rows[rows[gain] > 1].reset_index(drop=True)
+    growing = rows[rows[gain] > 1]
+    growing = growing.reset_index(drop=True)
     log_L = np.log(growing["n_layers"].astype(float))
-    return growing.assign(log_L=log_L, outcome=np.log(np.log(growing[gain])) - STATED * log_L)
+    log_gain = np.log(growing[gain])
+    log_log_gain = np.log(log_gain)
+    return growing.assign(log_L=log_L, outcome=log_log_gain - STATED * log_L)
 
 
 def list_undefined(rows: pd.DataFrame, gain: str) -> list[str]:
     """Models whose gain is not above 1, which have no log log G."""
-    return sorted(rows.loc[~(rows[gain] > 1), "model_id"])
+    undefined = ~(rows[gain] > 1)
+    return sorted(rows.loc[undefined, "model_id"])
 
 
 def fit_family_exponents(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """β of log G ∝ L^β within families, a level each; p: against `STATED`."""
-    x = rows["log_L"].to_numpy(np.float64)
-    return {EXPONENT: _add_stated(fit_slopes(x, outcomes["outcome"], rows["family"]))}
+    x = rows["log_L"].to_numpy(float)
+    slopes = fit_slopes(x, outcomes["outcome"], rows["family"])
+    return {EXPONENT: _add_stated(slopes)}
 
 
 def fit_model_exponents(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
     """β of log G ∝ L^β over all models, labs as clusters; p: against `STATED`."""
-    x = rows["log_L"].to_numpy(np.float64)
-    return {EXPONENT: _add_stated(fit_clustered_slopes(x, outcomes["outcome"], rows["heritage"]))}
+    x = rows["log_L"].to_numpy(float)
+    slopes = fit_clustered_slopes(x, outcomes["outcome"], rows["heritage"])
+    return {EXPONENT: _add_stated(slopes)}
 
 
 def _add_stated(beyond: Many) -> Many:
@@ -147,11 +164,11 @@ def build_family_exponent(rows: pd.DataFrame) -> Statistic:
     """The exponent within families as a curve has it, of outcomes of `add_exponent_columns`."""
     codes, families = pd.factorize(rows["family"])
     if len(rows) < max(LEAST, len(families) + 2):
-        raise UsageError(
-            "too few rows for an exponent", got=f"{len(rows)} rows of {len(families)} families"
-        )
-    means = (codes[:, None] == np.arange(len(families))) / np.bincount(codes)
-    x = rows["log_L"].to_numpy(np.float64)
+        got = f"{len(rows)} rows of {len(families)} families"
+        raise UsageError("too few rows for an exponent", got=got)
+    member = codes[:, None] == np.arange(len(families))
+    means = member / np.bincount(codes)
+    x = rows["log_L"].to_numpy(float)
     inner = x - (x @ means)[codes]
     if not np.ptp(inner) > 0:
         raise UsageError("an exponent needs families of several depths", got=str(families[0]))
@@ -173,18 +190,12 @@ def list_family_exponents(rows: pd.DataFrame, gain: str) -> pd.DataFrame:
     for family, own in rows.groupby("family"):
         if own["n_layers"].nunique() < LEAST - 1:
             continue
-        fit = fit_family_exponents(own, {"outcome": own[["outcome"]].to_numpy(np.float64).T})
-        one = fit[EXPONENT]
-        r = np.corrcoef(own["n_layers"].astype(float), own[gain])[0, 1]
-        record = {
-            "family": family,
-            "n_models": len(own),
-            "exponent": float(one.estimate[0]),
-            "lower": float(one.lower[0]),
-            "upper": float(one.upper[0]),
-            "r": float(r),
-        }
-        found.append(record)
+        outcomes = own[["outcome"]].to_numpy(float).T
+        one = fit_family_exponents(own, {"outcome": outcomes})[EXPONENT]
+        depths = own["n_layers"].astype(float)
+        r = np.corrcoef(depths, own[gain])[0, 1]
+        ends = (float(end[0]) for end in (one.estimate, one.lower, one.upper))
+        found.append((family, len(own), *ends, float(r)))
     columns = ["family", "n_models", "exponent", "lower", "upper", "r"]
     return pd.DataFrame(found, columns=columns)
 
@@ -199,13 +210,16 @@ def collect_span_rows(evidence: Evidence) -> pd.DataFrame:
     study = load_gains(evidence)
     other = evidence.named(EXTERNAL)
     others = model_rows(other, incomparable=True)
-    others = others[~others["model_id"].isin(study["model_id"])]
+    known = others["model_id"].isin(study["model_id"])
+    others = others[~known]
     frames = []
     for name, tables, rows in (("study", evidence, study), ("external", other, others)):
         gains = read_block_gains(tables, rows)
         by_span = {}
         for span in SPANS:
-            by_span[span.column] = rows["run_id"].map(find_largest(gains, span))
+            largest = find_largest(gains, span)
+            by_span[span.column] = rows["run_id"].map(largest)
         frames.append(rows[FACTS].assign(set=name, **by_span))
-    numbers = ("n_layers", "n_params_nonembedding", *(span.column for span in SPANS))
-    return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(numbers, float))
+    spans = [span.column for span in SPANS]
+    numbers = dict.fromkeys(("n_layers", "n_params_nonembedding", *spans), float)
+    return pd.concat(frames, ignore_index=True).astype(numbers)

@@ -9,7 +9,12 @@ from scipy.stats import linregress
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.prompt_gains import drop_tuned
-from thermostats.studies.delia2026.stated_facts import check_model_figures, load_stated
+from thermostats.studies.delia2026.stated_facts import (
+    check_figures,
+    check_model_figures,
+    index_models,
+    join_audits,
+)
 from thermostats.tables.reading import keep_last_revision
 
 SCALING = "scaling_law_multi_pythia_results.json"
@@ -33,49 +38,45 @@ def collect_layer_gains(tables: Evidence) -> pd.DataFrame:
     Of another set of evidence of every base model at its last revision, geometric means over
     prompts at the last token; a recipe stands in the place of the lab.
     """
+    gains = ["gain_attention", "gain_mlp"]
+    columns = ["model_id", "heritage", "layer"]
     if tables.name in VIEWS:
-        every = tables.table("layers", position="last").dropna(
-            subset=["gain_attention", "gain_mlp"]
-        )
-        every = drop_tuned(tables, keep_last_revision(every[every["gain_mlp"] > 0], "model_id"))
-        logs = np.log(every[["gain_attention", "gain_mlp"]].astype(float))
-        return np.exp(
-            logs.groupby([every[name] for name in ("model_id", "heritage", "layer")]).mean()
-        ).reset_index()
+        every = tables.table("layers", position="last").dropna(subset=gains)
+        positive = every[every["gain_mlp"] > 0]
+        newest = keep_last_revision(positive, "model_id")
+        every = drop_tuned(tables, newest)
+        logs = np.log(every[gains].astype(float))
+        groups = [every[name] for name in columns]
+        means = logs.groupby(groups).mean()
+        return np.exp(means).reset_index()
     layers = tables.table("layers", source=SCALING)
-    return layers[["model_id", "heritage", "layer", "gain_attention", "gain_mlp"]].astype(
-        {"layer": float}
-    )
+    rows = layers[[*columns, *gains]]
+    return rows.astype({"layer": float})
 
 
 def collect_last_blocks(tables: Evidence) -> pd.DataFrame:
     """One row per model by size: its last block, `n_params`, `largest_attention_gain` over all
     blocks."""
     layers = collect_layer_gains(tables)
-    models = tables.table("models").drop_duplicates("model_id", keep="last")
+    sizes = index_models(tables, last=True)["n_params"]
     last = layers.sort_values("layer").groupby("model_id", as_index=False).last()
-    last["n_params"] = (
-        last["model_id"].map(models.set_index("model_id")["n_params"]).astype("float64")
-    )
-    last["largest_attention_gain"] = last["model_id"].map(
-        layers.groupby("model_id")["gain_attention"].max()
-    )
+    n_params = last["model_id"].map(sizes)
+    last["n_params"] = n_params.astype("float64")
+    largest = layers.groupby("model_id")["gain_attention"].max()
+    last["largest_attention_gain"] = last["model_id"].map(largest)
     return last.sort_values("n_params", ignore_index=True)
 
 
 def check_exponent(tables: Evidence, line: linregress) -> Audit:
     """The least-squares line of the file, and the exponent as the text claims it."""
-    claimed = "exponent as claimed"
     values = (line.slope, line.stderr, line.intercept, line.rvalue**2, line.pvalue)
-    figures = {claimed: float(line.slope)} | dict(zip(FIT, map(float, values), strict=True))
-    return Audit(
-        load_stated(tables, {claimed: "MLP exponent"}) | load_stated(tables, FIT, SCALING), figures
-    )
+    claimed = check_figures(tables, {"exponent as claimed": "MLP exponent"}, [line.slope])
+    return join_audits(claimed, check_figures(tables, FIT, values, SCALING))
 
 
 def check_contracting(tables: Evidence, layers: pd.DataFrame) -> Audit:
     """Per cent of blocks below 1 in every model."""
-    shares = 100 * (layers[["gain_attention", "gain_mlp"]] < 1).groupby(layers["model_id"]).mean()
-    return check_model_figures(
-        tables, SCALING, CONTRACTING, ((model, list(row)) for model, row in shares.iterrows())
-    )
+    below = layers[["gain_attention", "gain_mlp"]] < 1
+    shares = 100 * below.groupby(layers["model_id"]).mean()
+    figures = ((model, list(row)) for model, row in shares.iterrows())
+    return check_model_figures(tables, SCALING, CONTRACTING, figures)

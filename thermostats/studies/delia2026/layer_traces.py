@@ -27,46 +27,41 @@ def compare_formula(
     n, tr A and ‖W_V^h‖_F come from tables that were measured without one another.
     """
     key = ["model_id", "revision"]
-    heads = attention[(attention["variant"] == "exact") & (attention["head"] != "")].dropna(
-        subset="trace"
-    )
-    norms = weights[(weights["matrix"] == "W_V") & (weights["head"] != "")]
-    norms = norms[[*key, "layer", "head", "frobenius_norm"]].drop_duplicates(
-        [*key, "layer", "head"]
-    )
-    lengths = layers.dropna(subset="n_tokens").drop_duplicates([*key, "prompt_set", "prompt_id"])
-    lengths = lengths[[*key, "prompt_set", "prompt_id", "n_tokens"]]
-    rows = heads.merge(norms, on=[*key, "layer", "head"]).merge(
-        lengths, on=[*key, "prompt_set", "prompt_id"]
-    )
+    of_head = attention["head"] != ""
+    heads = attention[(attention["variant"] == "exact") & of_head]
+    of_head = weights["head"] != ""
+    norms = weights[(weights["matrix"] == "W_V") & of_head]
+    norms = norms[[*key, "layer", "head", "frobenius_norm"]]
+    norms = norms.drop_duplicates([*key, "layer", "head"])
+    prompt = [*key, "prompt_set", "prompt_id"]
+    lengths = layers.dropna(subset="n_tokens").drop_duplicates(prompt)
+    lengths = lengths[[*prompt, "n_tokens"]]
+    heads = heads.dropna(subset="trace")
+    rows = heads.merge(norms, on=[*key, "layer", "head"])
+    rows = rows.merge(lengths, on=prompt)
     n = rows["n_tokens"].astype(float)
     squared = rows["frobenius_norm"].astype(float) ** 2
     trace = rows["trace"].astype(float)
-    by_formula = (n - n * rows["self_attention"].astype(float)) * squared
-    return rows[["model_id", "heritage", "layer", "head", "prompt_id"]].assign(
-        trace=trace, by_formula=by_formula, residual=(trace - by_formula).abs() / (n * squared)
-    )
+    self_attention = rows["self_attention"].astype(float)
+    by_formula = (n - n * self_attention) * squared
+    off = (trace - by_formula).abs()
+    residual = off / (n * squared)
+    named = rows[["model_id", "heritage", "layer", "head", "prompt_id"]]
+    return named.assign(trace=trace, by_formula=by_formula, residual=residual)
 
 
 def compare_exact(attention: pd.DataFrame) -> pd.DataFrame:
     """One row per model: each trace of the study over the exact one, layer by layer and prompt by
     prompt, median."""
-    all_heads = attention[(attention["head"] == "") & attention["trace"].notna()]
+    with_trace = attention["trace"].notna()
+    all_heads = attention[(attention["head"] == "") & with_trace]
     wide = all_heads.pivot_table(
         index=["model_id", "layer", "prompt_id"], columns="variant", values="trace", dropna=False
     )
-    wide = (
-        wide.reindex(columns=["exact", "first_head", "multi_head", "printed_factor"])
-        .astype(float)
-        .dropna()
-    )
-    return (
-        wide.drop(columns="exact")
-        .div(wide["exact"], axis=0)
-        .groupby("model_id")
-        .median()
-        .reset_index()
-    )
+    variants = ["exact", "first_head", "multi_head", "printed_factor"]
+    wide = wide.reindex(columns=variants).astype(float).dropna()
+    ratios = wide.drop(columns="exact").div(wide["exact"], axis=0)
+    return ratios.groupby("model_id").median().reset_index()
 
 
 FILES = {H4_V2: "small models", H4_EXTENDED: "larger models"}
@@ -105,22 +100,24 @@ def summarise_traces(tables: Evidence) -> pd.DataFrame:
     if tables.name in VIEWS:
         models = drop_unlabelled(model_rows(tables, incomparable=True), "heritage")
         heads = tables.table("attention", variant="exact").dropna(subset="trace")
-        heads = heads[(heads["head"] != "") & heads["run_id"].notna()].merge(
-            models[["model_id", "revision"]]
-        )
+        of_run = heads["run_id"].notna()
+        heads = heads[(heads["head"] != "") & of_run]
+        heads = heads.merge(models[["model_id", "revision"]])
         totals = heads.groupby(["model_id", "run_id", "layer", "prompt_id"])["trace"].sum()
         means = totals.groupby("model_id").mean()
-        return models.assign(
-            multi_head=models["model_id"].map(means), by_gain=models["gain"] > 1
-        ).dropna(subset="multi_head")
-    groups = load_layer_traces(tables).groupby(["source", "model_id", "heritage", "variant"])[
-        "trace"
-    ]
+        traces = models["model_id"].map(means)
+        expands = models["gain"] > 1
+        rows = models.assign(multi_head=traces, by_gain=expands)
+        return rows.dropna(subset="multi_head")
+    key = ["source", "model_id", "heritage", "variant"]
+    groups = load_layer_traces(tables).groupby(key)["trace"]
     wide = groups.mean().unstack("variant").reset_index()
-    layers = groups.agg(lambda values: int(values.isna().sum())).unstack("variant").reset_index()
-    wide["layers_missing"] = layers["multi_head"]
-    wide = wide.merge(load_known_gains(tables, *FILES), on="model_id")
-    wide = wide.assign(by_label=wide["behaviour"] == "EXPAND", by_gain=wide["known_gain"] > 1)
+    missing = groups.agg(lambda values: int(values.isna().sum()))
+    wide["layers_missing"] = missing.unstack("variant").reset_index()["multi_head"]
+    gains = load_known_gains(tables, *FILES)
+    wide = wide.merge(gains, on="model_id")
+    expands = wide["behaviour"] == "EXPAND"
+    wide = wide.assign(by_label=expands, by_gain=wide["known_gain"] > 1)
     return wide.sort_values(["source", "multi_head"], ignore_index=True)
 
 
@@ -135,13 +132,14 @@ def trace_audit(tables: Evidence, rows: pd.DataFrame) -> Audit:
     published = load_stated(tables, STATED)
     for source, names in BY_MODEL.items():
         published |= load_stated_models(tables, source, names)
-    small = rows[rows["source"] == H4_V2].set_index("model_id")["multi_head"]
+    small = rows[rows["source"] == H4_V2]
+    small = small.set_index("model_id")["multi_head"]
     first = float(small[SMALLEST_GPT2])
     second = float(small[SMALL_OPT])
-    reproduced = dict(zip(STATED, (first, second, first / second), strict=True))
-    for (model, variant), value in (
-        load_layer_traces(tables).groupby(["model_id", "variant"])["trace"].mean().items()
-    ):
+    values = (first, second, first / second)
+    reproduced = dict(zip(STATED, values, strict=True))
+    traces = load_layer_traces(tables).groupby(["model_id", "variant"])["trace"]
+    for (model, variant), value in traces.mean().items():
         name = VARIANTS[variant].format(strip_owner(model))
         if name in published:
             reproduced[name] = float(value)

@@ -22,9 +22,11 @@ MEASURED = "thermostats"
 def select_single_runs(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of one run a model: that of the first of `LAST_GAIN_FILES` that has it; another source
     comes last."""
-    order = rows["source"].map({source: place for place, source in enumerate(LAST_GAIN_FILES)})
+    places = {source: place for place, source in enumerate(LAST_GAIN_FILES)}
+    order = rows["source"].map(places)
     order = order.fillna(len(LAST_GAIN_FILES))
-    return rows[order == order.groupby(rows["model_id"]).transform("min")].reset_index(drop=True)
+    first = order.groupby(rows["model_id"]).transform("min")
+    return rows[order == first].reset_index(drop=True)
 
 
 def load_measured_gains(tables: Evidence, gain: str) -> pd.DataFrame:
@@ -49,18 +51,20 @@ def load_every_prompt(tables: Evidence, gain: str, *sources: str) -> pd.DataFram
     if tables.name not in VIEWS:
         return add_category(tables, read_prompt_gains(tables, gain, *sources))
     rows = add_category(tables, read_prompt_gains(tables, gain))
-    rows = rows[rows.groupby("run_id")["prompt_id"].transform("size") > 1]
+    n_prompts = rows.groupby("run_id")["prompt_id"].transform("size")
+    rows = rows[n_prompts > 1]
     if tables.name == POOLED and len(rows):
-        logs = np.log(rows["value"].astype(float)).groupby(
-            [rows[n] for n in ("model_id", "prompt_set", "prompt_id")]
-        )
-        rows = rows.assign(value=np.exp(logs.transform("mean")))
+        logs = np.log(rows["value"].astype(float))
+        prompts = [rows[name] for name in ("model_id", "prompt_set", "prompt_id")]
+        means = logs.groupby(prompts).transform("mean")
+        rows = rows.assign(value=np.exp(means))
     return rows
 
 
 def drop_tuned(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of base models; tuned ones do not count in addition to their bases."""
-    return rows[~rows["model_id"].isin(tables.table("models", variant="instruct")["model_id"])]
+    tuned = tables.table("models", variant="instruct")["model_id"]
+    return rows[~rows["model_id"].isin(tuned)]
 
 
 def build_prompt_matrix(rows: pd.DataFrame, value: str = "value") -> pd.DataFrame:

@@ -35,6 +35,11 @@ NAMED_GAINS = tuple(Case(name, GAIN_WORDS[column], column) for name, column in C
 """The named gains that the files of penultimate gains hold; findings are declared over several."""
 
 
+def find_t_quantile(df: Any) -> Any:
+    """How many standard errors an interval of `LEVEL` reaches to either side."""
+    return stats.t.ppf((1 + LEVEL) / 2, df)
+
+
 def build_source_features(tables: Evidence, *sources: str) -> pd.DataFrame:
     """Rows of `features` for the runs of the named files only, so that other files' rows make no
     finding stale.
@@ -55,10 +60,12 @@ def select_heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.D
     """
     read = {}
     for name in ("runs", "layers", "summaries"):
-        read[name] = tables.table(name, **_build_query(sources))
+        query = _build_query(sources)
+        read[name] = tables.table(name, **query)
     values = collect_prompt_gains(models=tables.table("models"), **read)
     rows = build_source_features(tables, *sources)
-    prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
+    sets = sorted(set(rows["prompt_set"]))
+    prompts = tables.table("prompts", prompt_set=sets)
     return choose_rows(estimand, rows, prompts, values, sources or None)
 
 
@@ -71,11 +78,9 @@ def build_penultimate_features(tables: Evidence) -> tuple[pd.DataFrame, dict[str
     """Features of the files of penultimate gains, and what a fit has to know of them: files,
     prompts of every set."""
     rows = build_source_features(tables, PYTHIA, HUNT)
-    sizes = (
-        tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-        .groupby("prompt_set")
-        .size()
-    )
+    sets = sorted(set(rows["prompt_set"]))
+    prompts = tables.table("prompts", prompt_set=sets)
+    sizes = prompts.groupby("prompt_set").size()
     counts = {}
     for name, size in sizes.items():
         counts[str(name)] = int(size)
@@ -97,18 +102,24 @@ def load_gains(tables: Evidence) -> pd.DataFrame:
         return drop_unlabelled(model_rows(tables, incomparable=True), "heritage")
     rows, details = build_penultimate_features(tables)
     averaged = rows["penultimate_gain_n"].fillna(0) == 0
-    rows["n_prompts"] = rows["prompt_set"].map(details["prompt_counts"]).astype("float64")
+    n_prompts = rows["prompt_set"].map(details["prompt_counts"])
+    rows["n_prompts"] = n_prompts.astype("float64")
     n = rows["n_prompts"]
-    sd = rows["penultimate_gain_sd"] * np.where(averaged, np.sqrt(n / (n - 1)), 1.0)
-    half = stats.t.ppf((1 + LEVEL) / 2, n - 1) * sd / np.sqrt(n)
-    rows = rows.assign(gain=rows["penultimate_gain"], log_gain=np.log(rows["penultimate_gain"]))
-    rows = rows.assign(lower=rows["gain"] - half, upper=rows["gain"] + half)
-    rows["total_to_penultimate"] = rows["geometric_gain_to_penultimate"] ** (rows["n_layers"] - 2)
-    first = tables.table("layers", source=[PYTHIA, HUNT], position="last")
-    first = first[(first["layer"] == 1) & (first["prompt_id"] == "")].set_index("run_id")[
-        "gain_block"
-    ]
-    rows["total_from_input"] = rows["total_to_penultimate"] * rows["run_id"].map(first)
+    of_sample = np.sqrt(n / (n - 1))
+    to_sample = np.where(averaged, of_sample, 1.0)
+    sd = rows["penultimate_gain_sd"] * to_sample
+    reach = find_t_quantile(n - 1) * sd
+    half = reach / np.sqrt(n)
+    gain = rows["penultimate_gain"]
+    rows = rows.assign(gain=gain, log_gain=np.log(gain), lower=gain - half, upper=gain + half)
+    inner = rows["n_layers"] - 2
+    rows["total_to_penultimate"] = rows["geometric_gain_to_penultimate"] ** inner
+    layers = tables.table("layers", source=[PYTHIA, HUNT], position="last")
+    is_average = layers["prompt_id"] == ""
+    averages = (layers["layer"] == 1) & is_average
+    first = layers[averages].set_index("run_id")["gain_block"]
+    first_gain = rows["run_id"].map(first)
+    rows["total_from_input"] = rows["total_to_penultimate"] * first_gain
     return pick_model_rows(rows.dropna(subset="gain"))
 
 
@@ -124,9 +135,8 @@ def load_family_gains(tables: Evidence) -> pd.DataFrame:
     if tables.name == PUBLISHED:
         rows = rows[rows["source"] == PYTHIA]
     depths = rows.groupby("family")["n_layers"].transform("nunique")
-    return rows[rows["comparable"] & (depths >= SIZES_OF_A_FAMILY)].sort_values(
-        "n_layers", ignore_index=True
-    )
+    several = rows["comparable"] & (depths >= SIZES_OF_A_FAMILY)
+    return rows[several].sort_values("n_layers", ignore_index=True)
 
 
 def expand_prompts(rows: pd.DataFrame) -> pd.DataFrame:
@@ -135,21 +145,16 @@ def expand_prompts(rows: pd.DataFrame) -> pd.DataFrame:
 
     Columns: model_id, heritage, prompt_id, category (empty), gain.
     """
-    made = (
-        [pd.DataFrame(columns=["model_id", "heritage", "category", "prompt_id", "gain"])]
-        if rows.empty
-        else []
-    )
+    columns = ["model_id", "heritage", "category", "prompt_id", "gain"]
+    made = [pd.DataFrame(columns=columns)] if rows.empty else []
     for row in rows.itertuples():
         n = int(row.n_prompts)
-        sd = (row.upper - row.lower) / 2 / stats.t.ppf((1 + LEVEL) / 2, n - 1) * math.sqrt(n)
-        columns = {
-            "model_id": row.model_id,
-            "heritage": row.heritage,
-            "category": "",
-            "prompt_id": range(n),
-        }
-        made.append(
-            pd.DataFrame(columns).assign(gain=row.gain + sd * stats.zscore(np.arange(n), ddof=1))
-        )
+        half = (row.upper - row.lower) / 2
+        error = half / find_t_quantile(n - 1)
+        sd = error * math.sqrt(n)
+        scores = stats.zscore(np.arange(n), ddof=1)
+        gains = row.gain + sd * scores
+        facts = {"model_id": row.model_id, "heritage": row.heritage}
+        prompts = pd.DataFrame(facts, range(n))
+        made.append(prompts.assign(category="", prompt_id=range(n), gain=gains))
     return pd.concat(made, ignore_index=True)

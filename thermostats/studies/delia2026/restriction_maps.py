@@ -7,7 +7,7 @@ import pandas as pd
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
-from thermostats.studies.delia2026.stated_facts import load_stated
+from thermostats.studies.delia2026.stated_facts import check_figures
 
 SOURCE = "restriction_maps_results.json"
 DEFINITIONS = {
@@ -30,10 +30,14 @@ def find_transition_layers(
     """L* (1-based) by the names of `DEFINITIONS`, among the layers that are numbers."""
     L = float(model["n_layers"])
     H = float(model["n_heads"])
-    contracting = maps.loc[maps["contraction_ratio"].idxmin(), "layer"]
+    least = maps["contraction_ratio"].idxmin()
+    contracting = maps.loc[least, "layer"]
     slopes = np.gradient(traces["trace"].to_numpy(float))  # missing where a neighbouring layer is
-    steepest = traces["layer"].iloc[int(np.nanargmax(np.abs(slopes)))]
-    layers = (float(contracting), float(steepest), L * (0.11 + 0.012 * L + 4.9 / H))
+    place = int(np.nanargmax(np.abs(slopes)))
+    steepest = traces["layer"].iloc[place]
+    fraction = 0.11 + 0.012 * L + 4.9 / H
+    by_formula = L * fraction
+    layers = (float(contracting), float(steepest), by_formula)
     return dict(zip(DEFINITIONS, layers, strict=True))
 
 
@@ -47,11 +51,14 @@ def compare_transition_sides(
     for name, at in layers.items():
         before = log[maps["layer"] < at]
         after = log[maps["layer"] > at]
-        means = float(np.exp(before.mean())), float(np.exp(after.mean()))
-        rows.append((DEFINITIONS[name], at, *means, int((before < 0).sum()), len(before)))
+        means = (float(np.exp(before.mean())), float(np.exp(after.mean())))
+        below = int((before < 0).sum())
+        rows.append((DEFINITIONS[name], at, *means, below, len(before)))
     columns = ["definition", "L_star", "before", "after", "layers_below_1_before", "layers_before"]
     table = pd.DataFrame(rows, columns=columns)
-    return table.assign(shows_it=(table["before"] < 1) & (table["after"] > 1))
+    contracts = table["before"] < 1
+    expands = table["after"] > 1
+    return table.assign(shows_it=contracts & expands)
 
 
 def load_published_maps(tables: Evidence) -> tuple[pd.DataFrame, dict[str, float], pd.Series]:
@@ -61,17 +68,20 @@ def load_published_maps(tables: Evidence) -> tuple[pd.DataFrame, dict[str, float
     Layers in which attention overflowed have no numbers and are left out.
     """
     rows = tables.table("attention", source=SOURCE)
-    model = tables.table("models", model_id=rows["model_id"].iloc[0]).iloc[0]
-    maps = select_layer_maps(rows).dropna().astype(float).reset_index(drop=True)
-    traces = (
-        rows[rows["variant"] == "subsampled"].sort_values("layer")[["layer", "trace"]].astype(float)
-    )
+    model_id = rows["model_id"].iloc[0]
+    model = tables.table("models", model_id=model_id).iloc[0]
+    maps = select_layer_maps(rows).dropna()
+    maps = maps.astype(float).reset_index(drop=True)
+    traces = rows[rows["variant"] == "subsampled"]
+    traces = traces.sort_values("layer")
+    traces = traces[["layer", "trace"]].astype(float)
     return maps, find_transition_layers(maps, traces, model), model
 
 
 def select_layer_maps(rows: pd.DataFrame) -> pd.DataFrame:
     """Layers of the file with both measures, missing where attention overflowed."""
-    return rows[rows["variant"] == "unstated"].sort_values("layer")[["layer", *MEASURES]]
+    layers = rows[rows["variant"] == "unstated"]
+    return layers.sort_values("layer")[["layer", *MEASURES]]
 
 
 def is_wrong_matrix(tables: Evidence) -> bool:
@@ -85,27 +95,26 @@ def check_maps(tables: Evidence, layers: dict[str, float]) -> tuple[Audit, int, 
     """L* as the file gives it, counted from 0; layers without a number, and all layers. `layers`:
     from `load_published_maps`."""
     every = select_layer_maps(tables.table("attention", source=SOURCE))
-    slopes = np.abs(np.gradient(every["contraction_ratio"].to_numpy(float)))
-    values = (layers["minimum"] - 1, float(every["layer"].iloc[int(np.nanargmax(slopes))]) - 1)
-    figures = dict(zip(BY_INDEX, values, strict=True))
-    return (
-        Audit(load_stated(tables, BY_INDEX, SOURCE), figures),
-        int(every.isna().any(axis=1).sum()),
-        len(every),
-    )
+    slopes = np.gradient(every["contraction_ratio"].to_numpy(float))
+    place = int(np.nanargmax(np.abs(slopes)))
+    steepest = every["layer"].iloc[place]
+    values = (layers["minimum"] - 1, float(steepest) - 1)
+    lacking = every.isna().any(axis=1)
+    n_lacking = int(lacking.sum())
+    return check_figures(tables, BY_INDEX, values, SOURCE), n_lacking, len(every)
 
 
 def summarise_layers(rows: pd.DataFrame) -> pd.DataFrame:
     """One row per model and layer: geometric mean over prompts of both measures, mean trace; all
     heads together."""
-    all_heads = rows[(rows["head"] == "") & (rows["variant"] == "exact")].dropna(
-        subset=[*MEASURES, "trace"]
-    )
-    logs = all_heads.assign(**{name: np.log(all_heads[name].astype(float)) for name in MEASURES})
-    mean = logs.groupby(["model_id", "heritage", "layer"], as_index=False)[
-        [*MEASURES, "trace"]
-    ].mean()
-    return mean.assign(**{name: np.exp(mean[name]) for name in MEASURES})
+    of_all = rows["head"] == ""
+    is_exact = rows["variant"] == "exact"
+    whole = rows[of_all & is_exact]
+    logs = whole.dropna(subset=[*MEASURES, "trace"])
+    logs = logs.assign(**np.log(logs[MEASURES].astype(float)))
+    by_layer = logs.groupby(["model_id", "heritage", "layer"], as_index=False)
+    mean = by_layer[[*MEASURES, "trace"]].mean()
+    return mean.assign(**np.exp(mean[MEASURES]))
 
 
 def find_patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:
@@ -116,16 +125,18 @@ def find_patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> p
     for (model, heritage), of_model in layers.groupby(["model_id", "heritage"]):
         if len(of_model) < LEAST_BLOCKS:
             continue
-        curve = of_model.sort_values("layer").astype({"layer": float}).reset_index(drop=True)
-        sides = compare_transition_sides(
-            curve, find_transition_layers(curve, curve, by_model.loc[model]), measure
-        )
+        curve = of_model.sort_values("layer").astype({"layer": float})
+        curve = curve.reset_index(drop=True)
+        layers_of_change = find_transition_layers(curve, curve, by_model.loc[model])
+        sides = compare_transition_sides(curve, layers_of_change, measure)
         means = sides[["before", "after"]].to_numpy(float).ravel()
-        rows.append(
-            (model, heritage, *means, float(curve[measure].max()), bool(sides["shows_it"].any()))
-        )
-    means = [f"{side}_{name}" for name in DEFINITIONS for side in ("before", "after")]
-    return pd.DataFrame(rows, columns=["model_id", "heritage", *means, "largest", "shows_it"])
+        largest = float(curve[measure].max())
+        shown = bool(sides["shows_it"].any())
+        rows.append((model, heritage, *means, largest, shown))
+    columns = ["model_id", "heritage"]
+    for name in DEFINITIONS:
+        columns += [f"before_{name}", f"after_{name}"]
+    return pd.DataFrame(rows, columns=[*columns, "largest", "shows_it"])
 
 
 def summarise_models(table: pd.DataFrame) -> pd.DataFrame:
@@ -134,7 +145,9 @@ def summarise_models(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for name in DEFINITIONS:
         for side in ("before", "after"):
-            logs = np.log(table[f"{side}_{name}"].dropna())
-            middle = (float(np.exp(logs.quantile(q))) for q in (0.5, 0.05, 0.95))
-            rows.append((f"L* by {name}, {side}", name, side, *middle))
+            means = table[f"{side}_{name}"].dropna()
+            logs = np.log(means)
+            middle = [float(np.exp(logs.quantile(q))) for q in (0.5, 0.05, 0.95)]
+            words = f"L* by {name}, {side}"
+            rows.append((words, name, side, *middle))
     return pd.DataFrame(rows, columns=["row", "definition", "part", "estimate", "lower", "upper"])

@@ -15,6 +15,7 @@ from thermostats.modelling.classical.counts import Accuracy, measure_accuracy, r
 from thermostats.studies.delia2026.prompt_gains import BENCHMARK
 from thermostats.studies.delia2026.published_gains import CLEAN, HUNT, PYTHIA, build_source_features
 from thermostats.studies.delia2026.stated_facts import (
+    check_figures,
     check_model_figures,
     iterate_model_figures,
     join_audits,
@@ -64,13 +65,20 @@ SIGNS = {
     EXPAND: "abstract (2) others",
     FISHER: "section 4.2 Fisher",
 } | {f"mean gain {lab}": f"fig. 2 {lab}" for lab in LABS}
+_IN_THE_HUNT = "/h26_lab_signatures/{}/{}"
 SIGNS_IN_THE_HUNT = {
-    f"mean gain {lab} in the hunt": f"/h26_lab_signatures/{lab}/mean_gain" for lab in LABS
-} | {f"{lab} dampens in the hunt, %": f"/h26_lab_signatures/{lab}/dampen_pct" for lab in LABS}
+    f"mean gain {lab} in the hunt": _IN_THE_HUNT.format(lab, "mean_gain") for lab in LABS
+} | {f"{lab} dampens in the hunt, %": _IN_THE_HUNT.format(lab, "dampen_pct") for lab in LABS}
 FINAL_NORM = {
     "accuracy with the norm, %": "appendix B with",
     "accuracy without, %": "appendix B without",
 }
+RIGHT_IN_FILES = {
+    HUNT: ("hunt, without the norm, %", "hunt, with it, %"),
+    PYTHIA: ("Pythia family, without, %", "Pythia family, with, %"),
+    CLEAN: ("two models, without, %", "two models, with, %"),
+}
+"""Accuracies without the final norm and with it."""
 FINAL_NORM_IN_FILES = {
     HUNT: {"hunt, without the norm, share": "/h25_accuracy"},
     CLEAN: {"two models, without, %": "/h25_accuracy"},
@@ -90,13 +98,14 @@ def load_published_thresholds(evidence: Evidence) -> tuple[float, float]:
 def score_density_rule(rows: pd.DataFrame, cut: float) -> Accuracy:
     """How often ρ ≥ cut names the side of 1 on which the column `gain` is."""
     words = {True: "dampens", False: "expands"}
-    return measure_accuracy((rows["rho"] >= cut).map(words), (rows["gain"] < 1).map(words))
+    predicted = (rows["rho"] >= cut).map(words)
+    observed = (rows["gain"] < 1).map(words)
+    return measure_accuracy(predicted, observed)
 
 
 def _load_penultimate(evidence: Evidence, source: str) -> pd.DataFrame:
-    return build_source_features(evidence, source).assign(
-        gain=lambda frame: frame["penultimate_gain"]
-    )
+    rows = build_source_features(evidence, source)
+    return rows.assign(gain=rows["penultimate_gain"])
 
 
 def check_density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> Audit:
@@ -104,21 +113,22 @@ def check_density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> A
     `load_gains`."""
     low, high = load_published_thresholds(evidence)
     published = load_stated(evidence, DENSITY)
+    accuracies = {}
     for file, name in ACCURACY.items():
         published |= load_stated(evidence, {name: "/h25_accuracy"}, file)
-    hunt, clean = (
-        score_density_rule(_load_penultimate(evidence, file), high).estimate
-        for file in (HUNT, CLEAN)
-    )
+        rows = _load_penultimate(evidence, file)
+        accuracies[file] = score_density_rule(rows, high).estimate
     published |= {"critical ρ, lower": low, "critical ρ, upper": high}
     rho = every.set_index("model_id")["rho"]
+    dense = float(rho[DENSE])
+    sparse = float(rho[SPARSE])
     reproduced = {
-        "accuracy in the hunt, %": 100 * hunt,
-        "ρ of Pythia-6.9B": float(rho[DENSE]),
-        "ρ of GPT-J-6B": float(rho[SPARSE]),
-        "ratio of the two": float(rho[DENSE] / rho[SPARSE]),
-        ACCURACY[HUNT]: hunt,
-        ACCURACY[CLEAN]: 100 * clean,
+        "accuracy in the hunt, %": 100 * accuracies[HUNT],
+        "ρ of Pythia-6.9B": dense,
+        "ρ of GPT-J-6B": sparse,
+        "ratio of the two": dense / sparse,
+        ACCURACY[HUNT]: accuracies[HUNT],
+        ACCURACY[CLEAN]: 100 * accuracies[CLEAN],
         "best cut of ρ": best_cut,
     }
     return Audit(published, reproduced)
@@ -127,20 +137,20 @@ def check_density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> A
 def check_family_density(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
     """What the Pythia family's file says of ρ; `rows`: the family's of `load_gains`."""
     r = estimate_correlation(rows["rho"], rows["gain"], seed=seed)
-    dense = rows["rho"] >= load_published_thresholds(evidence)[1]
-    shares = (rows.loc[dense, "gain"] < 1).mean(), (rows.loc[~dense, "gain"] > 1).mean()
-    figures = dict(
-        zip(DENSITY_IN_THE_FAMILY, (r.estimate, r.p_value, *map(float, shares)), strict=True)
-    )
-    return Audit(load_stated(evidence, DENSITY_IN_THE_FAMILY, PYTHIA), figures)
+    _, threshold = load_published_thresholds(evidence)
+    dense = rows["rho"] >= threshold
+    dampen = rows.loc[dense, "gain"] < 1
+    expand = rows.loc[~dense, "gain"] > 1
+    values = (r.estimate, r.p_value, dampen.mean(), expand.mean())
+    return check_figures(evidence, DENSITY_IN_THE_FAMILY, values, PYTHIA)
 
 
 def check_pair_density(evidence: Evidence) -> Audit:
     """Gains of the two named models on three prompts."""
-    rows = ((row.model_id, [row.gain]) for row in _load_penultimate(evidence, CLEAN).itertuples())
-    return check_model_figures(
-        evidence, CLEAN, {ON_THREE_PROMPTS: r"/results/[^/]+/gain_no_ln_mean"}, rows
-    )
+    rows = _load_penultimate(evidence, CLEAN)
+    gains = ((row.model_id, [row.gain]) for row in rows.itertuples())
+    names = {ON_THREE_PROMPTS: r"/results/[^/]+/gain_no_ln_mean"}
+    return check_model_figures(evidence, CLEAN, names, gains)
 
 
 def check_final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -> Audit:
@@ -151,26 +161,25 @@ def check_final_norm(evidence: Evidence, rows: pd.DataFrame, threshold: float) -
     published = load_stated(evidence, FINAL_NORM)
     for file, names in FINAL_NORM_IN_FILES.items():
         published |= load_stated(evidence, names, file)
-    hunt, pythia, clean = (rows[rows["source"] == source] for source in (HUNT, PYTHIA, CLEAN))
-    dense = pythia["rho"] >= threshold
-    dense_below = pythia.loc[dense, "penultimate_gain"] < 1
-    others_above = pythia.loc[~dense, "penultimate_gain"] > 1
-    hunt_with = hunt["right_with"].mean()
-    hunt_without = hunt["right_without"].mean()
+    by_file = {source: rows[rows["source"] == source] for source in RIGHT_IN_FILES}
+    family = by_file[PYTHIA]
+    dense = family["rho"] >= threshold
+    dense_below = family.loc[dense, "penultimate_gain"] < 1
+    others_above = family.loc[~dense, "penultimate_gain"] > 1
+    hunt_with = float(by_file[HUNT]["right_with"].mean())
+    hunt_without = float(by_file[HUNT]["right_without"].mean())
     figures = {
         "accuracy with the norm, %": 100 * hunt_with,
         "accuracy without, %": 100 * hunt_without,
         "hunt, without the norm, share": hunt_without,
-        "Pythia family, dense models below 1, share": dense_below.mean(),
-        "Pythia family, other models above 1, share": others_above.mean(),
-        "hunt, without the norm, %": 100 * hunt_without,
-        "hunt, with it, %": 100 * hunt_with,
-        "Pythia family, without, %": 100 * pythia["right_without"].mean(),
-        "Pythia family, with, %": 100 * pythia["right_with"].mean(),
-        "two models, without, %": 100 * clean["right_without"].mean(),
-        "two models, with, %": 100 * clean["right_with"].mean(),
+        "Pythia family, dense models below 1, share": float(dense_below.mean()),
+        "Pythia family, other models above 1, share": float(others_above.mean()),
     }
-    return Audit(published, {name: float(value) for name, value in figures.items()})
+    for source, (without, with_norm) in RIGHT_IN_FILES.items():
+        of_file = by_file[source]
+        figures[without] = 100 * float(of_file["right_without"].mean())
+        figures[with_norm] = 100 * float(of_file["right_with"].mean())
+    return Audit(published, figures)
 
 
 def check_depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
@@ -179,14 +188,17 @@ def check_depth(evidence: Evidence, rows: pd.DataFrame, *, seed: int) -> Audit:
 
     Standard deviations have the divisor n, as in the file.
     """
-    r = []
+    values = []
     for name in ("n_layers", "n_layers", "rho"):
-        r.append(estimate_correlation(rows[name], rows["gain"], seed=seed))
-    figures = [value for fit in r for value in (fit.estimate, fit.p_value)]
+        r = estimate_correlation(rows[name], rows["gain"], seed=seed)
+        values += [r.estimate, r.p_value]
     published = load_stated(evidence, DEPTH) | load_stated(evidence, DEPTH_IN_THE_FILE, PYTHIA)
-    sd = rows["penultimate_gain_sd"] * np.sqrt(1 - 1 / rows["n_prompts"])
-    points = zip(rows["model_id"], zip(rows["gain"], sd, strict=True), strict=True)
-    correlations = Audit(published, dict(zip(published, figures, strict=True)))
+    to_population = np.sqrt(1 - 1 / rows["n_prompts"])
+    sd = rows["penultimate_gain_sd"] * to_population
+    moments = zip(rows["gain"], sd, strict=True)
+    points = zip(rows["model_id"], moments, strict=True)
+    reproduced = dict(zip(published, values, strict=True))
+    correlations = Audit(published, reproduced)
     return join_audits(correlations, check_model_figures(evidence, PYTHIA, DEPTH_POINTS, points))
 
 
@@ -204,43 +216,49 @@ class StatedShares:
         elsewhere."""
         a = round(self.focal * inside)
         c = round(self.others * outside)
-        return run_fisher_exact([[a, inside - a], [c, outside - c]]).p_value
+        table = [[a, inside - a], [c, outside - c]]
+        return run_fisher_exact(table).p_value
 
 
 def load_stated_shares(evidence: Evidence) -> StatedShares:
     """The study's shares and bound."""
     figures = load_stated(evidence, SIGNS)
-    return StatedShares(figures[DAMPENS] / 100, 1 - figures[EXPAND] / 100, figures[FISHER])
+    focal = figures[DAMPENS] / 100
+    others = 1 - figures[EXPAND] / 100
+    return StatedShares(focal, others, figures[FISHER])
 
 
 def count_dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
     """Models below 1 and others, in EleutherAI and elsewhere."""
     inside = rows["heritage"] == FOCAL
     dampens = rows[value] < 1
-    dampening: list[list[int]] = []
+    dampening = []
     for group in (inside, ~inside):
-        dampening.append([int((group & dampens).sum()), int((group & ~dampens).sum())])
+        below = dampens[group]
+        n_below = int(below.sum())
+        dampening.append([n_below, len(below) - n_below])
     return dampening
 
 
 def check_lab_signs(evidence: Evidence, every: pd.DataFrame) -> Audit:
     """Shares of dampening models and mean gains of labs; `every`: rows of `load_gains`."""
     hunt = build_source_features(evidence, HUNT)
-    (a, b), (c, d) = counts = count_dampening(hunt, "penultimate_gain")
+    counts = count_dampening(hunt, "penultimate_gain")
+    (a, b), (c, d) = counts
+    p = run_fisher_exact(counts).p_value
     means = every.groupby("heritage")["gain"].mean()
-    figures = {
-        DAMPENS: 100 * a / (a + b),
-        EXPAND: 100 * d / (c + d),
-        FISHER: run_fisher_exact(counts).p_value,
-    }
-    figures |= {f"mean gain {lab}": float(means[lab]) for lab in LABS if lab in means}
+    figures = {DAMPENS: 100 * a / (a + b), EXPAND: 100 * d / (c + d), FISHER: p}
+    for lab in LABS:
+        if lab in means:
+            figures[f"mean gain {lab}"] = float(means[lab])
     for lab, gain in hunt.groupby("heritage")["penultimate_gain"]:
+        below = gain < 1
         figures[f"mean gain {lab} in the hunt"] = float(gain.mean())
-        figures[f"{lab} dampens in the hunt, %"] = 100 * float((gain < 1).mean())
-    figures[f"median gain {FOCAL}"] = float(every.loc[every["heritage"] == FOCAL, "gain"].median())
-    return Audit(
-        load_stated(evidence, SIGNS) | load_stated(evidence, SIGNS_IN_THE_HUNT, HUNT), figures
-    )
+        figures[f"{lab} dampens in the hunt, %"] = 100 * float(below.mean())
+    focal = every.loc[every["heritage"] == FOCAL, "gain"]
+    figures[f"median gain {FOCAL}"] = float(focal.median())
+    published = load_stated(evidence, SIGNS) | load_stated(evidence, SIGNS_IN_THE_HUNT, HUNT)
+    return Audit(published, figures)
 
 
 INPUT = "input_dependency_thermodynamics.json"
@@ -268,33 +286,32 @@ CORRELATION = {
 def check_figure_7(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Prompts per model, means and standard deviations (divisor n, as in the file); `rows`: gains
     by prompt."""
-    most = float(rows.groupby("model_id").size().max())
-    moments = iterate_model_figures(
-        rows, lambda of_model: (of_model["value"].mean(), of_model["value"].std(ddof=0))
-    )
-    return join_audits(
-        Audit(load_stated(tables, {PROMPTS: "fig. 7"}), {PROMPTS: most}),
-        check_model_figures(tables, PYTHIA, FIGURE_7, moments),
-    )
+    most = rows.groupby("model_id").size().max()
+
+    def moments(of_model: pd.DataFrame) -> tuple[float, ...]:
+        value = of_model["value"]
+        return value.mean(), value.std(ddof=0)
+
+    prompts = check_figures(tables, {PROMPTS: "fig. 7"}, [most])
+    by_model = iterate_model_figures(rows, moments)
+    return join_audits(prompts, check_model_figures(tables, PYTHIA, FIGURE_7, by_model))
 
 
 def check_benchmark(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Range of the gain over prompts and its Spearman correlation with complexity; `rows`: gains by
     prompt."""
-    prompts = tables.table("prompts", prompt_set=sorted(set(rows["prompt_set"])))
-    both = rows.merge(
-        prompts[["prompt_set", "prompt_id", "complexity"]], on=["prompt_set", "prompt_id"]
-    )
+    key = ["prompt_set", "prompt_id"]
+    sets = sorted(set(rows["prompt_set"]))
+    prompts = tables.table("prompts", prompt_set=sets)
+    both = rows.merge(prompts[[*key, "complexity"]], on=key)
 
     def figures(of_model: pd.DataFrame) -> tuple[float, ...]:
-        low = of_model["value"].min()
-        high = of_model["value"].max()
-        return (
-            low,
-            high,
-            high - low,
-            *stats.spearmanr(of_model["complexity"].astype(float), of_model["value"]),
-        )
+        value = of_model["value"]
+        low = value.min()
+        high = value.max()
+        complexity = of_model["complexity"].astype(float)
+        r = stats.spearmanr(complexity, value)
+        return (low, high, high - low, *r)
 
     return check_model_figures(
         tables, BENCHMARK, OVER_PROMPTS, iterate_model_figures(both, figures)
@@ -306,9 +323,8 @@ def load_single_model(tables: Evidence) -> pd.DataFrame:
     input."""
     gains = tables.table("summaries", source=INPUT, estimand="normed_gain_all_tokens")
     entropy = tables.table("outputs", source=INPUT)[["prompt_id", "entropy"]]
-    return gains.merge(entropy, on="prompt_id")[
-        ["model_id", "heritage", "prompt_id", "value", "entropy"]
-    ]
+    columns = ["model_id", "heritage", "prompt_id", "value", "entropy"]
+    return gains.merge(entropy, on="prompt_id")[columns]
 
 
 def check_entropy(tables: Evidence, rows: pd.DataFrame) -> Audit:
@@ -316,7 +332,4 @@ def check_entropy(tables: Evidence, rows: pd.DataFrame) -> Audit:
     r = stats.pearsonr(rows["value"], rows["entropy"])
     rho = stats.spearmanr(rows["value"], rows["entropy"])
     figures = (r.statistic, r.pvalue, rho.statistic, rho.pvalue)
-    return Audit(
-        load_stated(tables, CORRELATION, INPUT),
-        dict(zip(CORRELATION, map(float, figures), strict=True)),
-    )
+    return check_figures(tables, CORRELATION, figures, INPUT)

@@ -23,17 +23,31 @@ def load_stated(tables: Evidence, names: Mapping[str, str], *sources: str) -> di
     `names` maps the name to the figure's pointer. Raises DataError for a pointer that the table
     does not hold.
     """
-    rows = tables.table(
-        "statements", source=list(sources or STATED_IN), pointer=sorted(set(names.values()))
-    )
+    pointers = sorted(set(names.values()))
+    rows = tables.table("statements", source=list(sources or STATED_IN), pointer=pointers)
     values = rows.set_index("pointer")["value"]
-    absent = sorted(set(names.values()) - set(values.index))
+    absent = sorted(set(pointers) - set(values.index))
     if absent:
         raise DataError("a stated figure is not in the table statements", got=", ".join(absent))
-    stated: dict[str, float] = {}
+    stated = {}
     for name, pointer in names.items():
         stated[name] = float(values[pointer])
     return stated
+
+
+def check_figures(
+    tables: Evidence, names: Mapping[str, str], values: Iterable[float], *sources: str
+) -> Audit:
+    """Figures as `load_stated` has them against those recomputed, in the same order."""
+    reproduced = dict(zip(names, map(float, values), strict=True))
+    return Audit(load_stated(tables, names, *sources), reproduced)
+
+
+def index_models(tables: Evidence, *, last: bool = False) -> pd.DataFrame:
+    """Facts of models by `model_id`, from the first or the last row of each."""
+    models = tables.table("models")
+    single = models.drop_duplicates("model_id", keep="last" if last else "first")
+    return single.set_index("model_id")
 
 
 def load_stated_models(tables: Evidence, source: str, names: Mapping[str, str]) -> dict[str, float]:
@@ -44,18 +58,19 @@ def load_stated_models(tables: Evidence, source: str, names: Mapping[str, str]) 
     Raises DataError for a pattern without a figure.
     """
     rows = tables.table("statements", source=source)
-    rows = rows[rows["value"].notna() & (rows["model_id"] != "")]
-    figures: dict[str, float] = {}
+    of_models = rows["value"].notna() & (rows["model_id"] != "")
+    rows = rows[of_models]
+    figures = {}
     for name, pattern in names.items():
-        matching = rows[rows["pointer"].str.fullmatch(pattern)]
+        matches = rows["pointer"].str.fullmatch(pattern)
+        matching = rows[matches]
         if matching.empty:
             raise DataError(
                 "a stated figure is not in the table statements", where=source, got=pattern
             )
-        figures |= {
-            name.format(strip_owner(row.model_id)): float(row.value)
-            for row in matching.itertuples()
-        }
+        for row in matching.itertuples():
+            called = strip_owner(row.model_id)
+            figures[name.format(called)] = float(row.value)
     return figures
 
 
@@ -67,7 +82,7 @@ def check_model_figures(
 ) -> Audit:
     """Figures of one file (`names` as in `load_stated_models`) against those recomputed: model and
     values in turn."""
-    reproduced: dict[str, float] = {}
+    reproduced = {}
     for model, values in recomputed:
         called = strip_owner(str(model))
         for name, value in zip(names, values, strict=True):
@@ -100,9 +115,8 @@ def load_known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
     One row per model; a gain whose behaviour is stated as unknown is a placeholder and left out.
     """
     rows = tables.table("statements", source=list(sources))
-    rows = rows[rows["statistic"].str.startswith(KNOWN_GAIN)].drop_duplicates("model_id")
-    behaviour = rows["statistic"].str.rsplit(" ", n=1).str[-1]
-    copied = pd.DataFrame(
-        {"model_id": rows["model_id"], "known_gain": rows["value"], "behaviour": behaviour}
-    )
+    copied_by_hand = rows["statistic"].str.startswith(KNOWN_GAIN)
+    rows = rows[copied_by_hand].drop_duplicates("model_id")
+    copied = rows[["model_id"]].assign(known_gain=rows["value"])
+    copied["behaviour"] = rows["statistic"].str.rsplit(" ", n=1).str[-1]
     return copied[copied["behaviour"] != "UNKNOWN"].reset_index(drop=True)

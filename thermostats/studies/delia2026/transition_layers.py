@@ -16,7 +16,9 @@ from thermostats.studies.delia2026.prompt_gains import drop_tuned
 from thermostats.studies.delia2026.stated_facts import (
     H4_EXTENDED,
     H4_V2,
+    check_figures,
     check_model_figures,
+    index_models,
     join_audits,
     load_known_gains,
     load_stated,
@@ -66,10 +68,10 @@ def collect_transitions(tables: Evidence) -> pd.DataFrame:
         rows = tables.table("transitions", trace_variant="exact").dropna(subset="layer")
         rows = keep_last_revision(rows, "model_id").rename(columns={"definition": "kind"})
         rows = rows.assign(layer=rows["layer"] - 1)
-        return (
-            drop_tuned(tables, rows).groupby(["kind", "model_id"], as_index=False)["layer"].mean()
-        )
-    both = pd.concat([load_published_transitions(tables), find_all_head_transitions(tables)])
+        bases = drop_tuned(tables, rows)
+        return bases.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
+    published = load_published_transitions(tables)
+    both = pd.concat([published, find_all_head_transitions(tables)])
     return both.groupby(["kind", "model_id"], as_index=False)["layer"].mean()
 
 
@@ -77,47 +79,41 @@ def load_published_transitions(tables: Evidence) -> pd.DataFrame:
     """L* as the study counts it, of figure 5 and by model, prompt and definition: columns model_id,
     kind, layer."""
     figure = tables.table("statements", source="preprint")
-    figure = figure[figure["statistic"].str.startswith("L* read off")].rename(
-        columns={"value": "layer"}
-    )
+    read_off = figure["statistic"].str.startswith("L* read off")
+    figure = figure[read_off].rename(columns={"value": "layer"}).assign(kind="figure")
     layers = tables.table("transitions", source=[SIGN_CHANGE, H4_V2, H4_EXTENDED])
-    layers = layers[layers["layer"].notna()].rename(columns={"definition": "kind"})
+    layers = layers[layers["layer"].notna()]
+    layers = layers.rename(columns={"definition": "kind"})
     layers = layers.assign(layer=layers["layer"] - 1)
-    return pd.concat(
-        [part[["model_id", "kind", "layer"]] for part in (figure.assign(kind="figure"), layers)]
-    )
+    columns = ["model_id", "kind", "layer"]
+    return pd.concat([figure[columns], layers[columns]])
 
 
 def find_all_head_transitions(tables: Evidence) -> pd.DataFrame:
     """L* (index from 0) as argmax |∂ trace/∂ layer| of the trace of all heads; models with every
     layer a number."""
-    rows = tables.table(
-        "attention", source=[H4_V2, H4_EXTENDED], variant="multi_head", head=""
-    ).sort_values("layer")
+    files = [H4_V2, H4_EXTENDED]
+    rows = tables.table("attention", source=files, variant="multi_head", head="")
     steepest = []
-    for model, part in rows.groupby("model_id"):
+    for model, part in rows.sort_values("layer").groupby("model_id"):
         if part["trace"].notna().all():
-            steepest.append(
-                {
-                    "model_id": model,
-                    "kind": ALL_HEADS,
-                    "layer": float(np.abs(np.gradient(part["trace"])).argmax()),
-                }
-            )
+            slopes = np.abs(np.gradient(part["trace"]))
+            layer = float(slopes.argmax())
+            steepest.append((model, ALL_HEADS, layer))
     return pd.DataFrame(steepest, columns=["model_id", "kind", "layer"])
 
 
 def add_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
     """Predictions of the formula and of L/2 with their errors of depth in per cent."""
     at = load_stated(tables, CONSTANTS)
-    shape = tables.table("models")[
-        ["model_id", "heritage", "n_layers", "n_heads", "position_scheme"]
-    ]
-    rows = rows.merge(shape.drop_duplicates("model_id"), on="model_id").astype(
-        {"n_layers": float, "n_heads": float}
-    )
+    facts = ["model_id", "heritage", "n_layers", "n_heads", "position_scheme"]
+    shape = tables.table("models")[facts].drop_duplicates("model_id")
+    rows = rows.merge(shape, on="model_id")
+    rows = rows.astype({"n_layers": float, "n_heads": float})
     L = rows["n_layers"]
-    rows["formula"] = L * (at["a"] + at["b"] * L + at["c"] / rows["n_heads"])
+    by_depth = at["a"] + at["b"] * L
+    fraction = by_depth + at["c"] / rows["n_heads"]
+    rows["formula"] = L * fraction
     rows["half"] = L / 2
     return rows.assign(**measure_errors(rows))
 
@@ -125,33 +121,37 @@ def add_predictions(rows: pd.DataFrame, tables: Evidence) -> pd.DataFrame:
 def measure_errors(rows: pd.DataFrame) -> pd.DataFrame:
     """Errors of depth of the formula and of L/2 in per cent: columns error_formula and
     error_half."""
-    names = ("formula", "half")
-    return pd.DataFrame(
-        {
-            f"error_{name}": 100 * (rows[name] - rows["layer"]).abs() / rows["n_layers"]
-            for name in names
-        }
-    )
+    errors = {}
+    for name in ("formula", "half"):
+        off = (rows[name] - rows["layer"]).abs()
+        errors[f"error_{name}"] = 100 * off / rows["n_layers"]
+    return pd.DataFrame(errors)
 
 
 def measure_fraction_error(rows: pd.DataFrame) -> float:
     """Error of depth in per cent of L* put at the mean fraction of the other models."""
     fraction = rows["layer"] / rows["n_layers"]
-    of_others = (fraction.sum() - fraction) / (len(rows) - 1)
-    return float(100 * (of_others - fraction).abs().mean())
+    others = fraction.sum() - fraction
+    of_others = others / (len(rows) - 1)
+    off = (of_others - fraction).abs()
+    return float(100 * off.mean())
 
 
 def measure_relative_error(rows: pd.DataFrame, name: str) -> float:
     """Mean absolute percentage error relative to L*; infinite where an L* is 0."""
-    return float((100 * (rows[name] - rows["layer"]).abs() / rows["layer"]).mean())
+    off = (rows[name] - rows["layer"]).abs()
+    relative = 100 * off / rows["layer"]
+    return float(relative.mean())
 
 
 def list_gain_transitions(tables: Evidence) -> Iterator[tuple[str, list[float]]]:
     """L* by the formula of the small models' file, (L/2)(1 + tanh(5(G − 1))), from the gains that
     it copies."""
-    depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
+    depth = index_models(tables)["n_layers"]
     for row in load_known_gains(tables, H4_V2).itertuples():
-        yield row.model_id, [depth[row.model_id] / 2 * (1 + np.tanh(5 * (row.known_gain - 1)))]
+        turned = 1 + np.tanh(5 * (row.known_gain - 1))
+        half = depth[row.model_id] / 2
+        yield row.model_id, [half * turned]
 
 
 def list_sign_changes(
@@ -170,44 +170,42 @@ def check_errors(tables: Evidence, rows: pd.DataFrame, kind: str) -> Audit:
     if kind == ALL_HEADS:
         return Audit()
     if kind == "max_abs_gradient":
-        return check_model_figures(
-            tables, H4_V2, {A_PRIORI: r"/results/\d+/L_star_apriori"}, list_gain_transitions(tables)
-        )
+        names = {A_PRIORI: r"/results/\d+/L_star_apriori"}
+        return check_model_figures(tables, H4_V2, names, list_gain_transitions(tables))
     part = rows[rows["kind"] == kind]
     error = float(part["error_formula"].mean())
     compared_with = load_stated(tables, COMPARED_WITH, SIGN_CHANGE)
     if kind == "first_sign_change":
         (other,) = compared_with.values()
-        overall = dict(zip(TRANSITIONS_IN_THE_FILE, (error, other - error), strict=True))
-        by_model = check_model_figures(
-            tables, SIGN_CHANGE, TRANSITIONS_BY_MODEL, list_sign_changes(tables, part)
-        )
-        return join_audits(
-            Audit(load_stated(tables, TRANSITIONS_IN_THE_FILE, SIGN_CHANGE), overall), by_model
-        )
+        values = (error, other - error)
+        overall = check_figures(tables, TRANSITIONS_IN_THE_FILE, values, SIGN_CHANGE)
+        changes = list_sign_changes(tables, part)
+        by_model = check_model_figures(tables, SIGN_CHANGE, TRANSITIONS_BY_MODEL, changes)
+        return join_audits(overall, by_model)
     read = {}
     for row in part.itertuples():
-        read[FIGURE_5.format(strip_owner(row.model_id))] = float(row.layer)
-    within = float(rows.loc[rows["kind"] == "calibration", "error_formula"].mean())
-    reproduced = dict(
-        zip(STATED_TRANSITIONS, (within, error, float(part["error_half"].mean())), strict=True)
-    )
-    return Audit(
-        load_stated(tables, STATED_TRANSITIONS) | compared_with | read,
-        reproduced | dict.fromkeys(COMPARED_WITH, error),
-    )
+        name = FIGURE_5.format(strip_owner(row.model_id))
+        read[name] = float(row.layer)
+    calibrated = rows["kind"] == "calibration"
+    within = rows.loc[calibrated, "error_formula"].mean()
+    errors = (within, error, part["error_half"].mean())
+    stated = check_figures(tables, STATED_TRANSITIONS, errors)
+    compared = Audit(compared_with | read, dict.fromkeys(COMPARED_WITH, error))
+    return join_audits(stated, compared)
 
 
 def describe_figure(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
     """What the published errors of figure 5 rest on; `rows` with predictions of every definition
     and calibration."""
-    figure, calibrated = (
-        rows[rows["kind"] == kind].reset_index(drop=True) for kind in ("figure", "calibration")
-    )
+    figure = rows[rows["kind"] == "figure"]
+    figure = figure.reset_index(drop=True)
+    calibrated = rows[rows["kind"] == "calibration"]
+    calibrated = calibrated.reset_index(drop=True)
     at = load_stated(evidence, CONSTANTS)
-    by_choice: dict[str, float] = {}
+    by_choice = {}
     for words, part in (("calibration values", calibrated), ("values of figure 5", figure)):
-        by_choice[f"error of depth on the {words}"] = float(part["error_half"].mean())
+        error = part["error_half"].mean()
+        by_choice[f"error of depth on the {words}"] = float(error)
         by_choice[f"error relative to L* on the {words}"] = measure_relative_error(part, "half")
     published = check_errors(evidence, rows, "figure").published["error of L/2, % of depth"]
     nearest = min(by_choice.items(), key=lambda item: abs(item[1] - published))
@@ -216,14 +214,17 @@ def describe_figure(evidence: Evidence, rows: pd.DataFrame) -> dict[str, Any]:
     steepest = evidence.table("transitions", source=H4_EXTENDED, definition="max_abs_gradient")
     missing = steepest.loc[steepest["layer"].isna(), "model_id"]
     counted_from_one = figure.assign(layer=figure["layer"] - 1)
+    left = 1 - at["a"] - at["c"] / 64
+    leaves = left / at["b"]
+    errors = ["error_formula", "error_half"]
     return {
         "shapes": len(shapes),
         "seen": len(seen),
-        "calibrated": calibrated[["error_formula", "error_half"]].mean(),
+        "calibrated": calibrated[errors].mean(),
         "calibrated_relative": measure_relative_error(calibrated, "half"),
         "published": published,
         "nearest": nearest,
-        "leaves": (1 - at["a"] - at["c"] / 64) / at["b"],
+        "leaves": leaves,
         "missing": list(missing),
         "from_one": measure_errors(counted_from_one).mean(),
     }

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from thermostats.claims.evidence import VIEWS, Evidence
 from thermostats.claims.result import Audit
@@ -16,7 +15,13 @@ from thermostats.modelling.classical.association import (
     estimate_paired_difference,
 )
 from thermostats.studies.delia2026.prompt_gains import TWIN, load_every_prompt
-from thermostats.studies.delia2026.stated_facts import load_stated, load_stated_models
+from thermostats.studies.delia2026.published_gains import find_t_quantile
+from thermostats.studies.delia2026.stated_facts import (
+    check_figures,
+    index_models,
+    load_stated,
+    load_stated_models,
+)
 from thermostats.tables.model_rows import choose_prompt_set
 from thermostats.tables.reading import keep_last_revision
 
@@ -50,23 +55,32 @@ def match_bases(tables: Evidence, gains: pd.DataFrame) -> dict[str, str]:
     That is the base of its family; of another set of evidence than the published one that which it
     was tuned from.
     """
-    models = tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")
+    models = index_models(tables, last=True)
     here = sorted(set(gains["model_id"]))
     facts = models.loc[here]
     tuned = facts.index[facts["variant"] == "instruct"]
     if tables.name in VIEWS:
         parents = facts.loc[tuned, "parent"]
         return {child: base for child, base in parents.items() if base in facts.index}
-    family = facts.loc[facts["variant"] != "instruct", "family"]
-    return {child: family.index[family == facts.loc[child, "family"]][0] for child in tuned}
+    is_base = facts["variant"] != "instruct"
+    bases = facts.loc[is_base, "family"]
+    matched = {}
+    for child in tuned:
+        family = facts.loc[child, "family"]
+        of_family = bases.index[bases == family]
+        matched[child] = of_family[0]
+    return matched
 
 
 def choose_common_prompts(gains: pd.DataFrame, base: str, child: str) -> pd.DataFrame:
     """Gains of a base and of a model tuned from it, one run of each, on a prompt set that both
     met; empty where there is none."""
-    rows = gains[gains["model_id"].isin([base, child])]
+    of_pair = gains["model_id"].isin([base, child])
+    rows = gains[of_pair]
     met = rows.groupby("prompt_set")["model_id"].transform("nunique")
-    return choose_prompt_set(rows[met == len({base, child})])
+    n_models = len({base, child})
+    on_both = rows[met == n_models]
+    return choose_prompt_set(on_both)
 
 
 def build_pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
@@ -78,7 +92,7 @@ def build_pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
     with.
     """
     gains = load_every_prompt(tables, "last_gain", TWIN)
-    models = tables.table("models").drop_duplicates("model_id", keep="last").set_index("model_id")
+    models = index_models(tables, last=True)
     labs = gains.drop_duplicates("model_id").set_index("model_id")["heritage"]
     pairs = dict[tuple[str, str], pd.DataFrame]()
     for child, base in match_bases(tables, gains).items():
@@ -88,17 +102,23 @@ def build_pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
         if len(both) > 1:
             pairs[base, child] = both
     rows = []
+    level = 1 - 0.05 / max(1, len(pairs))
     for (base, child), both in pairs.items():
-        pair = {"model_id": base, "instruct": child, "heritage": labs[child]}
-        pair |= {"base_and_child": models.loc[child, "parent"] == base, "n_prompts": len(both)}
-        pair |= {"base_sd": both[base].std(ddof=0), "instruct_sd": both[child].std(ddof=0)}
-        pair |= {"base_gain": both[base].mean(), "instruct_gain": both[child].mean()}
-        pair |= estimate_pair_ratio(both, "instruct", level=1 - 0.05 / len(pairs), seed=seed)
-        flips = (both[base] > 1) != (both[child] > 1)
+        before = both[base]
+        after = both[child]
+        pair: dict[str, Any] = {"model_id": base, "instruct": child, "heritage": labs[child]}
+        parent = models.loc[child, "parent"]
+        pair["base_and_child"] = parent == base
+        pair["n_prompts"] = len(both)
+        pair["base_sd"] = before.std(ddof=0)
+        pair["instruct_sd"] = after.std(ddof=0)
+        pair["base_gain"] = before.mean()
+        pair["instruct_gain"] = after.mean()
+        pair |= estimate_pair_ratio(both, "instruct", level=level, seed=seed)
+        flips = (before > 1) != (after > 1)
         rows.append(pair | {"prompts_that_flip": int(flips.sum())})
-    return pd.DataFrame(
-        rows, columns=None if rows else ["model_id", "instruct", "heritage", "base_and_child"]
-    )
+    columns = None if rows else ["model_id", "instruct", "heritage", "base_and_child"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 PAIR = [
@@ -123,35 +143,29 @@ def build_penultimate_pairs(tables: Evidence) -> pd.DataFrame:
     """
     gain = "penultimate_gain"
     facts = ["model_id", "source", "prompt_set"]
-    rows = keep_last_revision(tables.table("features").dropna(subset=gain), "model_id")
+    features = tables.table("features").dropna(subset=gain)
+    rows = keep_last_revision(features, "model_id")
     n = rows["n_prompts"].astype("float64")
-    error = (
-        rows[f"{gain}_sd"].astype("float64")
-        / np.sqrt(n)
-        * stats.t.ppf(0.975, (n - 1).clip(lower=1))
-    ).fillna(0.0)
-    side = np.sign(rows[gain] - 1) * ((rows[gain] - 1).abs() > error)
-    rows = rows.assign(
-        gain=rows[gain].astype("float64"), side=side.astype("float64"), n_prompts=n.fillna(0.0)
-    )
-    tuned = rows[(rows["variant"] == "instruct") & (rows["parent"] != "")]
+    sd = rows[f"{gain}_sd"].astype("float64")
+    quantile = find_t_quantile((n - 1).clip(lower=1))
+    error = (sd / np.sqrt(n) * quantile).fillna(0.0)
+    off = rows[gain] - 1
+    clear = off.abs() > error
+    side = np.sign(off) * clear
+    gains = rows[gain].astype("float64")
+    rows = rows.assign(gain=gains, side=side.astype("float64"), n_prompts=n.fillna(0.0))
+    has_parent = rows["parent"] != ""
+    tuned = rows[(rows["variant"] == "instruct") & has_parent]
+    tuned = tuned[[*facts, "parent", "heritage", "n_prompts", "gain", "side"]]
     both = rows[[*facts, "gain", "side"]].merge(
-        tuned[[*facts, "parent", "heritage", "n_prompts", "gain", "side"]],
-        left_on=facts,
-        right_on=["parent", *facts[1:]],
-        suffixes=("_base", ""),
+        tuned, left_on=facts, right_on=["parent", *facts[1:]], suffixes=("_base", "")
     )
     both = both.sort_values("n_prompts", ascending=False, kind="stable").drop_duplicates("model_id")
     flips = both["side"] * both["side_base"] < 0
-    named = both.assign(
-        instruct=both["model_id"],
-        base_gain=both["gain_base"],
-        instruct_gain=both["gain"],
-        flips=flips,
-    )
-    return named.assign(model_id=both["model_id_base"])[PAIR].sort_values(
-        "instruct", ignore_index=True
-    )
+    named = both.assign(instruct=both["model_id"], flips=flips)
+    named["model_id"] = both["model_id_base"]
+    named = named.rename(columns={"gain_base": "base_gain", "gain": "instruct_gain"})
+    return named[PAIR].sort_values("instruct", ignore_index=True)
 
 
 def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
@@ -164,9 +178,12 @@ def log_ratios(tables: Evidence, table: pd.DataFrame) -> pd.DataFrame:
         base = common[common["model_id"] == pair.model_id]
         tuned = common[common["model_id"] == pair.instruct]
         both = base.merge(tuned[["prompt_id", "value"]], on="prompt_id", suffixes=("", "_tuned"))
-        made.append(both.assign(log_ratio=np.log(both["value_tuned"] / both["value"])))
+        ratio = both["value_tuned"] / both["value"]
+        made.append(both.assign(log_ratio=np.log(ratio)))
     columns = ["model_id", "heritage", "prompt_id", "category", "log_ratio"]
-    return pd.concat(made, ignore_index=True)[columns] if made else pd.DataFrame(columns=columns)
+    if not made:
+        return pd.DataFrame(columns=columns)
+    return pd.concat(made, ignore_index=True)[columns]
 
 
 def estimate_pair_ratio(
@@ -177,28 +194,27 @@ def estimate_pair_ratio(
     both: prompts by the two models, base first. tuned: what the second is called in the names.
     """
     base, child = (both[model] for model in both)
-    b, c = (estimate_one_sample(gain, against=1, log=True, seed=seed) for gain in (base, child))
+    b = estimate_one_sample(base, against=1, log=True, seed=seed)
+    c = estimate_one_sample(child, against=1, log=True, seed=seed)
     ratio = estimate_paired_difference(child, base, level=level, seed=seed)
-    figures: dict[str, Any] = {}
+    figures = {}
     for name, sample in (("base", b), (tuned, c)):
-        figures |= {
-            f"{name}_geometric": sample.ratio,
-            f"{name}_lower": sample.ratio_lower,
-            f"{name}_upper": sample.ratio_upper,
-        }
-    figures["flips"] = b.upper < 0 < c.lower or c.upper < 0 < b.lower
-    figures |= {
-        "ratio": ratio.ratio,
-        "ratio_lower": ratio.ratio_lower,
-        "ratio_upper": ratio.ratio_upper,
-    }
-    return figures | {"p": ratio.p_value}
+        figures[f"{name}_geometric"] = sample.ratio
+        figures[f"{name}_lower"] = sample.ratio_lower
+        figures[f"{name}_upper"] = sample.ratio_upper
+    falls = c.upper < 0 < b.lower
+    figures["flips"] = falls or b.upper < 0 < c.lower
+    figures["ratio"] = ratio.ratio
+    figures["ratio_lower"] = ratio.ratio_lower
+    figures["ratio_upper"] = ratio.ratio_upper
+    figures["p"] = ratio.p_value
+    return figures
 
 
 def check_counts(tables: Evidence, table: pd.DataFrame) -> Audit:
     """Numbers of pairs and measurements of the file; `table` from `build_pairs`."""
-    figures = {"measurements": float(2 * table["n_prompts"].sum()), "pairs": float(len(table))}
-    return Audit(load_stated(tables, COUNTS, TWIN), figures)
+    figures = (len(table), 2 * table["n_prompts"].sum())
+    return check_figures(tables, COUNTS, figures, TWIN)
 
 
 def check_gains(tables: Evidence, table: pd.DataFrame) -> Audit:
@@ -206,7 +222,9 @@ def check_gains(tables: Evidence, table: pd.DataFrame) -> Audit:
     differences."""
     published = load_stated(tables, IN_THE_TEXT) | load_stated_models(tables, TWIN, PAIRS_BY_MODEL)
     true = table[table["base_and_child"]]
-    figures = {LARGEST: float(100 * (true["instruct_gain"] / true["base_gain"] - 1).abs().max())}
+    change = true["instruct_gain"] / true["base_gain"] - 1
+    largest = 100 * change.abs().max()
+    figures = {LARGEST: float(largest)}
     for row in table.itertuples():
         base = strip_owner(row.model_id)
         child = strip_owner(row.instruct)
@@ -214,9 +232,10 @@ def check_gains(tables: Evidence, table: pd.DataFrame) -> Audit:
             (base, row.base_gain, row.base_sd),
             (child, row.instruct_gain, row.instruct_sd),
         ):
-            figures |= {name: gain, f"{name} in the file": gain, f"SD of {name}": sd}
+            figures[name] = gain
+            figures[f"{name} in the file"] = gain
+            figures[f"SD of {name}"] = sd
         figures[f"{child} over its base"] = row.instruct_gain / row.base_gain
         figures[f"{child} less its base"] = row.instruct_gain - row.base_gain
-    return Audit(
-        published, {name: float(value) for name, value in figures.items() if name in published}
-    )
+    reproduced = {name: float(value) for name, value in figures.items() if name in published}
+    return Audit(published, reproduced)

@@ -8,7 +8,7 @@ import pandas as pd
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Audit
 from thermostats.studies.delia2026.published_gains import load_gains
-from thermostats.studies.delia2026.stated_facts import load_stated
+from thermostats.studies.delia2026.stated_facts import check_figures, index_models
 from thermostats.tables.invariants import compute_balanced_ratio, compute_ov_read
 from thermostats.tables.labels import drop_unlabelled
 from thermostats.tables.schemas import MODEL
@@ -27,25 +27,17 @@ def load_weight_norms(tables: Evidence) -> pd.DataFrame:
 
     Columns: model_id, heritage, layer, matrix, value.
     """
-    matrices = tables.table("weights", head="", matrix=["W_V", "W_O"]).dropna(
-        subset="spectral_norm"
-    )
-    rows = (
-        matrices.groupby(["model_id", "revision", "run_id"])["layer"]
-        .size()
-        .rename("rows")
-        .reset_index()
-    )
-    chosen = rows.sort_values(
-        ["model_id", "rows", "run_id"], ascending=[True, False, True]
-    ).drop_duplicates("model_id")
-    matrices = matrices[matrices["run_id"].isin(chosen["run_id"])].rename(
-        columns={"spectral_norm": "value"}
-    )
-    return drop_unlabelled(
-        matrices[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True),
-        "heritage",
-    )
+    matrices = tables.table("weights", head="", matrix=["W_V", "W_O"])
+    matrices = matrices.dropna(subset="spectral_norm")
+    sizes = matrices.groupby(["model_id", "revision", "run_id"])["layer"].size()
+    rows = sizes.rename("rows").reset_index()
+    rows = rows.sort_values(["model_id", "rows", "run_id"], ascending=[True, False, True])
+    chosen = rows.drop_duplicates("model_id")
+    of_chosen = matrices["run_id"].isin(chosen["run_id"])
+    matrices = matrices[of_chosen]
+    norms = matrices.rename(columns={"spectral_norm": "value"})
+    norms = norms[["model_id", "heritage", "layer", "matrix", "value"]].reset_index(drop=True)
+    return drop_unlabelled(norms, "heritage")
 
 
 def load_value_norms(tables: Evidence) -> pd.DataFrame:
@@ -57,15 +49,20 @@ def load_value_norms(tables: Evidence) -> pd.DataFrame:
     """
     measured = load_weight_norms(tables)
     thirds = tables.table("summaries", source=MAPS)
-    thirds = thirds[thirds["estimand"].str.startswith(BY_LAYER)]
-    thirds = thirds.assign(layer=thirds["estimand"].str.removeprefix(BY_LAYER), right=False)
-    parts = [measured[measured["matrix"] == "W_V"].assign(right=True), thirds]
+    by_layer = thirds["estimand"].str.startswith(BY_LAYER)
+    thirds = thirds[by_layer]
+    layer = thirds["estimand"].str.removeprefix(BY_LAYER)
+    thirds = thirds.assign(layer=layer, right=False)
+    right = measured[measured["matrix"] == "W_V"]
+    parts = [right.assign(right=True), thirds]
     columns = ["model_id", "heritage", "layer", "value", "right"]
     filled = [part[columns] for part in parts if not part.empty]
-    both = pd.concat(filled or [thirds[columns]]).astype({"layer": float, "value": float})
+    both = pd.concat(filled or [thirds[columns]])
+    both = both.astype({"layer": float, "value": float})
     both = both.dropna(subset="value").drop_duplicates(["model_id", "layer"])
-    depth = tables.table("models").drop_duplicates("model_id").set_index("model_id")["n_layers"]
-    both["depth"] = both["layer"] / both["model_id"].map(depth).astype(float)
+    layers = index_models(tables)["n_layers"]
+    depth = both["model_id"].map(layers)
+    both["depth"] = both["layer"] / depth.astype(float)
     return both.sort_values(["model_id", "layer"], ignore_index=True)
 
 
@@ -77,20 +74,19 @@ def build_squared_norms(tables: Evidence) -> pd.DataFrame:
 
 def measure_late_means(value_norms_by_layer: pd.DataFrame) -> pd.DataFrame:
     """Mean squared norm over the last quarter of each model that has layers there."""
-    late = value_norms_by_layer[value_norms_by_layer["depth"] > LATE].groupby("model_id")
-    return late.agg(
-        heritage=("heritage", "first"), late=("squared", "mean"), right=("right", "all")
-    ).reset_index()
+    is_late = value_norms_by_layer["depth"] > LATE
+    late = value_norms_by_layer[is_late].groupby("model_id")
+    ways = {"heritage": "first", "squared": "mean", "right": "all"}
+    return late.agg(ways).rename(columns={"squared": "late"}).reset_index()
 
 
 def build_squared_means(tables: Evidence) -> pd.DataFrame:
     """One row per model of the study's summary: the square of its mean norm over all layers,
     ascending."""
-    models = tables.table("models").drop_duplicates("model_id").set_index("model_id")
+    models = index_models(tables)
     means = tables.table("summaries", source=SUMMARY, estimand=MEANS)[["model_id", "value"]]
-    means = means.assign(
-        heritage=means["model_id"].map(models["heritage"]), squared=means["value"] ** 2
-    )
+    labs = means["model_id"].map(models["heritage"])
+    means = means.assign(heritage=labs, squared=means["value"] ** 2)
     return means.sort_values("squared")
 
 
@@ -99,10 +95,13 @@ def build_pairs(
 ) -> pd.DataFrame:
     """Ratios of models to models of another lab or recipe; `inside`: rows that stand above, all
     without it."""
-    above, others = (models, models) if inside is None else (models[inside], models[~inside])
+    above = models if inside is None else models[inside]
+    others = models if inside is None else models[~inside]
     both = above.merge(others, how="cross", suffixes=("", "_other"))
-    both = both[both["heritage"] != both["heritage_other"]]
-    return both.assign(ratio=both[column] / both[f"{column}_other"])
+    of_others = both["heritage"] != both["heritage_other"]
+    both = both[of_others]
+    ratio = both[column] / both[f"{column}_other"]
+    return both.assign(ratio=ratio)
 
 
 W_V, CUT = MEANS
@@ -114,21 +113,19 @@ LABS = ("EleutherAI", "Meta")
 def collect_norms_and_gains(tables: Evidence) -> pd.DataFrame:
     """One row per model: mean norms of W_V and W_O over layers, whether the published matrix is
     W_V, and its gain."""
-    rows = tables.table("summaries", source=SUMMARY, estimand=[W_V, CUT, W_O])
-    wide = rows.pivot(index="model_id", columns="estimand", values="value").reindex(
-        columns=[W_V, CUT, W_O]
-    )
-    table = pd.DataFrame(
-        {"W_V": wide[W_V].fillna(wide[CUT]), "W_O": wide[W_O], "right_matrix": wide[W_V].notna()}
-    )
+    names = [W_V, CUT, W_O]
+    rows = tables.table("summaries", source=SUMMARY, estimand=names)
+    wide = rows.pivot(index="model_id", columns="estimand", values="value")
+    wide = wide.reindex(columns=names)
+    right = wide[W_V]
+    value_norms = right.fillna(wide[CUT])
+    table = pd.DataFrame({"W_V": value_norms, "W_O": wide[W_O]})
+    table["right_matrix"] = right.notna()
     table["ratio"] = table["W_V"] / table["W_O"]
     of_models = load_gains(tables).set_index("model_id")
-    labs = (
-        tables.table("models")
-        .drop_duplicates("model_id")
-        .set_index("model_id")[["heritage", "family"]]
-    )
-    return table.join(labs).join(of_models[["gain", "lower", "upper", "comparable"]]).reset_index()
+    labs = index_models(tables)[["heritage", "family"]]
+    gains = of_models[["gain", "lower", "upper", "comparable"]]
+    return table.join(labs).join(gains).reset_index()
 
 
 def collect_unmoved(tables: Evidence) -> pd.DataFrame:
@@ -147,7 +144,9 @@ def collect_unmoved(tables: Evidence) -> pd.DataFrame:
     read = heads.groupby([*of_model, "layer"])["ov_read"].sum().droplevel("layer")
     means = {}
     for column, values in (("balanced_ratio", balanced), ("ov_read", read)):
-        means[column] = np.exp(np.log(values.astype(float)).groupby(level=of_model).mean())
+        logs = np.log(values.astype(float))
+        mean_logs = logs.groupby(level=of_model).mean()
+        means[column] = np.exp(mean_logs)
     return pd.DataFrame(means)
 
 
@@ -155,7 +154,5 @@ def check_value_norms(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Mean norm of W_V of one lab over that of the other, right matrix or not; `rows` from
     `collect_norms_and_gains`."""
     means = rows.groupby("heritage")["W_V"].mean()
-    return Audit(
-        load_stated(tables, STATED_RATIOS),
-        dict.fromkeys(STATED_RATIOS, float(means[LABS[0]] / means[LABS[1]])),
-    )
+    first, second = (float(means[lab]) for lab in LABS)
+    return check_figures(tables, STATED_RATIOS, [first / second])

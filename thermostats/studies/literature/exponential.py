@@ -42,25 +42,30 @@ def build_profiles(evidence: Evidence, revision: str = "") -> pd.DataFrame:
     `model_rows` has them. revision: another one, such as a step of training.
     """
     every = evidence.table("layers", position=LAST).dropna(subset="gain_block")
-    layers = (
-        every[every["revision"] == revision] if revision else keep_last_revision(every, "model_id")
-    )
-    models = drop_unlabelled(model_rows(evidence, GAIN), "heritage")[
-        ["model_id", "heritage", "n_layers"]
-    ]
+    if revision:
+        layers = every[every["revision"] == revision]
+    else:
+        layers = keep_last_revision(every, "model_id")
+    models = drop_unlabelled(model_rows(evidence, GAIN), "heritage")
+    models = models[["model_id", "heritage", "n_layers"]]
     inner = layers.drop(columns="heritage").merge(models, on="model_id")
-    inner = inner[(inner["layer"] >= 2) & (inner["layer"] < inner["n_layers"])]
-    logs = inner.assign(log_gain=np.log(inner["gain_block"].astype("float64")))
+    from_second = inner["layer"] >= 2
+    between = from_second & (inner["layer"] < inner["n_layers"])
+    inner = inner[between]
+    gains = inner["gain_block"].astype("float64")
+    logs = inner.assign(log_gain=np.log(gains))
     by_run = [*models, "run_id", "source"]
-    means = logs.groupby([*by_run, "layer"], as_index=False).agg(
-        log_gain=("log_gain", "mean"), n_prompts=("log_gain", "size")
-    )
+    by_layer = logs.groupby([*by_run, "layer"], as_index=False)["log_gain"]
+    means = by_layer.agg(log_gain="mean", n_prompts="size")
     runs = means.groupby(by_run, as_index=False).agg(
         blocks=("layer", "size"), n_prompts=("n_prompts", "min")
     )
-    complete = runs["blocks"] >= np.maximum(LEAST_BLOCKS, runs["n_layers"] - 2 - MISSING)
-    chosen = pick_model_rows(runs[complete])["run_id"]
-    rows = means[means["run_id"].isin(chosen)].sort_values(["model_id", "layer"], ignore_index=True)
+    inner_blocks = runs["n_layers"] - 2
+    needed = np.maximum(LEAST_BLOCKS, inner_blocks - MISSING)
+    complete = runs[runs["blocks"] >= needed]
+    chosen = pick_model_rows(complete)["run_id"]
+    rows = means[means["run_id"].isin(chosen)]
+    rows = rows.sort_values(["model_id", "layer"], ignore_index=True)
     return rows[[*models, "n_prompts", "layer", "log_gain"]]
 
 
@@ -75,10 +80,10 @@ def fit_laws(rows: pd.DataFrame) -> pd.DataFrame:
     labels = ["model_id", "heritage", "n_layers"]
     fitted = []
     for names, model in rows.groupby(labels):
-        fitted.append(
-            dict(zip(labels, names, strict=True))
-            | _fit_model(model["layer"].to_numpy(np.float64), model["log_gain"].to_numpy())
-        )
+        layer = model["layer"].to_numpy(float)
+        law = _fit_model(layer, model["log_gain"].to_numpy())
+        facts = dict(zip(labels, names, strict=True))
+        fitted.append(facts | law)
     columns = [
         *labels,
         "blocks",
@@ -98,23 +103,14 @@ def compare_training_steps(evidence: Evidence) -> pd.DataFrame:
     Columns: step, models, exponential, power (the median a). Revisions are named by their step.
     """
     names = evidence.table("layers", position=LAST)["revision"]
-    steps = (
-        names.str.extract(r"(\d+)$")[0]
-        .astype("float64")
-        .groupby(names)
-        .first()
-        .dropna()
-        .sort_values()
-    )
+    numbers = names.str.extract(r"(\d+)$")[0].astype("float64")
+    steps = numbers.groupby(names).first().dropna().sort_values()
     rows = []
     for revision, step in steps.items():
         at = fit_laws(build_profiles(evidence, str(revision)))
-        counts = {
-            "models": len(at),
-            "exponential": int(at["exponential"].sum()),
-            "power": float(at["power"].median()),
-        }
-        rows.append({"step": int(step), **counts})
+        counts = {"step": int(step), "models": len(at)}
+        better = int(at["exponential"].sum())
+        rows.append({**counts, "exponential": better, "power": float(at["power"].median())})
     return pd.DataFrame(rows)
 
 
@@ -124,22 +120,25 @@ def _fit_model(layer: Array, log_gain: Array) -> dict[str, float | bool]:
     slower = np.log(layer / (layer - 1))
     power = float(slower @ log_gain / (slower @ slower))
     errors = log_gain - log_gain.mean()
-    delta = log_gain.size * float(
-        np.log(errors @ errors) - np.log(np.square(log_gain - power * slower).sum())
-    )
+    left = log_gain - power * slower
+    squares = np.square(left).sum()
+    delta = log_gain.size * float(np.log(errors @ errors) - np.log(squares))
     norms = np.cumsum(log_gain)
-    about_line = norms - np.polyval(np.polyfit(layer, norms, 1), layer)
+    coefficients = np.polyfit(layer, norms, 1)
+    line = np.polyval(coefficients, layer)
+    growth = float(np.exp(log_gain.mean()))
     return {
         "blocks": log_gain.size,
-        "growth": float(np.exp(log_gain.mean())),
+        "growth": growth,
         "power": power,
         "delta": delta,
         "exponential": delta < 0,
-        "neighbours": _measure_autocorrelation(about_line),
+        "neighbours": _measure_autocorrelation(norms - line),
         "neighbours_of_increments": _measure_autocorrelation(errors),
     }
 
 
 def _measure_autocorrelation(errors: Array) -> float:
     """Correlation of neighbours."""
-    return float(errors[1:] @ errors[:-1] / (errors @ errors))
+    products = errors[1:] @ errors[:-1]
+    return float(products / (errors @ errors))

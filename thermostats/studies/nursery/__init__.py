@@ -27,11 +27,7 @@ MODELS = (
 GAINS = ("model", "step", "layer", "log_gain", "log_gain_sd", "wv_norm", "wo_norm")
 PROMPTS = ("model", "prompts", "prompt", "position", "last_gain", "penultimate_gain")
 SECOND: dict[str, tuple[str, ...]] = {"models": MODELS, "gains": GAINS, "prompts": PROMPTS}
-THIRD: dict[str, tuple[str, ...]] = {
-    "models": MODELS,
-    "gains": (*GAINS, "prompts"),
-    "prompts": PROMPTS,
-}
+THIRD: dict[str, tuple[str, ...]] = {**SECOND, "gains": (*GAINS, "prompts")}
 FOURTH: dict[str, tuple[str, ...]] = {name: THIRD[name] for name in ("models", "gains")}
 """Tables of the later studies: a row a model; a row a model, checkpoint and layer, means over
 prompts (in the third and fourth study over each set of them); a row a model, prompt and position at
@@ -59,7 +55,8 @@ def load_shipped_table(name: str = "design") -> pd.DataFrame:
     """
     import pandas as pd  # noqa: PLC0415
 
-    suffix = "csv" if "/" not in name or name.endswith(("models", "predictions")) else "parquet"
+    shared = name.endswith(("models", "predictions"))
+    suffix = "csv" if shared or "/" not in name else "parquet"
     path = find_shipped("data") / "nursery" / f"{name}.{suffix}"
     if not path.is_file() and path.is_relative_to(INSTALLED):
         step = "git clone the repository, and read the table in the checkout"
@@ -71,9 +68,10 @@ def load_shipped_table(name: str = "design") -> pd.DataFrame:
     try:
         if suffix == "parquet":
             return pd.read_parquet(path)
-        return pd.read_csv(
-            path, **({"keep_default_na": False} if name == "design" else CSV if "/" in name else {})
-        )
+        ways = CSV if "/" in name else {}
+        if name == "design":
+            ways = {"keep_default_na": False}
+        return pd.read_csv(path, **ways)
     except (OSError, ValueError) as error:
         raise DataError(
             "a table of the nursery cannot be read", where=path, got=str(error)
@@ -92,12 +90,13 @@ def count_third_study() -> dict[str, int]:
     recipes = {row["recipe"].partition("-")[0] for row in design}
     corpora = {row["corpus"] for row in design}
     shapes = {(row["n_layers"], row["rho"], row["d_model"]) for row in design}
+    repeats = [row for row in design if row["replicate_of"]]
     return {
         "models": len(design),
         "recipes": len(recipes),
         "corpora": len(corpora),
         "shapes": len(shapes),
-        "repeats": sum(bool(row["replicate_of"]) for row in design),
+        "repeats": len(repeats),
         "tuned": len(rows) - len(design),
     }
 

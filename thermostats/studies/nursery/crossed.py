@@ -19,19 +19,20 @@ unit, whatever the number of its models.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
 
 from thermostats.claims import worlds as claims
 from thermostats.claims.noise import Errors, Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.worlds import Outcomes
 from thermostats.errors import UsageError
+from thermostats.studies.delia2026.published_gains import find_t_quantile
 
 Array = npt.NDArray[np.float64]
 REFERENCE: Array = np.array(
@@ -44,13 +45,10 @@ TO_CODING: Array = np.array([[1.0, 0.0, -1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 2.0]]
 COVARIANCE: Array = TO_CODING @ REFERENCE @ TO_CODING.T
 SHAPE = slice(0, 2)
 SIZE = 2
-AT_SIZE: Array = (
-    COVARIANCE[SHAPE, SHAPE]
-    - np.outer(COVARIANCE[SHAPE, SIZE], COVARIANCE[SIZE, SHAPE]) / COVARIANCE[2, 2]
-)
+_SHAPE_ON_SIZE = np.outer(COVARIANCE[SHAPE, SIZE], COVARIANCE[SIZE, SHAPE])
+AT_SIZE: Array = COVARIANCE[SHAPE, SHAPE] - _SHAPE_ON_SIZE / COVARIANCE[SIZE, SIZE]
 LEAST = 1e-6
 """Variances below are taken as so large, so that ratios have logs."""
-LEVEL = 0.95
 LOGS = ["log_L", "log_rho", "log_d"]
 FEWEST = 6
 """Recipes below which there is no answer."""
@@ -91,9 +89,11 @@ def build_table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, A
     corpus, corpora = pd.factorize(rows["trained_on"], sort=True)
     recipe, names = pd.factorize(rows["recipe"], sort=True)
     x, shape = index_shapes(rows)
-    y = np.full((len(corpora), len(names), len(x)), np.nan)
+    size = (len(corpora), len(names), len(x))
+    y = np.full(size, np.nan)
     y[corpus, recipe, shape] = rows[outcome]
-    y = y[:, np.isfinite(y).all(axis=(0, 2))]
+    complete = np.isfinite(y).all(axis=(0, 2))
+    y = y[:, complete]
     if y.shape[1] < FEWEST:
         raise UsageError(
             "too few recipes in every corpus at every shape",
@@ -105,13 +105,11 @@ def build_table(rows: pd.DataFrame, outcome: str = "log_gain") -> tuple[Array, A
 
 def index_shapes(rows: pd.DataFrame) -> tuple[Array, npt.NDArray[np.int64]]:
     """The distinct logs of L, ρ and d of rows, (S, 3), in order, and the place of every row's."""
-    values = rows[LOGS].to_numpy(np.float64)
+    values = rows[LOGS].to_numpy(float)
     codes = [np.unique(column, return_inverse=True)[1] for column in values.T]
-    _, first, place = np.unique(
-        np.ravel_multi_index(codes, [code.max() + 1 for code in codes]),
-        return_index=True,
-        return_inverse=True,
-    )
+    sizes = [code.max() + 1 for code in codes]
+    numbers = np.ravel_multi_index(codes, sizes)
+    _, first, place = np.unique(numbers, return_index=True, return_inverse=True)
     return values[first], place
 
 
@@ -130,11 +128,17 @@ def estimate_ratios(y: Array, x: Array) -> dict[str, Interval]:
     every = measure_statistics(effects, noise)
     parts = measure_statistics(*drop_each_recipe(effects, noise))
     ends = build_jackknife_intervals(every, parts)
-    ends[..., :2] = np.exp(ends[..., :2])
-    ratios: dict[str, Interval] = {}
-    for i, name in enumerate(("recipe / architecture", "shape / size", "alike")):
-        ratios[name] = Interval(*ends[..., i])
-    return ratios
+    log_ratios = ends[..., :2]
+    ends[..., :2] = np.exp(log_ratios)
+    return _name_intervals(ends, ("recipe / architecture", "shape / size", "alike"))
+
+
+def _name_intervals(ends: Array, names: Sequence[str]) -> dict[str, Interval]:
+    """Figures with the ends of their intervals (3, …, figures) by their names."""
+    intervals = {}
+    for place, name in enumerate(names):
+        intervals[name] = Interval(*ends[..., place])
+    return intervals
 
 
 def estimate_mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array]:
@@ -149,16 +153,14 @@ def estimate_mean_ratios(y: Array, x: Array) -> tuple[dict[str, Interval], Array
     effects, noise = fit_lines(y, encode_shapes(x))
     every = _measure_corpus_ratios(effects, noise)
     left = _measure_corpus_ratios(*drop_each_recipe(effects, noise))
-    spread = np.square(left - left.mean(axis=0)).sum(axis=0)
+    off = left - left.mean(axis=0)
+    spread = np.square(off).sum(axis=0)
     weights = 1 / np.maximum(spread, LEAST)
     weights /= weights.sum(axis=-2, keepdims=True)
-    ends = np.exp(
-        build_jackknife_intervals((weights * every).sum(axis=-2), (weights * left).sum(axis=-2))
-    )
-    return {
-        name: Interval(*ends[..., i])
-        for i, name in enumerate(("recipe / architecture", "shape / size"))
-    }, weights
+    whole = (weights * every).sum(axis=-2)
+    parts = (weights * left).sum(axis=-2)
+    ends = np.exp(build_jackknife_intervals(whole, parts))
+    return _name_intervals(ends, ("recipe / architecture", "shape / size")), weights
 
 
 def _measure_corpus_ratios(effects: Array, noise: Array) -> Array:
@@ -166,11 +168,9 @@ def _measure_corpus_ratios(effects: Array, noise: Array) -> Array:
     corpora = range(effects.shape[-3])
     alone = []
     for c in corpora:
-        alone.append(
-            measure_statistics(effects[..., c : c + 1, :, :], noise[..., c : c + 1, :, :, :])[
-                ..., :2
-            ]
-        )
+        of_one = effects[..., c : c + 1, :, :]
+        ratios = measure_statistics(of_one, noise[..., c : c + 1, :, :, :])
+        alone.append(ratios[..., :2])
     return np.stack(alone, axis=-2)
 
 
@@ -183,55 +183,59 @@ def estimate_spreads(y: Array, x: Array) -> dict[str, Interval]:
     left = estimate_variances(*drop_each_recipe(effects, noise))
     estimate = np.stack([getattr(every, name) for name in names], axis=-1)
     parts = np.stack([getattr(left, name) for name in names], axis=-1)
-    ends = np.sqrt(np.maximum(build_jackknife_intervals(estimate, parts), 0.0))
-    spreads: dict[str, Interval] = {}
-    for i, name in enumerate(names):
-        spreads[name] = Interval(*ends[:, i])
-    return spreads
+    ends = build_jackknife_intervals(estimate, parts)
+    spreads = np.sqrt(np.maximum(ends, 0.0))
+    return _name_intervals(spreads, names)
 
 
 def drop_each_recipe(effects: Array, noise: Array) -> tuple[Array, Array]:
     """Coefficients and their covariances without each recipe in turn, (recipes, …, corpora, recipes
     − 1, …)."""
     recipes = effects.shape[-2]
-    others = []
+    effects_left = []
+    noise_left = []
     for r in range(recipes):
-        others.append(np.delete(np.arange(recipes), r))
-    return np.stack([effects[..., left, :] for left in others]), np.stack(
-        [noise[..., left, :, :] for left in others]
-    )
+        others = np.delete(np.arange(recipes), r)
+        effects_left.append(effects[..., others, :])
+        noise_left.append(noise[..., others, :, :])
+    return np.stack(effects_left), np.stack(noise_left)
 
 
 def build_jackknife_intervals(estimate: Array, parts: Array) -> Array:
     """Figures and the ends of their t intervals, (3, …, figures); parts: those without each recipe
     in turn."""
     recipes = len(parts)
-    sd = np.sqrt((recipes - 1) / recipes * np.square(parts - parts.mean(axis=0)).sum(axis=0))
-    half = stats.t.ppf((1 + LEVEL) / 2, recipes - 1) * sd
+    off = parts - parts.mean(axis=0)
+    squares = np.square(off).sum(axis=0)
+    sd = np.sqrt((recipes - 1) / recipes * squares)
+    half = find_t_quantile(recipes - 1) * sd
     return np.stack([estimate, estimate - half, estimate + half])
 
 
 def fit_lines(y: Array, z: Array) -> tuple[Array, Array]:
     """Coefficients (…, corpora, recipes, 4) of every recipe's line, and their error covariances (…,
     4, 4)."""
-    X = np.column_stack([np.ones(len(z)), z])
+    intercept = np.ones(len(z))
+    X = np.column_stack([intercept, z])
     inverse = np.linalg.inv(X.T @ X)
     effects = y @ X @ inverse
     left = y - effects @ X.T
     common = left.mean(axis=-2, keepdims=True)
     recipes = y.shape[-2]
-    df = (len(z) - X.shape[1]) * (recipes - 1) / recipes
-    squares = np.square(left - common).sum(axis=-1) / df
+    free = len(z) - X.shape[1]
+    df = free * (recipes - 1) / recipes
+    off = left - common
+    squares = np.square(off).sum(axis=-1) / df
     return effects, squares[..., None, None] * inverse
 
 
 def measure_statistics(effects: Array, noise: Array) -> Array:
     """Half the log of both ratios of variances, and `alike`, (…, 3)."""
     parts = estimate_variances(effects, noise)
-    recipe, architecture, shape, size = np.log(
-        np.maximum([parts.recipe, parts.architecture, parts.shape, parts.size], LEAST)
-    )
-    return np.stack([(recipe - architecture) / 2, (shape - size) / 2, parts.alike], axis=-1)
+    variances = [parts.recipe, parts.architecture, parts.shape, parts.size]
+    recipe, architecture, shape, size = np.log(np.maximum(variances, LEAST))
+    ratios = [(recipe - architecture) / 2, (shape - size) / 2]
+    return np.stack([*ratios, parts.alike], axis=-1)
 
 
 def estimate_variances(effects: Array, noise: Array) -> CrossedVariances:
@@ -243,26 +247,33 @@ def estimate_variances(effects: Array, noise: Array) -> CrossedVariances:
     slopes = mean[..., 1:]
     off = centred[..., 1:]
     of_mean = np.einsum("...ri,...rj->...ij", off, off) / (recipes - 1) / recipes
-    squares = slopes[..., :, None] * slopes[..., None, :] - of_mean
-    within = np.einsum("...cr,...dr->...cd", centred[..., 0], centred[..., 0]) / (recipes - 1)
+    products = slopes[..., :, None] * slopes[..., None, :]
+    squares = products - of_mean
+    levels = centred[..., 0]
+    within = np.einsum("...cr,...dr->...cd", levels, levels) / (recipes - 1)
     of_one = np.trace(within, axis1=-2, axis2=-1)
     every = within.sum(axis=(-2, -1))
-    recipe = of_one / corpora - noise[..., 0, 0].mean(axis=(-2, -1))
+    of_errors = noise[..., 0, 0].mean(axis=(-2, -1))
+    recipe = of_one / corpora - of_errors
     between = corpus = np.full_like(recipe, np.nan)
     if corpora > 1:
         between = (every - of_one) / (corpora * (corpora - 1))
         apart = (of_one / corpora - between) / recipes
-        corpus = mean[..., 0].var(axis=-1, ddof=1) - apart
+        spread = mean[..., 0].var(axis=-1, ddof=1)
+        corpus = spread - apart
     architecture = np.einsum("...cij,ij->...c", squares, COVARIANCE)
-    shape = np.einsum("...cij,ij->...c", squares[..., SHAPE, SHAPE], AT_SIZE)
-    size = squares[..., SIZE, SIZE].mean(axis=-1) * COVARIANCE[SIZE, SIZE]
+    of_shape = squares[..., SHAPE, SHAPE]
+    shape = np.einsum("...cij,ij->...c", of_shape, AT_SIZE)
+    of_size = squares[..., SIZE, SIZE].mean(axis=-1)
+    size = of_size * COVARIANCE[SIZE, SIZE]
+    alike = between / np.maximum(recipe, LEAST)
     return CrossedVariances(
         corpus=corpus,
         recipe=recipe,
         architecture=architecture.mean(axis=-1),
         shape=shape.mean(axis=-1),
         size=size,
-        alike=between / np.maximum(recipe, LEAST),
+        alike=alike,
     )
 
 
@@ -300,35 +311,30 @@ class CrossedWorld:
         parts = {"recipe": self.recipe, "shape": self.shape, "size": self.size}
         sds = []
         for name, part in parts.items():
-            sds.append(f"{name} {np.sqrt(np.mean(np.square(part))):.2g}")
+            mean_square = np.mean(np.square(part))
+            sd = np.sqrt(mean_square)
+            sds.append(f"{name} {sd:.2g}")
         text = (
             f"SDs of {', '.join(sds)}, of recipe × depth {self.slopes:g}, errors {self.residual:g}"
         )
         unlike = max(max(part) / max(min(part), 1e-9) for part in parts.values())
-        text += (
-            f", up to {unlike:.2g} times as large in one corpus as in another"
-            if unlike > 1.01
-            else ""
-        )
+        if unlike > 1.01:
+            text += f", up to {unlike:.2g} times as large in one corpus as in another"
         text += f", {self.alike:.0%} of what recipes do alike in all corpora"
-        return text + (
-            ""
-            if np.isinf(self.t)
-            else f", recipes with the tails of t with {self.t:.2g} degrees of freedom"
-        )
+        if np.isinf(self.t):
+            return text
+        return f"{text}, recipes with the tails of t with {self.t:.2g} degrees of freedom"
 
     @property
     def values(self) -> dict[str, float]:
         """What each claim compares with its threshold: ratios of variances, and the share that is
         alike."""
-        recipe, shape, size = (
-            float(np.mean(np.square(part))) for part in (self.recipe, self.shape, self.size)
-        )
-        architecture = float(np.mean([slope @ COVARIANCE @ slope for slope in self.build_betas()]))
-        pairs = list(itertools.combinations(self.recipe, 2))
-        both = float(np.mean([a * b for a, b in pairs]))
+        parts = (self.recipe, self.shape, self.size)
+        recipe, shape, size = (float(np.mean(np.square(part))) for part in parts)
+        variances = [slope @ COVARIANCE @ slope for slope in self.build_betas()]
+        both = _multiply_pairs(self.recipe)
         return {
-            RECIPE: recipe / architecture,
+            RECIPE: recipe / float(np.mean(variances)),
             SHAPE_OF_WORLDS: shape / size,
             ALIKE: self.alike * both / recipe,
         }
@@ -336,7 +342,7 @@ class CrossedWorld:
     @property
     def truth(self) -> dict[str, bool]:
         """Whether each claim holds."""
-        truth: dict[str, bool] = {}
+        truth = {}
         for name, value in self.values.items():
             truth[name] = value > THRESHOLDS[name] * (1 + 1e-9)
         return truth
@@ -344,14 +350,19 @@ class CrossedWorld:
     def build_betas(self) -> Array:
         """Slopes on (log L/d, log ρ, log N) in every corpus, depth against density as −5 to 1."""
         direction = np.array([-5.0, 1.0])
-        direction /= np.sqrt(direction @ AT_SIZE @ direction)
-        size = np.array(self.size) / np.sqrt(COVARIANCE[SIZE, SIZE])
-        return np.column_stack([np.outer(self.shape, direction), size])
+        variance = direction @ AT_SIZE @ direction
+        direction /= np.sqrt(variance)
+        unit = np.sqrt(COVARIANCE[SIZE, SIZE])
+        size = np.array(self.size) / unit
+        of_shape = np.outer(self.shape, direction)
+        return np.column_stack([of_shape, size])
 
     def simulate_study(self, recipes: int, x: Array, rng: np.random.Generator) -> Array:
         """Log gains (corpora, recipes, shapes)."""
         means, errors = self.simulate_parts(recipes, x, rng)
-        return np.asarray(means + errors[..., None] * rng.normal(size=means.shape))
+        left = rng.normal(size=means.shape)
+        error = errors[..., None] * left
+        return np.asarray(means + error)
 
     def simulate_parts(
         self, recipes: int, x: Array, rng: np.random.Generator
@@ -364,34 +375,46 @@ class CrossedWorld:
         def draw_effects(*shape: int) -> Array:
             if np.isinf(self.t):
                 return rng.normal(size=shape)
-            return np.asarray(rng.standard_t(self.t, size=shape) / np.sqrt(self.t / (self.t - 2)))
+            variance = self.t / (self.t - 2)
+            drawn = rng.standard_t(self.t, size=shape)
+            return np.asarray(drawn / np.sqrt(variance))
 
         common = draw_effects(1, recipes)
         apart = draw_effects(corpora, recipes)
-        recipe = np.array(self.recipe)[:, None] * (
-            np.sqrt(self.alike) * common + np.sqrt(1 - self.alike) * apart
-        )
-        tilt = (
-            self.times[:, None]
-            * self.slopes
-            / np.sqrt(COVARIANCE[0, 0])
-            * rng.normal(size=(corpora, recipes))
-        )
-        errors = self.residual * np.exp(
-            rng.normal(scale=self.spread, size=recipes) - self.spread**2
-        )
+        alone = np.sqrt(1 - self.alike) * apart
+        effects = np.sqrt(self.alike) * common + alone
+        sds = np.array(self.recipe)[:, None]
+        recipe = sds * effects
+        times = self.times[:, None]
+        slope_sd = times * self.slopes / np.sqrt(COVARIANCE[0, 0])
+        tilt = slope_sd * rng.normal(size=(corpora, recipes))
+        log_errors = rng.normal(scale=self.spread, size=recipes) - self.spread**2
+        errors = self.residual * np.exp(log_errors)
         level = rng.normal(scale=0.09, size=(corpora, 1, 1))
-        lines = (self.build_betas() @ z.T)[:, None] + tilt[..., None] * z[:, 0]
-        return np.asarray(level + recipe[..., None] + lines), self.times[:, None] * errors
+        of_shape = self.build_betas() @ z.T
+        of_depth = tilt[..., None] * z[:, 0]
+        lines = of_shape[:, None] + of_depth
+        means = level + recipe[..., None] + lines
+        return np.asarray(means), times * errors
 
     @property
     def times(self) -> Array:
         """By which recipe × depth and errors are multiplied in every corpus."""
         ratio = np.array(self.recipe)
-        return ratio / np.sqrt(np.square(ratio).mean()) if self.scaled else np.ones(len(ratio))
+        if not self.scaled:
+            return np.ones(len(ratio))
+        size = np.sqrt(np.square(ratio).mean())
+        return np.asarray(ratio / size)
 
 
-ENGLISH, SYNTHETIC = (0.035, 0.012, 0.017), (0.078, 0.082, 0.010)
+def _multiply_pairs(sds: Sequence[float]) -> float:
+    """Mean product of two corpora's standard deviations."""
+    products = [a * b for a, b in itertools.combinations(sds, 2)]
+    return float(np.mean(products))
+
+
+ENGLISH = (0.035, 0.012, 0.017)
+SYNTHETIC = (0.078, 0.082, 0.010)
 """Recipe, shape and size, as found within the corpora of the second study."""
 
 
@@ -409,21 +432,21 @@ def list_worlds() -> list[CrossedWorld]:
     for name, parts in like.items():
         recipe, shape, size = zip(*parts, strict=True)
         made += [CrossedWorld(name, recipe, shape, size, alike) for alike in (0.2, 0.8)]
-    edge = make_even(CrossedWorld("at the edge", (0.05,) * 4, (0.03,) * 4, (0.03,) * 4, alike=0.5))
-    return [
-        *made,
-        edge,
-        replace(edge, name="at the edge, heavy tails", t=4),
-        replace(edge, name="at the edge, large errors", residual=0.1),
-        replace(edge, name="at the edge, recipe × depth three times as large", slopes=0.1),
-    ]
+    even = (0.03,) * 4
+    edge = make_even(CrossedWorld("at the edge", (0.05,) * 4, even, even, alike=0.5))
+    slopes = "at the edge, recipe × depth three times as large"
+    made += [edge, replace(edge, name="at the edge, heavy tails", t=4)]
+    made.append(replace(edge, name="at the edge, large errors", residual=0.1))
+    made.append(replace(edge, name=slopes, slopes=0.1))
+    return made
 
 
 def make_even(world: CrossedWorld) -> CrossedWorld:
     """The world with recipes that do as much as architecture does."""
     architecture = []
     for slope in world.build_betas():
-        architecture.append(float(np.sqrt(slope @ COVARIANCE @ slope)))
+        variance = slope @ COVARIANCE @ slope
+        architecture.append(float(np.sqrt(variance)))
     return replace(world, recipe=tuple(architecture))
 
 
@@ -471,16 +494,16 @@ def build_worlds(rule: str, quantity: str) -> claims.Worlds:
     frozen = {}
     for world in list_worlds()[:-4]:
         frozen[f"{world.name}, alike {world.alike:g}"] = world
-    claimed = frozen.pop("{}, alike {:g}".format(*DECLARED[rule]))
+    name, alike = DECLARED[rule]
+    claimed = frozen.pop(f"{name}, alike {alike:g}")
     others = {**frozen, AS_FOUND: AS_FOUND}
     box = {}
     for name, ends in BOX.items():
         if name != "alike" or rule != ALIKE:
             box[name] = ends
     kinds = LIMITS.choose_kinds(KINDS, "")
-    return claims.Worlds(
-        partial(_make_world, rule, quantity), claimed, EDGE, box, kinds, others, NUISANCES
-    )
+    make = partial(_make_world, rule, quantity)
+    return claims.Worlds(make, claimed, EDGE, box, kinds, others, NUISANCES)
 
 
 def _make_world(
@@ -496,45 +519,52 @@ def _make_world(
     alike: float | None = None,
     wide: float = 0.0,
 ) -> claims.World:
+    at_bar = None
     if isinstance(size, str):
-        corpora = np.array(UNLIKE) if size == AS_FOUND else np.array([1.0, unlike, unlike, 1.0])
+        found = size == AS_FOUND
+        corpora = np.array(UNLIKE if found else (1.0, unlike, unlike, 1.0))
         edge = _find_edge(rule, corpora, alike)
         t = 1 / tails if tails else np.inf
-        world = replace(
-            edge, name=size, slopes=slopes, residual=residual, t=t, scaled=size == AS_FOUND
-        )
+        world = replace(edge, name=size, slopes=slopes, residual=residual, t=t, scaled=found)
+        at_threshold = Estimate(THRESHOLDS[rule])
+        at_bar = Result(quantities={quantity: at_threshold})
     else:
         world = size
-    errors = Errors(kind, limits=LIMITS.widen() if wide else LIMITS)
-    words = f"{world.name}: {world.words}" + f", {errors.kind_words}" * (kind != "normal")
-    at_bar = (
-        Result(quantities={quantity: Estimate(THRESHOLDS[rule])}) if isinstance(size, str) else None
-    )
-    return claims.World(words, partial(draw_outcomes, world), errors, at_bar)
+    limits = LIMITS.widen() if wide else LIMITS
+    errors = Errors(kind, limits=limits)
+    words = f"{world.name}: {world.words}"
+    if kind != "normal":
+        words += f", {errors.kind_words}"
+    outcomes = partial(draw_outcomes, world)
+    return claims.World(words, outcomes, errors, at_bar)
 
 
 def _find_edge(rule: str, corpora: Array, alike: float | None) -> CrossedWorld:
     """The boundary of every claim, all so many times as large in each corpus; alike: but that of
     the rule itself."""
-    sizes = tuple(0.03 * corpora / np.sqrt(np.square(corpora).mean()))
+    size = np.sqrt(np.square(corpora).mean())
+    sizes = tuple(0.03 * corpora / size)
     averaged = [sizes[place] for place in LANGUAGE]
-    both = float(np.mean([a * b for a, b in itertools.combinations(averaged, 2)]))
-    at = THRESHOLDS[ALIKE] * float(np.mean(np.square(averaged))) / both
-    return make_even(
-        CrossedWorld(
-            "", sizes, sizes, sizes, min(at, 1.0) if alike is None or rule == ALIKE else alike
-        )
-    )
+    if alike is None or rule == ALIKE:
+        square = float(np.mean(np.square(averaged)))
+        at = THRESHOLDS[ALIKE] * square / _multiply_pairs(averaged)
+        alike = min(at, 1.0)
+    return make_even(CrossedWorld("", sizes, sizes, sizes, alike))
 
 
 def draw_outcomes(
     world: CrossedWorld, rows: pd.DataFrame, noise: Noise, random: Random
 ) -> Outcomes:
     """Log gains of a world on rows; corpora beyond its own begin anew."""
-    corpus, recipe = (pd.factorize(rows[name], sort=True)[0] for name in ("trained_on", "recipe"))
-    corpus, (x, shape) = corpus % len(world.recipe), index_shapes(rows)
+    corpus, _ = pd.factorize(rows["trained_on"], sort=True)
+    corpus = corpus % len(world.recipe)
+    recipe = pd.factorize(rows["recipe"], sort=True)[0]
+    recipes = int(recipe.max()) + 1
+    x, shape = index_shapes(rows)
     errors = noise(rows)
     for study in range(random.studies):
-        means, sds = world.simulate_parts(int(recipe.max()) + 1, x, random.rng)
-        errors[study] = means[corpus, recipe, shape] + sds[corpus, recipe] * errors[study]
+        means, sds = world.simulate_parts(recipes, x, random.rng)
+        expected = means[corpus, recipe, shape]
+        sd = sds[corpus, recipe]
+        errors[study] = expected + sd * errors[study]
     return {"log_gain": errors}

@@ -30,7 +30,8 @@ GAINS = (
 """Gains that were taken across 1."""
 DIRECTIONS = {"down": "models taken below 1", "up": "models taken above 1"}
 """Quantities of a finding: models that meet the protocol's rule, by where they were taken."""
-CROSSED = Decide(NEVER, Gate(V(DIRECTIONS["down"]) >= 1) & Gate(V(DIRECTIONS["up"]) >= 1))
+_ONE_EACH_WAY = [Gate(V(name) >= 1) for name in DIRECTIONS.values()]
+CROSSED = Decide(NEVER, _ONE_EACH_WAY[0] & _ONE_EACH_WAY[1])
 """The rule of `data/nursery/fourth/protocol.md`: "cannot" is not supported where a model was taken
 across in each direction; no number of models supports it."""
 STEERED = AtLeast(models=1)
@@ -40,46 +41,48 @@ def judge_steered(evidence: Evidence) -> pd.DataFrame:
     """Models with RMSNorms that were taken across 1, a row a model and gain, and whether they meet
     the protocol's rule."""
     models = evidence.table("models", norm_kind=RMS)
-    rows = evidence.table("interventions", model_id=models["model_id"].unique().tolist())
+    ids = models["model_id"].unique().tolist()
+    rows = evidence.table("interventions", model_id=ids)
     limits = limit_losses(evidence.table("fourth_models"))
     return judge_models(list_crossings(rows), limits)
 
 
 def count_crossed(judged: pd.DataFrame, gain: Case) -> Result:
     """How many models meet the rule, by direction, and those that do not with why."""
-    own = judged[judged["gain"] == gain.id].reset_index(drop=True)
+    own = judged[judged["gain"] == gain.id]
+    own = own.reset_index(drop=True)
     met = own[own["meets"].astype(bool)]
-    counts = {}
-    for way, name in DIRECTIONS.items():
-        counts[name] = int((met["direction"] == way).sum())
-    asked = own["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0)
-    crossed = met["direction"].value_counts().reindex(list(DIRECTIONS), fill_value=0)
-    words: dict[str, Any] = {
-        "gain": gain,
-        "asked": asked.to_dict(),
-        "met": crossed.to_dict(),
-        "most": float(met["kl"].max()),
-        "middle": float(met["kl"].median()),
-        "ratio": float(own["ratio"].median()),
-    }
+    asked = _count_directions(own)
+    crossed = _count_directions(met)
+    prices = met["kl"]
+    words: dict[str, Any] = {"gain": gain, "asked": asked, "met": crossed}
+    words["most"] = float(prices.max())
+    words["middle"] = float(prices.median())
+    words["ratio"] = float(own["ratio"].median())
+    corpora = own["model_id"].str.extract(r"/(c\d+)-")[0]
     return Result(
-        quantities={name: Estimate(count) for name, count in counts.items()},
+        quantities={DIRECTIONS[way]: Estimate(count) for way, count in crossed.items()},
         n_models=len(own),
-        n_groups=own["model_id"].str.extract(r"/(c\d+)-")[0].nunique(),
+        n_groups=corpora.nunique(),
         table=own,
         words=words,
     )
+
+
+def _count_directions(rows: pd.DataFrame) -> dict[str, int]:
+    counts = rows["direction"].value_counts()
+    return dict(counts.reindex(list(DIRECTIONS), fill_value=0).to_dict())
 
 
 def pair_seeds(models: pd.DataFrame) -> pd.DataFrame:
     """Models and their second seeds: columns corpus, model, difference (|Δ held-out loss|, nats a
     token)."""
     again = models[models["replicate_of"].notna()]
-    first = models.set_index("model")["loss"].reindex(again["replicate_of"]).to_numpy()
-    differences = (again["loss"] - first).abs()
-    return pd.DataFrame(
-        {"corpus": again["corpus"], "model": again["replicate_of"], "difference": differences}
-    ).reset_index(drop=True)
+    losses = models.set_index("model")["loss"]
+    first = losses.reindex(again["replicate_of"]).to_numpy()
+    pairs = again[["corpus"]].assign(model=again["replicate_of"])
+    pairs["difference"] = (again["loss"] - first).abs()
+    return pairs.reset_index(drop=True)
 
 
 def limit_losses(models: pd.DataFrame) -> dict[str, float]:
@@ -90,9 +93,10 @@ def limit_losses(models: pd.DataFrame) -> dict[str, float]:
     over the recipes with two seeds. Models that did not learn have none.
     """
     medians = pair_seeds(models).groupby("corpus")["difference"].median()
-    learned = models[models["parent"].isna() & models["learned"]]
+    is_trained = models["parent"].isna()
+    learned = models[is_trained & models["learned"]]
     limits = learned["corpus"].map(medians)
-    found: dict[str, float] = {}
+    found = {}
     for model, limit in zip(learned["model"], limits, strict=True):
         found[f"{PREFIX}{model}"] = float(limit)
     return found

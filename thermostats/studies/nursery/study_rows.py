@@ -13,7 +13,7 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
 from thermostats.modelling.draws import Array
-from thermostats.studies.delia2026.published_gains import LEVEL
+from thermostats.studies.delia2026.published_gains import find_t_quantile
 from thermostats.tables.schemas import NURSERY
 
 DESIGN = [
@@ -41,28 +41,24 @@ def load_checkpoints(tables: Evidence) -> pd.DataFrame:
     the runs with and without eager attention in one row), without the columns that the design
     has.
     """
-    measured = (
-        tables.table("features", source=NURSERY)
-        .groupby(["model_id", "revision"], as_index=False)
-        .first()
-    )
+    features = tables.table("features", source=NURSERY)
+    measured = features.groupby(["model_id", "revision"], as_index=False).first()
     training = tables.table("nursery_training")
     names = measured["model_id"].str.removeprefix(f"{NURSERY}/")
     steps = measured["revision"].str.removeprefix("step")
     designed = [name for name in DESIGN if name in measured]
-    measured = measured.drop(columns=designed).assign(
-        trained=names,
-        tuned=names.str.endswith("-tuned"),
-        model=names.str.removesuffix("-tuned"),
-        step=steps.astype(int),
-    )
-    records = training.rename(columns={"model": "trained"})[
-        ["trained", "steps", "learned", "loss", "loss_unigram"]
-    ]
-    rows = measured.merge(records, on="trained", how="left").merge(
-        tables.table("nursery_design")[DESIGN], on="model"
-    )
-    rows = rows.assign(heritage=rows["recipe"], share=rows["step"] / rows["steps"])
+    measured = measured.drop(columns=designed)
+    measured["trained"] = names
+    measured["tuned"] = names.str.endswith("-tuned")
+    measured["model"] = names.str.removesuffix("-tuned")
+    measured["step"] = steps.astype(int)
+    columns = ["trained", "steps", "learned", "loss", "loss_unigram"]
+    records = training.rename(columns={"model": "trained"})[columns]
+    rows = measured.merge(records, on="trained", how="left")
+    design = tables.table("nursery_design")
+    rows = rows.merge(design[DESIGN], on="model")
+    share = rows["step"] / rows["steps"]
+    rows = rows.assign(heritage=rows["recipe"], share=share)
     return rows.sort_values(["trained", "step"], ignore_index=True)
 
 
@@ -73,22 +69,37 @@ def select_final(tables: Evidence) -> pd.DataFrame:
     Further columns: log_L, log_H, log_d_h, log_rho, log_d, log_n (non-embedding weights).
     """
     rows = load_checkpoints(tables)
-    rows = rows[~rows["tuned"] & (rows["step"] == rows["steps"])].reset_index(drop=True)
+    finished = rows["step"] == rows["steps"]
+    at_end = ~rows["tuned"] & finished
+    rows = rows[at_end].reset_index(drop=True)
     return add_logs(rows)
 
 
 def add_logs(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the columns of `LOGS`."""
-    return rows.assign(
-        **{name: np.log(rows[column].astype("float64")) for name, column in LOGS.items()}
-    )
+    logs = {name: np.log(rows[column].astype("float64")) for name, column in LOGS.items()}
+    return rows.assign(**logs)
 
 
 def build_t_estimate(value: float, error: float, df: float, interval: str) -> Estimate:
     """A value with its 95% t interval and the two-sided p that it is 0."""
-    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
-    p = 2 * stats.t.sf(abs(value) / error, df)
-    return Estimate(float(value), float(value - half), float(value + half), interval, float(p))
+    half = find_t_quantile(df) * error
+    t = abs(value) / error
+    p = 2 * stats.t.sf(t, df)
+    ends = (float(value - half), float(value + half))
+    return Estimate(float(value), *ends, interval, float(p))
+
+
+def record_ends(name: str, at: Estimate) -> dict[str, float | None]:
+    """An estimate and the ends of its interval, by a name."""
+    return {name: at.value, f"{name}_lower": at.lower, f"{name}_upper": at.upper}
+
+
+def encode_levels(rows: pd.DataFrame, group: str, others: Sequence[str] = ()) -> Array:
+    """A column for each group, and other columns of numbers."""
+    levels = pd.get_dummies(rows[group])
+    columns = np.column_stack([levels, rows[list(others)]])
+    return columns.astype(float)
 
 
 def fit_inner_slope(
@@ -96,14 +107,23 @@ def fit_inner_slope(
 ) -> tuple[float, float, int]:
     """Least squares given other columns, every group with a level of its own: slope, its error,
     degrees of freedom."""
-    others_of = np.column_stack([pd.get_dummies(rows[group]), rows[list(others)]]).astype(
-        np.float64
-    )
-    both = rows[[outcome, term]].to_numpy(np.float64)
-    y, x = (both - others_of @ np.linalg.lstsq(others_of, both, rcond=None)[0]).T
-    value = float(x @ y / (x @ x))
-    df = len(rows) - int(np.linalg.matrix_rank(others_of)) - 1
-    return value, float(np.sqrt(np.square(y - value * x).sum() / df / (x @ x))), df
+    given = encode_levels(rows, group, others)
+    both = rows[[outcome, term]].to_numpy(float)
+    y, x = remove_columns(both, given).T
+    squared = x @ x
+    value = float(x @ y / squared)
+    rank = int(np.linalg.matrix_rank(given))
+    df = len(rows) - rank - 1
+    left = y - value * x
+    variance = np.square(left).sum() / df
+    error = float(np.sqrt(variance / squared))
+    return value, error, df
+
+
+def remove_columns(values: Array, columns: Array) -> Array:
+    """Values less what least squares on the columns says of them."""
+    slopes, *_ = np.linalg.lstsq(columns, values, rcond=None)
+    return np.asarray(values - columns @ slopes)
 
 
 def run_jackknife(
@@ -115,17 +135,25 @@ def run_jackknife(
     figures: of the rows that a mask keeps.
     """
     codes, names = pd.factorize(units, sort=True)
-    estimate = np.atleast_1d(np.asarray(figures(np.ones(len(units), dtype=bool)), dtype=np.float64))
-    left = np.array([np.atleast_1d(figures(codes != code)) for code in range(len(names))])
-    return estimate, left, measure_half_width(left)
+    every = np.ones(len(units), dtype=bool)
+    of_all = np.asarray(figures(every), dtype=float)
+    estimate = np.atleast_1d(of_all)
+    left = []
+    for code in range(len(names)):
+        left.append(np.atleast_1d(figures(codes != code)))
+    without = np.array(left)
+    return estimate, without, measure_half_width(without)
 
 
 def measure_half_width(left: Array) -> Array:
     """Half the width of the jackknife's 95% t interval, from the figures without each unit in
     turn."""
     n = len(left)
-    error = np.sqrt((n - 1) / n * np.square(left - left.mean(axis=0)).sum(axis=0))
-    return np.asarray(stats.t.ppf((1 + LEVEL) / 2, n - 1) * error)
+    off = left - left.mean(axis=0)
+    squares = np.square(off).sum(axis=0)
+    error = np.sqrt((n - 1) / n * squares)
+    quantile = find_t_quantile(n - 1)
+    return np.asarray(quantile * error)
 
 
 LATE = 0.75
@@ -138,11 +166,11 @@ def select_end_rows(tables: Evidence, name: str, **equals: str | list[str]) -> p
 
     The columns `learned`, `comparable` and `n_layers` come from the models.
     """
-    models = select_final(tables)[
-        ["model_id", "revision", "recipe", "learned", "comparable", "n_layers"]
-    ]
-    rows = tables.table(name, source=NURSERY, **equals).drop(columns="heritage")
-    return rows.merge(models.rename(columns={"recipe": "heritage"}), on=["model_id", "revision"])
+    columns = ["model_id", "revision", "recipe", "learned", "comparable", "n_layers"]
+    models = select_final(tables)[columns].rename(columns={"recipe": "heritage"})
+    rows = tables.table(name, source=NURSERY, **equals)
+    rows = rows.drop(columns="heritage")
+    return rows.merge(models, on=["model_id", "revision"])
 
 
 def load_trained_norms(tables: Evidence) -> pd.DataFrame:
@@ -156,44 +184,46 @@ def load_trained_norms(tables: Evidence) -> pd.DataFrame:
     """
     rows = select_final(tables)
     thirds = "W_V_published_thirds"
-    weights = select_end_rows(tables, "weights", head="", matrix=["W_V", "W_O", thirds])
+    matrices = ["W_V", "W_O", thirds]
+    weights = select_end_rows(tables, "weights", head="", matrix=matrices)
     layers = weights.pivot_table(
         index=["model_id", "n_layers", "layer"], columns="matrix", values="spectral_norm"
     )
-    layers = layers.reindex(columns=["W_V", "W_O", thirds]).astype(float).reset_index()
+    layers = layers.reindex(columns=matrices).astype(float)
+    layers = layers.reset_index()
     layers["cut"] = layers[thirds].fillna(layers["W_V"])
-    means = layers.groupby("model_id")[["W_V", "W_O", thirds]].mean().dropna(subset=["W_V", "W_O"])
-    late = layers[layers["layer"] > LATE * layers["n_layers"]]
-    squared = late[["W_V", "cut"]].pow(2).groupby(late["model_id"]).mean()
+    means = layers.groupby("model_id")[matrices].mean()
+    means = means.dropna(subset=["W_V", "W_O"])
+    first_late = LATE * layers["n_layers"]
+    late = layers[layers["layer"] > first_late]
+    squares = late[["W_V", "cut"]].pow(2)
+    squared = squares.groupby(late["model_id"]).mean()
     cut = means[thirds].fillna(means["W_V"])
     gain = rows["penultimate_gain"]
     prompts = rows["penultimate_gain_n"].astype(float)
-    half = stats.t.ppf(0.975, prompts - 1) * rows["penultimate_gain_sd"] / np.sqrt(prompts)
+    quantiles = find_t_quantile(prompts - 1)
+    reach = quantiles * rows["penultimate_gain_sd"]
+    half = reach / np.sqrt(prompts)
     names = rows["model_id"]
-    return rows.assign(
-        ratio=names.map(means["W_V"] / means["W_O"]),
-        ratio_cut=names.map(cut / means["W_O"]),
-        fused=names.map(means[thirds].notna()).eq(True),
-        late=names.map(squared["W_V"]),
-        late_cut=names.map(squared["cut"]),
-        gain=gain,
-        lower=gain - half,
-        upper=gain + half,
-    )
+    norms = {
+        "ratio": names.map(means["W_V"] / means["W_O"]),
+        "ratio_cut": names.map(cut / means["W_O"]),
+        "fused": names.map(means[thirds].notna()).eq(True),
+        "late": names.map(squared["W_V"]),
+        "late_cut": names.map(squared["cut"]),
+    }
+    return rows.assign(**norms, gain=gain, lower=gain - half, upper=gain + half)
 
 
 def load_trained_unembeddings(tables: Evidence) -> pd.DataFrame:
     """One row per comparable trained model: columns of `select_final`, `heritage` (recipe),
     spectral norm, logs of both."""
-    norms = (
-        select_end_rows(tables, "weights", head="", matrix="unembedding")
-        .groupby("model_id")["spectral_norm"]
-        .first()
-    )
+    weights = select_end_rows(tables, "weights", head="", matrix="unembedding")
+    norms = weights.groupby("model_id")["spectral_norm"].first()
     models = select_final(tables)
     table = models[models["comparable"].astype(bool)]
-    table = table.assign(spectral_norm=table["model_id"].map(norms).astype(float))
+    norm = table["model_id"].map(norms)
+    table = table.assign(spectral_norm=norm.astype(float))
     table = table.dropna(subset=["spectral_norm", "last_gain"])
-    return table.assign(
-        log_norm=np.log(table["spectral_norm"]), log_gain=np.log(table["last_gain"].astype(float))
-    )
+    gains = table["last_gain"].astype(float)
+    return table.assign(log_norm=np.log(table["spectral_norm"]), log_gain=np.log(gains))

@@ -15,7 +15,7 @@ from scipy import stats
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.rule import AtLeast
 from thermostats.modelling.draws import Array
-from thermostats.studies.delia2026.published_gains import LEVEL
+from thermostats.studies.delia2026.published_gains import find_t_quantile
 from thermostats.studies.nursery.crossed import (
     LOGS,
     build_table,
@@ -23,7 +23,7 @@ from thermostats.studies.nursery.crossed import (
     estimate_ratios,
     fit_lines,
 )
-from thermostats.studies.nursery.study_rows import build_t_estimate
+from thermostats.studies.nursery.study_rows import build_t_estimate, encode_levels, remove_columns
 from thermostats.studies.nursery.training_choices import rank_cells
 from thermostats.tables.schemas import NURSERY
 
@@ -49,11 +49,18 @@ TENTH = 0.1
 SET_STEPS = ("adamw", "lion", "muon")
 """Optimisers whose step has a set size."""
 FACTORS = {
-    **dict.fromkeys(("optimiser", "schedule"), "levels"),
-    **dict.fromkeys(
-        ("log_rate", "shrinking", "depth_power", "log_init", "log_embed", "dropout"), "number"
-    ),
-    **dict.fromkeys(("log_warmup", "log_batch", "log_clip", "log_tokens"), "number"),
+    "optimiser": "levels",
+    "schedule": "levels",
+    "log_rate": "number",
+    "shrinking": "number",
+    "depth_power": "number",
+    "log_init": "number",
+    "log_embed": "number",
+    "dropout": "number",
+    "log_warmup": "number",
+    "log_batch": "number",
+    "log_clip": "number",
+    "log_tokens": "number",
 }
 """All that recipes were drawn to differ in but the corpus: levels, or numbers."""
 SLOPES = ["corpus", "slope", "slope_lower", "slope_upper", "slope_p", "error", "df"]
@@ -66,30 +73,32 @@ def load_training_rows(tables: Evidence) -> pd.DataFrame:
     `log_gain` and `log_gain_sd` are those of block L − 1, over prompts; `recipe` is the same in
     every corpus.
     """
-    models = tables.table("third_models").fillna(
-        dict.fromkeys(("kind", "parent", "replicate_of"), "")
-    )
-    stem = models["recipe"].astype(str).str.split("-").str[0]
-    logs = {}
+    models = tables.table("third_models")
+    models = models.fillna(dict.fromkeys(("kind", "parent", "replicate_of"), ""))
+    recipe = models["recipe"].astype(str)
+    stem = recipe.str.split("-").str[0]
+    model_id = NURSERY + "/" + models["model"].astype(str)
+    named = models.assign(model_id=model_id)
+    named["recipe"] = stem
+    named["heritage"] = stem
     for name, column in COLUMNS.items():
-        logs[name] = np.log(models[column].astype(float))
-    logs |= {"log_shape": logs["log_L"] - logs["log_d"], "log_N": logs["log_L"] + 2 * logs["log_d"]}
-    named = models.assign(
-        model_id=NURSERY + "/" + models["model"].astype(str), recipe=stem, heritage=stem, **logs
-    )
-    rows = named.rename(columns={"corpus": "trained_on"}).merge(
-        tables.table("third_gains"), on="model"
-    )
+        numbers = models[column].astype(float)
+        named[name] = np.log(numbers)
+    named["log_shape"] = named["log_L"] - named["log_d"]
+    named["log_N"] = named["log_L"] + 2 * named["log_d"]
+    named = named.rename(columns={"corpus": "trained_on"})
+    rows = named.merge(tables.table("third_gains"), on="model")
     return rows.assign(share=rows["step"] / rows["steps"])
 
 
 def load_spectra(tables: Evidence) -> pd.DataFrame:
     """Means over layers of log σ_max at the end of training, `log_wv` and `log_wo`, by model."""
     norms = tables.table("third_spectra")
-    logs = {}
+    logs = norms[["model"]].copy()
     for name in ("wv", "wo"):
-        logs[f"log_{name}"] = np.log(norms[f"{name}_norm"].astype(float))
-    return norms[["model"]].assign(**logs).groupby("model").mean()
+        norm = norms[f"{name}_norm"].astype(float)
+        logs[f"log_{name}"] = np.log(norm)
+    return logs.groupby("model").mean()
 
 
 def select_own_prompts(rows: pd.DataFrame) -> pd.DataFrame:
@@ -101,19 +110,18 @@ def select_ends(tables: Evidence) -> pd.DataFrame:
     """One row per model of the design at the end, first seeds: on prompts of its own corpus, `ON`,
     and `load_spectra`."""
     rows = load_training_rows(tables)
-    rows = rows[
-        (rows["kind"] == "") & (rows["replicate_of"] == "") & (rows["step"] == rows["steps"])
-    ]
-    every = rows.pivot(index="model", columns="prompts", values="log_gain").reindex(
-        columns=list(CORPORA)
-    )
-    gains = select_own_prompts(rows).merge(
-        every.rename(columns=ON), left_on="model", right_index=True
-    )
-    gains = gains[np.isfinite(gains["log_gain"].astype(float))].reset_index(drop=True)
-    return gains.assign(
-        **{name: gains["model"].map(logs) for name, logs in load_spectra(tables).items()}
-    )
+    first_seeds = (rows["kind"] == "") & (rows["replicate_of"] == "")
+    finished = rows["step"] == rows["steps"]
+    rows = rows[first_seeds & finished]
+    every = rows.pivot(index="model", columns="prompts", values="log_gain")
+    every = every.reindex(columns=list(CORPORA))
+    every = every.rename(columns=ON)
+    gains = select_own_prompts(rows).merge(every, left_on="model", right_index=True)
+    known = np.isfinite(gains["log_gain"].astype(float))
+    gains = gains[known].reset_index(drop=True)
+    for name, logs in load_spectra(tables).items():
+        gains[name] = gains["model"].map(logs)
+    return gains
 
 
 def require_enough(tables: Evidence) -> pd.DataFrame:
@@ -124,9 +132,8 @@ def require_enough(tables: Evidence) -> pd.DataFrame:
 def read(tables: Evidence) -> pd.DataFrame:
     """What tests read of `require_enough`, in plain types: subsets of them are made in no time."""
     names = ["model_id", "heritage", "recipe", "trained_on"]
-    return require_enough(tables)[[*names, *LOGS, "log_shape", "log_N", "log_gain"]].astype(
-        dict.fromkeys(names, object)
-    )
+    rows = require_enough(tables)[[*names, *LOGS, "log_shape", "log_N", "log_gain"]]
+    return rows.astype(dict.fromkeys(names, object))
 
 
 def measure_repeats(tables: Evidence) -> pd.Series:
@@ -138,18 +145,21 @@ def measure_repeats(tables: Evidence) -> pd.Series:
 def compare_seeds(rows: pd.DataFrame) -> pd.Series:
     """Differences of log gains between seeds, of rows along the training, one per model and
     checkpoint."""
-    rows = rows[rows["step"] == rows["steps"]].set_index("model")
+    rows = rows[rows["step"] == rows["steps"]]
+    rows = rows.set_index("model")
     again = rows[rows["replicate_of"] != ""]
-    return again["log_gain"] - rows["log_gain"].reindex(again["replicate_of"]).to_numpy()
+    first = rows["log_gain"].reindex(again["replicate_of"])
+    return again["log_gain"] - first.to_numpy()
 
 
 def describe_extent(rows: pd.DataFrame) -> dict[str, list[int]]:
     """Depths, widths and numbers of tokens of models, each once, in order: how far what is found of
     them reaches."""
     columns = {"depths": "n_layers", "widths": "d_model", "tokens": "tokens"}
-    extents: dict[str, list[int]] = {}
+    extents = {}
     for name, column in columns.items():
-        extents[name] = sorted(set(map(int, rows[column])))
+        sizes = set(map(int, rows[column]))
+        extents[name] = sorted(sizes)
     return extents
 
 
@@ -160,23 +170,29 @@ def build_recipes(tables: Evidence, gain: str = "log_gain") -> pd.DataFrame:
     With the factors of a recipe (`FACTORS`), `log_rate` off the optimiser's mean. gain: of `ON`
     another.
     """
-    rows = require_enough(tables).assign(log_gain=lambda frame: frame[gain])
-    cells = len(rows[["trained_on", *LOGS]].drop_duplicates())
-    wide = add_factors(rows[rows.groupby("recipe")["model"].transform("size") == cells]).assign(n=1)
+    rows = require_enough(tables)
+    rows = rows.assign(log_gain=rows[gain])
+    shapes = rows[["trained_on", *LOGS]]
+    cells = len(shapes.drop_duplicates())
+    n_models = rows.groupby("recipe")["model"].transform("size")
+    whole = rows[n_models == cells]
+    wide = add_factors(whole).assign(n=1)
     by = {"log_gain": "mean", "n": "sum", **dict.fromkeys(FACTORS, "first")}
     means = wide.groupby(["recipe", "trained_on"], as_index=False).agg(by)
-    means["log_rate"] -= means.groupby("optimiser")["log_rate"].transform("mean")
-    return means.assign(
-        model_id=means["recipe"] + " " + means["trained_on"], heritage=means["recipe"]
-    )
+    rates = means.groupby("optimiser")["log_rate"]
+    means["log_rate"] -= rates.transform("mean")
+    names = means["recipe"] + " " + means["trained_on"]
+    return means.assign(model_id=names, heritage=means["recipe"])
 
 
 def add_factors(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the numbers of FACTORS."""
-    clip = rows["clip"].where(rows["clip"] > 0, rows["clip"].max())
-    shrinking = np.log1p(rows["rate"] * rows["decay"] * rows["steps"])
+    clip = rows["clip"]
+    clip = clip.where(clip > 0, clip.max())
+    weakening = rows["rate"] * rows["decay"]
+    shrunk = weakening * rows["steps"]
     tokens = rows["steps"] * rows["batch"]
-    coded = rows.assign(log_rate=np.log(rows["rate"]), shrinking=shrinking)
+    coded = rows.assign(log_rate=np.log(rows["rate"]), shrinking=np.log1p(shrunk))
     for name in ("init", "embed", "warmup", "batch"):
         coded[f"log_{name}"] = np.log(rows[name])
     return coded.assign(log_tokens=np.log(tokens), log_clip=np.log(clip))
@@ -190,19 +206,22 @@ def group_decay_recipes(rows: pd.DataFrame) -> pd.DataFrame:
     mean of both spectra, `synthetic` the share of its models that were trained on the synthetic
     corpus.
     """
-    tuned = rows[rows["optimiser"].isin(SET_STEPS) & (rows["decay"] > 0)]
-    rate = np.log(tuned["rate"])
-    decay = np.log(tuned["decay"])
-    synthetic = (tuned["trained_on"] == "synthetic").astype(float)
-    tuned = tuned.assign(
-        log_rate=rate, log_decay=decay, log_ratio=0.5 * (rate - decay), synthetic=synthetic
-    )
+    with_decay = rows["decay"] > 0
+    decayed = rows["optimiser"].isin(SET_STEPS) & with_decay
+    tuned = rows[decayed].assign(n=1)
+    tuned["log_rate"] = np.log(tuned["rate"])
+    tuned["log_decay"] = np.log(tuned["decay"])
+    log_ratio = tuned["log_rate"] - tuned["log_decay"]
+    tuned["log_ratio"] = 0.5 * log_ratio
+    tuned["synthetic"] = (tuned["trained_on"] == "synthetic").astype(float)
     columns = ["log_rate", "log_decay", "log_ratio", "log_wv", "log_wo", "log_gain"]
     by = dict.fromkeys([*columns, "synthetic"], "mean") | {"n": "sum"}
-    means = tuned.assign(n=1).groupby(["recipe", "optimiser"], as_index=False).agg(by)
-    means[columns] -= means.groupby("optimiser")[columns].transform("mean")
+    means = tuned.groupby(["recipe", "optimiser"], as_index=False).agg(by)
+    by_optimiser = means.groupby("optimiser")[columns]
+    means[columns] -= by_optimiser.transform("mean")
     names = dict.fromkeys(("heritage", "model_id"), means["recipe"])
-    return means.assign(log_norm=(means["log_wv"] + means["log_wo"]) / 2, **names)
+    both = means["log_wv"] + means["log_wo"]
+    return means.assign(log_norm=both / 2, **names)
 
 
 def estimate_mediation(rows: pd.DataFrame) -> tuple[float, float]:
@@ -212,16 +231,18 @@ def estimate_mediation(rows: pd.DataFrame) -> tuple[float, float]:
     be nothing (Imai, Keele and Yamamoto 2010, doi:10.1214/10-STS321). Every optimiser has a level
     of its own.
     """
-    values = rows[["log_ratio", "log_norm", "log_gain"]].to_numpy(np.float64)
-    controls = np.column_stack([pd.get_dummies(rows["optimiser"]), rows["synthetic"]]).astype(
-        np.float64
-    )
-    x, m, y = (values - controls @ np.linalg.lstsq(controls, values, rcond=None)[0]).T
+    values = rows[["log_ratio", "log_norm", "log_gain"]].to_numpy(float)
+    controls = encode_levels(rows, "optimiser", ["synthetic"])
+    x, m, y = remove_columns(values, controls).T
     total = x @ y / (x @ x)
     first = x @ m / (x @ x)
-    errors = np.column_stack([m - first * x, y - total * x])
-    second = errors[:, 0] @ errors[:, 1] / (errors[:, 0] @ errors[:, 0])
-    return float(first * second), float(np.corrcoef(errors.T)[0, 1])
+    of_norm = m - first * x
+    of_gain = y - total * x
+    errors = np.column_stack([of_norm, of_gain])
+    u, v = errors.T
+    second = u @ v / (u @ u)
+    r = np.corrcoef(errors.T)[0, 1]
+    return float(first * second), float(r)
 
 
 TERMS = {"log_L": (LOGS, 1), "log_rho": (LOGS, 2), "log_shape": ("coded", 1), "log_N": ("coded", 3)}
@@ -242,7 +263,8 @@ def fit_recipe_slopes(rows: pd.DataFrame, term: str) -> tuple[Array, list[str]]:
     y, x, corpora = build_table(rows)
     coding, place = TERMS[term]
     z = encode_shapes(x) if coding == "coded" else x - x.mean(axis=0)
-    return fit_lines(y, z)[0][..., place], corpora
+    effects, _ = fit_lines(y, z)
+    return effects[..., place], corpora
 
 
 def summarise_corpus_slopes(rows: pd.DataFrame, term: str) -> pd.DataFrame:
@@ -254,7 +276,8 @@ def summarise_corpus_slopes(rows: pd.DataFrame, term: str) -> pd.DataFrame:
         error = float(stats.sem(group))
         df = len(group) - 1
         at = build_t_estimate(group.mean(), error, df, "")
-        rows_of.append((corpus, at.value, at.lower, at.upper, at.p, error, df))
+        numbers = (at.value, at.lower, at.upper, at.p)
+        rows_of.append((corpus, *numbers, error, df))
     return pd.DataFrame(rows_of, columns=SLOPES)
 
 
@@ -267,9 +290,14 @@ def select_early_and_late(tables: Evidence, share: float = TENTH, on: str = "") 
     """
     rows = load_training_rows(tables)
     late = select_ends(tables)
-    rows = rows[rows["prompts"] == on] if on else select_own_prompts(rows)
-    late = late.assign(log_gain=late[ON[on]]) if on else late
-    then = rows[rows["step"] == (share * rows["steps"]).round()].set_index("model")["log_gain"]
+    if on:
+        rows = rows[rows["prompts"] == on]
+        late = late.assign(log_gain=late[ON[on]])
+    else:
+        rows = select_own_prompts(rows)
+    step = (share * rows["steps"]).round()
+    early = rows[rows["step"] == step]
+    then = early.set_index("model")["log_gain"]
     return add_early(late, then)
 
 
@@ -279,18 +307,22 @@ def add_early(late: pd.DataFrame, then: pd.Series) -> pd.DataFrame:
     cells = late["n_layers"].astype(str)
     for name in ("rho", "d_model", "trained_on"):
         cells = cells + " " + late[name].astype(str)
-    late = late.assign(end=late["log_gain"], early=late["model"].map(then), cell=cells)
+    early = late["model"].map(then)
+    late = late.assign(end=late["log_gain"], early=early, cell=cells)
     late = late.dropna(subset="early").reset_index(drop=True)
-    return late.assign(
-        ranked=rank_cells(late["early"], late["cell"]) if len(late) else late["early"]
-    )
+    ranked = rank_cells(late["early"], late["cell"]) if len(late) else late["early"]
+    return late.assign(ranked=ranked)
 
 
 def add_sides(rows: pd.DataFrame, prompts: int) -> pd.DataFrame:
     """The rows with `side`, the sign of the log gain, 0 where its 95% t interval over so many
     prompts holds 0."""
-    half = rows["log_gain_sd"] * stats.t.ppf((1 + LEVEL) / 2, prompts - 1) / np.sqrt(prompts)
-    return rows.assign(side=np.sign(rows["log_gain"]) * (rows["log_gain"].abs() > half))
+    quantile = find_t_quantile(prompts - 1)
+    reach = rows["log_gain_sd"] * quantile
+    half = reach / np.sqrt(prompts)
+    gain = rows["log_gain"]
+    clear = gain.abs() > half
+    return rows.assign(side=np.sign(gain) * clear)
 
 
 def build_pairs(tables: Evidence) -> pd.DataFrame:
@@ -301,27 +333,34 @@ def build_pairs(tables: Evidence) -> pd.DataFrame:
     prompts of the corpus that the tuned model was trained on last.
     """
     rows = load_training_rows(tables)
-    finished = add_sides(rows[rows["step"] == rows["steps"]], PROMPTS)
+    at_end = rows[rows["step"] == rows["steps"]]
+    finished = add_sides(at_end, PROMPTS)
     at = finished.set_index(["model", "prompts"])
-    tuned = finished[
-        (finished["kind"] != "") & (finished["prompts"] == finished["trained_on"])
-    ].reset_index(drop=True)
+    own = finished["prompts"] == finished["trained_on"]
+    is_tuned = finished["kind"] != ""
+    tuned = finished[is_tuned & own].reset_index(drop=True)
     bases = tuned["parent"].str.split("/").str[0]
-    learned = bases.map(finished.drop_duplicates("model").set_index("model")["trained_on"])
-    before, after, fresh = (
-        at.reindex(pd.MultiIndex.from_arrays(keys))
-        for keys in ((bases, learned), (tuned["model"], learned), (bases, tuned["trained_on"]))
-    )
+    corpora = finished.drop_duplicates("model").set_index("model")["trained_on"]
+    learned = bases.map(corpora)
+    before = _find_rows(at, bases, learned)
+    after = _find_rows(at, tuned["model"], learned)
+    fresh = _find_rows(at, bases, tuned["trained_on"])
     gain = before["log_gain"].to_numpy()
     side = before["side"].to_numpy()
-    return tuned[["model_id", "heritage", "kind"]].assign(
-        pair=bases,
-        base=gain,
-        tuned=after["log_gain"].to_numpy(),
-        dampens=gain < 0,
-        flips=side * after["side"].to_numpy() < 0,
-        flips_on_new=fresh["side"].to_numpy() * tuned["side"].to_numpy() < 0,
-    )
+    pairs = tuned[["model_id", "heritage", "kind"]].assign(pair=bases)
+    pairs["base"] = gain
+    pairs["tuned"] = after["log_gain"].to_numpy()
+    pairs["dampens"] = gain < 0
+    side_after = after["side"].to_numpy()
+    pairs["flips"] = side * side_after < 0
+    side_on_new = fresh["side"].to_numpy()
+    pairs["flips_on_new"] = side_on_new * tuned["side"].to_numpy() < 0
+    return pairs
+
+
+def _find_rows(at: pd.DataFrame, models: pd.Series, prompts: pd.Series) -> pd.DataFrame:
+    """Of rows by model and prompts those of each pair of them, missing where there are none."""
+    return at.reindex(pd.MultiIndex.from_arrays((models, prompts)))
 
 
 def compare_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
@@ -333,12 +372,17 @@ def compare_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
     """
     rows_of = []
     for corpus, group in rows.groupby("trained_on", sort=False):
-        others = group[[column for name, column in ON.items() if name != corpus]].mean(axis=1)
-        each = (group["log_gain"] - others).groupby(group["recipe"]).mean()
+        own = group["log_gain"]
+        columns = [column for name, column in ON.items() if name != corpus]
+        others = group[columns].mean(axis=1)
+        off = own - others
+        each = off.groupby(group["recipe"]).mean()
         at = build_t_estimate(each.mean(), each.sem(), len(each) - 1, "")
-        means = (group["log_gain"].mean(), others.mean(), at.value, at.lower, at.upper, at.p)
-        rows_of.append((corpus, IN_WORDS[str(corpus)], *means, each.min(), each.max()))
-    columns = [
+        ends = (at.value, at.lower, at.upper, at.p)
+        extremes = (each.min(), each.max())
+        means = (own.mean(), others.mean())
+        rows_of.append((corpus, IN_WORDS[str(corpus)], *means, *ends, *extremes))
+    names = [
         "corpus",
         "words",
         "own",
@@ -350,7 +394,7 @@ def compare_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
         "least",
         "most",
     ]
-    return pd.DataFrame(rows_of, columns=columns)
+    return pd.DataFrame(rows_of, columns=names)
 
 
 def score_predictions(evidence: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
@@ -361,33 +405,30 @@ def score_predictions(evidence: Evidence, rows: pd.DataFrame) -> pd.DataFrame:
     inside, whether what was found lies in the predicted interval.
     """
     predictions = evidence.table("third_predictions").rename(columns={"estimate": "predicted"})
-    seen: dict[tuple[str, str], tuple[float, ...]] = {}
+    seen = {}
     y, x, corpora = build_table(rows)
     names = {"log_shape": "log L/d", "log_rho": "log rho", "log_N": "log N"}
     for term, name in names.items():
         for row in summarise_corpus_slopes(rows, term).to_dict("records"):
-            seen[row["corpus"], f"slope on {name}"] = (
-                row["slope"],
-                row["slope_lower"],
-                row["slope_upper"],
-            )
+            ends = (row["slope"], row["slope_lower"], row["slope_upper"])
+            seen[row["corpus"], f"slope on {name}"] = ends
     for place, corpus in enumerate(corpora):
         for name, estimate in estimate_ratios(y[[place]], x).items():
-            seen[corpus, name] = (estimate.estimate, estimate.lower, estimate.upper)
+            ends = (estimate.estimate, estimate.lower, estimate.upper)
+            seen[corpus, name] = ends
     keys = zip(predictions["corpus"], predictions["quantity"], strict=True)
-    predictions[["found", "found_lower", "found_upper"]] = [
-        seen.get(key, (np.nan,) * 3) for key in keys
-    ]
-    return predictions.assign(
-        inside=(predictions["lower"] <= predictions["found"])
-        & (predictions["found"] <= predictions["upper"])
-    )
+    found = [seen.get(key, (np.nan,) * 3) for key in keys]
+    predictions[["found", "found_lower", "found_upper"]] = found
+    above = predictions["lower"] <= predictions["found"]
+    inside = above & (predictions["found"] <= predictions["upper"])
+    return predictions.assign(inside=inside)
 
 
 def mark_unlearned(rows: pd.DataFrame) -> pd.Series:
     """Whether some model of a row's recipe did not learn, which is not asked of the shuffled
     corpus."""
-    bad = ~rows["learned"].astype(bool) & (rows["trained_on"] != "shuffled")
+    has_words = rows["trained_on"] != "shuffled"
+    bad = ~rows["learned"].astype(bool) & has_words
     return bad.groupby(rows["recipe"]).transform("any")
 
 
@@ -399,5 +440,6 @@ def build_corpus_matrix(rows: pd.DataFrame) -> pd.DataFrame:
 def combine_corpora(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `third.recipes` as one a recipe, means over its corpora."""
     by = {"log_gain": "mean", "n": "sum"} if "n" in rows else {"log_gain": "mean"}
-    table = rows.groupby("recipe", as_index=False).agg(by | dict.fromkeys(FACTORS, "first"))
+    by |= dict.fromkeys(FACTORS, "first")
+    table = rows.groupby("recipe", as_index=False).agg(by)
     return table.assign(model_id=table["recipe"], heritage=table["recipe"])

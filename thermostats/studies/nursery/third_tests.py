@@ -30,6 +30,7 @@ from thermostats.errors import UsageError
 from thermostats.modelling.classical.interval_laws import IntervalLaw, StudentLaw
 from thermostats.modelling.classical.many import Many, estimate_means, wrap_counts
 from thermostats.modelling.draws import Array
+from thermostats.modelling.heritage.variance_shares import find_span
 from thermostats.plots.general import draw_forest, prepare_drawing
 from thermostats.studies.delia2026.published_gains import LEVEL
 from thermostats.studies.nursery.crossed import (
@@ -44,7 +45,12 @@ from thermostats.studies.nursery.crossed import (
     fit_lines,
 )
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
-from thermostats.studies.nursery.study_rows import build_t_estimate, measure_half_width
+from thermostats.studies.nursery.study_rows import (
+    build_t_estimate,
+    encode_levels,
+    measure_half_width,
+    record_ends,
+)
 from thermostats.studies.nursery.third import (
     CORPORA,
     FACTORS,
@@ -64,6 +70,8 @@ from thermostats.studies.nursery.third import (
 
 CORPUS = "corpus"
 COLUMNS_OF_TESTS = ["factor", "F", "df", "df_error", "p"]
+SIGNS = np.array([0, -1, 1])
+"""Of an estimate, the lower and the upper end of its interval."""
 
 
 def run_hotelling(y: Array) -> tuple[Any, int, int, Any]:
@@ -73,23 +81,23 @@ def run_hotelling(y: Array) -> tuple[Any, int, int, Any]:
     mean = off.mean(axis=-2)
     centred = off - mean[..., None, :]
     covariance = np.swapaxes(centred, -1, -2) @ centred / (n - 1)
-    f = (
-        n
-        * np.einsum("...i,...ij,...j->...", mean, np.linalg.pinv(covariance), mean)
-        * (n - df)
-        / (df * (n - 1))
-    )
-    return f, df, n - df, stats.f.sf(f, df, n - df)
+    inverse = np.linalg.pinv(covariance)
+    squared = np.einsum("...i,...ij,...j->...", mean, inverse, mean)
+    rest = n - df
+    f = n * squared * rest / (df * (n - 1))
+    p = stats.f.sf(f, df, rest)
+    return f, df, rest, p
 
 
 def measure_residual(y: Array, x: Array) -> tuple[Any, int]:
     """Residual sum of squares of least squares of y (…, units), and rank of the columns, the mean
     among them."""
-    u, s, _ = np.linalg.svd(
-        np.column_stack([np.ones(len(x)), x - x.mean(axis=0)]), full_matrices=False
-    )
-    u = u[:, s > s[0] * 1e-9]
-    return np.square(y).sum(axis=-1) - np.square(y @ u).sum(axis=-1), u.shape[1]
+    centred = x - x.mean(axis=0)
+    columns = np.column_stack([np.ones(len(x)), centred])
+    u = find_span(columns)
+    whole = np.square(y).sum(axis=-1)
+    explained = np.square(y @ u).sum(axis=-1)
+    return whole - explained, u.shape[1]
 
 
 def run_factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFrame:
@@ -97,7 +105,8 @@ def run_factor_tests(table: pd.DataFrame, factors: dict[str, str]) -> pd.DataFra
 
     table: one row per recipe; factors: column → `levels`, or `number`.
     """
-    tests = evaluate_factors(table["log_gain"].to_numpy(np.float64), table, factors)
+    y = table["log_gain"].to_numpy(float)
+    tests = evaluate_factors(y, table, factors)
     return pd.DataFrame(tests, columns=COLUMNS_OF_TESTS)
 
 
@@ -105,19 +114,25 @@ def evaluate_factors(
     y: Array, table: pd.DataFrame, factors: dict[str, str]
 ) -> list[tuple[str, Any, int, int, Any]]:
     """The same of outcomes y (…, recipes), a row a factor."""
-    (left, rank), tests = measure_residual(y, np.empty((len(table), 0))), []
+    nothing = np.empty((len(table), 0))
+    left, rank = measure_residual(y, nothing)
+    tests = []
     for name, kind in factors.items():
-        squares, both = measure_residual(y, _build_columns(table, name, kind))
+        columns = _build_columns(table, name, kind)
+        squares, both = measure_residual(y, columns)
         df = both - rank
         rest = len(table) - both
-        f = (left - squares) / df / (squares / rest) if df and rest else np.full_like(left, np.nan)
-        tests.append((name, f, df, rest, stats.f.sf(f, df, rest)))
+        f = np.full_like(left, np.nan)
+        if df and rest:
+            f = (left - squares) / df / (squares / rest)
+        p = stats.f.sf(f, df, rest)
+        tests.append((name, f, df, rest, p))
     return tests
 
 
 def _build_columns(table: pd.DataFrame, name: str, kind: str) -> Array:
     columns = pd.get_dummies(table[name]) if kind == "levels" else table[[name]]
-    return np.asarray(columns, dtype=np.float64)
+    return np.asarray(columns, dtype=float)
 
 
 def measure_contrasts(
@@ -130,13 +145,14 @@ def measure_contrasts(
     many) and pairs of levels; `share` of the variance between recipes.
     """
     tests = run_factor_tests(table, factors)
-    y = table["log_gain"].to_numpy(np.float64)
+    y = table["log_gain"].to_numpy(float)
     rows = []
     for (name, kind), test in zip(factors.items(), tests.itertuples(), strict=True):
         columns = _build_columns(table, name, kind)
-        x = np.column_stack(
-            [np.ones(y.size), columns if kind == "levels" else columns / columns.std(ddof=1)]
-        )
+        if kind != "levels":
+            columns = columns / columns.std(ddof=1)
+        intercept = np.ones(y.size)
+        x = np.column_stack([intercept, columns])
         inverse = np.linalg.pinv(x.T @ x)
         slopes = inverse @ x.T @ y
         contrast = np.ones(1)
@@ -147,17 +163,24 @@ def measure_contrasts(
             levels = pd.get_dummies(table[name]).columns
             high = effects.argmax()
             low = effects.argmin()
-            contrast = np.eye(len(levels))[high] - np.eye(len(levels))[low]
+            places = np.eye(len(levels))
+            contrast = places[high] - places[low]
             pairs = math.comb(len(levels), 2)
             what = f"{levels[high]} against {levels[low]}"
         contrast = np.append(0.0, contrast)
-        variance = np.square(y - x @ slopes).sum() / test.df_error
-        half = stats.t.isf((1 - LEVEL) / 2 / (among or len(factors)) / pairs, test.df_error)
-        ends = contrast @ slopes + np.array([0, -1, 1]) * half * np.sqrt(
-            variance * contrast @ inverse @ contrast
-        )
-        rows.append((what, *np.exp(ends), test.F * test.df / (test.F * test.df + test.df_error)))
-    return tests.join(pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"]))
+        off = y - x @ slopes
+        left = np.square(off).sum()
+        variance = left / test.df_error
+        tail = (1 - LEVEL) / 2 / (among or len(factors)) / pairs
+        half = stats.t.isf(tail, test.df_error)
+        spread = variance * contrast @ inverse @ contrast
+        reach = half * np.sqrt(spread)
+        ends = contrast @ slopes + SIGNS * reach
+        explained = test.F * test.df
+        share = explained / (explained + test.df_error)
+        rows.append((what, *np.exp(ends), share))
+    contrasts = pd.DataFrame(rows, columns=["what", "ratio", "lower", "upper", "share"])
+    return tests.join(contrasts)
 
 
 def run_tests(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
@@ -165,10 +188,9 @@ def run_tests(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
     others = run_factor_tests(combine_corpora(rows), FACTORS)
     if not corpus:
         return others
-    of_corpus = pd.DataFrame(
-        [(CORPUS, *run_hotelling(build_corpus_matrix(rows).to_numpy(np.float64)))],
-        columns=others.columns,
-    )
+    y = build_corpus_matrix(rows).to_numpy(float)
+    test = (CORPUS, *run_hotelling(y))
+    of_corpus = pd.DataFrame([test], columns=others.columns)
     return pd.concat([of_corpus, others], ignore_index=True)
 
 
@@ -187,28 +209,36 @@ def compare_factors(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
     low = y.mean().idxmin()
     each = y[high] - y[low]
     pairs = math.comb(y.shape[1], 2)
-    half = stats.t.isf((1 - LEVEL) / 2 / among / pairs, len(each) - 1) * each.sem()
-    ends = np.exp(each.mean() + half * np.array([0, -1, 1]))
-    values = y.to_numpy(np.float64)
-    share = np.square(values.mean(axis=0) - values.mean()).mean() / values.var()
-    row = (*run_tests(rows, corpus=True).iloc[0], f"{high} against {low}", *ends, share)
-    return pd.concat([pd.DataFrame([row], columns=others.columns), others], ignore_index=True)
+    tail = (1 - LEVEL) / 2 / among / pairs
+    quantile = stats.t.isf(tail, len(each) - 1)
+    half = quantile * each.sem()
+    ends = np.exp(each.mean() + half * SIGNS)
+    values = y.to_numpy(float)
+    off = values.mean(axis=0) - values.mean()
+    share = np.square(off).mean() / values.var()
+    test = run_tests(rows, corpus=True).iloc[0]
+    row = (*test, f"{high} against {low}", *ends, share)
+    of_corpus = pd.DataFrame([row], columns=others.columns)
+    return pd.concat([of_corpus, others], ignore_index=True)
 
 
 def compare_each_corpus(rows: pd.DataFrame, factor: str) -> pd.DataFrame:
     """A factor's contrast in every corpus alone: corpus, and columns of `measure_contrasts`."""
     parts = []
     for corpus, group in rows.groupby("trained_on"):
-        parts.append(measure_contrasts(group, {factor: FACTORS[factor]}).assign(corpus=corpus))
+        contrasts = measure_contrasts(group, {factor: FACTORS[factor]})
+        parts.append(contrasts.assign(corpus=corpus))
     return pd.concat(parts, ignore_index=True)
 
 
 def drop_each_corpus(rows: pd.DataFrame) -> dict[str, float]:
     """p of the corpus without each corpus in turn."""
     y = build_corpus_matrix(rows)
-    estimates: dict[str, float] = {}
+    estimates = {}
     for name in y:
-        estimates[str(name)] = run_hotelling(y.drop(columns=name).to_numpy(np.float64))[3]
+        others = y.drop(columns=name).to_numpy(float)
+        *_, p = run_hotelling(others)
+        estimates[str(name)] = p
     return estimates
 
 
@@ -227,9 +257,11 @@ def build_rule(name: str) -> Decide:
     """The frozen rule, and that no corpus and no set of prompts is needed for what it says."""
     quantity = V(NAMES[name])
     bar = THRESHOLDS[name]
+    above = quantity > bar
+    below = quantity < bar
     return Decide(
-        (quantity.interval > bar) & Gate(Each(LEFT, quantity > bar)),
-        (quantity.interval < bar) & Gate(Each(LEFT, quantity < bar)),
+        (quantity.interval > bar) & Gate(Each(LEFT, above)),
+        (quantity.interval < bar) & Gate(Each(LEFT, below)),
     )
 
 
@@ -241,19 +273,22 @@ def select_language_models(rows: pd.DataFrame) -> pd.DataFrame:
 def stack_gains(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> tuple[Array, Array]:
     """Log gains (study, corpora, recipes, shapes), and logs of shapes, as `crossed.table` has them
     of one."""
-    places, x, _ = build_table(rows.assign(log_gain=np.arange(len(rows))))
-    return outcomes["log_gain"][:, places.astype(np.int64)], x
+    numbered = rows.assign(log_gain=np.arange(len(rows)))
+    places, x, _ = build_table(numbered)
+    gains = outcomes["log_gain"]
+    indices = places.astype(np.int64)
+    return gains[:, indices], x
 
 
 def summarise_ratios(y: Array, x: Array) -> dict[str, Estimate]:
     """The ratios as means over corpora, and what recipes share in all, with intervals, by the names
     that pages use."""
-    by_block = {**estimate_mean_ratios(y, x)[0], ALIKE: estimate_ratios(y, x)[ALIKE]}
-    ratios: dict[str, Estimate] = {}
+    means, _ = estimate_mean_ratios(y, x)
+    by_block = {**means, ALIKE: estimate_ratios(y, x)[ALIKE]}
+    ratios = {}
     for name, at in by_block.items():
-        ratios[NAMES[name]] = Estimate(
-            float(at.estimate), float(at.lower), float(at.upper), INTERVAL
-        )
+        numbers = (float(at.estimate), float(at.lower), float(at.upper))
+        ratios[NAMES[name]] = Estimate(*numbers, INTERVAL)
     return ratios
 
 
@@ -265,7 +300,8 @@ def estimate_prompt_sets(rows: pd.DataFrame) -> pd.DataFrame:
         values = {}
         for name, at in summarise_ratios(y, x).items():
             values[name] = at.value
-        parts.append({"choice": f"all on prompts of {IN_WORDS[corpus]}", **values})
+        words = IN_WORDS[corpus]
+        parts.append({"choice": f"all on prompts of {words}", **values})
     return pd.DataFrame(parts)
 
 
@@ -282,32 +318,32 @@ def estimate_other_choices(tables: Evidence, rows: pd.DataFrame) -> pd.DataFrame
         "gain of the last block": "last_gain",
     }
     frames = {"recipes whose models all learned": rows[~mark_unlearned(rows)]}
-    frames |= {
-        words: rows.assign(log_gain=rows["model"].map(means[gain]))
-        for words, gain in others.items()
-    }
+    for words, gain in others.items():
+        other_gain = rows["model"].map(means[gain])
+        frames[words] = rows.assign(log_gain=other_gain)
     parts = []
     for words, chosen in frames.items():
         y, x, _ = build_table(select_language_models(chosen))
-        parts.append(
-            {"choice": words, "recipes": y.shape[1], **_flatten_estimates(summarise_ratios(y, x))}
-        )
+        ratios = summarise_ratios(y, x)
+        parts.append(_record_choice(words, y, ratios))
     y, x, _ = build_table(rows)
     squares = {}
     for name, at in estimate_ratios(y, x).items():
         squares[NAMES[name]] = Estimate(at.estimate, at.lower, at.upper)
-    for words, made in (
-        ("shuffled English among the corpora", summarise_ratios(y, x)),
-        (SQUARES, squares),
-    ):
-        parts.append({"choice": words, "recipes": y.shape[1], **_flatten_estimates(made)})
+    shuffled = "shuffled English among the corpora"
+    ratios = summarise_ratios(y, x)
+    parts.append(_record_choice(shuffled, y, ratios))
+    parts.append(_record_choice(SQUARES, y, squares))
     return pd.DataFrame(parts)
 
 
-def _flatten_estimates(estimates_of: Mapping[str, Estimate]) -> dict[str, float | None]:
-    numbers: dict[str, float | None] = {}
+def _record_choice(
+    words: str, y: Array, estimates_of: Mapping[str, Estimate]
+) -> dict[str, str | float | None]:
+    """A choice with the number of its recipes, and every estimate with both its ends."""
+    numbers: dict[str, str | float | None] = {"choice": words, "recipes": y.shape[1]}
     for name, at in estimates_of.items():
-        numbers |= {name: at.value, f"{name}_lower": at.lower, f"{name}_upper": at.upper}
+        numbers |= record_ends(name, at)
     return numbers
 
 
@@ -315,8 +351,10 @@ def judge_ratio_choices(name: str, rows: pd.DataFrame) -> Result:
     """The ratios by the rule, on each set of prompts too; each corpus alone, the control among
     them."""
     result = build_ratio_test(name)(rows)
-    choices = pd.concat([result.rows[LEFT], estimate_prompt_sets(rows)], ignore_index=True)
-    words = {"choices": choices.to_dict("records"), "alone": estimate_corpora(rows)[name]}
+    left = result.rows[LEFT]
+    choices = pd.concat([left, estimate_prompt_sets(rows)], ignore_index=True)
+    alone = estimate_corpora(rows)[name]
+    words = {"choices": choices.to_dict("records"), "alone": alone}
     return replace(result, rows={LEFT: choices}).adding(words=words)
 
 
@@ -325,19 +363,22 @@ def estimate_corpora(rows: pd.DataFrame) -> dict[str, dict[str, Estimate]]:
     y, x, corpora = build_table(rows)
     ratios = {}
     for i, corpus in enumerate(corpora):
-        ratios[IN_WORDS[corpus]] = summarise_ratios(y[[i]], x)
-    estimates: dict[str, dict[str, Estimate]] = {}
+        alone = y[[i]]
+        ratios[IN_WORDS[corpus]] = summarise_ratios(alone, x)
+    estimates = {}
     for name, words in NAMES.items():
-        estimates[name] = {corpus: of[words] for corpus, of in ratios.items()}
+        by_corpus = {corpus: of[words] for corpus, of in ratios.items()}
+        estimates[name] = by_corpus
     return estimates
 
 
 def weigh_corpora(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     """How much each corpus that has language counts in the mean of either ratio."""
     y, x, corpora = build_table(select_language_models(rows))
-    by_ratio = estimate_mean_ratios(y, x)[1].T
+    _, weights_of_ratios = estimate_mean_ratios(y, x)
+    by_ratio = weights_of_ratios.T
     names = [IN_WORDS.get(corpus, corpus) for corpus in corpora]
-    weights_by_ratio: dict[str, dict[str, float]] = {}
+    weights_by_ratio = {}
     for name, weights in zip((RECIPE, SHAPE), by_ratio, strict=True):
         weights_by_ratio[name] = dict(zip(names, weights, strict=True))
     return weights_by_ratio
@@ -349,10 +390,12 @@ def summarise_spreads(rows: pd.DataFrame) -> pd.DataFrame:
     y, x, corpora = build_table(rows)
     every = {"all corpora": estimate_spreads(y, x)}
     for place, name in enumerate(corpora):
-        every[IN_WORDS.get(name, name)] = estimate_spreads(y[[place]], x)
-    records: list[dict[str, Any]] = []
+        words = IN_WORDS.get(name, name)
+        every[words] = estimate_spreads(y[[place]], x)
+    records = []
     for of, spread in every.items():
-        records += [{"of": of, "block": block} | vars(at) for block, at in spread.items()]
+        for block, at in spread.items():
+            records.append({"of": of, "block": block} | vars(at))
     return pd.DataFrame(records)
 
 
@@ -368,7 +411,8 @@ APART = "difference between corpora"
 
 def build_slope_rule(slope: V) -> Decide:
     """The rule of a slope: below 0, or not as much as a fall of 5% a doubling."""
-    return Decide((slope < 0) & (slope.p <= ALPHA), slope.lower > -SMALL)
+    falls = (slope < 0) & (slope.p <= ALPHA)
+    return Decide(falls, slope.lower > -SMALL)
 
 
 IN_EVERY = EveryRow(build_slope_rule(V("slope")), "corpora")
@@ -377,17 +421,20 @@ IN_EVERY = EveryRow(build_slope_rule(V("slope")), "corpora")
 def _simulate_falling(
     by: Mapping[str, float], rows: pd.DataFrame, noise: Noise, random: Random
 ) -> Outcomes:
-    r = rows["trained_on"].map(by).to_numpy(np.float64)
-    x = standardise_values(rows["column"].to_numpy(np.float64))
+    r = rows["trained_on"].map(by).to_numpy(float)
+    x = standardise_values(rows["column"].to_numpy(float))
     levels = standardise_values(random.levels(rows, "recipe"))
-    return {"log_gain": TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows) + BETWEEN**0.5 * levels)}
+    rest = (1 - r**2) ** 0.5
+    log_gain = r * x + rest * noise(rows) + BETWEEN**0.5 * levels
+    return {"log_gain": TOTAL * log_gain}
 
 
 def build_slope_worlds(term: str) -> Worlds:
     """Log gains that fall with a term, the column `column`, at r = −0.5 in models of every corpus,
     of none, or of all but English."""
     at_rest = build_errors(term, ordered=False, group="recipe", measured="third_gain")
-    falls, flat = (dict.fromkeys(CORPORA, r) for r in (-QUARTER, 0.0))
+    falls = dict.fromkeys(CORPORA, -QUARTER)
+    flat = dict.fromkeys(CORPORA, 0.0)
     others = {"all corpora but English": {**falls, "english": 0.0}}
     return build_family(
         _simulate_falling, "correlations {}", "log_gain", at_rest, falls, flat, others=others
@@ -396,14 +443,13 @@ def build_slope_worlds(term: str) -> Worlds:
 
 def estimate_slopes(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Mean slope over recipes in every corpus, with its t interval and p."""
-    coding, place = TERMS[rows["term"].iloc[0]]
+    term = rows["term"].iloc[0]
+    coding, place = TERMS[term]
     y, x = stack_gains(rows, outcomes)
-    every = fit_lines(y, encode_shapes(x) if coding == "coded" else x - x.mean(axis=0))[0][
-        ..., place
-    ]
-    return {
-        "corpora": [{"slope": estimate_means(of_corpus)} for of_corpus in np.moveaxis(every, 1, 0)]
-    }
+    coded = encode_shapes(x) if coding == "coded" else x - x.mean(axis=0)
+    slopes, *_ = fit_lines(y, coded)
+    by_corpus = np.moveaxis(slopes[..., place], 1, 0)
+    return {"corpora": [{"slope": estimate_means(of_corpus)} for of_corpus in by_corpus]}
 
 
 def describe_crossed(rows: pd.DataFrame, result: Result) -> Result:
@@ -412,25 +458,28 @@ def describe_crossed(rows: pd.DataFrame, result: Result) -> Result:
     Its p is by Hotelling's T² that all corpora have one slope, its interval Bonferroni over their
     pairs.
     """
-    by_corpus, corpora = fit_recipe_slopes(rows, rows["term"].iloc[0])
+    term = rows["term"].iloc[0]
+    by_corpus, corpora = fit_recipe_slopes(rows, term)
     every = by_corpus.mean(axis=0)
-    mean = build_t_estimate(
-        every.mean(), float(stats.sem(every)), len(every) - 1, "95% t interval, recipes as the unit"
-    )
-    each = by_corpus[by_corpus.mean(axis=1).argmax()] - by_corpus[by_corpus.mean(axis=1).argmin()]
+    unit = "95% t interval, recipes as the unit"
+    mean = build_t_estimate(every.mean(), float(stats.sem(every)), len(every) - 1, unit)
+    means = by_corpus.mean(axis=1)
+    steepest = by_corpus[means.argmax()]
+    each = steepest - by_corpus[means.argmin()]
     pairs = len(corpora) * (len(corpora) - 1) / 2
-    half = float(stats.t.isf(0.025 / pairs, len(each) - 1) * stats.sem(each))
+    quantile = stats.t.isf(0.025 / pairs, len(each) - 1)
+    half = float(quantile * stats.sem(each))
     middle = float(each.mean())
     p = run_hotelling(by_corpus.T)[3]
-    words = "95% t interval, recipes as the unit, Bonferroni over pairs of corpora"
+    words = f"{unit}, Bonferroni over pairs of corpora"
     apart = Estimate(middle, middle - half, middle + half, words, p)
-    table = (
-        result.rows["corpora"]
-        .rename(columns={"p": "slope_p"})
-        .assign(corpus=corpora, error=stats.sem(by_corpus, axis=1), df=by_corpus.shape[1] - 1)
-    )
+    table = result.rows["corpora"].rename(columns={"p": "slope_p"})
+    table["corpus"] = corpora
+    table["error"] = stats.sem(by_corpus, axis=1)
+    table["df"] = by_corpus.shape[1] - 1
     corpora_rows = table[[*SLOPES, f"slope{OF_LAW}"]]
-    return replace(result, quantities={MEAN: mean, APART: apart}, rows={"corpora": corpora_rows})
+    quantities = {MEAN: mean, APART: apart}
+    return replace(result, quantities=quantities, rows={"corpora": corpora_rows})
 
 
 CROSSED_SLOPES = Test(estimate_slopes, ("log_gain",), describe=describe_crossed)
@@ -440,7 +489,7 @@ def estimate_other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float,
     """Slopes by corpus on every other of the terms."""
     named = rows["term"].iloc[0]
     terms = {WORDS[term]: term for term in TERMS if term != named}
-    other_terms: dict[str, dict[str, tuple[float, float, float]]] = {}
+    other_terms = {}
     for words, term in terms.items():
         other_terms[words] = describe_slopes(summarise_corpus_slopes(rows, term))
     return other_terms
@@ -448,17 +497,19 @@ def estimate_other_terms(rows: pd.DataFrame) -> dict[str, dict[str, tuple[float,
 
 def describe_slopes(table: pd.DataFrame) -> dict[str, tuple[float, float, float]]:
     """Slope with its interval by corpus, in words."""
-    slopes: dict[str, tuple[float, float, float]] = {}
+    slopes = {}
     for row in table.itertuples():
-        slopes[IN_WORDS[row.corpus]] = (row.slope, row.slope_lower, row.slope_upper)
+        numbers = (row.slope, row.slope_lower, row.slope_upper)
+        slopes[IN_WORDS[row.corpus]] = numbers
     return slopes
 
 
 def judge_prompt_sets(rows: pd.DataFrame) -> dict[str, Result]:
     """Slopes with all models on the prompts of one corpus, each in turn."""
-    prompt_sets: dict[str, Result] = {}
+    prompt_sets = {}
     for corpus, column in ON.items():
-        prompt_sets[corpus] = CROSSED_SLOPES(rows.assign(log_gain=rows[column]))
+        on_corpus = rows.assign(log_gain=rows[column])
+        prompt_sets[corpus] = CROSSED_SLOPES(on_corpus)
     return prompt_sets
 
 
@@ -469,17 +520,23 @@ def show_corpus_slopes(rows: pd.DataFrame, on: str) -> Result:
     table = result.rows["corpora"]
     slopes = describe_slopes(table)
     sets = judge_prompt_sets(rows)
+    doubled = {}
+    for corpus, (slope, *_) in slopes.items():
+        doubling = slope * np.log(2)
+        doubled[corpus] = np.expm1(doubling)
+    verdicts = {}
+    tables = {"own": table}
+    for corpus, each in sets.items():
+        verdicts[IN_WORDS[corpus]] = IN_EVERY.verdict(each)
+        tables[corpus] = each.rows["corpora"]
     words = {
         "by": slopes,
-        "doubled": {corpus: np.expm1(slope * np.log(2)) for corpus, (slope, *_) in slopes.items()},
+        "doubled": doubled,
         "others": estimate_other_terms(rows),
         "extent": describe_extent(rows),
-        "on": {IN_WORDS[corpus]: IN_EVERY.verdict(each) for corpus, each in sets.items()},
+        "on": verdicts,
     }
-    every = pd.concat(
-        {"own": table} | {name: each.rows["corpora"] for name, each in sets.items()},
-        names=["prompts"],
-    )
+    every = pd.concat(tables, names=["prompts"])
     estimates = table.rename(
         columns={"slope": "estimate", "slope_lower": "lower", "slope_upper": "upper"}
     )
@@ -510,14 +567,14 @@ FACTORS_IN_WORDS = {
 def describe_strongest(names: Sequence[str], rows: pd.DataFrame, result: Result) -> Result:
     """Tests of factors by their names, headed by the one of the least p."""
     counts = {"df": int, "df_error": int}
-    tests = result.rows["factors"].astype(counts).assign(factor=names)[COLUMNS_OF_TESTS]
+    tests = result.rows["factors"].astype(counts)
+    tests = tests.assign(factor=names)[COLUMNS_OF_TESTS]
     best = tests.loc[tests["p"].idxmin()]
-    f = Estimate(
-        float(best["F"]), p=float(min(1.0, best["p"] * len(tests))), p_kind="p-value, Bonferroni"
-    )
-    return replace(
-        result, quantities={STRONGEST: f}, rows={"factors": tests}, words={"factor": best["factor"]}
-    )
+    bonferroni = best["p"] * len(tests)
+    p = float(min(1.0, bonferroni))
+    f = Estimate(float(best["F"]), p=p, p_kind="p-value, Bonferroni")
+    words = {"factor": best["factor"]}
+    return replace(result, quantities={STRONGEST: f}, rows={"factors": tests}, words=words)
 
 
 def estimate_other_factors(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
@@ -528,30 +585,30 @@ def estimate_other_factors(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> d
 def estimate_every_factor(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """F of the corpus over recipes that are in every corpus, and of every factor over means of
     recipes."""
-    places = rows.assign(place=np.arange(len(rows))).pivot(
-        index="recipe", columns="trained_on", values="place"
-    )
+    numbered = rows.assign(place=np.arange(len(rows)))
+    places = numbered.pivot(index="recipe", columns="trained_on", values="place")
     there = places.notna().to_numpy()
-    y = outcomes["log_gain"][:, places.fillna(0).to_numpy(np.int64)]
-    means = np.where(there, y, 0.0).sum(axis=2) / there.sum(axis=1)
-    recipes = rows.drop_duplicates("recipe").set_index("recipe").loc[places.index]
-    of_corpus = (CORPUS, *run_hotelling(y[:, there.all(axis=1)]))
+    indices = places.fillna(0).to_numpy(np.int64)
+    y = outcomes["log_gain"][:, indices]
+    sums = np.where(there, y, 0.0).sum(axis=2)
+    means = sums / there.sum(axis=1)
+    recipes = rows.drop_duplicates("recipe").set_index("recipe")
+    recipes = recipes.loc[places.index]
+    complete = there.all(axis=1)
+    of_corpus = (CORPUS, *run_hotelling(y[:, complete]))
     return _collect_tests([of_corpus, *evaluate_factors(means, recipes, FACTORS)])
 
 
 def _collect_tests(tests: list[tuple[str, Any, int, int, Any]]) -> dict[str, Any]:
-    if np.isnan([p for *_, p in tests]).any():
-        raise UsageError(
-            "a factor without a test",
-            got=", ".join(name for name, *_, p in tests if np.isnan(p).any()),
-        )
-    none = np.full(len(tests[0][1]), np.nan)
+    lacking = [name for name, *_, p in tests if np.isnan(p).any()]
+    if lacking:
+        raise UsageError("a factor without a test", got=", ".join(lacking))
     rows = []
     for _, f, df, rest, p in tests:
-        counts = {"df": np.full(len(f), df), "df_error": np.full(len(f), rest)}
-        rows.append(
-            {"F": Many(f, none, none, p), **{name: wrap_counts(n) for name, n in counts.items()}}
-        )
+        size = len(f)
+        none = np.full(size, np.nan)
+        row = {"F": Many(f, none, none, p), "df": wrap_counts(np.full(size, df))}
+        rows.append(row | {"df_error": wrap_counts(np.full(size, rest))})
     return {"factors": rows}
 
 
@@ -567,16 +624,14 @@ EVERY_FACTOR = Test(
 
 def add_headline(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Result:
     """A result headed by its factor's ratio in a table of contrasts, which it shows."""
-    row = table.set_index("factor").loc[result.words["factor"]]
+    by_factor = table.set_index("factor")
+    row = by_factor.loc[result.words["factor"]]
     interval = f"95% t interval, recipes as the unit, Bonferroni over {len(table)} factors"
-    ends = {name: row[name] for name in ("lower", "upper")}
-    ratio = replace(result.quantities[STRONGEST], value=row["ratio"], interval=interval, **ends)
-    words = {
-        "factor": FACTORS_IN_WORDS.get(str(row.name), row.name),
-        "what": row["what"],
-        "of_variance": row["share"],
-        "tests": len(table),
-    }
+    ends = {"value": row["ratio"], "lower": row["lower"], "upper": row["upper"]}
+    ratio = replace(result.quantities[STRONGEST], interval=interval, **ends)
+    factor = FACTORS_IN_WORDS.get(str(row.name), row.name)
+    words = {"factor": factor, "what": row["what"], "of_variance": row["share"]}
+    words["tests"] = len(table)
     named = table.assign(factor=table["factor"].replace(FACTORS_IN_WORDS))
     return replace(
         result,
@@ -590,7 +645,8 @@ def add_headline(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Res
 
 def prepare_ratio_figure(table: pd.DataFrame) -> Callable[..., None]:
     """Figure of the ratios of a table."""
-    named = table.assign(row=table["factor"] + ": " + table["what"])
+    contrasts = table["factor"] + ": " + table["what"]
+    named = table.assign(row=contrasts)
     xlabel = "ratio of geometric mean gains"
     return prepare_drawing(
         draw_forest, named, label="row", estimate="ratio", null=1.0, xlabel=xlabel, log="x"
@@ -610,18 +666,18 @@ def build_ratio_test(name: str) -> Test:
         rows: pd.DataFrame, outcomes: Mapping[str, Any], names: Sequence[str] = (name,)
     ) -> dict[str, Any]:
         language = (rows["trained_on"] != CONTROL).to_numpy()
-        y, x = stack_gains(
-            rows[language].reset_index(drop=True), {"log_gain": outcomes["log_gain"][:, language]}
-        )
+        chosen_rows = rows[language].reset_index(drop=True)
+        gains = outcomes["log_gain"][:, language]
+        y, x = stack_gains(chosen_rows, {"log_gain": gains})
         corpora = np.arange(y.shape[1])
         chosen = [corpora, *(np.delete(corpora, corpus) for corpus in corpora)]
 
         def estimate_each(rows: NDArray[np.int64]) -> dict[str, Many]:
-            parts = {each: partial(_estimate_ratio, each, x) for each in names}
-            laws = {each: _find_law(each, y.shape[2]) for each in names}
-            estimates: dict[str, Many] = {}
-            for each, part in parts.items():
-                estimates[NAMES[each]] = _run_parts(part, y[:, rows], laws[each])
+            estimates = {}
+            for each in names:
+                part = partial(_estimate_ratio, each, x)
+                law = _find_law(each, y.shape[2])
+                estimates[NAMES[each]] = _run_parts(part, y[:, rows], law)
             return estimates
 
         whole, *left = map(estimate_each, chosen)
@@ -630,7 +686,8 @@ def build_ratio_test(name: str) -> Test:
     def describe(rows: pd.DataFrame, result: Result) -> Result:
         corpora = build_table(select_language_models(rows))[2]
         left = result.rows[LEFT].copy()
-        left.insert(0, "choice", [f"without {IN_WORDS.get(corpus, corpus)}" for corpus in corpora])
+        choices = [f"without {IN_WORDS.get(corpus, corpus)}" for corpus in corpora]
+        left.insert(0, "choice", choices)
         return replace(result, estimate=NAMES[name], rows={LEFT: left})
 
     return Test(
@@ -645,7 +702,8 @@ def keep_estimates(estimates: Mapping[str, Many]) -> dict[str, Many]:
 
 def _estimate_ratio(name: str, x: Array, y: Array) -> Array:
     """Estimate and ends of its interval, (3, study)."""
-    at = estimate_ratios(y, x)[name] if name == ALIKE else estimate_mean_ratios(y, x)[0][name]
+    ratios = estimate_ratios(y, x) if name == ALIKE else estimate_mean_ratios(y, x)[0]
+    at = ratios[name]
     return np.stack([at.estimate, at.lower, at.upper])
 
 
@@ -655,9 +713,13 @@ def _find_law(name: str, recipes: int) -> IntervalLaw:
 
 
 def _run_parts(of: Callable[[Array], Array], y: Array, law: IntervalLaw) -> Many:
-    parts = np.concatenate([of(y[at : at + STUDIES]) for at in range(0, len(y), STUDIES)], axis=1)
-    estimate, lower, upper = parts
-    return Many(estimate, lower, upper, np.full(len(y), np.nan), law)
+    parts = []
+    for start in range(0, len(y), STUDIES):
+        outcomes = y[start : start + STUDIES]
+        parts.append(of(outcomes))
+    estimate, lower, upper = np.concatenate(parts, axis=1)
+    none = np.full(len(y), np.nan)
+    return Many(estimate, lower, upper, none, law)
 
 
 def estimate_effect(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
@@ -665,26 +727,30 @@ def estimate_effect(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str
     gains."""
     codes, names = pd.factorize(rows["recipe"], sort=True)
     masks = [np.ones(len(rows), dtype=bool), *(codes != code for code in range(len(names)))]
-    effects = np.stack(
-        [outcomes["log_gain"][:, mask] @ _weigh_outcomes(rows[mask]) for mask in masks]
-    )
-    half = measure_half_width(effects[1:])
-    ends = (effects[0], effects[0] - half, effects[0] + half)
+    effects = []
+    for mask in masks:
+        gains = outcomes["log_gain"][:, mask]
+        weights = _weigh_outcomes(rows[mask])
+        effects.append(gains @ weights)
+    effect, *without = effects
+    half = measure_half_width(np.stack(without))
     law = StudentLaw(len(names) - 1)
-    return {THROUGH_SPECTRA: Many(*ends, np.full(half.shape, np.nan), law)}
+    none = np.full(half.shape, np.nan)
+    ends = (effect, effect - half, effect + half)
+    return {THROUGH_SPECTRA: Many(*ends, none, law)}
 
 
 def _weigh_outcomes(rows: pd.DataFrame) -> Array:
     """Weights of log gains in the effect c − c' of `third.estimate_mediation`."""
-    controls = np.column_stack([pd.get_dummies(rows["optimiser"]), rows["synthetic"]]).astype(
-        np.float64
-    )
-    off = np.eye(len(rows)) - controls @ np.linalg.pinv(controls)
-    x = off @ rows["log_ratio"].to_numpy(np.float64)
-    m = off @ rows["log_norm"].to_numpy(np.float64)
+    controls = encode_levels(rows, "optimiser", ["synthetic"])
+    explained = controls @ np.linalg.pinv(controls)
+    off = np.eye(len(rows)) - explained
+    x = off @ rows["log_ratio"].to_numpy(float)
+    m = off @ rows["log_norm"].to_numpy(float)
     first = x @ m / (x @ x)
     error = m - first * x
-    return np.asarray(first * off @ error / (error @ error))
+    weights = first * off @ error
+    return np.asarray(weights / (error @ error))
 
 
 def describe_effect(rows: pd.DataFrame, result: Result) -> Result:

@@ -35,12 +35,15 @@ from thermostats.modelling.classical.interval_laws import StudentLaw
 from thermostats.modelling.classical.many import Many, estimate_differences, wrap_counts
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import INK, MUTED, draw_reference, place_legend
-from thermostats.studies.delia2026.published_gains import LEVEL, load_gains
+from thermostats.plots.point_names import Look
+from thermostats.studies.delia2026.published_gains import find_t_quantile, load_gains
 from thermostats.studies.nursery.crossed import LOGS, build_table, fit_lines
 from thermostats.studies.nursery.study_rows import (
     add_logs,
+    encode_levels,
     fit_inner_slope,
     measure_half_width,
+    record_ends,
     run_jackknife,
 )
 
@@ -56,7 +59,8 @@ NEARLY_ONE, LEAST_GROUPS = 1 - 1e-12, 2
 FIXED = 0.9
 """Correlation with the end that is called fixed; the null is 0, what chance keeps."""
 TABLE_OF_CORPORA = "corpora"
-SETTLES = Given(RARE >= RARER, EveryRow(Decide(R.lower > HALF, R.upper < HALF), TABLE_OF_CORPORA))
+IN_CORPUS = Decide(R.lower > HALF, R.upper < HALF)
+SETTLES = Given(RARE >= RARER, EveryRow(IN_CORPUS, TABLE_OF_CORPORA))
 """In every corpus by itself: correlations of corpora that differ have no mean that is anyone's."""
 
 
@@ -68,7 +72,9 @@ def build_end_worlds(cells: int, models: int) -> Worlds:
     variance lies. Errors are normal: others have another rank correlation.
     """
     free = 1 - cells / models
-    over_all = (FIXED**2 * free / (1 - FIXED**2 * (1 - free))) ** 0.5
+    inside = FIXED**2 * free
+    left = 1 - FIXED**2 * (1 - free)
+    over_all = (inside / left) ** 0.5
     return build_line_worlds(
         "end",
         "ranked",
@@ -90,10 +96,10 @@ def measure_cell_correlation(
 
     Raises UsageError where nothing varies inside cells.
     """
-    found = measure_cell_correlations(x, y.to_numpy(np.float64)[None], cells, groups)
-    r, lower, upper, p = (
-        float(part[0]) for part in (found.estimate, found.lower, found.upper, found.p)
-    )
+    outcomes = y.to_numpy(float)[None]
+    found = measure_cell_correlations(x, outcomes, cells, groups)
+    parts = (found.estimate, found.lower, found.upper, found.p)
+    r, lower, upper, p = (float(part[0]) for part in parts)
     if math.isnan(r):
         raise refuse_uncorrelated(len(x), groups.nunique())
     return Estimate(r, lower, upper, BY_RECIPE, p)
@@ -109,16 +115,19 @@ def measure_cell_correlations(
 ) -> Many:
     """`measure_cell_correlation` of every row of `outcomes` (study × row); NaN where nothing
     varies inside cells."""
-    (cell, names), (group, every) = (pd.factorize(labels) for labels in (cells, groups))
+    cell, names = pd.factorize(cells)
+    group, every = pd.factorize(groups)
     if len(every) < LEAST_GROUPS:
         raise refuse_uncorrelated(len(x), len(every))
-    of_cell = (cell[:, None] == np.arange(len(names))).astype(np.float64)
-    of_group = (group[:, None] == np.arange(len(every))).astype(np.float64)
-    weights = np.vstack([np.ones(len(x)), 1 - of_group.T])
+    of_cell = _mark_members(cell, len(names))
+    of_group = _mark_members(group, len(every))
+    others = 1 - of_group.T
+    weights = np.vstack([np.ones(len(x)), others])
     size = np.maximum(weights @ of_cell, 1)
     a = rank_cells(x, cells)
     b = stats.rankdata(outcomes, axis=1)
-    b = b - ((b @ of_cell) / of_cell.sum(axis=0))[:, cell]
+    cell_means = (b @ of_cell) / of_cell.sum(axis=0)
+    b = b - cell_means[:, cell]
 
     def add_up(values: Array) -> Array:
         """Sums by cell without each group, study × (whole, groups) × cell."""
@@ -126,30 +135,53 @@ def measure_cell_correlations(
 
     a1 = add_up(a[None])
     b1 = add_up(b)
-    pairs = ((a[None] * a, a1, a1), (b * b, b1, b1), (a * b, a1, b1))
-    aa, bb, ab = ((add_up(uv) - u * v / size).sum(axis=2) for uv, u, v in pairs)
+
+    def add_products(products: Array, u: Array, v: Array) -> Array:
+        """Sums of products off the means of cells, study × (whole, groups)."""
+        off = add_up(products) - u * v / size
+        return np.asarray(off.sum(axis=2))
+
+    aa = add_products(a[None] * a, a1, a1)
+    bb = add_products(b * b, b1, b1)
+    ab = add_products(a * b, a1, b1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z = np.arctanh(np.clip(ab / np.sqrt(aa * bb), -NEARLY_ONE, NEARLY_ONE)).T
+        correlations = ab / np.sqrt(aa * bb)
+        bounded = np.clip(correlations, -NEARLY_ONE, NEARLY_ONE)
+        z = np.arctanh(bounded).T
     half = measure_half_width(z[1:])
     df = len(z) - 2
-    t = np.abs(z[0]) / np.maximum(half / stats.t.ppf((1 + LEVEL) / 2, df), 1e-300)
-    r, lower, upper = (np.tanh(end) for end in (z[0], z[0] - half, z[0] + half))
-    return Many(r, lower, upper, 2 * stats.t.sf(t, df), StudentLaw(df, scale="atanh"))
+    error = half / find_t_quantile(df)
+    whole = z[0]
+    t = np.abs(whole) / np.maximum(error, 1e-300)
+    r, lower, upper = map(np.tanh, (whole, whole - half, whole + half))
+    p = 2 * stats.t.sf(t, df)
+    return Many(r, lower, upper, p, StudentLaw(df, scale="atanh"))
+
+
+def _mark_members(codes: npt.NDArray[np.int64], n: int) -> Array:
+    """1 where a row is of a group, rows × n groups."""
+    member = codes[:, None] == np.arange(n)
+    return np.asarray(member, dtype=float)
 
 
 def _collect_sums(
     values: Array, group: npt.NDArray[np.int64], cell: npt.NDArray[np.int64]
 ) -> Array:
     """Sums by cell (columns) of all rows, then of all without each group in turn."""
-    size = (int(group.max()) + 1, int(cell.max()) + 1)
-    sums = np.bincount(group * size[1] + cell, values, size[0] * size[1]).reshape(size)
-    return np.concatenate([sums.sum(axis=0, keepdims=True), sums.sum(axis=0) - sums])
+    n_groups = int(group.max()) + 1
+    n_cells = int(cell.max()) + 1
+    places = group * n_cells + cell
+    sums = np.bincount(places, values, n_groups * n_cells)
+    sums = sums.reshape(n_groups, n_cells)
+    whole = sums.sum(axis=0, keepdims=True)
+    return np.concatenate([whole, whole - sums])
 
 
 def rank_cells(values: pd.Series, cells: pd.Series) -> Array:
     """Ranks over all rows, off the mean rank of their cell."""
     ranks = pd.Series(stats.rankdata(values), index=cells.index)
-    return np.asarray(ranks - ranks.groupby(cells).transform("mean"))
+    means = ranks.groupby(cells).transform("mean")
+    return np.asarray(ranks - means)
 
 
 def measure_kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Estimate:
@@ -158,18 +190,23 @@ def measure_kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Est
     a = first.to_numpy(bool)
     b = second.to_numpy(bool)
     group = pd.factorize(groups)[0]
-    columns = (np.ones(len(a)), a, b, a == b)
-    n, p, q, same = (
-        _collect_sums(np.asarray(column, float), group, np.zeros_like(group))[:, 0]
-        for column in columns
-    )
+    one_cell = np.zeros_like(group)
+    sums = []
+    for column in (np.ones(len(a)), a, b, a == b):
+        numbers = np.asarray(column, float)
+        by_group = _collect_sums(numbers, group, one_cell)
+        sums.append(by_group[:, 0])
+    n, p, q, same = sums
     p = p / n
     q = q / n
     same = same / n
     chance = p * q + (1 - p) * (1 - q)
     with np.errstate(divide="ignore", invalid="ignore"):
-        values = np.where(chance < 1, (same - chance) / (1 - chance), np.nan)
-    ends = (values[0] + measure_half_width(values[1:]) * np.array([0, -1, 1])).tolist()
+        agreement = (same - chance) / (1 - chance)
+        values = np.where(chance < 1, agreement, np.nan)
+    half = measure_half_width(values[1:])
+    reach = half * np.array([0, -1, 1])
+    ends = (values[0] + reach).tolist()
     value, lower, upper = (None if math.isnan(end) else end for end in ends)
     return Estimate(value, lower, upper, BY_RECIPE)
 
@@ -182,12 +219,9 @@ def estimate_ranks(rows: pd.DataFrame) -> Result:
     recipe = rows["recipe"]
     up = end > 0
     rare = float(min(up.sum(), (~up).sum()))
-    quantities = {
-        R.name: measure_cell_correlation(early, end, rows["cell"], recipe),
-        KAPPA: measure_kappa(early > 0, up, recipe),
-        RARE.name: Estimate(rare),
-    }
-    return Result.build(rows, quantities)
+    r = measure_cell_correlation(early, end, rows["cell"], recipe)
+    kappa = measure_kappa(early > 0, up, recipe)
+    return Result.build(rows, {R.name: r, KAPPA: kappa, RARE.name: Estimate(rare)})
 
 
 def estimate_corpus_ranks(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,25 +230,27 @@ def estimate_corpus_ranks(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> di
     end = outcomes["end"]
     up = (end > 0).sum(axis=1)
     each = []
-    for _, part in rows.assign(place=np.arange(len(rows))).groupby("trained_on", sort=True):
-        r = measure_cell_correlations(
-            part["early"], end[:, part["place"]], part["cell"], part["recipe"]
-        )
+    numbered = rows.assign(place=np.arange(len(rows)))
+    for _, part in numbered.groupby("trained_on", sort=True):
+        ends = end[:, part["place"]]
+        r = measure_cell_correlations(part["early"], ends, part["cell"], part["recipe"])
         each.append({R.name: r})
-    return {RARE.name: wrap_counts(np.minimum(up, len(rows) - up)), TABLE_OF_CORPORA: each}
+    rare = np.minimum(up, len(rows) - up)
+    return {RARE.name: wrap_counts(rare), TABLE_OF_CORPORA: each}
 
 
 def describe_corpus_ranks(rows: pd.DataFrame, result: Result) -> Result:
     """Correlations by corpus, the largest of which heads it, and agreement of the signs."""
-    table = result.rows[TABLE_OF_CORPORA].rename(columns={"p": f"{R.name}_p"})
-    table.insert(0, "corpus", sorted(rows["trained_on"].astype(str).unique()))
-    ends = [R.name, *(f"{R.name}_{part}" for part in ("lower", "upper", "p"))]
-    r, lower, upper, p = map(float, table.loc[table[R.name].idxmax(), ends])
-    quantities = {
-        R.name: Estimate(r, lower, upper, BY_RECIPE, p),
-        KAPPA: measure_kappa(rows["early"] > 0, rows["end"] > 0, rows["recipe"]),
-        **result.quantities,
-    }
+    table = result.rows[TABLE_OF_CORPORA]
+    table = table.rename(columns={"p": f"{R.name}_p"})
+    corpora = rows["trained_on"].astype(str).unique()
+    table.insert(0, "corpus", sorted(corpora))
+    ends = [f"{R.name}_{part}" for part in ("lower", "upper", "p")]
+    largest = table.loc[table[R.name].idxmax(), [R.name, *ends]]
+    r, lower, upper, p = map(float, largest)
+    kappa = measure_kappa(rows["early"] > 0, rows["end"] > 0, rows["recipe"])
+    quantities = {R.name: Estimate(r, lower, upper, BY_RECIPE, p), KAPPA: kappa}
+    quantities |= result.quantities
     return replace(result, quantities=quantities, rows={TABLE_OF_CORPORA: table})
 
 
@@ -226,8 +262,11 @@ def describe_corpus(rows: pd.DataFrame) -> dict[str, float | None]:
     corpus."""
     r = estimate_ranks(rows).quantities[R.name]
     ends = {"r": r.value, "lower": r.lower, "upper": r.upper}
-    same_side = int(((rows["early"] > 0) == (rows["end"] > 0)).sum())
-    return {**ends, "models": len(rows), "dampen": int((rows["end"] < 0).sum()), "kept": same_side}
+    early_side = rows["early"] > 0
+    kept = early_side == (rows["end"] > 0)
+    dampen = rows["end"] < 0
+    counts = {"models": len(rows), "dampen": int(dampen.sum()), "kept": int(kept.sum())}
+    return {**ends, **counts}
 
 
 def summarise_training(
@@ -240,13 +279,10 @@ def summarise_training(
         if (at_step := at_share(share)).empty:
             continue
         quantities = estimate_ranks(at_step).quantities
-        row: dict[str, float | None] = {
-            "share": share,
-            "models": len(at_step),
-            "dampen": int((at_step["early"] < 0).sum()),
-        }
-        for name, q in (("r", quantities[R.name]), ("kappa", quantities[KAPPA])):
-            row |= {name: q.value, f"{name}_lower": q.lower, f"{name}_upper": q.upper}
+        dampen = int((at_step["early"] < 0).sum())
+        row: dict[str, float | None] = {"share": share, "models": len(at_step), "dampen": dampen}
+        row |= record_ends("r", quantities[R.name])
+        row |= record_ends("kappa", quantities[KAPPA])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -268,12 +304,10 @@ def fit_exponents(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     """Least squares of `spectrum` on log_rate and log_decay, and on log_ratio alone, given
     optimiser and corpus."""
     y = outcomes["spectrum"]
+    rate = _fit_slopes(rows, y, "log_rate", "log_decay")
     decay = _fit_slopes(rows, y, "log_decay", "log_rate")
-    return {
-        RATE: _fit_slopes(rows, y, "log_rate", "log_decay"),
-        DECAY: replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower),
-        SINGLE: _fit_slopes(rows, y, "log_ratio"),
-    }
+    inverse = replace(decay, estimate=-decay.estimate, lower=-decay.upper, upper=-decay.lower)
+    return {RATE: rate, DECAY: inverse, SINGLE: _fit_slopes(rows, y, "log_ratio")}
 
 
 def lead_decay(_: pd.DataFrame, result: Result) -> Result:
@@ -287,19 +321,23 @@ EXPONENTS = Test(fit_exponents, ("spectrum",), INTERVAL, "p-value", lead_decay)
 def _fit_slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
     """`fit_inner_slope` of every row of `y`, given optimiser and corpus; raises UsageError where
     rows are no more than what is given and the slope."""
-    given = np.column_stack(
-        [pd.get_dummies(rows["optimiser"]), rows[[*others, "synthetic"]]]
-    ).astype(np.float64)
-    off = np.eye(len(rows)) - given @ np.linalg.pinv(given)
-    x = off @ rows[term].to_numpy(np.float64)
-    df = len(rows) - int(np.linalg.matrix_rank(given)) - 1
+    given = encode_levels(rows, "optimiser", [*others, "synthetic"])
+    explained = given @ np.linalg.pinv(given)
+    off = np.eye(len(rows)) - explained
+    x = off @ rows[term].to_numpy(float)
+    rank = int(np.linalg.matrix_rank(given))
+    df = len(rows) - rank - 1
     if df < 1:
         allowed = f"{len(rows) - df + 1} or more"
         raise UsageError("too few recipes for an exponent", got=len(rows), allowed=allowed)
     slope = y @ x / (x @ x)
-    error = np.sqrt(np.square(y @ off - slope[:, None] * x).sum(axis=1) / df / (x @ x))
-    half = stats.t.ppf((1 + LEVEL) / 2, df) * error
-    p = 2 * stats.t.sf(np.abs(slope) / error, df)
+    explained = slope[:, None] * x
+    left = y @ off - explained
+    variance = np.square(left).sum(axis=1) / df
+    error = np.sqrt(variance / (x @ x))
+    half = find_t_quantile(df) * error
+    t = np.abs(slope) / error
+    p = 2 * stats.t.sf(t, df)
     return Many(slope, slope - half, slope + half, p, StudentLaw(df))
 
 
@@ -313,9 +351,10 @@ def build_exponent_worlds(measured: str) -> Worlds:
     SDs are as designed or as found. measured: the outcome, as `build_errors` has it.
     """
     at_rest, of_errors = build_errors("log_rate", ordered=False, group="", measured=measured)
+    weak = LAW - MARGIN
     others = {
-        "both weak": (LAW - MARGIN, LAW - MARGIN),
-        "weak rate": (LAW - MARGIN, LAW),
+        "both weak": (weak, weak),
+        "weak rate": (weak, LAW),
         "strong rate": (LAW + MARGIN, LAW),
         "rate alone": (LAW, 0.0),
         "decay alone": (0.0, LAW),
@@ -325,7 +364,7 @@ def build_exponent_worlds(measured: str) -> Worlds:
     nuisances = {"scatter": "errors have an SD of {value}"}
     kinds = at_rest.limits.choose_kinds(KINDS, "")
     make = partial(_make_world, at_rest)
-    return Worlds(make, (LAW, LAW), (LAW, LAW - MARGIN), box, kinds, others, nuisances)
+    return Worlds(make, (LAW, LAW), (LAW, weak), box, kinds, others, nuisances)
 
 
 def _make_world(
@@ -340,17 +379,17 @@ def _make_world(
     rate, decay = both
     limits = at_rest.limits.widen() if wide else at_rest.limits
     errors = replace(at_rest, kind=kind, ratio=ratio, limits=limits)
-    words = (
-        f"exponents {rate:.3g} of rate and {decay:.3g} of 1/decay, SD {scatter:.3g}, {errors.words}"
-    )
+    exponents = f"{rate:.3g} of rate and {decay:.3g} of 1/decay"
+    words = f"exponents {exponents}, SD {scatter:.3g}, {errors.words}"
     return World(words, partial(_simulate_changes, rate, decay, scatter), errors)
 
 
 def _simulate_changes(
     rate: float, decay: float, scatter: float, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
-    x = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(np.float64)
-    return {"spectrum": x @ np.array([rate, -decay, CORPUS]) + scatter * noise(rows)}
+    x = rows[["log_rate", "log_decay", "synthetic"]].to_numpy(float)
+    effects = np.array([rate, -decay, CORPUS])
+    return {"spectrum": x @ effects + scatter * noise(rows)}
 
 
 SOME, MANY, SHOULD = 0.01, 0.10, 0.20
@@ -383,14 +422,11 @@ def add_changes(rows: pd.DataFrame) -> pd.DataFrame:
 
     Raises TooFew for fewer than two recipes on a side of 1.
     """
-    change = np.log((rows["tuned"] - rows["base"]).abs())
-    rows = rows.assign(
-        log_change=change, side=rows["heritage"] + np.where(rows["dampens"], " below 1", " above 1")
-    )
-    if (
-        rows.groupby("dampens")["side"].nunique().reindex([True, False], fill_value=0).min()
-        < LEAST_GROUPS
-    ):
+    change = (rows["tuned"] - rows["base"]).abs()
+    side = np.where(rows["dampens"], " below 1", " above 1")
+    rows = rows.assign(log_change=np.log(change), side=rows["heritage"] + side)
+    recipes = rows.groupby("dampens")["side"].nunique()
+    if recipes.reindex([True, False], fill_value=0).min() < LEAST_GROUPS:
         raise TooFew(Result.build(rows))
     return rows
 
@@ -399,7 +435,8 @@ def compare_sides(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, 
     """How much less dampening models change, over recipes, moved whole between the sides of 1."""
     dampens = rows["dampens"].to_numpy(bool)
     found = estimate_differences(outcomes["log_change"], dampens, rows["side"])
-    return {STIFF.name: replace(wrap_counts(found.estimate), p=found.p)}
+    moved = wrap_counts(found.estimate)
+    return {STIFF.name: replace(moved, p=found.p)}
 
 
 STIFFNESS = Test(compare_sides, ("log_change",), p_kind="permutation p-value, recipes moved whole")
@@ -407,7 +444,8 @@ STIFFNESS = Test(compare_sides, ("log_change",), p_kind="permutation p-value, re
 
 def summarise_changes(rows: pd.DataFrame) -> dict[str, dict[str, float]]:
     """Geometric means of |Δ log gain| of dampening and expanding bases by kind of tuning."""
-    means = np.exp(rows.groupby(["kind", "dampens"])["log_change"].mean())
+    log_changes = rows.groupby(["kind", "dampens"])["log_change"].mean()
+    means = np.exp(log_changes)
     sides = {True: "dampening", False: "expanding"}
     by: dict[str, dict[str, float]] = {}
     for kind in means.index.unique("kind"):
@@ -423,8 +461,13 @@ def count_crossings(rows: pd.DataFrame) -> dict[str, Any]:
     kinds = rows.groupby("kind")["flips"].agg(["sum", "size"])
     crossing = rows[rows["flips"]]
     far = crossing["base"].abs()
-    farthest = float(np.exp(crossing["base"].loc[far.idxmax()])) if len(far) else None
-    within = rows["base"].abs() <= (far.max() if len(far) else 0)
+    farthest = None
+    within = rows["base"].abs() <= 0
+    if len(far):
+        log_gain = crossing["base"].loc[far.idxmax()]
+        farthest = float(np.exp(log_gain))
+        within = rows["base"].abs() <= far.max()
+    downwards = crossing["base"] > 0
     return {
         "flips": len(crossing),
         "pairs": len(rows),
@@ -432,7 +475,7 @@ def count_crossings(rows: pd.DataFrame) -> dict[str, Any]:
         "bases": rows["pair"].nunique(),
         "crossed": crossing["pair"].nunique(),
         "dampened": int(bases["dampens"].sum()),
-        "downwards": int((crossing["base"] > 0).sum()),
+        "downwards": int(downwards.sum()),
         "farthest": farthest,
         "as_near": int(within.sum()),
     }
@@ -453,33 +496,24 @@ BLOCKS = {
     "size": "size: N\n(claimed: least)",
 }
 """Blocks of the figure of spreads, from the top, with their place in the claim."""
+COLORS = ("#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
+DIAGONAL: Look = {"color": MUTED, "linewidth": 0.9, "linestyle": (0, (4, 3))}
 
 
 def draw_spreads(table: pd.DataFrame, axes: Axes) -> Axes:
     """Standard deviations that BLOCKS make in the log gain with 95% intervals; the first `of` is
     drawn thickest."""
-    colors = (INK, "#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
     every = table["of"].unique()
-    for place, of in enumerate(every):
-        rows = table[table["of"] == of].set_index("block").loc[list(BLOCKS)]
-        at = np.arange(len(BLOCKS)) + 0.64 / len(every) * (place - (len(every) - 1) / 2)
-        axes.hlines(
-            at,
-            rows["lower"],
-            rows["upper"],
-            color=colors[place],
-            linewidth=2.2 if place == 0 else 1.2,
-        )
-        size = 44 if place == 0 else 24
-        axes.scatter(
-            rows["estimate"],
-            at,
-            color=colors[place],
-            marker="osD^v"[place],
-            s=size,
-            zorder=3,
-            label=of,
-        )
+    for place, (of, color) in enumerate(zip(every, (INK, *COLORS), strict=False)):
+        rows = table[table["of"] == of].set_index("block")
+        rows = rows.loc[list(BLOCKS)]
+        middle = (len(every) - 1) / 2
+        off = 0.64 / len(every) * (place - middle)
+        at = np.arange(len(BLOCKS)) + off
+        width, size = (1.2, 24) if place else (2.2, 44)
+        axes.hlines(at, rows["lower"], rows["upper"], color=color, linewidth=width)
+        look: Look = {"color": color, "marker": "osD^v"[place], "s": size}
+        axes.scatter(rows["estimate"], at, zorder=3, label=of, **look)
     axes.set_yticks(np.arange(len(BLOCKS)), list(BLOCKS.values()))
     axes.invert_yaxis()
     axes.set_xlim(left=0)
@@ -492,15 +526,15 @@ def draw_recipes(rows: pd.DataFrame, axes: Axes) -> Axes:
     """Mean log gain of every recipe in every corpus, off the corpus's mean, recipes by their mean
     over corpora."""
     means = rows.pivot_table(index="recipe", columns="trained_on", values="log_gain", observed=True)
-    means = (means - means.mean()).loc[lambda frame: frame.mean(axis=1).sort_values().index]
-    colors = ("#0072B2", "#D55E00", "#3B7A78", "#9C4A4A")
-    for (corpus, frame), marker, color in zip(means.items(), "osD^", colors, strict=False):
-        axes.scatter(
-            np.arange(len(frame)), frame, marker=marker, s=26, color=color, label=str(corpus)
-        )
-    axes.plot(np.arange(len(means)), means.mean(axis=1), color=INK, linewidth=1.0)
+    means = means - means.mean()
+    over_corpora = means.mean(axis=1).sort_values()
+    means = means.loc[over_corpora.index]
+    places = np.arange(len(means))
+    for (corpus, frame), marker, color in zip(means.items(), "osD^", COLORS, strict=False):
+        axes.scatter(places, frame, marker=marker, s=26, color=color, label=str(corpus))
+    axes.plot(places, means.mean(axis=1), color=INK, linewidth=1.0)
     draw_reference(axes, 0.0)
-    axes.set_xticks(np.arange(len(means)), means.index, rotation=90, fontsize=7)
+    axes.set_xticks(places, means.index, rotation=90, fontsize=7)
     axes.set(xlabel="recipe, by its mean over corpora", ylabel="mean log gain, off its corpus's")
     place_legend(axes)
     return axes
@@ -514,20 +548,16 @@ def draw_spectra(rows: pd.DataFrame, axes: Axes, what: str) -> None:
     """
     for (name, synthetic), group in rows.groupby(["optimiser", "synthetic"]):
         words, marker, color = SHAPES[str(name)]
-        face, label = ("white", None) if synthetic == 1 else (color, words)
-        axes.scatter(
-            group["log_ratio"],
-            group["spectrum"],
-            s=28,
-            marker=marker,
-            facecolor=face,
-            edgecolor=color,
-            label=label,
-        )
-    ends = np.array([rows["log_ratio"].min(), rows["log_ratio"].max()], dtype=np.float64)
+        look: Look = {"facecolor": color, "label": words}
+        if synthetic == 1:
+            look = {"facecolor": "white"}
+        look |= {"edgecolor": color, "marker": marker}
+        axes.scatter(group["log_ratio"], group["spectrum"], s=28, **look)
+    ratios = rows["log_ratio"]
+    ends = np.array([ratios.min(), ratios.max()], dtype=float)
     slope, _, _ = fit_inner_slope(rows, "spectrum", "log_ratio", "optimiser", ["synthetic"])
     axes.plot(ends, slope * ends, color=INK, linewidth=1.2, label="fitted, given the corpus")
-    axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), label="slope 1")
+    axes.plot(ends, ends, label="slope 1", **DIAGONAL)
     place_legend(axes)
     axes.set_xlabel("log √(rate/decay), off the optimiser's mean")
     axes.set_ylabel(f"log {what}, off the optimiser's mean")
@@ -540,39 +570,29 @@ def draw_settling(table: pd.DataFrame, axes: Axes) -> None:
     for place, (name, words) in enumerate(measures.items()):
         at = np.arange(len(table)) + 0.12 * place
         value = table[name].astype(float)
-        off = np.abs(
-            table[[f"{name}_lower", f"{name}_upper"]].astype(float).to_numpy().T - value.to_numpy()
-        )
+        ends = table[[f"{name}_lower", f"{name}_upper"]].astype(float)
+        off = np.abs(ends.to_numpy().T - value.to_numpy())
         color = (INK, SHAPES["lion"][2])[place]
-        axes.errorbar(
-            at,
-            value,
-            off,
-            label=words,
-            marker="os"[place],
-            markersize=5,
-            color=color,
-            linewidth=1.2,
-        )
+        look: Look = {"marker": "os"[place], "markersize": 5, "color": color}
+        axes.errorbar(at, value, off, label=words, linewidth=1.2, **look)
     draw_reference(axes, 0.0)
-    axes.set_xticks(np.arange(len(table)), [f"{share:.0%}" for share in table["share"]])
+    shares = [f"{share:.0%}" for share in table["share"]]
+    axes.set_xticks(np.arange(len(table)), shares)
     axes.set(xlabel="share of training", ylabel="agreement with the end")
     place_legend(axes)
+
+
+KIND_LOOKS = (("#0072B2", "o"), ("#9C4A4A", "s"), ("#3B7A78", "^"))
+"""Colours and marks of kinds of tuning."""
 
 
 def draw_changes(rows: pd.DataFrame, axes: Axes) -> None:
     """|Δ log gain| by tuning against the log gain of the base by `kind`, on a log axis."""
     draw_reference(axes, 0.0, vertical=True)
     for place, (kind, group) in enumerate(rows.groupby("kind")):
-        color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
-        axes.scatter(
-            group["base"],
-            np.exp(group["log_change"]),
-            s=30,
-            marker="os^"[place],
-            color=color,
-            label=kind,
-        )
+        change = np.exp(group["log_change"])
+        color, marker = KIND_LOOKS[place]
+        axes.scatter(group["base"], change, s=30, marker=marker, color=color, label=kind)
     axes.set_yscale("log")
     axes.set(xlabel="log penultimate gain of the base", ylabel="change of the log gain by tuning")
     place_legend(axes)
@@ -584,19 +604,13 @@ def draw_tuned(rows: pd.DataFrame, axes: Axes) -> None:
     draw_reference(axes, 0.0)
     draw_reference(axes, 0.0, vertical=True)
     for place, (kind, group) in enumerate(rows.groupby("kind")):
-        color = ("#0072B2", "#9C4A4A", "#3B7A78")[place]
+        color, marker = KIND_LOOKS[place]
         face = np.where(group["flips"], color, "white")
-        axes.scatter(
-            group["base"],
-            group["tuned"],
-            s=30,
-            marker="os^"[place],
-            facecolor=face,
-            edgecolor=color,
-            label=kind,
-        )
-    ends = [float(rows["base"].min()), float(rows["base"].max())]
-    axes.plot(ends, ends, color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+        look: Look = {"facecolor": face, "edgecolor": color, "marker": marker}
+        axes.scatter(group["base"], group["tuned"], s=30, label=kind, **look)
+    base = rows["base"]
+    ends = [float(base.min()), float(base.max())]
+    axes.plot(ends, ends, **DIAGONAL)
     axes.set(xlabel="log penultimate gain of the base", ylabel="after tuning")
     place_legend(axes)
 
@@ -617,34 +631,39 @@ def load_published_rows(tables: Evidence) -> pd.DataFrame:
 def combine_slopes(rows: pd.DataFrame) -> Array:
     """Mean slopes on log L, log ρ and log d over recipes and corpora."""
     y, x, _ = build_table(rows)
-    return np.asarray(fit_lines(y, x - x.mean(axis=0))[0][..., 1:].mean(axis=(0, 1)))
+    effects, _ = fit_lines(y, x - x.mean(axis=0))
+    slopes = effects[..., 1:]
+    return np.asarray(slopes.mean(axis=(0, 1)))
 
 
 def add_predictions(published: pd.DataFrame, slope: Array) -> pd.DataFrame:
     """Per published model: model_id, heritage, log_gain, and predicted by one row of slopes about
     the mean."""
-    x = published[LOGS].to_numpy(np.float64)
-    predicted = published["log_gain"].mean() + (x - x.mean(axis=0)) @ slope
+    x = published[LOGS].to_numpy(float)
+    centred = x - x.mean(axis=0)
+    predicted = published["log_gain"].mean() + centred @ slope
     return published[["model_id", "heritage", "log_gain"]].assign(predicted=predicted)
 
 
 def measure_saved(rows: pd.DataFrame, y: Array) -> tuple[Array, dict[str, Array]]:
     """Mean squared error of the mean of outcomes (study × row) minus that of the predictions, and
     half the width of its 95% jackknife t interval over labs and over models."""
-    predicted = rows["predicted"].to_numpy(np.float64)
+    predicted = rows["predicted"].to_numpy(float)
 
     def save(remaining: npt.NDArray[np.bool_]) -> Array:
-        deviations = y[:, remaining] - y[:, remaining].mean(axis=1, keepdims=True)
-        off = predicted[remaining] - predicted[remaining].mean()
-        return np.asarray(
-            np.square(deviations).mean(axis=1) - np.square(deviations - off).mean(axis=1)
-        )
+        kept = y[:, remaining]
+        deviations = kept - kept.mean(axis=1, keepdims=True)
+        guesses = predicted[remaining]
+        left = deviations - (guesses - guesses.mean())
+        error = np.square(left).mean(axis=1)
+        saved = np.square(deviations).mean(axis=1) - error
+        return np.asarray(saved)
 
-    parts = {}
+    halves = {}
     for unit, column in UNITS.items():
-        parts[unit] = run_jackknife(rows[column], save)
-    whole = save(np.ones(len(rows), dtype=bool))
-    return whole, {unit: half for unit, (_, _, half) in parts.items()}
+        *_, halves[unit] = run_jackknife(rows[column], save)
+    every = np.ones(len(rows), dtype=bool)
+    return save(every), halves
 
 
 def estimate_saved(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Many]:
@@ -659,12 +678,14 @@ def estimate_saved(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str,
     free = np.array([rows[column].nunique() - 1 for column in UNITS.values()])
     none = np.full(len(saved), np.nan)
     law = StudentLaw(free[wider])
-    return {SAVED: Many(saved, saved - half, saved + half, none, law)}
+    ends = (saved, saved - half, saved + half)
+    return {SAVED: Many(*ends, none, law)}
 
 
 def describe_saved(rows: pd.DataFrame, result: Result) -> Result:
     """With which of the two intervals is the wider, and the rows."""
-    _, halves = measure_saved(rows, rows["log_gain"].to_numpy(np.float64)[None])
+    y = rows["log_gain"].to_numpy(float)
+    _, halves = measure_saved(rows, y[None])
     unit = max(halves, key=lambda name: float(halves[name][0]))
     interval = (
         f"the wider of two 95% jackknife t intervals, over labs and over models (that over {unit})"
@@ -677,8 +698,9 @@ PREDICTED = Test(estimate_saved, ("log_gain",), describe=describe_saved)
 
 def draw_predictions(axes: Axes, predictions: pd.DataFrame) -> None:
     """Published against predicted, with the line of agreement."""
-    axes.scatter(predictions["predicted"], predictions["log_gain"], s=28, color="0.2")
-    ends = [float(predictions["predicted"].min()), float(predictions["predicted"].max())]
+    predicted = predictions["predicted"]
+    axes.scatter(predicted, predictions["log_gain"], s=28, color="0.2")
+    ends = [float(predicted.min()), float(predicted.max())]
     axes.plot(ends, ends, color="0.6", linewidth=1)
     draw_reference(axes, 0.0)
     axes.set_xlabel("log penultimate gain as predicted by the nursery")
@@ -687,8 +709,8 @@ def draw_predictions(axes: Axes, predictions: pd.DataFrame) -> None:
 
 def judge_predictions(predictions: pd.DataFrame) -> Result:
     """Squared error saved with its figure, and how predictions go with what was published."""
-    r = float(np.corrcoef(predictions["predicted"], predictions["log_gain"])[0, 1])
-    words = {"r": r, "variance": float(predictions["log_gain"].var(ddof=0))}
-    return replace(
-        PREDICTED(predictions), draw=lambda axes: draw_predictions(axes, predictions), words=words
-    )
+    published = predictions["log_gain"]
+    r = np.corrcoef(predictions["predicted"], published)[0, 1]
+    words = {"r": float(r), "variance": float(published.var(ddof=0))}
+    draw = partial(draw_predictions, predictions=predictions)
+    return replace(PREDICTED(predictions), draw=draw, words=words)
