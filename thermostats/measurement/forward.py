@@ -10,7 +10,9 @@ from functools import partial
 from traceback import walk_tb
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.activations import NewGELUActivation
@@ -67,6 +69,12 @@ class Decoder:
             find_submodule(self.base, self.entry.embedding, self.entry).parameters()
         ).device
         return torch.device("cpu") if device.type == "meta" else device
+
+
+def convert_to_array(x: Tensor) -> NDArray[np.float64]:
+    """The numbers of a tensor in float64."""
+    numbers: NDArray[np.float64] = x.detach().double().cpu().numpy()
+    return numbers
 
 
 def read_configuration(model: nn.Module) -> Config:

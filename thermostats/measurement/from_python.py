@@ -33,6 +33,7 @@ from thermostats.measurement.forward import (
     Decoder,
     build_decoder,
     build_example,
+    convert_to_array,
     hook_exit,
     prepare_model,
     run_forward_pass,
@@ -154,7 +155,7 @@ def _run_pass(places: Decoder, tokens: Sequence[int]) -> Passed:
     left: Passed = {}
 
     def keep(x: Tensor) -> None:
-        left[f"block {len(left) + 1}"] = x.detach().double().cpu().numpy().copy()
+        left[f"block {len(left) + 1}"] = convert_to_array(x).copy()
 
     inputs = build_example(places)
     if places.entry.reads == "text":
@@ -166,7 +167,7 @@ def _run_pass(places: Decoder, tokens: Sequence[int]) -> Passed:
         with run_forward_pass(places.model):
             output = module(**inputs, **turn_cache_off(module))
     if places.entry.has_head:
-        left["the logits"] = output.logits.detach().double().cpu().numpy()
+        left["the logits"] = convert_to_array(output.logits)
     return left
 
 
