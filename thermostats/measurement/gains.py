@@ -555,9 +555,10 @@ def _take_places(places: Places, x: Array, mean: Callable[[Array], Array]) -> Ar
 
 def _take_mean(values: Array) -> Array:
     """Mean over tokens; NaN where there is none."""
-    if not values.shape[1]:
-        return np.full(len(values), np.nan)
-    return values.mean(axis=1)
+    means = np.full(len(values), np.nan)
+    if values.shape[1]:
+        means = values.mean(axis=1)
+    return means
 
 
 def _take_geometric_mean(values: Array) -> Array:

@@ -84,13 +84,12 @@ def read_texts(decoder: Decoder, texts: Texts, base: Decoder | None = None) -> R
     parts = []
     for part in texts.parts(count_rows(decoder, texts.ids.shape[1])):
         parts.append(_read(decoder, part, base))
-    whole = Reading(
-        kl=np.concatenate([part.kl for part in parts]),
-        ce=np.concatenate([part.ce for part in parts]),
-        tokens=np.concatenate([part.tokens for part in parts]),
-        logs=_join_texts([part.logs for part in parts]),
-        last=_join_texts([part.last for part in parts]),
-    )
+    kl = np.concatenate([part.kl for part in parts])
+    ce = np.concatenate([part.ce for part in parts])
+    tokens = np.concatenate([part.tokens for part in parts])
+    logs = _join_texts([part.logs for part in parts])
+    last = _join_texts([part.last for part in parts])
+    whole = Reading(kl=kl, ce=ce, tokens=tokens, logs=logs, last=last)
     for what, values in {"KL": whole.kl, "cross-entropy": whole.ce, **whole.logs}.items():
         if not np.isfinite(values).all():
             step = "a smaller change, or a smaller rate: --set rate=RATE"
@@ -112,7 +111,8 @@ def _read(decoder: Decoder, texts: Texts, base: Decoder | None) -> Reading:
     later = texts.later.to(logs.blocks.device)
     log_q = logs.logits.double().log_softmax(dim=-1)
     following = texts.ids[:, 1:].to(log_q.device)
-    surprise = -log_q[:, :-1].gather(2, following[..., None])[..., 0]
+    log_p_next = log_q[:, :-1].gather(2, following[..., None])
+    surprise = -log_p_next[..., 0]
     counted = texts.later.to(log_q.device).double()
     each = torch.zeros_like(counted)
     if base is not None:
@@ -143,7 +143,8 @@ def bootstrap_interval(sums: Array, tokens: Array, seed: int = 0) -> tuple[float
     rng = np.random.default_rng([seed, 3])
     drawn = rng.integers(len(sums), size=(DRAWS, len(sums)))
     values = sums[drawn].sum(axis=1) / tokens[drawn].sum(axis=1)
-    lower, upper = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    tail = (1 - LEVEL) / 2
+    lower, upper = np.quantile(values, [tail, (1 + LEVEL) / 2]).tolist()
     return lower, upper
 
 
