@@ -59,8 +59,11 @@ class Changes:
         moved.append(format_count(counts[ESTIMATE], "further estimate"))
         sentence = f"Of {format_count(self.both, 'finding')} {' and '.join(moved)} moved"
         new = self.table.loc[self.table["moved"].eq(NEW), "evidence"]
-        others = [f"{counts[NEW]} new on {join_words(sorted(set(new)))}"] * bool(len(new))
-        others += [f"{counts[GONE]} {GONE}"] * bool(counts[GONE])
+        others = []
+        if len(new):
+            others.append(f"{counts[NEW]} new on {join_words(sorted(set(new)))}")
+        if counts[GONE]:
+            others.append(f"{counts[GONE]} {GONE}")
         return [self.compared_with, f"{'; '.join([sentence, *others])}."]
 
     def tabulate(self) -> list[dict[str, str]]:
@@ -80,7 +83,9 @@ def find_changes(
     """
     check_written(out, claims)
     check_set(evidence, ALL)
-    there = sorted(set(read_findings(out / TABLE)["claim"])) if (out / TABLE).is_file() else []
+    there: list[str] = []
+    if (out / TABLE).is_file():
+        there = sorted(set(read_findings(out / TABLE)["claim"]))
     wanted = choose_claims(claims or None, dict.fromkeys(there, out))
     _make_again(there, out)
     kept = out / BEFORE
@@ -94,8 +99,9 @@ def find_changes(
 
 def _choose(frame: pd.DataFrame, claims: Sequence[str], evidence: str | None) -> pd.DataFrame:
     """Findings of some claims, on a set of evidence or on all."""
-    asked = pd.Series([is_asked(evidence or ALL, name, "") for name in frame["evidence"]])
-    return frame[asked.to_numpy(bool) & frame["claim"].isin(claims).to_numpy(bool)]
+    of_set = pd.Series([is_asked(evidence or ALL, name, "") for name in frame["evidence"]])
+    of_claims = frame["claim"].isin(claims).to_numpy(bool)
+    return frame[of_set.to_numpy(bool) & of_claims]
 
 
 def _make_again(there: Sequence[str], out: Path) -> None:
@@ -122,13 +128,16 @@ def compare_findings(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
     texts = []
     for frame in (before, now):
         texts.append(frame.assign(verdict=frame.apply(describe_verdict, axis=1)))
-    both = texts[0].merge(
-        texts[1], on=KEYS, how="outer", suffixes=[f"_{side}" for side in SIDES], indicator="side"
-    )
+    suffixes = [f"_{side}" for side in SIDES]
+    both = texts[0].merge(texts[1], on=KEYS, how="outer", suffixes=suffixes, indicator="side")
     rows = [_compare_row(row) for row in both.to_dict("records")]
     moved = [row for row in rows if row["moved"]]
-    moved.sort(key=lambda row: (MOVED.index(row["moved"]), -row["shift"], row["finding"]))
+    moved.sort(key=_rank_change)
     return pd.DataFrame(moved, columns=COLUMNS)
+
+
+def _rank_change(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return MOVED.index(row["moved"]), -row["shift"], row["finding"]
 
 
 def _compare_row(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -158,14 +167,10 @@ def _show(row: Mapping[Any, Any]) -> dict[str, str]:
         estimates.append(format_estimate(*numbers))
     counts = [_write_count(row[f"n_models_{side}"]) for side in SIDES]
     verdicts = [_write(row[f"verdict_{side}"]) for side in SIDES]
-    same = estimates[0] == estimates[1]
-    return {
-        "finding": str(row["finding"]),
-        "evidence": str(row["evidence"]),
-        "verdict": _join(verdicts) if verdicts[0] != verdicts[1] else "",
-        "estimate": "" if same else _join(estimates),
-        "models": _join(counts),
-    }
+    verdict = "" if verdicts[0] == verdicts[1] else _join(verdicts)
+    estimate = "" if estimates[0] == estimates[1] else _join(estimates)
+    shown = {"finding": str(row["finding"]), "evidence": str(row["evidence"])}
+    return shown | {"verdict": verdict, "estimate": estimate, "models": _join(counts)}
 
 
 def _read(value: Any) -> float | None:

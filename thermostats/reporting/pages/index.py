@@ -90,10 +90,16 @@ def place_finding(finding: Finding) -> Seen | None:
         return None
     bar = min(bars, key=lambda value: abs(x - value))
     side = 1 if bar == rule.above else -1
-    towards, away = (x - lower, upper - x) if x > bar else (upper - x, x - lower)
-    unit = towards or away
-    first, last = sorted(side * (end - bar) / unit for end in (lower, upper))
-    other = next((side * (value - bar) / unit for value in bars if value != bar), FARTHEST)
+    below = x - lower
+    beyond = upper - x
+    unit = (below or beyond) if x > bar else (beyond or below)
+
+    def place(value: float) -> float:
+        return side * (value - bar) / unit
+
+    first, last = sorted(map(place, (lower, upper)))
+    others = (place(value) for value in bars if value != bar)
+    other = next(others, FARTHEST)
     bounds = []
     if rule.above is not None:
         bounds.append(f"above {format_declared(rule.above)}")
@@ -101,7 +107,7 @@ def place_finding(finding: Finding) -> Seen | None:
         bounds.append(f"below {format_declared(rule.below)}")
     shown = estimate_range(finding.headline)
     words = f"{evidence}: {shown}, claimed: {' and '.join(bounds)}"
-    return Seen(evidence, side * (x - bar) / unit, first, last, other, words)
+    return Seen(evidence, place(x), first, last, other, words)
 
 
 def put_headline_first(findings: Sequence[Finding]) -> list[Finding]:
@@ -145,7 +151,8 @@ def render_picture(estimates: Sequence[Seen]) -> bytes:
 
 def _place(value: float) -> float:
     clipped = max(-FARTHEST, min(FARTHEST, value))
-    return round(LEFT + (RIGHT - LEFT) * (clipped + FARTHEST) / (2 * FARTHEST), 2)
+    along = (RIGHT - LEFT) * (clipped + FARTHEST) / (2 * FARTHEST)
+    return round(LEFT + along, 2)
 
 
 TITLE = "Residual-stream gains in transformers"
@@ -238,9 +245,11 @@ def index_text(
 def _put_leading_first(group: Sequence[Entry], study: Study | None) -> list[Entry]:
     """Entries of a study with those first that it names so, in its order."""
     leading = study.report.leading if study is not None else ()
-    return sorted(
-        group, key=lambda entry: leading.index(entry.id) if entry.id in leading else len(leading)
-    )
+
+    def find_place(entry: Entry) -> int:
+        return leading.index(entry.id) if entry.id in leading else len(leading)
+
+    return sorted(group, key=find_place)
 
 
 def _list_further_rows(
@@ -291,7 +300,8 @@ def summarise_groups(
     chosen = {}
     for verdict in (SUPPORTED, AGAINST, UNMEASURED):
         chosen[verdict] = _take_turns(groups, verdict)
-    chosen[OPEN] = [row for row in chain.from_iterable(groups) if row["verdict"] == OPEN]
+    every_row = chain.from_iterable(groups)
+    chosen[OPEN] = [row for row in every_row if row["verdict"] == OPEN]
     summary = []
     for heading, verdicts, most in IN_SHORT:
         rows = chain.from_iterable(chosen[verdict] for verdict in verdicts)
@@ -319,7 +329,7 @@ def build_findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
     rows = []
     for entry in entries:
         for number, finding in enumerate(entry.findings):
-            fit = (entry.posteriors[number] if number < len(entry.posteriors) else None) or {}
+            fit = next(iter(entry.posteriors[number:]), None) or {}
             row = {
                 **finding.columns(),
                 "finding": finding.id,
@@ -370,14 +380,16 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     for verdict in reached:
         words.append(f"{counts[verdict]} {'' if words else 'came out '}as {verdict}")
     samples = [finding.sample for finding in primary]
+    most_models = max((sample.n_models for sample in samples), default=0)
+    most_groups = max((sample.n_groups for sample in samples), default=0)
     return {
         "counts": words,
         "tested": len(primary),
         "fitted": len(fitted),
         "apart": len(apart),
         "failed": len(fitted) - len(passing),
-        "most_models": max((sample.n_models for sample in samples), default=0),
-        "most_groups": max((sample.n_groups for sample in samples), default=0),
+        "most_models": most_models,
+        "most_groups": most_groups,
         "noun": samples[0].group if samples else "",
     }
 
@@ -390,7 +402,8 @@ def _build_matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
         matrix[name] = [""] * len(entries)
     for place, entry in enumerate(entries):
         for finding in reversed(put_headline_first(entry.findings)):
-            matrix[finding.sample.evidence or OVERALL][place] = SIGNS[finding.verdict]
+            name = finding.sample.evidence or OVERALL
+            matrix[name][place] = SIGNS[finding.verdict]
     return {name: signs for name, signs in matrix.items() if any(signs)}
 
 
@@ -485,12 +498,13 @@ def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
     page = page_of.format(name_folder(entry.id)) if is_built else ""
     picture = f"![{escape_markdown(caption)}]({_name_picture(entry)})" if caption else ""
     found = primary.verdict if primary else MISSING
+    answer = _answer_claim(entry.claim, findings) if entry.claim and primary else ""
     return {
         "id": entry.id,
         "short": render_link(entry.id, page),
         "claim": entry.claim,
         "link": render_link(named, page),
-        "answer": _answer_claim(entry.claim, findings) if entry.claim and primary else "",
+        "answer": answer,
         **_compare_verdicts(entry),
         "verdict": FAILED if entry.error else found,
         "error": entry.error,
