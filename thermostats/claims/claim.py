@@ -395,13 +395,8 @@ class Claim(ByColumn):
         """
 
         def declare(answer: Answer) -> Answer:
-            question = Question(
-                f"{self.id}.{name}",
-                name,
-                None,
-                answer,
-                parts=tuple(f"{self.id}.{n}" for n in all_of),
-            )
+            parts = tuple(f"{self.id}.{each}" for each in all_of)
+            question = Question(f"{self.id}.{name}", name, None, answer, parts=parts)
             self.questions.insert(0, question)
             return answer
 
@@ -507,9 +502,8 @@ class Claim(ByColumn):
         assert self.words is not None  # noqa: S101
         if question.parts:
             parts = [before[name] for name in question.parts]
-            result = question.answer(
-                evidence, {name.partition(".")[2]: part for name, part in before.items()}
-            )
+            by_name = {name.partition(".")[2]: part for name, part in before.items()}
+            result = question.answer(evidence, by_name)
             scope = replace(question.scope, group=parts[0].sample.group)
             return combine_parts(self.words, replace(question, scope=scope), parts, result)
         rows = None
