@@ -220,8 +220,8 @@ def _stretched(donor: pd.DataFrame, depth: int) -> pd.DataFrame:
     if last < 1:
         return donor
     wanted = np.arange(1, depth + 1)
-    places = 1 + (wanted - 1) * (last - 1) / max(depth - 1, 1)
-    nearest = np.rint(places).astype(np.int64)
+    blocks_there = 1 + (wanted - 1) * (last - 1) / max(depth - 1, 1)
+    nearest = np.rint(blocks_there).astype(np.int64)
     places = [np.flatnonzero(blocks == block) for block in nearest]
     inside = donor.iloc[np.concatenate(places)]
     layers = np.repeat(wanted, [place.size for place in places])
