@@ -68,8 +68,12 @@ class Changes:
 
     def tabulate(self) -> list[dict[str, str]]:
         """Rows for a screen: those that moved most of what a reader would see move."""
-        rows = [_show(row) for row in self.table.to_dict("records")]
-        return [row for row in rows if row["verdict"] or row["estimate"]][:LINES]
+        rows = []
+        for row in self.table.to_dict("records"):
+            shown = _show(row)
+            if shown["verdict"] or shown["estimate"]:
+                rows.append(shown)
+        return rows[:LINES]
 
 
 def find_changes(
@@ -90,8 +94,8 @@ def find_changes(
     _make_again(there, out)
     kept = out / BEFORE
     path = kept if kept.is_file() else locate_shipped_snapshot()
-    sides = [read_findings(each) for each in (path, out / TABLE)]
-    before, now = (_choose(frame, wanted, evidence) for frame in sides)
+    before = _choose(read_findings(path), wanted, evidence)
+    now = _choose(read_findings(out / TABLE), wanted, evidence)
     table = compare_findings(before, now)
     both = len(before.merge(now, on=KEYS))
     return Changes(table, SINCE_ROWS if path == kept else SINCE_SHIPPED, both)
@@ -130,8 +134,11 @@ def compare_findings(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
         texts.append(frame.assign(verdict=frame.apply(describe_verdict, axis=1)))
     suffixes = [f"_{side}" for side in SIDES]
     both = texts[0].merge(texts[1], on=KEYS, how="outer", suffixes=suffixes, indicator="side")
-    rows = [_compare_row(row) for row in both.to_dict("records")]
-    moved = [row for row in rows if row["moved"]]
+    moved = []
+    for row in both.to_dict("records"):
+        compared = _compare_row(row)
+        if compared["moved"]:
+            moved.append(compared)
     moved.sort(key=_rank_change)
     return pd.DataFrame(moved, columns=COLUMNS)
 
@@ -159,14 +166,16 @@ def _compare_row(row: Mapping[Any, Any]) -> dict[str, Any]:
 def _show(row: Mapping[Any, Any]) -> dict[str, str]:
     """A finding as a person reads it: what moved as `before → now`, what stayed once; an estimate
     that looks the same is empty."""
+    verdicts = []
     estimates = []
+    counts = []
     for side in SIDES:
+        verdicts.append(_write(row[f"verdict_{side}"]))
+        counts.append(_write_count(row[f"n_models_{side}"]))
         numbers = []
         for name in SHOWN[1:4]:
             numbers.append(_read(row[f"{name}_{side}"]))
         estimates.append(format_estimate(*numbers))
-    counts = [_write_count(row[f"n_models_{side}"]) for side in SIDES]
-    verdicts = [_write(row[f"verdict_{side}"]) for side in SIDES]
     verdict = "" if verdicts[0] == verdicts[1] else _join(verdicts)
     estimate = "" if estimates[0] == estimates[1] else _join(estimates)
     shown = {"finding": str(row["finding"]), "evidence": str(row["evidence"])}

@@ -76,11 +76,19 @@ def describe_universes(
     for choice, options in curve.labels.items():
         choices.append(f"{choice} ({len(options)})")
     still = curve.moves.loc[curve.moves["together"] < STILL, "choice"]
-    shown = {"curve": curve, "figure": figure, "moves": moves, "file": name, "of": of}
+    shown: dict[str, Any] = {
+        "curve": curve,
+        "figure": figure,
+        "moves": moves,
+        "file": name,
+        "of": of,
+    }
     lists = {"choices": choices, "still": list(map(str, still))}
     lists["why"] = list(map(str, curve.failed["why"].unique()))
     lists["empty"] = [f"“{option}”" for option in _list_empty_options(curve)]
-    return shown | {what: join_words(words) for what, words in lists.items()}
+    for what, words in lists.items():
+        shown[what] = join_words(words)
+    return shown
 
 
 def _list_empty_options(curve: SpecificationCurve) -> list[str]:
@@ -137,7 +145,7 @@ def read_entry(content: bytes) -> Entry:
         read = json.loads(content)
         posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
         inputs = tuple(item.pop("inputs_sha") for item in read["findings"])
-        findings = tuple(read_finding(item) for item in read["findings"])
+        findings = tuple(map(read_finding, read["findings"]))
         claim = Claim.read_columns(read["claim"])
         return Entry(claim.id, claim, findings, inputs, "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -169,12 +177,16 @@ def _convert_finding(finding: Finding) -> dict[str, Any]:
     tables["diagnostics"] = posterior.computation.diagnostics
     converted = _convert_fields(posterior.columns()) | {"passes": posterior.gate.passes}
     for name, frame in tables.items():
-        converted[name] = [_convert_json(row) for row in frame.to_dict("records")]
+        converted[name] = list(map(_convert_json, frame.to_dict("records")))
     return plain | {"posterior": converted}
 
 
 def _convert_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _convert_json(value) for name, value in values.items()}
+
+
+def _convert_floats(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
 
 
 def _convert_json(value: Any) -> Any:
@@ -185,7 +197,7 @@ def _convert_json(value: Any) -> Any:
                 converted[str(name)] = _convert_json(item)
         return converted
     if isinstance(value, tuple | list):
-        return [_convert_json(item) for item in value]
+        return list(map(_convert_json, value))
     if pd.api.types.is_bool(value):
         return bool(value)
     if pd.api.types.is_integer(value):
@@ -581,8 +593,8 @@ def _build_part(
         caption = finding.figure.caption or finding.plain
         figure = files.add_figure(made.figure, name, caption, data)
     audit = finding.audit
-    published = {name: float(value) for name, value in audit.published.items()}
-    reproduced = {name: float(value) for name, value in audit.reproduced.items()}
+    published = _convert_floats(audit.published)
+    reproduced = _convert_floats(audit.reproduced)
     universes = describe_universes(finding, number, suffix, files, is_first=number == leading.curve)
     compared = formatting.compare_figures(published, reproduced)
     part = {"finding": finding, "number": number, "figure": figure, "table": table}
@@ -666,11 +678,11 @@ def _list_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
     for view in reversed(views):
         if view.verdict == UNMEASURED:
             first[view.sample.evidence] = view
-    carrying = {view.sample.evidence for view in carried}
-    short = [view for name, view in first.items() if name not in carrying]
+    for view in carried:
+        first.pop(view.sample.evidence, None)
     leading = views[0].id if views else ""
     other_sets: list[dict[str, Any]] = []
-    for view in (*carried, *short):
+    for view in (*carried, *first.values()):
         other_sets.append(
             {"finding": view, "by_p": _is_p_decisive(view), "leads": view.id == leading}
         )
@@ -746,8 +758,10 @@ def _list_model_names(findings: Sequence[Finding]) -> dict[str, str]:
 def _find_lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
     """Labs that one source alone measured, by set: of its finding that rests on most models. What
     follows from that stands after the last alone."""
-    samples = (view.sample for view in _sort_findings(findings))
-    said = {sample.evidence: sample.coincidence for sample in samples if sample.coincidence}
+    said = {}
+    for view in _sort_findings(findings):
+        if view.sample.coincidence:
+            said[view.sample.evidence] = view.sample.coincidence
     for name in list(said)[:-1]:
         said[name] = said[name].removesuffix(DUE)
     return said

@@ -294,7 +294,7 @@ def wrap_content(
     frames."""
     texts = [load_script(name) for name in scripts]
     policy = hash_scripts([*texts, *map(load_script, framed)])
-    shared = {"content": content, "page": anchor, "title": title, "policy": policy}
+    shared: dict[str, Any] = {"content": content, "page": anchor, "title": title, "policy": policy}
     shared["scripts"] = map(Markup, texts)
     html = build_page_environment().get_template("page.html").render(values | shared)
     return _deduplicate_letters(html).encode()
@@ -556,7 +556,6 @@ class _Renderer(RendererHTML):
         times = self.used.get(text, 0) + 1
         self.used[text] = times
         return text if times == 1 else f"{text}{numbered}{times}"
-
 
 
 def _find_caption(token: Token) -> str:

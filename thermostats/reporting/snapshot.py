@@ -82,13 +82,12 @@ def write_snapshot(
             files[f"{folder}.md"] = screen.encode()
         if figure.is_file():
             files[f"{folder}.svg"] = figure.read_bytes()
-    there = [path.name for path in (out / SNAPSHOT).glob("*")]
     gone = []
-    for name in there:
-        if OF_A_CLAIM.fullmatch(name) and name not in files:
-            gone.append(name)
+    for path in (out / SNAPSHOT).glob("*"):
+        if OF_A_CLAIM.fullmatch(path.name) and path.name not in files:
+            gone.append(f"{SNAPSHOT}/{path.name}")
     written = write_files(out, {f"{SNAPSHOT}/{name}": files[name] for name in files})
-    return written, remove_files(out, [f"{SNAPSHOT}/{name}" for name in gone])
+    return written, remove_files(out, gone)
 
 
 def render_first_screen(claim: str, page: str) -> str:
@@ -191,9 +190,11 @@ def list_citations(data: str | Path | None = None) -> tuple[Citation, ...]:
     for library in libraries:
         if installed := versions(library.key):
             library.fields["note"] = f"version {installed[library.key]}"
-    works = [study.literature for study in load_studies().values()]
     dois = set(published["doi"])
-    works = [work for work in works if work.published.get("doi") in dois]
+    works = []
+    for study in load_studies().values():
+        if study.literature.published.get("doi") in dois:
+            works.append(study.literature)
     entries = [(work.published, OF_STUDY) for work in works]
     for work in works:
         entries += [(entry, BUILT_ON) for entry in work.builds_on]

@@ -176,13 +176,15 @@ def _check_row(row: Mapping[str, str]) -> None:
 
 def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
     """Write those files that are not there with the same bytes; their names."""
+    names = []
     changed = {}
     for name, content in files.items():
         path = out / name
         if not path.is_file() or path.read_bytes() != content:
-            changed[name] = content
-    write_all(out, {out / name: content for name, content in changed.items()})
-    return list(changed)
+            changed[path] = content
+            names.append(name)
+    write_all(out, changed)
+    return names
 
 
 def remove_files(out: Path, names: Iterable[str]) -> list[str]:
@@ -520,11 +522,10 @@ class State:
     def about(self) -> tuple[str, ...]:
         """Pages about all claims that this report has, of those that are made at once, in their
         order."""
-        names = ABOUT
-        if not self.all_claims:
-            made = {*ALWAYS, *self.records}
-            names = tuple(name for name in ABOUT if name in made)
-        return tuple(name for name in names if name != GROWTH or self.account)
+        made = {*ABOUT} if self.all_claims else {*ALWAYS, *self.records}
+        if GROWTH in made and not self.account:
+            made.discard(GROWTH)
+        return tuple(name for name in ABOUT if name in made)
 
     @cached_property
     def account(self) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, islice, zip_longest
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -314,8 +315,7 @@ def _take_turns(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> lis
     for rows in groups:
         alike = [row for row in rows if row["verdict"] == verdict]
         best.append(sorted(alike, key=_count_models, reverse=True))
-    in_turn = chain.from_iterable(zip_longest(*best))
-    return [row for row in in_turn if row is not None]
+    return list(filter(None, chain.from_iterable(zip_longest(*best))))
 
 
 def _count_models(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -369,24 +369,26 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
             primary.append(entry.findings[0])
     counts = Counter(finding.verdict for finding in primary)
     reached = [verdict for verdict in VERDICTS if counts[verdict]]
-    fits = (entry.posteriors[0] or {} for entry in entries if entry.posteriors)
-    fitted = [fit for fit in fits if "passes" in fit]
+    fitted = []
+    for entry in entries:
+        fit = next(iter(entry.posteriors), None)
+        if fit is not None and "passes" in fit:
+            fitted.append(fit)
     passing = [fit for fit in fitted if fit["passes"]]
-    apart = []
+    apart = 0
     for fit in passing:
-        if fit["classical"] not in ("", fit["concluded"]):
-            apart.append(fit)
+        apart += fit["classical"] not in ("", fit["concluded"])
     words: list[str] = []
     for verdict in reached:
         words.append(f"{counts[verdict]} {'' if words else 'came out '}as {verdict}")
     samples = [finding.sample for finding in primary]
-    most_models = max((sample.n_models for sample in samples), default=0)
-    most_groups = max((sample.n_groups for sample in samples), default=0)
+    most_models = max(map(attrgetter("n_models"), samples), default=0)
+    most_groups = max(map(attrgetter("n_groups"), samples), default=0)
     return {
         "counts": words,
         "tested": len(primary),
         "fitted": len(fitted),
-        "apart": len(apart),
+        "apart": apart,
         "failed": len(fitted) - len(passing),
         "most_models": most_models,
         "most_groups": most_groups,
