@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -384,7 +385,7 @@ def build_claim_files(
     """
     inputs = [hash_inputs(made_of["script"], each.selections) for each in made]
     files = Files(name_folder(claim.id))
-    findings = [each.finding for each in made]
+    findings = list(map(attrgetter("finding"), made))
     parts = _build_parts(made, files)
     worlds = collect_worlds(findings)
     if worlds is not None:
@@ -393,7 +394,7 @@ def build_claim_files(
     compared = collect_compared_figures(parts)
     if len(compared) > FOLDED:
         files.add_rows("figures.csv", pd.DataFrame(compared))
-    views = [finding for finding in findings if finding.sample.view_of]
+    views = _list_views(findings)
     notes = dict.fromkeys(note for view in views for note in view.notes)
     shown: set[int] = set()
     for row in whole:
@@ -410,7 +411,7 @@ def build_claim_files(
     other_sets = _list_other_sets(other_views)
     further_sets = _sort_further_sets(other_sets)
     if len(further_sets) > MOST_ROWS:
-        listed = _tabulate_other_sets([row["finding"] for row in further_sets], parts)
+        listed = _tabulate_other_sets(list(map(itemgetter("finding"), further_sets)), parts)
         files.add_rows(OTHER_SETS, listed)
     page = render_text(
         "claim.md",
@@ -464,7 +465,7 @@ def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     with_curve = (number for number, each in enumerate(made, 1) if each.finding.curve is not None)
     leading = Leading(next(with_figure, 0), next(with_curve, 0))
     lead = leading.figure
-    names = _name_files([each.finding for each in made])
+    names = _name_files(list(map(attrgetter("finding"), made)))
     parts = []
     for number, each in enumerate(made, 1):
         if not each.finding.sample.view_of:
@@ -551,7 +552,7 @@ def _list_earlier_fits(findings: Sequence[Finding]) -> dict[str, Finding]:
 def _name_files(findings: Sequence[Finding]) -> dict[str, str]:
     """What files of a finding are called after: its name, with what it is asked over where that
     tells it apart."""
-    ids = dict.fromkeys(finding.id for finding in findings)
+    ids = dict.fromkeys(map(attrgetter("id"), findings))
     asked = Counter(id_.split(".")[1] for id_ in ids)
     called = {}
     for id_ in ids:
@@ -656,7 +657,7 @@ def collect_compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatt
     for part in reversed(parts):
         for row in part["compared"]:
             first[row] = part["number"]
-    times = Counter(row.name for row in first)
+    times = Counter(map(attrgetter("name"), first))
     rows = dict.fromkeys(row for part in parts for row in part["compared"])
     compared_figures: list[formatting.Compared] = []
     for row in rows:
@@ -769,8 +770,11 @@ def _find_lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
 
 def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Findings on other sets of evidence, those of most models last."""
-    views = [finding for finding in findings if finding.sample.view_of]
-    return sorted(views, key=lambda view: view.sample.n_models)
+    return sorted(_list_views(findings), key=attrgetter("sample.n_models"))
+
+
+def _list_views(findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.sample.view_of]
 
 
 def _describe_rule_date(claim: Claim, findings: Sequence[Finding]) -> str:
@@ -778,7 +782,7 @@ def _describe_rule_date(claim: Claim, findings: Sequence[Finding]) -> str:
     study = find_study(claim.id)
     if study is None or not study.report.fixed:
         return "as the script states it"
-    fitted = any(finding.posterior for finding in findings)
+    fitted = any(map(attrgetter("posterior"), findings))
     return str(Template(study.report.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 

@@ -614,7 +614,7 @@ class State:
         """What a claim's page, or a page about all claims, is made of, but for rows and the
         package."""
         if path := self.scripts.get(name):
-            contents = [file.read_bytes() for file in list_script_files(path)]
+            contents = list(map(Path.read_bytes, list_script_files(path)))
             return b"\0".join([*contents, self._collect_rates(name)])
         if module := self.pages.get(name):
             if module.startswith(f"{PACKAGE}."):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, islice, zip_longest
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -196,18 +196,21 @@ def index_text(
     grouped = group_entries(entries)
     rows = {entry.id: _build_row(entry, page_of) for entry in entries}
     further = list_further_statements()
-    tally = Counter(row["verdict"] for row in rows.values())
+    tally = Counter(map(itemgetter("verdict"), rows.values()))
     matrix = _build_matrix(entries)
     studies = load_studies().values()
     by_heading = {study.report.heading: study for study in studies if study.report.heading}
     groups: list[dict[str, Any]] = []
     for title, group in grouped.items():
         study = by_heading.get(title)
-        listed = [entry for entry in _put_leading_first(group, study) if entry.id not in further]
-        place = {"title": title, "study": study, "rows": [rows[entry.id] for entry in listed]}
+        listed = []
+        for entry in _put_leading_first(group, study):
+            if entry.id not in further:
+                listed.append(rows[entry.id])
+        place = {"title": title, "study": study, "rows": listed}
         groups.append({**place, **_summarise_entries(group)})
-    findings = list(chain.from_iterable(entry.findings for entry in entries))
-    worlds = [finding.criterion.worlds for finding in findings]
+    findings = list(chain.from_iterable(map(attrgetter("findings"), entries)))
+    worlds = list(map(attrgetter("criterion.worlds"), findings))
     changed = []
     for entry in entries:
         if entry.claim and entry.claim.history:
@@ -224,14 +227,14 @@ def index_text(
         further=_list_further_rows(entries, rows, page_of),
         title_of_further=ONE_OBSERVATION,
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        short=summarise_groups([group["rows"] for group in groups]),
+        short=summarise_groups(list(map(itemgetter("rows"), groups))),
         command=Text(command),
         tried=sum(map(bool, worlds)),
         untried=worlds.count(0),
         most_false=ALPHA,
         changed=changed,
         matrix=matrix,
-        yours=any(row["yours"] for row in rows.values()),
+        yours=any(map(itemgetter("yours"), rows.values())),
         moved=_list_moved(entries, page_of),
         illustrated=illustrated,
         sets=[f"{SETS[name]} ({name})" for name in there],
@@ -367,7 +370,7 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     for entry in entries:
         if entry.findings and not entry.error:
             primary.append(entry.findings[0])
-    counts = Counter(finding.verdict for finding in primary)
+    counts = Counter(map(attrgetter("verdict"), primary))
     reached = [verdict for verdict in VERDICTS if counts[verdict]]
     fitted = []
     for entry in entries:
@@ -381,7 +384,7 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     words: list[str] = []
     for verdict in reached:
         words.append(f"{counts[verdict]} {'' if words else 'came out '}as {verdict}")
-    samples = [finding.sample for finding in primary]
+    samples = list(map(attrgetter("sample"), primary))
     most_models = max(map(attrgetter("n_models"), samples), default=0)
     most_groups = max(map(attrgetter("n_groups"), samples), default=0)
     return {
@@ -494,7 +497,7 @@ def _build_statement_row(entry: Entry, findings: Sequence[Finding], page_of: str
 def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
     findings = _list_findings(entry)
     primary = next(iter(findings), None)
-    caption = "; ".join(estimate.words for estimate in place_first_findings(findings))
+    caption = "; ".join(map(attrgetter("words"), place_first_findings(findings)))
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     is_built = entry.claim is not None and not entry.error
     page = page_of.format(name_folder(entry.id)) if is_built else ""
