@@ -154,24 +154,22 @@ class Side:
     def wanted(self) -> tuple[float, float]:
         """Models and groups that would give a power of 0.8; NaN where that is not known."""
         known = self.rows[self.rows["box"] == POWER]
-        return (
-            tuple(known[["models_wanted", "groups_wanted"]].iloc[0])
-            if len(known)
-            else (math.nan, math.nan)
-        )
+        if known.empty:
+            return math.nan, math.nan
+        return tuple(known[["models_wanted", "groups_wanted"]].iloc[0])
 
     def condition(self, level: float) -> str:
         """What must not be so for a verdict of a level to stand: the hostile world in words; empty
         where it stands."""
-        hostile = self.rows[(self.rows["box"] == HOSTILE) & (self.rows["bound_05"] <= level)]
+        rows = self.rows[self.rows["box"] == HOSTILE]
+        hostile = rows[rows["bound_05"] <= level]
         return str(pick_worst(hostile)["words"]) if len(hostile) else ""
 
     def tipping(self, level: float) -> tuple[str, ...]:
         """Where a verdict falls as one nuisance is raised, in words; of the level that was asked
         for alone."""
-        known = self.rows[
-            (self.rows["box"] == TIPPING) & np.isclose(self.rows["rate"], level, rtol=1e-3, atol=0)
-        ]
+        rows = self.rows[self.rows["box"] == TIPPING]
+        known = rows[np.isclose(rows["rate"], level, rtol=1e-3, atol=0)]
         return tuple(known["words"])
 
 
@@ -250,11 +248,9 @@ def select_design(question: Question, n: int) -> pd.DataFrame:
     every = load_levels()
     if question.trial is None or question.trial.worlds is None or every.empty:
         return every.iloc[:0]
-    mine = (
-        (every["rule"] == question.key)
-        & (every["n_models"] == n)
-        & (every["digest"] == question.digest())
-    )
+    of_rule = every["rule"] == question.key
+    of_size = every["n_models"] == n
+    mine = of_rule & of_size & (every["digest"] == question.digest())
     return every[mine].reset_index(drop=True)
 
 
@@ -291,16 +287,12 @@ def calibrate_rows(question: Question, rows: pd.DataFrame) -> Calibration:
         worst = known.rows[known.rows["box"].isin([PLAUSIBLE, HOSTILE])].sort_values("bound_05")
         worst = worst.groupby(["side", "box"]).head(RETRIED)
         made = []
+        rows_here = convert_numpy(rows)
         for row in worst.itertuples():
-            search = Search(
-                question, convert_numpy(rows), Verdict(row.side), (), HERE, EXPENSIVE / len(worst)
-            )
+            side = Verdict(row.side)
+            search = Search(question, rows_here, side, (), HERE, EXPENSIVE / len(worst))
             point = parse_point(str(row.point))
-            made.append(
-                {
-                    **search.simulate_point(point, str(row.box), HERE.fresh),
-                    "point": name_point(point),
-                }
-            )
+            simulated = search.simulate_point(point, str(row.box), HERE.fresh)
+            made.append({**simulated, "point": name_point(point)})
         made += known.rows[known.rows["box"] == POWER].to_dict("records")
     return Calibration(pd.DataFrame(made).reindex(columns=list(ORDER)), len(rows), len(rows))

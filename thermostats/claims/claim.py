@@ -395,13 +395,8 @@ class Claim(ByColumn):
         """
 
         def declare(answer: Answer) -> Answer:
-            question = Question(
-                f"{self.id}.{name}",
-                name,
-                None,
-                answer,
-                parts=tuple(f"{self.id}.{n}" for n in all_of),
-            )
+            parts = tuple(f"{self.id}.{each}" for each in all_of)
+            question = Question(f"{self.id}.{name}", name, None, answer, parts=parts)
             self.questions.insert(0, question)
             return answer
 
@@ -507,9 +502,8 @@ class Claim(ByColumn):
         assert self.words is not None  # noqa: S101
         if question.parts:
             parts = [before[name] for name in question.parts]
-            result = question.answer(
-                evidence, {name.partition(".")[2]: part for name, part in before.items()}
-            )
+            by_name = {name.partition(".")[2]: part for name, part in before.items()}
+            result = question.answer(evidence, by_name)
             scope = replace(question.scope, group=parts[0].sample.group)
             return combine_parts(self.words, replace(question, scope=scope), parts, result)
         rows = None
@@ -723,8 +717,7 @@ def _print_set(claim: Claim, evidence: Evidence, options: Namespace) -> None:
     if options.json:
         print_json(dump_findings(claim, list(findings)))
         return
-    width = max(map(len, [HEADS[0], *(_name(question.id) for question in claim.questions)]))
-    print("\n" + _format_line(HEADS, width), flush=True)
+    width = _print_heads(claim)
     printed = 0
     for finding in _report_progress(findings, len(claim.questions)):
         print(_format_line(_format_cells(finding), width), flush=True)
@@ -733,17 +726,20 @@ def _print_set(claim: Claim, evidence: Evidence, options: Namespace) -> None:
         print(f"  {claim.id} asks nothing of {CALLED[options.evidence]}.")
 
 
+def _print_heads(claim: Claim) -> int:
+    """Print the heads of a claim's lines; the width of their first column."""
+    names = [_name(question.id) for question in claim.questions]
+    width = max(map(len, [HEADS[0], *names]))
+    print("\n" + _format_line(HEADS, width), flush=True)
+    return width
+
+
 def _print_details(claim: Claim, evidence: Evidence) -> None:
     """Everything that a page says of the findings."""
     if claim.exact:
         print("\n" + wrap_text(f"Exact: {claim.exact}"))
-    print(
-        "\n"
-        + wrap_text(f"Said: {claim.statement}")
-        + "\n"
-        + wrap_text(f"Rule: {claim.stated().rule}"),
-        flush=True,
-    )
+    words = [wrap_text(f"Said: {claim.statement}"), wrap_text(f"Rule: {claim.stated().rule}")]
+    print("\n" + "\n".join(words), flush=True)
     with _Progress("judging; about ten seconds a finding with a fit"):
         findings = claim.judge(evidence)
     for finding in findings:
@@ -754,8 +750,7 @@ def _print_screen(claim: Claim, evidence: Evidence, data: Path | None) -> None:
     """The claim's words, a line a finding as each is decided, the verdict, and what to type
     next."""
     print(wrap_text(f"Said: {claim.statement}"), flush=True)
-    width = max(map(len, [HEADS[0], *(_name(question.id) for question in claim.questions)]))
-    print("\n" + _format_line(HEADS, width), flush=True)
+    width = _print_heads(claim)
     findings = []
     shown = 0
     for finding in _report_progress(claim.decided(evidence), len(claim.questions)):
@@ -791,16 +786,11 @@ def dump_findings(claim: Claim, findings: Sequence[Finding]) -> dict[str, Any]:
     """The claim and its findings by the names of columns; numbers that are not there are null."""
     rows = []
     for finding in findings:
-        columns = {}
+        row: dict[str, Any] = {"finding": finding.id}
         for name, value in finding.columns().items():
             if name in IN_JSON:
-                columns[name] = value
-        rows.append(
-            {
-                "finding": finding.id,
-                **{name: _convert_value(value) for name, value in columns.items()},
-            }
-        )
+                row[name] = _convert_value(value)
+        rows.append(row)
     first = claim.first(findings)
     return {
         "claim": claim.id,

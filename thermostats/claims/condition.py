@@ -613,9 +613,8 @@ class V:
             raise DataError(
                 "a rule reads a quantity that the result lacks", got=self.name, allowed=names
             )
-        value = getattr(
-            result.quantities[self.name], NEAREST[sign] if self.part == "interval" else self.part
-        )
+        which = NEAREST[sign] if self.part == "interval" else self.part
+        value = getattr(result.quantities[self.name], which)
         return np.asarray(math.nan if value is None else value, dtype=np.float64)
 
     @property
@@ -675,9 +674,8 @@ def _apply_holm(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     p = np.stack([next(iter(row.values())).p for row in rows])
     order = p.argsort(axis=0)
     factors = np.arange(len(p), 0, -1)[:, None]
-    raised = np.minimum(
-        np.maximum.accumulate(np.take_along_axis(p, order, axis=0) * factors, axis=0), 1.0
-    )
+    scaled = np.take_along_axis(p, order, axis=0) * factors
+    raised = np.minimum(np.maximum.accumulate(scaled, axis=0), 1.0)
     adjusted = np.empty_like(p)
     np.put_along_axis(adjusted, order, raised, axis=0)
     changed = []
@@ -688,11 +686,12 @@ def _apply_holm(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _build_row_result(row: Mapping[Any, object]) -> Result:
     """A row of a table as a result of its own; a column `x_law` has the law of an interval."""
-    named = {
-        str(name): float(value) for name, value in row.items() if isinstance(value, int | float)
-    }
-
-    laws: dict[str, Any] = {str(name): value for name, value in row.items()}
+    named: dict[str, float] = {}
+    laws: dict[str, Any] = {}
+    for column, cell in row.items():
+        laws[str(column)] = cell
+        if isinstance(cell, int | float):
+            named[str(column)] = float(cell)
 
     def part(name: str, which: str) -> float | None:
         return named.get(f"{name}_{which}", named.get(which))

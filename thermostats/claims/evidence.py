@@ -216,7 +216,8 @@ class Evidence(Selection):
     def sources(self, models: Collection[str]) -> list[str]:
         """Who measured some models of the set: sources by name, the files of a study as one."""
         runs = self.table("runs")
-        return sorted(set(self.origin(runs.loc[runs["model_id"].isin(list(models)), "source"])))
+        of_models = runs["model_id"].isin(list(models))
+        return sorted(set(self.origin(runs.loc[of_models, "source"])))
 
     def recording(self) -> AbstractContextManager[dict[str, str]]:
         """Selections handed out meanwhile, by name; they are recorded afterwards as all others
@@ -264,9 +265,8 @@ class Evidence(Selection):
         """SHA-256 of the rows of a selection of the whole set, as they are now."""
         if selection not in self._digests:
             parts = json.loads(selection)
-            self._digests[selection] = hash_rows(
-                self.fork().named("".join(parts[2:]))._rows_of(parts)
-            )
+            whole = self.fork().named("".join(parts[2:]))
+            self._digests[selection] = hash_rows(whole._rows_of(parts))
         return self._digests[selection]
 
     def _rows_of(self, parts: list[Any]) -> pd.DataFrame:
@@ -328,7 +328,8 @@ def _hash_column(label: str, column: pd.Series, digest: hashlib._Hash) -> None:
         return
     filled = cells.fill_null("")
     _, offsets, content = filled.buffers()
-    ends = np.frombuffer(offsets, np.int64)[filled.offset :][: len(filled) + 1]
+    ends = np.frombuffer(offsets, np.int64)[filled.offset :]
+    ends = ends[: len(filled) + 1]
     digest.update(np.diff(ends).tobytes())
     if content is not None:
         digest.update(memoryview(content)[ends[0] : ends[-1]])

@@ -393,11 +393,9 @@ class Finding(ByColumn):
         leans."""
         strength = self.strength
         line = self.verdict
-        line += (
-            f" ({self.reason}{f', {self.decisive_unit}' if self.decisive_unit else ''})"
-            if self.reason
-            else ""
-        )
+        if self.reason:
+            unit = f", {self.decisive_unit}" if self.decisive_unit else ""
+            line += f" ({self.reason}{unit})"
         line += f", leans to “{strength.leans}”" if strength.leans else ""
         line += f", unless {strength.unless}" if strength.unless else ""
         return line + (
@@ -471,10 +469,8 @@ def format_finding(finding: Finding) -> str:
     if finding.curve is not None:
         lines.append(f"  curve        {finding.curve.summary}")
     for row in compare_figures(finding.audit.published, finding.audit.reproduced):
-        lines.append(
-            f"  {row.name}: published {row.published}, reproduced "
-            f"{row.reproduced or 'not recomputed'} {row.word}"
-        )
+        again = row.reproduced or "not recomputed"
+        lines.append(f"  {row.name}: published {row.published}, reproduced {again} {row.word}")
     lines += [wrap_text(f"Note: {note}") for note in (sample.coincidence, *finding.notes) if note]
     if finding.table is not None:
         lines.append(finding.table.to_string(index=False, float_format=format_number))
@@ -565,7 +561,8 @@ def _summarise_fit(fit: Fit) -> pd.DataFrame:
     convergence = fit.convergence()
     table = fit.summary().assign(kind=KIND, level=fit.level).join(convergence)
     size = table["ess_bulk"] if len(convergence) else fit.draws.effective
-    return table.assign(mcse=table["sd"] / np.sqrt(size)).dropna(axis=1, how="all").reset_index()
+    table = table.assign(mcse=table["sd"] / np.sqrt(size))
+    return table.dropna(axis=1, how="all").reset_index()
 
 
 def _build_update_panel(fit: Fit) -> Panel:
@@ -596,11 +593,9 @@ def _describe_drawing(fit: Fit) -> str:
         if draws.attempts == 1
         else "second attempt, with smaller steps and twice the draws"
     )
-    return (
-        f"NUTS by {draws.engine}, {used.chains} chains of {used.draws} draws after {used.tune} of "
-        f"adaptation, target "
-        f"acceptance {used.target_accept:g}, {attempts}."
-    )
+    chains = f"{used.chains} chains of {used.draws} draws after {used.tune} of adaptation"
+    target = f"target acceptance {used.target_accept:g}"
+    return f"NUTS by {draws.engine}, {chains}, {target}, {attempts}."
 
 
 def _describe_versions() -> str:

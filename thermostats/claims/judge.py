@@ -176,24 +176,25 @@ def repeat_question(
         larger = calibration.takes(trial.larger, needs.models)
         takes += f" {larger}." * bool(larger and first is None)
         takes = f"{takes} {planned(question)}".strip()
-        return _update_finding(replace(finding, notes=missing()), few.result, settles=takes)
+        noted = replace(finding, notes=missing())
+        return _update_finding(noted, few.result, settles=takes)
     except UsageError as error:
-        return _update_finding(
-            replace(finding, notes=missing()),
-            there,
-            settles=f"The test cannot be made: {error.what}.",
-        )
+        noted = replace(finding, notes=missing())
+        settles = f"The test cannot be made: {error.what}."
+        return _update_finding(noted, there, settles=settles)
     weighed = weigh(question, evidence, result, rows, needs)
     sample = replace(finding.sample, coincidence=describe_coincidence(evidence, used))
     noise = describe_noise(question, used, evidence) if needs.groups > 1 else ()
+    plain = f"{finding.plain[:-1]}{_list_names(rows)}."
+    notes = (*missing(), *noise, *describe_row(weighed))
     made = replace(
         finding,
         verdict=weighed.verdict,
         reason=weighed.reason,
         strength=weighed.strength,
-        plain=f"{finding.plain[:-1]}{_list_names(rows)}.",
+        plain=plain,
         sample=sample,
-        notes=(*missing(), *noise, *describe_row(weighed)),
+        notes=notes,
         posterior=_fit_view(question, evidence, result, first),
     )
     return _update_finding(made, result, **_describe_weighed(question, weighed))
@@ -250,11 +251,10 @@ def weigh(
     calibration = choose_calibration(question, rows)
     levels = {side: measure_attained(primary, question.trial, rows, result, side) for side in SIDES}
     near = [side for side in SIDES if calibration.side(side).is_near(levels[side].level)]
-    given = [
-        side
-        for side in SIDES
-        if calibration.side(side).gives(levels[side].level) and side not in near
-    ]
+    given = []
+    for side in SIDES:
+        if calibration.side(side).gives(levels[side].level) and side not in near:
+            given.append(side)
     if not given and near:
         side = min(near, key=lambda side: levels[side].level)
         strength = _measure_strength(question, calibration, side, levels[side], False)
@@ -361,16 +361,14 @@ def _open(
     assert primary is not None  # noqa: S101
     side = find_leaning(question, result, levels)
     shown = side or SUPPORTED
-    strength = replace(
-        _measure_strength(question, calibration, shown, levels[shown], False),
-        unless="",
-        leans=str(side or ""),
-    )
+    strength = _measure_strength(question, calibration, shown, levels[shown], False)
+    strength = replace(strength, unless="", leans=str(side or ""))
     if isinstance(primary, Decide) and primary.divided.holds(result):
         return Weighed(OPEN, Reason.CODING, strength, calibration)
     of_side = calibration.side(shown)
     short = isinstance(primary, Given) and primary.short(result)
-    too_little = short or of_side.limit() == 0 or (calibration.tried and not of_side.power >= FAIR)
+    is_weak = calibration.tried and not of_side.power >= FAIR
+    too_little = short or of_side.limit() == 0 or is_weak
     return Weighed(
         OPEN, Reason.TOO_LITTLE if too_little else Reason.UNDECIDED, strength, calibration
     )
@@ -458,10 +456,11 @@ def combine_parts(
 def _weigh_parts(parts: Sequence[Finding]) -> Weighed:
     counted = [_weigh_part(part, len(parts)) for part in parts]
     verdict = combine_verdicts(counted)
-    few = Reason.TOO_LITTLE if UNMEASURED in {part.verdict for part in parts} else Reason.UNDECIDED
+    verdicts = {part.verdict for part in parts}
+    few = Reason.TOO_LITTLE if UNMEASURED in verdicts else Reason.UNDECIDED
     never = (Reason(part.reason) for part in parts if part.reason == Reason.CODING)
     reason = Reason.NONE if verdict != OPEN else next(never, few)
-    leans = str(AGAINST) * (verdict == OPEN and AGAINST in {part.verdict for part in parts})
+    leans = str(AGAINST) * (verdict == OPEN and AGAINST in verdicts)
     weakest = max((part for part in parts), key=lambda part: part.strength.level or 0.0)
     unless = weakest.strength.unless * (verdict == SUPPORTED)
     provisional = next(filter(None, (part.strength.provisional for part in parts)), "")
@@ -482,17 +481,17 @@ def decide_parts(id_: str, estimand: str, parts: Sequence[Finding]) -> Finding:
 def repeat_parts(id_: str, estimand: str, parts: Sequence[Finding], evidence: Evidence) -> Finding:
     """The verdict over findings on another set of evidence, that of the parts."""
     made = decide_parts(id_, estimand, parts)
-    sample = replace(
-        made.sample, evidence=evidence.name, view_of=parts[0].sample.view_of or evidence.name
-    )
+    view_of = parts[0].sample.view_of or evidence.name
+    sample = replace(made.sample, evidence=evidence.name, view_of=view_of)
     return replace(made, plain=f"The same question for {SETS[evidence.name]}.", sample=sample)
 
 
 def pick_own_verdict(findings: Sequence[Finding]) -> Finding | None:
     """A claim's first question on the user's rows alone; None where it is not put to them."""
-    return next(
-        (f for f in findings if f.id == findings[0].id and f.sample.evidence == OWN_ROWS), None
-    )
+    for finding in findings:
+        if finding.id == findings[0].id and finding.sample.evidence == OWN_ROWS:
+            return finding
+    return None
 
 
 def pick_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding | None]:
@@ -515,10 +514,10 @@ def pick_verdicts(findings: Sequence[Finding]) -> tuple[Finding | None, Finding 
             if f.sample.evidence == POOLED:
                 pooled[f.id] = f
         parts = [pooled[id_] for id_ in ids if id_ in pooled]
-        return first, decide_parts(first.id, first.estimand, parts) if len(parts) == len(
-            ids
-        ) else None
-    return next((by_set[name] for name in OWN if name in by_set), None), by_set.get(POOLED)
+        is_whole = len(parts) == len(ids)
+        return first, decide_parts(first.id, first.estimand, parts) if is_whole else None
+    own = next((by_set[name] for name in OWN if name in by_set), None)
+    return own, by_set.get(POOLED)
 
 
 def decide_by_rule(question: Question, evidence: Evidence) -> Finding | None:
@@ -563,7 +562,8 @@ def _weigh_part(part: Finding, k: int) -> Verdict:
 def pick_headline(result: Result) -> Estimate:
     """The number that heads a finding; an undefined p-value is none and has no kind."""
     head = replace(result.headline, law=None)
-    return replace(head, p=None, p_kind="") if head.p is None or math.isnan(head.p) else head
+    is_number = head.p is not None and not math.isnan(head.p)
+    return head if is_number else replace(head, p=None, p_kind="")
 
 
 def _record_fit(
@@ -729,11 +729,9 @@ def find_wanted_bounds(rule: Rule | None, name: str) -> tuple[float | None, floa
     """The numbers above and below which a quantity supports the statement; None where the rule
     names no such number."""
     decide = rule.rule if isinstance(rule, Given) else rule
-    bars = (
-        [bar for bar in decide.supported.bars if bar[0] == name]
-        if isinstance(decide, Decide)
-        else []
-    )
+    bars: list[Any] = []
+    if isinstance(decide, Decide):
+        bars = [bar for bar in decide.supported.bars if bar[0] == name]
     low = max((bar for _, side, bar in bars if side == ">"), default=None)
     high = min((bar for _, side, bar in bars if side == "<"), default=None)
     return (low, high) if low is None or high is None or low < high else (None, None)
@@ -748,9 +746,8 @@ def _build_finding(
 ) -> Finding:
     verdict = weighed.verdict
     values = _collect_values(question, result, verdict)
-    above, below = find_wanted_bounds(
-        question.primary, result.estimate or next(iter(result.quantities), "")
-    )
+    named = result.estimate or next(iter(result.quantities), "")
+    above, below = find_wanted_bounds(question.primary, named)
     certain = not (question.trial or result.headline.interval or result.headline.p is not None)
     said = (
         _describe_weighed(question, weighed) if verdict != UNMEASURED and not question.parts else {}
@@ -797,29 +794,28 @@ def _prepare_finding(
     question: Question, evidence: Evidence, first: Finding | None, group: str
 ) -> Finding:
     """The finding of a question on another set, before its rows are read."""
-    first = first or Finding(
-        question.id, question.name, UNMEASURED, "", sample=Sample(question.scope.evidence)
-    )
+    sample = Sample(question.scope.evidence)
+    first = first or Finding(question.id, question.name, UNMEASURED, "", sample=sample)
     rule = first.criterion
     criterion = Criterion(words=rule.words, above=rule.above, below=rule.below)
+    plain = f"The same question for {SETS[evidence.name]}."
+    sample = Sample(evidence.name, first.sample.evidence, group=group)
     return Finding(
         id=first.id,
         estimand=first.estimand,
         verdict=UNMEASURED,
-        plain=f"The same question for {SETS[evidence.name]}.",
+        plain=plain,
         criterion=criterion,
-        sample=Sample(evidence.name, first.sample.evidence, group=group),
+        sample=sample,
     )
 
 
 def _update_finding(finding: Finding, result: Result, **criterion: Any) -> Finding:
     """A finding with the headline and the counts of a result, and with more of its criterion."""
-    return replace(
-        finding,
-        headline=pick_headline(result),
-        criterion=replace(finding.criterion, **criterion),
-        sample=replace(finding.sample, n_models=result.n_models, n_groups=result.n_groups),
-    )
+    headline = pick_headline(result)
+    rule = replace(finding.criterion, **criterion)
+    sample = replace(finding.sample, n_models=result.n_models, n_groups=result.n_groups)
+    return replace(finding, headline=headline, criterion=rule, sample=sample)
 
 
 def _list_names(rows: pd.DataFrame) -> str:

@@ -218,9 +218,8 @@ def judge_studies(
 
 def build_random(question: Question, rows: pd.DataFrame, n: int, seed: str) -> Random:
     """Random numbers of n studies of a rule and design."""
-    return Random(
-        np.random.default_rng(zlib.crc32(f"{question.key} {len(rows)} {seed}".encode())), n
-    )
+    words = f"{question.key} {len(rows)} {seed}"
+    return Random(np.random.default_rng(zlib.crc32(words.encode())), n)
 
 
 def _generate_studies(rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Iterator[pd.DataFrame]:
@@ -270,9 +269,8 @@ def _measure_all(
 ) -> Array:
     n = len(next(iter(outcomes.values())))
     result = _combine_results(trial, rows, outcomes)
-    return np.stack(
-        [np.broadcast_to(rule.level(result, side), n) for side in SIDES], axis=1
-    ).astype(np.float64)
+    levels = [np.broadcast_to(rule.level(result, side), n) for side in SIDES]
+    return np.stack(levels, axis=1).astype(np.float64)
 
 
 def _combine_results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Array]) -> Result:
@@ -281,12 +279,11 @@ def _combine_results(trial: Trial, rows: pd.DataFrame, outcomes: Mapping[str, Ar
     assert trial.many_studies is not None  # noqa: S101
     made = trial.many_studies(rows, outcomes)
     tables: dict[str, Any] = {}
+    quantities: dict[str, Any] = {}
     for name, part in made.items():
-        if isinstance(part, list):
-            tables[name] = part
-    return Result(
-        quantities={name: part for name, part in made.items() if name not in tables}, rows=tables
-    )
+        kept = tables if isinstance(part, list) else quantities
+        kept[name] = part
+    return Result(quantities=quantities, rows=tables)
 
 
 def measure_rate(levels: Array, limit: float, *, ties: bool = True) -> float:
@@ -304,8 +301,11 @@ def find_bound(levels: Array, share: float) -> float:
     """
     allowed = math.floor(share * (len(levels) + 1) + 1e-9) - 1
     x = float(np.sort(levels)[allowed]) if allowed >= 0 else 0.0
-    unit = 10.0 ** (math.floor(math.log10(x)) + 1 - DIGITS) if x > 0 else 1.0
-    return float(f"{math.floor(x * (1 - 1e-9) / unit) * unit:.{DIGITS}g}")
+    unit = 1.0
+    if x > 0:
+        unit = 10.0 ** (math.floor(math.log10(x)) + 1 - DIGITS)
+    steps = math.floor(x * (1 - 1e-9) / unit)
+    return float(f"{steps * unit:.{DIGITS}g}")
 
 
 def count_truths(question: Question, rows: pd.DataFrame, world: World) -> dict[Verdict, int]:
@@ -441,7 +441,8 @@ def _find_boundary(
     worlds = require_worlds(question)
     for _ in range(STEPS):
         middle = (low + high) / 2
-        true = count_truths(question, rows, worlds.build_world(f"{middle:g}"))[side] > SAMPLES / 2
+        world = worlds.build_world(f"{middle:g}")
+        true = count_truths(question, rows, world)[side] > SAMPLES / 2
         low, high = (middle, high) if true == at_null else (low, middle)
     return high if at_null else low
 
@@ -468,9 +469,11 @@ def require_worlds(question: Question) -> Worlds:
 
 def name_point(point: Point) -> str:
     """A point as the table has it: `size=null; kind=t3; ar=0.6`."""
-    return "; ".join(
-        f"{name}={value if name in WORDS else f'{value:.6g}'}" for name, value in point.items()
-    )
+    words = []
+    for name, value in point.items():
+        shown = value if name in WORDS else f"{value:.6g}"
+        words.append(f"{name}={shown}")
+    return "; ".join(words)
 
 
 def parse_point(text: str) -> Point:
@@ -503,7 +506,8 @@ class Search:
         effort = self.effort
         places = worlds.plausible() if box == PLAUSIBLE else worlds.hostile()
         spots = list(itertools.product(self._find_worst_sizes(), places))
-        many = len(self.rows) > TOGETHER or len(spots) * len(worlds.kinds) > ALL
+        is_wide = len(spots) * len(worlds.kinds) > ALL
+        many = len(self.rows) > TOGETHER or is_wide
         if many or self.question.require_trial()[1].many_studies is None:
             chosen = np.random.default_rng(1).permutation(len(spots))[:POINTS]
             kinds = itertools.cycle(worlds.kinds)
@@ -552,14 +556,17 @@ class Search:
         """The first points in which the side is false indeed; nuisances may make a statement
         true."""
         stated = _choose_side(self.question.require_trial()[0], self.side).states is not None
-        at = (
-            count_truths(self.question, self.rows, require_worlds(self.question).build_world(**p))[
-                self.side
-            ]
-            for p in points
-        )
-        false = (p for p in points if not stated or next(at) < MOSTLY)
-        return list(itertools.islice(false, most))
+        if not stated:
+            return list(points[:most])
+        worlds = require_worlds(self.question)
+        false: list[Point] = []
+        for point in points:
+            if len(false) == most:
+                break
+            counts = count_truths(self.question, self.rows, worlds.build_world(**point))
+            if counts[self.side] < MOSTLY:
+                false.append(point)
+        return false
 
     def _simulate_levels(
         self, point: Point, n: int, seed: str, longer: int = 1, *, true: bool = False
@@ -583,9 +590,8 @@ class Search:
         if box == POWER:
             row["power"] = row["rate"] if limit >= ALPHA else measure_rate(made, limit, ties=False)
         if box == HOSTILE:
-            nuisances = worlds.describe_nuisances(
-                **{name: value for name, value in point.items() if name not in WORDS}
-            )
+            raised = {name: value for name, value in point.items() if name not in WORDS}
+            nuisances = worlds.describe_nuisances(**raised)
             kind = worlds.build_world(**point).errors.kind_words * (point["kind"] != "normal")
             row["words"] = ", with ".join(filter(None, [nuisances, kind]))
         return row
@@ -628,11 +634,9 @@ class Search:
                     value, falls = find_fall(path, level)
                     words = worlds.describe_nuisances(**{name: value}) or NOTHING_RAISED
                     beside = f"the others at {('rest', 'half')[others]}, {kind} errors"
-                    yield {
-                        **self._build_row(point, TIPPING, self.effort.others),
-                        "words": f"{'' if falls else f'{UNMOVED} '}{words}, {beside}",
-                        "rate": level,
-                    }
+                    row = self._build_row(point, TIPPING, self.effort.others)
+                    fallen = "" if falls else f"{UNMOVED} "
+                    yield {**row, "words": f"{fallen}{words}, {beside}", "rate": level}
 
     def _build_row(self, point: Point, box: str, studies: int) -> dict[str, Any]:
         """What every row of the table has."""
@@ -654,8 +658,10 @@ def find_fall(path: Sequence[tuple[float, float]], level: float) -> tuple[float,
     before = (path[0][0], math.inf)
     for value, limit in path:
         if level >= limit:
-            part = (before[1] - level) / (before[1] - limit) if math.isfinite(before[1]) else 1.0
-            return before[0] + part * (value - before[0]), True
+            share = 1.0
+            if math.isfinite(before[1]):
+                share = (before[1] - level) / (before[1] - limit)
+            return before[0] + share * (value - before[0]), True
         before = (value, limit)
     return before[0], False
 
@@ -711,11 +717,9 @@ def _measure_powers(search: Search, false: Sequence[str], limit: float) -> Itera
     point = {"size": CLAIMED if search.side == SUPPORTED else NULL, "kind": "normal"}
     if point["size"] not in false:
         row = search.simulate_point(point, POWER, search.effort.others, limit)
-        wanted = (
-            find_larger_study(search, point, row["power"], limit)
-            if search.side == SUPPORTED
-            else (np.nan, np.nan)
-        )
+        wanted = (np.nan, np.nan)
+        if search.side == SUPPORTED:
+            wanted = find_larger_study(search, point, row["power"], limit)
         yield {**row, "models_wanted": wanted[0], "groups_wanted": wanted[1]}
 
 
@@ -752,5 +756,7 @@ def repeat_rows(larger: str, rows: pd.DataFrame, times: int) -> pd.DataFrame:
     of models and their groups."""
     names = ("prompt_id",) if larger == "prompt" else NAMES
     many = pd.concat([rows] * times, ignore_index=True)
-    copy = pd.Series(np.repeat([f" {copy}" for copy in range(times)], len(rows)))
-    return many.assign(**{name: many[name].astype(str) + copy for name in names if name in many})
+    numbers = np.repeat([f" {copy}" for copy in range(times)], len(rows))
+    copies = pd.Series(numbers)
+    renamed = {name: many[name].astype(str) + copies for name in names if name in many}
+    return many.assign(**renamed)

@@ -123,11 +123,11 @@ def _read_file(file: Path, key: str) -> dict[Part, list[Version]]:
             return {}
         for name, evidence, versions in content["values"]:
             part = (name, evidence)
-            known[part] = [
-                Version(*parts)
-                for checksum, *parts in versions
-                if checksum == _hash_version(key, part, parts)
-            ]
+            kept = []
+            for checksum, *parts in versions:
+                if checksum == _hash_version(key, part, parts):
+                    kept.append(Version(*parts))
+            known[part] = kept
     except (OSError, *UNREADABLE):
         return {}
     return known

@@ -133,11 +133,10 @@ class Random:
         infinite df normal ones."""
         if np.isinf(df):
             return self.normal(*shape)
-        scale = (
-            ((df - 2) / df) ** 0.5
-            if df > 2
-            else stats.norm.ppf(QUARTILE) / stats.t.ppf(QUARTILE, df)
-        )
+        if df > 2:
+            scale = ((df - 2) / df) ** 0.5
+        else:
+            scale = stats.norm.ppf(QUARTILE) / stats.t.ppf(QUARTILE, df)
         return np.asarray(self.rng.standard_t(df, (self.studies, *shape)) * scale)
 
     def uniform(self, *shape: int) -> Array:
@@ -180,7 +179,8 @@ class Limits:
             chosen.extend(INSTEAD.get(kind, (kind,)))
         if group == "source":
             chosen.append(UNLIKE_SOURCES)
-        none = {UPWARD: self.errors.skew[1] == 0, DOWNWARD: self.errors.skew[0] == 0}
+        down, up = self.errors.skew
+        none = {UPWARD: up == 0, DOWNWARD: down == 0}
         return tuple(kind for kind in chosen if not none.get(kind, False))
 
     def describe(self, kind: str) -> str:
@@ -274,13 +274,13 @@ class Errors:
     def words(self) -> str:
         """What they are like."""
         parts = [self.kind_words]
-        parts += [
-            f"{self.between:.0%} of their variance between {describe_groups(self.group)}"
-        ] * bool(self.between)
-        parts += [
-            f"correlated at {format_declared(self.ar)} between neighbours in "
-            f"{describe_column(self.along)}"
-        ] * bool(self.ar)
+        if self.between:
+            groups = describe_groups(self.group)
+            parts.append(f"{self.between:.0%} of their variance between {groups}")
+        if self.ar:
+            column = describe_column(self.along)
+            ar = format_declared(self.ar)
+            parts.append(f"correlated at {ar} between neighbours in {column}")
         parts += _describe_uneven(self.along, self.ratio)
         if self.unlike not in (0.0, 1.0):
             where = AMONG.get(self.along, f"at the largest {describe_column(self.along)}")
@@ -300,7 +300,8 @@ def _build_chain(errors: Array, order: NDArray[np.int64], ar: float) -> Array:
         return errors
     chain = errors.copy()
     for before, here in pairwise(order):
-        chain[:, here] = ar * chain[:, before] + (1 - ar**2) ** 0.5 * errors[:, here]
+        fresh = (1 - ar**2) ** 0.5 * errors[:, here]
+        chain[:, here] = ar * chain[:, before] + fresh
     return chain
 
 
@@ -326,9 +327,9 @@ class PromptErrors:
             cell = rows["model_id"].astype(str) + " " + rows["category"].astype(str)
             levels = random.levels(rows.assign(cell=cell), "cell")
             single = (1 - cells) ** 0.5 * single + cells**0.5 * levels
-        drawn = np.asarray(
-            self.shared**0.5 * random.levels(rows, "prompt_id") + (1 - self.shared) ** 0.5 * single
-        )
+        by_prompt = random.levels(rows, "prompt_id")
+        shared = self.shared**0.5 * by_prompt
+        drawn = np.asarray(shared + (1 - self.shared) ** 0.5 * single)
         return drawn * _build_uneven_sds(rows, self.along, self.ratio) if self.along else drawn
 
     @property
@@ -416,7 +417,8 @@ def _draw_skewed(sigma: float, n: int, random: Random) -> Array:
 def _draw_group_sds(groups: pd.Series, spread: float, random: Random) -> Array:
     """Log-normal SDs of groups, one for each row."""
     codes = pd.factorize(groups)[0]
-    return np.asarray(np.exp(random.normal(int(codes.max()) + 1, scale=spread))[:, codes])
+    sds = np.exp(random.normal(int(codes.max()) + 1, scale=spread))
+    return np.asarray(sds[:, codes])
 
 
 def _draw_lab_sds(rows: pd.DataFrame, kind: str, random: Random) -> Array:
@@ -437,7 +439,8 @@ def _draw_aberrant(rows: pd.DataFrame, kind: str, random: Random) -> tuple[Array
     if kind == "one outlying lab":
         lab = pd.factorize(rows["heritage"])[0]
         sizes = np.bincount(lab)
-        outlying = random.rng.choice(np.flatnonzero(sizes == sizes.min()), (random.studies, 1))
+        smallest = np.flatnonzero(sizes == sizes.min())
+        outlying = random.rng.choice(smallest, (random.studies, 1))
         return none, (lab == outlying) * OUTLYING * random.signs(1)
     if kind == "one aberrant model":
         one = none.copy()

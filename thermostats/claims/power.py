@@ -350,12 +350,8 @@ def _summarise_rates(made: Sequence[Array], side: Side) -> dict[str, Any]:
     rates = np.array([side.mark_given(of).mean() for of in made])
     limit = ALPHA if np.isnan(side.limit()) else min(ALPHA, side.limit())
     error = float(rates.std(ddof=1) / len(rates) ** 0.5)
-    numbers = {
-        "power": float(rates.mean()),
-        "error": error,
-        "limit": limit,
-        "least": min(of.min() for of in made),
-    }
+    least = min(of.min() for of in made)
+    numbers = {"power": float(rates.mean()), "error": error, "limit": limit, "least": least}
     return {**numbers, "studies": sum(map(len, made))}
 
 
@@ -396,10 +392,8 @@ def write_sentences(table: pd.DataFrame) -> list[str]:
                 )
             continue
         least = enough.iloc[0]
-        size = (
-            f"{format_count(int(least['models']), 'model')} of "
-            f"{format_count(int(least['labs']), 'lab')}"
-        )
+        models = format_count(int(least["models"]), "model")
+        size = f"{models} of {format_count(int(least['labs']), 'lab')}"
         lines.append(f"{size} would say {what} in {format_percent(least['power'])} of simulations.")
     return lines
 

@@ -87,15 +87,10 @@ class Test:
         """The estimate of the first study; what is no number is none."""
         value, lower, upper, p = take_first_numbers(studies)
         interval = "" if lower is None else self.interval
-        return Estimate(
-            value,
-            lower,
-            upper,
-            interval,
-            p if self.p_kind else None,
-            self.p_kind or "p-value",
-            take_first_law(studies),
-        )
+        shown_p = p if self.p_kind else None
+        kind = self.p_kind or "p-value"
+        law = take_first_law(studies)
+        return Estimate(value, lower, upper, interval, shown_p, kind, law)
 
 
 def take_first_numbers(studies: Many) -> list[float | None]:
@@ -121,11 +116,8 @@ def take_first_cells(row: Mapping[str, Many]) -> dict[str, Any]:
     numbers = {name: take_first_numbers(studies) for name, studies in row.items()}
     several = sum(p is not None for *_, p in numbers.values()) > 1
     for name, (value, lower, upper, p) in numbers.items():
-        ends: dict[str, Any] = {
-            f"{name}_lower": lower,
-            f"{name}_upper": upper,
-            f"{name}_p" if several else "p": p,
-        }
+        p_name = f"{name}_p" if several else "p"
+        ends: dict[str, Any] = {f"{name}_lower": lower, f"{name}_upper": upper, p_name: p}
         cells[name] = math.nan if value is None else value
         ends[f"{name}{OF_LAW}"] = take_first_law(row[name])
         cells |= {column: end for column, end in ends.items() if end is not None}
@@ -181,11 +173,8 @@ def convert_numpy(rows: pd.DataFrame) -> pd.DataFrame:
     kinds: dict[Any, Any] = {}
     for name, kind in rows.dtypes.items():
         if isinstance(kind, ExtensionDtype):
-            lacks = (
-                np.float64
-                if pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind)
-                else object
-            )
+            is_number = pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind)
+            lacks = np.float64 if is_number else object
             kinds[name] = getattr(kind, "numpy_dtype", object) if not rows[name].hasnans else lacks
     return rows.astype(kinds).copy()
 
@@ -231,7 +220,8 @@ def build_curve(
         except TooFew as few:
             raise UsageError("too few models", got=few.result.n_models) from few
         head = result.headline
-        closed = float(curve.estimate(rows)(rows[OUTCOME].to_numpy(np.float64)[None])[0])
+        outcomes = rows[OUTCOME].to_numpy(np.float64)[None]
+        closed = float(curve.estimate(rows)(outcomes)[0])
         if head.value is not None and not np.isclose(head.value, closed, rtol=1e-6, atol=1e-9):
             raise DataError(
                 "the closed form of a curve is not its test", got=closed, allowed=str(head.value)
@@ -490,14 +480,14 @@ def describe_noise(
     rows = keep_last_revision(
         evidence.table("features").dropna(subset=gain), "model_id"
     ).drop_duplicates("model_id")
-    of_seeds = measure_seed_noise(
-        rows[rows["model_id"].isin(used) | rows["seed_of"].isin(used)], gain
-    )
+    is_used = rows["model_id"].isin(used) | rows["seed_of"].isin(used)
+    of_seeds = measure_seed_noise(rows[is_used], gain)
     if of_seeds is None:
         return ()
     share = format_estimate(of_seeds.ceiling, of_seeds.lower, of_seeds.upper)
+    named = gain.replace("_", " ")
     return (
-        f"{SETS[evidence.name].capitalize()}: seeds alone change the {gain.replace('_', ' ')} by a "
+        f"{SETS[evidence.name].capitalize()}: seeds alone change the {named} by a "
         f"factor of "
         f"{np.exp(of_seeds.sd):.2f} (SD), so lab, shape and size together explain at most {share} "
         f"of its log variance.",

@@ -341,7 +341,8 @@ class AtLeast:
     def verdict(self, result: Result) -> Verdict:
         """SUPPORTED stands for "enough"."""
         enough = result.n_models >= self.models and result.n_groups >= self.groups
-        enough &= all(len(result.rows[name]) >= least for name, least in self.rows.items())
+        for name, least in self.rows.items():
+            enough &= len(result.rows[name]) >= least
         return SUPPORTED if enough else UNMEASURED
 
     def check_rows(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:
@@ -441,9 +442,11 @@ class Posterior:
 
     def words(self) -> str:
         """The rule in words: both limits of the probability."""
+        sure = format_declared(self.sure)
+        unsure = format_declared(1 - self.sure)
         words = (
-            f"supported where P({self.statement}) is at least {format_declared(self.sure)}, "
-            f"not supported where it is at most {format_declared(1 - self.sure)}"
+            f"supported where P({self.statement}) is at least {sure}, "
+            f"not supported where it is at most {unsure}"
         )
         if self.refuted == NEVER:
             return words

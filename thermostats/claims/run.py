@@ -190,13 +190,14 @@ def run_one(
     started = time.perf_counter()
     try:
         tables = tables or Evidence(data)
-        run = (
-            _make_page(job, tables, key, anew)
-            if isinstance(job, str)
-            else _run_analysis(job, tables, data, key, anew)
-        )
+        if isinstance(job, str):
+            run = _make_page(job, tables, key, anew)
+        else:
+            run = _run_analysis(job, tables, data, key, anew)
     except (Exception, SystemExit) as error:
-        file = sys.modules[job].__file__ if isinstance(job, str) and job in sys.modules else job
+        file: object = job
+        if isinstance(job, str) and job in sys.modules:
+            file = sys.modules[job].__file__
         run = Run(None, error=_describe_error(error, Path(str(file))))
     return replace(run, seconds=time.perf_counter() - started)
 
@@ -278,9 +279,9 @@ def _describe_error(error: BaseException, path: Path) -> str:
 def _suggest_column(error: BaseException, columns: set[str]) -> str:
     """Where a column is asked for that no table has: which was meant."""
     column = re.search(r"'([^']+)'", str(error)) if isinstance(error, KeyError) else None
-    meant = (
-        suggest_nearest(column[1], sorted(columns)) if column and column[1] not in columns else ""
-    )
+    meant = ""
+    if column and column[1] not in columns:
+        meant = suggest_nearest(column[1], sorted(columns))
     return f". Next: {meant}" if meant else ""
 
 
@@ -290,7 +291,8 @@ def _split_cores(cores: str) -> AbstractContextManager[None]:
     They do not fight, and sums come in one order. What the user has set stays.
     """
     wanted = {**dict.fromkeys(ONE_THREAD, "1"), CORES_VARIABLE: cores}
-    return set_variables({name: os.environ.get(name) or value for name, value in wanted.items()})
+    settings = {name: os.environ.get(name) or value for name, value in wanted.items()}
+    return set_variables(settings)
 
 
 COLUMNS = ("claim", "title", "said", "reads", "needs", "file")
@@ -463,7 +465,8 @@ def _find_lacking(measures: Sequence[str], evidence: Evidence) -> tuple[Lacking,
         n = float(row.n_params) if pd.notna(row.n_params) else np.nan
         if lacks:
             costs = (n * BYTES, n * BYTES + PROCESS, estimate_seconds(n, prompts))
-            lacking.append(Lacking(str(row.model_id), tuple(lacks), row.model_id in yours, *costs))
+            own = row.model_id in yours
+            lacking.append(Lacking(str(row.model_id), tuple(lacks), own, *costs))
     return tuple(sorted(lacking, key=lambda each: not each.own))
 
 

@@ -156,7 +156,8 @@ def measure_separation(causes: Causes, rows: pd.DataFrame) -> pd.DataFrame:
         fixed = _build_columns(causes, rows, [other for other in causes.nodes if other in sets[0]])
         labs, models = count_varied_groups(rows, causes.nodes[name]["columns"], "heritage")
         share, n = measure_variance_left(cause, fixed)
-        parts.append((causes.nodes[name]["words"], causes.words(sets[0]), n, share, labs, models))
+        words = causes.nodes[name]["words"]
+        parts.append((words, causes.words(sets[0]), n, share, labs, models))
     columns = [
         "cause of the gain",
         "held fixed",
@@ -193,11 +194,8 @@ def find_lab_rivals(rows: pd.DataFrame) -> list[dict[str, Any]]:
         "labs where it varies": "labs",
     }
     table = measure_separation(read_causes(), rows).rename(columns=columns)
-    with_lab = (
-        table["held_fixed"]
-        .str.split(", ")
-        .map(lambda words: read_causes().nodes[LAB]["words"] in words)
-    )
+    lab = read_causes().nodes[LAB]["words"]
+    with_lab = table["held_fixed"].str.split(", ").map(lambda words: lab in words)
     table = table[with_lab & (table["labs"] <= 1) & (table["left"] < HARDLY)]
     rivals: list[dict[str, Any]] = table[["cause", "held_fixed", "left", "labs"]].to_dict("records")
     return rivals
@@ -247,14 +245,13 @@ def draw_orders(fit: Fit) -> Panel:
     """Orders of the blocks, of which the longest without families is the one that is named."""
     table = fit.table("orders")
     row = table.loc[table["statement"].str.count(">").idxmax()]
-    return Panel(
-        name="orders",
-        draw=lambda axes: fit.plot("orders", axes),
-        caption=f"Posterior and prior probability of every order. P({row['statement']}) = "
-        f"{format_number(row['probability'])} "
-        f"against {format_number(row['prior'])} before the data, a Bayes factor of "
-        f"{format_number(row['bayes_factor'])}.",
+    probability, prior = map(format_number, (row["probability"], row["prior"]))
+    factor = format_number(row["bayes_factor"])
+    caption = (
+        f"Posterior and prior probability of every order. P({row['statement']}) = "
+        f"{probability} against {prior} before the data, a Bayes factor of {factor}."
     )
+    return Panel(name="orders", draw=lambda axes: fit.plot("orders", axes), caption=caption)
 
 
 def draw_labs(fit: Fit) -> Panel:
@@ -273,9 +270,11 @@ def draw_left_out(fit: Fit, by: str) -> Panel:
     gained = (
         f"{format_number(held.elpd_difference)} ± {format_number(held.elpd_difference_error, 2)}"
     )
+    error = format_number(held.rmse)
+    error_of_mean = format_number(held.rmse_baseline)
     caption = (
         f"Every model predicted without its {what}: root mean squared error "
-        f"{format_number(held.rmse)}, the mean of the others {format_number(held.rmse_baseline)}; "
+        f"{error}, the mean of the others {error_of_mean}; "
         f"{held.coverage:.0%} lie in their intervals. Knowing {helped} changes the log predictive "
         f"density by {gained}."
     )

@@ -169,7 +169,8 @@ def _split_items(text: str) -> tuple[str, ...]:
 def _split_parts(body: str) -> dict[str, str]:
     head, *parts = re.split(r"^### +(.+)\n", body, flags=re.M)
     names = ["", *map(str.strip, parts[::2])]
-    return dict(zip(names, map(str.strip, [head, *parts[1::2]]), strict=True))
+    texts = map(str.strip, [head, *parts[1::2]])
+    return dict(zip(names, texts, strict=True))
 
 
 def fill_words(words: str, values: Mapping[str, Any]) -> str:

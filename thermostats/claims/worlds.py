@@ -150,9 +150,8 @@ class World:
 
     def change(self, rows: pd.DataFrame, rng: Rng) -> pd.DataFrame:
         """Rows as measured with the outcomes of one study."""
-        return rows.assign(
-            **{name: values[0] for name, values in self.draw(rows, Random(rng)).items()}
-        )
+        outcomes = self.draw(rows, Random(rng))
+        return rows.assign(**{name: values[0] for name, values in outcomes.items()})
 
 
 @dataclass(frozen=True)
@@ -207,9 +206,8 @@ class Worlds:
                 continue
             up = 1 / value if name in FACTORS and value < 1 else value
             at = f"{value:.0%}" if name in PERCENT else format_declared(float(f"{up:.2g}"))
-            words = {**NUISANCES, **self.nuisances}.get(name, f"{name} is {{value}}").format(
-                value=at, column=column, groups=groups
-            )
+            template = {**NUISANCES, **self.nuisances}.get(name, f"{name} is {{value}}")
+            words = template.format(value=at, column=column, groups=groups)
             parts += [words] * (value != self.box[name][0])
         return join_words(parts)
 
@@ -220,7 +218,8 @@ class Worlds:
         for ends in self._list_directions(self.box):
             levels = {}
             for name, end in ends.items():
-                levels[name] = (self.box[name][0], take_half(name, self.box[name][0], end), end)
+                rest = self.box[name][0]
+                levels[name] = (rest, take_half(name, rest, end), end)
             for others in (0, 1):
                 middle = {name: values[others] for name, values in levels.items()}
                 points.append(middle)
@@ -251,11 +250,9 @@ class Worlds:
         ends = {}
         for name, nuisance in known.items():
             ends[nuisance] = self.box[name][1]
-        bounds = Bounds(
-            ar=ends.get(ALONG_CHAIN, DECLARED.ar),
-            ratio=ends.get(OF_SDS, DECLARED.ratio),
-            share=ends.get(SHARE, DECLARED.share),
-        )
+        ar = ends.get(ALONG_CHAIN, DECLARED.ar)
+        ratio = ends.get(OF_SDS, DECLARED.ratio)
+        bounds = Bounds(ar=ar, ratio=ratio, share=ends.get(SHARE, DECLARED.share))
         wider = make_box(bounds.widen(), known)
         box = {}
         for name, values in self.box.items():
@@ -356,9 +353,8 @@ def build_family(
         if mean is None:
             known = large(size) if large is not None else None
             return World(f"{named}, {errors.words}", made, errors, known, units)
-        return World(
-            f"{named}, {Off.place(mean)}, {errors.words}", Off(made, outcome, mean), errors
-        )
+        named = f"{named}, {Off.place(mean)}, {errors.words}"
+        return World(named, Off(made, outcome, mean), errors)
 
     version = CHANGED if units or "ar" in at_rest[1] or large is not None else 1
     chosen = limits.choose_kinds(tuple(kinds), getattr(at_rest[0], "group", ""))
@@ -401,7 +397,8 @@ def build_errors(
     names = {"ar"} if column and ordered else set()
     names |= {"ratio"} if column else set()
     names |= {"between"} if group else set()
-    box = make_box(found, {name: kind for name, kind in MEASURED.items() if name in names})
+    varied = {name: kind for name, kind in MEASURED.items() if name in names}
+    box = make_box(found, varied)
     box |= {"mean": MEAN} if mean else {}
     return Errors(along=column, group=groups, limits=limits), box
 
@@ -551,24 +548,25 @@ def _draw_cause(
 ) -> Array:
     if name not in columns:
         return random.levels(rows, "heritage" if name == "lab" else name)
-    x = np.column_stack(
-        [standardise_values(rows[column].to_numpy(np.float64)) for column in columns[name]]
-    )
-    return np.asarray(random.normal(x.shape[1]) @ (np.square(x) if name == "curve" else x).T)
+    values = []
+    for column in columns[name]:
+        values.append(standardise_values(rows[column].to_numpy(np.float64)))
+    x = np.column_stack(values)
+    weights = random.normal(x.shape[1])
+    return np.asarray(weights @ (np.square(x) if name == "curve" else x).T)
 
 
 def _simulate_descent(
     outcome: str, lam: float, rows: pd.DataFrame, noise: Noise, random: Random
 ) -> Outcomes:
     lab = rows["heritage"].astype(str)
-    family = (
-        lab
-        + " / "
-        + rows["family"].astype(str).where(rows["family"].astype(str) != "", rows["model_id"])
-    )
-    named = rows.assign(lab=lab, line=family)
-    steps = random.levels(named, "lab") + random.levels(named, "line") + random.normal(len(rows))
-    return {outcome: TOTAL * (lam**0.5 * steps / 3**0.5 + (1 - lam) ** 0.5 * noise(rows))}
+    family = rows["family"].astype(str)
+    line = lab + " / " + family.where(family != "", rows["model_id"])
+    named = rows.assign(lab=lab, line=line)
+    steps = random.levels(named, "lab") + random.levels(named, "line")
+    steps = steps + random.normal(len(rows))
+    inherited = lam**0.5 * steps / 3**0.5
+    return {outcome: TOTAL * (inherited + (1 - lam) ** 0.5 * noise(rows))}
 
 
 CERTAIN = 1e-9
@@ -656,16 +654,9 @@ def build_bound_worlds(
     signal = partial(_simulate_bound, outcome, bound, error)
     words = "a share of {} of the models above the bound"
     others = {"half above": 0.5}
-    return build_family(
-        signal,
-        words,
-        outcome,
-        build_errors(column, **errors),
-        0.0,
-        above,
-        others=others,
-        large=partial(name_size, quantity) if quantity else None,
-    )
+    at_rest = build_errors(column, **errors)
+    large = partial(name_size, quantity) if quantity else None
+    return build_family(signal, words, outcome, at_rest, 0.0, above, others=others, large=large)
 
 
 def build_level_worlds(
@@ -797,7 +788,8 @@ def _simulate_sides(
 ) -> Outcomes:
     below = true(rows, noise, random)[columns.below]
     size = TOTAL * np.abs(random.normal(len(rows)))
-    error = np.nan_to_num(rows[columns.error].to_numpy(np.float64)) * random.normal(len(rows))
+    sd = np.nan_to_num(rows[columns.error].to_numpy(np.float64))
+    error = sd * random.normal(len(rows))
     measured = np.where(below, -size, size) + error
     clear = np.abs(measured) > rows[columns.half].to_numpy(np.float64)
     return {columns.below: measured < 0, columns.clear: clear}
@@ -813,14 +805,17 @@ def _simulate_bound(
     random: Random,
 ) -> Outcomes:
     side = np.where(random.uniform(len(rows)) < above, 1, -1)
-    off = side * TOTAL * np.abs(noise(rows)) + rows[error].to_numpy() * random.normal(len(rows))
+    size = side * TOTAL * np.abs(noise(rows))
+    off = size + rows[error].to_numpy() * random.normal(len(rows))
     return {outcome: rows[bound].to_numpy() * np.exp(off)}
 
 
 def _simulate_levels(
     outcome: str, sd: float, unit: str, levels: Levels, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
-    level = rows[unit].map(levels).to_numpy(np.float64) if isinstance(levels, Mapping) else levels
+    level: Any = levels
+    if isinstance(levels, Mapping):
+        level = rows[unit].map(levels).to_numpy(np.float64)
     return {outcome: level + sd * noise(rows)}
 
 
@@ -830,7 +825,8 @@ def _simulate_parts(
     models = rows.drop_duplicates("model_id")
     code = pd.Index(models["model_id"]).get_indexer(rows["model_id"])
     levels = standardise_values(noise(models))[:, code]
-    values = share**0.5 * levels + (1 - share) ** 0.5 * PromptErrors().draw(rows, random)
+    inside = PromptErrors().draw(rows, random)
+    values = share**0.5 * levels + (1 - share) ** 0.5 * inside
     return {outcome: TOTAL * values}
 
 
@@ -861,9 +857,11 @@ def _simulate_share(
     share = np.clip(np.where(inside, *shares), CERTAIN, 1 - CERTAIN)
     # the probability averaged over groups is the share: that of a normal log odds, scaled as a
     # probit
-    centre = np.log(share / (1 - share)) * np.sqrt(1 + sd**2 * 0.346)
+    widened = np.sqrt(1 + sd**2 * 0.346)
+    centre = np.log(share / (1 - share)) * widened
     odds = centre + sd * random.levels(rows, group)
-    return {column: random.uniform(len(rows)) < 1 / (1 + np.exp(-odds))}
+    probability = 1 / (1 + np.exp(-odds))
+    return {column: random.uniform(len(rows)) < probability}
 
 
 def build_line_worlds(
@@ -932,18 +930,21 @@ def _simulate_line(
     outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
     x = standardise_values(rows[predictor].to_numpy(np.float64))
-    return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
+    return {outcome: _combine_line(x, r, noise(rows))}
+
+
+def _combine_line(x: Array, r: float, noise: Array) -> Array:
+    """Values that correlate with x by r."""
+    values: Array = TOTAL * (r * x + (1 - r**2) ** 0.5 * noise)
+    return values
 
 
 def _simulate_slopes(
     outcome: str, predictor: str, r: float, rows: pd.DataFrame, noise: Noise, _: Random
 ) -> Outcomes:
-    x = (
-        rows.groupby("model_id")[predictor]
-        .transform(lambda own: standardise_values(own.to_numpy(np.float64)))
-        .to_numpy()
-    )
-    return {outcome: TOTAL * (r * x + (1 - r**2) ** 0.5 * noise(rows))}
+    by_model = rows.groupby("model_id")[predictor]
+    within = by_model.transform(lambda own: standardise_values(own.to_numpy(np.float64)))
+    return {outcome: _combine_line(within.to_numpy(), r, noise(rows))}
 
 
 def _simulate_exponent(

@@ -90,9 +90,8 @@ class Watch(Probe):
         other = torch.randn(x.shape[-1], generator=generator, dtype=torch.float64)
         changed = x.clone()
         first = changed.reshape(-1, x.shape[-1])[0]
-        first += (other * (float(first.double().norm()) / float(other.norm()))).to(
-            x.device, x.dtype
-        )
+        size = float(first.double().norm()) / float(other.norm())
+        first += (other * size).to(x.device, x.dtype)
         positional = (changed, *args[1:]) if args else ()
         named = kwargs if args else {**kwargs, "hidden_states": changed}
         before = detach_vectors(extract_tensor(output))
@@ -101,7 +100,8 @@ class Watch(Probe):
         self.again = False
         length = np.linalg.norm(before, axis=-1)
         if length.all():
-            self.moved[self.now()] = np.linalg.norm(after - before, axis=-1) / length
+            change = np.linalg.norm(after - before, axis=-1)
+            self.moved[self.now()] = change / length
 
 
 SHIFTED_STATES = ("mamba", "mamba2", "falcon_mamba")
@@ -122,9 +122,8 @@ def read_activations(decoder: Decoder, inputs: Mapping[str, Any]) -> Activations
         options = {**turn_cache_off(decoder.base), "output_hidden_states": True}
         with run_forward_pass(decoder.model):
             output = decoder.base(**inputs, **options)
-    hidden: tuple[Array | None, ...] = tuple(
-        map(detach_vectors, getattr(output, "hidden_states", None) or ())
-    )
+    states = getattr(output, "hidden_states", None) or ()
+    hidden: tuple[Array | None, ...] = tuple(map(detach_vectors, states))
     if decoder.entry.model_type in SHIFTED_STATES:
         hidden = (None, *hidden[:-1])
     blocks = tuple(watch.vectors[layer] for layer in range(depth))

@@ -77,9 +77,9 @@ def measure_attention(
             what, where=decoder.entry.name, next_step="leave out --what attention"
         )
     values = values or measure_block_values(decoder)
-    rows: list[Row] = [
-        build_proxy_row(layer + 1, spectra.spectral_norm) for layer, spectra in enumerate(values)
-    ]
+    rows: list[Row] = []
+    for layer, spectra in enumerate(values, 1):
+        rows.append(build_proxy_row(layer, spectra.spectral_norm))
     done = 0
     with prepare_model(decoder.model):
         batches = make_batches(decoder, prompts, token_budget)
@@ -91,7 +91,8 @@ def measure_attention(
                 spectra = values[layer].exact, values[layer].published
                 for row, (i, n) in enumerate(zip(batch.indices, batch.lengths, strict=True)):
                     key: Any = {"layer": layer + 1, "prompt_id": prompts[i].prompt_id}
-                    rows.extend(build_attention_rows(attention[row, :, :n, :n], *spectra, **key))
+                    of_prompt = attention[row, :, :n, :n]
+                    rows.extend(build_attention_rows(of_prompt, *spectra, **key))
 
             with collect_attention(decoder, reduce):
                 call(decoder.base, batch)
@@ -111,10 +112,11 @@ def collect_attention(decoder: Decoder, on_layer: Callable[[int, Tensor], None])
     def ask(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if "output_attentions" in kwargs:
             return args, {**kwargs, "output_attentions": True}
-        place = [*inspect.signature(module.forward).parameters, "output_attentions"].index(
-            "output_attentions"
-        )
-        return ((*args[:place], True, *args[place + 1 :]), kwargs) if place < len(args) else None
+        names = [*inspect.signature(module.forward).parameters, "output_attentions"]
+        place = names.index("output_attentions")
+        if place >= len(args):
+            return None
+        return (*args[:place], True, *args[place + 1 :]), kwargs
 
     with track_layers(decoder.blocks) as now, ExitStack() as stack:
 
@@ -139,9 +141,8 @@ def measure_layer_values(decoder: Decoder, layer: int) -> LayerValues:
     entry = decoder.entry
     config = decoder.config
     block = decoder.blocks[layer]
-    value, output = (
-        _read_weights(find_submodule(block, path, entry)) for path in (entry.value, entry.output)
-    )
+    value = _read_weights(find_submodule(block, entry.value, entry))
+    output = _read_weights(find_submodule(block, entry.output, entry))
     parts = split(entry, config, value, output)
     heads = parts.w_v.reshape(-1, parts.d_head, parts.w_v.shape[1])
     exact = measure_value_spectra(heads).squared[parts.kv_head]

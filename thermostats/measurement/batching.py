@@ -95,13 +95,17 @@ def plan_batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[
     No batch holds more than `budget` tokens, padding included, unless one prompt alone does. The
     order by length makes the best partition one of consecutive prompts, found exactly in O(n²).
     """
-    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
     best = [0.0]
     start_of = [0]
     for end in range(1, len(order) + 1):
         longest = lengths[order[end - 1]]
-        first = max(0, min(end - 1, end - budget // longest)) if longest <= budget else end - 1
-        cost, start = min((best[s] + (end - s) * longest + overhead, s) for s in range(first, end))
+        first = end - 1
+        if longest <= budget:
+            first = max(0, min(end - 1, end - budget // longest))
+        costs = [best[s] + (end - s) * longest + overhead for s in range(first, end)]
+        cost = min(costs)
+        start = first + costs.index(cost)
         best.append(cost)
         start_of.append(start)
     batches: list[list[int]] = []
@@ -119,7 +123,7 @@ def plan_packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     The longest prompt first, each into the pack that is least full; a pack more where one went over
     `budget` tokens. Only a prompt alone may be longer.
     """
-    order = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
     for n in range(max(1, -(-sum(lengths) // budget)), len(lengths) + 1):
         packed: list[list[int]] = [[] for _ in range(n)]
         filled = [0] * n
@@ -155,17 +159,19 @@ def tokenise(
             )
         ids = list(tokenizer(text)["input_ids"])
         places = (usual, *range(len(ids)))  # a text of the first token alone is found in front, too
-        start = next((i for i in places if ids[i : i + len(bare)] == bare), 0)
-        read = ids[: start + len(bare)] if ids[start : start + len(bare)] == bare else ids
+        start = _find_part(ids, bare, places)
+        end = start + len(bare)
+        read = ids[:end] if ids[start:end] == bare else ids
         if start and bare[0] == ids[start - 1] and bare[0] in tokenizer.all_special_ids:
+            step = "remove the prompt: every other one begins with it"
+            if len(bare) > 1:
+                step = f"leave {tokenizer.convert_ids_to_tokens(bare[0])} out of the text"
             raise UsageError(
                 "the text begins with a token that the tokenizer puts in front of it, which would "
                 "be there twice",
                 where=f"prompt {prompt_id}",
                 got=repr(text[:40]),
-                next_step=f"leave {tokenizer.convert_ids_to_tokens(bare[0])} out of the text"
-                if len(bare) > 1
-                else "remove the prompt: every other one begins with it",
+                next_step=step,
             )
         before.add(" ".join(tokenizer.convert_ids_to_tokens(ids[:start])))
         behind = 0 if causal else len(ids) - len(read)
@@ -179,4 +185,9 @@ def _count_prefix(tokenizer: Any) -> int:
     ids, bare = (
         list(tokenizer("a", add_special_tokens=special)["input_ids"]) for special in (True, False)
     )
-    return next((i for i in range(len(ids)) if bare and ids[i : i + len(bare)] == bare), 0)
+    return _find_part(ids, bare, range(len(ids))) if bare else 0
+
+
+def _find_part(ids: Sequence[int], part: Sequence[int], places: Iterable[int]) -> int:
+    """The first of some places at which a part stands in tokens; 0 where it stands at none."""
+    return next((i for i in places if ids[i : i + len(part)] == part), 0)

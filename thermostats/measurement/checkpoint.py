@@ -152,11 +152,11 @@ def find_doubled(folder: Path) -> list[str]:
         for name, tensor in read(path).items():
             before = counted.get(name)
             if before is not None and not has_same_bits(before, tensor):
+                files = f"{before.path.name} and {path.name}"
+                indexed = placed.get(name, "neither")
                 sentences[name] = (
-                    f"tensor {name} is in {before.path.name} and {path.name} with different "
-                    f"values, and the index "
-                    f"names {placed.get(name, 'neither')}; that in {path.name} is loaded and "
-                    f"measured"
+                    f"tensor {name} is in {files} with different values, and the index names "
+                    f"{indexed}; that in {path.name} is loaded and measured"
                 )
             counted[name] = tensor
     return list(sentences.values())
@@ -170,7 +170,9 @@ def has_same_bits(first: StoredTensor, second: StoredTensor) -> bool:
     if first.dtype != second.dtype or first.shape != second.shape or first.dtype not in STORAGE:
         return False
     word = WORDS[np.dtype(STORAGE[first.dtype]).itemsize]
-    return bool(np.array_equal(first.read_raw().view(word), second.read_raw().view(word)))
+    bits = first.read_raw().view(word)
+    other_bits = second.read_raw().view(word)
+    return bool(np.array_equal(bits, other_bits))
 
 
 def _find_first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, StoredTensor]]]:
@@ -187,9 +189,8 @@ def _find_first_file(folder: Path) -> tuple[Path, Callable[[Path], dict[str, Sto
                 return folder / name, read
     step = "download the model again, or name another folder"
     what = "no weights in this folder"
-    raise DataError(
-        what, where=folder, allowed=f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}", next_step=step
-    )
+    allowed = f"{SINGLE}, {INDEX}, {PICKLE} or {PICKLE_INDEX}"
+    raise DataError(what, where=folder, allowed=allowed, next_step=step)
 
 
 def _read_named_weights(folder: Path) -> str:
@@ -247,9 +248,8 @@ def read_safetensors(path: Path) -> dict[str, StoredTensor]:
                 allowed=allowed,
             )
         first = start + entry["data_offsets"][0]
-        tensors[name] = StoredTensor(
-            name, path, dtype, shape, partial(_map_tensor, path, dtype, shape, first)
-        )
+        read = partial(_map_tensor, path, dtype, shape, first)
+        tensors[name] = StoredTensor(name, path, dtype, shape, read)
     return tensors
 
 
@@ -291,9 +291,9 @@ def read_pickle(path: Path) -> dict[str, StoredTensor]:
     tensors = {}
     for name, value in loaded.items():
         dtype = names.get(str(value.dtype), str(value.dtype))
-        tensors[str(name)] = StoredTensor(
-            str(name), path, dtype, tuple(value.shape), partial(_convert_torch, value)
-        )
+        shape = tuple(value.shape)
+        read = partial(_convert_torch, value)
+        tensors[str(name)] = StoredTensor(str(name), path, dtype, shape, read)
     return tensors
 
 
@@ -323,7 +323,8 @@ def _convert_torch(tensor: Any) -> NDArray[Any]:
 def _map_tensor(path: Path, dtype: str, shape: tuple[int, ...], offset: int) -> NDArray[Any]:
     if math.prod(shape) == 0:
         return np.empty(shape, STORAGE[dtype])
-    return np.asarray(np.memmap(path, STORAGE[dtype], mode="r", offset=offset, shape=shape))
+    mapped = np.memmap(path, STORAGE[dtype], mode="r", offset=offset, shape=shape)
+    return np.asarray(mapped)
 
 
 def _check_unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -455,10 +456,10 @@ class ValueOutput:
 def read_config_value(config: Config, quantity: str) -> int | None:
     """A quantity of `ALIASES` from a configuration; None where it is not stated."""
     decoder = select_decoder_config(config)
-    return next(
-        (read_count(decoder, key) for key in ALIASES[quantity] if decoder.get(key) is not None),
-        None,
-    )
+    for key in ALIASES[quantity]:
+        if decoder.get(key) is not None:
+            return read_count(decoder, key)
+    return None
 
 
 def read_count(decoder: Config, key: str) -> int:
@@ -533,9 +534,8 @@ def read_geometry(entry: Architecture, config: Config) -> Geometry:
     stated = read_config_value(config, "n_kv_heads") or n_heads
     n_kv_heads = {"config": stated, "one": 1, "all": n_heads}[entry.n_kv_heads]
     quarters = entry.layout != "partitioned" or n_heads % PARTITIONS == 0
-    stated_width = next(
-        (read_count(decoder, key) for key in ALIASES["d_head"] if decoder.get(key)), None
-    )
+    widths = (read_count(decoder, key) for key in ALIASES["d_head"] if decoder.get(key))
+    stated_width = next(widths, None)
     if n_heads % n_kv_heads or (n_heads > d_model and stated_width is None) or not quarters:
         what = "the configuration's numbers of heads do not divide each other or its width"
         got = f"width {d_model}, {n_heads} heads, {n_kv_heads} key/value heads"
@@ -602,20 +602,16 @@ def align_matrices(
     Raises DataError where a shape is not what the configuration implies.
     """
     g = read_geometry(entry, config)
-    shapes = {
-        entry.value: (count_stored_rows(entry, config), g.d_value_in),
-        entry.output: (g.d_model, g.n_heads * g.d_head),
-    }
-    fused, w_o = (matrix.T if entry.transposed else matrix for matrix in (value, output))
+    fused_shape = (count_stored_rows(entry, config), g.d_value_in)
+    output_shape = (g.d_model, g.n_heads * g.d_head)
+    shapes = {entry.value: fused_shape, entry.output: output_shape}
+    fused = value.T if entry.transposed else value
+    w_o = output.T if entry.transposed else output
     for matrix, (module, shape) in zip((fused, w_o), shapes.items(), strict=True):
         if matrix.shape != shape:
             what = "weights and configuration disagree on a matrix's shape (outputs × inputs)"
-            raise DataError(
-                what,
-                where=f"{module}, architecture {entry.name}",
-                got=matrix.shape,
-                allowed=str(shape),
-            )
+            where = f"{module}, architecture {entry.name}"
+            raise DataError(what, where=where, got=matrix.shape, allowed=str(shape))
     return fused, w_o
 
 
@@ -640,10 +636,11 @@ def split(
     Raises DataError where a shape is not what the configuration implies.
     """
     fused, w_o = align_matrices(entry, config, value, output)
-    w_v = fused if entry.layout == "separate" else fused[index_value_rows(entry, config).ravel()]
-    return ValueOutput(
-        w_v, w_o, map_query_heads(entry, config), read_geometry(entry, config).d_head
-    )
+    w_v = fused
+    if entry.layout != "separate":
+        w_v = fused[index_value_rows(entry, config).ravel()]
+    d_head = read_geometry(entry, config).d_head
+    return ValueOutput(w_v, w_o, map_query_heads(entry, config), d_head)
 
 
 def take_published_thirds(entry: Architecture, value: NDArray[Any]) -> NDArray[Any]:
@@ -660,7 +657,8 @@ def take_published_heads(entry: Architecture, config: Config, value: NDArray[Any
     Fewer rows than H·d_h are left with grouped queries and with GPT-2's transposed matrix.
     """
     g = read_geometry(entry, config)
-    rows = take_published_thirds(entry, value)[: g.n_heads * g.d_head]
-    heads = np.zeros((g.n_heads * g.d_head, value.shape[1]), value.dtype)
+    n_rows = g.n_heads * g.d_head
+    rows = take_published_thirds(entry, value)[:n_rows]
+    heads = np.zeros((n_rows, value.shape[1]), value.dtype)
     heads[: rows.shape[0]] = rows
     return heads.reshape(g.n_heads, g.d_head, value.shape[1])

@@ -50,10 +50,13 @@ def collect_facts(
     bias = 0 if ends is None or ends.bias is None else ends.bias.numel()
     total = sum(parameter.numel() for parameter in inside.values())
     if ends is not None and entry.has_head:  # as the files decide, not as the model was built
-        total += embedding * (int(not tied) - int(ends.head is not ends.embedding))
+        total -= 0 if ends.head is ends.embedding else embedding
+        total += 0 if tied else embedding
     learned = has_learned_positions(entry, config)
-    table = next((each for name, each in inside.items() if learned and _is_table(name, each)), None)
-    outer = embedding * (1 if tied else 2) + bias + (0 if table is None else table.numel())
+    tables = (each for name, each in inside.items() if learned and _is_table(name, each))
+    table = next(tables, None)
+    n_positions = 0 if table is None else table.numel()
+    outer = embedding * (1 if tied else 2) + bias + n_positions
     shapes = []
     for block in (places.blocks[0], places.blocks[-1]):
         shapes.append({name: tuple(p.shape) for name, p in block.named_parameters()})
@@ -63,15 +66,11 @@ def collect_facts(
         facts["vocab_size"], facts["d_embed"] = ends.embedding.shape
     if width is not None:
         facts["d_ff"], facts["gated_mlp"] = width
-    return {
-        **facts,
-        "n_positions": 0 if table is None else table.shape[-2],
-        "tied_embeddings": tied,
-        "n_params": total,
-        "n_params_nonembedding": total - outer,
-        "norm_kind": _name_norm_kind(places),
-        **_read_heads(places),
-    }
+    facts["n_positions"] = 0 if table is None else table.shape[-2]
+    facts["tied_embeddings"] = tied
+    facts |= {"n_params": total, "n_params_nonembedding": total - outer}
+    facts["norm_kind"] = _name_norm_kind(places)
+    return facts | _read_heads(places)
 
 
 class Ends(NamedTuple):
@@ -159,12 +158,8 @@ def check_loaded(places: Decoder, folder: Path, config: Config) -> bool:
     pairs: list[tuple[StoredTensor, Any]] = []
     for layer, block in enumerate(places.blocks[: 1 if entry.shared else None]):
         for path in (entry.value, entry.output) if has_attention(block, entry) else ():
-            pairs.append(
-                (
-                    find(tensors, entry.list_tensor_names(path, layer)),
-                    find_submodule(block, path, entry).weight,
-                )
-            )
+            of_file = find(tensors, entry.list_tensor_names(path, layer))
+            pairs.append((of_file, find_submodule(block, path, entry).weight))
     ends = find_ends(places)
     if ends is not None:
         pairs.append((find_embedding(entry, config, tensors), ends.embedding))
@@ -184,8 +179,6 @@ def _check_same(stored: StoredTensor, weight: Tensor) -> None:
         return
     what = "a tensor of the files is not the one that the loaded model computes with"
     step = "save the model anew with save_pretrained, so that its files hold each tensor once"
-    got = (
-        f"{stored.name}, largest difference "
-        f"{float((held.double() - loaded.double()).abs().max()):.3g}"
-    )
+    largest = float((held.double() - loaded.double()).abs().max())
+    got = f"{stored.name}, largest difference {largest:.3g}"
     raise DataError(what, where=stored.path, got=got, allowed="the same numbers", next_step=step)

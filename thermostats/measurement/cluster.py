@@ -55,9 +55,8 @@ class Ray:
         if self.settings.is_on_gpus:
             most = max((int(node.get("GPU", 0)) for node in nodes), default=0)
             return Place("accelerator", self.settings.gpu_memory, min(most, self.settings.gpus))
-        return Place(
-            "cpu", max((int(node.get("memory", 0)) for node in nodes if node.get("CPU")), default=0)
-        )
+        memory = (int(node.get("memory", 0)) for node in nodes if node.get("CPU"))
+        return Place("cpu", max(memory, default=0))
 
     def submit(self, job: Job) -> None:
         resources = build_request(job, self.place)
@@ -88,10 +87,8 @@ class Ray:
         try:
             outcome: Outcome = ray.get(reference)
         except ray.exceptions.RayError as error:
-            return build_loss(
-                self.running[reference].spec,
-                f"{type(error).__name__}: {take_first_line(error, 200)}",
-            )
+            lost = f"{type(error).__name__}: {take_first_line(error, 200)}"
+            return build_loss(self.running[reference].spec, lost)
         return outcome
 
     def _reject_unplaceable(self) -> list[tuple[Job, Outcome]]:
@@ -110,14 +107,10 @@ class Ray:
 
 def build_request(job: Job, place: Place) -> dict[str, float]:
     """What a task asks Ray for: bytes on a CPU; a share of a GPU, or so many whole ones."""
+    needed = job.n_bytes + PROCESS
     if place.kind == "cpu":
-        return {
-            "memory": min(job.n_bytes + PROCESS, place.each)
-            if place.each
-            else job.n_bytes + PROCESS
-        }
+        return {"memory": min(needed, place.each) if place.each else needed}
     if place.each is None or job.devices > 1:
         return {"num_gpus": job.devices}
-    return {
-        "num_gpus": min(1.0, math.ceil(100 * SPARE * (job.n_bytes + PROCESS) / place.each) / 100)
-    }
+    share = math.ceil(100 * SPARE * needed / place.each) / 100
+    return {"num_gpus": min(1.0, share)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -24,7 +24,7 @@ from thermostats.measurement.checkpoint import BUFFERS, StoredTensor, decode, op
 from thermostats.measurement.gguf_files import prepare_gguf_folder
 from thermostats.measurement.gguf_parts import SUFFIX
 from thermostats.measurement.hub import fetch_model_folder
-from thermostats.measurement.same_function import IN_BLOCK, measure_function_distance
+from thermostats.measurement.same_function import IN_BLOCK, measure_function_distance, measure_ratio
 from thermostats.measurement.spectra import find_named, hash_model
 from thermostats.next_steps import write_command, write_value
 from thermostats.tables import reading, store
@@ -66,14 +66,10 @@ class Comparison:
     """Why there is no such distance, or what it does not see."""
 
     def __repr__(self) -> str:
-        lines = [
-            f"{self.first} and {self.second}: as functions {self.function:.4g}, as stored "
-            f"{self.distance:.4g}"
-        ]
-        lines.append(
-            f"{len(self.changed)} of {len(self.tensors)} tensors differ; {len(self.gains)} gains "
-            f"of both"
-        )
+        apart = f"as functions {self.function:.4g}, as stored {self.distance:.4g}"
+        lines = [f"{self.first} and {self.second}: {apart}"]
+        changed = f"{len(self.changed)} of {len(self.tensors)} tensors differ"
+        lines.append(f"{changed}; {len(self.gains)} gains of both")
         return "\n".join([*lines, *self.notes])
 
     @property
@@ -100,7 +96,8 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
     """
     here = find_folder(first)
     there = find_folder(second)
-    shared, notes = find_shared_tensors([(str(first), here), (str(second), there)])
+    named = [(str(first), here), (str(second), there)]
+    shared, notes = find_shared_tensors(named)
     rows = []
     square = 0.0
     total = 0.0
@@ -112,31 +109,20 @@ def compare(first: str | Path, second: str | Path, *, data: str | Path | None = 
         size = float(np.square(x).sum())
         square = square + moved
         total = total + size
-        matrix = change.reshape(change.shape[0], -1) if change.ndim > 1 else change[:, None]
+        matrix = change[:, None]
+        if change.ndim > 1:
+            matrix = change.reshape(change.shape[0], -1)
         shape = " × ".join(map(str, x.shape))
-        rows.append(
-            (
-                name,
-                shape,
-                x.size,
-                _measure_ratio(moved, size),
-                measure_effective_rank(matrix),
-                min(matrix.shape),
-            )
-        )
+        relative = measure_ratio(moved, size)
+        rank = measure_effective_rank(matrix)
+        rows.append((name, shape, x.size, relative, rank, min(matrix.shape)))
     tensors = pd.DataFrame(
         rows, columns=["tensor", "shape", "numbers", "distance", "rank", "full_rank"]
     )
     as_functions = _compare_functions(here, there)
-    return Comparison(
-        here,
-        there,
-        tensors,
-        _compare_gains(here, there, data),
-        _measure_ratio(square, total),
-        tuple(notes),
-        *as_functions,
-    )
+    gains = _compare_gains(here, there, data)
+    distance = measure_ratio(square, total)
+    return Comparison(here, there, tensors, gains, distance, tuple(notes), *as_functions)
 
 
 def find_folder(model: str | Path) -> Path:
@@ -188,9 +174,9 @@ def measure_effective_rank(change: Matrix) -> float:
     return float(np.trace(gram) ** 2 / np.square(gram).sum())
 
 
-def _measure_ratio(moved: float, size: float) -> float:
-    """√(moved/size); of what was all zeros infinite where it moved."""
-    return math.sqrt(moved / size) if size > 0 else math.inf if moved > 0 else 0.0
+def _count_dots(names: Collection[str]) -> float:
+    """Mean number of dots in a name."""
+    return float(np.mean([name.count(".") for name in names]))
 
 
 def find_shared_tensors(
@@ -209,7 +195,7 @@ def find_shared_tensors(
             if not name.endswith(BUFFERS):
                 weights[name] = each
         stored.append(weights)
-    bare = min(stored, key=lambda tensors: np.mean([name.count(".") for name in tensors]))
+    bare = min(stored, key=_count_dots)
     shared = []
     for name in bare:
         found = [find_named(weights, (name,)) for weights in stored]
@@ -222,9 +208,8 @@ def find_shared_tensors(
         common = {same[i].name for same in shared}
         alone = [name for name in tensors if name not in common]
         apart += [f"{name} of {model} is not in all" for name in alone if IN_BLOCK.search(name)]
-        share = sum(math.prod(tensors[name].shape) for name in alone) / sum(
-            math.prod(x.shape) for x in tensors.values()
-        )
+        numbers = {name: math.prod(tensor.shape) for name, tensor in tensors.items()}
+        share = sum(numbers[name] for name in alone) / sum(numbers.values())
         if alone:
             left.append(
                 f"{model}: {share:.1%} of its numbers not compared, {_join_names(alone, 3)}"
@@ -234,13 +219,15 @@ def find_shared_tensors(
         others = [other.shape for other in same if other.shape != first.shape]
         apart += [f"{first.name} {first.shape} and {shape}" for shape in others]
     if apart or not shared:
+        folders = ", ".join(str(folder) for _, folder in models)
+        got = _join_names(apart, NAMED) if apart else "no tensor in common"
+        command = _write_spectra_command([model for model, _ in models])
         raise UsageError(
             "the models have not the same tensors, so nothing can be subtracted",
-            where=", ".join(str(folder) for _, folder in models),
-            got=_join_names(apart, NAMED) if apart else "no tensor in common",
+            where=folders,
+            got=got,
             allowed="models of one shape, such as a base model and those tuned from it",
-            next_step=f"compare others by their spectra: "
-            f"{_write_spectra_command([model for model, _ in models])}",
+            next_step=f"compare others by their spectra: {command}",
         )
     return shared, left
 
@@ -252,13 +239,16 @@ def _write_spectra_command(models: Sequence[str]) -> str:
     rows = f'rows = thermostats.load("weights", "{SPECTRA}", models=True)'
     names = []
     for model in models:
-        names.append(Path(model).resolve().name if Path(model).is_dir() else model)
+        folder = Path(model)
+        names.append(folder.resolve().name if folder.is_dir() else model)
     angles = f"print(thermostats.spectral_angles(rows[rows.model_id.isin({write_value(names)})]))"
     return f"{measured} && python -c {shlex.quote(f'import thermostats; {rows}; {angles}')}"
 
 
 def _join_names(names: list[str], most: int) -> str:
-    return ", ".join(names[:most]) + f" and {len(names) - most} more" * (len(names) > most)
+    more = len(names) - most
+    joined = ", ".join(names[:most])
+    return f"{joined} and {more} more" if more > 0 else joined
 
 
 def _compare_gains(first: Path, second: Path, data: str | Path | None) -> pd.DataFrame:
@@ -269,17 +259,14 @@ def _compare_gains(first: Path, second: Path, data: str | Path | None) -> pd.Dat
     features = reading.features(data, every=True)
     sides = []
     keys = ["source", "prompt_set"]
+    of_run = ["model_id", "revision", "source"]
     for folder in (first, second):
-        of_model = runs.loc[
-            hashes == hash_model(folder), ["model_id", "revision", "source"]
-        ].drop_duplicates()
-        measured = features.merge(of_model, on=["model_id", "revision", "source"])
-        sides.append(measured.drop_duplicates(keys).set_index(keys)[list(GAINS)].stack())
-    both = (
-        pd.concat(sides, axis=1, keys=["first", "second"], join="inner")
-        .rename_axis([*keys, "gain"])
-        .reset_index()
-    )
+        of_folder = hashes == hash_model(folder)
+        of_model = runs.loc[of_folder, of_run].drop_duplicates()
+        measured = features.merge(of_model, on=of_run).drop_duplicates(keys)
+        sides.append(measured.set_index(keys)[list(GAINS)].stack())
+    joined = pd.concat(sides, axis=1, keys=["first", "second"], join="inner")
+    both = joined.rename_axis([*keys, "gain"]).reset_index()
     return both.assign(ratio=both["second"] / both["first"])[columns]
 
 
@@ -291,6 +278,8 @@ squares are within double precision."""
 DEPTHS, RANKS = 16, 8
 """Places in depth and among the heads of a block, the largest first, at which spectra are read."""
 
+
+HAS_SPECTRA = 'thermostats.load("weights") has such rows'
 
 FORMS = ("stored", "function")
 
@@ -350,17 +339,18 @@ def weight_distances(
     paths = [find_folder(model) for model in folders.values()]
     if form == "function":
         return _measure_function_distances(list(folders), paths)
-    shared, notes = find_shared_tensors(list(zip(map(str, folders), paths, strict=True)))
+    named = list(zip(map(str, folders), paths, strict=True))
+    shared, notes = find_shared_tensors(named)
     apart = np.zeros((len(paths), len(paths)))
     size = np.zeros(len(paths))
     for tensors in shared:
         w = [decode(tensor.read_raw()).astype(np.float64) for tensor in tensors]
         size += [np.square(matrix).sum() for matrix in w]
-        for i in range(len(w)):
-            apart[i, i + 1 :] += [np.square(other - w[i]).sum() for other in w[i + 1 :]]
-    distances = pd.DataFrame(
-        (apart + apart.T) / size.mean(), index=list(folders), columns=list(folders)
-    )
+        for i, j in combinations(range(len(w)), 2):
+            apart[i, j] += np.square(w[j] - w[i]).sum()
+    names = list(folders)
+    relative = (apart + apart.T) / size.mean()
+    distances = pd.DataFrame(relative, index=names, columns=names)
     distances.attrs["notes"] = notes
     return distances
 
@@ -372,7 +362,8 @@ def _measure_function_distances(names: Sequence[str], paths: Sequence[Path]) -> 
         both = []
         for pair in ((paths[i], paths[j]), (paths[j], paths[i])):
             both.append(measure_function_distance(*pair))
-        table.iloc[i, j] = table.iloc[j, i] = float(np.mean([each.distance**2 for each in both]))
+        mean = np.mean([each.distance**2 for each in both])
+        table.iloc[i, j] = table.iloc[j, i] = float(mean)
         notes |= dict.fromkeys(both[0].notes)
     table.attrs["notes"] = list(notes)
     return table
@@ -414,25 +405,25 @@ def spectral_angles(weights: pd.DataFrame) -> pd.DataFrame:
     needed = ("model_id", "layer", "matrix", "head", *MEASURES)
     weights = read_frame(weights)
     if absent := [name for name in needed if name not in weights]:
+        allowed = join_some(weights.columns, absent[0])
         raise UsageError(
-            "no such column",
-            got=", ".join(absent),
-            allowed=join_some(weights.columns, absent[0]),
-            next_step='thermostats.load("weights") has such rows',
+            "no such column", got=", ".join(absent), allowed=allowed, next_step=HAS_SPECTRA
         )
     weights = weights.assign(**{name: _read_norms(weights[name]) for name in MEASURES})
     if weights.empty:
-        step = 'thermostats.load("weights") has such rows'
-        raise UsageError("an empty table", got="0 rows", next_step=step)
-    heads = weights[weights["matrix"].isin(MATRICES) & (weights["head"].astype(str) != "")]
-    if heads.duplicated(["model_id", "layer", "matrix", "head"]).any():
-        twice = heads.loc[
-            heads.duplicated(["model_id", "layer", "matrix", "head"]), "model_id"
-        ].iloc[0]
-        raise UsageError("a head has two rows", where=twice, allowed="spectra of one run a model")
+        raise UsageError("an empty table", got="0 rows", next_step=HAS_SPECTRA)
+    of_head = weights["head"].astype(str) != ""
+    heads = weights[weights["matrix"].isin(MATRICES) & of_head]
+    twice = heads.loc[heads.duplicated(["model_id", "layer", "matrix", "head"]), "model_id"]
+    if len(twice):
+        where = twice.iloc[0]
+        raise UsageError("a head has two rows", where=where, allowed="spectra of one run a model")
     heads = heads.dropna(subset=list(MEASURES))
     names = list(dict.fromkeys(weights["model_id"].astype(str)))
-    read = np.array([_stack_spectra(name, heads[heads["model_id"] == name]) for name in names])
+    stacked = []
+    for name in names:
+        stacked.append(_stack_spectra(name, heads[heads["model_id"] == name]))
+    read = np.array(stacked)
     cosines = np.einsum("asx,bsx->ab", read, read) / read.shape[1]
     angles = np.arccos(np.clip(cosines, -1.0, 1.0))
     np.fill_diagonal(angles, 0.0)
@@ -445,12 +436,13 @@ def _read_norms(values: pd.Series) -> pd.Series:
     wrong = values.notna() & ~norms.between(0.0, LARGEST_NORM)
     wrong |= pd.api.types.is_datetime64_any_dtype(values.dtype) & values.notna()
     if wrong.any():
+        wrong_value = values[wrong].iloc[0]
         raise UsageError(
             "these are no norms",
             where=values.name,
-            got=repr(values[wrong].iloc[0])[:SHOWN_OF],
+            got=repr(wrong_value)[:SHOWN_OF],
             allowed=f"numbers from 0 to {LARGEST_NORM:g}",
-            next_step='thermostats.load("weights") has such rows',
+            next_step=HAS_SPECTRA,
         )
     return norms
 
@@ -468,15 +460,15 @@ def _stack_spectra(name: str, heads: pd.DataFrame) -> Array:
             by_layer = []
             for _, block in rows.groupby("layer")[measure]:
                 by_layer.append(_resample_values(np.sort(block)[::-1], RANKS))
-            grid = np.apply_along_axis(
-                _resample_values, 0, np.array(by_layer, dtype=np.float64), DEPTHS
-            ).ravel()
+            layers = np.array(by_layer, dtype=np.float64)
+            grid = np.apply_along_axis(_resample_values, 0, layers, DEPTHS).ravel()
             length = np.linalg.norm(grid)
             if length < 1 / LARGEST_NORM:
+                largest = grid.max(initial=0.0)
                 raise UsageError(
                     "the norms of a model are all 0",
                     where=f"{name}, {matrix}",
-                    got=f"a largest {measure} of {grid.max(initial=0.0):g}",
+                    got=f"a largest {measure} of {largest:g}",
                     allowed="norms above 0",
                     next_step="leave the model out",
                 )
@@ -486,8 +478,6 @@ def _stack_spectra(name: str, heads: pd.DataFrame) -> Array:
 
 def _resample_values(values: Array, places: int) -> Array:
     """Values at evenly spaced places from the first to the last, linear between them."""
-    return np.interp(
-        np.linspace(0, 1, places),
-        np.linspace(0, 1, len(values)),
-        np.asarray(values, dtype=np.float64),
-    )
+    wanted = np.linspace(0, 1, places)
+    held = np.linspace(0, 1, len(values))
+    return np.interp(wanted, held, np.asarray(values, dtype=np.float64))

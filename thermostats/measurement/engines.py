@@ -123,11 +123,10 @@ class Local(Inline):
     def wait(self, seconds: float) -> list[tuple[Job, Outcome]]:
         """Jobs that are through; progress is passed on meanwhile."""
         self._start()
-        busy = {
-            worker.connection: (worker, worker.job)
-            for worker in self.workers
-            if worker.job is not None
-        }
+        busy = {}
+        for worker in self.workers:
+            if worker.job is not None:
+                busy[worker.connection] = (worker, worker.job)
         through = []
         for connection in wait(list(busy), seconds) if busy else []:
             worker, job = busy[connection]  # type: ignore[index]
@@ -155,17 +154,16 @@ class Local(Inline):
                 return
             if taken and room is not None and sum(taken) + job.n_bytes + PROCESS > room:
                 continue
-            worker = (
-                next((worker for worker in self.workers if worker.job is None), None)
-                or self._start_worker()
-            )
+            idle = (worker for worker in self.workers if worker.job is None)
+            worker = next(idle, None) or self._start_worker()
             self.jobs.remove(job)
             worker.job = job
             with suppress(OSError):  # it died while it was idle: `_read_outcome` says so
                 worker.connection.send((job.spec, job.attempt))
 
     def _start_worker(self) -> Worker:
-        slot = min(set(range(len(self.environments))) - {worker.slot for worker in self.workers})
+        used = {worker.slot for worker in self.workers}
+        slot = min(set(range(len(self.environments))) - used)
         worker = Worker(slot, self.environments[slot], self.data)
         self.workers.append(worker)
         return worker

@@ -194,7 +194,8 @@ def plan_job(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcom
             raise ThermostatsError(
                 "nothing of it can be measured", where=spec.model, got=_describe_missing(cannot)
             )
-        left = replace(spec, what=tuple(name for name in spec.what if name not in cannot))
+        kinds = tuple(name for name in spec.what if name not in cannot)
+        left = replace(spec, what=kinds)
         outcome, disk = _plan_files(left, data)
     except Exception as error:  # told as an outcome, as when it is measured
         return build_failure(spec, error)
@@ -202,7 +203,8 @@ def plan_job(job: Job, texts: Sequence[str], data: Path, place: Place) -> Outcom
         return replace(outcome, cost=Cost(disk=disk))
     passes = len({WHAT[name][0] for name in left.what} - {"weights"})
     took = estimate_seconds(job.need.n_params, texts, passes, place.kind)
-    cost = Cost(float(f"{job.need.total / 1e9:.3g}"), disk, float(f"{took:.2g}"))
+    gigabytes = _round_gigabytes(job.need)
+    cost = Cost(gigabytes, disk, float(f"{took:.2g}"))
     n_params = outcome.n_params or job.need.n_params
     return replace(
         outcome, n_params=n_params, cost=cost, problem=Problem(_describe_missing(cannot))
@@ -311,12 +313,13 @@ def run_specs(
             prepare()
         texts: dict[str, list[str]] = {}
         for name, rows in sets.items():
-            texts[name] = [] if rows is None else list(map(str, rows["text"]))
+            texts[name] = []
+            if rows is not None:
+                texts[name] = list(map(str, rows["text"]))
         jobs = order_jobs(left, texts, engine.place)
         if dry_run:
-            yield from (
-                plan_job(job, texts[job.spec.prompts], folder, engine.place) for job in jobs
-            )
+            for job in jobs:
+                yield plan_job(job, texts[job.spec.prompts], folder, engine.place)
         else:
             yield from _measure_jobs(jobs, folder, engine, retries, budget)
     finally:
@@ -354,14 +357,15 @@ def order_jobs(
     needs: dict[tuple[Any, ...], Need | None] = dict.fromkeys(alike)
     for (shape, spec), folder in zip(alike.items(), folders, strict=True):
         if folder is not None and texts[spec.prompts]:
-            needs[shape] = _try_call(estimate, folder, spec, texts[spec.prompts], place.kind)
+            read = texts[spec.prompts]
+            needs[shape] = _try_call(estimate, folder, spec, read, place.kind)
     jobs = []
     for spec in specs:
         need = needs[_make_shape_key(spec)]
         devices = 1 if need is None else count_devices(need, place)
-        spread = (
-            replace(spec, device_map="auto") if devices > 1 and spec.device_map is None else spec
-        )
+        spread = spec
+        if devices > 1 and spec.device_map is None:
+            spread = replace(spec, device_map="auto")
         jobs.append(Job(spread, need, devices))
     return sorted(jobs, key=lambda job: -1 if job.need is None else job.need.total, reverse=True)
 
@@ -377,7 +381,8 @@ def _measure_jobs(
             session.write_state(data, job.spec, runs.WAITING)
         else:
             yield _record_failure(job, data, build_failure(job.spec, refused))
-    cache = next((Path(job.spec.cache) for job in jobs if job.spec.cache is not None), None)
+    caches = (Path(job.spec.cache) for job in jobs if job.spec.cache is not None)
+    cache = next(caches, None)
     downloads = Downloads(fitting, cache, budget)
     waiting = len(fitting)
     running = 0
@@ -393,10 +398,10 @@ def _measure_jobs(
                     yield _record_failure(job, data, build_failure(job.spec, error))
             for job, outcome in engine.wait(1.0):
                 if outcome.problem.again and job.attempt <= retries:
-                    session.write_state(
-                        data, job.spec, runs.WAITING, outcome.problem.reason, job.attempt + 1
-                    )
-                    engine.submit(replace(job, attempt=job.attempt + 1))
+                    reason = outcome.problem.reason
+                    again = replace(job, attempt=job.attempt + 1)
+                    session.write_state(data, job.spec, runs.WAITING, reason, again.attempt)
+                    engine.submit(again)
                     continue
                 running -= 1
                 downloads.release_model(job)
@@ -410,9 +415,14 @@ def _measure_jobs(
 
 
 def _add_need(job: Job, outcome: Outcome) -> Outcome:
-    loads = job.need is not None and job.need.weights and outcome.status != "skipped"
-    gigabytes = float(f"{job.need.total / 1e9:.3g}") if job.need is not None and loads else None
+    gigabytes = None
+    if job.need is not None and job.need.weights and outcome.status != "skipped":
+        gigabytes = _round_gigabytes(job.need)
     return replace(outcome, cost=replace(outcome.cost, gigabytes=gigabytes), attempts=job.attempt)
+
+
+def _round_gigabytes(need: Need) -> float:
+    return float(f"{need.total / 1e9:.3g}")
 
 
 def _record_failure(job: Job, data: Path, outcome: Outcome) -> Outcome:

@@ -10,7 +10,9 @@ from functools import partial
 from traceback import walk_tb
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.activations import NewGELUActivation
@@ -63,10 +65,15 @@ class Decoder:
     def device(self) -> torch.device:
         """Where token ids go: the device of the embedding; the CPU where it was offloaded, from
         which it is moved."""
-        device = next(
-            find_submodule(self.base, self.entry.embedding, self.entry).parameters()
-        ).device
+        embedding = find_submodule(self.base, self.entry.embedding, self.entry)
+        device = next(embedding.parameters()).device
         return torch.device("cpu") if device.type == "meta" else device
+
+
+def convert_to_array(x: Tensor) -> NDArray[np.float64]:
+    """The numbers of a tensor in float64."""
+    numbers: NDArray[np.float64] = x.detach().double().cpu().numpy()
+    return numbers
 
 
 def read_configuration(model: nn.Module) -> Config:
@@ -100,17 +107,17 @@ def find_optional_submodule(parent: nn.Module, path: str, entry: Architecture) -
 
 def has_attention(block: nn.Module, entry: Architecture) -> bool:
     """Whether a block has attention with W_V and W_O; see `Architecture.mixers`."""
-    return entry.attends or (bool(entry.value) and entry.value in dict(block.named_modules()))
+    if entry.attends:
+        return True
+    return bool(entry.value) and entry.value in dict(block.named_modules())
 
 
 def find_mixer(block: nn.Module, entry: Architecture) -> str:
     """Path of what mixes tokens in a block: attention, or what stands in its place."""
+    if has_attention(block, entry):
+        return entry.attention
     there = dict(block.named_modules())
-    return (
-        entry.attention
-        if has_attention(block, entry)
-        else next((m for m in entry.mixers if m in there), entry.mixers[0])
-    )
+    return next((name for name in entry.mixers if name in there), entry.mixers[0])
 
 
 def build_decoder(model: nn.Module, entry: Architecture, config: Config | None = None) -> Decoder:
@@ -128,11 +135,9 @@ def build_decoder(model: nn.Module, entry: Architecture, config: Config | None =
     final_norm = find_optional_submodule(base, entry.final_norm, entry)
     find_submodule(base, entry.embedding, entry)
     for block in blocks if entry.mixers else blocks[:1]:
-        paths = (
-            find_mixer(block, entry),
-            entry.mlp,
-            *((entry.value, entry.output) if has_attention(block, entry) else ()),
-        )
+        paths = [find_mixer(block, entry), entry.mlp]
+        if has_attention(block, entry):
+            paths += [entry.value, entry.output]
         for path in paths:
             find_submodule(block, path, entry)
     parts = Decoder(model, entry, config, base, blocks, final_norm)
@@ -148,8 +153,10 @@ def is_causal(decoder: Decoder) -> bool:
         hook_exit(stack, decoder.blocks[-1], seen.append)
         for last in (3, 4):
             with run_forward_pass(decoder.model):
-                decoder.base(input_ids=torch.tensor([[1, 2, last]], device=decoder.device))
-    moved = (seen[len(seen) // 2 - 1] - seen[-1])[0].float().norm(dim=-1)
+                tokens = torch.tensor([[1, 2, last]], device=decoder.device)
+                decoder.base(input_ids=tokens)
+    change = seen[len(seen) // 2 - 1] - seen[-1]
+    moved = change[0].float().norm(dim=-1)
     return bool(moved[0] < AHEAD * moved[-1])
 
 
@@ -164,7 +171,8 @@ def track_layers(blocks: Sequence[nn.Module]) -> Iterator[Callable[[], int]]:
 
     def hook(module: nn.Module, _args: Any) -> None:
         turns = layers[module]
-        now["layer"] = next((layer for layer in turns if layer > now["layer"]), turns[0])
+        later = (layer for layer in turns if layer > now["layer"])
+        now["layer"] = next(later, turns[0])
 
     with ExitStack() as stack:
         for block in layers:
@@ -206,15 +214,14 @@ def turn_cache_off(module: nn.Module) -> dict[str, bool]:
     if "use_cache" in (takes := inspect.signature(module.forward).parameters):
         return {"use_cache": False}
     hands_on = any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values())
-    towers = (
-        part
-        for part in module.modules()
-        if part is not module and isinstance(part, PreTrainedModel)
-    )
-    cached = hands_on and any(
-        "use_cache" in inspect.signature(tower.forward).parameters for tower in towers
-    )
-    return {"use_cache": False} if cached else {}
+    if not hands_on:
+        return {}
+    for part in module.modules():
+        if part is module or not isinstance(part, PreTrainedModel):
+            continue
+        if "use_cache" in inspect.signature(part.forward).parameters:
+            return {"use_cache": False}
+    return {}
 
 
 @contextmanager
@@ -260,7 +267,8 @@ def run_forward_pass(model: nn.Module) -> Iterator[None]:
             buffers.append((module, name, x))
     copies = []
     for _, _, x in buffers:
-        copies.append(x.clone() if x.is_floating_point() and x.numel() <= FEW_NUMBERS else None)
+        is_written = x.is_floating_point() and x.numel() <= FEW_NUMBERS
+        copies.append(x.clone() if is_written else None)
     states = [(module, _state(module)) for module in model.modules()]
     try:
         yield
@@ -358,9 +366,8 @@ class Batch:
     @property
     def rows(self) -> tuple[int, ...]:
         """Row of each prompt."""
-        return (
-            tuple(range(len(self.indices))) if self.positions is None else (0,) * len(self.indices)
-        )
+        n = len(self.indices)
+        return tuple(range(n)) if self.positions is None else (0,) * n
 
     def mark_members(self) -> Tensor:
         """1 for the tokens of each prompt that means are over (rows × prompts in the row ×
@@ -368,9 +375,8 @@ class Batch:
         rows, tokens = self.mask.shape
         ones = torch.zeros(rows, len(self.indices) // rows, tokens)
         for k, (start, span) in enumerate(zip(self.starts, self.spans, strict=True)):
-            ones[(k, 0) if self.positions is None else (0, k)][
-                start + span.start : start + span.stop
-            ] = 1
+            place = (k, 0) if self.positions is None else (0, k)
+            ones[place][start + span.start : start + span.stop] = 1
         return ones.to(self.input_ids.device)
 
 
@@ -391,9 +397,8 @@ def make_batches(
     if decoder.entry.reads == "image":
         return _group_images(decoder, prompts, budget)
     vocabulary = select_decoder_config(decoder.config).get("vocab_size")
-    check_prompts(
-        prompts, vocabulary=vocabulary, context=find_context_limit(decoder.entry, decoder.config)
-    )
+    context = find_context_limit(decoder.entry, decoder.config)
+    check_prompts(prompts, vocabulary=vocabulary, context=context)
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     lengths = [len(prompt.token_ids) for prompt in prompts]
     alone = not is_batch_independent(decoder)
@@ -402,9 +407,8 @@ def make_batches(
         for indices in plan_packs(lengths, budget=budget or PACK):
             batches.append(_pack_prompts(decoder, prompts, indices))
         return batches
-    parts = plan_batches(
-        lengths, budget=1 if alone else budget or BUDGET[kind], overhead=OVERHEAD[kind]
-    )
+    most = 1 if alone else budget or BUDGET[kind]
+    parts = plan_batches(lengths, budget=most, overhead=OVERHEAD[kind])
     return [pad_prompts(decoder, prompts, indices) for indices in parts]
 
 
@@ -443,9 +447,8 @@ def _pack_prompts(
     ids = torch.cat(tokens).unsqueeze(0).to(decoder.device)
     positions = torch.cat(places).unsqueeze(0).to(decoder.device)
     spans = tuple(prompts[i].span for i in indices)
-    return Batch(
-        tuple(indices), tuple(map(len, tokens)), spans, ids, torch.ones_like(ids), positions
-    )
+    lengths = tuple(map(len, tokens))
+    return Batch(tuple(indices), lengths, spans, ids, torch.ones_like(ids), positions)
 
 
 def count_patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
@@ -465,7 +468,7 @@ def count_patches(decoder: Decoder, image: Tensor) -> tuple[int, slice]:
         allowed = f"{channels} channels, sides that are multiples of {each[0]} and {each[1]}"
     if shape != (channels, *sides) or sides[0] % each[0] or sides[1] % each[1]:
         raise UsageError("not an image as the model reads it", got=str(shape), allowed=allowed)
-    grid = (sides[0] // each[0], sides[1] // each[1])
+    grid = sides[0] // each[0], sides[1] // each[1]
     _check_windows(entry, config, grid)
     leading = entry.leading + (int(config[entry.registers]) if entry.registers else 0)
     n = leading + grid[0] * grid[1]
@@ -481,7 +484,9 @@ def read_image_shape(decoder: Decoder) -> tuple[int, int, int]:
 def _read_sides(config: Config, key: str) -> tuple[int, int]:
     """Height and width that a configuration states, as two numbers or one."""
     stated = config[key]
-    return (stated[0], stated[1]) if isinstance(stated, list | tuple) else (stated, stated)
+    if not isinstance(stated, list | tuple):
+        return stated, stated
+    return stated[0], stated[1]
 
 
 def _check_windows(entry: Architecture, config: Config, grid: tuple[int, int]) -> None:
@@ -505,16 +510,20 @@ def _group_images(decoder: Decoder, images: Sequence[Any], budget: int | None) -
     """Images in batches of at most the budget's tokens."""
     kind = "cpu" if decoder.device.type == "cpu" else "accelerator"
     n, span = count_patches(decoder, images[0].pixels)
-    each = max(1, (budget or BUDGET[kind]) // n) if is_batch_independent(decoder) else 1
+    each = 1
+    if is_batch_independent(decoder):
+        each = max(1, (budget or BUDGET[kind]) // n)
     for image in images:
         count_patches(decoder, image.pixels)
     parts = []
     for first in range(0, len(images), each):
         part = images[first : first + each]
-        pixels = torch.stack([image.pixels for image in part]).to(decoder.device, decoder.dtype)
-        mask = torch.ones(len(part), n, dtype=torch.long, device=decoder.device)
-        indices = tuple(range(first, first + len(part)))
-        parts.append(Batch(indices, (n,) * len(part), (span,) * len(part), pixels, mask))
+        size = len(part)
+        pixels = torch.stack([image.pixels for image in part])
+        pixels = pixels.to(decoder.device, decoder.dtype)
+        mask = torch.ones(size, n, dtype=torch.long, device=decoder.device)
+        indices = tuple(range(first, first + size))
+        parts.append(Batch(indices, (n,) * size, (span,) * size, pixels, mask))
     return parts
 
 
@@ -531,9 +540,8 @@ def build_example(decoder: Decoder) -> dict[str, Any]:
         else _read_sides(config, "image_size")
     )
     shape = (1, int(config.get("num_channels", 3)), *sides)
-    noise = torch.randn(shape, generator=torch.Generator().manual_seed(1)).to(
-        decoder.device, decoder.dtype
-    )
+    generator = torch.Generator().manual_seed(1)
+    noise = torch.randn(shape, generator=generator).to(decoder.device, decoder.dtype)
     return {
         "pixel_values": noise,
         **({"interpolate_pos_encoding": True} if few and not decoder.entry.any_size else {}),
@@ -558,14 +566,15 @@ def call(module: nn.Module, batch: Batch, **more: Any) -> Any:
         ):
             raise
         rows, columns = batch.mask.shape
+        what = "out of memory during the forward pass"
         tokens = f"a batch of {len(batch.indices)} prompts, {rows} × {columns} tokens"
-        raise TransientError(
-            "out of memory during the forward pass",
-            where=str(batch.input_ids.device),
-            got=f"{tokens} ({take_first_line(error, 120)})",
-            next_step="try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or "
-            "--set device_map=auto",
-        ) from error
+        step = (
+            "try a smaller --set token_budget=N, --dtype bfloat16, shorter prompts, or "
+            "--set device_map=auto"
+        )
+        got = f"{tokens} ({take_first_line(error, 120)})"
+        where = str(batch.input_ids.device)
+        raise TransientError(what, where=where, got=got, next_step=step) from error
 
 
 @contextmanager
@@ -577,12 +586,12 @@ def trim_head_input(decoder: Decoder, batch: Batch) -> Iterator[None]:
 
     def keep_last(_module: nn.Module, _args: tuple[Any, ...], output: Any) -> Any:
         hidden = output.last_hidden_state
-        output.last_hidden_state = hidden[rows.to(hidden.device), last.to(hidden.device)].unsqueeze(
-            1
-        )
+        places = rows.to(hidden.device), last.to(hidden.device)
+        output.last_hidden_state = hidden[places].unsqueeze(1)
         return output
 
-    stack = find_submodule(decoder.base, decoder.entry.blocks.rpartition(".")[0], decoder.entry)
+    path = decoder.entry.blocks.rpartition(".")[0]
+    stack = find_submodule(decoder.base, path, decoder.entry)
     handle = stack.register_forward_hook(keep_last)
     try:
         yield

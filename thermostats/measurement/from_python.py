@@ -33,6 +33,7 @@ from thermostats.measurement.forward import (
     Decoder,
     build_decoder,
     build_example,
+    convert_to_array,
     hook_exit,
     prepare_model,
     run_forward_pass,
@@ -87,9 +88,8 @@ def check_same(
         "device_map": spec.device_map,
         "trust_remote_code": spec.trust_remote_code,
     }
-    loaded = load(
-        folder, dtype=str(before.dtype).removeprefix("torch."), device=str(before.device), **options
-    )
+    dtype = str(before.dtype).removeprefix("torch.")
+    loaded = load(folder, dtype=dtype, device=str(before.device), **options)
     if entry.reads == "text":
         _check_tokens(tokenizer, loaded.tokenizer, planned)
     tolerance = TOLERANCES[before.dtype]
@@ -99,16 +99,15 @@ def check_same(
 
 def _check_passed(first: Passed, second: Passed, tolerance: float, tokens: int) -> None:
     for name, x in second.items():
-        off = (
-            measure_relative_difference([first[name]], x)
-            if first[name].shape == x.shape
-            else np.inf
-        )
+        off = np.inf
+        if first[name].shape == x.shape:
+            off = measure_relative_difference([first[name]], x)
         if off > tolerance:
+            where = f"{name}, of {tokens} tokens" if tokens else name
             raise UsageError(
                 "the model in memory computes something else than its weights do once they are "
                 "loaded again",
-                where=f"{name}, of {tokens} tokens" if tokens else name,
+                where=where,
                 got=f"off by {off:.2g}",
                 allowed=f"at most {tolerance:g}",
                 next_step="undo what replaces its activation, forward method or attributes, or "
@@ -121,21 +120,31 @@ def _ends(tokenizer: Any, planned: MeasurementPlan) -> list[tuple[int, ...]]:
     """Tokens of the shortest and of the longest prompt of a run."""
     texts = [str(prompt.text) for prompt in planned.prompts.itertuples()]
     read = sorted((tuple(tokenizer(text)["input_ids"]) for text in texts), key=len)
-    return list(dict.fromkeys([read[0], read[-1]])) if read and read[0] else [TOKENS]
+    if not read or not read[0]:
+        return [TOKENS]
+    return list(dict.fromkeys([read[0], read[-1]]))
 
 
 def _check_tokens(given: Any, loaded: Any, planned: MeasurementPlan) -> None:
     for prompt in planned.prompts.itertuples():
-        before, after = (list(each(str(prompt.text))["input_ids"]) for each in (given, loaded))
+        text = str(prompt.text)
+        before = list(given(text)["input_ids"])
+        after = list(loaded(text)["input_ids"])
         if before != after:
-            raise UsageError(
+            what = (
                 "the tokenizer in memory reads a prompt as other tokens than it does once it is "
-                "loaded again",
+                "loaded again"
+            )
+            step = (
+                "save it with save_pretrained, and give AutoTokenizer.from_pretrained of "
+                "that folder"
+            )
+            raise UsageError(
+                what,
                 where=f"prompt {prompt.prompt_id}",
                 got=f"tokens {str(after)[:60]}",
-                allowed=f"{str(before)[:60]}",
-                next_step="save it with save_pretrained, and give AutoTokenizer.from_pretrained of "
-                "that folder",
+                allowed=str(before)[:60],
+                next_step=step,
             )
 
 
@@ -154,7 +163,7 @@ def _run_pass(places: Decoder, tokens: Sequence[int]) -> Passed:
     left: Passed = {}
 
     def keep(x: Tensor) -> None:
-        left[f"block {len(left) + 1}"] = x.detach().double().cpu().numpy().copy()
+        left[f"block {len(left) + 1}"] = convert_to_array(x).copy()
 
     inputs = build_example(places)
     if places.entry.reads == "text":
@@ -166,7 +175,7 @@ def _run_pass(places: Decoder, tokens: Sequence[int]) -> Passed:
         with run_forward_pass(places.model):
             output = module(**inputs, **turn_cache_off(module))
     if places.entry.has_head:
-        left["the logits"] = output.logits.detach().double().cpu().numpy()
+        left["the logits"] = convert_to_array(output.logits)
     return left
 
 
@@ -240,9 +249,8 @@ class MeasureCall:
         for name, value in arguments.items():
             if value != standard[name]:
                 stated[name] = value
-        return call(
-            "measure", model, *([Code(tokenizer)] if tokenizer else []), **stated, **options
-        )
+        in_memory = [Code(tokenizer)] if tokenizer else []
+        return call("measure", model, *in_memory, **stated, **options)
 
 
 def measure(
@@ -323,11 +331,9 @@ def measure(
         model=model, tokenizer=tokenizer, data=data, prompts=prompts, what=what, options=options
     )
     call.check()
-    kinds = (
-        [part.strip() for part in what.split(",")]
-        if isinstance(what, str)
-        else make_list(what, "what") or []
-    )
+    kinds = make_list(what, "what") or []
+    if isinstance(what, str):
+        kinds = [part.strip() for part in what.split(",")]
     revisions = make_list(revision, "revision") or []
     if not revisions:
         raise UsageError(
@@ -431,25 +437,22 @@ def _collect_rows(
                     warnings.warn(f"{planned.folder.model_id}: {outcome.differences}", stacklevel=3)
             runs = {run.run["run_id"] for run in planned.runs}
             rows = store.load("layers", folder, runs=runs)
-            rows = rows[rows["run_id"].isin(runs)].assign(model_id=planned.folder.model_id)
-            measured.append(rows.assign(revision=planned.folder.revision))
+            of_plan = rows[rows["run_id"].isin(runs)]
+            model = planned.folder
+            measured.append(of_plan.assign(model_id=model.model_id, revision=model.revision))
     together = pd.concat(measured, ignore_index=True)
-    return (
-        together
-        if wanted is None
-        else together[together["layer"].isin(wanted)].reset_index(drop=True)
-    )
+    if wanted is None:
+        return together
+    of_layers = together["layer"].isin(wanted)
+    return together[of_layers].reset_index(drop=True)
 
 
 def _check_layers(layers: Any) -> list[int] | None:
     """Numbers of blocks; UsageError for what is no whole number from 1."""
     if layers is None:
         return None
-    numbers = (
-        [layers]
-        if isinstance(layers, (int, str)) or not hasattr(layers, "__iter__")
-        else list(layers)
-    )
+    is_one = isinstance(layers, (int, str)) or not hasattr(layers, "__iter__")
+    numbers = [layers] if is_one else list(layers)
     wrong = []
     for n in numbers:
         if isinstance(n, (bool, str)) or not hasattr(n, "__index__") or int(n) < 1:
@@ -476,7 +479,8 @@ def write_prompts(prompts: Any, place: Path) -> str:
             "no prompts, or an empty one", where="prompts", got=repr(prompts)[:60], next_step=step
         )
     lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-    path = place / f"prompts-{hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]}.jsonl"
+    digest = hashlib.sha256(lines.encode()).hexdigest()[:DIGITS]
+    path = place / f"prompts-{digest}.jsonl"
     path.write_text(lines, encoding="utf-8")
     return str(path)
 
@@ -534,9 +538,9 @@ def _name_model(model: Any) -> str:
     """What a model in memory is called: as its configuration says, a folder by its name, else its
     class."""
     stated = str(getattr(model.config, "_name_or_path", "") or "")
-    return (Path(stated).resolve().name if Path(stated).is_dir() else stated) or type(
-        model
-    ).__name__
+    folder = Path(stated)
+    name = folder.resolve().name if folder.is_dir() else stated
+    return name or type(model).__name__
 
 
 def _check_words(call: MeasureCall, kinds: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from thermostats.measurement.forward import (
     Batch,
     Decoder,
     call,
+    convert_to_array,
     find_mixer,
     find_submodule,
     hook_entry,
@@ -80,10 +81,11 @@ def measure_mean_cosine(x: Tensor, norm: Tensor, weights: Tensor) -> Tensor:
     per row and prompt.
     """
     m = weights.sum(-1)
-    total = torch.bmm(
-        (weights / norm.unsqueeze(1)).to(norm.dtype), _convert_wide(x).reshape(*norm.shape, -1)
-    )
-    return (total.square().sum(-1) - m) / (m * (m - 1))
+    directions = _convert_wide(x).reshape(*norm.shape, -1)
+    shares = (weights / norm.unsqueeze(1)).to(norm.dtype)
+    total = torch.bmm(shares, directions)
+    pairs = m * (m - 1)
+    return (total.square().sum(-1) - m) / pairs
 
 
 def _list_subblocks(block: nn.Module, entry: Architecture) -> list[tuple[str, str, str, str, str]]:
@@ -159,7 +161,9 @@ class Recorder:
 
     def put(self, name: str, values: Tensor) -> None:
         """Values of the block that runs, or of the final norm."""
-        place = self.record[name] if name == "final_norm" else self.record[name][self.now()]
+        place = self.record[name]
+        if name != "final_norm":
+            place = place[self.now()]
         place[:, : values.shape[1]] = values
 
     def keep(
@@ -174,8 +178,9 @@ class Recorder:
         x = x if scale is None else scale * x
         norm = self.measure_row_norms(x if of is None else of(x))
         first = self.tokens.get(name, 0)
-        self.tokens[name] = first + norm.shape[1]
-        place = self.record[name][self.now()][:, first : self.tokens[name]]
+        last = first + norm.shape[1]
+        self.tokens[name] = last
+        place = self.record[name][self.now()][:, first:last]
         place[:] = norm[:, : place.shape[1]]
 
     def record_input(self, x: Tensor) -> None:
@@ -183,17 +188,14 @@ class Recorder:
         tensor."""
         same_tensor = x is self.stream
         before = self.now() - 1
-        self.put(
-            "norm_in", self.record["norm_out"][before] if same_tensor else self.measure_row_norms(x)
-        )
+        norm = self.record["norm_out"][before] if same_tensor else self.measure_row_norms(x)
+        self.put("norm_in", norm)
         if self.centring:
-            name = "norm_out_centred"
-            self.put(
-                "norm_in_centred",
-                self.record[name][before]
-                if same_tensor
-                else self.measure_row_norms(centre_vectors(x)),
-            )
+            if same_tensor:
+                centred = self.record["norm_out_centred"][before]
+            else:
+                centred = self.measure_row_norms(centre_vectors(x))
+            self.put("norm_in_centred", centred)
         self.stream = x
         self.tokens.clear()
 
@@ -206,9 +208,8 @@ class Recorder:
         if self.centring:
             self.put("norm_out_centred", self.measure_row_norms(centre_vectors(x)))
         self.put("product", torch.einsum("btd,btd->bt", _convert_wide(before), _convert_wide(x)))
-        self.record["spread"][self.now()] = measure_mean_cosine(
-            x, norm, self._build_weights(x.device)[..., : norm.shape[1]]
-        )
+        weights = self._build_weights(x.device)[..., : norm.shape[1]]
+        self.record["spread"][self.now()] = measure_mean_cosine(x, norm, weights)
         self.stream = x
         for name, n in self.tokens.items():
             if n != norm.shape[1]:
@@ -226,11 +227,9 @@ def _make_empty_record(decoder: Decoder, members: Tensor) -> Record:
     shape = (members.shape[0], members.shape[2])
     wide = torch.float64 if decoder.dtype == torch.float64 else torch.float32
     options: dict[str, Any] = {"dtype": wide, "device": members.device}
-    record = {}
-    for name in PER_TOKEN:
-        record[name] = torch.full((L, *shape), torch.nan, **options)
-    record |= {"spread": torch.full((L, *members.shape[:2]), torch.nan, **options)}
-    return record | {"final_norm": torch.full(shape, torch.nan, **options)}
+    shapes: dict[str, tuple[int, ...]] = dict.fromkeys(PER_TOKEN, (L, *shape))
+    shapes |= {"spread": (L, *members.shape[:2]), "final_norm": shape}
+    return {name: torch.full(each, torch.nan, **options) for name, each in shapes.items()}
 
 
 @contextmanager
@@ -374,8 +373,8 @@ def _build_batch_rows(
     dtype = str(decoder.dtype).removeprefix("torch.")
     rows = []
     summaries = []
-    spread = record["spread"].flatten(1).double().cpu().numpy()
-    final = record["final_norm"].double().cpu().numpy()
+    spread = convert_to_array(record["spread"].flatten(1))
+    final = convert_to_array(record["final_norm"])
     for k, (prompt_id, row, start, n) in enumerate(
         zip(ids, batch.rows, batch.starts, batch.lengths, strict=True)
     ):
@@ -387,14 +386,14 @@ def _build_batch_rows(
             of_stage = {}
             for name, x in norms.items():
                 of_stage[name] = x[part, :m]
-            rows.append(
-                build_layer_rows(
-                    prompt_id, m, of_stage, spread[part, k], dtype, places, part.start or 0
-                )
-            )
+            spread_here = spread[part, k]
+            first = part.start or 0
+            of_layers = build_layer_rows(prompt_id, m, of_stage, spread_here, dtype, places, first)
+            rows.append(of_layers)
         token = at.get("last", at.get("cls"))
         if decoder.final_norm is not None and isinstance(token, int):
-            ratio = final[row, start + token] / norms["norm_in"][-1, token]
+            before = norms["norm_in"][-1, token]
+            ratio = final[row, start + token] / before
             summaries.append((prompt_id, "normed_gain", ratio, f"norm not finite in {dtype}"))
     return rows, summaries
 
@@ -433,14 +432,14 @@ def _extract_array(decoder: Decoder, record: Record, name: str) -> NDArray[np.fl
             getattr(entry, name.replace("_write", x)) for x in ("_write", "_scale")
         ):
             name = name.replace("_write", "_out")
-    values: NDArray[np.float64] = record[name].double().cpu().numpy() * abs(multiplier)
-    return values
+    return convert_to_array(record[name]) * abs(multiplier)
 
 
 def _build_summaries(rows: Sequence[tuple[str, str, float, str]]) -> pd.DataFrame:
     table = pd.DataFrame(rows, columns=["prompt_id", "estimand", "value", "missing"])
     lost = ~np.isfinite(table["value"].to_numpy(dtype=np.float64))
-    table["value"], table["missing"] = table["value"].mask(lost), table["missing"].where(lost, "")
+    table["value"] = table["value"].mask(lost)
+    table["missing"] = table["missing"].where(lost, "")
     return table.sort_values(["prompt_id", "estimand"], ignore_index=True)
 
 
@@ -489,59 +488,48 @@ def build_layer_rows(
     """
     L = len(spread)
     span = next(at for at in places.values() if isinstance(at, slice))
-    ratios = {}
-    for column, pair in RATIOS.items():
-        if pair[0] in norms:
-            ratios[column] = pair
     with np.errstate(all="ignore"):
         per_token = {}
         for column, name in SINGLE.items():
             if name in norms:
                 per_token[column] = norms[name]
-        per_token |= {
-            column: norms[above] / norms[below] for column, (above, below) in ratios.items()
-        }
-        values = {
-            name: _take_places(places, x, lambda span: np.exp(_take_mean(np.log(span))))
-            for name, x in per_token.items()
-        }
-        values["cosine"] = _take_places(
-            places, norms["product"] / (norms["norm_in"] * norms["norm_out"]), _take_mean
-        )
+        for column, (above, below) in RATIOS.items():
+            if above in norms:
+                per_token[column] = norms[above] / norms[below]
+        values = {}
+        for column, numbers in per_token.items():
+            values[column] = _take_places(places, numbers, _take_geometric_mean)
+        cosines = norms["product"] / (norms["norm_in"] * norms["norm_out"])
+        values["cosine"] = _take_places(places, cosines, _take_mean)
     values["anisotropy"] = np.repeat(spread[:, None], len(places), axis=1)
     reasons: dict[tuple[int, int], dict[str, list[str]]] = {}
     for column, value in values.items():
         usable = np.isfinite(value) & ((value > 0) | (column in SIGNED))
         for layer, place in np.argwhere(~usable).tolist():
             at = span if column == "anisotropy" else list(places.values())[place]
-            why = _describe_missing(
-                column, {name: x[layer] for name, x in norms.items()}, at, dtype
-            )
+            of_layer = {name: x[layer] for name, x in norms.items()}
+            why = _describe_missing(column, of_layer, at, dtype)
             reasons.setdefault((layer, place), {}).setdefault(why, []).append(column)
         value[~usable] = np.nan
     if "read_norm" not in values:
-        for cell in np.ndindex(L, len(places)):
-            reasons.setdefault((cell[0], cell[1]), {})[POST_NORM] = list(OF_READING)
+        for layer, place in np.ndindex(L, len(places)):
+            reasons.setdefault((layer, place), {})[POST_NORM] = list(OF_READING)
     shape = (L, len(places))
     missing = np.full(shape, "", dtype=object)
     for cell, by_reason in reasons.items():
-        missing[cell] = "; ".join(
-            f"{why}: {', '.join(columns)}" for why, columns in by_reason.items()
-        )
+        said = [f"{why}: {', '.join(lost)}" for why, lost in by_reason.items()]
+        missing[cell] = "; ".join(said)
     layers = first + np.arange(1, L + 1)
     positions = np.array(list(places), dtype=object)
     unmeasured = {}
     for column in (*RATIOS, *SINGLE):
         unmeasured[column] = np.full(shape, np.nan)
-    columns: Columns = {
-        "layer": np.broadcast_to(layers[:, None], shape),
-        "prompt_id": np.full(shape, prompt_id, dtype=object),
-        "position": np.broadcast_to(positions, shape),
-        "n_tokens": np.full(shape, n),
-        "missing": missing,
-        **unmeasured,
-        **values,
-    }
+    columns: Columns = {"layer": np.broadcast_to(layers[:, None], shape)}
+    columns["prompt_id"] = np.full(shape, prompt_id, dtype=object)
+    columns["position"] = np.broadcast_to(positions, shape)
+    columns["n_tokens"] = np.full(shape, n)
+    columns["missing"] = missing
+    columns |= unmeasured | values
     return {name: column.ravel() for name, column in columns.items()}
 
 
@@ -560,13 +548,23 @@ def _take_places(places: Places, x: Array, mean: Callable[[Array], Array]) -> Ar
     """Numbers of tokens (L × n) at each position, or their mean over its tokens (L × positions)."""
     columns = []
     for at in places.values():
-        columns.append(mean(x[:, at]) if isinstance(at, slice) else x[:, at])
+        numbers = x[:, at]
+        columns.append(mean(numbers) if isinstance(at, slice) else numbers)
     return np.stack(columns, axis=1)
 
 
 def _take_mean(values: Array) -> Array:
     """Mean over tokens; NaN where there is none."""
-    return values.mean(axis=1) if values.shape[1] else np.full(len(values), np.nan)
+    means = np.full(len(values), np.nan)
+    if values.shape[1]:
+        means = values.mean(axis=1)
+    return means
+
+
+def _take_geometric_mean(values: Array) -> Array:
+    """The same of their logarithms."""
+    means: Array = np.exp(_take_mean(np.log(values)))
+    return means
 
 
 def _describe_missing(column: str, norms: Mapping[str, Array], at: int | slice, dtype: str) -> str:
@@ -590,9 +588,8 @@ OUTPUTS = [name for name in TABLES["outputs"].columns if name != "run_id"]
 def escape(token: str) -> str:
     """A token as text for a table: control characters and backslashes as in JSON, quotes as they
     are."""
-    return (
-        json.dumps(token, ensure_ascii=False)[1:-1].replace('\\"', '"').replace("\x7f", "\\u007f")
-    )
+    written = json.dumps(token, ensure_ascii=False)[1:-1]
+    return written.replace('\\"', '"').replace("\x7f", "\\u007f")
 
 
 def build_output_rows(
@@ -606,19 +603,17 @@ def build_output_rows(
     log_p = wide.log_softmax(-1)
     p = log_p.exp()
     top_p, top = p.max(-1)
-    entropy = -torch.where(p > 0, p * log_p, 0.0).sum(-1)
-    columns = {
-        "entropy": entropy,
-        "top_probability": top_p,
-        "logit_mean": wide.mean(-1),
-        "logit_sd": wide.std(-1, correction=0),
-        "logit_range": wide.amax(-1) - wide.amin(-1),
-    }
+    terms = torch.where(p > 0, p * log_p, 0.0)
+    columns = {"entropy": -terms.sum(-1), "top_probability": top_p}
+    columns["logit_mean"] = wide.mean(-1)
+    columns["logit_sd"] = wide.std(-1, correction=0)
+    columns["logit_range"] = wide.amax(-1) - wide.amin(-1)
     finite = torch.isfinite(wide).all(-1)
     rows: dict[str, Any] = {"prompt_id": prompt_ids, "top_token": [], "missing": []}
     for token, is_finite in zip(top.tolist(), finite.tolist(), strict=True):
         rows["top_token"].append(escape(decode(token)) if is_finite else "")
         rows["missing"].append("" if is_finite else f"logits not finite in {dtype}")
     for name, x in columns.items():
-        rows[name] = torch.where(finite, x.double(), torch.nan).cpu().numpy()
+        numbers = torch.where(finite, x.double(), torch.nan)
+        rows[name] = convert_to_array(numbers)
     return pd.DataFrame(rows, columns=OUTPUTS)

@@ -116,31 +116,31 @@ class ModelWeights:
         of_head = name in self.entry.list_tensor_names(self.entry.unembedding[0])
         tied = of_head and name not in self.tensors
         matrix = self.tensors[self.name(self.entry.embedding) if tied else name]
-        turned = (
-            self.entry.experts_transposed
-            if matrix.ndim == 3
-            else self.entry.transposed and not of_head
-        )
+        turned = self.entry.transposed and not of_head
+        if matrix.ndim == 3:
+            turned = self.entry.experts_transposed
         product: Array = matrix * (np.reshape(factors, (-1, 1)) if turned else factors)
         return product
 
     def get_norm(self, module: str, layer: int | None = None) -> tuple[Array, Array]:
         """γ and β (d) as a norm applies them; 1 and 0 where it has none, or is not there."""
-        width = read_geometry(
-            self.entry, select_layer_config(self.entry, self.config, layer or 0)
-        ).d_model
+        config = select_layer_config(self.entry, self.config, layer or 0)
+        width = read_geometry(self.entry, config).d_model
         weight = self.name(module, layer)
         bias = self.name(module, layer, "bias")
-        gamma = self.tensors[weight] + self.entry.unit_offset if weight else np.ones(width)
+        gamma = np.ones(width)
+        if weight:
+            gamma = self.tensors[weight] + self.entry.unit_offset
         return gamma, self.tensors[bias] if bias else np.zeros(gamma.shape)
 
     def is_normed(self, layer: int) -> bool:
         """Whether what attention reads in a block is normed: its norm has weights, or none of the
         blocks' has any."""
         norm = self.entry.attention_norm
-        return bool(
-            norm
-            and (self.name(norm, layer) or not any(self.name(norm, each) for each in self.layers))
+        if not norm:
+            return False
+        return bool(self.name(norm, layer)) or not any(
+            self.name(norm, each) for each in self.layers
         )
 
     def replace_tensors(
@@ -150,13 +150,9 @@ class ModelWeights:
         factors = {}
         for name, factor in (epsilon or {}).items():
             factors[name] = self.epsilon.get(name, 1.0) * factor
-        return ModelWeights(
-            self.entry,
-            self.config,
-            {**self.tensors, **tensors},
-            {**self.epsilon, **factors},
-            self.notes,
-        )
+        replaced = {**self.tensors, **tensors}
+        epsilons = {**self.epsilon, **factors}
+        return ModelWeights(self.entry, self.config, replaced, epsilons, self.notes)
 
 
 def read_weights(folder: str | Path, *, reads: str = "text") -> ModelWeights:
@@ -188,7 +184,8 @@ def draw_turn(seed: int = 1) -> Turn:
     layer and head."""
 
     def turn(layer: int, head: int, width: int) -> Array:
-        noise = np.random.default_rng((seed, layer, head)).standard_normal((width, width))
+        generator = np.random.default_rng((seed, layer, head))
+        noise = generator.standard_normal((width, width))
         matrix: Array = np.eye(width) + noise / (2 * np.sqrt(width))
         return matrix
 
@@ -213,7 +210,8 @@ def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
         config = select_layer_config(entry, weights.config, layer)
         rows = index_value_rows(entry, config)
         of_query = map_query_heads(entry, config)
-        w_v, w_o = (_align_matrix(entry, weights.tensors[name]).copy() for name in (value, output))
+        w_v = _align_matrix(entry, weights.tensors[value]).copy()
+        w_o = _align_matrix(entry, weights.tensors[output]).copy()
         bias, bias_rows = _find_value_bias(weights, layer, rows)
         turns = []
         for k in range(len(rows)):
@@ -221,8 +219,9 @@ def turn_heads(weights: ModelWeights, turn: Turn | None = None) -> ModelWeights:
         for k, A in enumerate(turns):
             w_v[rows[k]] = A @ w_v[rows[k]]
             if bias:
-                changed[bias] = changed.get(bias, weights.tensors[bias]).copy()
-                changed[bias][bias_rows[k]] = A @ changed[bias][bias_rows[k]]
+                own = changed.get(bias, weights.tensors[bias]).copy()
+                own[bias_rows[k]] = A @ own[bias_rows[k]]
+                changed[bias] = own
         heads = w_o.reshape(len(w_o), len(of_query), -1)
         inverse = np.stack([np.linalg.inv(turns[k]) for k in of_query])
         w_o = np.einsum("dhi,hij->dhj", heads, inverse).reshape(w_o.shape)
@@ -259,13 +258,16 @@ def shift_readers(weights: ModelWeights, seed: int = 2) -> ModelWeights:
         rows = index_value_rows(entry, select_layer_config(entry, weights.config, layer))
         u = np.random.default_rng((seed, layer)).standard_normal(rows.shape)
         w_v = _align_matrix(entry, weights.tensors[value]).copy()
-        inverse = 1 / gamma if w_v.shape[1] == len(gamma) else np.ones(w_v.shape[1])
+        inverse = np.ones(w_v.shape[1])
+        if len(inverse) == len(gamma):
+            inverse = 1 / gamma
         w_v[rows] += u[..., None] * inverse
         changed[value] = _align_matrix(entry, w_v)
         bias, bias_rows = _find_value_bias(weights, layer, rows)
         if bias:
             changed[bias] = weights.tensors[bias].copy()
-            changed[bias][bias_rows] -= u * float(inverse @ beta[: len(inverse)])
+            shift = float(inverse @ beta[: len(inverse)])
+            changed[bias][bias_rows] -= u * shift
     return weights.replace_tensors(changed)
 
 
@@ -284,15 +286,16 @@ def add_ones(
     takes the place of 1.
     """
     entry = weights.entry
-    output, bias = weights.name(entry.output, layer), weights.name(entry.output, layer, "bias")
+    output = weights.name(entry.output, layer)
+    bias = weights.name(entry.output, layer, "bias")
     if not output:
         return weights
     w_o = _align_matrix(entry, weights.tensors[output])
-    scale = weights.start(layer) + entry.attention_scale
-    ones = 1 / weights.tensors[scale] if entry.attention_scale else np.ones(len(w_o))
-    u = np.random.default_rng(seed).standard_normal(w_o.shape[1]) * (
-        0.0 if entry.depths else spread
-    )
+    ones = np.ones(len(w_o))
+    if entry.attention_scale:
+        ones = 1 / weights.tensors[weights.start(layer) + entry.attention_scale]
+    normal = np.random.default_rng(seed).standard_normal(w_o.shape[1])
+    u = normal * (0.0 if entry.depths else spread)
     changed = {output: _align_matrix(entry, w_o + np.outer(ones, u))}
     if bias:
         changed[bias] = weights.tensors[bias] + amount * ones
@@ -315,7 +318,8 @@ def scale_post_norms(
         then = entry.norm_after[0]
         weight = weights.name(after, layer)
         bias = weights.name(after, layer, "bias")
-        changed[weight] = (weights.tensors[weight] + entry.unit_offset) * factor - entry.unit_offset
+        gamma = weights.tensors[weight] + entry.unit_offset
+        changed[weight] = gamma * factor - entry.unit_offset
         for name in (bias, *_write(weights, layer + 1)):
             if name:
                 changed[name] = weights.tensors[name] * factor
@@ -395,15 +399,15 @@ def _find_value_bias(
     entry = weights.entry
     if entry.value_bias:
         name = weights.start(layer) + entry.value_bias
-        return name if name in weights.tensors else "", np.arange(rows.size).reshape(rows.shape)
+        places = np.arange(rows.size).reshape(rows.shape)
+        return name if name in weights.tensors else "", places
     return weights.name(entry.value, layer, "bias"), rows
 
 
 def _write(weights: ModelWeights, layer: int) -> tuple[str, str]:
     """Names of the tensors that make up what attention writes."""
-    return weights.name(weights.entry.output, layer), weights.name(
-        weights.entry.output, layer, "bias"
-    )
+    output = weights.entry.output
+    return weights.name(output, layer), weights.name(output, layer, "bias")
 
 
 def _list_folds(weights: ModelWeights) -> list[tuple[str, int | None, list[str]]]:
@@ -462,11 +466,9 @@ def _check_readers(weights: ModelWeights) -> str:
         return "W_V reads the stream as it is"
     for layer in layers:
         gamma, beta = weights.get_norm(entry.attention_norm, layer)
-        bias, _ = _find_value_bias(
-            weights,
-            layer,
-            index_value_rows(entry, select_layer_config(entry, weights.config, layer)),
-        )
+        config = select_layer_config(entry, weights.config, layer)
+        rows = index_value_rows(entry, config)
+        bias, _ = _find_value_bias(weights, layer, rows)
         if not bias and (beta / gamma).sum() != 0:
             return "the norm has a bias, and the values have none that could take it back"
     return ""
@@ -482,9 +484,8 @@ def _check_ones(weights: ModelWeights) -> str:
         return "a norm stands behind W_O"
     if entry.norm_after:
         return ""
-    bare = entry.bare_end and all(
-        select_decoder_config(weights.config).get(key) == value for key, value in entry.bare_end
-    )
+    config = select_decoder_config(weights.config)
+    bare = entry.bare_end and all(config.get(key) == value for key, value in entry.bare_end)
     return "the stream itself is an output" if not entry.final_norm or bare else ""
 
 

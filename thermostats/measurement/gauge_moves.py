@@ -112,23 +112,21 @@ def measure_moves(
     """
     rows = []
     for name, frame in before.items():
-        for part, first, second in _split_table(
-            name, frame, after[name].reindex(columns=frame.columns)
-        ):
+        again = after[name].reindex(columns=frame.columns)
+        for part, first, second in _split_table(name, frame, again):
             for label in _list_numeric(name, first):
-                x, y = (
-                    each[label].to_numpy("float64", na_value=np.nan) for each in (first, second)
-                )
+                x = first[label].to_numpy("float64", na_value=np.nan)
+                y = second[label].to_numpy("float64", na_value=np.nan)
                 if np.isfinite(x).any():
-                    means = []
-                    for each in (x, y):
-                        means.append(
-                            float(each[np.isfinite(each)].mean())
-                            if np.isfinite(each).any()
-                            else np.nan
-                        )
-                    rows.append((change, name, label + part, *means, _measure_largest_move(x, y)))
+                    means = [_take_finite_mean(x), _take_finite_mean(y)]
+                    largest = _measure_largest_move(x, y)
+                    rows.append((change, name, label + part, *means, largest))
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _take_finite_mean(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if finite.size else np.nan
 
 
 def _measure_largest_move(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
@@ -150,7 +148,8 @@ def _split_table(
     keys = [label for label in list_key_columns(name) if label != "run_id"]
     both = first.merge(second, on=keys, suffixes=("", "\0"))
     old = both[first.columns]
-    new = both[[*keys, *(f"{x}\0" for x in first if x not in keys)]]
+    later = [f"{label}\0" for label in first if label not in keys]
+    new = both[[*keys, *later]]
     new = new.rename(columns=lambda label: label.removesuffix("\0"))
     columns = {
         "weights": "matrix",
@@ -172,11 +171,11 @@ def _list_numeric(name: str, frame: pd.DataFrame) -> list[str]:
     """Columns of measured numbers."""
     if name == "features":
         return [label for label in frame.select_dtypes("float64") if frame[label].notna().any()]
-    return [
-        label
-        for label, column in TABLES[name].columns.items()
-        if column.dtype == "float64" and label in frame
-    ]
+    labels = []
+    for label, column in TABLES[name].columns.items():
+        if column.dtype == "float64" and label in frame:
+            labels.append(label)
+    return labels
 
 
 def _build_features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFrame:
@@ -192,15 +191,16 @@ def _build_features(frames: Mapping[str, pd.DataFrame], depth: int) -> pd.DataFr
     of_runs = ("layers", "summaries", "transitions", "weights")
     tables: dict[str, pd.DataFrame] = {}
     for name in ("runs", "models", *of_runs):
-        rows = frames.get(name, pd.DataFrame()) if name in of_runs else pd.DataFrame([names])
-        features = add_later_columns(rows.assign(run_id=NAME) if name in of_runs else rows, name)
+        if name in of_runs:
+            rows = frames.get(name, pd.DataFrame()).assign(run_id=NAME)
+        else:
+            rows = pd.DataFrame([names])
+        features = add_later_columns(rows, name)
+        dtypes = list_dtypes(name)
         texts = {}
-        for label, dtype in list_dtypes(name).items():
+        for label, dtype in dtypes.items():
             if dtype == "str" and label not in features:
                 texts[label] = ""
-        tables[name] = (
-            features.assign(**texts)
-            .reindex(columns=list(list_dtypes(name)))
-            .astype(list_dtypes(name))
-        )
+        whole = features.assign(**texts).reindex(columns=list(dtypes))
+        tables[name] = whole.astype(dtypes)
     return combine(**tables)

@@ -74,17 +74,22 @@ class Converted:
 
     def find_first(self, *names: str) -> Any:
         """The first of some values that the configuration states; None: it states none of them."""
-        return next(
-            (self.config[name] for name in names if self.config.get(name) is not None), None
-        )
+        return _find_first(self.config, names)
 
     def find_rope(self, *names: str, kind: str = "full_attention") -> Any:
         """The same of its rotary embedding, of that for a kind of block where they differ."""
         stated: Config = self.find_first("rope_parameters", "rope_scaling") or {}
-        rope: Config = (
-            stated[kind] if isinstance(stated.get(kind), Mapping) else list_ropes(self.config)[0]
-        )
-        return next((rope[name] for name in names if rope.get(name) is not None), None)
+        of_kind = stated.get(kind)
+        rope: Config = of_kind if isinstance(of_kind, Mapping) else list_ropes(self.config)[0]
+        return _find_first(rope, names)
+
+
+def _find_first(config: Config, names: Sequence[str]) -> Any:
+    """The first of some values that a configuration states; None: it states none of them."""
+    for name in names:
+        if config.get(name) is not None:
+            return config[name]
+    return None
 
 
 def _read_rope_type(made: Converted) -> str:
@@ -212,12 +217,10 @@ def _list_left_out(architecture: str, keys: Mapping[str, Any], made: Converted) 
         here = HELD[key](made)
         if here not in (None, []) and not match_value(meant, here):
             found.append(f"{key}, which stands for {meant} and not for {here}")
-    has = {
-        "*": True,
-        "attention": bool(read_geometry(made.entry, made.config).n_heads),
-        "experts": bool(made.find_first("num_experts_per_tok")),
-        "scores": made.find_first("scoring_func") is not None,
-    }
+    n_heads = read_geometry(made.entry, made.config).n_heads
+    has = {"*": True, "attention": bool(n_heads)}
+    has["experts"] = bool(made.find_first("num_experts_per_tok"))
+    has["scores"] = made.find_first("scoring_func") is not None
     for names, kind in NEEDED.items():
         if has[kind] and not any(name in keys for name in names):
             found.append(f"{names[0]}, which llama.cpp needs")
@@ -271,10 +274,13 @@ def prepare_gguf_folder(path: Path, cache: Path | None = None) -> Path:
         raise UsageError(
             "a GGUF model is kept in the cache, which is switched off", where=path, next_step=step
         )
-    digest = _hash_files(
-        tuple((file, file.stat().st_size, file.stat().st_mtime_ns) for file in files)
-    )
-    folder = place / "gguf" / f"{name_gguf_model(files[0])}-{digest[:12]}-{version('transformers')}"
+    states = []
+    for file in files:
+        status = file.stat()
+        states.append((file, status.st_size, status.st_mtime_ns))
+    digest = _hash_files(tuple(states))
+    name = f"{name_gguf_model(files[0])}-{digest[:12]}-{version('transformers')}"
+    folder = place / "gguf" / name
     with hold_folder(folder.parent):
         if not (folder / RECORD).is_file():
             _make(files, digest, folder)
@@ -358,12 +364,8 @@ def _open_reader(file: Path) -> Any:
 def _build_damage_error(file: Path, error: Exception) -> DataError:
     what = "the GGUF file is cut off or damaged"
     step = "download the file again, and compare its length with the original's"
-    return DataError(
-        what,
-        where=file,
-        got=f"{file.stat().st_size} bytes; {take_first_line(error)}",
-        next_step=step,
-    )
+    got = f"{file.stat().st_size} bytes; {take_first_line(error)}"
+    return DataError(what, where=file, got=got, next_step=step)
 
 
 def _read_value(reader: Any, name: str) -> Any:
@@ -422,7 +424,9 @@ def _merge(readers: Sequence[Any], target: Path) -> None:
     for name, field in readers[0].fields.items():
         if name == "general.architecture" or name.startswith(("GGUF.", "split.")):
             continue
-        inner = field.types[-1] if field.types[0] == gguf.GGUFValueType.ARRAY else None
+        inner = None
+        if field.types[0] == gguf.GGUFValueType.ARRAY:
+            inner = field.types[-1]
         writer.add_key_value(name, field.contents(), field.types[0], sub_type=inner)
     tensors = [tensor for reader in readers for tensor in reader.tensors]
     for tensor in tensors:
@@ -502,7 +506,8 @@ def _check_schemes(tensors: Mapping[str, Any], file: Path) -> None:
 
     for kind, tensor in {tensor.tensor_type: tensor for tensor in tensors.values()}.items():
         try:
-            gguf.dequantize(tensor.data.reshape(-1, tensor.data.shape[-1])[:1], kind)
+            row = tensor.data.reshape(-1, tensor.data.shape[-1])[:1]
+            gguf.dequantize(row, kind)
         except NotImplementedError as error:
             what = "a tensor is stored by a scheme that cannot be dequantised"
             step = "use a file of another quantisation, such as Q8_0"
@@ -522,9 +527,11 @@ def _measure_tie_distance(tensors: Mapping[str, Any]) -> float | None:
     if list(both[0].shape) != list(both[1].shape):
         return float("inf")
     step = max(1, len(both[0].data) // ROWS)
-    E, U = (
-        gguf.dequantize(np.ascontiguousarray(each.data[::step]), each.tensor_type) for each in both
-    )
+    dense = []
+    for each in both:
+        rows = np.ascontiguousarray(each.data[::step])
+        dense.append(gguf.dequantize(rows, each.tensor_type))
+    E, U = dense
     return float(np.linalg.norm(U - E) / np.linalg.norm(E))
 
 
@@ -549,7 +556,8 @@ def _check_all(
 ) -> None:
     """Raise ThermostatsError where the file has a tensor that the model lacks, or the model a
     weight that it lacks."""
-    unread = sorted(set(tensors) - set(names) - ({HEAD} if tied else set()))
+    known = {*names, HEAD} if tied else set(names)
+    unread = sorted(set(tensors) - known)
     missing = sorted(info["missing_keys"])
     if unread or missing or info["mismatched_keys"]:
         lists = {
@@ -557,9 +565,11 @@ def _check_all(
             "missing": missing,
             "of another shape": info["mismatched_keys"],
         }
-        got = ", ".join(
-            f"{len(each)} {what} ({next(iter(each))}, …)" for what, each in lists.items() if each
-        )
+        said = []
+        for what, each in lists.items():
+            if each:
+                said.append(f"{len(each)} {what} ({next(iter(each))}, …)")
+        got = ", ".join(said)
         what = "transformers would read another model than the file holds"
         step = "measure the model in safetensors instead, or try another release of transformers"
         raise ThermostatsError(what, where=file, got=f"tensors {got}", next_step=step)
@@ -574,5 +584,5 @@ def _name_scheme(reader: Any, types: Mapping[str, str]) -> str:
     try:
         return str(gguf.LlamaFileType(number).name).removeprefix("MOSTLY_").removeprefix("ALL_")
     except ValueError:
-        kinds = [kind for name, kind in types.items() if kind != "F32"] or ["F32"]
+        kinds = [kind for kind in types.values() if kind != "F32"] or ["F32"]
         return max(sorted(set(kinds)), key=kinds.count)

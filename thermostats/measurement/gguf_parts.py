@@ -99,7 +99,8 @@ def _list_pieces(path: Path, named: re.Match[str]) -> tuple[Path, ...]:
     files = tuple(pieces[number] for number in wanted)
     sizes = [file.stat().st_size for file in files]
     odd = next((i for i, size in enumerate(sizes[:-1]) if size != sizes[0]), None)
-    odd = len(files) - 1 if odd is None and sizes[-1] > sizes[0] else odd
+    if odd is None and sizes[-1] > sizes[0]:
+        odd = len(files) - 1
     if odd is not None:
         step = (
             "download that piece again; pieces must be numbered in the order in which they follow "

@@ -153,12 +153,8 @@ def fetch_model_folder(
     local = find_local_folder(model)
     if local is not None and local.is_file():
         made = prepare_gguf_folder(local)
-        return ModelFolder(
-            name_gguf_model(local),
-            record(made)["scheme"] if revision == MAIN else revision,
-            made,
-            "",
-        )
+        shown = record(made)["scheme"] if revision == MAIN else revision
+        return ModelFolder(name_gguf_model(local), shown, made, "")
     if local is not None:
         return ModelFolder(local.name, revision, local, "")
     with _handle_hub_errors(model, revision):
@@ -343,13 +339,13 @@ def _handle_hub_errors(model: str, revision: str) -> Iterator[None]:
                 what, where=where, got=f"status {status}", next_step=step
             ) from error
         if status == BUSY:
-            raise TransientError(
-                "the hub asks to wait: too many requests came from here",
-                where=where,
-                got=f"status {status}",
-                next_step=f"wait {_read_pause(error)}, then repeat the command; who is logged in, "
-                f"with {LOGIN}, may ask more often",
-            ) from error
+            what = "the hub asks to wait: too many requests came from here"
+            step = (
+                f"wait {_read_pause(error)}, then repeat the command; who is logged in, "
+                f"with {LOGIN}, may ask more often"
+            )
+            got = f"status {status}"
+            raise TransientError(what, where=where, got=got, next_step=step) from error
         step = (
             f"check the network, HF_HUB_OFFLINE and free disk space, or name a local "
             f"folder{_suggest_shipped()}"
@@ -384,7 +380,5 @@ def _describe_cause(error: BaseException) -> str:
     """First line of what an error came from, where huggingface_hub says only that there was one."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return (
-        f"{type(error).__name__}: "
-        f"{(str(error).strip().splitlines() or ['no further reason'])[0][:160]}"
-    )
+    lines = str(error).strip().splitlines() or ["no further reason"]
+    return f"{type(error).__name__}: {lines[0][:160]}"

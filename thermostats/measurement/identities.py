@@ -124,12 +124,10 @@ class Held:
         epsilon = torch.finfo(self.decoder.dtype).eps
         how: dict[str, Any] = {"tolerance": self.tolerance, "epsilon": epsilon}
         tokens = np.stack(terms, axis=1)  # tokens × terms × d
-        return np.array(
-            [
-                measure_relative_difference(*pair, **how)
-                for pair in zip(tokens, expected, strict=True)
-            ]
-        )
+        excess = []
+        for of_token, whole in zip(tokens, expected, strict=True):
+            excess.append(measure_relative_difference(of_token, whole, **how))
+        return np.array(excess)
 
     def is_explained(self, terms: Sequence[Array], expected: Array) -> bool:
         """Whether terms sum to what is expected."""
@@ -145,9 +143,8 @@ class Held:
         if np.isfinite(excess).all():
             length = np.linalg.norm(expected, axis=-1)
             apart = np.linalg.norm(np.sum(terms, axis=0) - expected, axis=-1)
-            difference = np.maximum(
-                excess, np.divide(apart, length, out=excess.copy(), where=length > 0)
-            )
+            relative = np.divide(apart, length, out=excess.copy(), where=length > 0)
+            difference = np.maximum(excess, relative)
         worst = int(np.argmax(excess if excess.any() else difference))
         place = f"block {self.layer + 1}"
         if len(expected) > 1:
@@ -276,13 +273,15 @@ def list_write_causes(held: Held, vectors: Vectors) -> Causes:
 
     yield "attention's write holds the residual", fits(attention - before, mlp)
     middle = held.apply(held.claims.entry.mlp_norm, attention)
-    both = held.has("mlp_read") and held.is_explained(
-        [middle], held.align(held.vectors["mlp_read"])
-    )
+    both = False
+    if held.has("mlp_read"):
+        both = held.is_explained([middle], held.align(held.vectors["mlp_read"]))
     which = "both writes hold" if both else "the feed-forward layer's write holds"
     yield f"{which} the residual", fits(mlp - before)
     yield "a factor on the writes is forgotten", fits(scale_vectors(attention + mlp, step))
-    pairs = list(product([attention, *held.apply_norms(attention)], [mlp, *held.apply_norms(mlp)]))
+    attention_writes = [attention, *held.apply_norms(attention)]
+    mlp_writes = [mlp, *held.apply_norms(mlp)]
+    pairs = list(product(attention_writes, mlp_writes))
     for first, second in pairs[1:]:
         yield "a norm behind a sub-block is forgotten", fits(first, second)
     sums = held.apply_norms(before + attention + mlp)
@@ -303,17 +302,15 @@ def check_norms(held: Held) -> Iterator[Deviation]:
         x = held.vectors["x_in"]
         read = held.align(held.vectors["attention_read"])
         causes = partial(list_norm_causes, held, "attention", (x,), read)
-        yield held.judge([held.align(held.apply(entry.attention_norm, x))], read, causes)
+        normed = held.align(held.apply(entry.attention_norm, x))
+        yield held.judge([normed], read, causes)
     streams = find_streams(held)
     if streams:
         read = held.vectors["mlp_read"]
-        normed = [held.apply(entry.mlp_norm, x) for x in streams]
-        nearest = min(normed, key=lambda each: held.measure_excess([each], read).max())
-        yield held.judge(
-            [nearest],
-            read,
-            partial(list_norm_causes, held, "the feed-forward layer", streams, read),
-        )
+        normed_streams = [held.apply(entry.mlp_norm, x) for x in streams]
+        nearest = min(normed_streams, key=lambda each: held.measure_excess([each], read).max())
+        causes = partial(list_norm_causes, held, "the feed-forward layer", streams, read)
+        yield held.judge([nearest], read, causes)
 
 
 def list_norm_causes(held: Held, what: str, streams: Sequence[Array], read: Array) -> Causes:
@@ -420,7 +417,9 @@ def read_window(entry: Architecture, config: Config, layer: int) -> int | None:
     """
     inner = select_decoder_config(config)
     kinds = inner.get("layer_types") or inner.get("attention_layers")
-    kind = str(kinds[layer]) if isinstance(kinds, list | tuple) and layer < len(kinds) else ""
+    kind = ""
+    if isinstance(kinds, list | tuple) and layer < len(kinds):
+        kind = str(kinds[layer])
     if kind == "local":
         return int(inner["window_size"])
     key = next((key for key in WINDOWS if isinstance(inner.get(key), int)), None)
@@ -482,7 +481,8 @@ def scale_vectors(x: Array, expected: Array) -> Array:
     """Vectors times the one number that brings them nearest to others."""
     if x.shape != expected.shape or not x.any():
         return x
-    scaled: Array = x * float((x * expected).sum() / (x * x).sum())
+    factor = float((x * expected).sum() / (x * x).sum())
+    scaled: Array = x * factor
     return scaled
 
 
@@ -521,7 +521,8 @@ def check_read_gain(
 
 def measure_lengths(x: Array, *, centred: bool) -> Array:
     """‖P x‖ of every token (tokens)."""
-    lengths: Array = np.linalg.norm(x - x.mean(-1, keepdims=True) if centred else x, axis=-1)
+    shown = x - x.mean(-1, keepdims=True) if centred else x
+    lengths: Array = np.linalg.norm(shown, axis=-1)
     return lengths
 
 
@@ -535,13 +536,12 @@ def is_mean_ignored(decoder: Decoder, width: int) -> bool:
     all coordinates."""
     entry = decoder.entry
     paths = [path for path in (entry.attention_norm, entry.mlp_norm) if path]
-    norms = []
+    norms: list[Any] = []
     for block in decoder.blocks:
         for path in paths:
             norms.append(find_submodule(block, path, entry))
-    reading = [
-        norm for norm in (*norms, decoder.final_norm) if not isinstance(norm, nn.Identity | None)
-    ]
+    norms.append(decoder.final_norm)
+    reading = [norm for norm in norms if not isinstance(norm, nn.Identity | None)]
     if not reading:
         return False
     norm = reading[0]

@@ -65,14 +65,17 @@ class Subject:
         cls, base: Decoder, trained: Texts | None, held_out: Texts, real: RealTexts | None = None
     ) -> Subject:
         """A model with its texts read once."""
+        before = read_texts(base, held_out, base)
+        before_trained = None if trained is None else read_texts(base, trained)
+        real_before = None if real is None else read_texts(base, real.texts)
         return cls(
             base,
             trained,
             held_out,
-            before=read_texts(base, held_out, base),
-            before_trained=None if trained is None else read_texts(base, trained),
+            before=before,
+            before_trained=before_trained,
             real=real,
-            real_before=None if real is None else read_texts(base, real.texts),
+            real_before=real_before,
         )
 
     def start(self, gain: str) -> float:
@@ -92,23 +95,18 @@ class Subject:
         after = read_texts(changed, self.held_out, self.base)
         price = describe_price(self.before, after, gain, int(facts["seed"]))
         real = self._read_real_texts(changed, gain)
-        row: Row = {
-            "size": measure_change(self.base, changed),
-            "n_held_out": len(self.held_out),
-            "n_tokens": int(self.held_out.lengths.max()),
-            "n_train": 0 if self.trained is None else len(self.trained),
-            "gain_start": self.start(gain) if gain else None,
-        }
+        n_tokens = int(self.held_out.lengths.max())
+        n_train = 0 if self.trained is None else len(self.trained)
+        row: Row = {"size": measure_change(self.base, changed), "n_held_out": len(self.held_out)}
+        row |= {"n_tokens": n_tokens, "n_train": n_train}
+        row["gain_start"] = self.start(gain) if gain else None
         return {**row, **price, **real, **facts, "missing": ""}
 
     def _read_real_texts(self, changed: Decoder, gain: str) -> Row:
         if self.real is None or self.real_before is None:
             return {"real_texts": ""}
-        row: Row = {
-            "real_texts": self.real.name,
-            "real_ce_before": self.real_before.entropy,
-            "real_ce_after": read_texts(changed, self.real.texts).entropy,
-        }
+        row: Row = {"real_texts": self.real.name, "real_ce_before": self.real_before.entropy}
+        row["real_ce_after"] = read_texts(changed, self.real.texts).entropy
         if gain:
             prompts = read_texts(changed, self.real.prompts)
             row["prompts_beyond"] = count_crossed(self.before.gain(gain), prompts.logs[gain])
@@ -142,14 +140,16 @@ def name_steering(goal: Goal, spec: SteeringSpec, rate: float) -> str:
     words = [aim]
     if goal.target is not None:
         words.append(f"penalty {settings.penalty:g} of every {settings.every}")
-    words += [
-        f"{settings.steps} steps of {settings.batch}",
-        f"rate {rate:g}",
-        f"{settings.texts} and {settings.held_out} texts of {settings.tokens}",
-    ]
-    words += [f"only {', '.join(spec.only)}"] if spec.only else []
-    words += [f"rank {spec.rank}"] if spec.rank is not None else []
-    words += [f"until {spec.least_change:g}"] if spec.least_change is not None else []
+    words.append(f"{settings.steps} steps of {settings.batch}")
+    words.append(f"rate {rate:g}")
+    n_texts = f"{settings.texts} and {settings.held_out}"
+    words.append(f"{n_texts} texts of {settings.tokens}")
+    if spec.only:
+        words.append(f"only {', '.join(spec.only)}")
+    if spec.rank is not None:
+        words.append(f"rank {spec.rank}")
+    if spec.least_change is not None:
+        words.append(f"until {spec.least_change:g}")
     return "; ".join([*words, f"seed {spec.seed}"])
 
 
@@ -171,17 +171,13 @@ def describe_tuning(
 
 def describe_run(planned: MeasurementPlan, *, sampled: bool, source: str) -> Row:
     """The row of `runs` of interventions on a model: what identifies it."""
-    row = {
-        "model_id": planned.folder.model_id,
-        "revision": planned.folder.revision,
-        "dtype": planned.spec.dtype,
-        "attention": "default",
-        "prompt_set": "" if sampled else str(planned.prompts["prompt_set"].iloc[0]),
-        "prompt_sha": "" if sampled else hash_prompts(planned.prompts),
-        "measure_version": VERSION,
-        "source": source,
-        "model_sha": planned.sha,
-    }
+    folder = planned.folder
+    prompt_set = "" if sampled else str(planned.prompts["prompt_set"].iloc[0])
+    prompt_sha = "" if sampled else hash_prompts(planned.prompts)
+    row: Row = {"model_id": folder.model_id, "revision": folder.revision}
+    row |= {"dtype": planned.spec.dtype, "attention": "default"}
+    row |= {"prompt_set": prompt_set, "prompt_sha": prompt_sha}
+    row |= {"measure_version": VERSION, "source": source, "model_sha": planned.sha}
     return {"run_id": run_id(row), **row}
 
 
@@ -202,7 +198,8 @@ class RowKeeper:
         if self.data is None:
             return False
         held = store.load(TABLE, self.data, runs={self.run["run_id"]})
-        here = held[(held["run_id"] == self.run["run_id"]) & (held["intervention"] == name)]
+        of_run = held["run_id"] == self.run["run_id"]
+        here = held[of_run & (held["intervention"] == name)]
         if len(here):
             self.frames.append(here)
         return bool(len(here))
@@ -230,15 +227,13 @@ class RowKeeper:
         sets = set(store.load("prompts", self.data)["prompt_set"])
         if not self.sampled and self.run["prompt_set"] not in sets:
             yield planned.prompts
-        recorded = {
-            "special_tokens": "",
-            "proof": "",
-            "differences": "; ".join(planned.differences),
-            "versions": " ".join(f"{name}={version(name)}" for name in PACKAGES),
-            "device": self.device,
-            "seconds": seconds,
-            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
+        versions = [f"{name}={version(name)}" for name in PACKAGES]
+        recorded: Row = {"special_tokens": "", "proof": ""}
+        recorded["differences"] = "; ".join(planned.differences)
+        recorded["versions"] = " ".join(versions)
+        recorded["device"] = self.device
+        recorded["seconds"] = seconds
+        recorded["measured_at"] = datetime.now(UTC).isoformat(timespec="seconds")
         facts = dict.fromkeys(("instrument", "licence", "confirmed_sha"), "")
         yield store.validate(pd.DataFrame([{**self.run, **facts, **recorded}]), "runs")
 

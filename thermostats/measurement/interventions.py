@@ -153,14 +153,10 @@ def steer(
     """
     model, tokenizer, data = _order_arguments(model, tokenizer, data)
     _check_settings(settings, "steer")
+    names = make_list(only, "only") or ()
+    chosen = choose_settings(settings)
     spec = SteeringSpec.build(
-        gain,
-        to,
-        only=make_list(only, "only") or (),
-        rank=rank,
-        least_change=until,
-        seed=seed,
-        settings=choose_settings(settings),
+        gain, to, only=names, rank=rank, least_change=until, seed=seed, settings=chosen
     )
     saving = _check_place(save, model)
     request = _build_request(model, tokenizer, data, prompts, dtype, settings)
@@ -168,7 +164,7 @@ def steer(
     with _begin_folder(request.data), open_model(request, reads_texts=reads_texts) as opened:
         check_gain(spec.gain, opened.base)
         display = _choose_display()
-        trainings = 1 + 2 * len(spec.targets) if spec.targets else 1 + len(FACTORS)
+        trainings = 1 + (2 * len(spec.targets) or len(FACTORS))
         announce(opened, spec, trainings, display.show)
         if dry_run:
             return _build_empty()
@@ -227,14 +223,10 @@ class PriceCurve:
         if (place is None or place.is_dir()) and self.keeper.take_row(name):
             return
         began = perf_counter()
+        price = self.subject.price
+        state = self._find_state(name)
         steered = steer_model(
-            self.opened.base,
-            self.outputs,
-            goal,
-            self.spec,
-            self.subject.price,
-            state=self._find_state(name),
-            progress=progress,
+            self.opened.base, self.outputs, goal, self.spec, price, state=state, progress=progress
         )
         facts = describe_steering(goal, self.spec, steered.steps, rate)
         row = self.subject.describe_change(steered.decoder, facts["gain"], facts)
@@ -248,7 +240,8 @@ class PriceCurve:
         data = self.opened.request.data
         if data is None:
             return None
-        digest = hashlib.sha256(f"{self.keeper.run['run_id']}\n{name}".encode()).hexdigest()[:16]
+        named = f"{self.keeper.run['run_id']}\n{name}"
+        digest = hashlib.sha256(named.encode()).hexdigest()[:16]
         return data / STATES / f"{digest}.pt"
 
     def _find_place(self, goal: Goal) -> Path | None:
@@ -443,9 +436,9 @@ def _check_place(save: str | Path | None, model: Any) -> Path | None:
 def _is_saved(folder: Path) -> bool:
     """Whether a folder holds a model, or folders of models alone."""
     inside = [path for path in folder.iterdir() if not path.name.startswith(".")]
-    return (folder / "config.json").is_file() or all(
-        (path / "config.json").is_file() for path in inside
-    )
+    if (folder / "config.json").is_file():
+        return True
+    return all((path / "config.json").is_file() for path in inside)
 
 
 def _choose_display() -> Any:
@@ -470,4 +463,5 @@ def add_norms(
 ) -> dict[str, Any]:
     """A row whose gains before and after also have norms of W_V and W_O."""
     columns = {"gains_before": before, "gains_after": after}
-    return {**row, **{name: merge_json(row[name], more) for name, more in columns.items()}}
+    merged = {name: merge_json(row[name], more) for name, more in columns.items()}
+    return {**row, **merged}

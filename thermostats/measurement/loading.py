@@ -72,8 +72,9 @@ def load(
         "trust_remote_code": trust_remote_code,
     }
     model = _load_module(folder, entry, attention, config=config_of_class, **options)
-    used: Any = getattr(model, "hf_device_map", None) if device_map is not None else None
-    places = ", ".join(sorted({str(place) for place in used.values()})) if used else str(target)
+    places = str(target)
+    if device_map is not None and (used := getattr(model, "hf_device_map", None)):
+        places = ", ".join(sorted({str(place) for place in used.values()}))
     return Loaded(build_decoder(model, entry), words, places)
 
 
@@ -164,10 +165,9 @@ def _check_complete(folder: ModelFolder, info: Mapping[str, Any], outside: tuple
     def counts(name: str) -> bool:
         return not name.endswith(BUFFERS) and set(name.split(".")).isdisjoint(outside)
 
-    shapes = {
-        name: f"{name}: file {tuple(stored)}, configuration {tuple(wanted)}"
-        for name, stored, wanted in info["mismatched_keys"]
-    }
+    shapes = {}
+    for name, stored, wanted in info["mismatched_keys"]:
+        shapes[name] = f"{name}: file {tuple(stored)}, configuration {tuple(wanted)}"
     missing = sorted(filter(counts, set(info["missing_keys"]) - set(shapes)))
     unexpected = sorted(filter(counts, info["unexpected_keys"]))
     wrong = {

@@ -346,16 +346,18 @@ def is_direction_open(entry: Architecture, config: Config) -> bool:
     """Whether the direction of attention is not that of the class, but for the model itself to
     say."""
     inner = select_decoder_config(config)
-    return entry.alone or (
-        entry.reads == "text" and not entry.causal and bool(inner.get("is_decoder"))
-    )
+    if entry.alone:
+        return True
+    return entry.reads == "text" and not entry.causal and bool(inner.get("is_decoder"))
 
 
 def _apply_config(entry: Architecture, config: Config) -> Architecture:
     """An entry with what a model's configuration says of its stages, and of attention in both
     directions."""
-    both = any(select_decoder_config(config).get(key) is value for key, value in BOTH_WAYS.items())
-    entry = replace(entry, alone=True) if entry.causal and both else entry
+    inner = select_decoder_config(config)
+    both = any(inner.get(key) is value for key, value in BOTH_WAYS.items())
+    if entry.causal and both:
+        entry = replace(entry, alone=True)
     return replace(entry, depths=_read_depths(config, entry.stages)) if entry.stages else entry
 
 
@@ -372,10 +374,10 @@ def _place_tower(tower: Architecture, model_type: str, of_tower: str) -> Archite
     Such a model numbers positions by itself, so prompts are not packed.
     """
     place = TEXT_TOWERS[model_type]
-    changed = ("blocks", "final_norm", "embedding", "behind_norm")
-    paths: dict[str, Any] = {
-        name: f"{place}.{path}" for name in changed if (path := getattr(tower, name))
-    }
+    paths: dict[str, Any] = {}
+    for name in ("blocks", "final_norm", "embedding", "behind_norm"):
+        if path := getattr(tower, name):
+            paths[name] = f"{place}.{path}"
     older = (
         "model" if model_type in ("qwen2_vl", "qwen2_5_vl", "paddleocr_vl") else f"{place}.model"
     )
@@ -450,8 +452,9 @@ def lookup(config: Config) -> Architecture:
         raise _build_variant_error(select_decoder_config(config), variants)
     model_types = sorted({entry.model_type for entry in ARCHITECTURES})
     near = difflib.get_close_matches(model_type, model_types, n=3)
+    meant = f" (did you mean {', '.join(near)}?)" if near else ""
     raise UnknownArchitectureError(
-        f"unknown architecture{' (did you mean ' + ', '.join(near) + '?)' if near else ''}",
+        f"unknown architecture{meant}",
         where="model_type of config.json",
         got=repr(model_type),
         allowed="see `thermostats ls architectures`",

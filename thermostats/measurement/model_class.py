@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import accumulate
 from typing import Any
 
 from thermostats.errors import UsageError
@@ -172,7 +173,7 @@ class Architecture:
 
     def find_stage(self, layer: int) -> tuple[int, int]:
         """Stage of a block (from 0), and its place in it."""
-        before = [sum(self.depths[:s]) for s in range(len(self.depths))] or [0]
+        before = [0, *accumulate(self.depths[:-1])]
         stage = max(s for s, first in enumerate(before) if first <= layer)
         return stage, layer - before[stage]
 
@@ -209,4 +210,5 @@ class Architecture:
         inner = f"{block}{module}.{kind}"
         full = f"{self.prefix}.{inner}"
         other = reduce(lambda name, pair: name.replace(*pair), self.moved, full)
-        return tuple(dict.fromkeys((full, inner, other, other.removeprefix(f"{self.prefix}."))))
+        bare = other.removeprefix(f"{self.prefix}.")
+        return tuple(dict.fromkeys((full, inner, other, bare)))

@@ -114,10 +114,10 @@ def build_model_row(
     total = _count(entry, tensors, tied=head is None, n_layers=g.n_layers)
     bias = _find_head_bias(entry, tensors)
     apart = [each for each in (head, table, bias) if each is not None]
-    outside = vocabulary * d_embed + sum(math.prod(each.shape) for each in apart)
-    stated = next(
-        (read_count(decoder, key) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model
-    )
+    outside = sum(math.prod(each.shape) for each in apart)
+    outside += vocabulary * d_embed
+    widths = (read_count(decoder, key) for key in FEED_FORWARD if decoder.get(key))
+    stated = next(widths, 4 * g.d_model)
     blocks = _collect_block_shapes(entry, tensors, g.n_layers)
     width, gated = measure_feed_forward(entry, config, blocks) or (stated, False)
     scheme = origin.get("scheme")
@@ -166,14 +166,12 @@ def _name_modality(entry: Architecture) -> str:
 def find_stored_dtype(tensors: Tensors) -> str:
     """Precision of a checkpoint's matrices, as the table `runs` names it; mixed where they
     differ."""
-    matrices = (
-        x for name, x in tensors.items() if len(x.shape) == 2 and not name.endswith(BUFFERS)
-    )
-    precisions = {
-        PRECISION.get(tensor.dtype, tensor.dtype)
-        for tensor in matrices
-        if tensor.dtype not in NO_NUMBERS
-    }
+    precisions = set()
+    for name, tensor in tensors.items():
+        if len(tensor.shape) != 2 or name.endswith(BUFFERS):
+            continue
+        if tensor.dtype not in NO_NUMBERS:
+            precisions.add(PRECISION.get(tensor.dtype, tensor.dtype))
     if unknown := precisions - set(PRECISION.values()):
         got = ", ".join(sorted(unknown))
         allowed = ", ".join(PRECISION.values())
@@ -196,14 +194,16 @@ def measure_feed_forward(
     widths = [each for each in measured if each is not None]
     decoder = select_decoder_config(config)
     stated = [decoder.get(key) for key in FEED_FORWARD]
-    return next((each for each in widths if each[0] in stated), widths[-1] if widths else None)
+    last = widths[-1] if widths else None
+    return next((each for each in widths if each[0] in stated), last)
 
 
 def _measure_width(
     entry: Architecture, config: Config, shapes: Mapping[str, tuple[int, ...]]
 ) -> tuple[int, bool] | None:
     mixing = (entry.attention, entry.value, entry.output, *entry.mixers)
-    attention = {path.partition(".")[0] for path in mixing} - {entry.mlp.partition(".")[0]}
+    feed_forward = entry.mlp.partition(".")[0]
+    attention = {path.partition(".")[0] for path in mixing} - {feed_forward}
     parts = {}
     for name in shapes:
         if not name.endswith("bias"):
@@ -231,7 +231,8 @@ def _measure_width(
         return None
     others = [a if b == d else b for a, b in sides]
     narrow = min(others)
-    gated = {2: False, 3: True}.get(sum(others) // narrow) if sum(others) % narrow == 0 else None
+    times, rest = divmod(sum(others), narrow)
+    gated = {2: False, 3: True}.get(times) if rest == 0 else None
     return None if gated is None else (narrow, gated)
 
 
@@ -244,19 +245,15 @@ def _collect_block_shapes(
         if entry.attends:
             name = find(tensors, entry.list_tensor_names(entry.value, layer)).name
         else:
-            name = next(
-                (each for each in tensors if re.match(rf"(.*\.)?{entry.blocks}\.{layer}\.", each)),
-                "",
-            )
+            in_block = re.compile(rf"(.*\.)?{entry.blocks}\.{layer}\.")
+            name = next(filter(in_block.match, tensors), "")
         place = re.match(rf"(.*\.)?{entry.find_stage(layer)[1]}\.", name)
         start = place.group() if place else ""
-        blocks.append(
-            {
-                each.removeprefix(start): tuple(tensors[each].shape)
-                for each in tensors
-                if each.startswith(start)
-            }
-        )
+        shapes = {}
+        for each, tensor in tensors.items():
+            if each.startswith(start):
+                shapes[each.removeprefix(start)] = tuple(tensor.shape)
+        blocks.append(shapes)
     return blocks
 
 
@@ -283,18 +280,18 @@ def has_learned_positions(entry: Architecture, config: Config) -> bool:
 
 
 def _count(entry: Architecture, tensors: Tensors, *, tied: bool, n_layers: int) -> int:
-    copies = [name for name in entry.list_tensor_names(entry.embedding) if name in tensors][1:]
+    embeddings = entry.list_tensor_names(entry.embedding)
+    copies = [name for name in embeddings if name in tensors][1:]
     aside = {*find_unused_tensors(entry, tensors, n_layers), *copies}
-    names = set(entry.list_tensor_names(entry.embedding))
+    names = set(embeddings)
     if tied and not names.isdisjoint(tensors):  # else the head's is the one matrix of both
         aside |= set(entry.list_tensor_names(entry.unembedding[0]))
-    aside |= {
-        name
-        for name, tensor in tensors.items()
-        if name.endswith(NEVER_LEARNED) or tensor.dtype in NO_NUMBERS
-    }
+    for name, tensor in tensors.items():
+        if name.endswith(NEVER_LEARNED) or tensor.dtype in NO_NUMBERS:
+            aside.add(name)
     counted = (name for name in tensors if name not in aside)
-    return sum(math.prod(tensors[name].shape) for name in entry.filter_stack_names(counted))
+    in_stack = entry.filter_stack_names(counted)
+    return sum(math.prod(tensors[name].shape) for name in in_stack)
 
 
 def _find_head_bias(entry: Architecture, tensors: Tensors) -> StoredTensor | None:
@@ -308,14 +305,11 @@ def _find_position_table(
     if not has_learned_positions(entry, config):
         return None
     counted = entry.filter_stack_names(tensors)
-    inside = {}
     for name, tensor in tensors.items():
-        if name in counted:
-            inside[name] = tensor
-    named = (
-        (name.removesuffix(".weight").rpartition(".")[2], tensor) for name, tensor in inside.items()
-    )
-    return next((tensor for name, tensor in named if name in POSITION_TABLES), None)
+        last_word = name.removesuffix(".weight").rpartition(".")[2]
+        if name in counted and last_word in POSITION_TABLES:
+            return tensor
+    return None
 
 
 def _name_position_scheme(entry: Architecture, config: Config, *, learned: bool) -> str:
@@ -364,16 +358,18 @@ def add_stated_facts(row: Mapping[str, Any], candidates: pd.DataFrame) -> dict[s
     if own.empty or any(int(own.iloc[0][label]) != int(row[label]) for label in ALIKE):
         return dict(row)
     stated = own.iloc[0]
-    lacking = []
+    filled = {}
     for label in STATED:
-        if pd.isna(row.get(label)) or row.get(label) == "":
-            lacking.append(label)
-    return {**row, **{label: stated[label] for label in lacking if pd.notna(stated[label])}}
+        is_lacking = pd.isna(row.get(label)) or row.get(label) == ""
+        if is_lacking and pd.notna(stated[label]):
+            filled[label] = stated[label]
+    return {**row, **filled}
 
 
 def _guess_heritage(model_id: str, models: pd.DataFrame) -> str:
     organisation = model_id.partition("/")[0] + "/"
-    heritages = set(models.loc[models["model_id"].str.startswith(organisation), "heritage"]) - {""}
+    of_organisation = models["model_id"].str.startswith(organisation)
+    heritages = set(models.loc[of_organisation, "heritage"]) - {""}
     return heritages.pop() if len(heritages) == 1 and "/" in model_id else ""
 
 
@@ -469,9 +465,8 @@ def find_unsupported(config: Config) -> dict[str, str]:
     for switch in SWITCHES:
         value = inner.get(switch.key)
         if inner.get("model_type") == switch.model_type and value not in switch.harmless:
-            reasons |= dict.fromkeys(
-                switch.lost, f"{switch.key}={value} is not supported: {switch.why}"
-            )
+            why = f"{switch.key}={value} is not supported: {switch.why}"
+            reasons |= dict.fromkeys(switch.lost, why)
     if config.get(QUANTISED) or inner.get(QUANTISED):
         why = f"config.json has a {QUANTISED}, but the weights are not quantised"
         reasons |= dict.fromkeys(OF_MODEL, why)
@@ -519,10 +514,8 @@ def check_name(
     hashes = read_hashes(runs)
     other = runs[(hashes != "") & (hashes != sha)]
     if len(other):
-        got = (
-            f"run {other['run_id'].iloc[0]} is of {hashes[other.index[0]][:12]}, this model is "
-            f"{sha[:12]}"
-        )
+        first = f"run {other['run_id'].iloc[0]} is of {hashes[other.index[0]][:12]}"
+        got = f"{first}, this model is {sha[:12]}"
         raise _build_mismatch_error(
             folder, "other weights or another configuration were measured under this name", got
         )
@@ -558,8 +551,9 @@ def check_only_name(folder: ModelFolder, sha: str, runs: pd.DataFrame) -> None:
         f"{_write_name(other)} where it is that model, whose runs then stand; {_write_name(own)} "
         f"where it shall count as another (name= in Python)"
     )
+    what = "the tables hold the same weights under another name, and two names count as two models"
     raise UsageError(
-        "the tables hold the same weights under another name, and two names count as two models",
+        what,
         where=f"{folder.model_id}, {folder.path}",
         got=other,
         next_step=step,
@@ -601,37 +595,34 @@ def resolve_run(
     Raises UsageError where there are runs of another commit, or runs without a hash and `older`
     does not say whether they are of this model.
     """
-    alike = runs[(runs[LIKE] == pd.Series({label: run[label] for label in LIKE})).all(axis=1)]
+    wanted = pd.Series({label: run[label] for label in LIKE})
+    alike = runs[(runs[LIKE] == wanted).all(axis=1)]
     if run["run_id"] in set(alike["run_id"]) or older == AGAIN or alike.empty:
         return dict(run), ()
     stated = alike["versions"].str.extract(r"(?:^|\s)commit=(\S+)", expand=False).fillna("")
     of_commit = (stated == folder.commit) & (stated != "")
-    ours = (
-        (alike["model_sha"] == run["model_sha"])
-        | (alike["confirmed_sha"] == run["model_sha"])
-        | of_commit
-    )
+    is_hashed = alike["model_sha"] == run["model_sha"]
+    is_confirmed = alike["confirmed_sha"] == run["model_sha"]
+    ours = is_hashed | is_confirmed | of_commit
     if folder.commit and not ours.any() and (stated != "").all():
-        got = (
-            f"run {alike['run_id'].iloc[0]} is of commit {stated.iloc[0]}, this model is "
-            f"{folder.commit}"
-        )
+        first = f"run {alike['run_id'].iloc[0]} is of commit {stated.iloc[0]}"
+        got = f"{first}, this model is {folder.commit}"
         raise _build_mismatch_error(folder, "another commit was measured under this revision", got)
     if not ours.any() and older != SAME:
         names = ", ".join(alike["run_id"])
+        where = f"{folder.model_id} @ {folder.revision}, {folder.path}"
+        other_name = f"{folder.path.parent.name}/{folder.path.name}"
         raise UsageError(
             "runs of this name are older than the hash of a model's weights, which would say "
             "whether they are of it",
-            where=f"{folder.model_id} @ {folder.revision}, {folder.path}",
+            where=where,
             got=names,
             next_step="--set older=same keeps them as of these weights (older='same' in Python), "
             "--set older=again "
-            f"measures again; if they are of another model, --set "
-            f"name={folder.path.parent.name}/{folder.path.name}",
+            f"measures again; if they are of another model, --set name={other_name}",
         )
     chosen = alike[ours] if ours.any() else alike
-    newest = chosen.loc[
-        pd.to_numeric(chosen["measure_version"], errors="coerce").fillna(0).idxmax()
-    ]
+    measured_by = pd.to_numeric(chosen["measure_version"], errors="coerce").fillna(0)
+    newest = chosen.loc[measured_by.idxmax()]
     confirmed = () if ours.any() else tuple(chosen["run_id"])
     return {str(label): value for label, value in newest.items()}, confirmed

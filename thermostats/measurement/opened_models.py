@@ -237,10 +237,9 @@ def _check_decoder(places: Decoder) -> None:
         "only a decoder with its head can be steered: KL is that of the next token's distribution"
     )
     kind = "reads images" if entry.reads != "text" else "reads in both directions"
-    got = (
-        f"{entry.name}, which "
-        f"{kind if not entry.causal or entry.reads != 'text' else 'has no head'}"
-    )
+    if entry.causal and entry.reads == "text":
+        kind = "has no head"
+    got = f"{entry.name}, which {kind}"
     step = "thermostats measure MODEL --what gains says its gains; nothing here says what they cost"
     raise UsageError(what, got=got, allowed="a class of AutoModelForCausalLM", next_step=step)
 
@@ -294,10 +293,8 @@ def announce(
     step = operations / RATE[kind] + BLOCK_SECONDS * len(base.blocks)
     minutes = trainings * settings.steps * step / 60
     memory = check_room(opened, spec, settings.tokens + 1)
-    say(
-        f"{opened.label}: {trainings} trainings of {settings.steps} steps, about {minutes:.2g} min "
-        f"on "
-        f"{base.device}, {format_gib(memory)} of memory (its weights {COPIES} times, and a pass)"
-    )
+    length = f"{trainings} trainings of {settings.steps} steps, about {minutes:.2g} min"
+    room = f"{format_gib(memory)} of memory (its weights {COPIES} times, and a pass)"
+    say(f"{opened.label}: {length} on {base.device}, {room}")
     if opened.request.dtype != "float32":
         say(HALF.format(dtype=opened.request.dtype))

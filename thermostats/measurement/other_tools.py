@@ -73,8 +73,10 @@ def read_transformer_lens(places: Decoder, ids: Tensor) -> list[Read]:
     for layer in range(len(places.blocks)):
         named = {}
         for name, hook in HOOKS.items():
-            named[name] = f"blocks.{layer}.{hook}"
-        seen.append({name: cache[hook] for name, hook in named.items() if hook in cache})
+            place = f"blocks.{layer}.{hook}"
+            if place in cache:
+                named[name] = cache[place]
+        seen.append(named)
     return seen
 
 

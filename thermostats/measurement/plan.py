@@ -112,15 +112,16 @@ def plan(spec: RunSpec, data: Path, *, asks: bool = True) -> MeasurementPlan:
     sha = hash_model(folder.path)
     recorded = load_recorded_rows(folder.model_id, folder.revision, data)
     named = {"model_id": folder.model_id, "revision": folder.revision, "heritage": spec.heritage}
-    row = build_model_row(
-        folder.path, models=store.load("models", data), reads=folder.reads, **named
-    )
+    models = store.load("models", data)
+    row = build_model_row(folder.path, models=models, reads=folder.reads, **named)
     row = add_stated_facts(row, store.load("candidates"))
     held = store.load("runs", data)
     if asks and not spec.name:
         check_only_name(folder, sha, held[held["source"] == spec.source])
-    earlier = held[(held["model_id"] == folder.model_id) & (held["revision"] == folder.revision)]
-    check_name(folder, sha, earlier[earlier["source"] == spec.source], recorded, row)
+    is_model = held["model_id"] == folder.model_id
+    earlier = held[is_model & (held["revision"] == folder.revision)]
+    of_source = earlier[earlier["source"] == spec.source]
+    check_name(folder, sha, of_source, recorded, row)
     _check_lab(spec, folder, recorded, data)
     _check_labels(spec, folder, prompts, data)
     kinds = _filter_kinds(_group_kinds(spec), entry, prompts)
@@ -162,11 +163,10 @@ def _check_labels(spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame, dat
     spelling."""
     runs = store.load("runs", data)
     sets = store.load("prompts", data)["prompt_set"]
-    labels = {
-        "name": (folder.model_id, store.load("models", data)["model_id"]),
-        "prompts": (str(prompts["prompt_set"].iloc[0]), sets),
-        "source": (spec.source, runs["source"]),
-    }
+    set_name = str(prompts["prompt_set"].iloc[0])
+    models = store.load("models", data)["model_id"]
+    labels = {"name": (folder.model_id, models), "prompts": (set_name, sets)}
+    labels["source"] = (spec.source, runs["source"])
     for option, (value, held) in labels.items():
         there = set(held) - {""}
         if value not in there and (apart := find_misspelt([value], sorted(there))):
@@ -181,13 +181,11 @@ def name_model(spec: RunSpec) -> str:
     """What a model is called in the tables: a hub id as it is, a folder or file as the spec or else
     it is named."""
     path = Path(spec.model)
-    return spec.name or (
-        path.resolve().name
-        if path.is_dir()
-        else name_gguf_model(path)
-        if is_gguf(path)
-        else spec.model
-    )
+    if spec.name:
+        return spec.name
+    if path.is_dir():
+        return path.resolve().name
+    return name_gguf_model(path) if is_gguf(path) else spec.model
 
 
 def find_finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
@@ -206,11 +204,9 @@ def find_finished_runs(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tupl
         planned = plan(here, data)
     except ThermostatsError:
         return None  # said when it is measured
-    return (
-        tuple(run.run["run_id"] for run in planned.runs)
-        if planned.finished and not planned.confirmed
-        else None
-    )
+    if not planned.finished or planned.confirmed:
+        return None
+    return tuple(run.run["run_id"] for run in planned.runs)
 
 
 def _find_runs_by_name(spec: RunSpec, prompts: pd.DataFrame, data: Path) -> tuple[str, ...] | None:
@@ -234,11 +230,8 @@ def fetch_folder(spec: RunSpec) -> ModelFolder:
     """The folder of a spec's model, downloaded where it is not on this machine; raises as
     `fetch_model_folder` does."""
     cache = None if spec.cache is None else Path(spec.cache)
-    how: dict[str, Any] = {
-        "download": spec.download,
-        "code": spec.trust_remote_code,
-        "pickles": spec.pickles,
-    }
+    how: dict[str, Any] = {"download": spec.download, "code": spec.trust_remote_code}
+    how["pickles"] = spec.pickles
     folder = fetch_model_folder(spec.model, revision=spec.revision, cache=cache, **how)
     return replace(folder, model_id=spec.name) if spec.name else folder
 
@@ -334,18 +327,18 @@ def _filter_kinds(
             other.append(name)
     if other and set(kinds) - {"weights"}:
         images = entry.reads == "image"
+        step = "--prompts images, or a folder of them" if images else "name a prompt set of texts"
         raise UsageError(
             f"a model that reads {entry.reads} cannot be given {other[0]}",
             where=prompts["prompt_set"].iloc[0],
-            next_step="--prompts images, or a folder of them"
-            if images
-            else "name a prompt set of texts",
+            next_step=step,
             options=("--prompts", "images") if images else (),
         )
-    none = {
-        *(() if entry.has_head else ("outputs",)),
-        *(WHAT["attention"][1] if entry.depths or entry.mixers else ()),
-    }
+    none: set[str] = set()
+    if not entry.has_head:
+        none.add("outputs")
+    if entry.depths or entry.mixers:
+        none.update(WHAT["attention"][1])
     left: dict[str, list[str]] = {}
     for kind, names in kinds.items():
         if there := [name for name in names if name not in none]:

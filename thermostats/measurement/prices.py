@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from thermostats.errors import ThermostatsError
 from thermostats.measurement.checkpoint import split
-from thermostats.measurement.forward import Decoder, find_submodule, has_attention
+from thermostats.measurement.forward import Decoder, convert_to_array, find_submodule, has_attention
 from thermostats.measurement.lookup import select_layer_config
 from thermostats.measurement.sampled_texts import Texts
 from thermostats.measurement.steering import compute_kl, count_rows
@@ -85,13 +84,12 @@ def read_texts(decoder: Decoder, texts: Texts, base: Decoder | None = None) -> R
     parts = []
     for part in texts.parts(count_rows(decoder, texts.ids.shape[1])):
         parts.append(_read(decoder, part, base))
-    whole = Reading(
-        kl=np.concatenate([part.kl for part in parts]),
-        ce=np.concatenate([part.ce for part in parts]),
-        tokens=np.concatenate([part.tokens for part in parts]),
-        logs=_join_texts([part.logs for part in parts]),
-        last=_join_texts([part.last for part in parts]),
-    )
+    kl = np.concatenate([part.kl for part in parts])
+    ce = np.concatenate([part.ce for part in parts])
+    tokens = np.concatenate([part.tokens for part in parts])
+    logs = _join_texts([part.logs for part in parts])
+    last = _join_texts([part.last for part in parts])
+    whole = Reading(kl=kl, ce=ce, tokens=tokens, logs=logs, last=last)
     for what, values in {"KL": whole.kl, "cross-entropy": whole.ce, **whole.logs}.items():
         if not np.isfinite(values).all():
             step = "a smaller change, or a smaller rate: --set rate=RATE"
@@ -113,7 +111,8 @@ def _read(decoder: Decoder, texts: Texts, base: Decoder | None) -> Reading:
     later = texts.later.to(logs.blocks.device)
     log_q = logs.logits.double().log_softmax(dim=-1)
     following = texts.ids[:, 1:].to(log_q.device)
-    surprise = -log_q[:, :-1].gather(2, following[..., None])[..., 0]
+    log_p_next = log_q[:, :-1].gather(2, following[..., None])
+    surprise = -log_p_next[..., 0]
     counted = texts.later.to(log_q.device).double()
     each = torch.zeros_like(counted)
     if base is not None:
@@ -125,20 +124,12 @@ def _read(decoder: Decoder, texts: Texts, base: Decoder | None) -> Reading:
     last: dict[str, Array] = {}
     for name in list_gains(decoder):
         log_gain = take_log_gain(name, logs, later)
-        means[name] = _convert(average_texts(log_gain, later))
-        last[name] = _convert(log_gain[rows, ends])
-    return Reading(
-        kl=_convert((each * counted).sum(dim=-1)),
-        ce=_convert((surprise * counted[:, 1:]).sum(dim=-1)),
-        tokens=_convert(counted.sum(dim=-1)),
-        logs=means,
-        last=last,
-    )
-
-
-def _convert(values: Tensor) -> Array:
-    numbers: Array = values.double().cpu().numpy()
-    return numbers
+        means[name] = convert_to_array(average_texts(log_gain, later))
+        last[name] = convert_to_array(log_gain[rows, ends])
+    kl = convert_to_array((each * counted).sum(dim=-1))
+    ce = convert_to_array((surprise * counted[:, 1:]).sum(dim=-1))
+    tokens = convert_to_array(counted.sum(dim=-1))
+    return Reading(kl=kl, ce=ce, tokens=tokens, logs=means, last=last)
 
 
 def count_crossed(before: float, logs: Array) -> float:
@@ -152,7 +143,8 @@ def bootstrap_interval(sums: Array, tokens: Array, seed: int = 0) -> tuple[float
     rng = np.random.default_rng([seed, 3])
     drawn = rng.integers(len(sums), size=(DRAWS, len(sums)))
     values = sums[drawn].sum(axis=1) / tokens[drawn].sum(axis=1)
-    lower, upper = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    tail = (1 - LEVEL) / 2
+    lower, upper = np.quantile(values, [tail, (1 + LEVEL) / 2]).tolist()
     return lower, upper
 
 
@@ -183,7 +175,7 @@ def measure_matrices(decoder: Decoder) -> dict[str, float]:
             continue
         config = select_layer_config(entry, decoder.config, number)
         stored = (find_submodule(block, path, entry).weight for path in (entry.value, entry.output))
-        value, output = (weight.double().cpu().numpy() for weight in stored)  # type: ignore[operator]
+        value, output = (convert_to_array(weight) for weight in stored)  # type: ignore[arg-type]
         parts = split(entry, config, value, output)
         norms["wv_norm"].append(float(np.linalg.norm(parts.w_v, ord=2)))
         norms["wo_norm"].append(float(np.linalg.norm(parts.w_o, ord=2)))

@@ -49,14 +49,13 @@ def render(recipe: str) -> Pixels:
     category, _, text = recipe.partition(" ")
     values = CATEGORIES.get(category, ())
     if text not in map(str, values):
-        raise DataError(
-            "no such recipe for an image",
-            got=recipe,
-            allowed=f"{', '.join(CATEGORIES)} and a number",
-        )
+        allowed = f"{', '.join(CATEGORIES)} and a number"
+        raise DataError("no such recipe for an image", got=recipe, allowed=allowed)
     value = float(text)
     grey = _draw_noise(value) if category == "noise" else _draw_shape(category, value)
-    tint = np.array([1.0, 0.6 + 0.4 * np.cos(value), 0.6 + 0.4 * np.sin(value)])
+    green = 0.6 + 0.4 * np.cos(value)
+    blue = 0.6 + 0.4 * np.sin(value)
+    tint = np.array([1.0, green, blue])
     coloured = grey[..., None] / np.abs(grey).max() * tint
     pixels: Pixels = np.rint(127.5 * (1 + coloured)).astype(np.uint8)
     return pixels
@@ -64,27 +63,33 @@ def render(recipe: str) -> Pixels:
 
 def _draw_shape(category: str, value: float) -> NDArray[np.float64]:
     """A shape from −1, black, to 1, white, around the middle of the image."""
-    y, x = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2
+    middle = (SIDE - 1) / 2
+    y, x = np.mgrid[:SIDE, :SIDE] - middle
     radius = np.hypot(x, y)
-    match category:
-        case "grating":
-            waves: NDArray[np.float64] = np.sin(2 * np.pi * (x + y) / value)
-            return waves
-        case "texture":
-            inside = (np.floor(x / value) + np.floor(y / value)) % 2 == 0
-        case "disc":
-            inside = radius < value
-        case _:
-            from_middle_of_side = np.arctan2(y, x) % (2 * np.pi / value) - np.pi / value
-            inside = radius * np.cos(from_middle_of_side) < 60
+    radius = np.hypot(x, y)
+    if category == "grating":
+        waves: NDArray[np.float64] = np.sin(2 * np.pi * (x + y) / value)
+        return waves
+    if category == "texture":
+        squares = np.floor(x / value) + np.floor(y / value)
+        inside = squares % 2 == 0
+    elif category == "disc":
+        inside = radius < value
+    else:
+        sector = np.arctan2(y, x) % (2 * np.pi / value)
+        from_middle_of_side = sector - np.pi / value
+        inside = radius * np.cos(from_middle_of_side) < 60
     return np.where(inside, 1.0, -1.0)
 
 
 def _draw_noise(slope: float) -> NDArray[np.float64]:
     """Noise whose amplitude falls with frequency f as f^-slope."""
-    frequency = np.hypot(np.fft.fftfreq(SIDE)[:, None], np.fft.rfftfreq(SIDE)[None, :])
+    rows = np.fft.fftfreq(SIDE)[:, None]
+    columns = np.fft.rfftfreq(SIDE)[None, :]
+    frequency = np.hypot(rows, columns)
     frequency[0, 0] = 1.0
-    white = np.fft.rfft2(np.random.default_rng(0).standard_normal((SIDE, SIDE)))
+    normal = np.random.default_rng(0).standard_normal((SIDE, SIDE))
+    white = np.fft.rfft2(normal)
     return np.fft.irfft2(white * frequency**-slope, s=(SIDE, SIDE))
 
 
@@ -108,10 +113,11 @@ def read_images(folder: Path) -> pd.DataFrame:
     paths = sorted(path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
     if not paths:
         raise UsageError("no images in this folder", where=folder, allowed=", ".join(SUFFIXES))
-    named = [(path.relative_to(folder).as_posix(), path) for path in paths]
     rows = []
-    for name, path in named:
-        rows.append((name, name, path.parent.name if "/" in name else "", read_image(path)))
+    for path in paths:
+        name = path.relative_to(folder).as_posix()
+        category = path.parent.name if "/" in name else ""
+        rows.append((name, name, category, read_image(path)))
     return _build_rows(folder.resolve().name, rows)
 
 
@@ -165,9 +171,8 @@ def _build_rows(name: str, images: list[tuple[str, str, str, Pixels]]) -> pd.Dat
                 "text_sha256": hash_pixels(pixels),
             }
         )
-    return pd.DataFrame(rows).assign(
-        prompt_set=name, modality="image", complexity=pd.array([None] * len(rows), "Int64")
-    )
+    unranked = pd.array([None] * len(rows), "Int64")
+    return pd.DataFrame(rows).assign(prompt_set=name, modality="image", complexity=unranked)
 
 
 Row = dict[str, Any]
@@ -251,11 +256,11 @@ def _check_unique(prompts: pd.DataFrame, path: Path) -> None:
         text, names = next(iter(repeated.items()))
         once = path.with_stem(f"{path.stem}-once")
         alone = f"awk '!there[$0]++' {shlex.quote(str(path))} > {shlex.quote(str(once))}"
+        n = len(names)
+        got = f"{', '.join(names[:5])}: {text[:40]!r}"
+        step = alone if path.suffix == ".txt" else "keep one of them"
         raise DataError(
-            f"one text {len(names)} times is not {len(names)} prompts",
-            where=path,
-            got=f"{', '.join(names[:5])}: {text[:40]!r}",
-            next_step=alone if path.suffix == ".txt" else "keep one of them",
+            f"one text {n} times is not {n} prompts", where=path, got=got, next_step=step
         )
 
 

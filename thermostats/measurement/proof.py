@@ -25,6 +25,7 @@ from thermostats.measurement.checkpoint import find_clip_limit, read_geometry, s
 from thermostats.measurement.forward import (
     Decoder,
     build_example,
+    convert_to_array,
     extract_input,
     find_mixer,
     find_optional_submodule,
@@ -115,28 +116,28 @@ def check_conformance(decoder: Decoder, *, layers: Collection[int] | None = None
     value = circuit = residual = 0.0
     chosen = tuple(range(len(decoder.blocks)) if layers is None else layers)
     vectors, stream, final = _run_pass(decoder, chosen)
-    relative = partial(
-        measure_relative_difference,
-        tolerance=TOLERANCES[decoder.dtype],
-        epsilon=torch.finfo(decoder.dtype).eps,
-    )
+    tolerance = TOLERANCES[decoder.dtype]
+    epsilon = torch.finfo(decoder.dtype).eps
+    relative = partial(measure_relative_difference, tolerance=tolerance, epsilon=epsilon)
     for layer, seen in vectors.items():
-        residual = max(
-            residual, *(relative(*pair) for pair in list_pair_sums(decoder, layer, seen))
-        )
+        for terms, expected in list_pair_sums(decoder, layer, seen):
+            residual = max(residual, relative(terms, expected))
         if not has_attention(decoder.blocks[layer], decoder.entry):
             continue
         parts = split_heads(decoder, layer)
-        moved = np.concatenate(
-            [parts.get_head(h)[0] @ seen["changed delta"] for h in range(len(parts.kv_head))]
-        )
+        moved_heads = []
+        for h in range(len(parts.kv_head)):
+            moved_heads.append(parts.get_head(h)[0] @ seen["changed delta"])
+        moved = np.concatenate(moved_heads)
         heads = seen["changed heads"], -seen["heads"]
-        terms = _scale_heads(heads, moved, parts.d_head) if decoder.entry.sinks else heads
+        scaled = _scale_heads(heads, moved, parts.d_head) if decoder.entry.sinks else heads
         free = np.max(np.abs(heads), axis=0) < find_clip_limit(decoder.config)
-        value = max(value, relative([term[free] for term in terms], moved[free]))
+        free_heads = [each[free] for each in scaled]
+        value = max(value, relative(free_heads, moved[free]))
         output = seen["changed attention"], -seen["attention"]
-        circuit = max(circuit, relative(output, parts.w_o @ (heads[0] + heads[1])))
-    return Conformance(value, circuit, residual, stream, final, TOLERANCES[decoder.dtype])
+        written = parts.w_o @ (heads[0] + heads[1])
+        circuit = max(circuit, relative(output, written))
+    return Conformance(value, circuit, residual, stream, final, tolerance)
 
 
 def measure_relative_difference(
@@ -156,7 +157,8 @@ def measure_relative_difference(
         return np.inf
     if not expected.any():
         return np.inf if (np.abs(difference) > rounding).any() else 0.0
-    weight = 1 / (1 + rounding / (tolerance * np.sqrt(np.mean(np.square(expected)))))
+    size = np.sqrt(np.mean(np.square(expected)))
+    weight = 1 / (1 + rounding / (tolerance * size))
     off = float(np.linalg.norm(weight * difference) - np.linalg.norm(weight * rounding))
     return max(0.0, off) / float(np.linalg.norm(weight * expected))
 
@@ -176,15 +178,12 @@ def split_heads(decoder: Decoder, layer: int) -> Any:
     """W_V and W_O of one block as loaded, cut into heads."""
     entry = decoder.entry
     block = decoder.blocks[layer]
-    value, output = (
-        find_submodule(block, path, entry).weight for path in (entry.value, entry.output)
-    )
+    value = find_submodule(block, entry.value, entry).weight
+    output = find_submodule(block, entry.output, entry).weight
     if not isinstance(value, Tensor) or not isinstance(output, Tensor):
         raise DataError("projection without a weight matrix", where=entry.name)
     config = select_layer_config(entry, decoder.config, layer)
-    return split(
-        entry, config, value.detach().double().cpu().numpy(), output.detach().double().cpu().numpy()
-    )
+    return split(entry, config, convert_to_array(value), convert_to_array(output))
 
 
 @contextmanager
@@ -202,11 +201,8 @@ def track_block_gaps(decoder: Decoder) -> Iterator[list[float]]:
                 apart.append(np.inf)
 
         def enter(x: Tensor, *, inside: bool = True) -> None:
-            merged = (
-                inside
-                and decoder.entry.find_stage(now())[0]
-                != decoder.entry.find_stage(max(now() - 1, 0))[0]
-            )
+            find_stage = decoder.entry.find_stage
+            merged = inside and find_stage(now())[0] != find_stage(max(now() - 1, 0))[0]
             first = not left[0].size or (inside and now() == 0)
             if not (merged or first or np.array_equal(detach_vectors(x), left[0], equal_nan=True)):
                 apart.append(measure_relative_difference([detach_vectors(x)], left[0]))
@@ -221,16 +217,17 @@ def track_block_gaps(decoder: Decoder) -> Iterator[list[float]]:
 
 def detach_vectors(x: Tensor) -> Array:
     """Vectors of all tokens (tokens × d), copied."""
-    copied: Array = x.detach().double().reshape(-1, x.shape[-1]).cpu().numpy().copy()
+    copied: Array = convert_to_array(x).reshape(-1, x.shape[-1]).copy()
     return copied
 
 
 def _draw_delta(decoder: Decoder, layer: int, read: Tensor) -> Tensor:
-    g = read_geometry(decoder.entry, select_layer_config(decoder.entry, decoder.config, layer))
-    delta = torch.randn(
-        g.d_value_in, generator=torch.Generator().manual_seed(layer), dtype=torch.float64
-    )
-    return (delta * (float(read.double().norm()) / float(delta.norm()))).to(read.device, read.dtype)
+    config = select_layer_config(decoder.entry, decoder.config, layer)
+    width = read_geometry(decoder.entry, config).d_value_in
+    generator = torch.Generator().manual_seed(layer)
+    delta = torch.randn(width, generator=generator, dtype=torch.float64)
+    size = float(read.double().norm()) / float(delta.norm())
+    return (delta * size).to(read.device, read.dtype)
 
 
 def scale_writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple[Array, Array]:
@@ -243,14 +240,14 @@ def scale_writes(decoder: Decoder, layer: int, vectors: dict[str, Any]) -> tuple
         if entry.residual_multiplier
         else 1.0
     )
-    scales = []
-    for name in (entry.attention_scale, entry.mlp_scale):
-        scales.append(attrgetter(name)(block) if name else 1.0)
     factors = []
-    for x in scales:
-        factors.append(x.detach().double().cpu().numpy() if isinstance(x, Tensor) else x)
+    for name in (entry.attention_scale, entry.mlp_scale):
+        scale = attrgetter(name)(block) if name else 1.0
+        factors.append(convert_to_array(scale) if isinstance(scale, Tensor) else scale)
     attention = multiplier * factors[0] * vectors["attention_write"]
-    mlp = multiplier * factors[1] * vectors["mlp_write"] if entry.mlp else np.zeros_like(attention)
+    mlp = np.zeros_like(attention)
+    if entry.mlp:
+        mlp = multiplier * factors[1] * vectors["mlp_write"]
     return attention, mlp
 
 
@@ -270,12 +267,10 @@ def list_pair_sums(
         return [([vectors["x_out"]], nowhere)]
     if not decoder.entry.norm_after:
         return [([vectors["x_out"], -vectors["x_in"]], attention + mlp)]
-    middle = vectors["attention_sum_normed"]
-    pairs = [
-        ([vectors["attention_sum"], -vectors["x_in"]], attention),
-        ([vectors["mlp_sum"], -middle], mlp),
-    ]
-    return [*pairs, ([vectors["x_out"]], vectors["mlp_sum_normed"])]
+    gained = [vectors["attention_sum"], -vectors["x_in"]]
+    gained_later = [vectors["mlp_sum"], -vectors["attention_sum_normed"]]
+    whole = ([vectors["x_out"]], vectors["mlp_sum_normed"])
+    return [(gained, attention), (gained_later, mlp), whole]
 
 
 @dataclass(eq=False)
@@ -296,7 +291,8 @@ class Probe:
         """A vector of the layer that runs, unless it is there."""
         if self.now() in self.vectors:
             kept = self.reduce_tokens(detach_vectors(x))
-            self.vectors[self.now()].setdefault(f"changed {name}" if self.again else name, kept)
+            kept_name = f"changed {name}" if self.again else name
+            self.vectors[self.now()].setdefault(kept_name, kept)
 
     def reduce_tokens(self, tokens: Array) -> Array:
         """What is kept of the vectors of all tokens (tokens × d)."""
@@ -311,10 +307,14 @@ class Probe:
             return None
         x = extract_input(args, kwargs)
         read = x.reshape(-1, x.shape[-1])[0]
-        new = read + _draw_delta(self.decoder, self.now(), read) if self.again else read
+        new = read
+        if self.again:
+            new = read + _draw_delta(self.decoder, self.now(), read)
         self.keep("delta", new.double() - read.double())
         x = new.expand(x.shape)
-        return ((x, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": x})
+        if args:
+            return (x, *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": x}
 
     def repeat(
         self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], _output: Any
@@ -379,20 +379,14 @@ def _run_pass(
             probe.track_block(stack, block)
             probe.repeat_block(stack, block)
         if decoder.final_norm is not None:
-            hook_exit(
-                stack,
-                find_optional_submodule(decoder.base, entry.behind_norm, entry)
-                or decoder.final_norm,
-                normed.append,
-            )
+            behind = find_optional_submodule(decoder.base, entry.behind_norm, entry)
+            hook_exit(stack, behind or decoder.final_norm, normed.append)
         with run_forward_pass(decoder.model):
             output = decoder.base(**build_example(decoder), **turn_cache_off(decoder.base))
         last = getattr(output, "last_hidden_state", output)
-    final = (
-        measure_relative_difference([detach_vectors(last)], detach_vectors(normed[-1]))
-        if normed
-        else 0.0
-    )
+    final = 0.0
+    if normed:
+        final = measure_relative_difference([detach_vectors(last)], detach_vectors(normed[-1]))
     return probe.vectors, max(apart), final
 
 
@@ -413,9 +407,8 @@ def check_proof(decoder: Decoder, needed: Collection[str] = tuple(PROOF)) -> Con
     Raises ThermostatsError by the name of what is `needed` and does not, DataError where a weight
     is not finite, which spreads through the stream into the last block.
     """
-    proof = check_conformance(
-        decoder, layers={0, len(decoder.blocks) // 2, len(decoder.blocks) - 1}
-    )
+    n = len(decoder.blocks)
+    proof = check_conformance(decoder, layers={0, n // 2, n - 1})
     if proof.failed:
         check_finite(decoder)
     for name in proof.failed:
@@ -445,7 +438,8 @@ def drop_unproven(measured: Measured, proof: Conformance) -> Measured:
     if "residual" in proof.failed:
         why = f"{PROOF['residual']}: {', '.join(OF_SUBBLOCKS)}"
         missing = layers["missing"].map(lambda reason: f"{reason}; {why}" if reason else why)
-        layers = layers.assign(**dict.fromkeys(OF_SUBBLOCKS, np.nan), missing=missing.astype("str"))
+        unproven = dict.fromkeys(OF_SUBBLOCKS, np.nan)
+        layers = layers.assign(**unproven, missing=missing.astype("str"))
     if "final" in proof.failed:
         summaries = summaries.assign(value=np.nan, missing=PROOF["final"])
     return Measured(layers, summaries, measured.outputs)
@@ -476,8 +470,11 @@ def repeat_pass(
     off = []
     for name in BY_RATIO:
         if name in rows:
-            off.append(np.log(both[name] / both[f"{name}_run"]))
-    off += [both[name] - both[f"{name}_run"] for name in BY_DIFFERENCE if name in rows]
+            ratio = both[name] / both[f"{name}_run"]
+            off.append(np.log(ratio))
+    for name in BY_DIFFERENCE:
+        if name in rows:
+            off.append(both[name] - both[f"{name}_run"])
     differences = np.abs(np.concatenate(off))
     largest = float(differences[np.isfinite(differences)].max(initial=0.0))
     allowed = TOLERANCES[decoder.dtype]

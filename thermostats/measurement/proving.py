@@ -310,11 +310,8 @@ def open_folder(model: str, prompts: str | None, options: Mapping[str, Any]) -> 
     folder = planned.folder
     reads_words = any(next(folder.path.glob(pattern), None) for pattern in WORDS)
     drawn = prompts is None and not reads_words
-    how: dict[str, Any] = {
-        "dtype": spec.dtype,
-        "device": spec.device,
-        "trust_remote_code": spec.trust_remote_code,
-    }
+    how: dict[str, Any] = {"dtype": spec.dtype, "device": spec.device}
+    how["trust_remote_code"] = spec.trust_remote_code
     loaded = load(folder, tokenizer=not drawn, **how)
     decoder = loaded.decoder
     config = spectra.read_config(folder.path, folder.reads)
@@ -516,7 +513,8 @@ def find_uncovered(opened: Opened) -> Iterator[str]:
         yield "half precision"
     if not opened.quantised:
         yield "quantised weights"
-    packed = decoder.entry.packs and decoder.entry.reads == "text" and decoder.device.type == "cpu"
+    is_text_on_cpu = decoder.entry.reads == "text" and decoder.device.type == "cpu"
+    packed = decoder.entry.packs and is_text_on_cpu
     if not (packed and is_batch_independent(decoder)):
         yield "packs"
     longest = max((len(getattr(each, "token_ids", ())) for each in opened.inputs), default=0)
@@ -579,9 +577,8 @@ def compare_places(
         given = add_factors(claims, layer, read)
         for name in PLACES:
             if name in expected and name in given:
-                yield Held(name, decoder, claims, theirs, layer).judge(
-                    [given[name]], expected[name]
-                )
+                held = Held(name, decoder, claims, theirs, layer)
+                yield held.judge([given[name]], expected[name])
 
 
 def add_factors(claims: Decoder, layer: int, vectors: Vectors) -> Vectors:

@@ -96,13 +96,11 @@ def describe_reading(
     )
     written = multiplier if scale is None else multiplier * decode(scale)
     of_values = MatrixSide(gamma, centred and normed and not latent)
-    of_output = MatrixSide(
-        None if np.ndim(written) == 0 and written == 1 else np.asarray(written), centred
-    )
-    post = "" if entry.additive else POST_NORM
-    return AsRead(
-        of_values, of_output, post or (NORMED_WRITE if entry.attention_write else ""), post
-    )
+    is_unscaled = np.ndim(written) == 0 and written == 1
+    of_output = MatrixSide(None if is_unscaled else np.asarray(written), centred)
+    no_balance = "" if entry.additive else POST_NORM
+    no_ov = no_balance or (NORMED_WRITE if entry.attention_write else "")
+    return AsRead(of_values, of_output, no_ov, no_balance)
 
 
 def _decompose_qr(matrix: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -138,25 +136,21 @@ def build_balanced_pair(
     for k, stored in enumerate(v):
         heads = np.flatnonzero(of_query == k)
         basis_v, r_v = _decompose_qr(read.of_values.apply(decode(stored)).T)
-        basis_o, r_o = _decompose_qr(
-            np.concatenate([read.of_output.apply(decode(o[h])).T for h in heads])
-        )
+        reading = [read.of_output.apply(decode(o[h])).T for h in heads]
+        basis_o, r_o = _decompose_qr(np.concatenate(reading))
         core = r_o @ r_v.T
         if not np.isfinite(core).all():
-            return Balanced(
-                np.full((1, 1), np.nan), np.full((1, 1), np.nan), np.full(len(of_query), np.nan)
-            )
+            none = np.full((1, 1), np.nan)
+            return Balanced(none, none.copy(), np.full(len(of_query), np.nan))
         left, singular, right = np.linalg.svd(core, full_matrices=False)
         roots = np.sqrt(singular)
         values.append((roots[:, None] * right) @ basis_v.T)
-        for h, part in zip(
-            heads.tolist(), np.split((basis_o @ left) * roots, len(heads)), strict=True
-        ):
+        parts = np.split((basis_o @ left) * roots, len(heads))
+        for h, part in zip(heads.tolist(), parts, strict=True):
             outputs[h] = part
-            gram = (part.T @ part) * roots[:, None] * roots
-            largest[h] = singular[0] if len(heads) == 1 else np.sqrt(np.linalg.eigvalsh(gram)[-1])
-    return Balanced(
-        np.concatenate(values),
-        np.concatenate([outputs[h] for h in sorted(outputs)], axis=1),
-        largest,
-    )
+            largest[h] = singular[0]
+            if len(heads) > 1:
+                gram = (part.T @ part) * roots[:, None] * roots
+                largest[h] = np.sqrt(np.linalg.eigvalsh(gram)[-1])
+    in_order = [outputs[h] for h in sorted(outputs)]
+    return Balanced(np.concatenate(values), np.concatenate(in_order, axis=1), largest)

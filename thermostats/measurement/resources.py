@@ -58,11 +58,9 @@ class Place:
     @property
     def room(self) -> float:
         """Bytes that one model may have in all; a processor has one memory."""
-        return (
-            math.inf
-            if self.each is None
-            else self.each * (1 if self.kind == "cpu" else self.devices)
-        )
+        if self.each is None:
+            return math.inf
+        return self.each if self.kind == "cpu" else self.each * self.devices
 
 
 @dataclass(frozen=True)
@@ -97,10 +95,13 @@ def estimate_pass_bytes(
     """
     g = read_geometry(entry, config)
     decoder = select_decoder_config(config)
-    d_ff = next((int(decoder[key]) for key in FEED_FORWARD if decoder.get(key)), 4 * g.d_model)
+    stated = (int(decoder[key]) for key in FEED_FORWARD if decoder.get(key))
+    d_ff = next(stated, 4 * g.d_model)
     width = max(g.d_model, g.n_heads * g.d_head)
-    size = rows * n * (WIDTHS * width + HIDDEN * d_ff) * item
-    size += SCORES * 4 * rows * g.n_heads * n**2 if eager else 0
+    per_token = WIDTHS * width + HIDDEN * d_ff
+    size = rows * n * per_token * item
+    if eager:
+        size += SCORES * 4 * rows * g.n_heads * n**2
     return size + LOGITS * 4 * prompts * int(decoder.get("vocab_size") or 0)
 
 
@@ -111,9 +112,8 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
     Raises ThermostatsError where the configuration is missing, damaged or of a model that cannot be
     measured.
     """
-    images = spec.prompts == MADE or (
-        Path(spec.prompts).is_dir() and not is_shipped_set(spec.prompts)
-    )
+    is_folder = Path(spec.prompts).is_dir() and not is_shipped_set(spec.prompts)
+    images = spec.prompts == MADE or is_folder
     config = read_config(folder, "image" if images else "text")
     entry = lookup(config)
     n_params = count_parameters(folder, entry.loader, **entry.set_values)
@@ -134,7 +134,8 @@ def estimate(folder: Path, spec: RunSpec, texts: Sequence[str], kind: str) -> Ne
 def estimate_seconds(n_params: int, texts: Sequence[str], passes: int, kind: str) -> float:
     """About how long so many forward passes over texts take: 2 n_params operations a token at the
     rate of the kind."""
-    return 2 * n_params * sum(map(estimate_tokens, texts)) * passes / RATE[kind]
+    n_tokens = sum(map(estimate_tokens, texts))
+    return 2 * n_params * n_tokens * passes / RATE[kind]
 
 
 def estimate_tokens(text: str) -> int:
@@ -166,18 +167,16 @@ def find_refusal(spec: RunSpec, need: Need, place: Place) -> ThermostatsError | 
         )
     if need.activations > need.weights:
         would.append("a smaller --set token_budget=N or shorter prompts")
-    would.append(
-        f"a machine with {format_gib(need.total + PROCESS)} free"
-        if place.kind == "cpu"
-        else "--set device=cpu"
-    )
+    if place.kind == "cpu":
+        would.append(f"a machine with {format_gib(need.total + PROCESS)} free")
+    else:
+        would.append("--set device=cpu")
     would.append("--what weights, which reads only the files")
     what = "the model cannot fit into memory and was not loaded"
-    got = (
-        f"{format_gib(need.weights)} of weights and {format_gib(need.activations)} of activations, "
-        f"{format_gib(room)} "
-        f"there are"
+    needed = (
+        f"{format_gib(need.weights)} of weights and {format_gib(need.activations)} of activations"
     )
+    got = f"{needed}, {format_gib(room)} there are"
     where = f"{spec.model} in {spec.dtype}"
     return ThermostatsError(
         what, where=where, got=got, next_step="what would fit: " + "; ".join(would)
@@ -206,17 +205,15 @@ def find_free_memory(device: torch.device) -> int | None:
             line.split()
             for line in (group / "memory.stat").read_text(encoding="ascii").splitlines()
         )
-        free = min(
-            free, int((group / "memory.max").read_text(encoding="ascii")) - int(statistics["anon"])
-        )
+        most = int((group / "memory.max").read_text(encoding="ascii"))
+        free = min(free, most - int(statistics["anon"]))
     return free
 
 
 def check_memory(folder: Path, dtype: str, device: torch.device) -> None:
     """Raise ThermostatsError where the weights alone are more than the memory that is free."""
-    needed = ITEM[dtype] * sum(
-        math.prod(tensor.shape) for tensor in open_checkpoint(folder).values()
-    )
+    tensors = open_checkpoint(folder).values()
+    needed = ITEM[dtype] * sum(math.prod(tensor.shape) for tensor in tensors)
     free = find_free_memory(device)
     if free is not None and needed > free:
         where = f"{folder.name} in {dtype} on {device}"
@@ -232,13 +229,14 @@ def estimate_activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) 
     `estimate_pass_bytes`."""
     rows, n = batch.mask.shape
     settings = getattr(decoder.model, "config", None)
+    attention = getattr(settings, "_attn_implementation", "eager")
     return estimate_pass_bytes(
         decoder.entry,
         decoder.config,
         rows=rows,
         n=n,
         item=decoder.dtype.itemsize,
-        eager=getattr(settings, "_attn_implementation", "eager") == "eager",
+        eager=attention == "eager",
         prompts=len(batch.indices) if outputs else 0,
     )
 
@@ -246,18 +244,16 @@ def estimate_activation_bytes(decoder: Decoder, batch: Batch, *, outputs: bool) 
 def check_batches(decoder: Decoder, batches: Sequence[Batch], *, outputs: bool = False) -> None:
     """Raise ThermostatsError if the largest batch would not fit into memory together with the
     model."""
-    needed, batch = max(
-        ((estimate_activation_bytes(decoder, b, outputs=outputs), b) for b in batches),
-        key=lambda pair: pair[0],
-    )
+    needs = [estimate_activation_bytes(decoder, batch, outputs=outputs) for batch in batches]
+    needed = max(needs)
     free = find_free_memory(decoder.device)
     if free is not None and needed > free:
-        rows, n = batch.mask.shape
-        raise TransientError(
-            "not enough memory for a batch of prompts",
-            where=f"on {decoder.device}",
-            got=f"{rows} × {n} tokens take {format_gib(needed)}, {format_gib(free)} free",
-            next_step="--set token_budget=512, shorter prompts, --dtype bfloat16, or no attention "
-            "in --what",
-            options=("--set", "token_budget=512"),
+        rows, n = batches[needs.index(needed)].mask.shape
+        what = "not enough memory for a batch of prompts"
+        got = f"{rows} × {n} tokens take {format_gib(needed)}, {format_gib(free)} free"
+        step = (
+            "--set token_budget=512, shorter prompts, --dtype bfloat16, or no attention in --what"
         )
+        options = ("--set", "token_budget=512")
+        where = f"on {decoder.device}"
+        raise TransientError(what, where=where, got=got, next_step=step, options=options)

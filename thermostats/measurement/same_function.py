@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, starmap
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,7 @@ MOST = 1_000_000_000
 """Numbers of a model that is read whole, in float64."""
 IN_BLOCK = re.compile(r"(^|\.)\d+\.")
 """In the name of a weight of a numbered block."""
+TINY = float(np.finfo(np.float64).tiny)
 LEFT = 1e-9
 """Heads and neurons that are so near in the order in which they stand are not matched."""
 
@@ -176,16 +177,19 @@ def measure_function_distance(
     there = turn_form(there, _find_rotation(here, there))
     rows = []
     for part, x, y in _list_ends(here, there):
-        rows.append((0, part, _measure_relative_distance(x, y) if x.size else np.nan))
+        distance = _measure_relative_distance(x, y) if x.size else np.nan
+        rows.append((0, part, distance))
     for layer, (a, b) in enumerate(zip(here.blocks, there.blocks, strict=True), 1):
-        rows += [(layer, part, distance) for part, distance in _measure_block_distances(a, b, here)]
+        for part, distance in _measure_block_distances(a, b, here):
+            rows.append((layer, part, distance))
     parts = pd.DataFrame(rows, columns=["layer", "part", "distance"])
     said = [*pair[0].notes, *pair[1].notes]
     if lacking := [name for name, is_headless in zip(called, headless, strict=True) if is_headless]:
         said.append(f"no head is compared: there is none in {join_words(lacking)}")
     said += _find_other_switches(*pair)
     notes = tuple(dict.fromkeys(said))
-    return FunctionDistance(float(np.sqrt(np.square(parts["distance"]).mean())), parts, notes)
+    mean_square = np.square(parts["distance"]).mean()
+    return FunctionDistance(float(np.sqrt(mean_square)), parts, notes)
 
 
 def build_canonical_form(weights: ModelWeights, *, head: bool = True) -> Form:
@@ -194,22 +198,21 @@ def build_canonical_form(weights: ModelWeights, *, head: bool = True) -> Form:
     entry = weights.entry
     centred = is_mean_subtracted(entry, weights.config)
     embedding = _centre_rows(weights.tensors[weights.name(entry.embedding)], centred=centred)
-    name = next((n for n in weights.tensors if n.split(".")[-2] in POSITION_TABLES), "")
-    positions = (
-        _centre_rows(weights.tensors[name], centred=centred)
-        if name
-        else np.zeros((0, embedding.shape[1]))
-    )
-    if name:  # a vector may stand in either
+    tables = (name for name in weights.tensors if name.split(".")[-2] in POSITION_TABLES)
+    table = next(tables, "")
+    positions = np.zeros((0, embedding.shape[1]))
+    if table:  # a vector may stand in either
         mean = embedding.mean(axis=0)
         embedding = embedding - mean
-        positions = positions + mean
+        positions = _centre_rows(weights.tensors[table], centred=centred) + mean
     size = float(np.linalg.norm(embedding))
     blocks = tuple(_build_block(weights, layer, size, centred=centred) for layer in weights.layers)
     rope = select_decoder_config(weights.config).get("rope_parameters") or {}
     d_head = read_geometry(entry, weights.config).d_head
     rotary = int(d_head * float(rope.get("partial_rotary_factor") or 1.0)) if rope else 0
-    rows = _build_head(weights, centred=centred) if head else np.zeros((0, embedding.shape[1] + 1))
+    rows = np.zeros((0, embedding.shape[1] + 1))
+    if head:
+        rows = _build_head(weights, centred=centred)
     return Form(weights, embedding / size, positions / size, rows, blocks, rotary)
 
 
@@ -217,11 +220,10 @@ def turn_form(of: Form, R: Array) -> Form:
     """The form with its stream x turned to Rᵀx (d × d, orthogonal)."""
 
     def read(rows: Array) -> Array:
-        return (
-            np.concatenate([rows[..., :-1] @ R, rows[..., -1:]], axis=-1)
-            if rows.shape[-1]
-            else rows
-        )
+        if not rows.shape[-1]:
+            return rows
+        turned = rows[..., :-1] @ R
+        return np.concatenate([turned, rows[..., -1:]], axis=-1)
 
     blocks = []
     for block in of.blocks:
@@ -232,22 +234,19 @@ def turn_form(of: Form, R: Array) -> Form:
         writing = {name: getattr(block, name) @ R for name in writes}
         o = np.einsum("de,hdr->her", R, block.o)
         blocks.append(replace(block, **reading, **writing, o=o))
-    return replace(
-        of,
-        embedding=of.embedding @ R,
-        positions=of.positions @ R,
-        head=read(of.head),
-        blocks=tuple(blocks),
-    )
+    embedding = of.embedding @ R
+    positions = of.positions @ R
+    head = read(of.head)
+    return replace(of, embedding=embedding, positions=positions, head=head, blocks=tuple(blocks))
 
 
 def _check_size(folder: Path) -> None:
-    numbers = sum(math.prod(tensor.shape) for tensor in open_checkpoint(folder).values())
+    tensors = open_checkpoint(folder).values()
+    numbers = sum(math.prod(tensor.shape) for tensor in tensors)
     if numbers > MOST:
         what = "the model is too large to be brought into its canonical form in memory"
-        raise UsageError(
-            what, where=folder, got=f"{numbers / 1e9:.1f}e9 numbers", allowed=f"{MOST / 1e9:g}e9"
-        )
+        got = f"{numbers / 1e9:.1f}e9 numbers"
+        raise UsageError(what, where=folder, got=got, allowed=f"{MOST / 1e9:g}e9")
 
 
 def _check(first: ModelWeights, second: ModelWeights) -> None:
@@ -255,12 +254,9 @@ def _check(first: ModelWeights, second: ModelWeights) -> None:
     if names[0] != names[1] or names[0] not in CLASSES:
         what = "models of these classes have no canonical form in common"
         step = "their tensors as stored are compared by thermostats compare MODEL OTHER"
-        raise UsageError(
-            what,
-            got=" and ".join(names),
-            allowed=f"one of {', '.join(CLASSES)} twice",
-            next_step=step,
-        )
+        got = " and ".join(names)
+        allowed = f"one of {', '.join(CLASSES)} twice"
+        raise UsageError(what, got=got, allowed=allowed, next_step=step)
     a = first.tensors
     b = second.tensors
     apart = []
@@ -283,11 +279,14 @@ def _find_other_switches(first: ModelWeights, second: ModelWeights) -> list[str]
     """Configuration values in which the models differ: with them one and the same weights are two
     functions."""
     a, b = map(read_acting_values, (first, second))
-    apart = sorted(key for key in {*a, *b} if a.get(key) != b.get(key))
+    keys = {*a, *b}
+    apart = sorted(key for key in keys if a.get(key) != b.get(key))
+    if not apart:
+        return []
     return [
         f"the configurations differ in {', '.join(apart)}: not the same function, whatever the "
         f"distance"
-    ] * bool(apart)
+    ]
 
 
 def read_acting_values(weights: ModelWeights) -> dict[str, Any]:
@@ -330,9 +329,10 @@ def _check_held(folder: Path, weights: ModelWeights) -> None:
     for name, _ in model.named_parameters():
         has[name.removeprefix(before)] = name
     held = {name.removeprefix(before): name for name in weights.tensors}
-    heads = {
-        name.removeprefix(before) for name in entry.list_tensor_names(entry.unembedding[0])
-    } - ({*has} if weights.config.get(HEADLESS) else set())
+    head_names = entry.list_tensor_names(entry.unembedding[0])
+    heads = {name.removeprefix(before) for name in head_names}
+    if weights.config.get(HEADLESS):
+        heads -= has.keys()
     spare = []
     for name in held.keys() - has.keys():
         if IN_BLOCK.search(name):
@@ -341,7 +341,8 @@ def _check_held(folder: Path, weights: ModelWeights) -> None:
     for name in has.keys() - held.keys():
         if IN_BLOCK.search(name):
             lacking.append(has[name])
-    lacking += [has[name] for name in heads & has.keys() if not heads & held.keys()]
+    if not heads & held.keys():
+        lacking += [has[name] for name in heads & has.keys()]
     if not spare and not lacking:
         return
     said = []
@@ -382,12 +383,14 @@ def _build_reader(
     gamma, beta = weights.get_norm(norm, layer)
     bias = weights.tensors.get(f"{stored}.bias", np.zeros(len(matrix)))
     bias = bias + matrix @ beta
-    return np.concatenate([_centre_rows(matrix * gamma, centred=centred), bias[:, None]], axis=1)
+    read = _centre_rows(matrix * gamma, centred=centred)
+    return np.concatenate([read, bias[:, None]], axis=1)
 
 
 def _build_head(weights: ModelWeights, *, centred: bool) -> Array:
     entry = weights.entry
-    name = weights.name(entry.unembedding[0]) or entry.list_tensor_names(entry.unembedding[0])[0]
+    of_head = entry.unembedding[0]
+    name = weights.name(of_head) or entry.list_tensor_names(of_head)[0]
     head = _build_reader(weights, name, entry.final_norm, None, centred=centred)
     shifted: Array = head - head.mean(axis=0)  # no class here caps its logits
     return shifted
@@ -398,22 +401,24 @@ def _build_block(weights: ModelWeights, layer: int, size: float, *, centred: boo
     q, k, v = _build_projections(weights, layer, centred=centred)
     output = weights.name(entry.output, layer)
     w_o = weights.tensors[output].T if entry.transposed else weights.tensors[output]
-    o = w_o.reshape(len(w_o), g.n_heads, g.d_head).transpose(1, 0, 2) / size
+    by_head = w_o.reshape(len(w_o), g.n_heads, g.d_head)
+    o = by_head.transpose(1, 0, 2) / size
     o = o - o.mean(axis=1, keepdims=True) if centred else o
     of_query = map_query_heads(entry, weights.config)
-    bias = weights.tensors.get(f"{output.removesuffix('.weight')}.bias", np.zeros(len(w_o))) / size
-    written = np.einsum("hdr,hr->d", o, v[of_query][..., -1]) + _centre_rows(bias, centred=centred)
+    bias_name = f"{output.removesuffix('.weight')}.bias"
+    bias = weights.tensors.get(bias_name, np.zeros(len(w_o))) / size
+    of_values = np.einsum("hdr,hr->d", o, v[of_query][..., -1])
+    written = of_values + _centre_rows(bias, centred=centred)
     gate, up, down, mlp_bias = _build_neurons(weights, layer, centred=centred)
     norms = []
     for each in "qk":
         norms.append(weights.name(f"{entry.attention}.{each}_norm", layer))
-    scales = (
-        np.stack([weights.tensors[n] + entry.unit_offset for n in norms])
-        if all(norms)
-        else np.zeros((2, 0))
-    )
+    scales = np.zeros((2, 0))
+    if all(norms):
+        scales = np.stack([weights.tensors[name] + entry.unit_offset for name in norms])
     mlp = {"gate": gate, "up": up, "down": down / size, "mlp_written": mlp_bias / size}
-    return Block(q=q, k=k, v=v[..., :-1], o=o, written=written, scales=scales, **mlp)
+    values = v[..., :-1]
+    return Block(q=q, k=k, v=values, o=o, written=written, scales=scales, **mlp)
 
 
 def _build_projections(
@@ -431,13 +436,16 @@ def _build_projections(
         fused = _build_reader(weights, value, entry.attention_norm, layer, centred=centred)
         rows = np.arange(len(fused))
         if entry.layout == "stacked":
-            parts = np.split(fused, [g.n_heads * g.d_head, (g.n_heads + g.n_kv_heads) * g.d_head])
+            n_queries = g.n_heads * g.d_head
+            n_keys = g.n_kv_heads * g.d_head
+            parts = np.split(fused, [n_queries, n_queries + n_keys])
         else:
             groups = rows.reshape(g.n_kv_heads, -1, g.d_head)
             parts = []
             for each in (groups[:, :-2], groups[:, -2], index_value_rows(entry, weights.config)):
                 parts.append(fused[each.ravel()])
-    q, k, v = (part.reshape(-1, g.d_head, part.shape[-1]) for part in parts)
+    width = parts[0].shape[-1]
+    q, k, v = (part.reshape(-1, g.d_head, width) for part in parts)
     return q, k, v
 
 
@@ -447,77 +455,91 @@ def _build_neurons(
     """Gate and up (n × (d + 1)), down (n × d) and the bias of a feed-forward layer; |up| = 1 where
     it may."""
     entry = weights.entry
-    start = weights.start(layer)
     place = f"{entry.mlp}." if entry.name != "opt" else ""
-    into = next(name for name in DOWN if f"{start}{place}{name}.weight" in weights.tensors)
-    gate_name = f"{start}{place}gate_proj.weight"
+    start = f"{weights.start(layer)}{place}"
+    tensors = weights.tensors
+    into = next(name for name in DOWN if f"{start}{name}.weight" in tensors)
+    gate_name = f"{start}gate_proj.weight"
     norm = entry.mlp_norm
-    up = _build_reader(weights, f"{start}{place}{into}.weight", norm, layer, centred=centred)
+    up = _build_reader(weights, f"{start}{into}.weight", norm, layer, centred=centred)
     gate = np.zeros((len(up), 0))
-    if gate_name in weights.tensors:
+    if gate_name in tensors:
         gate = _build_reader(weights, gate_name, norm, layer, centred=centred)
-    out = f"{start}{place}{DOWN[into]}"
-    stored = weights.tensors[f"{out}.weight"]
+    out = f"{start}{DOWN[into]}"
+    stored = tensors[f"{out}.weight"]
     down = _centre_rows(stored if entry.transposed else stored.T, centred=centred)
-    bias = _centre_rows(
-        weights.tensors.get(f"{out}.bias", np.zeros(down.shape[1])), centred=centred
-    )
+    unbiased = np.zeros(down.shape[1])
+    bias = _centre_rows(tensors.get(f"{out}.bias", unbiased), centred=centred)
     config = select_decoder_config(weights.config)
-    power = POWERS.get(str(next(config[key] for key in ACTIVATIONS if key in ACTING[entry.name])))
+    activation = next(config[key] for key in ACTIVATIONS if key in ACTING[entry.name])
+    power = POWERS.get(str(activation))
     if gate.shape[1] == 0 and power is None:
         return gate, up, down, bias
     length = np.linalg.norm(up, axis=1, keepdims=True)
     length[length == 0] = 1.0
-    return gate, up / length, down * length ** (1 if gate.shape[1] else power), bias
+    degree = 1 if gate.shape[1] else power
+    return gate, up / length, down * length**degree, bias
 
 
 def _find_rotation(first: Form, second: Form) -> Array:
     """The orthogonal R that brings the second model's ends nearest to the first one's."""
     pairs = [(first.embedding, second.embedding), (first.positions, second.positions)]
-    pairs.append((first.head[:, :-1], second.head[:, :-1]))
+    first_head = first.head[:, :-1]
+    second_head = second.head[:, :-1]
+    pairs.append((first_head, second_head))
     products = []
     for x, y in pairs:
         if x.size:
-            products.append(y.T @ x / max(float(np.linalg.norm(x)) ** 2, np.finfo(np.float64).tiny))
+            size = float(np.linalg.norm(x)) ** 2
+            products.append(y.T @ x / max(size, TINY))
     left, _, right = np.linalg.svd(np.sum(products, axis=0))
     R: Array = left @ right
     return R
 
 
 def _list_ends(a: Form, b: Form) -> list[tuple[str, Array, Array]]:
-    ends = [("embedding", a.embedding, b.embedding), ("unembedding", a.head, b.head)]
-    return ends + [("positions", a.positions, b.positions)] * bool(a.positions.size)
+    ends = [("embedding", a.embedding, b.embedding)]
+    ends.append(("unembedding", a.head, b.head))
+    if a.positions.size:
+        ends.append(("positions", a.positions, b.positions))
+    return ends
 
 
 def _measure_relative_distance(x: Array, y: Array) -> float:
-    return _measure_ratio(float(np.square(np.abs(y - x)).sum()), float(np.square(np.abs(x)).sum()))
+    return measure_ratio(_sum_squares(y - x), _sum_squares(x))
 
 
-def _measure_ratio(moved: float, size: float) -> float:
-    return float(np.sqrt(moved / size)) if size > 0 else np.inf if moved > 0 else 0.0
+def _sum_squares(x: Array) -> float:
+    """‖x‖², of complex numbers too."""
+    return float(np.square(np.abs(x)).sum())
+
+
+def measure_ratio(moved: float, size: float) -> float:
+    """√(moved/size); of what was all zeros infinite where it moved."""
+    if size > 0:
+        return float(np.sqrt(moved / size))
+    return np.inf if moved > 0 else 0.0
 
 
 def _measure_block_distances(a: Block, b: Block, of: Form) -> list[tuple[str, float]]:
     """Distances of the parts of one block, heads and neurons matched."""
     of_query = map_query_heads(of.weights.entry, of.weights.config)
-    order = _match_heads(a, b, of, of_query)
-    ov = np.array([_measure_ov_distance(a, b, of_query, h, other) for h, other in enumerate(order)])
-    size_ov = np.array([_measure_ov_distance(a, None, of_query, h, h) for h in range(len(order))])
-    qk = np.array(
-        [_measure_qk_distance(a, b, of, of_query, h, other) for h, other in enumerate(order)]
-    )
-    size_qk = np.array(
-        [_measure_qk_distance(a, None, of, of_query, h, h) for h in range(len(order))]
-    )
-    bias = float(np.square(b.written - a.written).sum())
-    size_bias = float(np.square(a.written).sum())
+    pairs = list(enumerate(_match_heads(a, b, of, of_query)))
+    ov = [_measure_ov_distance(a, b, of_query, h, other) for h, other in pairs]
+    size_ov = [_measure_ov_distance(a, None, of_query, h, h) for h, _ in pairs]
+    qk = [_measure_qk_distance(a, b, of, of_query, h, other) for h, other in pairs]
+    size_qk = [_measure_qk_distance(a, None, of, of_query, h, h) for h, _ in pairs]
+    bias = _sum_squares(b.written - a.written)
+    size_bias = _sum_squares(a.written)
     mine, theirs = _match_neurons(a, b)
-    mlp = np.square(theirs - mine).sum() + float(np.square(b.mlp_written - a.mlp_written).sum())
-    size_mlp = np.square(mine).sum() + float(np.square(a.mlp_written).sum())
+    mlp = _sum_squares(theirs - mine) + _sum_squares(b.mlp_written - a.mlp_written)
+    size_mlp = _sum_squares(mine) + _sum_squares(a.mlp_written)
+    written = measure_ratio(np.sum(ov) + bias, np.sum(size_ov) + size_bias)
+    pattern = measure_ratio(np.sum(qk), np.sum(size_qk))
     return [
-        ("attention writes", _measure_ratio(ov.sum() + bias, size_ov.sum() + size_bias)),
-        ("attention pattern", _measure_ratio(qk.sum(), size_qk.sum())),
-        ("feed-forward layer", _measure_ratio(mlp, size_mlp)),
+        ("attention writes", written),
+        ("attention pattern", pattern),
+        ("feed-forward layer", measure_ratio(mlp, size_mlp)),
     ]
 
 
@@ -525,9 +547,11 @@ def _stack_features(block: Block) -> Array:
     """Both sides of every neuron, one a row; up and down share their size evenly where one may move
     into the other."""
     size = np.linalg.norm(block.down, axis=1, keepdims=True)
-    free = bool(block.gate.shape[1]) or np.allclose(np.linalg.norm(block.up, axis=1), 1.0)
+    lengths = np.linalg.norm(block.up, axis=1)
+    free = bool(block.gate.shape[1]) or np.allclose(lengths, 1.0)
     share = np.sqrt(size) if free else np.ones_like(size)
-    down = np.divide(block.down, share, out=np.zeros_like(block.down), where=share > 0)
+    down = np.zeros_like(block.down)
+    np.divide(block.down, share, out=down, where=share > 0)
     return np.concatenate([block.up * share, down], axis=1)
 
 
@@ -544,20 +568,25 @@ def _match_neurons(a: Block, b: Block) -> tuple[Array, Array]:
     def put(order: NDArray[np.int64]) -> tuple[Array, Array]:
         sides = theirs[order]
         if gated:
-            sides = sides * np.where((mine * sides).sum(axis=1, keepdims=True) < 0, -1.0, 1.0)
-        return np.concatenate([a.gate, mine], axis=1), np.concatenate(
-            [b.gate[order], sides], axis=1
-        )
+            products = (mine * sides).sum(axis=1, keepdims=True)
+            sides = sides * np.where(products < 0, -1.0, 1.0)
+        here = np.concatenate([a.gate, mine], axis=1)
+        there = np.concatenate([b.gate[order], sides], axis=1)
+        return here, there
 
     first, second = put(np.arange(len(mine)))
     if _measure_relative_distance(first, second) < LEFT:
         return first, second
-    inner = mine @ theirs.T
-    near = np.abs(inner) + a.gate @ b.gate.T if gated else inner
+    near = mine @ theirs.T
+    if gated:
+        near = np.abs(near) + a.gate @ b.gate.T
+    unmatched = np.concatenate([b.gate, theirs], axis=1)
     sizes = []
-    for x in (first, np.concatenate([b.gate, theirs], axis=1)):
+    for x in (first, unmatched):
         sizes.append(np.square(x).sum(axis=1))
-    return put(linear_sum_assignment(sizes[0][:, None] + sizes[1] - 2 * near)[1])
+    apart = sizes[0][:, None] + sizes[1] - 2 * near
+    _, order = linear_sum_assignment(apart)
+    return put(order)
 
 
 def _match_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) -> list[int]:
@@ -575,16 +604,18 @@ def _match_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) -> l
         return list(range(H))
     K = int(of_query.max()) + 1
     groups = []
-    for k in range(int(of_query.max()) + 1):
+    for k in range(K):
         groups.append(np.flatnonzero(of_query == k))
     costs = np.zeros((K, K))
     inner = dict[tuple[int, int], NDArray[np.int64]]()
     for k in range(K):
         for other in range(K):
             pairs = product(groups[k].tolist(), groups[other].tolist())
-            table = np.array([cost(h, match) for h, match in pairs]).reshape(len(groups[k]), -1)
+            pair_costs = list(starmap(cost, pairs))
+            table = np.reshape(pair_costs, (len(groups[k]), -1))
             rows, columns = linear_sum_assignment(table)
-            costs[k, other], inner[k, other] = table[rows, columns].sum(), groups[other][columns]
+            costs[k, other] = table[rows, columns].sum()
+            inner[k, other] = groups[other][columns]
     order = [0] * H
     for k, other in zip(*linear_sum_assignment(costs), strict=True):
         for h, match in zip(groups[k], inner[k, other], strict=True):
@@ -597,25 +628,23 @@ def _measure_ov_distance(
 ) -> float:
     """‖W_O' W_V' − W_O W_V‖² of two heads; without b the size of the first."""
     first = (a.o[h], a.v[of_query[h]])
-    return _measure_product_distance(
-        first, None if b is None else (b.o[other], b.v[of_query[other]])
-    )
+    second = None if b is None else (b.o[other], b.v[of_query[other]])
+    return _measure_product_distance(first, second)
 
 
 def _measure_qk_distance(
     a: Block, b: Block | None, of: Form, of_query: NDArray[np.int64], h: int, other: int
 ) -> float:
     """The same of how two heads attend."""
-    mine = a.q[h], a.k[of_query[h]]
-    theirs = None if b is None else (b.q[other], b.k[of_query[other]])
+    mine = _get_qk(a, of_query, h)
+    theirs = None if b is None else _get_qk(b, of_query, other)
     if a.scales.shape[1]:
         second = None if b is None or theirs is None else _normalise_qk(theirs, b.scales)
         first = _normalise_qk(mine, a.scales)
-        return float(np.square(first if second is None else second - first).sum())
-    total = _measure_product_distance(
-        _build_rotary_pairs(mine, of.rotary),
-        None if theirs is None else _build_rotary_pairs(theirs, of.rotary),
-    )
+        return _sum_squares(first if second is None else second - first)
+    turned = _build_rotary_pairs(mine, of.rotary)
+    other_turned = None if theirs is None else _build_rotary_pairs(theirs, of.rotary)
+    total = _measure_product_distance(turned, other_turned)
     if of.rotary < mine[0].shape[0]:
         rest = _build_unrotated(mine, of.rotary)
         total += _measure_product_distance(
@@ -624,12 +653,17 @@ def _measure_qk_distance(
     return total
 
 
+def _get_qk(block: Block, of_query: NDArray[np.int64], h: int) -> tuple[Array, Array]:
+    return block.q[h], block.k[of_query[h]]
+
+
 def _normalise_qk(qk: tuple[Array, Array], scales: Array) -> Array:
     """Queries and keys that are normed: each of size 1, and the sizes of their norms' weights in
     those of the keys."""
     q, k = (each / np.linalg.norm(each) for each in qk)
     size = float(np.linalg.norm(scales[0]))
-    return np.concatenate([q.ravel(), k.ravel(), scales[0] / size, scales[1] * size])
+    sizes = [scales[0] / size, scales[1] * size]
+    return np.concatenate([q.ravel(), k.ravel(), *sizes])
 
 
 def _build_rotary_pairs(qk: tuple[Array, Array], rotary: int) -> tuple[Any, Any]:
@@ -642,7 +676,8 @@ def _build_rotary_pairs(qk: tuple[Array, Array], rotary: int) -> tuple[Any, Any]
 def _build_unrotated(qk: tuple[Array, Array], rotary: int) -> tuple[Array, Array]:
     """Of dimensions that are not turned qᵀk without the keys' bias, which adds the same to every
     key."""
-    return qk[0][rotary:].T, qk[1][rotary:, :-1]
+    queries, keys = qk
+    return queries[rotary:].T, keys[rotary:, :-1]
 
 
 def _measure_product_distance(first: Sequence[Any], second: Sequence[Any] | None) -> float:
@@ -651,6 +686,6 @@ def _measure_product_distance(first: Sequence[Any], second: Sequence[Any] | None
     if second is not None:
         left = np.concatenate([second[0], -left], axis=-1)
         right = np.concatenate([second[1], right], axis=-2)
-    r_left, r_right = (np.asarray(np.linalg.qr(each, mode="r")) for each in (left, right.mT))
-    core = r_left @ r_right.mT
-    return float(np.square(np.abs(core)).sum())
+    r_left = np.asarray(np.linalg.qr(left, mode="r"))
+    r_right = np.asarray(np.linalg.qr(right.mT, mode="r"))
+    return _sum_squares(r_left @ r_right.mT)

@@ -57,7 +57,8 @@ class ProgressLines:
             self.show(f"{model}: {what}")
         elif now - last >= self.every and 0 < done < total:
             left = (now - began) * (total - done) / done
-            self.show(f"{model}: {what}, {done} of {total}, about {left:.0f} s left")
+            progress = f"{done} of {total}, about {left:.0f} s left"
+            self.show(f"{model}: {what}, {progress}")
         else:
             return
         self.parts[model, what] = (began, now)
@@ -72,12 +73,11 @@ class ProgressLines:
             "skipped": "every run is finished",
             "failed": outcome.problem.reason,
         }
-        model = (
-            outcome.model
-            if outcome.revision in ("", "main")
-            else f"{outcome.model}@{outcome.revision}"
-        )
-        self.show(f"[{number}/{total}] {model} {outcome.status}: {more[outcome.status]}")
+        model = outcome.model
+        if outcome.revision not in ("", "main"):
+            model = f"{outcome.model}@{outcome.revision}"
+        said = more[outcome.status]
+        self.show(f"[{number}/{total}] {model} {outcome.status}: {said}")
         if outcome.differences:
             self.show(f"{model}: {outcome.differences}")
 
@@ -102,7 +102,8 @@ class Bars(ProgressLines):
         """Move the bar of one part of one model."""
         if self.tasks.get(model, ("",))[0] != what:
             self.remove_bar(model)
-            self.tasks[model] = (what, self.bars.add_task(f"{model} {what}", total=total))
+            bar = self.bars.add_task(f"{model} {what}", total=total)
+            self.tasks[model] = (what, bar)
         self.bars.update(self.tasks[model][1], completed=done, total=total)
 
     def print_outcome(self, number: int, total: int, outcome: Any) -> None:
@@ -175,9 +176,9 @@ def measure_one(
 def list_complete_runs(planned: MeasurementPlan, data: Path) -> tuple[tuple[str, ...], str]:
     """Runs of a plan that are whole in the data folder, and the sentence that names them; none are
     empty."""
-    runs = [(run.run["run_id"], run) for run in planned.runs]
     complete = {}
-    for name, run in runs:
+    for run in planned.runs:
+        name = run.run["run_id"]
         if not find_missing_tables(run.tables, name, data):
             complete[name] = run.kind
     names = ", ".join(f"{kind} ({name})" for name, kind in complete.items())
@@ -204,19 +205,17 @@ def measure_plan(
         if not run.tables:
             continue
         tick = perf_counter()
-        frames = MEASURE[run.kind](
-            planned, run, None if progress is None else partial(progress, label)
-        )
+        report = None if progress is None else partial(progress, label)
+        frames = MEASURE[run.kind](planned, run, report)
         apart = [*planned.differences, *frames.pop("differences", ())]
-        facts = {
-            "special_tokens": str(frames.pop("special_tokens", "")),
-            "proof": str(frames.pop("proof", "")),
-            "differences": "; ".join(apart),
-            "versions": " ".join(versions),
-            "device": str(frames.pop("device", "cpu")),
-            "seconds": perf_counter() - tick,
-            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
+        facts: dict[str, Any] = {}
+        for name in ("special_tokens", "proof"):
+            facts[name] = str(frames.pop(name, ""))
+        facts["differences"] = "; ".join(apart)
+        facts["versions"] = " ".join(versions)
+        facts["device"] = str(frames.pop("device", "cpu"))
+        facts["seconds"] = perf_counter() - tick
+        facts["measured_at"] = datetime.now(UTC).isoformat(timespec="seconds")
         differences += apart
         for done in join(_build_tables(planned, run, facts, frames, data), data=data):
             rows[done.table] = rows.get(done.table, 0) + done.added
@@ -238,11 +237,10 @@ def _build_tables(
     if run.run["prompt_set"] not in {"", *store.load("prompts", data)["prompt_set"]}:
         tables.append(planned.prompts)
     tables.append(_build_table("runs", {**run.run, **facts}))
-    return tables + [
-        frame.assign(run_id=run.run["run_id"])
-        for name, frame in frames.items()
-        if name in run.tables
-    ]
+    for name, frame in frames.items():
+        if name in run.tables:
+            tables.append(frame.assign(run_id=run.run["run_id"]))
+    return tables
 
 
 def measure_quietly(spec: RunSpec, data: str, attempt: int) -> Outcome:
@@ -278,14 +276,14 @@ def _measure_residual(
 
     loaded, tokens, options, provenance = _load_planned(planned, "default", "gains", progress)
     proof = check_proof(loaded.decoder, needed=("stream",))
-    decode = (
-        (lambda token: str(loaded.tokenizer.decode([token]))) if "outputs" in run.tables else None
-    )
+
+    def decode(token: int) -> str:
+        return str(loaded.tokenizer.decode([token]))
+
     measure = partial(measure_gains, loaded.decoder)
+    options = {**options, "decode": decode if "outputs" in run.tables else None}
     alone = {"token_budget": 1, "packed": False}
-    measured, again = measure_proved(
-        measure, loaded.decoder, tokens, options={**options, "decode": decode}, alone=alone
-    )
+    measured, again = measure_proved(measure, loaded.decoder, tokens, options=options, alone=alone)
     measured = drop_unproven(measured, proof)
     frames = {
         "layers": measured.layers,
@@ -368,15 +366,8 @@ def _load_planned(
 
 def hash_spec(spec: RunSpec) -> str:
     """Name of a spec's state: 16 hexadecimal digits of the SHA-256 of what is measured."""
-    parts = (
-        spec.model,
-        spec.name,
-        spec.source,
-        spec.revision,
-        spec.dtype,
-        spec.prompts,
-        *sorted(spec.what),
-    )
+    parts = [spec.model, spec.name, spec.source, spec.revision, spec.dtype, spec.prompts]
+    parts += sorted(spec.what)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

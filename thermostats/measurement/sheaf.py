@@ -54,8 +54,10 @@ def measure_value_spectra(heads: NDArray[Any]) -> ValueSpectra:
     if not np.isfinite(heads).all():
         return ValueSpectra(np.full(heads.shape[:2], np.nan))
     wide = heads.astype(np.float64)
-    squared = np.linalg.eigvalsh(wide @ wide.transpose(0, 2, 1))[:, ::-1]
-    floor = max(heads.shape[1:], default=0) * EPSILON * squared.max(axis=1, initial=0.0)
+    squared = np.linalg.eigvalsh(wide @ wide.transpose(0, 2, 1))
+    squared = squared[:, ::-1]
+    size = max(heads.shape[1:], default=0)
+    floor = size * EPSILON * squared.max(axis=1, initial=0.0)
     return ValueSpectra(np.where(squared > floor[:, None], squared, 0.0))
 
 
@@ -83,15 +85,15 @@ def measure_heads(attention: NDArray[Any], spectra: ValueSpectra) -> dict[str, F
         smallest_squared = _find_smallest_positive(spectra.squared, 0.0)
         largest_squared = spectra.squared.max(axis=1, initial=0.0)
         later, earlier = np.tril_indices(n, -1)
-        of_edges = np.sqrt(A + A.transpose(0, 2, 1))[:, later, earlier]
-        measured |= {
-            "graph_lambda2": np.maximum(graph[:, 1], 0.0),
-            "laplacian_min": smallest * smallest_squared,
-            "laplacian_max": graph[:, -1] * largest_squared,
-            "contraction_ratio": of_edges.mean(axis=1),
-        }
+        both = A + A.transpose(0, 2, 1)
+        of_edges = np.sqrt(both)[:, later, earlier]
+        measured["graph_lambda2"] = np.maximum(graph[:, 1], 0.0)
+        measured["laplacian_min"] = smallest * smallest_squared
+        measured["laplacian_max"] = graph[:, -1] * largest_squared
+        measured["contraction_ratio"] = of_edges.mean(axis=1)
     else:
-        measured |= dict.fromkeys(OF_EDGES, np.full(A.shape[0], np.nan))
+        without_edges = np.full(A.shape[0], np.nan)
+        measured |= dict.fromkeys(OF_EDGES, without_edges)
     measured["operator_norm"] = measured["contraction_ratio"] * spectra.spectral
     return measured
 
@@ -141,7 +143,9 @@ def build_attention_rows(
         "first_head": measure_first_head_trace(A, published),
         "multi_head": measure_multi_head_trace(A, published),
     }
-    return rows + [row("", name, {"trace": value}, "") for name, value in traces.items()]
+    for name, value in traces.items():
+        rows.append(row("", name, {"trace": value}, ""))
+    return rows
 
 
 def build_proxy_row(layer: int, spectral_norm: float) -> Row:
@@ -153,7 +157,8 @@ def build_proxy_row(layer: int, spectral_norm: float) -> Row:
 def measure_first_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
     """Published: (Σ Ā − tr Ā)·‖W_V^(first head)‖_F² with the attention Ā averaged over heads."""
     mean = attention.mean(axis=0)
-    return float((mean.sum() - np.trace(mean)) * spectra.frobenius_squared[0])
+    off_diagonal = mean.sum() - np.trace(mean)
+    return float(off_diagonal * spectra.frobenius_squared[0])
 
 
 def measure_multi_head_trace(attention: Floats, spectra: ValueSpectra) -> float:
@@ -195,7 +200,8 @@ def _find_smallest_positive(values: Floats, relative: float) -> Floats:
     """Smallest entry of each row above `relative` times the row's largest; NaN where there is
     none."""
     floor = np.maximum(relative * values.max(axis=1, initial=0.0), 0.0)
-    smallest = np.where(values > floor[:, None], values, np.inf).min(axis=1, initial=np.inf)
+    above = np.where(values > floor[:, None], values, np.inf)
+    smallest = above.min(axis=1, initial=np.inf)
     return np.where(np.isfinite(smallest), smallest, np.nan)
 
 
@@ -205,7 +211,9 @@ def _measure_entropy_and_distance(A: Floats) -> tuple[Floats, Floats]:
     rows = np.divide(A, sums, out=np.zeros_like(A), where=sums > 0)
     logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
     apart = np.abs(index[:, None] - index[None, :])
-    return -(rows * logs).sum(axis=2).mean(axis=1) + 0.0, (rows * apart).sum(axis=2).mean(axis=1)
+    entropy = -(rows * logs).sum(axis=2).mean(axis=1) + 0.0
+    distance = (rows * apart).sum(axis=2).mean(axis=1)
+    return entropy, distance
 
 
 def build_dense_operator(A: Floats, W: Floats) -> Floats:
@@ -215,12 +223,14 @@ def build_dense_operator(A: Floats, W: Floats) -> Floats:
     δ maps a token's stalk of head h to √w_ij (W^h x_i − W^h x_j) on edge {i, j}, w_ij = (A_ij +
     A_ji)/2.
     """
-    (H, n, _), (_, d_h, d) = A.shape, W.shape
+    H, n, _ = A.shape
+    _, d_h, d = W.shape
     rows = []
     for h, i in np.ndindex(H, n):
         for j in range(i):
             delta = np.zeros((d_h, H, n, d))
-            weight = np.sqrt((A[h, i, j] + A[h, j, i]) / 2)
+            mean = (A[h, i, j] + A[h, j, i]) / 2
+            weight = np.sqrt(mean)
             delta[:, h, i] = weight * W[h]
             delta[:, h, j] = -weight * W[h]
             rows.append(delta.reshape(d_h, -1))
@@ -247,19 +257,18 @@ def measure_identity_residuals(
         spectra = measure_value_spectra(W)
         total = np.trace(dense)
         by_formula = measure_heads(A, spectra)["trace"]
-        inside = np.kron(np.eye(H), np.ones((n * d, n * d))) > 0
+        block = np.ones((n * d, n * d))
+        inside = np.kron(np.eye(H), block) > 0
         traces = np.diag(dense).reshape(H, -1).sum(axis=1)
         outside = np.abs(np.where(inside, 0.0, dense))
         by_head = by_formula / traces
         as_printed = measure_printed_trace(A, spectra) / total
-        row = {
-            **{"n": n, "H": H, "d_h": d_h, "d": d},
-            "trace_of_the_dense_operator": total,
-            "outside_the_blocks": outside.max() / np.abs(dense).max(),
-            "trace_by_formula": np.abs(by_head - 1).max(),
-            "trace_as_printed": abs(as_printed - 1),
-            "traces_add": abs(by_formula.sum() / total - 1),
-        }
+        row: dict[str, Any] = {"n": n, "H": H, "d_h": d_h, "d": d}
+        row["trace_of_the_dense_operator"] = total
+        row["outside_the_blocks"] = outside.max() / np.abs(dense).max()
+        row["trace_by_formula"] = np.abs(by_head - 1).max()
+        row["trace_as_printed"] = abs(as_printed - 1)
+        row["traces_add"] = abs(by_formula.sum() / total - 1)
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -270,7 +279,10 @@ Curve = NDArray[np.float64]
 def find_max_gradient(curve: Curve) -> int | None:
     """argmax_l |dT/dl|, central differences, one-sided at both ends; the first where several are
     equal. 1-based."""
-    return int(np.abs(np.gradient(curve)).argmax()) + 1 if curve.size > 1 else None
+    if curve.size < 2:
+        return None
+    slopes = np.abs(np.gradient(curve))
+    return int(slopes.argmax()) + 1
 
 
 def find_sign_change(curve: Curve) -> int | None:
@@ -278,7 +290,8 @@ def find_sign_change(curve: Curve) -> int | None:
     it never does."""
     difference = np.diff(curve)
     moves = np.flatnonzero(difference)
-    turns = np.flatnonzero((difference[moves][:-1] > 0) & (difference[moves][1:] < 0))
+    steps = difference[moves]
+    turns = np.flatnonzero((steps[:-1] > 0) & (steps[1:] < 0))
     return int(moves[turns[0]]) + 2 if turns.size else None
 
 
@@ -331,9 +344,8 @@ def find_transitions(attention: pd.DataFrame) -> pd.DataFrame:
             if curve_name and variant != "exact":
                 continue
             values = ordered[column].to_numpy(dtype=np.float64)
-            complete = bool(np.isfinite(values).all()) and ordered["layer"].tolist() == list(
-                range(1, len(ordered) + 1)
-            )
+            every = list(range(1, len(ordered) + 1))
+            complete = bool(np.isfinite(values).all()) and ordered["layer"].tolist() == every
             for definition, find in definitions.items():
                 layer = (find(values) if complete else None) or np.nan
                 none = (
@@ -345,13 +357,8 @@ def find_transitions(attention: pd.DataFrame) -> pd.DataFrame:
                 )
                 of_curve = {"definition": definition, "trace_variant": curve_name or variant}
                 place = {"layer": float(layer), "relative_depth": layer / len(values)}
-                rows.append(
-                    {
-                        "prompt_id": prompt_id,
-                        **of_curve,
-                        **place,
-                        "missing": none if np.isnan(layer) else "",
-                    }
-                )
+                row = {"prompt_id": prompt_id, **of_curve, **place}
+                row["missing"] = none if np.isnan(layer) else ""
+                rows.append(row)
     columns = ["prompt_id", "definition", "trace_variant", "layer", "relative_depth", "missing"]
     return pd.DataFrame(rows, columns=columns)

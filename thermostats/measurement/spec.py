@@ -506,12 +506,14 @@ def expand_revisions(text: str) -> list[str]:
             raise UsageError(
                 "not a range of revisions", where="--revision", got=part, allowed=allowed
             )
-        steps = range(int(span["first"]), int(span["last"]) + 1, int(span["by"]))
+        first = int(span["first"])
+        steps = range(first, int(span["last"]) + 1, int(span["by"]))
         if not 0 < len(steps) <= MOST:
             raise UsageError(
                 "a range without revisions, or of too many", where="--revision", got=part
             )
-        names += [f"{span['stem']}{step:0{len(span['first'])}d}" for step in steps]
+        width = len(span["first"])
+        names += [f"{span['stem']}{step:0{width}d}" for step in steps]
     if not all(names):
         raise UsageError("a revision without a name", where="--revision", got=repr(text))
     return names
@@ -725,10 +727,8 @@ def build_failure(spec: RunSpec, error: BaseException) -> Outcome:
         again = isinstance(error, TransientError)
     else:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        reason = (
-            f"unexpected {type(error).__name__} at {Path(place.filename).name}:{place.lineno}: "
-            f"{error}"
-        )
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        reason = f"unexpected {type(error).__name__} at {where}: {error}"
         again = isinstance(error, OSError | MemoryError)
     options = error.options if isinstance(error, ThermostatsError) else ()
     problem = Problem(reason, isinstance(error, UsageError), again, options)

@@ -161,22 +161,24 @@ def _measure_frobenius(matrix: Matrix) -> float:
 def _estimate_spectral_norm(matrix: Matrix, seed: int) -> tuple[float, float] | None:
     """σ_max and the bound on its relative error; None where `TOLERANCE` is not reached."""
     n = matrix.shape[1]
-    dtype: type[np.floating[Any]] = np.float64 if matrix.dtype == np.float64 else np.float32
+    dtype: type[np.floating[Any]] = np.float32
+    if matrix.dtype == np.float64:
+        dtype = np.float64
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh  # noqa: PLC0415
 
     held = _hold_blocks(matrix)
-    gram = LinearOperator(
-        (n, n),
-        matvec=lambda x: _apply_gram(held or iterate_row_blocks(matrix), x.ravel()),
-        dtype=dtype,
-    )
+
+    def apply(x: Matrix) -> Matrix:
+        return _apply_gram(held or iterate_row_blocks(matrix), x.ravel())
+
+    gram = LinearOperator((n, n), matvec=apply, dtype=dtype)
+    start = _start(n, seed).astype(dtype)
     try:
-        values, vectors = eigsh(
-            gram, k=2, which="LA", v0=_start(n, seed).astype(dtype), maxiter=RESTARTS, tol=TOLERANCE
-        )
+        values, vectors = eigsh(gram, k=2, which="LA", v0=start, maxiter=RESTARTS, tol=TOLERANCE)
     except ArpackNoConvergence:
         return None
-    sigma, bound = _verify_vector(matrix, vectors[:, -1], float(values[-1] - values[0]))
+    gap = float(values[-1] - values[0])
+    sigma, bound = _verify_vector(matrix, vectors[:, -1], gap)
     return (sigma, bound) if bound <= TOLERANCE else None
 
 
@@ -226,9 +228,8 @@ def _verify_vector(matrix: Matrix, vector: Matrix, gap: float) -> tuple[float, f
             product = wide @ x
             theta += float(product @ product)
             gram += product @ wide
-    return float(np.sqrt(theta)), _find_error_bound(
-        theta, float(np.linalg.norm(gram - theta * x)), gap
-    )
+    residual = float(np.linalg.norm(gram - theta * x))
+    return float(np.sqrt(theta)), _find_error_bound(theta, residual, gap)
 
 
 def _solve_dense(matrix: Matrix) -> float:
@@ -301,9 +302,8 @@ def _name_stored_types(
         )
         stored = [head or find(tensors, entry.list_tensor_names(entry.embedding))]
     else:
-        modules = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}.get(
-            matrix, (entry.value,)
-        )
+        of_output = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}
+        modules = of_output.get(matrix, (entry.value,))
         stored = []
         for module in modules:
             stored.append(find(tensors, entry.list_tensor_names(module, layer - 1)))
@@ -339,7 +339,8 @@ def _read_filled(folder: Path) -> Config:
     if cache is None:
         return _fill_defaults(config, where)
     asked = json.dumps([metadata.version("transformers"), KEPT_SINCE, config], sort_keys=True)
-    path = cache / "configurations" / f"{hashlib.sha256(asked.encode()).hexdigest()[:32]}.json"
+    digest = hashlib.sha256(asked.encode()).hexdigest()[:32]
+    path = cache / "configurations" / f"{digest}.json"
     try:
         kept: Config = json.loads(path.read_bytes())
     except (OSError, ValueError):
@@ -432,10 +433,9 @@ def _is_headless(config: Config, folder: Path) -> bool:
         tensors = open_checkpoint(folder)
     except ThermostatsError:
         return False  # said by what needs them
-    return (
-        entry.has_head
-        and find_named(tensors, entry.list_tensor_names(entry.unembedding[0])) is None
-    )
+    if not entry.has_head:
+        return False
+    return find_named(tensors, entry.list_tensor_names(entry.unembedding[0])) is None
 
 
 def build_weight_rows(
@@ -451,18 +451,12 @@ def build_weight_rows(
     ):
         return []  # something else stands in the place of attention
     value = find(tensors, entry.list_tensor_names(entry.value, layer - 1)).read_raw()
-    fused, stored_o = align_matrices(
-        entry,
-        config,
-        value,
-        find(tensors, entry.list_tensor_names(entry.output, layer - 1)).read_raw(),
-    )
+    output = find(tensors, entry.list_tensor_names(entry.output, layer - 1)).read_raw()
+    fused, stored_o = align_matrices(entry, config, value, output)
     w_v = load_resident(_collect_values(fused, find_value_runs(entry, config)))
     w_o = load_resident(stored_o)
-    rows = [
-        _build_row(layer, "W_V", "", measure_norms(w_v)),
-        _build_row(layer, "W_O", "", measure_norms(w_o)),
-    ]
+    rows = [_build_row(layer, "W_V", "", measure_norms(w_v))]
+    rows.append(_build_row(layer, "W_O", "", measure_norms(w_o)))
     if heads:
         v = w_v.reshape(g.n_kv_heads, g.d_head, -1)
         o = w_o.T.reshape(g.n_heads, g.d_head, -1)
@@ -473,14 +467,8 @@ def build_weight_rows(
     release(w_o)
     del w_v, w_o
     if heads and entry.layout != "separate":
-        rows.append(
-            _build_row(
-                layer,
-                "W_V_published_thirds",
-                "",
-                measure_norms(take_published_thirds(entry, value)),
-            )
-        )
+        published = measure_norms(take_published_thirds(entry, value))
+        rows.append(_build_row(layer, "W_V_published_thirds", "", published))
     return rows
 
 
@@ -494,9 +482,8 @@ def _describe_reading(entry: Architecture, config: Config, tensors: Tensors, lay
 
     norm = entry.attention_norm
     depth = 1 if entry.shared else read_geometry(entry, config).n_layers
-    alone = vector(norm, "weight") is None and any(
-        vector(norm, "weight", each) is not None for each in range(depth)
-    )
+    is_normed = (vector(norm, "weight", each) is not None for each in range(depth))
+    alone = vector(norm, "weight") is None and any(is_normed)
     return describe_reading(entry, config, vector, normed=bool(norm) and not alone)
 
 
@@ -508,21 +495,19 @@ def _add_read_norms(
     values: dict[tuple[str, str], float] = {}
     if not read.no_balance:
         pair = build_balanced_pair(v, o, of_query, read)
-        values |= {
-            ("OV", str(h + 1)): float(norm) for h, norm in enumerate(pair.ov) if not read.no_ov
-        }
-        values |= {
-            ("W_V", ""): measure_norms(pair.w_v).spectral,
-            ("W_O", ""): measure_norms(pair.w_o).spectral,
-        }
+        if not read.no_ov:
+            for h, norm in enumerate(pair.ov):
+                values["OV", str(h + 1)] = float(norm)
+        values["W_V", ""] = measure_norms(pair.w_v).spectral
+        values["W_O", ""] = measure_norms(pair.w_o).spectral
     for row in rows:
         is_ov = row["matrix"] == "OV"
         column, why = ("ov_read_norm", read.no_ov) if is_ov else ("balanced_norm", read.no_balance)
         if is_ov or row["head"] == "":
-            row[column] = values.get((str(row["matrix"]), str(row["head"])), np.nan)
-            row["missing"] = "; ".join(
-                filter(None, (str(row["missing"]), f"{why}: {column}" if why else ""))
-            )
+            matrix_and_head = (str(row["matrix"]), str(row["head"]))
+            row[column] = values.get(matrix_and_head, np.nan)
+            reasons = (str(row["missing"]), f"{why}: {column}" if why else "")
+            row["missing"] = "; ".join(filter(None, reasons))
 
 
 def _collect_values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
@@ -530,11 +515,13 @@ def _collect_values(fused: NDArray[Any], runs: list[slice]) -> NDArray[Any]:
     at a time."""
     if len(runs) == 1:
         return fused[runs[0]]
-    gathered = np.empty((sum(run.stop - run.start for run in runs), fused.shape[1]), fused.dtype)
+    n_rows = sum(run.stop - run.start for run in runs)
+    gathered = np.empty((n_rows, fused.shape[1]), fused.dtype)
     at = 0
     for run in runs:
-        gathered[at : at + run.stop - run.start] = fused[run]
-        at += run.stop - run.start
+        end = at + run.stop - run.start
+        gathered[at:end] = fused[run]
+        at = end
         if fused.nbytes > RESIDENT_BYTES // 8:
             release(fused)
     return gathered
@@ -562,28 +549,24 @@ def _find_embeddings(
     return {"embedding": embedding, **head}
 
 
+OF_LENGTHS: dict[str, Any] = {"mean": np.mean, "sd": np.std, "min": np.min, "max": np.max}
+
+
 def summarise_embeddings(entry: Architecture, config: Config, tensors: Tensors) -> dict[str, float]:
     """Mean, standard deviation, smallest and largest row norm of embedding and unembedding, by
     name."""
     summaries: dict[str, float] = {}
     for name, stored in _find_embeddings(entry, config, tensors).items():
         if stored is None:
-            summaries |= {
-                f"{name}_row_norm_{of}": summaries[f"embedding_row_norm_{of}"]
-                for of in ("mean", "sd", "min", "max")
-            }
+            for of in OF_LENGTHS:
+                summaries[f"{name}_row_norm_{of}"] = summaries[f"embedding_row_norm_{of}"]
             continue
         squares = []
         for _, b in iterate_row_blocks(_check_matrix(stored)):
             squares.append(np.einsum("ij,ij->i", b, b).astype(np.float64))
         lengths = np.sqrt(np.concatenate(squares))
-        of_rows = {
-            "mean": lengths.mean(),
-            "sd": lengths.std(),
-            "min": lengths.min(),
-            "max": lengths.max(),
-        }
-        summaries |= {f"{name}_row_norm_{of}": float(value) for of, value in of_rows.items()}
+        for of, summarise in OF_LENGTHS.items():
+            summaries[f"{name}_row_norm_{of}"] = float(summarise(lengths))
     return summaries
 
 
@@ -669,7 +652,8 @@ def _check_matrix(stored: StoredTensor) -> NDArray[Any]:
 
 def _build_grams(heads: NDArray[Any]) -> NDArray[np.float64]:
     """M Mᵀ of each head's (d_h × columns) matrix, in float64: (heads × d_h × d_h)."""
-    grams = np.empty((heads.shape[0], heads.shape[1], heads.shape[1]))
+    n_heads, d_head = heads.shape[:2]
+    grams = np.empty((n_heads, d_head, d_head))
     for h, stored in enumerate(heads):
         block = decode(stored)
         grams[h] = block @ block.T
@@ -684,15 +668,18 @@ def _build_head_rows(
     The squared singular values of W_O W_V are the eigenvalues of √G_V G_O √G_V, and ‖W_O W_V‖_F² =
     tr(G_O G_V).
     """
-    (gram_v, lost_v), (gram_o, lost_o) = _clean_grams(gram_v), _clean_grams(gram_o)
+    gram_v, lost_v = _clean_grams(gram_v)
+    gram_o, lost_o = _clean_grams(gram_o)
     values, vectors = np.linalg.eigh(gram_v)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :] @ vectors.transpose(0, 2, 1)
+    scales = np.sqrt(np.maximum(values, 0.0))
+    roots = vectors * scales[:, None, :] @ vectors.transpose(0, 2, 1)
     largest_o = np.linalg.eigvalsh(gram_o)[:, -1]
     largest_ov = np.linalg.eigvalsh(roots @ gram_o @ roots)[:, -1]
     total_ov = np.einsum("hij,hji->h", gram_o, gram_v)
+    total_o = np.trace(gram_o, axis1=1, axis2=2)
     squares = {
         "W_V": (values[:, -1], values.sum(axis=1), lost_v),
-        "W_O": (largest_o, np.trace(gram_o, axis1=1, axis2=2), lost_o),
+        "W_O": (largest_o, total_o, lost_o),
         "OV": (largest_ov, total_ov, lost_v | lost_o),
     }
     rows = []
@@ -708,7 +695,8 @@ def _build_head_rows(
 def _clean_grams(grams: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """The Gram matrices with zeros for heads that hold a number which is not finite, and which
     heads those are."""
-    lost: NDArray[np.bool_] = np.logical_not(np.isfinite(grams).all(axis=(1, 2)))
+    is_finite = np.isfinite(grams).all(axis=(1, 2))
+    lost: NDArray[np.bool_] = np.logical_not(is_finite)
     return np.where(lost[:, None, None], 0.0, grams), lost
 
 
@@ -743,10 +731,8 @@ def hash_model(folder: Path) -> str:
     path, size and time of change. Of the configuration `PROVENANCE` does not count. Raises
     DataError where a file cannot be read.
     """
-    files = [
-        f"{path.name} {hash_file(path)}"
-        for path in sorted(list_weight_files(folder), key=lambda path: path.name)
-    ]
+    weight_files = sorted(list_weight_files(folder), key=lambda path: path.name)
+    files = [f"{path.name} {hash_file(path)}" for path in weight_files]
     stated = json.dumps(_strip_provenance(stated_config(folder)), sort_keys=True, ensure_ascii=True)
     return hashlib.sha256("\n".join([*files, stated]).encode()).hexdigest()
 
@@ -787,11 +773,10 @@ def hash_file(path: Path) -> str:
 def _locate_note(path: Path) -> Path | None:
     """Where a file's hash is kept; None where nothing is."""
     cache = cache_folder()
-    return (
-        None
-        if cache is None
-        else cache / "weights" / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"
-    )
+    if cache is None:
+        return None
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()[:32]
+    return cache / "weights" / f"{digest}.json"
 
 
 def _read_note(path: Path | None, seen: list[Any]) -> str:
@@ -803,12 +788,10 @@ def _read_note(path: Path | None, seen: list[Any]) -> str:
         written = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return ""
-    fits = (
-        isinstance(written, dict)
-        and written.get("seen") == seen
-        and BLOB.fullmatch(str(written.get("sha256")))
-    )
-    return str(written["sha256"]) if fits else ""
+    if not isinstance(written, dict) or written.get("seen") != seen:
+        return ""
+    digest = str(written.get("sha256"))
+    return digest if BLOB.fullmatch(digest) else ""
 
 
 def _keep(path: Path, seen: list[Any], computed: str) -> None:

@@ -230,9 +230,8 @@ class Training:
         self.optimiser.zero_grad(set_to_none=True)
         total = 0.0
         for first in range(0, len(chosen), self.outputs.rows):
-            loss = self._compute_loss(
-                chosen[first : first + self.outputs.rows], tokens, len(chosen)
-            )
+            places = chosen[first : first + self.outputs.rows]
+            loss = self._compute_loss(places, tokens, len(chosen))
             loss.backward()  # type: ignore[no-untyped-call]
             total += float(loss.detach())
         if not np.isfinite(total):
@@ -252,7 +251,8 @@ class Training:
         loss = (each * later.to(each.device)).sum() / tokens
         if self.goal.target is None:
             return loss
-        distance = take_log_gain(self.goal.gain, logs, later) - float(np.log(self.goal.target))
+        log_gain = take_log_gain(self.goal.gain, logs, later)
+        distance = log_gain - float(np.log(self.goal.target))
         if self.settings.every == "text":
             off = average_texts(distance, later).square().sum() / texts
         else:

@@ -67,7 +67,9 @@ def find_gain(text: str | int) -> str:
 
 def check_depth(gain: str, depth: int) -> None:
     """Raise UsageError where a model has too few blocks for a gain."""
-    needed = int(gain.removeprefix(BLOCK)) if gain.startswith(BLOCK) else LEAST_DEPTH.get(gain, 1)
+    needed = LEAST_DEPTH.get(gain, 1)
+    if gain.startswith(BLOCK):
+        needed = int(gain.removeprefix(BLOCK))
     if needed > depth:
         what = "the model has too few blocks for this gain"
         got = f"{gain} of {depth} block{'s' * (depth > 1)}"
@@ -198,7 +200,9 @@ class SteeringSpec:
         cls, gain: str | int, to: Any, *, only: Sequence[str] = (), **more: Any
     ) -> SteeringSpec:
         """The spec of what a user asked for; raises UsageError for what cannot be."""
-        stated = to if isinstance(to, (list, tuple)) else [] if to is None else [to]
+        stated = [] if to is None else [to]
+        if isinstance(to, (list, tuple)):
+            stated = list(to)
         targets = tuple(map(check_target, stated))
         spec = cls(find_gain(gain), targets, tuple(only), **more)
         if spec.rank is not None and (type(spec.rank) is not int or spec.rank < 1):

@@ -63,12 +63,10 @@ def read_stream(decoder: Decoder, texts: Texts) -> StreamLogs:
     places = lengths[0].device
     stream = torch.stack([x.to(places) for x in lengths])
     read = torch.stack([x.to(places) for x in seen]) if seen else stream
-    return StreamLogs(
-        logits=logits,
-        blocks=stream.diff(dim=0),
-        read=None if decoder.entry.norm_after else read.diff(dim=0),
-        normed=final[-1].to(places) - stream[-2] if final else None,
-    )
+    last = final[-1].to(places) - stream[-2] if final else None
+    blocks = stream.diff(dim=0)
+    gains_read = None if decoder.entry.norm_after else read.diff(dim=0)
+    return StreamLogs(logits=logits, blocks=blocks, read=gains_read, normed=last)
 
 
 def _take_log_norms(x: Tensor) -> Tensor:

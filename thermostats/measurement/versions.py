@@ -114,12 +114,8 @@ def find_outdated_rows(data: str | Path | None = None) -> list[str]:
     runs = store.load("runs", folder)
     runs = runs[(runs["source"] == OURS) & ~mark_superseded(runs)]
     runs = runs.merge(models[["model_id", "revision"]], on=["model_id", "revision"])
-    return [
-        *_list_wrong_facts(models),
-        *_list_changes(runs, models),
-        *_list_unread(runs, models, folder),
-        *_list_unstated(runs),
-    ]
+    sentences = [*_list_wrong_facts(models), *_list_changes(runs, models)]
+    return [*sentences, *_list_unread(runs, models, folder), *_list_unstated(runs)]
 
 
 def _list_wrong_facts(models: pd.DataFrame) -> list[str]:
@@ -152,10 +148,8 @@ def _list_changes(runs: pd.DataFrame, models: pd.DataFrame) -> list[str]:
             if concerned and (
                 ids := sorted(group.loc[of_kind & (version < change.version), "run_id"])
             ):
-                sentences.append(
-                    f"{_name_row(row)}, run {', '.join(ids)}: {change.what}; "
-                    f"{_suggest_command(row)}"
-                )
+                where = f"{_name_row(row)}, run {', '.join(ids)}"
+                sentences.append(f"{where}: {change.what}; {_suggest_command(row)}")
     return sentences
 
 
@@ -173,8 +167,9 @@ def _list_unstated(runs: pd.DataFrame) -> list[str]:
     sentences = []
     for (model, revision), group in silent.groupby(["model_id", "revision"]):
         runs_do = "run does" if len(group) == 1 else "runs do"
+        which = f"{model} @ {revision}, {len(group)} {runs_do}"
         sentences.append(
-            f"{model} @ {revision}, {len(group)} {runs_do} not state of which weights they are; "
+            f"{which} not state of which weights they are; "
             f"thermostats measure {model} --set older=same keeps them, --set older=again measures "
             f"again"
         )

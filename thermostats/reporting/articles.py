@@ -30,7 +30,8 @@ class Articles:
         key = hash_value([self.key, page.name, page.text])
         memo = Memo(f"articles/{page.anchor}", key)
         part = (page.name, "")
-        version = memo.find_readable(part, partial(_is_fresh, self.read)) or self._make(make)
+        is_fresh = partial(_is_fresh, self.read)
+        version = memo.find_readable(part, is_fresh) or self._make(make)
         memo.keep(part, version)
         memo.write()
         html: str = version.value
@@ -51,6 +52,9 @@ class Articles:
 def _is_fresh(read: ReadFile, version: Version) -> bool:
     """Whether the files that were read for an article are as they were."""
     try:
-        return all(hash_content(read(name)) == digest for name, digest in version.made_of.items())
+        for name, digest in version.made_of.items():
+            if hash_content(read(name)) != digest:
+                return False
     except OSError:
         return False
+    return True

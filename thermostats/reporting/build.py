@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -82,14 +83,12 @@ def add_earlier_posterior(made: Made, posteriors: Posteriors, inputs: str) -> Ma
     number = {}
     for name in FIGURES:
         number[name] = float(row[name]) if row[name] else None
-    earlier = EarlierDraws(
-        probability=float(row["posterior"]), error=number["mc_error"], drawn=row["drawn"]
-    )
-    divergences = number["divergences"]
+    probability = float(row["posterior"])
+    earlier = EarlierDraws(probability=probability, error=number["mc_error"], drawn=row["drawn"])
+    counted = number["divergences"]
+    divergences = None if counted is None else int(counted)
     mixed = Convergence(
-        rhat_max=number["rhat_max"],
-        ess_min=number["ess_min"],
-        divergences=None if divergences is None else int(divergences),
+        rhat_max=number["rhat_max"], ess_min=number["ess_min"], divergences=divergences
     )
     posterior = replace(posterior, earlier=earlier)
     return replace(made, finding=replace(finding, posterior=posterior, convergence=mixed))
@@ -105,7 +104,7 @@ class About:
 
     def check(self) -> None:
         """Raise DataError where two findings decide one statement both ways."""
-        check_agreement(chain.from_iterable(entry.findings for entry in self._entries))
+        check_agreement(chain.from_iterable(map(attrgetter("findings"), self._entries)))
 
     def build_files(self, name: str) -> dict[str, bytes]:
         """Files of one of these pages."""
@@ -174,7 +173,7 @@ class About:
         def read(name: str) -> bytes:
             return (out / name).read_bytes()
 
-        articles = Articles([page.name for page in pages[1:]], read)
+        articles = Articles(list(map(attrgetter("name"), pages[1:])), read)
         return {FILES[BUNDLE]: build_bundle(pages, ["atlas.html"], read, articles.render)}
 
     def _read_file(self, name: str) -> bytes | None:
@@ -254,10 +253,12 @@ def _print_progress(
     done = 0.0
     for number, (name, run) in enumerate(runs, 1):
         done += expected[name]
-        left = (time.perf_counter() - started) * (every - done) / max(done, 1e-9)
+        passed = time.perf_counter() - started
+        left = passed * (every - done) / max(done, 1e-9)
         state = "failed" if run.error else "done"
         last = f", about {left:.0f} s left" if number < len(expected) else ""
-        line = f"{name} {state} in {run.seconds:.1f} s ({number} of {len(expected)}{last})"
+        place = f"{number} of {len(expected)}{last}"
+        line = f"{name} {state} in {run.seconds:.1f} s ({place})"
         print(line, file=sys.stderr, flush=True)
         yield name, run
 
@@ -279,8 +280,10 @@ def build(
     made = Build(state)
     made.run(reasons, processes, anew=anew)
     made.write_remaining(reasons, gone)
-    written, removed = About(state, made.failed).write_snapshot() if snapshot else ([], [])
-    return made.written + written, made.removed + removed
+    if snapshot:
+        written, removed = About(state, made.failed).write_snapshot()
+        return made.written + written, made.removed + removed
+    return made.written, made.removed
 
 
 @dataclass
@@ -311,17 +314,13 @@ class Build:
         seconds = {**load_shipped_seconds(), **read_seconds(state.out)}
         lasts = {name: seconds.get(name, 0.0) for name in jobs}
         for names in together:
-            lasts |= dict.fromkeys(names, sum(lasts[name] for name in names))
+            lasts |= dict.fromkeys(names, sum(map(lasts.__getitem__, names)))
         longest_first = sorted(jobs, key=lambda name: -lasts[name])
         digests = {name: state.build_record(name).digest for name in jobs}
+        ordered = {name: jobs[name] for name in longest_first}
+        tables = state.evidence.fork()
         runs = run_all(
-            {name: jobs[name] for name in longest_first},
-            state.data,
-            processes,
-            digests,
-            anew=anew,
-            together=together,
-            tables=state.evidence.fork(),
+            ordered, state.data, processes, digests, anew=anew, together=together, tables=tables
         )
         usual = sum(seconds.values()) / len(seconds) if seconds else 1.0
         expected = {name: seconds.get(name, usual) for name in jobs}
@@ -343,11 +342,9 @@ class Build:
             self.failed[name] = run
             state.errors[name] = run.error
             return
-        now = replace(
-            state.build_record(name),
-            rows=hash_selections(run.selections),
-            folder=state.folder if NAMES_FOLDER in run.selections else "",
-        )
+        rows = hash_selections(run.selections)
+        folder = state.folder if NAMES_FOLDER in run.selections else ""
+        now = replace(state.build_record(name), rows=rows, folder=folder)
         files = run.files
         if path := state.scripts.get(name):
             assert run.claim is not None  # noqa: S101
@@ -389,7 +386,8 @@ class Build:
         for name in state.about:
             if state.find_stale_reason(name):
                 self._write(name, state.build_record(name), about.build_files(name))
-        fresh = {*reasons, *state.about} & set(state.records) - set(state.errors)
+        asked = {*reasons, *state.about}
+        fresh = asked & (set(state.records) - set(state.errors))
         for name in fresh:  # their rows are as they were
             state.records[name] = replace(state.records[name], tables=state.tables)
         write_manifest(state.out, state.records)
@@ -420,5 +418,6 @@ class Build:
             )
             files = {**files, file: html}
         self.written += write_files(state.out, files)
-        self.removed += remove_files(state.out, set(old.files if old else ()) - set(files))
+        before = set(old.files) if old else set()
+        self.removed += remove_files(state.out, before - set(files))
         state.records[name] = record.add_made(record.rows, files)

@@ -59,14 +59,21 @@ class Changes:
         moved.append(format_count(counts[ESTIMATE], "further estimate"))
         sentence = f"Of {format_count(self.both, 'finding')} {' and '.join(moved)} moved"
         new = self.table.loc[self.table["moved"].eq(NEW), "evidence"]
-        others = [f"{counts[NEW]} new on {join_words(sorted(set(new)))}"] * bool(len(new))
-        others += [f"{counts[GONE]} {GONE}"] * bool(counts[GONE])
+        others = []
+        if len(new):
+            others.append(f"{counts[NEW]} new on {join_words(sorted(set(new)))}")
+        if counts[GONE]:
+            others.append(f"{counts[GONE]} {GONE}")
         return [self.compared_with, f"{'; '.join([sentence, *others])}."]
 
     def tabulate(self) -> list[dict[str, str]]:
         """Rows for a screen: those that moved most of what a reader would see move."""
-        rows = [_show(row) for row in self.table.to_dict("records")]
-        return [row for row in rows if row["verdict"] or row["estimate"]][:LINES]
+        rows = []
+        for row in self.table.to_dict("records"):
+            shown = _show(row)
+            if shown["verdict"] or shown["estimate"]:
+                rows.append(shown)
+        return rows[:LINES]
 
 
 def find_changes(
@@ -80,13 +87,15 @@ def find_changes(
     """
     check_written(out, claims)
     check_set(evidence, ALL)
-    there = sorted(set(read_findings(out / TABLE)["claim"])) if (out / TABLE).is_file() else []
+    there: list[str] = []
+    if (out / TABLE).is_file():
+        there = sorted(set(read_findings(out / TABLE)["claim"]))
     wanted = choose_claims(claims or None, dict.fromkeys(there, out))
     _make_again(there, out)
     kept = out / BEFORE
     path = kept if kept.is_file() else locate_shipped_snapshot()
-    sides = [read_findings(each) for each in (path, out / TABLE)]
-    before, now = (_choose(frame, wanted, evidence) for frame in sides)
+    before = _choose(read_findings(path), wanted, evidence)
+    now = _choose(read_findings(out / TABLE), wanted, evidence)
     table = compare_findings(before, now)
     both = len(before.merge(now, on=KEYS))
     return Changes(table, SINCE_ROWS if path == kept else SINCE_SHIPPED, both)
@@ -94,8 +103,9 @@ def find_changes(
 
 def _choose(frame: pd.DataFrame, claims: Sequence[str], evidence: str | None) -> pd.DataFrame:
     """Findings of some claims, on a set of evidence or on all."""
-    asked = pd.Series([is_asked(evidence or ALL, name, "") for name in frame["evidence"]])
-    return frame[asked.to_numpy(bool) & frame["claim"].isin(claims).to_numpy(bool)]
+    of_set = pd.Series([is_asked(evidence or ALL, name, "") for name in frame["evidence"]])
+    of_claims = frame["claim"].isin(claims).to_numpy(bool)
+    return frame[of_set.to_numpy(bool) & of_claims]
 
 
 def _make_again(there: Sequence[str], out: Path) -> None:
@@ -122,13 +132,19 @@ def compare_findings(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
     texts = []
     for frame in (before, now):
         texts.append(frame.assign(verdict=frame.apply(describe_verdict, axis=1)))
-    both = texts[0].merge(
-        texts[1], on=KEYS, how="outer", suffixes=[f"_{side}" for side in SIDES], indicator="side"
-    )
-    rows = [_compare_row(row) for row in both.to_dict("records")]
-    moved = [row for row in rows if row["moved"]]
-    moved.sort(key=lambda row: (MOVED.index(row["moved"]), -row["shift"], row["finding"]))
+    suffixes = [f"_{side}" for side in SIDES]
+    both = texts[0].merge(texts[1], on=KEYS, how="outer", suffixes=suffixes, indicator="side")
+    moved = []
+    for row in both.to_dict("records"):
+        compared = _compare_row(row)
+        if compared["moved"]:
+            moved.append(compared)
+    moved.sort(key=_rank_change)
     return pd.DataFrame(moved, columns=COLUMNS)
+
+
+def _rank_change(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return MOVED.index(row["moved"]), -row["shift"], row["finding"]
 
 
 def _compare_row(row: Mapping[Any, Any]) -> dict[str, Any]:
@@ -150,22 +166,20 @@ def _compare_row(row: Mapping[Any, Any]) -> dict[str, Any]:
 def _show(row: Mapping[Any, Any]) -> dict[str, str]:
     """A finding as a person reads it: what moved as `before → now`, what stayed once; an estimate
     that looks the same is empty."""
+    verdicts = []
     estimates = []
+    counts = []
     for side in SIDES:
+        verdicts.append(_write(row[f"verdict_{side}"]))
+        counts.append(_write_count(row[f"n_models_{side}"]))
         numbers = []
         for name in SHOWN[1:4]:
             numbers.append(_read(row[f"{name}_{side}"]))
         estimates.append(format_estimate(*numbers))
-    counts = [_write_count(row[f"n_models_{side}"]) for side in SIDES]
-    verdicts = [_write(row[f"verdict_{side}"]) for side in SIDES]
-    same = estimates[0] == estimates[1]
-    return {
-        "finding": str(row["finding"]),
-        "evidence": str(row["evidence"]),
-        "verdict": _join(verdicts) if verdicts[0] != verdicts[1] else "",
-        "estimate": "" if same else _join(estimates),
-        "models": _join(counts),
-    }
+    verdict = "" if verdicts[0] == verdicts[1] else _join(verdicts)
+    estimate = "" if estimates[0] == estimates[1] else _join(estimates)
+    shown = {"finding": str(row["finding"]), "evidence": str(row["evidence"])}
+    return shown | {"verdict": verdict, "estimate": estimate, "models": _join(counts)}
 
 
 def _read(value: Any) -> float | None:

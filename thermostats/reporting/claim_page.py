@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -71,22 +72,24 @@ def describe_universes(
         f"choices{suffix}.csv",
         excerpt=_select_shown(curve),
     )
-    files.add(name, curve.table.to_csv(index=False, lineterminator="\n").encode())
+    files.add_rows(name, curve.table)
     choices = []
     for choice, options in curve.labels.items():
         choices.append(f"{choice} ({len(options)})")
     still = curve.moves.loc[curve.moves["together"] < STILL, "choice"]
-    return {
+    shown: dict[str, Any] = {
         "curve": curve,
         "figure": figure,
         "moves": moves,
         "file": name,
         "of": of,
-        "choices": join_words(choices),
-        "still": join_words([*map(str, still)]),
-        "why": join_words([*map(str, curve.failed["why"].unique())]),
-        "empty": join_words([f"“{option}”" for option in _list_empty_options(curve)]),
     }
+    lists = {"choices": choices, "still": list(map(str, still))}
+    lists["why"] = list(map(str, curve.failed["why"].unique()))
+    lists["empty"] = [f"“{option}”" for option in _list_empty_options(curve)]
+    for what, words in lists.items():
+        shown[what] = join_words(words)
+    return shown
 
 
 def _list_empty_options(curve: SpecificationCurve) -> list[str]:
@@ -127,13 +130,10 @@ class Entry:
 def encode_findings(claim: Claim, findings: Sequence[Finding], inputs: Sequence[str]) -> bytes:
     """Content of the file. inputs: SHA-256 of script, words, error rates and the rows that each
     finding is made of."""
-    content = {
-        "claim": claim.columns(),
-        "findings": [
-            _convert_finding(f) | {"inputs_sha": sha}
-            for f, sha in zip(findings, inputs, strict=True)
-        ],
-    }
+    rows = []
+    for finding, sha in zip(findings, inputs, strict=True):
+        rows.append(_convert_finding(finding) | {"inputs_sha": sha})
+    content = {"claim": claim.columns(), "findings": rows}
     return (json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
@@ -146,7 +146,7 @@ def read_entry(content: bytes) -> Entry:
         read = json.loads(content)
         posteriors = tuple(item.pop("posterior", None) for item in read["findings"])
         inputs = tuple(item.pop("inputs_sha") for item in read["findings"])
-        findings = tuple(read_finding(item) for item in read["findings"])
+        findings = tuple(map(read_finding, read["findings"]))
         claim = Claim.read_columns(read["claim"])
         return Entry(claim.id, claim, findings, inputs, "", posteriors)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -178,12 +178,16 @@ def _convert_finding(finding: Finding) -> dict[str, Any]:
     tables["diagnostics"] = posterior.computation.diagnostics
     converted = _convert_fields(posterior.columns()) | {"passes": posterior.gate.passes}
     for name, frame in tables.items():
-        converted[name] = [_convert_json(row) for row in frame.to_dict("records")]
+        converted[name] = list(map(_convert_json, frame.to_dict("records")))
     return plain | {"posterior": converted}
 
 
 def _convert_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _convert_json(value) for name, value in values.items()}
+
+
+def _convert_floats(values: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in values.items()}
 
 
 def _convert_json(value: Any) -> Any:
@@ -194,7 +198,7 @@ def _convert_json(value: Any) -> Any:
                 converted[str(name)] = _convert_json(item)
         return converted
     if isinstance(value, tuple | list):
-        return [_convert_json(item) for item in value]
+        return list(map(_convert_json, value))
     if pd.api.types.is_bool(value):
         return bool(value)
     if pd.api.types.is_integer(value):
@@ -259,15 +263,12 @@ def estimate_surely(finding: Finding) -> Surely | None:
     reached = [0.0]
     beyond = [0.0]
     for row in rows.to_dict("records"):
-        shares = [(float(row[name]), share) for name, share in BOUNDS.items()] + [
-            (ALPHA, float(row["rate"]))
-        ]
-        reached.append(
-            max((share for level, share in shares if level <= strength.level), default=0.0)
-        )
-        beyond.append(
-            min((share for level, share in shares if level > strength.level), default=1.0)
-        )
+        shares = [(float(row[name]), share) for name, share in BOUNDS.items()]
+        shares.append((ALPHA, float(row["rate"])))
+        below = [share for level, share in shares if level <= strength.level]
+        above = [share for level, share in shares if level > strength.level]
+        reached.append(max(below, default=0.0))
+        beyond.append(min(above, default=1.0))
     worst = pick_worst(rows)
     return Surely(_choose_side(finding), max(reached), max(beyond), str(worst["words"]))
 
@@ -282,7 +283,8 @@ def _select_plausible(finding: Finding) -> pd.DataFrame | None:
     table = finding.criterion.levels
     if table is None:
         return None
-    rows = table[(table["box"] == PLAUSIBLE) & (table["side"] == _choose_side(finding))]
+    of_side = table["side"] == _choose_side(finding)
+    rows = table[(table["box"] == PLAUSIBLE) & of_side]
     return None if rows.empty else rows
 
 
@@ -332,15 +334,16 @@ def _describe_tipping(finding: Finding) -> dict[str, Any]:
     """
     limit = finding.strength.limit
     needed = ALPHA if limit is None else min(limit, ALPHA)
-    points = list_falls(finding)
+    is_open = bool(finding.reason) and finding.reason != Reason.CODING
+    falls = [point for point in list_falls(finding) if not point.startswith(NOTHING_RAISED)]
     return {
-        "open": bool(finding.reason) and finding.reason != Reason.CODING,
+        "open": is_open,
         "needed": needed,
         "near": finding.reason == Reason.AT_LIMIT,
         "most": WITHOUT * needed,
         "unit": finding.decisive_unit,
         "stands": _stands_everywhere(finding),
-        "falls": [point for point in points if not point.startswith(NOTHING_RAISED)],
+        "falls": falls,
     }
 
 
@@ -382,19 +385,20 @@ def build_claim_files(
     """
     inputs = [hash_inputs(made_of["script"], each.selections) for each in made]
     files = Files(name_folder(claim.id))
-    findings = [each.finding for each in made]
+    findings = list(map(attrgetter("finding"), made))
     parts = _build_parts(made, files)
     worlds = collect_worlds(findings)
     if worlds is not None:
-        files.add(WORLDS_TABLE, worlds.to_csv(index=False, lineterminator="\n").encode())
+        files.add_rows(WORLDS_TABLE, worlds)
     whole = _list_whole_parts(findings)
     compared = collect_compared_figures(parts)
     if len(compared) > FOLDED:
-        listed = pd.DataFrame(compared)
-        files.add("figures.csv", listed.to_csv(index=False, lineterminator="\n").encode())
-    views = [finding for finding in findings if finding.sample.view_of]
+        files.add_rows("figures.csv", pd.DataFrame(compared))
+    views = _list_views(findings)
     notes = dict.fromkeys(note for view in views for note in view.notes)
-    shown = {id(row["own"]) for row in whole} | {id(row["every"]) for row in whole}
+    shown: set[int] = set()
+    for row in whole:
+        shown |= {id(row["own"]), id(row["every"])}
     further = []
     for part in parts[1:]:
         if id(part["finding"]) not in shown:
@@ -407,8 +411,8 @@ def build_claim_files(
     other_sets = _list_other_sets(other_views)
     further_sets = _sort_further_sets(other_sets)
     if len(further_sets) > MOST_ROWS:
-        listed = _tabulate_other_sets([row["finding"] for row in further_sets], parts)
-        files.add(OTHER_SETS, listed.to_csv(index=False, lineterminator="\n").encode())
+        listed = _tabulate_other_sets(list(map(itemgetter("finding"), further_sets)), parts)
+        files.add_rows(OTHER_SETS, listed)
     page = render_text(
         "claim.md",
         claim=claim,
@@ -457,18 +461,20 @@ def build_claim_files(
 def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     """A part of the page for every finding on its own set; the first figure that one has heads the
     page."""
-    leading = Leading(
-        next((number for number, each in enumerate(made, 1) if each.figure), 0),
-        next((number for number, each in enumerate(made, 1) if each.finding.curve is not None), 0),
-    )
+    with_figure = (number for number, each in enumerate(made, 1) if each.figure)
+    with_curve = (number for number, each in enumerate(made, 1) if each.finding.curve is not None)
+    leading = Leading(next(with_figure, 0), next(with_curve, 0))
     lead = leading.figure
-    names = _name_files([each.finding for each in made])
+    names = _name_files(list(map(attrgetter("finding"), made)))
     parts = []
     for number, each in enumerate(made, 1):
         if not each.finding.sample.view_of:
-            parts.append(_build_part(number, each, files, leading, names[each.finding.id]))
+            called = names[each.finding.id]
+            parts.append(_build_part(number, each, files, leading, called))
     if lead:
-        parts[lead - 1]["figure"], parts[0]["figure"] = Text(), parts[lead - 1]["figure"]
+        first_figure = parts[lead - 1]["figure"]
+        parts[lead - 1]["figure"] = Text()
+        parts[0]["figure"] = first_figure
     fitted = next((part["number"] for part in parts if part["posterior"]), 0)
     rules = [part["finding"].criterion.words for part in parts]
     said: set[str] = set()
@@ -479,12 +485,11 @@ def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
         said.update(notes)
         of_p = _state_shown_p(part["finding"], part["number"])
         is_long = len(of_p.split()) > SHORT
-        at = {
-            "ruled_by": rules.index(rule) + 1,
-            "fit_shown": part["number"] == fitted,
-            "of_p": of_p,
-            "p_of": first_with.setdefault(of_p, part["number"]) if is_long else part["number"],
-        }
+        p_of = part["number"]
+        if is_long:
+            p_of = first_with.setdefault(of_p, p_of)
+        at = {"ruled_by": rules.index(rule) + 1, "fit_shown": part["number"] == fitted}
+        at |= {"of_p": of_p, "p_of": p_of}
         built.append(part | at | {"notes": notes})
     return built
 
@@ -511,7 +516,9 @@ def _list_whole_parts(findings: Sequence[Finding]) -> list[dict[str, Any]]:
             every[finding.id] = finding
     whole_parts: list[dict[str, Any]] = []
     for id_ in ids:
-        whole_parts.append({"number": own[id_][0], "own": own[id_][1], "every": every.get(id_)})
+        number, asked_first = own[id_]
+        every_set = every.get(id_)
+        whole_parts.append({"number": number, "own": asked_first, "every": every_set})
     return whole_parts
 
 
@@ -545,12 +552,13 @@ def _list_earlier_fits(findings: Sequence[Finding]) -> dict[str, Finding]:
 def _name_files(findings: Sequence[Finding]) -> dict[str, str]:
     """What files of a finding are called after: its name, with what it is asked over where that
     tells it apart."""
-    ids = dict.fromkeys(finding.id for finding in findings)
+    ids = dict.fromkeys(map(attrgetter("id"), findings))
     asked = Counter(id_.split(".")[1] for id_ in ids)
     called = {}
     for id_ in ids:
         name = id_.split(".")[1]
-        called[id_] = make_slug(name if asked[name] == 1 else id_.partition(".")[2])
+        words = name if asked[name] == 1 else id_.partition(".")[2]
+        called[id_] = make_slug(words)
     return called
 
 
@@ -583,19 +591,16 @@ def _build_part(
         screen = files.add_table(finding.screen.table, finding.screen.label, f"screen{suffix}.csv")
     if made.figure:
         name = f"figure{'' if number == leading.figure else suffix}.svg"
-        figure = files.add_figure(made.figure, name, finding.figure.caption or finding.plain, data)
+        caption = finding.figure.caption or finding.plain
+        figure = files.add_figure(made.figure, name, caption, data)
     audit = finding.audit
-    published = {name: float(value) for name, value in audit.published.items()}
-    reproduced = {name: float(value) for name, value in audit.reproduced.items()}
-    return {
-        **{"finding": finding, "number": number, "figure": figure, "table": table},
-        "screen": screen,
-        "universes": describe_universes(
-            finding, number, suffix, files, is_first=number == leading.curve
-        ),
-        "compared": formatting.compare_figures(published, reproduced),
-        **_describe_posterior(made, number, suffix, files),
-    }
+    published = _convert_floats(audit.published)
+    reproduced = _convert_floats(audit.reproduced)
+    universes = describe_universes(finding, number, suffix, files, is_first=number == leading.curve)
+    compared = formatting.compare_figures(published, reproduced)
+    part = {"finding": finding, "number": number, "figure": figure, "table": table}
+    part |= {"screen": screen, "universes": universes, "compared": compared}
+    return part | _describe_posterior(made, number, suffix, files)
 
 
 def _explain_tiny(findings: Sequence[Finding]) -> dict[str, str]:
@@ -639,14 +644,10 @@ def _describe_posterior(made: Made, number: int, suffix: str, files: Files) -> d
         placed["posterior"] = placed["prior"] + placed["posterior"]
     numbered = ((sample.n_models, "model"), (sample.n_groups, sample.group))
     rests_on = [formatting.format_count(n, noun) for n, noun in numbered if n]
-    return {
-        "posterior": posterior,
-        "undrawn": None,
-        "rests_on": rests_on,
-        "intervals": _list_interval_kinds(posterior),
-        "placed": placed,
-        "files": [render_link(name, name) for name in written],
-    }
+    intervals = _list_interval_kinds(posterior)
+    links = [render_link(name, name) for name in written]
+    fitted = {"posterior": posterior, "undrawn": None, "rests_on": rests_on}
+    return fitted | {"intervals": intervals, "placed": placed, "files": links}
 
 
 def collect_compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatting.Compared]:
@@ -656,13 +657,14 @@ def collect_compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatt
     for part in reversed(parts):
         for row in part["compared"]:
             first[row] = part["number"]
-    times = Counter(row.name for row in first)
+    times = Counter(map(attrgetter("name"), first))
     rows = dict.fromkeys(row for part in parts for row in part["compared"])
     compared_figures: list[formatting.Compared] = []
     for row in rows:
-        compared_figures.append(
-            row._replace(name=f"{row.name}, finding {first[row]}") if times[row.name] > 1 else row
-        )
+        compared = row
+        if times[row.name] > 1:
+            compared = row._replace(name=f"{row.name}, finding {first[row]}")
+        compared_figures.append(compared)
     return compared_figures
 
 
@@ -677,11 +679,11 @@ def _list_other_sets(views: Sequence[Finding]) -> list[dict[str, Any]]:
     for view in reversed(views):
         if view.verdict == UNMEASURED:
             first[view.sample.evidence] = view
-    carrying = {view.sample.evidence for view in carried}
-    short = [view for name, view in first.items() if name not in carrying]
+    for view in carried:
+        first.pop(view.sample.evidence, None)
     leading = views[0].id if views else ""
     other_sets: list[dict[str, Any]] = []
-    for view in (*carried, *short):
+    for view in (*carried, *first.values()):
         other_sets.append(
             {"finding": view, "by_p": _is_p_decisive(view), "leads": view.id == leading}
         )
@@ -726,7 +728,8 @@ def _is_p_decisive(finding: Finding) -> bool:
     bars = [bar for bar in (rule.above, rule.below) if bar is not None]
     if finding.verdict not in DECIDED or head.lower is None or head.upper is None:
         return False
-    return formatting.is_p_value(head.p_kind) and any(head.lower < bar < head.upper for bar in bars)
+    holds_bar = any(head.lower < bar < head.upper for bar in bars)
+    return formatting.is_p_value(head.p_kind) and holds_bar
 
 
 def _find_other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
@@ -746,17 +749,20 @@ def _find_other_verdicts(findings: Sequence[Finding]) -> list[Finding]:
 
 def _list_model_names(findings: Sequence[Finding]) -> dict[str, str]:
     """Models of small sets of evidence, by set: of its finding that rests on most of them."""
-    named = (
-        (view.sample.evidence, view.plain.partition(": ")[2]) for view in _sort_findings(findings)
-    )
-    return {name: models for name, models in named if models}
+    named = {}
+    for view in _sort_findings(findings):
+        if models := view.plain.partition(": ")[2]:
+            named[view.sample.evidence] = models
+    return named
 
 
 def _find_lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
     """Labs that one source alone measured, by set: of its finding that rests on most models. What
     follows from that stands after the last alone."""
-    samples = (view.sample for view in _sort_findings(findings))
-    said = {sample.evidence: sample.coincidence for sample in samples if sample.coincidence}
+    said = {}
+    for view in _sort_findings(findings):
+        if view.sample.coincidence:
+            said[view.sample.evidence] = view.sample.coincidence
     for name in list(said)[:-1]:
         said[name] = said[name].removesuffix(DUE)
     return said
@@ -764,10 +770,11 @@ def _find_lone_sources(findings: Sequence[Finding]) -> dict[str, str]:
 
 def _sort_findings(findings: Sequence[Finding]) -> list[Finding]:
     """Findings on other sets of evidence, those of most models last."""
-    return sorted(
-        (finding for finding in findings if finding.sample.view_of),
-        key=lambda view: view.sample.n_models,
-    )
+    return sorted(_list_views(findings), key=attrgetter("sample.n_models"))
+
+
+def _list_views(findings: Sequence[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.sample.view_of]
 
 
 def _describe_rule_date(claim: Claim, findings: Sequence[Finding]) -> str:
@@ -775,7 +782,7 @@ def _describe_rule_date(claim: Claim, findings: Sequence[Finding]) -> str:
     study = find_study(claim.id)
     if study is None or not study.report.fixed:
         return "as the script states it"
-    fitted = any(finding.posterior for finding in findings)
+    fitted = any(map(attrgetter("posterior"), findings))
     return str(Template(study.report.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 
@@ -783,10 +790,8 @@ def _place_posterior(
     posterior: FittedModel, drawn: Sequence[bytes], files: Files, stem: str
 ) -> dict[str, list[Text]]:
     """Figures, then tables of a posterior, by section of its page."""
-    placed: dict[str, list[Text]] = {
-        name: []
-        for name in ("prior", "priors", "computation", "posterior", "checks", "sensitivity", "more")
-    }
+    sections = ("prior", "priors", "computation", "posterior", "checks", "sensitivity", "more")
+    placed: dict[str, list[Text]] = {name: [] for name in sections}
 
     def add(
         section: str,
@@ -796,7 +801,8 @@ def _place_posterior(
         excerpt: pd.DataFrame | None = None,
     ) -> None:
         excerpt = (frame if excerpt is None else excerpt).rename(columns=HEADINGS)
-        called = f"{stem}-{name or make_slug(re.split(r'[:(,]', label)[0])}.csv"
+        words = re.split(r"[:(,]", label)[0]
+        called = f"{stem}-{name or make_slug(words)}.csv"
         shown = files.add_table(frame, label, called, excerpt=excerpt, most=MOST_ROWS)
         if section == "more":
             shown = render_link(called, called)
@@ -816,7 +822,7 @@ def _place_posterior(
     diagnostics = posterior.computation.diagnostics
     if len(diagnostics) and all(diagnostics.get("passes", [False])):
         name = f"{stem}-diagnostics.csv"
-        files.add(name, diagnostics.to_csv(index=False, lineterminator="\n").encode())
+        files.add_rows(name, diagnostics)
         within = formatting.escape_markdown(join_words(diagnostics["diagnostic"].to_list()))
         numbers = render_link(name, name)
         placed["computation"].append(Text(f"Within their limits: {within}. Numbers: {numbers}"))
@@ -829,7 +835,7 @@ def _place_posterior(
     add("posterior", posterior.summary, "Summary of the posterior", "summary", excerpt)
     if posterior.gate.checks:
         name = f"{stem}-checks.csv"
-        files.add(name, posterior.gate.table().to_csv(index=False, lineterminator="\n").encode())
+        files.add_rows(name, posterior.gate.table())
         placed["checks"].append(_list_checks(posterior, name))
     if posterior.sensitivity is not None:
         alternatives = posterior.sensitivity
@@ -873,23 +879,23 @@ def _list_interval_kinds(posterior: FittedModel) -> list[str]:
     pairs = (
         posterior.summary[["kind", "level"]].drop_duplicates().itertuples(index=False, name=None)
     )
-    return sorted(
-        f"{100 * float(level):g}% {INTERVALS.get(str(kind), str(kind))}" for kind, level in pairs
-    )
+    kinds = []
+    for kind, level in pairs:
+        kinds.append(f"{100 * float(level):g}% {INTERVALS.get(str(kind), str(kind))}")
+    return sorted(kinds)
 
 
 def _format_probability(posterior: FittedModel) -> str:
     """The decisive probability with its Monte-Carlo error: `P(slope < 0) = 0.973 (Monte-Carlo error
     0.0030)`."""
     by = posterior.conclusion
-    text = by.chance
-    return (
-        text
-        if by.error is None
-        else f"{text} (Monte-Carlo error {formatting.format_number(by.error, 2)})"
-    )
+    if by.error is None:
+        return by.chance
+    error = formatting.format_number(by.error, 2)
+    return f"{by.chance} (Monte-Carlo error {error})"
 
 
 def set_capital(name: str) -> str:
     """With a capital, but for a Greek letter, which is a symbol."""
-    return f"{name[:1].upper()}{name[1:]}" if name[:1].isascii() else name
+    capital = name[:1].upper()
+    return f"{capital}{name[1:]}" if name[:1].isascii() else name

@@ -68,7 +68,7 @@ class Files:
     ) -> Text:
         """A table as text, with at most so many rows; all of them in full precision go to the file
         `name`."""
-        self.add(name, frame.to_csv(index=False, lineterminator="\n").encode())
+        self.add_rows(name, frame)
         return render_table(frame if excerpt is None else excerpt, label, name, most)
 
     def add_figure(self, svg: bytes, name: str, caption: str, data: str = "") -> Text:
@@ -78,6 +78,14 @@ class Files:
         alt = formatting.escape_markdown(caption)
         file = f'{name} "{data}"' if data else name
         return Text(f"![{alt}]({file})\n\n{alt}")
+
+    def add_rows(self, name: str, frame: pd.DataFrame) -> None:
+        """Keep a table's rows as CSV."""
+        self.add(name, frame.to_csv(index=False, lineterminator="\n").encode())
+
+    def add_page(self, name: str, **values: Any) -> None:
+        """Keep a page whose template is called as its file is; `values`: what it prints."""
+        self.add(name, render_text(name, **values).encode())
 
     def add(self, name: str, content: bytes) -> None:
         """Keep a file; `name` is relative to the page."""
@@ -98,14 +106,17 @@ def render_table(
     borders = []
     columns = []
     for head, column in frame.items():
-        is_number = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+        is_bool = pd.api.types.is_bool_dtype(column)
+        is_number = pd.api.types.is_numeric_dtype(column) and not is_bool
         heads.append(_escape_value(str(head).replace("_", " ")))
         borders.append("---:" if is_number else "---")
-        columns.append([_escape_value(cell) for cell in _format_cells(column.iloc[:most])])
+        columns.append(list(map(_escape_value, _format_cells(column.iloc[:most]))))
     rows = list(zip(*columns, strict=True))
     lines = [f"**{_escape_value(label)}**", ""]
     lines += map(_join_cells, [heads, borders, *rows])
-    cut = f"The first {len(rows)} of {len(frame)} rows. " if len(frame) > len(rows) else ""
+    cut = ""
+    if len(frame) > len(rows):
+        cut = f"The first {len(rows)} of {len(frame)} rows. "
     precise = f"Full precision: [{name}]({name})" if name else ""
     if below := f"{cut}{precise}".strip():
         lines += ["", below]
@@ -121,15 +132,7 @@ def render_link(label: str, href: str) -> Text:
 @cache
 def build_environment() -> jinja2.Environment:
     """Templates of Markdown."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("thermostats.reporting"),
-        autoescape=False,  # noqa: S701
-        undefined=jinja2.StrictUndefined,
-        finalize=_escape_value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    made = _create_environment(escapes=False, finalize=_escape_value)
     made.globals.update(signs=SIGNS, modalities=MODALITIES, newline=Text("  "))
     made.filters |= FILTERS
     made.filters.update(
@@ -142,6 +145,18 @@ def build_environment() -> jinja2.Environment:
         versions=lambda machine: ", ".join(map(" ".join, machine.items())),
     )
     return made
+
+
+def _create_environment(*, escapes: bool, **more: Any) -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("thermostats.reporting"),
+        autoescape=escapes,  # noqa: S701
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **more,
+    )
 
 
 def make_slug(text: object) -> str:
@@ -160,8 +175,10 @@ def _escape_value(value: object) -> str:
 
 def _format_cells(column: pd.Series) -> list[str]:
     """Cells of a column as text; numbers that are all whole have no decimals."""
-    integers = pd.api.types.is_float_dtype(column) and bool((column.dropna() % 1 == 0).all())
-    return [_format_cell(value) for value in (column.astype("Int64") if integers else column)]
+    is_float = pd.api.types.is_float_dtype(column)
+    if is_float and (column.dropna() % 1 == 0).all():
+        column = column.astype("Int64")
+    return list(map(_format_cell, column))
 
 
 def _format_cell(value: Any) -> str:
@@ -173,7 +190,8 @@ def _format_cell(value: Any) -> str:
         return f"{int(value):,}".replace("-", formatting.MINUS)
     if pd.api.types.is_float(value):
         return formatting.format_number(float(value), 4)
-    return "" if value is None or value is pd.NA or value is pd.NaT else str(value)
+    is_nothing = value is None or value is pd.NA or value is pd.NaT
+    return "" if is_nothing else str(value)
 
 
 SCALE = 1.7
@@ -275,13 +293,9 @@ def wrap_content(
     """Content within the frame that all pages have. framed: scripts of pages that it holds in
     frames."""
     texts = [load_script(name) for name in scripts]
-    shared = {
-        "content": content,
-        "page": anchor,
-        "title": title,
-        "policy": hash_scripts([*texts, *map(load_script, framed)]),
-        "scripts": map(Markup, texts),
-    }
+    policy = hash_scripts([*texts, *map(load_script, framed)])
+    shared: dict[str, Any] = {"content": content, "page": anchor, "title": title, "policy": policy}
+    shared["scripts"] = map(Markup, texts)
     html = build_page_environment().get_template("page.html").render(values | shared)
     return _deduplicate_letters(html).encode()
 
@@ -311,14 +325,7 @@ def render_body(page: Page, read: Callable[[str], bytes], links: Links, level: i
 @cache
 def build_page_environment() -> jinja2.Environment:
     """Templates of HTML, in which every value is escaped."""
-    made = jinja2.Environment(
-        loader=jinja2.PackageLoader("thermostats.reporting"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
+    made = _create_environment(escapes=True)
     made.filters["symbols"] = set_symbols
     return made
 
@@ -340,7 +347,8 @@ def set_equation(text: str) -> Markup:
 
 
 def _set_symbol(match: re.Match[str]) -> str:
-    below = NAME.sub(r"<span>\g<0></span>", (match[2] or match[3] or "").replace(",", ", "))
+    said = match[2] or match[3] or ""
+    below = NAME.sub(r"<span>\g<0></span>", said.replace(",", ", "))
     base = match[1] or match[4]
     base = base if len(base) > 2 else f"<i>{base}</i>"
     return f"{base}<sub>{below}</sub>" if below else base
@@ -353,7 +361,11 @@ def insert_figure(svg: bytes, prefix: str, label: str) -> Markup:
     Letters alone keep their ids, so that a page defines each once.
     """
     text = NAMED.sub(rf"\g<1>{prefix}-", svg.decode())
-    text = PLACED.sub(lambda use: f'<use {use[1]} x="{use[2] or 0}"/>', text)
+
+    def place(use: re.Match[str]) -> str:
+        return f'<use {use[1]} x="{use[2] or 0}"/>'
+
+    text = PLACED.sub(place, text)
 
     def opening(match: re.Match[str]) -> str:
         width = round(SCALE * float(match[1].split()[2]))
@@ -372,7 +384,10 @@ class _Renderer(RendererHTML):
 
     def __init__(self, page: Page, read: Callable[[str], bytes], links: Links, level: int) -> None:
         super().__init__()
-        self.page, self.read, self.links, self.level = page, read, links, level
+        self.page = page
+        self.read = read
+        self.links = links
+        self.level = level
         self.used: dict[str, int] = {}
         self.heading = page.title
         self.caption = ""
@@ -408,7 +423,8 @@ class _Renderer(RendererHTML):
         if level <= 2:
             self.least = level + 1 if self.heading == DETAILS else FOLDING
         anchor = self._make_unique(f"{self.page.anchor}-{make_slug(self.heading)}", "-")
-        tokens[i].tag = tokens[i + 2].tag = f"h{level + self.level}"
+        tag = f"h{level + self.level}"
+        tokens[i].tag = tokens[i + 2].tag = tag
         tokens[i].attrSet("id", anchor)
         if level >= self.least:
             self.folded.append(level)
@@ -416,7 +432,8 @@ class _Renderer(RendererHTML):
         return "</details>\n" * len(ended) + self.renderToken(tokens, i, options, env)
 
     def heading_close(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
-        is_folded = self.folded and self.folded[-1] == int(tokens[i].tag[1]) - self.level
+        level = int(tokens[i].tag[1]) - self.level
+        is_folded = self.folded and self.folded[-1] == level
         return "</summary>\n" if is_folded else self.renderToken(tokens, i, options, env)
 
     def paragraph_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
@@ -430,12 +447,12 @@ class _Renderer(RendererHTML):
         if before_table and kinds[0] == "strong_open" and kinds[-1] == "strong_close":
             self.caption = "".join(child.content for child in children)
             inline.children = []
-            tokens[i].hidden = tokens[i + 2].hidden = True
+            _hide_paragraph(tokens, i)
         elif kinds == ["image"]:
-            tokens[i].hidden = tokens[i + 2].hidden = True
+            _hide_paragraph(tokens, i)
         elif i >= 3 and inline.content == _find_caption(tokens[i - 2]):
             inline.children = []
-            tokens[i].hidden = tokens[i + 2].hidden = True
+            _hide_paragraph(tokens, i)
         elif match := VERDICT.match(inline.content):
             tokens[i].attrSet("class", f"verdict {make_slug(match[1])}")
         return self.renderToken(tokens, i, options, env)
@@ -445,7 +462,8 @@ class _Renderer(RendererHTML):
         self.is_linked = bool(attributes)
         if not attributes:
             return "<span>"
-        return "<a" + "".join(f' {k}="{escape(v)}"' for k, v in attributes.items()) + ">"
+        words = "".join(f' {k}="{escape(v)}"' for k, v in attributes.items())
+        return f"<a{words}>"
 
     def link_close(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         return "</a>" if self.is_linked else "</span>"
@@ -478,8 +496,12 @@ class _Renderer(RendererHTML):
         return " · ".join(links)
 
     def table_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
-        end = next(j for j in range(i, len(tokens)) if tokens[j].type == "thead_close")
-        self.heads = [token.content for token in tokens[i:end] if token.type == "inline"]
+        self.heads = []
+        for token in tokens[i:]:
+            if token.type == "thead_close":
+                break
+            if token.type == "inline":
+                self.heads.append(token.content)
         self.is_claims = self.heads[:2] == ["claim", "answer"]
         is_listing = self.is_claims or "verdict" in self.heads
         self.is_stacked = is_listing and not self.caption
@@ -499,7 +521,8 @@ class _Renderer(RendererHTML):
     def tr_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
         self.cell = 0
         if self.is_claims and tokens[i + 1].type == "td_open":
-            tokens[i].attrSet("id", tokens[i + 2].content.lstrip("[").split(" ")[0])
+            name = tokens[i + 2].content.lstrip("[").split(" ")[0]
+            tokens[i].attrSet("id", name)
         return self.renderToken(tokens, i, options, env)
 
     def th_open(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
@@ -526,11 +549,13 @@ class _Renderer(RendererHTML):
 
     def _name_part(self, *parts: str) -> str:
         """What a screen reader calls a part of the page."""
-        return self._make_unique(", ".join([self.page.anchor.upper(), *filter(None, parts)]), ", ")
+        words = [self.page.anchor.upper(), *filter(None, parts)]
+        return self._make_unique(", ".join(words), ", ")
 
     def _make_unique(self, text: str, numbered: str) -> str:
-        self.used[text] = self.used.get(text, 0) + 1
-        return text if self.used[text] == 1 else f"{text}{numbered}{self.used[text]}"
+        times = self.used.get(text, 0) + 1
+        self.used[text] = times
+        return text if times == 1 else f"{text}{numbered}{times}"
 
 
 def _find_caption(token: Token) -> str:
@@ -566,6 +591,11 @@ AWAY = re.compile(r"<nav\b.*?</nav>\n", re.DOTALL)
 """The atlas's way to other pages; in the bundle it is in a frame of its own."""
 
 
+def _hide_paragraph(tokens: Sequence[Token], i: int) -> None:
+    tokens[i].hidden = True
+    tokens[i + 2].hidden = True
+
+
 def build_bundle(
     pages: Sequence[Page],
     framed: Sequence[str],
@@ -584,8 +614,9 @@ def build_bundle(
         else:
             article = keep(page, partial(_render_article, page, anchors))
         entries.append(f'<li><a href="#{page.anchor}">{set_symbols(page.title)}</a></li>')
+        label = escape(page.title)
         articles.append(
-            f'<article id="{page.anchor}" aria-label="{escape(page.title)}">\n{article}\n'
+            f'<article id="{page.anchor}" aria-label="{label}">\n{article}\n'
             '<p class="back"><a href="#main-bundle">To the top</a></p>\n</article>'
         )
     contents = "\n".join([f"<h1>{TITLE}</h1>", "<ol>", *entries, "</ol>"])
@@ -612,16 +643,18 @@ def build_single(page: Page, read: Callable[[str], bytes]) -> bytes:
 
     Raises DataError above `MOST` bytes.
     """
-    content = render_body(page, read, partial(_map_links, page, {page.name: page.anchor}, read))
+    links = partial(_map_links, page, {page.name: page.anchor}, read)
+    content = render_body(page, read, links)
     made = wrap_content(Markup(content), page.anchor, page.title, [], bundled=True)  # noqa: S704
     if len(made) > MOST:
+        folder = page.name.partition("/")[0]
+        step = f"send the folder {folder} of the report, or one of the figures in it"
         raise DataError(
             "a page too large for one file",
             where=page.title,
             got=format_bytes(len(made)),
             allowed=format_bytes(MOST),
-            next_step=f"send the folder {page.name.partition('/')[0]} of the report, or one of the "
-            f"figures in it",
+            next_step=step,
         )
     return made
 

@@ -76,21 +76,20 @@ class ReportRun:
         lines = []
         for o in self.outcomes:
             if o.status != "fresh":
-                lines.append(f"{o.claim:<{width}}{o.status:<8}{o.why}".rstrip())
+                line = f"{o.claim:<{width}}{o.status:<8}{o.why}"
+                lines.append(line.rstrip())
         lines += [f"differs from the snapshot: {line}" for line in self.differ]
         states = []
         for status, words in STATES.items():
             if names := [o.claim for o in self.outcomes if o.status == status]:
                 states.append(f"{words}: {describe_pages(names)}")
-        copies = (
-            f", {self.copies} of them copies of tables and analyses that lie elsewhere,"
-            if self.copies
-            else ""
+        copies = ""
+        if self.copies:
+            copies = f", {self.copies} of them copies of tables and analyses that lie elsewhere,"
+        written = (
+            f"{format_count(len(self.written), 'file')} written{copies} in {self.seconds:.1f} s"
         )
-        lines.append(
-            f"{'; '.join(states)}; {format_count(len(self.written), 'file')} written{copies} in "
-            f"{self.seconds:.1f} s"
-        )
+        lines.append(f"{'; '.join(states)}; {written}")
         lines.append(f"{self.out}/index.html")
         return "\n".join(lines)
 
@@ -190,18 +189,12 @@ def report(
     draw = draw or thorough or snapshot
     anew = force or thorough or calibrate
     with nullcontext() if check else hold_folder(folder):
-        state = State(
-            folder,
-            tables,
-            paths,
-            read_manifest(folder),
-            all_claims=claims is None,
-            draw=draw,
-            command=line,
-        )
-        wanted = [*ids, *(state.pages if claims is None else ())]
+        manifest = read_manifest(folder)
+        of_all = claims is None
+        state = State(folder, tables, paths, manifest, all_claims=of_all, draw=draw, command=line)
+        wanted = [*ids, *(state.pages if of_all else ())]
         reasons = {name: state.find_stale_reason(name) for name in wanted}
-        gone = [name for name in state.records if name not in state.names] if claims is None else []
+        gone = [name for name in state.records if of_all and name not in state.names]
         if check:
             return _build_check_run(state, reasons, gone, started)
         if snapshot:
@@ -242,16 +235,13 @@ def _build_run(
     for name, error in state.errors.items():
         outcomes[name] = PageOutcome(name, "broken", error)
     copied = state.layout.copied.keys() & set(written) if written else set()
-    return ReportRun(
-        not state.errors,
-        str(state.out),
-        tuple(outcomes.values()),
-        tuple(sorted(written)),
-        tuple(sorted(removed)),
-        time.perf_counter() - started,
-        len(copied),
-        _list_differences(state),
-    )
+    seconds = time.perf_counter() - started
+    made = tuple(sorted(written))
+    gone = tuple(sorted(removed))
+    differences = _list_differences(state)
+    pages = tuple(outcomes.values())
+    is_whole = not state.errors
+    return ReportRun(is_whole, str(state.out), pages, made, gone, seconds, len(copied), differences)
 
 
 def _write_single_files(state: State, ids: Sequence[str]) -> list[str]:
@@ -295,18 +285,20 @@ def _build_check_run(
     outcomes = []
     for name, why in reasons.items():
         outcomes.append(PageOutcome(name, "stale" if why else "fresh", why))
+    fresh = not any(reasons.values())
     seconds = time.perf_counter() - started
-    return ReportRun(not any(reasons.values()), str(state.out), tuple(outcomes), seconds=seconds)
+    return ReportRun(fresh, str(state.out), tuple(outcomes), seconds=seconds)
 
 
 def _require_whole(state: State, ids: Sequence[str]) -> None:
     """Raise UsageError where a snapshot of the report would lose claims that its folder has not
     built."""
-    if not (state.out / SNAPSHOT / TABLE).is_file():
+    table = state.out / SNAPSHOT / TABLE
+    if not table.is_file():
         return
     from thermostats.reporting.snapshot import read_findings  # noqa: PLC0415
 
-    before = set(read_findings(state.out / SNAPSHOT / TABLE)["claim"]) & state.names
+    before = set(read_findings(table)["claim"]) & state.names
     if lost := sorted(before - {*ids, *state.records}):
         what = "the snapshot would lose claims that this report has not built"
         step = "thermostats report --all --snapshot"

@@ -82,13 +82,12 @@ def write_snapshot(
             files[f"{folder}.md"] = screen.encode()
         if figure.is_file():
             files[f"{folder}.svg"] = figure.read_bytes()
-    there = [path.name for path in (out / SNAPSHOT).glob("*")]
     gone = []
-    for name in there:
-        if OF_A_CLAIM.fullmatch(name) and name not in files:
-            gone.append(name)
+    for path in (out / SNAPSHOT).glob("*"):
+        if OF_A_CLAIM.fullmatch(path.name) and path.name not in files:
+            gone.append(f"{SNAPSHOT}/{path.name}")
     written = write_files(out, {f"{SNAPSHOT}/{name}": files[name] for name in files})
-    return written, remove_files(out, [f"{SNAPSHOT}/{name}" for name in gone])
+    return written, remove_files(out, gone)
 
 
 def render_first_screen(claim: str, page: str) -> str:
@@ -115,7 +114,7 @@ def render_first_screen(claim: str, page: str) -> str:
 
 
 def _compare_row(row: Mapping[str, object]) -> Iterator[str]:
-    name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
+    name = _name_row(row)
     if row["side"] != "both":
         yield f"{name}: {'no longer found' if row['side'] == 'left_only' else 'new'}"
         return
@@ -139,12 +138,19 @@ def _compare_figure(row: Mapping[str, object], what: str) -> Iterator[str]:
         errors = [convert_number(row[f"mc_error_{side}"]) for side in ("kept", "now")]
         allowed += ERRORS * float(np.hypot(*np.nan_to_num(errors)))
     if not abs(before - after) <= allowed:
-        name = " of ".join(filter(None, [str(row["finding"]), str(row["evidence"])]))
+        name = _name_row(row)
         yield f"{name}: {what} {format_number(before, 6)}, now {format_number(after, 6)}"
 
 
+def _name_row(row: Mapping[str, object]) -> str:
+    words = (str(row["finding"]), str(row["evidence"]))
+    return " of ".join(filter(None, words))
+
+
 def convert_number(value: object) -> float:
-    return math.nan if value is None or value is pd.NA else float(str(value))
+    if value is None or value is pd.NA:
+        return math.nan
+    return float(str(value))
 
 
 OF_STUDY = "the study whose figures are in the tables and whose claims are tested"
@@ -164,7 +170,8 @@ class Citation:
 
     def __str__(self) -> str:
         """The entry with its reason before it."""
-        lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in self.fields.items())
+        fields = [f"  {name} = {{{value}}}" for name, value in self.fields.items()]
+        lines = ",\n".join(fields)
         return f"% {self.why}\n@{self.kind}{{{self.key},\n{lines}\n}}\n"
 
 
@@ -183,8 +190,11 @@ def list_citations(data: str | Path | None = None) -> tuple[Citation, ...]:
     for library in libraries:
         if installed := versions(library.key):
             library.fields["note"] = f"version {installed[library.key]}"
-    works = [study.literature for study in load_studies().values()]
-    works = [work for work in works if work.published.get("doi") in set(published["doi"])]
+    dois = set(published["doi"])
+    works = []
+    for study in load_studies().values():
+        if study.literature.published.get("doi") in dois:
+            works.append(study.literature)
     entries = [(work.published, OF_STUDY) for work in works]
     for work in works:
         entries += [(entry, BUILT_ON) for entry in work.builds_on]

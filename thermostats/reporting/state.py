@@ -93,13 +93,16 @@ def hash_package() -> str:
     """
     if not (HERE.parent / "pyproject.toml").is_file():
         return hash_value([describe_machine(), []])
-    files = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    files = []
+    for path in HERE.rglob("*"):
+        if path.is_file() and path.suffix != ".pyc":
+            files.append(path)
     tables = []
     for name in (MOVES, BOUNDS, CANDIDATES, ADVICE):
         path = find_shipped("data") / name
         if path.is_file():
             tables.append(hash_content(path.read_bytes()))
-    return hash_value([describe_machine(), _hash_files(HERE, files), tables])
+    return hash_value([describe_machine(), _hash_files(HERE, sorted(files)), tables])
 
 
 FIGURES = ("posterior", "mc_error", "rhat_max", "ess_min", "divergences")
@@ -173,13 +176,15 @@ def _check_row(row: Mapping[str, str]) -> None:
 
 def write_files(out: Path, files: Mapping[str, bytes]) -> list[str]:
     """Write those files that are not there with the same bytes; their names."""
+    names = []
     changed = {}
     for name, content in files.items():
         path = out / name
         if not path.is_file() or path.read_bytes() != content:
-            changed[name] = content
-    write_all(out, {out / name: content for name, content in changed.items()})
-    return list(changed)
+            changed[path] = content
+            names.append(name)
+    write_all(out, changed)
+    return names
 
 
 def remove_files(out: Path, names: Iterable[str]) -> list[str]:
@@ -235,12 +240,8 @@ class Record:
     ) -> Record:
         """The record of a page that is made of these bytes by this package, before its rows and
         files are known."""
-        return cls(
-            hash_value([hash_content(made_of), hash_package()]),
-            hash_value(links),
-            tables,
-            posteriors=posteriors,
-        )
+        digest = hash_value([hash_content(made_of), hash_package()])
+        return cls(digest, hash_value(links), tables, posteriors=posteriors)
 
     def add_made(self, rows: str, files: Mapping[str, bytes]) -> Record:
         """The record of what is made of this, and from these rows."""
@@ -410,18 +411,21 @@ class Layout:
         files = (*self.tables, *self.analyses)
         digests = {listed.name: listed.sha for listed in files if listed.name}
         for record in records.values():
-            digests |= {f"{out}/{name}": digest for name, digest in record.files.items()}
+            for name, digest in record.files.items():
+                digests[f"{out}/{name}"] = digest
         manifest = self.out / MANIFEST
         if manifest.is_file():
             digests[f"{out}/{MANIFEST}"] = hash_content(manifest.read_bytes())
-        return "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode()
+        lines = [f"{digest}  {name}\n" for name, digest in sorted(digests.items())]
+        return "".join(lines).encode()
 
     def _list_files(
         self, paths: Iterable[tuple[Path, str]], folder: Path, called: str
     ) -> Iterable[Listed]:
         within = folder.resolve().is_relative_to(self.root)
         chosen = list(paths)
-        small = sum(path.stat().st_size for path, _ in chosen) <= COPIED
+        sizes = (path.stat().st_size for path, _ in chosen)
+        small = sum(sizes) <= COPIED
         for path, table in chosen:
             inner = path.relative_to(folder).as_posix()
             if within:
@@ -518,10 +522,10 @@ class State:
     def about(self) -> tuple[str, ...]:
         """Pages about all claims that this report has, of those that are made at once, in their
         order."""
-        names = ABOUT
-        if not self.all_claims:
-            names = tuple(name for name in ABOUT if name in ALWAYS or name in self.records)
-        return tuple(name for name in names if name != GROWTH or self.account)
+        made = {*ABOUT} if self.all_claims else {*ALWAYS, *self.records}
+        if GROWTH in made and not self.account:
+            made.discard(GROWTH)
+        return tuple(name for name in ABOUT if name in made)
 
     @cached_property
     def account(self) -> str:
@@ -566,11 +570,10 @@ class State:
     @cached_property
     def tables(self) -> str:
         """`read_files`; empty where a study from elsewhere reads its own files."""
-        elsewhere = (
-            study.tables and not study.read_table.startswith(f"{PACKAGE}.")
-            for study in load_studies().values()
-        )
-        return "" if any(elsewhere) else self.read_files
+        for study in load_studies().values():
+            if study.tables and not study.read_table.startswith(f"{PACKAGE}."):
+                return ""
+        return self.read_files
 
     @cached_property
     def read_files(self) -> str:
@@ -611,7 +614,7 @@ class State:
         """What a claim's page, or a page about all claims, is made of, but for rows and the
         package."""
         if path := self.scripts.get(name):
-            contents = [file.read_bytes() for file in list_script_files(path)]
+            contents = list(map(Path.read_bytes, list_script_files(path)))
             return b"\0".join([*contents, self._collect_rates(name)])
         if module := self.pages.get(name):
             if module.startswith(f"{PACKAGE}."):
@@ -621,7 +624,8 @@ class State:
 
     def build_record(self, name: str) -> Record:
         """The record of a page if it were made now; without rows and files."""
-        drawn = "" if self.draw or name not in self.scripts else self.posteriors.hash_claim(name)
+        is_whole = self.draw or name not in self.scripts
+        drawn = "" if is_whole else self.posteriors.hash_claim(name)
         return Record.build(self.collect_inputs(name), self.navigation, self.tables, drawn)
 
     def find_stale_reason(self, name: str) -> str:
@@ -718,8 +722,17 @@ def _shows_claim(name: str, record: Record) -> bool:
 def describe_pages(names: Iterable[str]) -> str:
     """Claims and pages about all of them, in words."""
     there = list(names)
-    claims = sum(len(name) == 3 and name[1:].isdigit() for name in there)  # C04
+    claims = sum(map(_is_claim, there))
     pages = len(there) - claims - (CHECKSUMS in there)
-    counts = [format_count(claims, "claim")] * bool(claims)
-    counts += [f"{format_count(pages, 'page')} about all claims"] * bool(pages)
-    return join_words([*counts, *["the list of checksums"] * (CHECKSUMS in there)])
+    counts = []
+    if claims:
+        counts.append(format_count(claims, "claim"))
+    if pages:
+        counts.append(f"{format_count(pages, 'page')} about all claims")
+    if CHECKSUMS in there:
+        counts.append("the list of checksums")
+    return join_words(counts)
+
+
+def _is_claim(name: str) -> bool:
+    return len(name) == 3 and name[1:].isdigit()  # C04

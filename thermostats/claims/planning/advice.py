@@ -186,8 +186,9 @@ def write_sentences(advice: NextModels) -> list[str]:
     lines = [f"{advice.claim}. {advice.title}"]
     if advice.evidence:
         stands = advice.verdict or "too few for the test"
+        rows = format_count(advice.rows, "row")
         lines.append(
-            f"At hand: {format_count(advice.rows, 'row')} of the set “{advice.evidence}” for its "
+            f"At hand: {rows} of the set “{advice.evidence}” for its "
             f"finding {advice.finding}: {stands}."
         )
     lines.append(advice.first_line)
@@ -226,19 +227,22 @@ def _say_limits(advice: NextModels, found: Verdicts) -> list[str]:
     lines = []
     for side in found.out_of_reach:
         least, limit = format_apart(found.least[side], found.limits[side])
+        studies = f"{3 * found.studies:,} simulated studies"
         lines.append(
-            f"“{side}” is out of reach of set 1: the smallest p of {3 * found.studies:,} simulated "
-            f"studies is {least}, and it is given below {limit}."
+            f"“{side}” is out of reach of set 1: the smallest p of {studies} "
+            f"is {least}, and it is given below {limit}."
         )
     if advice.open:
         limits = []
         for side in SIDES:
             limits.append(f"{format_number(found.limits[str(side)], 2)} ({side})")
         looks = advice.looks
+        look = f"look {looks.taken + 1} of {looks.declared}"
+        share = f"{100 * looks.share:.3g}%"
         lines.append(
-            f"To ask for the verdict with new rows is look {looks.taken + 1} of {looks.declared} "
+            f"To ask for the verdict with new rows is {look} "
             f"(--looks, --taken); asking `next` is none. It is given at p below "
-            f"{' or '.join(limits)}: 5% for all looks together, so {100 * looks.share:.3g}% for "
+            f"{' or '.join(limits)}: 5% for all looks together, so {share} for "
             f"each, and less where plausible errors would bring it falsely more often. Looks, up "
             f"to five, are declared before the first."
         )

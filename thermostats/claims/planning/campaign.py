@@ -96,12 +96,14 @@ class Campaign:
         sets = []
         for claim, gigabytes in self.claims.items():
             sets.append(f"{claim} ({gigabytes:.2g} GB)")
+        n_models = format_count(len(self.models), "model")
+        n_claims = format_count(len(self.judged), "open claim")
         return [
             f"One of the three best sets each of {join_words(sets)}: together "
-            f"{format_count(len(self.models), 'model')}, {self.download_gb:.3g} GB to download and "
+            f"{n_models}, {self.download_gb:.3g} GB to download and "
             f"{self.minutes:.2g} minutes of forward passes{describe_speed()}.",
             f"With all of them {self.expected:.1f} of the "
-            f"{format_count(len(self.judged), 'open claim')} that they inform get a verdict on "
+            f"{n_claims} that they inform get a verdict on "
             f"average; with a probability of at least {WANTED:.0%} these do: {settled}.",
         ]
 
@@ -225,10 +227,11 @@ def judge_campaign(
 def export_campaign(advice: Sequence[NextModels], chosen: Campaign) -> dict[str, Any]:
     """The advice for every claim and the campaign, for JSON."""
     content: dict[str, Any] = clear_numbers(asdict(chosen))
-    content["judged"] = [
-        {"claim": each.claim, "chance": shown.chance, **clear_numbers(asdict(shown))}
-        for each, shown in chosen.judged
-    ]
+    judged = []
+    for each, shown in chosen.judged:
+        numbers = clear_numbers(asdict(shown))
+        judged.append({"claim": each.claim, "chance": shown.chance, **numbers})
+    content["judged"] = judged
     return {
         "claims": [export_advice(each) for each in advice],
         "campaign": {**content, "says": chosen.write_sentences()},
@@ -288,9 +291,8 @@ def _tabulate_set(advice: NextModels, of: NextSet | None, name: str) -> dict[str
     if of.verdicts is None:
         return row
     found = of.verdicts
-    return row | {
-        "supported": found.predicted.get("supported", math.nan),
-        "against": found.predicted.get("not supported", math.nan),
-        "declared": found.declared,
-        "out_of_reach": ", ".join(found.out_of_reach),
-    }
+    row["supported"] = found.predicted.get("supported", math.nan)
+    row["against"] = found.predicted.get("not supported", math.nan)
+    row["declared"] = found.declared
+    row["out_of_reach"] = ", ".join(found.out_of_reach)
+    return row

@@ -74,7 +74,8 @@ def read_candidates(path: str | Path | None = None) -> pd.DataFrame:
             next_step="thermostats ls columns candidates",
         )
     unshaped = own[list(SHAPE)].apply(pd.to_numeric, errors="coerce")
-    bad = own.loc[~(unshaped > 0).all(axis=1), "model_id"].astype(str).tolist()
+    is_whole = (unshaped > 0).all(axis=1)
+    bad = own.loc[~is_whole, "model_id"].astype(str).tolist()
     if bad:
         raise UsageError(
             "candidates without shape",
@@ -90,13 +91,9 @@ def _completed(own: pd.DataFrame, file: Path) -> pd.DataFrame:
     """Rows of one's own with every column of the table; what is not stated follows, or is what most
     have."""
     size = own["n_params"].astype(float)
-    follows = {
-        "n_kv_heads": own["n_heads"],
-        "d_head": own["d_model"] // own["n_heads"],
-        "d_ff": 4 * own["d_model"],
-        "n_params_nonembedding": size,
-        "download_gb": BYTES * size / 1e9,
-    }
+    follows = {"n_kv_heads": own["n_heads"], "d_head": own["d_model"] // own["n_heads"]}
+    follows |= {"d_ff": 4 * own["d_model"], "n_params_nonembedding": size}
+    follows["download_gb"] = BYTES * size / 1e9
     given = {}
     for name, value in follows.items():
         if name in own:
@@ -207,8 +204,12 @@ def _scattered(rows: pd.DataFrame) -> pd.DataFrame:
     for name in rows:
         if name not in WHOLE and pd.api.types.is_float_dtype(rows[name].dtype):
             values.append(name)
-    factors = np.exp(SCATTER * np.random.default_rng(1).standard_normal((len(rows), len(values))))
-    return rows.assign(**{name: rows[name] * factors[:, k] for k, name in enumerate(values)})
+    normal = np.random.default_rng(1).standard_normal((len(rows), len(values)))
+    factors = np.exp(SCATTER * normal)
+    scattered = {}
+    for k, name in enumerate(values):
+        scattered[name] = rows[name] * factors[:, k]
+    return rows.assign(**scattered)
 
 
 def _stretched(donor: pd.DataFrame, depth: int) -> pd.DataFrame:
@@ -219,7 +220,8 @@ def _stretched(donor: pd.DataFrame, depth: int) -> pd.DataFrame:
     if last < 1:
         return donor
     wanted = np.arange(1, depth + 1)
-    nearest = np.rint(1 + (wanted - 1) * (last - 1) / max(depth - 1, 1)).astype(np.int64)
+    blocks_there = 1 + (wanted - 1) * (last - 1) / max(depth - 1, 1)
+    nearest = np.rint(blocks_there).astype(np.int64)
     places = [np.flatnonzero(blocks == block) for block in nearest]
     inside = donor.iloc[np.concatenate(places)]
     layers = np.repeat(wanted, [place.size for place in places])

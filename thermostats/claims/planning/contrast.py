@@ -68,7 +68,8 @@ class UnitVectors(Random):
         flat = np.zeros((self.studies, size))
         places = np.arange(size)
         inside = places + begin + 1 < self.studies
-        flat[places[inside] + begin + 1, places[inside]] = self.length * scale
+        own = places[inside]
+        flat[own + begin + 1, own] = self.length * scale
         return flat.reshape(self.studies, *shape)
 
     def t(self, df: float, *shape: int) -> NDArray[Any]:
@@ -138,12 +139,14 @@ class DesignContrast:
 
     def part(self, places: NDArray[np.int64]) -> DesignContrast:
         """The same of some rows."""
+        covariances = self.covariances[:, places[:, None], places[None, :]]
+        slope = None if self.slope is None else self.slope[np.ix_(places, places)]
         return replace(
             self,
             effect=self.effect[places],
             fixed=self.fixed[places],
-            covariances=self.covariances[:, places[:, None], places[None, :]],
-            slope=None if self.slope is None else self.slope[np.ix_(places, places)],
+            covariances=covariances,
+            slope=slope,
         )
 
     def precision(self, at: int = -1) -> float:
@@ -164,7 +167,8 @@ class DesignContrast:
         moved = inverse @ self.slope
         left = max(len(self.effect) - self.fixed.shape[1], 1)
         squares = float(np.sum(moved * moved.T))
-        return float(max(squares - float(np.trace(moved)) ** 2 / left, 0.0) / 2)
+        explained = float(np.trace(moved)) ** 2 / left
+        return float(max(squares - explained, 0.0) / 2)
 
 
 def complete_rows(question: Question, rows: pd.DataFrame) -> pd.DataFrame:
@@ -187,7 +191,8 @@ def contrast_of(question: Question, rows: pd.DataFrame) -> DesignContrast:
     """The effect that a question asks for, in the worlds that its claim declares, on some rows."""
     trial = question.require_trial()[1]
     n = len(rows)
-    constant = DesignContrast(Moved.COUNT, np.ones(n), np.ones((n, 0)), np.eye(n)[None])
+    effect = np.ones(n)
+    constant = DesignContrast(Moved.COUNT, effect, np.ones((n, 0)), np.eye(n)[None])
     worlds = trial.worlds
     if worlds is None or n == 0:
         return constant
@@ -229,7 +234,8 @@ def _of_spread(null: Array, claimed: Array, free: Array) -> DesignContrast:
     """A contrast of covariances, at the middle of both."""
     n = len(null)
     middle = (null + claimed) / 2 + free
-    return DesignContrast(Moved.SPREAD, np.zeros(n), np.ones((n, 1)), middle[None], claimed - null)
+    middle = middle[None]
+    return DesignContrast(Moved.SPREAD, np.zeros(n), np.ones((n, 1)), middle, claimed - null)
 
 
 def _of_mean(kind: Moved, effect: Array, covariances: Array) -> DesignContrast:
@@ -252,7 +258,8 @@ def _of_shares(worlds: Worlds, rows: pd.DataFrame, free: Array) -> DesignContras
     two = np.ptp(claimed) > APART
     middle = (claimed.max() + claimed.min()) / 2
     side = (claimed > middle).astype(np.float64) if two else np.ones(len(rows))
-    same = rows["heritage"].to_numpy()[:, None] == rows["heritage"].to_numpy()[None, :]
+    lab = rows["heritage"].to_numpy()
+    same = lab[:, None] == lab[None, :]
     alike = (1 - ALIKE) * np.eye(len(rows)) + ALIKE * same
     return _of_mean(Moved.SHARE, side, (alike + free)[None])
 
@@ -287,4 +294,8 @@ def _covariances(worlds: Worlds, rows: pd.DataFrame) -> Array:
     if not between:
         return moments(worlds.build_world(NULL), rows)[1][None]
     values = np.linspace(between[0], between[1], 5)
-    return np.stack([moments(worlds.build_world(NULL, between=float(b)), rows)[1] for b in values])
+    covariances = []
+    for value in values:
+        world = worlds.build_world(NULL, between=float(value))
+        covariances.append(moments(world, rows)[1])
+    return np.stack(covariances)

@@ -199,7 +199,9 @@ def find_advice(
         return plan_claim(claim, evidence, candidates, terms)
     key = digest_rule(asked[0], candidates)
     store = Stored(f"next-{claim.id}", key)
-    part = (str((asked[0].id, terms.budget, terms.looks, str(terms.data), terms.seed)), asked[1])
+    question, set_name = asked
+    settings = (question.id, terms.budget, terms.looks, str(terms.data), terms.seed)
+    part = (str(settings), set_name)
     make = partial(plan_claim, claim, candidates=candidates, terms=terms)
     advice: NextModels = store.keep_value(part, evidence, make)
     store.write()
@@ -226,7 +228,9 @@ def judge_together(
     if asked is None:
         return None
     store = Stored(f"next-{claim.id}", digest_rule(asked[0], candidates))
-    part = (str((asked[0].id, terms.looks, terms.seed, sorted(names))), asked[1])
+    question, set_name = asked
+    settings = (question.id, terms.looks, terms.seed, sorted(names))
+    part = (str(settings), set_name)
 
     def judge(here: Evidence) -> NextSet | None:
         prospect = _look_ahead(claim, here, candidates, terms)
@@ -312,12 +316,15 @@ def _check_budget(claim: Claim, pool: pd.DataFrame, budget: Budget) -> None:
         )
     if budget.models < 1 or not (pool["download_gb"] <= budget.gigabytes).any():
         least = pool.loc[pool["download_gb"].idxmin()]
+        got = f"{budget.gigabytes:g} GB and {budget.models} models"
+        allowed = f"{least['download_gb']:.2g} GB or more, the size of {least['model_id']}"
+        step = write_command("next", claim.id, budget="10GB")
         raise UsageError(
             "no candidate fits the budget",
             where="--budget",
-            got=f"{budget.gigabytes:g} GB and {budget.models} models",
-            allowed=f"{least['download_gb']:.2g} GB or more, the size of {least['model_id']}",
-            next_step=write_command("next", claim.id, budget="10GB"),
+            got=got,
+            allowed=allowed,
+            next_step=step,
         )
 
 
@@ -369,7 +376,8 @@ def leave_held_out(candidates: pd.DataFrame, evidence: Evidence) -> pd.DataFrame
         kind = {} if modality == DECODER else {"modality": modality}
         held = set(evidence.named(POOLED).table("runs", **kind)["model_id"])
         held |= {str(name).partition(":")[0] for name in held}
-        known.append(known[-1][~known[-1]["model_id"].isin(held)])
+        left = known[-1]
+        known.append(left[~left["model_id"].isin(held)])
     return known[-1].reset_index(drop=True)
 
 
@@ -505,7 +513,8 @@ def _fitting(rows: pd.DataFrame, prospect: Prospect) -> NDArray[np.bool_]:
     sizes = prospect.facts["download_gb"].astype(float)
     fits = []
     for own in prospect.list_files(rows, frozenset(prospect.facts.index)):
-        fits.append(0 < len(own) <= budget.models and sizes[sorted(own)].sum() <= budget.gigabytes)
+        gigabytes = sizes[sorted(own)].sum()
+        fits.append(0 < len(own) <= budget.models and gigabytes <= budget.gigabytes)
     return np.array(fits, dtype=bool)
 
 
@@ -518,7 +527,8 @@ def _group_rows(
     groups = []
     for _, own in rows.groupby(within):
         by_size = sorted(own.index, key=lambda place: gigabytes[rows.loc[place, "model_id"]])
-        groups += [frozenset(by_size[:n]) for n in range(2, min(OF_GROUP, len(by_size)) + 1)]
+        for n in range(2, min(OF_GROUP, len(by_size)) + 1):
+            groups.append(frozenset(by_size[:n]))
     return tuple(groups)
 
 
@@ -529,7 +539,8 @@ def judge_set(prospect: Prospect, names: frozenset[str], narrower: float) -> Nex
     rows, why = prospect.plan_rows(names)
     width = _measure_width(question, at_hand)
     models = tuple(_describe_model(name, prospect) for name in sorted(names))
-    made = NextSet(models, len(rows), narrower, (width, width * (1 - narrower)), None, why)
+    widths = (width, width * (1 - narrower))
+    made = NextSet(models, len(rows), narrower, widths, None, why)
     if rows.empty:
         return replace(made, why=f"the rows do not carry the test ({why})")
     views = question.views
@@ -586,11 +597,15 @@ def write_lines(
 def _describe_model(name: str, prospect: Prospect) -> NextModel:
     row = prospect.facts.loc[name]
     gated = row["gated"]
+    whether = NOT_STATED
+    if not pd.isna(gated):
+        whether = "yes" if gated else "no"
+    minutes = estimate_seconds(float(row["n_params"])) / 60
     return NextModel(
         model_id=name,
         download_gb=float(row["download_gb"]),
-        minutes=estimate_seconds(float(row["n_params"])) / 60,
-        gated=NOT_STATED if pd.isna(gated) else ("yes" if gated else "no"),
+        minutes=minutes,
+        gated=whether,
         adds=_describe_addition(name, row, prospect),
         modality=str(row["modality"]),
     )
@@ -607,7 +622,8 @@ def _describe_addition(name: str, row: pd.Series, prospect: Prospect) -> str:
     else:
         parts.append(str(row["family"] or row["heritage"]))
     if set(CELL) <= set(at_hand):
-        same = (at_hand[list(CELL)].to_numpy() == row[list(CELL)].to_numpy()).all(axis=1)
+        cell = list(CELL)
+        same = (at_hand[cell].to_numpy() == row[cell].to_numpy()).all(axis=1)
         shape = " × ".join(str(int(row[label])) for label in CELL)
         there = at_hand.loc[same, "model_id"].nunique()
         parts.append(f"shape {shape} ({there} at hand)" if there else f"new shape {shape}")

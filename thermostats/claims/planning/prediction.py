@@ -151,7 +151,8 @@ class Normal:
             sigma = np.sqrt(square)
             steps = random.rng.standard_normal((studies.size, len(of.root)))
             coefficients = of.coefficients + sigma * (steps @ of.root.T)
-            errors = random.rng.standard_normal((studies.size, len(of.new_root))) @ of.new_root.T
+            normal = random.rng.standard_normal((studies.size, len(of.new_root)))
+            errors = normal @ of.new_root.T
             values = coefficients @ of.columns.T + of.carried + sigma * errors
             drawn[np.ix_(studies, np.flatnonzero(self.new))] = values
         return {self.outcome: drawn}
@@ -183,16 +184,19 @@ def _given(hypothesis: Hypothesis, measured: Array, new: NDArray[np.bool_]) -> C
     logs: list[Any] = []
     for each in (inverse, inner):
         logs.append(np.linalg.slogdet(each)[1])
-    weight = 0.5 * (logs[0] - logs[1] - left * np.log(square / left))
+    log_square = left * np.log(square / left)
+    weight = 0.5 * (logs[0] - logs[1] - log_square)
     passed = covariance[np.ix_(new, old)] @ inverse
-    given = covariance[np.ix_(new, new)] - passed @ covariance[np.ix_(old, new)]
+    explained = passed @ covariance[np.ix_(old, new)]
+    given = covariance[np.ix_(new, new)] - explained
+    columns = hypothesis.columns[new] - passed @ w
     return Conditional(
         weight=float(weight),
         left=left,
         scale=square,
         coefficients=coefficients,
         root=root_of(spread),
-        columns=hypothesis.columns[new] - passed @ w,
+        columns=columns,
         carried=passed @ y,
         new_root=root_of(given),
     )
@@ -200,4 +204,5 @@ def _given(hypothesis: Hypothesis, measured: Array, new: NDArray[np.bool_]) -> C
 
 def root_of(covariance: Array) -> Array:
     """Lower triangular root of a covariance."""
-    return np.asarray(np.linalg.cholesky(covariance + RIDGE * np.eye(len(covariance))))
+    ridge = RIDGE * np.eye(len(covariance))
+    return np.asarray(np.linalg.cholesky(covariance + ridge))

@@ -132,13 +132,15 @@ def verdicts_on(
     shares = {}
     for name, each in made.items():
         shares[name] = shares_of(each, limits)
+    named_limits = {str(side): limits[side] for side in SIDES}
+    named_least = {str(side): float(least[place]) for place, side in enumerate(SIDES)}
     return Verdicts(
-        limits={str(side): limits[side] for side in SIDES},
-        least={str(side): float(least[place]) for place, side in enumerate(SIDES)},
+        limits=named_limits,
+        least=named_least,
         predicted=shares.get("ahead", {}),
         declared=shares["claimed"][SUPPORTED],
         null=shares["null"][AGAINST],
-        studies=min(len(each) for each in made.values()),
+        studies=min(map(len, made.values())),
     )
 
 

@@ -62,7 +62,9 @@ class Pool:
         """Share by which a choice makes the effect's interval narrower; NaN where there is none."""
         before = self.information(NONE)
         after = self.information(chosen)
-        return 1 - math.sqrt(before / after) if before > 0 and after > 0 else math.nan
+        if not (before > 0 and after > 0):
+            return math.nan
+        return 1 - math.sqrt(before / after)
 
     def cost(self, chosen: Chosen) -> tuple[float, int]:
         """Gigabytes and models that a choice downloads."""
@@ -85,7 +87,9 @@ class Pool:
     def information(self, chosen: Chosen) -> float:
         """Precision of the effect with the rows at hand and those of a choice."""
         places = [*range(self.at_hand), *(self.at_hand + place for place in sorted(chosen))]
-        return self.contrast.part(np.array(places, dtype=np.int64)).precision() if places else 0.0
+        if not places:
+            return 0.0
+        return self.contrast.part(np.array(places, dtype=np.int64)).precision()
 
 
 class SetSearch:
@@ -195,7 +199,8 @@ class SetSearch:
         gain = self.value(chosen | step) - before
         if gain <= SMALL * before * 1e-3:
             return 0.0
-        gigabytes = self.pool.cost(chosen | step)[0] - self.pool.cost(chosen)[0]
+        before_gigabytes = self.pool.cost(chosen)[0]
+        gigabytes = self.pool.cost(chosen | step)[0] - before_gigabytes
         models = max(len(step - chosen), 1)
         return gain / max(gigabytes, 0.1) if per_gigabyte else gain / models
 
@@ -203,7 +208,8 @@ class SetSearch:
         steps = list(self._additions_alone(chosen, among))
         pairs = [a | b for a, b in combinations(steps[: LONG // 2], 2)]
         outs = [frozenset(out) for size in (0, 1, 2) for out in combinations(sorted(chosen), size)]
-        outs += [chosen & own for own, _ in self.pool.groups if len(chosen & own) > 2]
+        shared = (chosen & own for own, _ in self.pool.groups)
+        outs += [out for out in shared if len(out) > 2]
         for out in outs:
             kept = chosen - out
             more = (*steps, *pairs) if out else steps

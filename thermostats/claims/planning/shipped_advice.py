@@ -46,12 +46,9 @@ def load_advice() -> pd.DataFrame:
     path = find_shipped("data") / ADVICE
     if not path.is_file():
         return pd.DataFrame(columns=list(COLUMNS))
-    return pd.read_csv(
-        path,
-        dtype=dict.fromkeys(TEXTS, str),
-        keep_default_na=False,
-        na_values={name: [""] for name in NUMBERS},
-    )
+    texts = dict.fromkeys(TEXTS, str)
+    empty = {name: [""] for name in NUMBERS}
+    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=empty)
 
 
 @cache

@@ -96,15 +96,15 @@ def name_worlds_file(claim: str) -> str:
 def find_findings_file(out: Path) -> Path:
     """Table of the findings of a folder's last report; of its snapshot where none was made here."""
     snapshot = out / SNAPSHOT / TABLE
-    return snapshot if snapshot.is_file() and not (out / TABLE).is_file() else out / TABLE
+    own = out / TABLE
+    return snapshot if snapshot.is_file() and not own.is_file() else own
 
 
 def check_written(out: Path, claims: Sequence[str] | None = None) -> None:
     """Raise UsageError where a folder holds no report."""
     if not find_findings_file(out).is_file():
-        line = write_command(
-            "report", *(claims or ["--all"]), out=out if out != Path("reports") else None
-        )
+        folder = None if out == Path("reports") else out
+        line = write_command("report", *(claims or ["--all"]), out=folder)
         raise UsageError(
             "no report yet", where=out, next_step=f"name another with --out, or make it: {line}"
         )

@@ -102,25 +102,18 @@ def collect_rows(tables: Evidence) -> pd.DataFrame:
         _collect_traces(tables),
         _collect_weights(tables),
     ]
-    both = pd.concat(
-        [part for part in parts if not part.empty] or [stream.reindex(columns=COLUMNS)]
-    )
-    both = both.drop(columns=["family", "n_layers"], errors="ignore").merge(
-        depth, on=["model_id", "revision"], how="left"
-    )
+    filled = [part for part in parts if not part.empty]
+    both = pd.concat(filled or [stream.reindex(columns=COLUMNS)])
+    both = both.drop(columns=["family", "n_layers"], errors="ignore")
+    both = both.merge(depth, on=["model_id", "revision"], how="left")
     both["depth"] = both["layer"].astype(float) / both["n_layers"].astype(float)
     both["quantity"] = pd.Categorical(both["quantity"], list(QUANTITIES))
     both = both.reindex(columns=COLUMNS).dropna(subset=["value", "depth"])
-    return both.sort_values(["quantity", *MODEL, "layer"], ignore_index=True).astype(
-        {
-            "family": str,
-            "quantity": str,
-            "layer": int,
-            "n_layers": int,
-            "value": float,
-            "norm": float,
-        }
-    )
+    both = both.sort_values(["quantity", *MODEL, "layer"], ignore_index=True)
+    types: dict[str, type] = dict.fromkeys(("family", "quantity"), str)
+    types |= dict.fromkeys(("layer", "n_layers"), int)
+    types |= dict.fromkeys(("value", "norm"), float)
+    return both.astype(types)
 
 
 def choose_contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
@@ -131,30 +124,36 @@ def choose_contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
     """
     trained = drawn[drawn["origin"] != TRAINED_ORIGIN]
     published = trained.loc[trained["origin"] == PUBLISHED_ORIGIN, "model_id"]
-    study = trained[trained["model_id"].isin(set(published) & list_inside(trained))]
+    inside = set(published) & list_inside(trained)
+    study = trained[trained["model_id"].isin(inside)]
     trained = study if study["heritage"].nunique() >= most else trained
-    gains = trained[(trained["quantity"] == GAIN) & (trained["layer"] >= SHOWN_GAIN_FROM)]
+    gains = _select_gains(trained)
     by_model = trained.groupby("model_id")
-    facts = {
-        "gain": np.log(gains["value"]).groupby(gains["model_id"]).mean(),
-        "quantities": by_model["quantity"].nunique(),
-        "layers": by_model["layer"].nunique(),
-        "lab": by_model["heritage"].first(),
-    }
+    facts = {"gain": np.log(gains["value"]).groupby(gains["model_id"]).mean()}
+    facts["quantities"] = by_model["quantity"].nunique()
+    facts["layers"] = by_model["layer"].nunique()
+    facts["lab"] = by_model["heritage"].first()
     table = pd.DataFrame(facts).dropna()
     table = table.sort_values(["quantities", "layers"], ascending=False, kind="stable")
     table = table.drop_duplicates("lab")
     ordered = list(table.sort_values("gain").index)
-    places = np.linspace(0, len(ordered) - 1, min(most, len(ordered))).round().astype(int)
+    n_chosen = min(most, len(ordered))
+    places = np.linspace(0, len(ordered) - 1, n_chosen).round().astype(int)
     return [str(ordered[place]) for place in places]
+
+
+def _select_gains(drawn: pd.DataFrame) -> pd.DataFrame:
+    """Gains from the block on from which they are drawn."""
+    return drawn[(drawn["quantity"] == GAIN) & (drawn["layer"] >= SHOWN_GAIN_FROM)]
 
 
 def list_inside(drawn: pd.DataFrame) -> set[str]:
     """Models whose gains all stay inside the panel of gains that is shown at first."""
-    gains = drawn[(drawn["quantity"] == GAIN) & (drawn["layer"] >= SHOWN_GAIN_FROM)]
+    gains = _select_gains(drawn)
     low, high = _find_common_gains(gains)
     ends = gains.groupby("model_id")["value"].agg(["min", "max"])
-    return set(ends.index[(ends["min"] >= low) & (ends["max"] <= high)])
+    is_inside = (ends["min"] >= low) & (ends["max"] <= high)
+    return set(ends.index[is_inside])
 
 
 def find_missing(drawn: pd.DataFrame, tables: Evidence) -> dict[str, list[str]]:
@@ -179,7 +178,8 @@ def list_substitutes() -> dict[str, str]:
 def _read(tables: Evidence, name: str, **equals: str | list[str]) -> pd.DataFrame:
     """Rows of a table, and those of the controlled study at the end of training."""
     ended = tables.table("models", source=NURSERY, variant="base")
-    trained = tables.table(name, source=NURSERY, **equals).merge(ended[["model_id", "revision"]])
+    trained = tables.table(name, source=NURSERY, **equals)
+    trained = trained.merge(ended[["model_id", "revision"]])
     both = pd.concat([tables.table(name, **equals), trained], ignore_index=True)
     return both.assign(origin=_find_origin(both, tables)) if "run_id" in both else both
 
@@ -189,10 +189,9 @@ def _stream(tables: Evidence) -> pd.DataFrame:
     layers = _read(tables, "layers")
     layers = layers[layers["position"].isin(list(POSITIONS))]
     by = ["run_id", "position", "layer"]
-    values = layers.assign(
-        log_gain=np.log(layers["gain_block"].astype(float)),
-        log_norm=np.log(layers["norm_in"].astype(float)),
-    )
+    log_gain = np.log(layers["gain_block"].astype(float))
+    log_norm = np.log(layers["norm_in"].astype(float))
+    values = layers.assign(log_gain=log_gain, log_norm=log_norm)
     averaged = values["prompt_id"] == ""
     means = values[averaged].groupby(by)[["log_gain", "log_norm"]].first()
     made = values[~averaged].groupby(by)[["log_gain", "log_norm"]].mean()
@@ -204,22 +203,19 @@ def _stream(tables: Evidence) -> pd.DataFrame:
 def _collect_gains(stream: pd.DataFrame) -> pd.DataFrame:
     gains = stream.dropna(subset="log_gain")
     chosen = _choose_best(gains, "position", list(POSITIONS))
-    return chosen.assign(
-        quantity=GAIN,
-        value=np.exp(chosen["log_gain"]),
-        definition=chosen["position"].map(POSITIONS),
-        norm=np.nan,
-    )
+    values = np.exp(chosen["log_gain"])
+    places = chosen["position"].map(POSITIONS)
+    return chosen.assign(quantity=GAIN, value=values, definition=places, norm=np.nan)
 
 
 def _collect_norms(stream: pd.DataFrame) -> pd.DataFrame:
     """n_l / n_1 from the norms where they are known, else as the product of the gains of blocks 2
     to l."""
-    curves = [
-        curve
-        for _, line in stream.groupby(["run_id", "position"], sort=True)
-        if not (curve := _build_curve(line)).empty
-    ]
+    curves = []
+    for _, line in stream.groupby(["run_id", "position"], sort=True):
+        curve = _build_curve(line)
+        if not curve.empty:
+            curves.append(curve)
     if not curves:
         return stream.iloc[:0].assign(quantity=NORM, value=np.nan)
     return _choose_best(pd.concat(curves), "position", list(POSITIONS)).assign(quantity=NORM)
@@ -229,7 +225,8 @@ def _build_curve(line: pd.DataFrame) -> pd.DataFrame:
     by_layer = line.set_index("layer").sort_index()
     log_gain = by_layer["log_gain"]
     log_in = by_layer["log_norm"]
-    stated = log_in.rename(index=lambda layer: layer - 1).drop(index=0, errors="ignore").dropna()
+    left = log_in.rename(index=lambda layer: layer - 1)
+    stated = left.drop(index=0, errors="ignore").dropna()
     place = POSITIONS[str(line["position"].iloc[0])]
     if 1 in stated.index:
         log_out = stated - stated[1]
@@ -246,17 +243,11 @@ def _build_curve(line: pd.DataFrame) -> pd.DataFrame:
         log_out = pd.concat([pd.Series({1: 0.0}), unbroken.cumsum()])
         norms = pd.Series(np.nan, index=log_out.index)
         definition = f"{place}, product of the mean gains"
-    facts = (
-        line.iloc[[0] * len(log_out)]
-        .drop(columns=["layer", "log_gain", "log_norm"])
-        .reset_index(drop=True)
-    )
-    return facts.assign(
-        layer=log_out.index.to_numpy(),
-        value=np.exp(log_out.to_numpy()),
-        norm=norms.to_numpy(),
-        definition=definition,
-    )
+    facts = line.iloc[[0] * len(log_out)].drop(columns=["layer", "log_gain", "log_norm"])
+    facts = facts.reset_index(drop=True)
+    layers = log_out.index.to_numpy()
+    values = np.exp(log_out.to_numpy())
+    return facts.assign(layer=layers, value=values, norm=norms.to_numpy(), definition=definition)
 
 
 def _collect_traces(tables: Evidence) -> pd.DataFrame:
@@ -266,12 +257,8 @@ def _collect_traces(tables: Evidence) -> pd.DataFrame:
     averaged = attention["prompt_id"] == ""
     means = attention[averaged].groupby(by)["trace"].first()
     made = attention[~averaged].groupby(by)["trace"].mean()
-    out = (
-        means.combine_first(made)
-        .rename("value")
-        .reset_index()
-        .merge(_collect_facts(attention), on="run_id", how="left")
-    )
+    out = means.combine_first(made).rename("value").reset_index()
+    out = out.merge(_collect_facts(attention), on="run_id", how="left")
     chosen = _choose_best(out, "variant", list(VARIANTS))
     return chosen.assign(quantity=TRACE, definition=chosen["variant"].map(VARIANTS), norm=np.nan)
 
@@ -287,7 +274,8 @@ def _collect_weights(tables: Evidence) -> pd.DataFrame:
     for study in load_studies().values():
         for prefix, drawn in study.layers.items():
             parts.append(_collect_summaries(tables, prefix, *drawn))
-    return pd.concat([part for part in parts if not part.empty] or parts or [norms])
+    filled = [part for part in parts if not part.empty]
+    return pd.concat(filled or parts or [norms])
 
 
 def _collect_summaries(
@@ -304,14 +292,11 @@ def _choose_best(rows: pd.DataFrame, by: str, order: list[str]) -> pd.DataFrame:
     """Rows of one run and position or variant per model, revision and origin."""
     if rows.empty:
         return rows
-    candidates = (
-        rows.groupby([*MODEL, "run_id", by], sort=True)["layer"]
-        .nunique()
-        .rename("layers")
-        .reset_index()
-    )
+    counted = rows.groupby([*MODEL, "run_id", by], sort=True)["layer"].nunique()
+    candidates = counted.rename("layers").reset_index()
     candidates["line"] = candidates["layers"] >= FEWEST
-    candidates["place"] = candidates[by].map({name: place for place, name in enumerate(order)})
+    places = {name: place for place, name in enumerate(order)}
+    candidates["place"] = candidates[by].map(places)
     ranked = candidates.sort_values(
         ["line", "place", "layers", "run_id"], ascending=[False, True, False, True]
     )
@@ -404,15 +389,8 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     made = Files()
     made.add("atlas.html", render_page(tables, drawn).encode())
     curves_table = made.add_table(pd.DataFrame(list_curves(drawn)), "Curves", "atlas.csv")
-    made.add(
-        "atlas.md",
-        render_text(
-            "atlas.md",
-            curves=curves_table,
-            lacking=list_lacking(drawn, tables),
-            machine=describe_machine(),
-        ).encode(),
-    )
+    lacking = list_lacking(drawn, tables)
+    made.add_page("atlas.md", curves=curves_table, lacking=lacking, machine=describe_machine())
     return made.contents
 
 
@@ -476,15 +454,12 @@ def build_panels(points: pd.DataFrame) -> list[AtlasPanel]:
         if rows.empty:
             continue
         whole = _find_axis_ends(rows["value"])
-        spans = (
-            {"common": _find_common_gains(rows), "whole": whole}
-            if quantity == GAIN
-            else {"": whole}
-        )
+        spans = {"": whole}
+        if quantity == GAIN:
+            spans = {"common": _find_common_gains(rows), "whole": whole}
         ratio = quantity in {GAIN, NORM}
-        made += [
-            _build_panel(rows, words, span, *ends, ratio=ratio) for span, ends in spans.items()
-        ]
+        for span, ends in spans.items():
+            made.append(_build_panel(rows, words, span, *ends, ratio=ratio))
     return made
 
 
@@ -493,27 +468,27 @@ def place_ticks(low: float, high: float) -> list[tuple[float, str]]:
     next to them."""
     orders = log10(high / low)
     steps = (1.0, 2.0, 5.0) if orders < 3 else (1.0,)
-    places = (
-        MaxNLocator(6).tick_values(low, high)
-        if orders < 1
-        else LogLocator(subs=steps).tick_values(low, high)
-    )
+    locator = MaxNLocator(6) if orders < 1 else LogLocator(subs=steps)
+    places = locator.tick_values(low, high)
     thousands = EngFormatter(sep="")
     ticks: list[tuple[float, str]] = []
     for at in places:
         if low <= at <= high:
-            ticks.append((float(at), thousands(at) if at >= 1000 else f"{at:g}"))
+            label = thousands(at) if at >= 1000 else f"{at:g}"
+            ticks.append((float(at), label))
     return ticks
 
 
 def trace_marker(heritage: str) -> str:
     """Path of a lab's marker in every figure, in a box from -1 to 1."""
     style = MarkerStyle(mark(heritage).marker)
-    path = style.get_path().transformed(style.get_transform() + Affine2D().scale(2, -2))
+    place = style.get_transform() + Affine2D().scale(2, -2)
+    path = style.get_path().transformed(place)
     steps = []
     for points, code in path.iter_segments(simplify=False):
         step = STEPS[int(code)]
-        steps.append(step if step == "Z" else step + ",".join(f"{x:.3f}" for x in points))
+        numbers = ",".join(f"{x:.3f}" for x in points)
+        steps.append(step if step == "Z" else step + numbers)
     return "".join(steps)
 
 
@@ -566,13 +541,10 @@ def _build_panel(
     ticks = place_ticks(low, high)
     has_unchanged = ratio and low < 1 < high
     lines = rows.groupby(["model", "origin"], sort=False)
-    return AtlasPanel(
-        words=words,
-        span=span,
-        ticks=[(float(_place_values(at, low, high)), label) for at, label in ticks],
-        unchanged=float(_place_values(1.0, low, high)) if has_unchanged else None,
-        lines=[_build_line(line, low, high) for _, line in lines],
-    )
+    placed = [(float(_place_values(at, low, high)), label) for at, label in ticks]
+    unchanged = float(_place_values(1.0, low, high)) if has_unchanged else None
+    curves = [_build_line(line, low, high) for _, line in lines]
+    return AtlasPanel(words=words, span=span, ticks=placed, unchanged=unchanged, lines=curves)
 
 
 def _build_line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
@@ -605,8 +577,10 @@ def _build_line(rows: pd.DataFrame, low: float, high: float) -> AtlasLine:
 
 def _draw_arrow(x: float, *, above: bool) -> str:
     """A triangle at the upper or lower edge of a plot that points out of it."""
-    edge, inwards = (0, 1.7 * ARROW) if above else (HEIGHT, -1.7 * ARROW)
-    return f"M{x:.1f},{edge}l{ARROW},{inwards}h{-2 * ARROW}z"
+    edge = 0 if above else HEIGHT
+    inwards = 1.7 * ARROW if above else -1.7 * ARROW
+    back = -2 * ARROW
+    return f"M{x:.1f},{edge}l{ARROW},{inwards}h{back}z"
 
 
 def _place_depths(depth: npt.ArrayLike) -> Array:
@@ -616,19 +590,20 @@ def _place_depths(depth: npt.ArrayLike) -> Array:
 
 def _place_values(value: npt.ArrayLike, low: float, high: float) -> Array:
     """Heights of values in a plot, from above."""
-    return np.asarray(HEIGHT * np.log(high / np.asarray(value)) / np.log(high / low))
+    below_top = np.log(high / np.asarray(value))
+    return np.asarray(HEIGHT * below_top / np.log(high / low))
 
 
 def _select_shown(drawn: pd.DataFrame) -> pd.DataFrame:
     """Rows as the panels take them: named, without the first gain."""
-    rows = drawn[(drawn["quantity"] != GAIN) | (drawn["layer"] >= SHOWN_GAIN_FROM)]
+    is_late = drawn["layer"] >= SHOWN_GAIN_FROM
+    rows = drawn[(drawn["quantity"] != GAIN) | is_late]
     names = []
     for of in zip(rows["model_id"], rows["revision"], strict=True):
         names.append(_name_model(*of))
     trained = rows["origin"] == TRAINED_ORIGIN
-    return rows.assign(
-        model=names, first=trained | rows["model_id"].isin(choose_contrasting(drawn, FIRST))
-    )
+    is_contrasting = rows["model_id"].isin(choose_contrasting(drawn, FIRST))
+    return rows.assign(model=names, first=trained | is_contrasting)
 
 
 def list_first_origins(origins: Sequence[str]) -> set[str]:
@@ -640,10 +615,8 @@ def list_first_origins(origins: Sequence[str]) -> set[str]:
 def _find_common_gains(points: pd.DataFrame) -> tuple[float, float]:
     """Ends of the axis of gains unless the whole range is asked for: quantiles of what is shown at
     first."""
-    rows = points[
-        (points["quantity"] == GAIN)
-        & points["origin"].isin(list_first_origins(list(points["origin"])))
-    ]
+    origins = list_first_origins(list(points["origin"]))
+    rows = points[(points["quantity"] == GAIN) & points["origin"].isin(origins)]
     gains = rows["value"]
     if gains.nunique() < 2:
         return _find_axis_ends(gains) if len(gains) else (0.0, 0.0)

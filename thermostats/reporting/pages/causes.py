@@ -62,7 +62,8 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
         together = carriers.rename(columns=PAIRS)
         apart = made.add_table(separation, "What the models can separate", "separation.csv")
         pairs = made.add_table(together, "What goes together", "pairs.csv")
-    page = render_text(
+    arrows_table = made.add_table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows)
+    made.add_page(
         "causes.md",
         figure=figure,
         n_models=len(rows),
@@ -71,10 +72,9 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
         apart=apart,
         carriers=carriers.to_dict("records"),
         pairs=pairs,
-        arrows=made.add_table(arrows, "Arrows and their reasons", "arrows.csv", excerpt=arrows),
+        arrows=arrows_table,
         machine=describe_machine(),
     )
-    made.add("causes.md", page.encode())
     return made.contents
 
 

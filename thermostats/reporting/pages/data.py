@@ -72,7 +72,8 @@ def build_measured_table(features: pd.DataFrame) -> Text:
     rows = features.dropna(subset=list(MEASURED_GAINS), how="all") if len(features) else features
     if rows.empty:
         return Text()
-    rows = rows.assign(prompts=rows["prompt_set"] + " (" + rows["n_prompts"].astype(str) + ")")
+    n_prompts = rows["n_prompts"].astype(str)
+    rows = rows.assign(prompts=rows["prompt_set"] + " (" + n_prompts + ")")
     heads = {
         "model_id": "model",
         "heritage": "lab",
@@ -90,11 +91,10 @@ def _render_tables(layout: Layout, tables: Evidence) -> Text:
         files = [listed for listed in layout.tables if listed.table == name]
         if files:
             link = render_link(name, f"#codebook-{name}")
-            size = sum(len(listed.content) for listed in files)
+            n_bytes = sum(len(listed.content) for listed in files)
+            size = formatting.format_bytes(n_bytes, UNBROKEN)
             counts = (len(tables.table(name)), len(schema.columns), len(files))
-            rows.append(
-                (link, *counts, formatting.format_bytes(size, UNBROKEN), schema.description)
-            )
+            rows.append((link, *counts, size, schema.description))
     columns = ["table", "rows", "columns", "files", "size", "holds"]
     return render_table(pd.DataFrame(rows, columns=columns, dtype=object), "Tables", most=None)
 
@@ -102,8 +102,10 @@ def _render_tables(layout: Layout, tables: Evidence) -> Text:
 def _render_files(layout: Layout) -> Text:
     rows = []
     for listed in (*layout.tables, *layout.analyses):
-        link = render_link(listed.name or listed.path.name, quote(layout.make_href(listed)))
-        rows.append((link, formatting.format_bytes(len(listed.content), UNBROKEN), listed.sha))
+        href = quote(layout.make_href(listed))
+        link = render_link(listed.name or listed.path.name, href)
+        size = formatting.format_bytes(len(listed.content), UNBROKEN)
+        rows.append((link, size, listed.sha))
     table = pd.DataFrame(rows, columns=["file", "size", "SHA-256"], dtype=object)
     return render_table(table, "Files", most=None)
 
@@ -124,11 +126,9 @@ def _build_codebook(name: str) -> dict[str, object]:
         }
         rows.append(row)
     sentence = f"{schema.description[0].upper()}{schema.description[1:]}."
-    return {
-        "title": f"Codebook: {name}",
-        "text": f"{sentence} Key: {', '.join(keys)}.",
-        "columns": render_table(pd.DataFrame(rows), f"Columns of {name}", most=None),
-    }
+    text = f"{sentence} Key: {', '.join(keys)}."
+    columns = render_table(pd.DataFrame(rows), f"Columns of {name}", most=None)
+    return {"title": f"Codebook: {name}", "text": text, "columns": columns}
 
 
 def _render_inconsistencies(inconsistent: pd.DataFrame) -> Text:

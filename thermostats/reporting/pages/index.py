@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, islice, zip_longest
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -90,10 +91,16 @@ def place_finding(finding: Finding) -> Seen | None:
         return None
     bar = min(bars, key=lambda value: abs(x - value))
     side = 1 if bar == rule.above else -1
-    towards, away = (x - lower, upper - x) if x > bar else (upper - x, x - lower)
-    unit = towards or away
-    first, last = sorted(side * (end - bar) / unit for end in (lower, upper))
-    other = next((side * (value - bar) / unit for value in bars if value != bar), FARTHEST)
+    below = x - lower
+    beyond = upper - x
+    unit = (below or beyond) if x > bar else (beyond or below)
+
+    def place(value: float) -> float:
+        return side * (value - bar) / unit
+
+    first, last = sorted(map(place, (lower, upper)))
+    others = (place(value) for value in bars if value != bar)
+    other = next(others, FARTHEST)
     bounds = []
     if rule.above is not None:
         bounds.append(f"above {format_declared(rule.above)}")
@@ -101,7 +108,7 @@ def place_finding(finding: Finding) -> Seen | None:
         bounds.append(f"below {format_declared(rule.below)}")
     shown = estimate_range(finding.headline)
     words = f"{evidence}: {shown}, claimed: {' and '.join(bounds)}"
-    return Seen(evidence, side * (x - bar) / unit, first, last, other, words)
+    return Seen(evidence, place(x), first, last, other, words)
 
 
 def put_headline_first(findings: Sequence[Finding]) -> list[Finding]:
@@ -145,7 +152,8 @@ def render_picture(estimates: Sequence[Seen]) -> bytes:
 
 def _place(value: float) -> float:
     clipped = max(-FARTHEST, min(FARTHEST, value))
-    return round(LEFT + (RIGHT - LEFT) * (clipped + FARTHEST) / (2 * FARTHEST), 2)
+    along = (RIGHT - LEFT) * (clipped + FARTHEST) / (2 * FARTHEST)
+    return round(LEFT + along, 2)
 
 
 TITLE = "Residual-stream gains in transformers"
@@ -188,18 +196,21 @@ def index_text(
     grouped = group_entries(entries)
     rows = {entry.id: _build_row(entry, page_of) for entry in entries}
     further = list_further_statements()
-    tally = Counter(row["verdict"] for row in rows.values())
+    tally = Counter(map(itemgetter("verdict"), rows.values()))
     matrix = _build_matrix(entries)
     studies = load_studies().values()
     by_heading = {study.report.heading: study for study in studies if study.report.heading}
     groups: list[dict[str, Any]] = []
     for title, group in grouped.items():
         study = by_heading.get(title)
-        listed = [entry for entry in _put_leading_first(group, study) if entry.id not in further]
-        place = {"title": title, "study": study, "rows": [rows[entry.id] for entry in listed]}
+        listed = []
+        for entry in _put_leading_first(group, study):
+            if entry.id not in further:
+                listed.append(rows[entry.id])
+        place = {"title": title, "study": study, "rows": listed}
         groups.append({**place, **_summarise_entries(group)})
-    findings = list(chain.from_iterable(entry.findings for entry in entries))
-    worlds = [finding.criterion.worlds for finding in findings]
+    findings = list(chain.from_iterable(map(attrgetter("findings"), entries)))
+    worlds = list(map(attrgetter("criterion.worlds"), findings))
     changed = []
     for entry in entries:
         if entry.claim and entry.claim.history:
@@ -216,14 +227,14 @@ def index_text(
         further=_list_further_rows(entries, rows, page_of),
         title_of_further=ONE_OBSERVATION,
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        short=summarise_groups([group["rows"] for group in groups]),
+        short=summarise_groups(list(map(itemgetter("rows"), groups))),
         command=Text(command),
         tried=sum(map(bool, worlds)),
         untried=worlds.count(0),
         most_false=ALPHA,
         changed=changed,
         matrix=matrix,
-        yours=any(row["yours"] for row in rows.values()),
+        yours=any(map(itemgetter("yours"), rows.values())),
         moved=_list_moved(entries, page_of),
         illustrated=illustrated,
         sets=[f"{SETS[name]} ({name})" for name in there],
@@ -238,9 +249,11 @@ def index_text(
 def _put_leading_first(group: Sequence[Entry], study: Study | None) -> list[Entry]:
     """Entries of a study with those first that it names so, in its order."""
     leading = study.report.leading if study is not None else ()
-    return sorted(
-        group, key=lambda entry: leading.index(entry.id) if entry.id in leading else len(leading)
-    )
+
+    def find_place(entry: Entry) -> int:
+        return leading.index(entry.id) if entry.id in leading else len(leading)
+
+    return sorted(group, key=find_place)
 
 
 def _list_further_rows(
@@ -291,7 +304,8 @@ def summarise_groups(
     chosen = {}
     for verdict in (SUPPORTED, AGAINST, UNMEASURED):
         chosen[verdict] = _take_turns(groups, verdict)
-    chosen[OPEN] = [row for row in chain.from_iterable(groups) if row["verdict"] == OPEN]
+    every_row = chain.from_iterable(groups)
+    chosen[OPEN] = [row for row in every_row if row["verdict"] == OPEN]
     summary = []
     for heading, verdicts, most in IN_SHORT:
         rows = chain.from_iterable(chosen[verdict] for verdict in verdicts)
@@ -304,8 +318,7 @@ def _take_turns(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> lis
     for rows in groups:
         alike = [row for row in rows if row["verdict"] == verdict]
         best.append(sorted(alike, key=_count_models, reverse=True))
-    in_turn = chain.from_iterable(zip_longest(*best))
-    return [row for row in in_turn if row is not None]
+    return list(filter(None, chain.from_iterable(zip_longest(*best))))
 
 
 def _count_models(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -319,7 +332,7 @@ def build_findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
     rows = []
     for entry in entries:
         for number, finding in enumerate(entry.findings):
-            fit = (entry.posteriors[number] if number < len(entry.posteriors) else None) or {}
+            fit = next(iter(entry.posteriors[number:]), None) or {}
             row = {
                 **finding.columns(),
                 "finding": finding.id,
@@ -357,27 +370,31 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     for entry in entries:
         if entry.findings and not entry.error:
             primary.append(entry.findings[0])
-    counts = Counter(finding.verdict for finding in primary)
+    counts = Counter(map(attrgetter("verdict"), primary))
     reached = [verdict for verdict in VERDICTS if counts[verdict]]
-    fits = (entry.posteriors[0] or {} for entry in entries if entry.posteriors)
-    fitted = [fit for fit in fits if "passes" in fit]
+    fitted = []
+    for entry in entries:
+        fit = next(iter(entry.posteriors), None)
+        if fit is not None and "passes" in fit:
+            fitted.append(fit)
     passing = [fit for fit in fitted if fit["passes"]]
-    apart = []
+    apart = 0
     for fit in passing:
-        if fit["classical"] not in ("", fit["concluded"]):
-            apart.append(fit)
+        apart += fit["classical"] not in ("", fit["concluded"])
     words: list[str] = []
     for verdict in reached:
         words.append(f"{counts[verdict]} {'' if words else 'came out '}as {verdict}")
-    samples = [finding.sample for finding in primary]
+    samples = list(map(attrgetter("sample"), primary))
+    most_models = max(map(attrgetter("n_models"), samples), default=0)
+    most_groups = max(map(attrgetter("n_groups"), samples), default=0)
     return {
         "counts": words,
         "tested": len(primary),
         "fitted": len(fitted),
-        "apart": len(apart),
+        "apart": apart,
         "failed": len(fitted) - len(passing),
-        "most_models": max((sample.n_models for sample in samples), default=0),
-        "most_groups": max((sample.n_groups for sample in samples), default=0),
+        "most_models": most_models,
+        "most_groups": most_groups,
         "noun": samples[0].group if samples else "",
     }
 
@@ -390,7 +407,8 @@ def _build_matrix(entries: Sequence[Entry]) -> dict[str, list[str]]:
         matrix[name] = [""] * len(entries)
     for place, entry in enumerate(entries):
         for finding in reversed(put_headline_first(entry.findings)):
-            matrix[finding.sample.evidence or OVERALL][place] = SIGNS[finding.verdict]
+            name = finding.sample.evidence or OVERALL
+            matrix[name][place] = SIGNS[finding.verdict]
     return {name: signs for name, signs in matrix.items() if any(signs)}
 
 
@@ -479,18 +497,19 @@ def _build_statement_row(entry: Entry, findings: Sequence[Finding], page_of: str
 def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
     findings = _list_findings(entry)
     primary = next(iter(findings), None)
-    caption = "; ".join(estimate.words for estimate in place_first_findings(findings))
+    caption = "; ".join(map(attrgetter("words"), place_first_findings(findings)))
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     is_built = entry.claim is not None and not entry.error
     page = page_of.format(name_folder(entry.id)) if is_built else ""
     picture = f"![{escape_markdown(caption)}]({_name_picture(entry)})" if caption else ""
     found = primary.verdict if primary else MISSING
+    answer = _answer_claim(entry.claim, findings) if entry.claim and primary else ""
     return {
         "id": entry.id,
         "short": render_link(entry.id, page),
         "claim": entry.claim,
         "link": render_link(named, page),
-        "answer": _answer_claim(entry.claim, findings) if entry.claim and primary else "",
+        "answer": answer,
         **_compare_verdicts(entry),
         "verdict": FAILED if entry.error else found,
         "error": entry.error,

@@ -48,8 +48,7 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     crossings = list_crossings(rows)
     made = Files()
     if not (crossings["gain"] == GAIN).any():
-        page = render_text("interventions.md", figure="", machine=describe_machine())
-        made.add("interventions.md", page.encode())
+        made.add_page("interventions.md", figure="", machine=describe_machine())
         return made.contents
     exact = list_exact_changes()
     scale = compare_scale(rows, exact)
@@ -58,17 +57,20 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     by_side = summarise_stiffness(stiffness)
     models = tables.named(INTERVENED).table("models")
     picture = render_svg(lambda axes: draw_picture(rows, exact, axes))
-    page = render_text(
+    figure = made.add_figure(picture, "interventions.svg", write_caption(rows, exact))
+    prices = made.add_table(scale, "Prices in nats a token", "scale.csv")
+    mirrored = made.add_table(summary, "Crossings with their mirrors", "crossings.csv")
+    by_side_table = made.add_table(by_side, "Stiffness by side of 1", "stiffness.csv")
+    made.add_page(
         "interventions.md",
-        figure=made.add_figure(picture, "interventions.svg", write_caption(rows, exact)),
-        scale=made.add_table(scale, "Prices in nats a token", "scale.csv"),
-        crossings=made.add_table(summary, "Crossings with their mirrors", "crossings.csv"),
-        stiffness=made.add_table(by_side, "Stiffness by side of 1", "stiffness.csv"),
+        figure=figure,
+        scale=prices,
+        crossings=mirrored,
+        stiffness=by_side_table,
         machine=describe_machine(),
         inherited=describe_inherited(stiffness, models),
         **collect_words(rows, crossings, exact),
     )
-    made.add("interventions.md", page.encode())
     return made.contents
 
 
@@ -104,19 +106,19 @@ def write_caption(rows: pd.DataFrame, exact: pd.DataFrame) -> str:
     """What is drawn, and what came out."""
     steered = _select(rows, "steer")
     tuned = _select(rows, "tune")
+    n_models = steered["model_id"].nunique()
     words = (
-        f"What it costs to move the penultimate gain of {steered['model_id'].nunique()} small "
+        f"What it costs to move the penultimate gain of {n_models} small "
         f"models, and how far it is moved. A curve is one model under one seed of the steering; "
         f"distances are positive towards 1 and beyond it, and negative away from it, where the "
         f"mirrors are. Filled points have crossed 1. A dash is the same number of steps without "
         f"a target. Steering costs at most {format_number(steered['kl'].max())} nats a token"
     )
     if len(tuned):
-        words += (
-            f"; crosses are ordinary tuning of the same models, at "
-            f"{format_number(tuned['kl'].min())} to {format_number(tuned['kl'].max())}"
-        )
-    logs = np.log(exact["gain_after"] / exact["gain_before"]).abs()
+        cheapest = format_number(tuned["kl"].min())
+        dearest = format_number(tuned["kl"].max())
+        words += f"; crosses are ordinary tuning of the same models, at {cheapest} to {dearest}"
+    logs = _measure_distance(exact)
     return (
         f"{words}. Pluses at the foot are exact changes of LayerNorm models, which cost nothing; "
         f"those that reach beyond the frame go as far as {format_number(logs.max())}."
@@ -130,7 +132,8 @@ def _select(rows: pd.DataFrame, operation: str) -> pd.DataFrame:
 
 def _measure_distance(rows: pd.DataFrame) -> pd.Series[float]:
     """How far the gain was moved: |log(after / before)|."""
-    distance: pd.Series[float] = np.log(rows["gain_after"] / rows["gain_before"]).abs()
+    ratios = rows["gain_after"] / rows["gain_before"]
+    distance: pd.Series[float] = np.log(ratios).abs()
     return distance
 
 
@@ -144,7 +147,8 @@ def compare_scale(rows: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
         "the same steps without a target": rows[rows["operation"] == "floor"],
     }
     for step in STEPS:
-        kinds[f"steered by {step:g} in log, either way"] = steered[(asked / step - 1).abs() < SAME]
+        off = (asked / step - 1).abs()
+        kinds[f"steered by {step:g} in log, either way"] = steered[off < SAME]
     tuned = _select(rows, "tune")
     kinds |= {f"ordinary tuning: {what}": group for what, group in tuned.groupby("what")}
     made = []
@@ -156,14 +160,10 @@ def compare_scale(rows: pd.DataFrame, exact: pd.DataFrame) -> pd.DataFrame:
 def _describe_prices(rows: pd.DataFrame) -> dict[str, Any]:
     prices = rows["kl"]
     has_gain = rows["gain"].eq(GAIN).all()
-    return {
-        "models": rows["model_id"].nunique(),
-        "rows": len(rows),
-        "distance": float(_measure_distance(rows).median()) if has_gain else np.nan,
-        "cheapest": float(prices.min()),
-        "median": float(prices.median()),
-        "dearest": float(prices.max()),
-    }
+    distance = float(_measure_distance(rows).median()) if has_gain else np.nan
+    prices_by = {"cheapest": prices.min(), "median": prices.median(), "dearest": prices.max()}
+    described = {"models": rows["model_id"].nunique(), "rows": len(rows), "distance": distance}
+    return described | {what: float(price) for what, price in prices_by.items()}
 
 
 def summarise_crossings(crossings: pd.DataFrame) -> pd.DataFrame:
@@ -232,7 +232,7 @@ def measure_besides(rows: pd.DataFrame) -> list[dict[str, Any]]:
     """How far other gains move with the one that is steered: slopes of their log distances on its
     own, through 0."""
     steered = _select(rows, "steer")
-    before, after = (pd.DataFrame(steered[name].map(json.loads).tolist()) for name in STATES)
+    before, after = (_read_gains(steered[name]) for name in STATES)
     logs = np.log(after / before)
     own = logs[GAIN]
     besides = []
@@ -241,6 +241,10 @@ def measure_besides(rows: pd.DataFrame) -> list[dict[str, Any]]:
             slope = (logs[name] * own).sum() / (own**2).sum()
             besides.append({"words": words, "share": float(slope)})
     return besides
+
+
+def _read_gains(values: pd.Series) -> pd.DataFrame:
+    return pd.DataFrame(values.map(json.loads).tolist())
 
 
 def describe_inherited(stiffness: pd.DataFrame, models: pd.DataFrame) -> str:
@@ -258,11 +262,13 @@ def describe_inherited(stiffness: pd.DataFrame, models: pd.DataFrame) -> str:
     share = summary.loc["share_heritage"]
     interval = f"{format_percent(share['lower'])} to {format_percent(share['upper'])}"
     level = summary.attrs["level"]
+    n_families = rows["lineage"].nunique()
+    median = format_percent(share["median"])
     return (
         f"Of the variance of log stiffness over {len(rows)} models, "
-        f"{format_percent(share['median'])} goes with the family ({interval}, "
+        f"{median} goes with the family ({interval}, "
         f"{level:.0%} interval, heritage model of "
-        f"{rows['lineage'].nunique()} families, {repeated} of which have several models). In the "
+        f"{n_families} families, {repeated} of which have several models). In the "
         f"models that ship a family is one recipe on one corpus, and models of a family differ by "
         f"their seed alone."
     )

@@ -56,8 +56,7 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
         check_lineage(tables.table("models"), tables.table("lineage"))
         tree = build_tree(pooled, gains)
     except ThermostatsError as refusal:
-        refused = render_text("lineage.md", refusal=str(refusal), machine=describe_machine())
-        made.add("lineage.md", refused.encode())
+        made.add_page("lineage.md", refusal=str(refusal), machine=describe_machine())
         return made.contents
     rows = collect_facts(pooled, gains)
     caption = (
@@ -71,18 +70,22 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     if len(gains):
         picture = render_svg(lambda axes: draw_lineage(tree, gains, axes))
         figure = made.add_figure(picture, "lineage.svg", caption)
-    page = render_text(
+    kinds = made.add_table(count_kinds(tree), "Branches by kind", "branches.csv")
+    checks = list_checks(tree, rows)
+    power = describe_power(tree, gains)
+    stated = made.add_table(count_stated(rows), "What is stated of these models", "stated.csv")
+    models = made.add_table(rows[SHOWN], "Models and what they come from", "lineage.csv")
+    made.add_page(
         "lineage.md",
         refusal="",
         figure=figure,
-        kinds=made.add_table(count_kinds(tree), "Branches by kind", "branches.csv"),
-        checks=list_checks(tree, rows),
-        power=describe_power(tree, gains),
-        stated=made.add_table(count_stated(rows), "What is stated of these models", "stated.csv"),
-        models=made.add_table(rows[SHOWN], "Models and what they come from", "lineage.csv"),
+        kinds=kinds,
+        checks=checks,
+        power=power,
+        stated=stated,
+        models=models,
         machine=describe_machine(),
     )
-    made.add("lineage.md", page.encode())
     return made.contents
 
 
@@ -93,7 +96,9 @@ def draw_lineage(tree: Tree, gains: pd.DataFrame, axes: Axes) -> Axes:
     values = dict(zip(gains["model_id"], y, strict=True))
     if len(gains) >= LEAST:
         at = [tree.place(name) for name in gains["model_id"]]
-        expected = estimate_ancestors(y, np.ones((len(y), 1)), tree.covariance(tree.names), at)
+        constant = np.ones((len(y), 1))
+        covariance = tree.covariance(tree.names)
+        expected = estimate_ancestors(y, constant, covariance, at)
         values = dict(zip(tree.names, expected, strict=True))
     canvas = axes.get_figure(root=True)
     if canvas is not None:
@@ -132,16 +137,14 @@ def collect_facts(evidence: Evidence, gains: pd.DataFrame) -> pd.DataFrame:
     )
     texts = ["parent", "kind", "tokenizer", "corpus", "source"]
     rows = rows.assign(**{name: rows[name].fillna("") for name in texts})
-    return rows.assign(year=rows["model_id"].map(years), year_of_parent=rows["parent"].map(years))
+    year = rows["model_id"].map(years)
+    return rows.assign(year=year, year_of_parent=rows["parent"].map(years))
 
 
 def count_kinds(tree: Tree) -> pd.DataFrame:
     """How many branches of each kind the tree has."""
-    counts = (
-        pd.Series([kind or "not stated" for kind in tree.kinds[1:]])
-        .value_counts(sort=False)
-        .sort_index()
-    )
+    kinds = pd.Series([kind or "not stated" for kind in tree.kinds[1:]])
+    counts = kinds.value_counts(sort=False).sort_index()
     return counts.rename_axis("kind").reset_index(name="branches")
 
 
@@ -151,11 +154,12 @@ def count_stated(rows: pd.DataFrame) -> pd.DataFrame:
     scratch = models["kind"] == "scratch"
     table = []
     for name in FACTS:
-        there = models[name].notna() & (models[name].astype(str) != "") | (
-            scratch if name == "parent" else False
-        )
+        there = models[name].notna() & (models[name].astype(str) != "")
+        if name == "parent":
+            there |= scratch
         values = models.loc[there, name].replace("", np.nan).dropna()
-        table.append((name, int(there.sum()), len(models), values.nunique()))
+        n_stated = int(there.sum())
+        table.append((name, n_stated, len(models), values.nunique()))
     return pd.DataFrame(table, columns=["fact", "stated", "models", "different values"])
 
 

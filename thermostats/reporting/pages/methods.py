@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -116,9 +117,10 @@ def draw_example(example: pd.Series, axes: Axes) -> None:
     ends = [p[0], 0.5]
     axes.plot(ends, ends, color=QUIET, lw=1.0)
     axes.plot(p, share, color=LOUD, marker="o", ms=3.5, lw=1.4)
-    axes.plot([p[0], ALPHA], [ALPHA, ALPHA], color=QUIET, lw=0.8, ls=(0, (4, 3)))
+    dashed: dict[str, Any] = {"lw": 0.8, "ls": (0, (4, 3))}
+    axes.plot([p[0], ALPHA], [ALPHA, ALPHA], color=QUIET, **dashed)
     for at, color in ((limit, LOUD), (ALPHA, QUIET)):
-        axes.plot([at, at], [p[0], ALPHA], color=color, lw=0.8, ls=(0, (4, 3)))
+        axes.plot([at, at], [p[0], ALPHA], color=color, **dashed)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     for axis, values in ((axes.xaxis, [*p[1:], 0.5]), (axes.yaxis, [*share, 0.5])):
         axis.set_major_locator(FixedLocator(values))

@@ -40,16 +40,16 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     says = []
     for claim, words in zip(own["claim"], own["says"], strict=True):
         says.append({"link": render_link(claim, f"{name_folder(claim)}/"), "says": words})
-    page = render_text(
+    described = [Text(describe_campaign(advice, name)) for name in campaigns]
+    made.add_page(
         "next.md",
         table=table,
-        campaigns=[Text(describe_campaign(advice, name)) for name in campaigns],
+        campaigns=described,
         says=says,
         first=next(iter(campaigns), ""),
         stale=find_stale(advice, tables),
         machine=describe_machine(),
     )
-    made.add("next.md", page.encode())
     return made.contents
 
 
@@ -68,7 +68,9 @@ def tabulate_claims(advice: pd.DataFrame) -> pd.DataFrame:
         row = {"claim": claim, "at hand": own["at_hand"] or "too few rows"}
         row[OWN_LABEL] = describe_cell(own)
         for name in list_campaigns(advice):
-            row[name] = describe_cell(by_set.loc[name]) if name in by_set.index else NONE
+            row[name] = NONE
+            if name in by_set.index:
+                row[name] = describe_cell(by_set.loc[name])
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -78,9 +80,8 @@ def describe_cell(row: pd.Series) -> str:
     if not row["models"] or pd.isna(row["chance"]):
         return NONE
     count = len(row["models"].split())
-    return f"{format_percent(row['chance'])} ({format_count(count, 'model')}, " + (
-        f"{row['download_gb']:.3g} GB)"
-    )
+    models = format_count(count, "model")
+    return f"{format_percent(row['chance'])} ({models}, {row['download_gb']:.3g} GB)"
 
 
 def find_stale(advice: pd.DataFrame, tables: Evidence) -> str:
@@ -109,7 +110,8 @@ def find_stale(advice: pd.DataFrame, tables: Evidence) -> str:
 
 def describe_campaign(advice: pd.DataFrame, name: str) -> str:
     """A campaign as Markdown: what it costs, what it brings, and the lines that measure it."""
-    whole = advice[(advice["claim"] == "") & (advice["set"] == name)].iloc[0]
+    of_set = advice[advice["set"] == name]
+    whole = of_set[of_set["claim"] == ""].iloc[0]
     models = whole["models"].split()
     if not models:
         return str(whole["says"])
@@ -132,11 +134,10 @@ def describe_campaign(advice: pd.DataFrame, name: str) -> str:
         "| claim | at hand | a verdict | supported | not supported | if true |",
         "|---|---|---:|---:|---:|---:|",
     ]
-    judged = advice[(advice["claim"] != "") & (advice["set"] == name)]
+    judged = of_set[of_set["claim"] != ""]
     for row in judged.sort_values("chance", ascending=False).to_dict("records"):
         shares = [row[label] for label in ("chance", "supported", "against", "declared")]
         cells = [NONE if pd.isna(share) else format_percent(share) for share in shares]
-        lines.append(
-            f"| {row['claim']} | {row['at_hand'] or 'too few rows'} | {' | '.join(cells)} |"
-        )
+        at_hand = row["at_hand"] or "too few rows"
+        lines.append(f"| {row['claim']} | {at_hand} | {' | '.join(cells)} |")
     return "\n".join(lines)

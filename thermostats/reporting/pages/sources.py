@@ -44,9 +44,10 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     lines = profile_pairs(summarise_profiles(layers, runs, published))
     measured = list_measurements(features, published)
     fits = fit_levels(measured)
+    comparable = measured[measured["comparable"].astype(bool)]
     pools = {}
     for gain in fits:
-        pools[gain] = prepare_pooling(measured[measured["comparable"].astype(bool)], pooled, gain)
+        pools[gain] = prepare_pooling(comparable, pooled, gain)
     external = tables.external_sources()
     left_out = external[external["left_out"] != ""]
     largest = gains.loc[gains["log_ratio"].abs().idxmax()] if len(gains) else None
@@ -68,11 +69,12 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
     lines_table = made.add_table(
         lines, "Gains block by block by two measurements", "profiles-by-two-sources.csv"
     )
-    page = render_text(
+    coincidence = describe_coincidence(pooled, set(features["model_id"]))
+    made.add_page(
         "sources.md",
         sets=sets,
         apart=list_study_models(),
-        coincidence=describe_coincidence(pooled, set(features["model_id"])),
+        coincidence=coincidence,
         others=others,
         left_out=left_out.to_dict("records"),
         gains=gains_table,
@@ -85,7 +87,6 @@ def build_files(tables: Evidence) -> dict[str, bytes]:
         lines=lines_table,
         machine=describe_machine(),
     )
-    made.add("sources.md", page.encode())
     return made.contents
 
 
@@ -93,7 +94,8 @@ def fit_levels(rows: pd.DataFrame) -> dict[str, Fit]:
     """Fits of the levels of sources by gain, of gains that two sources measured of one model."""
     fits = {}
     for gain in FITTED:
-        with_gain = rows[rows[gain].notna() & rows["comparable"].astype(bool)]
+        is_comparable = rows["comparable"].astype(bool)
+        with_gain = rows[rows[gain].notna() & is_comparable]
         if (with_gain.groupby("model_id")["source"].nunique() > 1).any():
             fits[gain] = fit_sources(with_gain, gain, sources=sorted(set(with_gain["source"])))
     return fits
@@ -122,11 +124,10 @@ def measure_shifts(fits: Mapping[str, Fit], pools: Mapping[str, pd.DataFrame]) -
         components = {}
         for name in ("run", *LEVELS):
             components[name] = float(medians.get(f"sd_{name}", 0.0)) ** 2
-        both = (
-            combine_measurements(pools[gain], components)["y"]
-            - combine_measurements(pools[gain])["y"]
-        )
-        shares[gain] = float(np.expm1(both.abs().max()))
+        weighed = combine_measurements(pools[gain], components)["y"]
+        unweighed = combine_measurements(pools[gain])["y"]
+        moved = weighed - unweighed
+        shares[gain] = float(np.expm1(moved.abs().max()))
     return shares
 
 

@@ -46,7 +46,8 @@ def list_worst_worlds(entry: Entry, read: Read) -> Iterator[dict[str, Any]]:
         own = table[table["finding"] == id_]
         for side, of_side in own[own["box"] == PLAUSIBLE].groupby("side", sort=False):
             worst = pick_worst(of_side)
-            power = own.loc[(own["box"] == POWER) & (own["side"] == side), "power"]
+            of_power = (own["box"] == POWER) & (own["side"] == side)
+            power = own.loc[of_power, "power"]
             limit = worst["bound_05"]
             yield {
                 "claim": _link_finding(id_, folder, whole=not first.criterion.parts),
@@ -62,4 +63,5 @@ def _link_finding(id_: str, folder: str, *, whole: bool) -> Text:
     """The claim's page, with the finding's name where others lead it too."""
     claim, _, name = id_.partition(".")
     link = render_link(claim, f"{folder}/index.md")
-    return link if whole else Text(f"{link} {name.partition('.')[0].replace('_', ' ')}")
+    words = name.partition(".")[0].replace("_", " ")
+    return link if whole else Text(f"{link} {words}")
