@@ -23,13 +23,7 @@ from thermostats.formatting import format_number, strip_owner
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import mark
 from thermostats.plots.svg import find_dark_colour
-from thermostats.reporting.render import (
-    Files,
-    build_page_environment,
-    hash_scripts,
-    load_script,
-    render_text,
-)
+from thermostats.reporting.render import Files, build_page_environment, hash_scripts, load_script
 from thermostats.reporting.state import build_navigation, describe_machine
 from thermostats.tables.schemas import EXTERNAL, NURSERY, OURS
 

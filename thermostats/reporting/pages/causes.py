@@ -20,7 +20,7 @@ from thermostats.claims.shared import (
 )
 from thermostats.plots.posterior import draw_causes
 from thermostats.plots.svg import render_svg
-from thermostats.reporting.render import Files, render_text
+from thermostats.reporting.render import Files
 from thermostats.reporting.state import describe_machine
 from thermostats.tables.model_rows import model_rows
 

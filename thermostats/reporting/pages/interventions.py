@@ -24,7 +24,7 @@ from thermostats.modelling.price_curves import (
 )
 from thermostats.plots.price_curves import draw_price_scale
 from thermostats.plots.svg import render_svg
-from thermostats.reporting.render import Files, render_text
+from thermostats.reporting.render import Files
 from thermostats.reporting.state import describe_machine
 from thermostats.tables.invariants import find_moves, read_effects
 

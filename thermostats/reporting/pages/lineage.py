@@ -18,7 +18,7 @@ from thermostats.modelling.tree_likelihood import (
 )
 from thermostats.plots.posterior import draw_tree
 from thermostats.plots.svg import render_svg
-from thermostats.reporting.render import Files, render_text
+from thermostats.reporting.render import Files
 from thermostats.reporting.state import describe_machine
 from thermostats.tables.model_rows import model_rows
 from thermostats.tables.store import check_lineage

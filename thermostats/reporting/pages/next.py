@@ -19,7 +19,7 @@ from thermostats.claims.run import load_claim
 from thermostats.claims.study import list_scripts
 from thermostats.formatting import format_count, format_percent, join_words
 from thermostats.reporting.pages import name_folder
-from thermostats.reporting.render import Files, Text, render_link, render_text
+from thermostats.reporting.render import Files, Text, render_link
 from thermostats.reporting.state import describe_machine
 from thermostats.tables.folders import find_shipped
 

@@ -13,7 +13,7 @@ from thermostats.claims.study import list_study_models
 from thermostats.formatting import format_percent
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.measurements import fit_sources
-from thermostats.reporting.render import Files, render_text
+from thermostats.reporting.render import Files
 from thermostats.reporting.state import describe_machine
 from thermostats.tables.model_rows import (
     LEVELS,
