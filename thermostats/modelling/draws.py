@@ -1,7 +1,8 @@
 """What both engines return: named arrays of draws with their diagnostics; intervals, weights and
 convergence of draws.
 
-The only seam to ArviZ, 0.23 and 1.x; it is imported on first use.
+The only seam to ArviZ, 0.23 and 1.x, which is imported where a fit is handed over to it, and to its
+statistics of arrays (`arviz_stats.base`), which both generations have.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.formatting import format_count
-from thermostats.settings import check_coverage, options
+from thermostats.settings import SAMPLERS, check_coverage, options
 
 Array = NDArray[np.float64]
 ARVIZ_NOTICE = r"\s*ArviZ is undergoing a major refactor"
@@ -276,11 +277,11 @@ def measure_convergence(columns: Array) -> dict[str, Array]:
 
     Vehtari et al. 2021, doi:10.1214/20-BA1221.
     """
-    arviz = _import_arviz()
+    statistics = _import_statistics()
     measures: dict[str, Callable[[Array], Any]] = {
-        "rhat": arviz.rhat,
-        "ess_bulk": lambda x: arviz.ess(x, method="bulk"),
-        "ess_tail": lambda x: arviz.ess(x, method="tail", prob=TAILS),
+        "rhat": statistics.rhat,
+        "ess_bulk": partial(statistics.ess, method="bulk"),
+        "ess_tail": partial(statistics.ess, method="tail", prob=TAILS),
     }
     varying = np.flatnonzero(np.ptp(columns, axis=(0, 1)) > 0)
     measured = {}
@@ -323,7 +324,7 @@ def summarise_quantities(
 
 def estimate_mcse(values: Array) -> float:
     """Monte-Carlo standard error of the mean of one quantity, chain × draw."""
-    size = _import_arviz().ess(values, method="mean")
+    size = _import_statistics().ess(values, method="mean")
     return float(values.std(ddof=1) / np.sqrt(size))
 
 
@@ -372,13 +373,8 @@ def normalise_pareto_weights(log_ratios: Array) -> tuple[Array, Array]:
     weights = rows - total[:, None]
     k = np.where(same, -np.inf, np.inf)
     if fitted.any():
-        arviz = _import_arviz()
-        if is_first_generation():
-            with np.errstate(over="ignore"):  # of shapes that do not count
-                weights[fitted], k[fitted] = arviz.psislw(rows[fitted])
-        else:
-            smooth = importlib.import_module("arviz_stats.base").array_stats.psislw
-            weights[fitted], k[fitted] = smooth(-rows[fitted])
+        with np.errstate(over="ignore"):  # of shapes that do not count
+            weights[fitted], k[fitted] = _import_statistics().psislw(-rows[fitted])
     if size >= MANY:
         even = fitted & (largest - total <= math.log(BOUNDED / size))
         k[even] = np.minimum(k[even], 0.0)
@@ -424,12 +420,17 @@ def build_arviz(
 @cache
 def list_versions() -> Mapping[str, str]:
     """Versions of what the draws depend on."""
-    return {name: version(name) for name in ("pymc", "pytensor", "arviz", "nutpie")}
+    return {name: version(name) for name in SAMPLERS}
 
 
 def is_first_generation() -> bool:
     """Whether ArviZ is older than 1.0."""
     return hasattr(_import_arviz(), "psislw")
+
+
+def _import_statistics() -> Any:
+    """ArviZ's statistics of arrays, which need neither its figures nor xarray."""
+    return importlib.import_module("arviz_stats.base").array_stats
 
 
 def _import_arviz() -> Any:

@@ -36,6 +36,7 @@ from thermostats.reporting.pages import (
     name_folder,
     name_worlds_file,
 )
+from thermostats.settings import SAMPLERS
 from thermostats.tables import folders
 from thermostats.tables.folders import (
     ADVICE,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 
 LIBRARIES = ("numpy", "pandas", "scipy", "statsmodels", "matplotlib", "jinja2", "markdown-it-py")
-SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz")
 PACKAGE = "thermostats"
 HERE = Path(__file__).resolve().parents[1]
 

@@ -21,8 +21,8 @@ from thermostats.modelling.draws import Settings
 from thermostats.plots.svg import render_svg
 from thermostats.reporting.claim_page import INTERVALS
 from thermostats.reporting.render import Files, Text, render_text
-from thermostats.reporting.state import SAMPLERS, describe_machine
-from thermostats.settings import LEVEL
+from thermostats.reporting.state import describe_machine
+from thermostats.settings import LEVEL, SAMPLERS
 from thermostats.tables.schemas import GAINS, POSITIONS, TRANSITION_DEFINITIONS
 
 CLASSICAL_LEVEL = 0.95
