@@ -59,10 +59,9 @@ class Ended:
     seconds: float
     gigabytes: float
 
-    @property
-    def words(self) -> str:
-        """The last line that it printed to say what is wrong, without its folders."""
-        lines = [line.strip() for line in self.said.splitlines() if line.strip()]
+    def find_words(self, reason: str = "") -> str:
+        """The last line that it printed, where there is one with a reason."""
+        lines = [line.strip() for line in self.said.splitlines() if reason in line]
         return lines[-1][:300] if lines else ""
 
 
@@ -131,11 +130,11 @@ def read_rows(data: Path) -> dict[str, list[str]]:
 
 
 def read_files(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder with its bytes."""
+    """Every file of a folder with its bytes, but those that say something of the machine."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
-        if path.is_file()
+        if path.is_file() and not path.name.startswith(".")
     }
 
 
@@ -154,7 +153,7 @@ def describe_refusal(case: str, ended: Ended, again: Ended, *, reason: str, same
     """A command that could not go on, and the same again when it could."""
     good = ended.code == 1 and reason in ended.said and "Traceback" not in ended.said
     wanted = f"exit code 1, {reason!r}; with room the same command ends as if undisturbed"
-    note = f"exit code {ended.code}: {ended.words}; again: exit code {again.code}"
+    note = f"exit code {ended.code}: {ended.find_words(reason)}; again: exit code {again.code}"
     return describe(case, wanted, good and again.code == 0 and same, ended, note)
 
 
@@ -164,7 +163,8 @@ def measure_on_ray(place: Path) -> Iterator[Line]:
     ended, rows = {}, {}
     for engine in ("ray", "local"):
         data, settings = place / engine, ("--set", f"engine={engine}", "--set", "cpus=1")
-        ended[engine] = Command(place, "measure", *models, "--data", data, *settings).wait()
+        words = (*models, "--data", data, "--what", "weights,gains", *settings)
+        ended[engine] = Command(place, "measure", *words).wait()
         rows[engine] = read_rows(data)
         count = len(rows[engine].get("models", ["header"])) - 1
         note = f"{count / ended[engine].seconds:.2f} models a second; {count} models in the table"
@@ -174,12 +174,7 @@ def measure_on_ray(place: Path) -> Iterator[Line]:
     yield describe("rows of Ray and of processes here", "equal", same)
 
 
-SHARDS = (
-    ("bfloat16", "weights", "float32"),
-    ("bfloat16", "gains,outputs", "float32"),
-    ("bfloat16", "gains,outputs", "bfloat16"),
-    ("float32", "weights", "float32"),
-)
+SHARDS = (("bfloat16", "weights", "float32"), ("bfloat16", "gains,outputs", "float32"))
 """How the weights are stored, what is measured, and in which precision."""
 
 
@@ -256,10 +251,9 @@ def remount(disk: Path, how: str) -> None:
 
 
 def find_room(folder: Path) -> int:
-    """Bytes that a folder takes on a tmpfs."""
-    return sum(
-        -(-path.stat().st_size // PAGE) * PAGE + PAGE for path in folder.rglob("*") if path.exists()
-    )
+    """Bytes that the files of a folder take on a tmpfs."""
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
+    return sum(-(-size // PAGE) * PAGE for size in sizes)
 
 
 @dataclass(frozen=True)
@@ -343,11 +337,11 @@ def read_read_only(place: Path) -> Iterator[Line]:
         for case, words in cases.items():
             ended = Command(place, *words).wait()
             good = ended.code == 0 and "Traceback" not in ended.said
-            yield describe(case, "exit code 0", good, ended, ended.words)
+            yield describe(case, "exit code 0", good, ended, ended.find_words())
         cache = {CACHE_VARIABLE: disk / "cache"}
         ended = Command(place, "report", CLAIM, "--out", "uncached", **cache).wait()
         good = ended.code == 0 and "Traceback" not in ended.said
-        yield describe("report, cache read-only", "exit code 0", good, ended, ended.words)
+        yield describe("report, cache read-only", "exit code 0", good, ended, ended.find_words())
 
 
 PARTS: dict[str, Callable[[Path], Iterator[Line]]] = {
@@ -384,7 +378,7 @@ def write(table: pd.DataFrame) -> None:
 
 HEADING = f"""\
 Commands of `thermostats` as processes of their own; seconds by the wall clock, gigabytes of highest resident memory.
-Small models have two layers and 160,000 random weights and are measured by the 25 prompts of `core`, all quantities. Killed
+Small models have two layers and 160,000 random weights and are measured by the 25 prompts of `core`, all quantities but on Ray, where it is weights and gains. Killed
 commands are killed at shares of the time that they take undisturbed; full disks hold shares of what an undisturbed command
 writes. Rows are equal but for {", ".join(OF_THE_PASS)}. Made by `python benchmarks/strains.py`."""  # noqa: E501
 
