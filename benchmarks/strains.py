@@ -353,13 +353,16 @@ PARTS: dict[str, Callable[[Path], Iterator[Line]]] = {
 }
 
 
-def study(part: str) -> list[Line]:
-    """Lines of a part, with the moment and the commit."""
-    git = ["/usr/bin/env", "git", "rev-parse", "--short", "HEAD"]
-    commit = subprocess.run(git, capture_output=True, text=True, check=False, cwd=ROOT).stdout
-    facts = {"measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M}", "commit": commit.strip()}
+def study(part: str) -> None:
+    """A part, into the results line by line, with the moment and the commit."""
+    git = ["/usr/bin/env", "git", "merge-base", "HEAD", "main"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=False, cwd=ROOT).stdout[:8]
+    lines = []
     with tempfile.TemporaryDirectory() as place:
-        return [{"part": part, **line, **facts} for line in PARTS[part](Path(place))]
+        for line in PARTS[part](Path(place)):
+            moment = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
+            lines.append({"part": part, **line, "measured": moment, "commit": commit})
+            write(pd.DataFrame(lines))
 
 
 def write(table: pd.DataFrame) -> None:
@@ -389,4 +392,4 @@ if __name__ == "__main__":
     )
     parser.add_argument("parts", nargs="*", help="some of " + ", ".join(PARTS))
     for name in parser.parse_args().parts or PARTS:
-        write(pd.DataFrame(study(name)))
+        study(name)
