@@ -355,13 +355,14 @@ PARTS: dict[str, Callable[[Path], Iterator[Line]]] = {
 
 def study(part: str) -> None:
     """A part, into the results line by line, with the moment and the commit."""
-    git = ["/usr/bin/env", "git", "merge-base", "HEAD", "main"]
+    git = ["/usr/bin/env", "git", "rev-parse", "HEAD"]
     commit = subprocess.run(git, capture_output=True, text=True, check=False, cwd=ROOT).stdout[:8]
     lines = []
     with tempfile.TemporaryDirectory() as place:
         for line in PARTS[part](Path(place)):
             moment = f"{datetime.now(UTC):%Y-%m-%d %H:%M}"
-            lines.append({"part": part, **line, "measured": moment, "commit": commit})
+            note = line["note"].replace(f"{place}/", "")
+            lines.append({"part": part, **line, "note": note, "measured": moment, "commit": commit})
             write(pd.DataFrame(lines))
 
 
