@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,15 @@ from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_statement_chance
 from thermostats.modelling import checks
 from thermostats.modelling.draws import Array, find_equal_tailed, list_versions, name_elements
+from thermostats.modelling.fit_power import is_planned
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.group_effects import LAB, list_group_kinds
 from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.plots.general import draw_forest, set_title, start_axes
 from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
 
-MOST_LINES, WIDTH = 10, 100
-"""Lines of a fit at a prompt, and characters of a line."""
+WIDTH = 80
+"""Characters of a line of a fit at a prompt."""
 FIRST = 4
 """Quantities, and probabilities, that are among them."""
 FEW_LABS = 3
@@ -33,7 +35,7 @@ MOST_ROWS = 20
 
 
 def format_lines(fit: FittedLaw) -> list[str]:
-    """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
+    """A fit in a few lines of at most `WIDTH` characters, the last with what it can be asked."""
     few = say_few_labs(fit)
     rows = []
     for quantity, row in fit.summary().head(FIRST - len(few)).iterrows():
@@ -44,17 +46,23 @@ def format_lines(fit: FittedLaw) -> list[str]:
         f"  median and {fit.level:.0%} equal-tailed interval"
         + f"; sources: {', '.join(fit.sources)}" * bool(fit.sources)
     )
-    more = "summary() has all quantities; then check(), plot(), predict(rows), to_latex()"
     warned = (
         [format_count(len(fit.warnings), "warning") + f", first: {fit.warnings[0]}"]
         if fit.warnings
         else []
     )
-    every = [format_headline(fit), *few, *rows, ends, *chances, *warned, more][:MOST_LINES]
-    lines: list[str] = []
-    for line in every:
-        lines.append(line if len(line) <= WIDTH else line[: WIDTH - 1] + "…")
-    return lines
+    every = []
+    for line in [format_headline(fit), *few, *rows, ends, *chances, *warned]:
+        every += wrap(line, WIDTH, subsequent_indent="    ", max_lines=2, placeholder=" …")
+    return [*every, write_methods(fit)]
+
+
+def write_methods(fit: FittedLaw) -> str:
+    """What a fit can be asked next, in a line."""
+    groups = ["effects", "contrast"] if list_group_kinds(fit) else []
+    planned = ["power"] if is_planned(fit) else []
+    names = ["summary", *groups, "check", "predict", *planned, "plot", "to_latex"]
+    return f"next: {' '.join(f'{name}()' for name in names)}"
 
 
 def format_chances(fit: FittedLaw) -> list[str]:

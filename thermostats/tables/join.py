@@ -360,7 +360,9 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Incoming:
             if kept is not None:
                 given_rows, left = prepare_rows(given_rows, kept, list_model_ids())
                 remembered.append((kept, left))
-            using_each = kept.list_maps() if kept else find_maps(given_rows, where, data, reading)
+            using_each = (
+                [*kept.list_maps()] if kept else find_maps(given_rows, where, data, reading)
+            )
             if kept is None and refused is not None:
                 raise refused
         for using in using_each:

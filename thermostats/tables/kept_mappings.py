@@ -94,7 +94,7 @@ def keep_mapping(call: JoinCall, frames: Sequence[KeptMapping], folder: Path) ->
     """
     if isinstance(call.mapping, ColumnMap):
         return
-    said = {
+    said: dict[str, Any] = {
         "mapping": call.build_content(),
         "table": call.table or "",
         "recipe": call.recipe,
