@@ -134,6 +134,12 @@ def get_argument(name: str) -> Any:
     return made.arguments.get(name) if made else None
 
 
+def has_argument(name: str) -> bool:
+    """Whether the call that is being made takes such an argument."""
+    made = MADE.get()
+    return made is not None and name in made.signature.parameters
+
+
 def get_rows() -> Any:
     """The rows of the call that is being made, its first argument; None where none is made."""
     made = MADE.get()

@@ -137,6 +137,13 @@ def test_lines_lead_to_a_fit_of_what_was_asked(name: str, function: str, asked: 
     )
 
 
+@pytest.mark.parametrize("name", ["models", "german", "missing"])
+def test_errors_that_a_line_leaves_out_are_named_with_what_takes_them(name: str) -> None:
+    errors = ONE_A_MODEL[name][2]
+    way = follow("thermostats.fit_heritage(df)", read(name), {})
+    assert f"se={json.dumps(errors, ensure_ascii=False)}" in way.said
+
+
 @pytest.mark.parametrize("function", CALLS)
 @pytest.mark.parametrize("name", [*ONE_A_MODEL, *OF_BLOCKS])
 def test_no_line_fails_raw_or_comes_again(name: str, function: str) -> None:

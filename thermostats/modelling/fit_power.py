@@ -146,7 +146,7 @@ def is_planned(fit: FittedLaw) -> bool:
     """Whether studies can be simulated by a fit: its rows are its outcomes."""
     design = fit.design
     plain = isinstance(design, MixedDesign) and isinstance(fit.model, Gaussian)
-    return bool(plain and len(design.outcomes) == len(fit.rows) and design.by_row)  # type: ignore[attr-defined]
+    return bool(plain and len(design.outcomes) == len(fit.rows) and design.by_row)
 
 
 def _require_design(fit: FittedLaw) -> MixedDesign:

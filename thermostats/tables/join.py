@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from itertools import chain
 from pathlib import Path
@@ -98,7 +98,7 @@ UNREAD = ("all", "mean_norm", "unstated")
 """Positions of other people's files that no claim reads."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Joined:
     """What a join did to one table, in rows."""
 
@@ -106,7 +106,7 @@ class Joined:
     added: int
     unchanged: int
     replaced: int
-    files: tuple[Path, ...] = field(repr=False)
+    files: tuple[Path, ...]
     unstated: str = ""
     """What models do not state and claims read, and the line that states it."""
     unread: str = ""
@@ -114,6 +114,15 @@ class Joined:
     remembered: str = ""
     """How rows were read where the call does not say it and an earlier join of the same columns
     did."""
+
+    def __repr__(self) -> str:
+        counts = f"added={self.added}, unchanged={self.unchanged}, replaced={self.replaced}"
+        words = [f"{name}={value!r}" for name in SAID if (value := getattr(self, name))]
+        return f"Joined({', '.join([f'table={self.table!r}', counts, *words])})"
+
+
+SAID = ("unstated", "unread", "remembered")
+"""What a join says in words, where there is something to say."""
 
 
 class Incoming(NamedTuple):
