@@ -71,7 +71,7 @@ def format_chances(fit: FittedLaw) -> list[str]:
     for name, value in fit.probabilities.items():
         if name in fit.ranges:
             low, high = map(format_number, fit.ranges[name])
-            lines.append(f"P({name}) from {low} to {high}, by which column is called which")
+            lines.append(f"P({name}) from {low} to {high}, by which column is which")
         else:
             lines.append(f"P({name}) = {format_number(value)}")
     return lines
