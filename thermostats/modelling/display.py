@@ -51,10 +51,18 @@ def format_lines(fit: FittedLaw) -> list[str]:
         if fit.warnings
         else []
     )
-    every = []
-    for line in [format_headline(fit), *few, *rows, ends, *chances, *warned]:
-        every += wrap(line, WIDTH, subsequent_indent="    ", max_lines=2, placeholder=" …")
-    return [*every, write_methods(fit)]
+    lines: list[str] = []
+    for line in [format_headline(fit), *few, *rows]:
+        lines += wrap(line, WIDTH, subsequent_indent="    ")
+    lines.append(_cut(ends))
+    for line in chances:
+        lines += wrap(line, WIDTH, subsequent_indent="    ")
+    return [*lines, *map(_cut, warned), write_methods(fit)]
+
+
+def _cut(line: str) -> str:
+    """A line that loses its end where it is too long."""
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
 
 
 def write_methods(fit: FittedLaw) -> str:
