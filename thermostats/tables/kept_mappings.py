@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from thermostats.errors import UsageError, join_some
+from thermostats.errors import DataError, UsageError, join_some
 from thermostats.tables.choices import PLACEHOLDERS
 from thermostats.tables.column_map import OTHERS, ColumnMap, is_gain, load_maps, resolve_aliases
 from thermostats.tables.folders import write_atomically
@@ -201,4 +202,5 @@ def _write(held: Sequence[KeptMapping], folder: Path) -> None:
         content = json.dumps([asdict(each) for each in held], ensure_ascii=False, indent=1)
     except TypeError:
         return  # a value that no file holds
-    write_atomically(folder / FILE, f"{content}\n".encode())
+    with suppress(DataError):  # the rows are in: the mapping will be asked for again
+        write_atomically(folder / FILE, f"{content}\n".encode())
