@@ -3,14 +3,16 @@ state, large trees.
 
 Power of the exact test of λ = 0 at 5%, 2,000 simulations a line: `results/lineage-power.csv`.
 `--fits N`: N data sets a shape and size drawn from the prior, each fitted,
-`results/lineage-calibration.csv`, resumable by line. `--speed`: CPU-seconds of large trees,
-`results/lineage-speed.csv`.
+`results/lineage-calibration.csv`, resumable by line. `--speed`: CPU-seconds of large trees, of
+`fit_lineage` too, `results/lineage-speed.csv`.
 """
 
 from __future__ import annotations
 
 import argparse
+from os import getloadavg
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from time import process_time
 
 import numpy as np
@@ -18,6 +20,7 @@ import pandas as pd
 from scipy import stats
 
 import thermostats
+from thermostats.errors import UsageError
 from thermostats.modelling.heritage.law import TOTAL_SD
 from thermostats.modelling.tree_likelihood import Restricted, fit_pagel, fit_pagel_by_pruning
 from thermostats.tables.tree import Tree
@@ -26,6 +29,16 @@ RESULTS = Path(__file__).parent / "results"
 SIZES = ((22, 5), (60, 20), (120, 40))
 SHARES = (0.3, 0.6, 0.9)
 LEVELS = (0.5, 0.94)
+SPEEDS = (
+    (1_000, "pruning"),
+    (10_000, "pruning"),
+    (1_000, "whole covariance"),
+    (5_000, "pruning"),
+    (1_000, "fit_lineage"),
+    (2_000, "fit_lineage"),
+    (5_000, "fit_lineage"),
+)
+"""Tips and the way of every line of `--speed`."""
 Edge = tuple[str, str, float]
 
 
@@ -113,24 +126,33 @@ def calibration(shape: str, n: int, clades: int, fits: int) -> dict[str, object]
 
 
 def speed() -> pd.DataFrame:
-    """CPU-seconds of a tree of many tips, and of Pagel's λ by restricted likelihood with a
-    slope."""
+    """CPU-seconds of a tree of many tips, of Pagel's λ by restricted likelihood with a slope, and
+    of the whole `fit_lineage`; the highest memory until then."""
     lines = []
-    for n, way in ((1_000, "pruning"), (10_000, "pruning"), (1_000, "whole covariance")):
+    for n, way in SPEEDS:
         rng, start = np.random.default_rng(n), process_time()
         tree, models = grown("balanced", n, n // 10)
         made, start = process_time() - start, process_time()
         y, x = rng.standard_normal(n), np.column_stack([np.ones(n), rng.standard_normal(n)])
-        pruned = way == "pruning"
-        best = (
-            fit_pagel_by_pruning(y, x, tree, models)
-            if pruned
-            else fit_pagel(y, x, tree.covariance(models))
-        )
-        lines.append((n, len(tree), way, made, process_time() - start, best.parameter))
-    return pd.DataFrame(
-        lines, columns=["tips", "nodes", "by", "CPU-s of the tree", "CPU-s of λ", "λ"]
-    )
+        refused = ""
+        if way == "fit_lineage":
+            found, refused = fit_whole(pd.DataFrame({"model_id": models, "log_gain": y}), tree)
+        elif way == "pruning":
+            found = fit_pagel_by_pruning(y, x, tree, models).parameter
+        else:
+            found = fit_pagel(y, x, tree.covariance(models)).parameter
+        took, peak = process_time() - start, getrusage(RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+        lines.append((n, len(tree), way, made, took, found, peak, getloadavg()[0], refused))
+    columns = ["tips", "nodes", "by", "CPU-s of the tree", "CPU-s of λ", "λ", "GB", "load"]
+    return pd.DataFrame(lines, columns=[*columns, "refused"])
+
+
+def fit_whole(rows: pd.DataFrame, tree: Tree) -> tuple[float, str]:
+    """λ by `fit_lineage`, or what it says where it refuses."""
+    try:
+        return float(thermostats.fit_lineage(rows, tree, {}).quantities["lambda"].mean()), ""
+    except UsageError as error:
+        return float("nan"), str(error)
 
 
 def main() -> None:

@@ -228,8 +228,8 @@ def verdict(row: dict[str, Any]) -> str:
 
 HEADING = f"""\
 CSV files of models, prompts, runs and layers (runs of {LAYERS * PROMPTS:,} rows: {LAYERS} layers, {PROMPTS:,} prompts, the gain alone;
-2 million rows a file) are joined into a new folder, and again; then the table layers is loaded, features are made and all is
-exported, with the rows that ship beneath. Each step is a process of its own; its gigabytes are the highest resident memory. Goals
+2 million rows a file) are joined into a new folder, and again; then the table layers is loaded, features are made and the own
+rows are exported (`before`: those that ship too). Each step is a process of its own; its gigabytes are the highest resident memory. Goals
 are held against CPU-seconds, as other programs ran on the machine meanwhile (`load`). Below, what pyarrow, duckdb and polars take,
 each on one thread where that can be said, for the mean of log gain by run from the folder's own Parquet files, asked a second time.
 Made by `python benchmarks/rows.py DIR --peers PYTHON`."""  # noqa: E501

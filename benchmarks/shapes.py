@@ -43,6 +43,15 @@ initialised."""
 SEVEN_B = {"q_proj": 4096, "k_proj": 4096, "v_proj": 4096, "o_proj": 4096}
 SEVEN_B_MLP = {"gate_proj": 11008, "up_proj": 11008, "down_proj": 11008}
 WIDTH = 4096
+SHARDED = {
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 16,
+    "vocab_size": 32000,
+    "tie_word_embeddings": False,
+}
 UNKNOWN = "[UNK]"
 
 
@@ -70,6 +79,14 @@ def save_model(
             for W in (value.reshape(output.shape), output)
         ]
     np.save(folder / "matrices.npy", torch.stack(pairs).detach().numpy())
+    words = save_tokenizer(folder, texts)
+    (folder / "prompts.json").write_text(
+        json.dumps([words.encode(text).ids for text in texts]), encoding="utf-8"
+    )
+
+
+def save_tokenizer(folder: Path, texts: Sequence[str]) -> Tokenizer:
+    """A tokenizer of the texts' whole words."""
     words = Tokenizer(models.WordLevel({UNKNOWN: 0}, unk_token=UNKNOWN))
     words.pre_tokenizer = pre_tokenizers.Whitespace()
     pieces = {word for text in texts for word, _ in words.pre_tokenizer.pre_tokenize_str(text)}
@@ -78,9 +95,26 @@ def save_model(
     )
     special = dict.fromkeys(("unk_token", "pad_token", "eos_token"), UNKNOWN)
     transformers.PreTrainedTokenizerFast(tokenizer_object=words, **special).save_pretrained(folder)
-    (folder / "prompts.json").write_text(
-        json.dumps([words.encode(text).ids for text in texts]), encoding="utf-8"
-    )
+    return words
+
+
+def save_small_model(folder: Path, texts: Sequence[str], seed: int) -> None:
+    """A GPT-2 of two layers with 160,000 random weights."""
+    torch.manual_seed(seed)
+    special = {"bos_token_id": 0, "eos_token_id": 0}
+    config = transformers.GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=1024, **special)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    save_tokenizer(folder, texts)
+
+
+def save_shards(folder: Path, texts: Sequence[str], dtype: str) -> int:
+    """A LLaMA of 1.57 billion random weights in shards of 1 GB; their bytes."""
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(**SHARDED)
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+    model.save_pretrained(folder, max_shard_size="1GB")
+    save_tokenizer(folder, texts)
+    return sum(path.stat().st_size for path in folder.glob("*.safetensors"))
 
 
 def value_and_output(model: Any) -> Iterator[tuple[Tensor, Tensor]]:

@@ -207,8 +207,13 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Function) -> Generator[None, None, None]:
-    """Next steps of the refusals that a test meets run as they are pasted."""
-    with pasted.watched() as met:
+    """Next steps of the refusals that a test meets run as they are pasted, with `df` and `fit` as
+    names but in `tests/test_callers.py`."""
+    if item.path.name == "test_callers.py":
+        yield
+        return
+    unnamed = mock.patch("thermostats.next_steps.find_user", return_value=None)
+    with unnamed, pasted.watched() as met:
         yield
         wrong = pasted.faults(met, alone=hasattr(item.function, "one_fault"))
     assert not wrong, "\n".join(wrong)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import inspect
 import json
 import shlex
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,8 +15,10 @@ from functools import wraps
 from inspect import Parameter, Signature
 from numbers import Integral, Real
 from pathlib import Path
+from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
+from thermostats.callers import find_user, name_objects
 from thermostats.errors import ThermostatsError, UsageError, build_unforeseen_error, find_nearest
 from thermostats.public_names import PUBLIC, find_study
 
@@ -131,6 +134,12 @@ def get_argument(name: str) -> Any:
     return made.arguments.get(name) if made else None
 
 
+def has_argument(name: str) -> bool:
+    """Whether the call that is being made takes such an argument."""
+    made = MADE.get()
+    return made is not None and name in made.signature.parameters
+
+
 def get_rows() -> Any:
     """The rows of the call that is being made, its first argument; None where none is made."""
     made = MADE.get()
@@ -182,10 +191,12 @@ def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Cal
 
     @wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        user = find_user(sys._getframe(1))
+        objects = _list_objects(args, kwargs, of)
         try:
             signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise build_misuse_error(
+            misused = build_misuse_error(
                 name or function.__name__,
                 signature,
                 args,
@@ -193,13 +204,16 @@ def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Cal
                 error,
                 of,
                 getattr(function, "guess", None),
-            ) from None
+            )
+            raise _name_objects(misused, objects, user) from None
         try:
             return function(*args, **kwargs)
         except ThermostatsError as error:
-            if error.next_step:
+            step = error.next_step or f"help({public})"
+            named = _name_objects(error.replace_next_step(step), objects, user)
+            if named.next_step == error.next_step:
                 raise
-            raise error.replace_next_step(f"help({public})") from error
+            raise named from error
         except Exception as error:
             unforeseen = build_unforeseen_error(error, public, f"help({public})")
             if unforeseen is None:
@@ -207,6 +221,24 @@ def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Cal
             raise unforeseen from error
 
     return called
+
+
+def _list_objects(args: Sequence[Any], kwargs: Mapping[str, Any], of: str) -> dict[str, Any]:
+    """Fits and tables of a call, by what lines call them."""
+    fit = {of: args[0]} if of and args else {}
+    first = next(iter([*args[len(fit) :], *kwargs.values()]), None)
+    tables = first if isinstance(first, (list, tuple)) else [first]
+    numbered = {f"df{i or ''}": each for i, each in enumerate(tables) if is_table(each)}
+    return {**fit, **numbered}
+
+
+def _name_objects(
+    error: ThermostatsError, objects: Mapping[str, Any], user: FrameType | None
+) -> ThermostatsError:
+    """An error whose lines name tables and fits as the user does, where the user called."""
+    if user is None or SHELL.get() or not error.next_step:
+        return error
+    return error.replace_next_step(name_objects(error.next_step, objects, user))
 
 
 def build_misuse_error(

@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("huggingface_hub")
 
 from thermostats.cli.listing import list_table_rows
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
+from thermostats.measurement import session
 from thermostats.measurement.engines import Job
 from thermostats.measurement.execute import run_specs
 from thermostats.measurement.resources import Place
@@ -93,6 +94,21 @@ def test_what_is_lost_is_tried_again_with_more_memory_and_the_others_go_on(
     }
     assert left["m1"] == ("failed", "tried 3 times, at last: node 3 is gone")
     assert left["m2"] == ("failed", "no weights")
+
+
+def test_a_failure_that_cannot_be_written_down_is_told_and_the_others_go_on(
+    wanted: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(data: Path, spec: RunSpec, state: str, reason: str = "", attempt: int = 1) -> None:
+        if state == runs.FAILED:
+            raise DataError("cannot write what is being measured", got="No space left on device")
+        write_state(data, spec, state, reason, attempt)
+
+    monkeypatch.setattr(session, "write_state", full)
+    outcomes = list(run_specs(wanted, tmp_path / "d", engine=Scripted({}, broken=("m0",))))
+    told = {outcome.model: (outcome.status, outcome.problem.reason) for outcome in outcomes}
+    assert told["m0"] == ("failed", "no weights")
+    assert sorted(told) == ["m0", "m1", "m2"]
 
 
 def test_states_are_listed_beside_runs_while_they_last(

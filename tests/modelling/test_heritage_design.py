@@ -248,7 +248,10 @@ def test_geometry_that_gives_the_size_is_the_first_warning() -> None:
 def test_few_labs_are_said_to_be_no_sample_of_labs() -> None:
     for labs, said in ((2, True), (3, True), (4, False)):
         lines = repr(fitted(facts(12, labs))).splitlines()
-        assert len(lines) <= 10
+        assert len(lines) <= 10 and max(map(len, lines)) <= 80
+        assert lines[-1] == (
+            "next: summary() effects() contrast() check() predict() power() plot() to_latex()"
+        )
         assert lines[1].startswith(f"{labs} labs: what labs differ by") == said
     assert "2 labs: what labs differ by" in fitted(facts(12, 2))._repr_html_()
 

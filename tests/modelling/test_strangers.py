@@ -137,6 +137,13 @@ def test_lines_lead_to_a_fit_of_what_was_asked(name: str, function: str, asked: 
     )
 
 
+@pytest.mark.parametrize("name", ["models", "german", "missing"])
+def test_errors_that_a_line_leaves_out_are_named_with_what_takes_them(name: str) -> None:
+    errors = ONE_A_MODEL[name][2]
+    way = follow("thermostats.fit_heritage(df)", read(name), {})
+    assert f"se={json.dumps(errors, ensure_ascii=False)}" in way.said
+
+
 @pytest.mark.parametrize("function", CALLS)
 @pytest.mark.parametrize("name", [*ONE_A_MODEL, *OF_BLOCKS])
 def test_no_line_fails_raw_or_comes_again(name: str, function: str) -> None:
@@ -198,6 +205,21 @@ def test_a_suggested_join_runs_and_reads_the_numbers_as_what_they_are(
         thermostats.join(df, data=tmp_path / "mine")
     lines = join_as_said(refused.value.next_step, df, tmp_path / "mine")
     assert made in " ".join(lines), (column, refused.value.next_step)
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_rows_that_were_joined_are_joined_again_without_a_mapping(
+    name: str, tmp_path: Path
+) -> None:
+    df = read(name)
+    mine = tmp_path / "mine"
+    with pytest.raises(UsageError) as refused:
+        thermostats.join(df, data=mine)
+    stated = r"thermostats\.join\(\[dict\(.*"  # facts of models whose rows are left out
+    join_as_said(re.sub(stated, "", refused.value.next_step), df, mine)
+    again = thermostats.join(df, data=mine)
+    assert sum(each.unchanged for each in again) and not any(each.added for each in again)
+    assert again[0].remembered.startswith("nothing changed; no mapping given: ")
 
 
 @pytest.mark.parametrize("name", ONE_A_MODEL)

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from conftest import command, snapshot
 
-from thermostats.errors import UsageError
+from thermostats.errors import DataError, UsageError
 from thermostats.tables import store
 from thermostats.tables.export import DATAPACKAGE, export
 from thermostats.tables.folders import list_own_files
@@ -154,3 +154,10 @@ def test_the_command_writes_own_rows_unless_those_shipped_are_asked_for(tmp_path
     run = [sys.executable, *shlex.split(line)[1:]]
     subprocess.run(run, cwd=tmp_path, check=True)
     assert (pd.read_csv(tmp_path / "gains.csv")["model_id"] == stated["model_id"]).any()
+
+
+def test_an_export_that_cannot_be_written_says_what_to_do(small_store: Path) -> None:
+    (small_store.parent / "file").write_text("")
+    with pytest.raises(DataError, match="cannot export; nothing was written") as caught:
+        export(small_store.parent / "file" / "out", data=small_store)
+    assert caught.value.next_step == "free space or choose a folder that can be written"

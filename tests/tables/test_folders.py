@@ -163,3 +163,4 @@ def test_a_store_is_begun_where_it_is_named_and_that_is_said_once(
         "Not a directory",
         str(tmp_path / "file" / "x"),
     )
+    assert caught.value.next_step == "free space or choose a folder that can be written"

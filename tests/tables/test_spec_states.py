@@ -115,3 +115,19 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
         runs.write(tmp_path, "a", state_of("running"))
     assert caught.value.got == os.strerror(errno.EEXIST)
     assert caught.value.where == str(tmp_path / ".measuring" / "a.json")
+    assert "free space" in caught.value.next_step
+
+
+def test_a_state_for_which_there_is_no_room_leaves_nothing_half_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.write(tmp_path, "a", state_of("running"))
+
+    def full(path: Path, *_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(DataError, match="No space left on device"):
+        runs.write(tmp_path, "a", state_of("failed"))
+    assert [path.name for path in (tmp_path / ".measuring").iterdir()] == ["a.json"]
+    assert [state.state for state in runs.read(tmp_path)] == ["running"]

@@ -30,6 +30,13 @@ from thermostats.cli.options import (
 )
 from thermostats.cli.planning import app as planning
 from thermostats.cli.proving import app as proving
+from thermostats.cli.tools import (
+    GAINS_SHOWN,
+    draw_gains,
+    list_gains,
+    name_outcome_model,
+    show_gains,
+)
 from thermostats.cli.tools import app as tools
 from thermostats.errors import DataError, UsageError
 from thermostats.measurement.spec import PRECISIONS, SETTINGS, list_shipped_specs, parse_settings
@@ -219,8 +226,8 @@ def join(
     for row in rows:
         if row["unstated"]:
             print(f"not stated: {row['unstated']}", file=sys.stderr)
-        if row["unread"]:
-            print(row["unread"], file=sys.stderr)
+        for said in filter(None, (row["unread"], row["remembered"])):
+            print(said, file=sys.stderr)
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:
         print("nothing was written: --dry-run", file=sys.stderr)
@@ -354,7 +361,8 @@ def measure(
         _check_figure(models or [], files or [], figure, data)
     chosen = parse_settings(set_ or ())
     outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
-    rows = [outcome.build_row() for outcome in outcomes]
+    gains = [{}] * len(outcomes) if dry_run else list_gains(outcomes, data)
+    rows = [{**outcome.build_row(), **each} for outcome, each in zip(outcomes, gains, strict=True)]
     listed = rows
     if not as_json:
         listed = [
@@ -373,6 +381,9 @@ def measure(
     ]
     if dry_run:
         columns.insert(7, "disk")
+    if not (dry_run or as_json or sys.stdout.isatty()):
+        columns += GAINS_SHOWN
+        listed = [{**dict.fromkeys(columns), **row} for row in listed]
     print_rows(listed, columns, as_json)
     if failed := [outcome for outcome in outcomes if outcome.status == "failed"]:
         step = suggest_option(failed[0], lab, data) or suggest_model(failed[0].model, data)
@@ -381,9 +392,14 @@ def measure(
     if not (dry_run or lab):
         _warn_missing_labs([row["model"] for row in rows], data)
     if not (dry_run or as_json):
-        from thermostats.cli.tools import show_gains  # noqa: PLC0415
-
-        show_gains(outcomes, models_asked, prompts, data, figure)
+        with_gains = [row for row in rows if "L" in row]
+        if sys.stdout.isatty():
+            show_gains(with_gains)
+        names = [name_outcome_model(outcome) for outcome in outcomes]
+        names = [name for name, row in zip(names, rows, strict=True) if "L" in row] or (
+            names if figure is not None else []
+        )
+        draw_gains(list(dict.fromkeys(names)), models_asked, prompts, data, figure)
     print_next_step(OWN_ROWS, data=data, visible=not dry_run and not as_json)
 
 

@@ -37,34 +37,42 @@ if TYPE_CHECKING:
     from thermostats.claims.run import Lacking
 
 
-COLUMNS = ["model", "L", "last_gain", "penultimate_gain", "last_read_gain", "lowest_block"]
+GAINS_SHOWN = ["L", "last_gain", "penultimate_gain", "last_read_gain", "lowest_block"]
 
 
-def show_gains(
-    outcomes: Sequence[Any],
+def list_gains(outcomes: Sequence[Any], data: Path | None) -> list[dict[str, Any]]:
+    """Gains of the model of each outcome, by `GAINS_SHOWN`; nothing of one that has none."""
+    from thermostats.tables.reading import summarise_runs  # noqa: PLC0415
+
+    runs = {str(i): (*each.runs, *each.finished) for i, each in enumerate(outcomes)}
+    by_number = {row.pop("model"): row for row in summarise_runs(runs, data)}
+    return [by_number.get(str(i), {}) for i in range(len(outcomes))]
+
+
+def show_gains(rows: Sequence[dict[str, Any]]) -> None:
+    """Print a row for each model with gains below what was measured."""
+    if rows:
+        print()
+        print_rows(rows, ["model", *GAINS_SHOWN], shorten=("model",), spare=("lowest_block",))
+
+
+def draw_gains(
+    names: Sequence[str],
     models: Sequence[str],
     prompts: str,
     data: Path | None,
     figure: Path | None,
 ) -> None:
-    """Print a row for each model with gains, and draw them or say how."""
-    from thermostats.tables.reading import summarise_runs  # noqa: PLC0415
+    """Draw gains of models, or say how.
 
-    runs = {}
-    for outcome in outcomes:
-        runs[name_outcome_model(outcome)] = (*outcome.runs, *outcome.finished)
-    rows = summarise_runs(runs, data)
-    if rows:
-        print()
-        print_rows(rows, COLUMNS, shorten=("model",), spare=("lowest_block",))
+    names: models that have gains. models: what was asked for.
+    """
     if figure is not None:
         from thermostats.plots.general import profile  # noqa: PLC0415
 
-        with_gains = [row["model"] for row in rows]
-        asked = list(map(name_outcome_model, outcomes))
-        profile(with_gains or asked, data=data, figure=figure)
+        profile(names, data=data, figure=figure)
         print(f"figure: {figure}", file=sys.stderr)
-    elif rows:
+    elif names:
         named = models[:MOST_LINES]
         other = "" if prompts == "core" else prompts
         again = write_command("measure", *named, prompts=other, data=data, figure="gains.svg")

@@ -428,7 +428,8 @@ def _round_gigabytes(need: Need) -> float:
 def _record_failure(job: Job, data: Path, outcome: Outcome) -> Outcome:
     last = outcome.problem.reason
     reason = last if job.attempt == 1 else f"tried {job.attempt} times, at last: {last}"
-    session.write_state(data, job.spec, runs.FAILED, reason, job.attempt)
+    with suppress(DataError):  # where nothing can be written, the outcome says it
+        session.write_state(data, job.spec, runs.FAILED, reason, job.attempt)
     return _add_need(job, outcome.replace_reason(reason))
 
 

@@ -4,7 +4,7 @@ compared."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
@@ -23,6 +23,7 @@ from thermostats.next_steps import (
     call,
     get_argument,
     get_rows,
+    has_argument,
     is_none_allowed,
     list_named,
     list_named_columns,
@@ -670,9 +671,23 @@ class Columns:
             model = chosen.get("model", OURS["model"])
             models = model if isinstance(model, str) else ""
             said.append(_describe_gone(table, gone, models))
+        said += _describe_errors(table, used)
         rows = Code(chain)
         line = repeat_call(rows, **stated) or call(self.call, rows, **plain)
         return "\n# ".join([line, *said])
+
+
+def _describe_errors(table: pd.DataFrame, used: Collection[str]) -> list[str]:
+    """What takes standard errors that a table has and the call that is being made leaves out; none
+    where it takes none.
+
+    used: columns that the call names.
+    """
+    if get_argument("se") is not None or not has_argument("se"):
+        return []
+    unused = [column for column in map(str, table) if column not in used]
+    name = guess_column("se", unused)
+    return [f"with the standard errors of the outcome: se={write_value(name)}"] if name else []
 
 
 def build_gain_columns(

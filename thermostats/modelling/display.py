@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 import numpy as np
@@ -16,14 +17,15 @@ from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_statement_chance
 from thermostats.modelling import checks
 from thermostats.modelling.draws import find_equal_tailed, list_versions, name_elements
+from thermostats.modelling.fit_power import is_planned
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.group_effects import LAB, list_group_kinds
 from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.plots.general import draw_forest, set_title, start_axes
 from thermostats.plots.posterior import draw_predictive_panels, draw_prior_to_posterior
 
-MOST_LINES, WIDTH = 10, 100
-"""Lines of a fit at a prompt, and characters of a line."""
+WIDTH = 80
+"""Characters of a line of a fit at a prompt."""
 FIRST = 4
 """Quantities, and probabilities, that are among them."""
 FEW_LABS = 3
@@ -33,7 +35,7 @@ MOST_ROWS = 20
 
 
 def format_lines(fit: FittedLaw) -> list[str]:
-    """A fit in at most `MOST_LINES` lines of at most `WIDTH` characters."""
+    """A fit in a few lines of at most `WIDTH` characters, the last with what it can be asked."""
     few = say_few_labs(fit)
     rows = []
     for quantity, row in fit.summary().head(FIRST - len(few)).iterrows():
@@ -43,17 +45,31 @@ def format_lines(fit: FittedLaw) -> list[str]:
     ends = f"  median and {fit.level:.0%} equal-tailed interval"
     if fit.sources:
         ends += f"; sources: {', '.join(fit.sources)}"
-    more = "summary() has all quantities; then check(), plot(), predict(rows), to_latex()"
     warned = []
     if fit.warnings:
         number = format_count(len(fit.warnings), "warning")
         warned.append(f"{number}, first: {fit.warnings[0]}")
-    every = [format_headline(fit), *few, *rows, ends, *chances, *warned, more]
-    lines = []
-    for line in every[:MOST_LINES]:
-        short = line[: WIDTH - 1] + "…"
-        lines.append(line if len(line) <= WIDTH else short)
-    return lines
+    lines: list[str] = []
+    for line in [format_headline(fit), *few, *rows]:
+        lines += wrap(line, WIDTH, subsequent_indent="    ")
+    lines.append(_cut(ends))
+    for line in chances:
+        lines += wrap(line, WIDTH, subsequent_indent="    ")
+    return [*lines, *map(_cut, warned), write_methods(fit)]
+
+
+def _cut(line: str) -> str:
+    """A line that loses its end where it is too long."""
+    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+
+
+def write_methods(fit: FittedLaw) -> str:
+    """What a fit can be asked next, in a line."""
+    groups = ["effects", "contrast"] if list_group_kinds(fit) else []
+    planned = ["power"] if is_planned(fit) else []
+    names = ["summary", *groups, "check", "predict", *planned, "plot", "to_latex"]
+    calls = [f"{name}()" for name in names]
+    return f"next: {' '.join(calls)}"
 
 
 def format_chances(fit: FittedLaw) -> list[str]:
@@ -62,7 +78,7 @@ def format_chances(fit: FittedLaw) -> list[str]:
     for name, value in fit.probabilities.items():
         if name in fit.ranges:
             low, high = map(format_number, fit.ranges[name])
-            lines.append(f"P({name}) from {low} to {high}, by which column is called which")
+            lines.append(f"P({name}) from {low} to {high}, by which column is which")
         else:
             lines.append(f"P({name}) = {format_number(value)}")
     return lines

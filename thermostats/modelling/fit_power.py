@@ -142,12 +142,17 @@ def simulate_power(
     return FitPower(table.reset_index(drop=True), fit.law.name, stopped)
 
 
-def _require_design(fit: FittedLaw) -> MixedDesign:
-    """The design of a fit whose rows are its outcomes; UsageError for another one."""
+def is_planned(fit: FittedLaw) -> bool:
+    """Whether studies can be simulated by a fit: its rows are its outcomes."""
     design = fit.design
     plain = isinstance(design, MixedDesign) and isinstance(fit.model, Gaussian)
-    if plain and len(design.outcomes) == len(fit.rows) and design.by_row:
-        return design  # type: ignore[return-value]
+    return bool(plain and len(design.outcomes) == len(fit.rows) and design.by_row)
+
+
+def _require_design(fit: FittedLaw) -> MixedDesign:
+    """The design of a fit whose rows are its outcomes; UsageError for another one."""
+    if is_planned(fit):
+        return fit.design  # type: ignore[return-value]
     raise UsageError(
         "studies are not simulated by this law",
         where=fit.law.name,

@@ -393,7 +393,12 @@ def export(
                 folder.rmdir()
             shutil.move(staged, folder)
     except OSError as error:
-        raise DataError("cannot export", where=folder, got=describe_file_error(error)) from error
+        raise DataError(
+            "cannot export; nothing was written",
+            where=folder,
+            got=describe_file_error(error),
+            next_step="free space or choose a folder that can be written",
+        ) from error
     exported: list[Exported] = []
     for name in chosen:
         if name in paths:

@@ -373,7 +373,10 @@ def start_folder(data: str | Path | None = None) -> Iterator[Path]:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise DataError(
-                "cannot create a data folder", where=folder, got=describe_file_error(error)
+                "cannot create a data folder",
+                where=folder,
+                got=describe_file_error(error),
+                next_step="free space or choose a folder that can be written",
             ) from error
         mark = BEGINNING.format(version=VERSION, schema=SCHEMA)
         write_atomically(folder / MARK, mark.encode())

@@ -142,6 +142,11 @@ class SeparatorError(ValueError):
         super().__init__(line)
 
 
+def is_separated_otherwise(refused: Exception) -> bool:
+    """Whether `read` refused a file for its separator alone."""
+    return isinstance(refused.__cause__, SeparatorError)
+
+
 def _refuse_missing_file(path: Path) -> UsageError:
     there = []
     if path.parent.is_dir():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from itertools import chain
 from pathlib import Path
@@ -50,7 +50,16 @@ from thermostats.tables.folders import (
 )
 from thermostats.tables.frames import read_arrow, select_rows
 from thermostats.tables.identities import MEASURES, check_identities, check_models
-from thermostats.tables.incoming import Source, read
+from thermostats.tables.incoming import Source, choose_pandas_read, is_separated_otherwise, read
+from thermostats.tables.kept_mappings import (
+    KeptMapping,
+    describe_source,
+    find_kept,
+    forget_mappings,
+    keep_mapping,
+    prepare_rows,
+    refuse_of_one,
+)
 from thermostats.tables.labels import find_model_name
 from thermostats.tables.mapping import add_runs, fill_columns, fill_hashes, hash_sets, map_rows
 from thermostats.tables.plausible import check_plausible
@@ -90,7 +99,7 @@ UNREAD = ("all", "mean_norm", "unstated")
 """Positions of other people's files that no claim reads."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Joined:
     """What a join did to one table, in rows."""
 
@@ -98,11 +107,33 @@ class Joined:
     added: int
     unchanged: int
     replaced: int
-    files: tuple[Path, ...] = field(repr=False)
+    files: tuple[Path, ...]
     unstated: str = ""
     """What models do not state and claims read, and the line that states it."""
     unread: str = ""
     """How many rows enter no claim, and why."""
+    remembered: str = ""
+    """How rows were read where the call does not say it and an earlier join of the same columns
+    did."""
+
+    def __repr__(self) -> str:
+        counts = f"added={self.added}, unchanged={self.unchanged}, replaced={self.replaced}"
+        words = [f"{name}={value!r}" for name in SAID if (value := getattr(self, name))]
+        return f"Joined({', '.join([f'table={self.table!r}', counts, *words])})"
+
+
+SAID = ("unstated", "unread", "remembered")
+"""What a join says in words, where there is something to say."""
+
+
+class Incoming(NamedTuple):
+    """Rows of a call that wait, and how they were read."""
+
+    waiting: Waiting
+    seen: list[KeptMapping]
+    """Columns of each source."""
+    remembered: list[tuple[KeptMapping, str]]
+    """Mappings of earlier joins that were used, each with what it left out, in words."""
 
 
 class Plan(NamedTuple):
@@ -141,7 +172,8 @@ def join(
         The table that the rows belong to.
     mapping : str, Path, dict or ColumnMap
         From other people's columns to ours, a TOML file or a dict (`tables/column_map.py`), in
-        which named gains may stand next to the facts of their models.
+        which named gains may stand next to the facts of their models. It is kept in the folder:
+        later rows of the same columns need none.
     recipe : str
         A mapping for the tables of a tool, one of `RECIPES`, over which `mapping` stands.
     constants : dict
@@ -219,17 +251,44 @@ def _run_join(
     dry_run: bool,
 ) -> list[Joined]:
     """What `join` does, its sources in a list; digest: of the call, see `finished_joins`."""
-    incoming = _read_incoming(inputs, call)
+    waiting, seen, remembered = _read_incoming(inputs, call)
+    for kept, _ in remembered:
+        if "model_id" in kept.list_constants():
+            would = _join_all(waiting, find_lookup_folder(call.data), replace, accept, dry_run=True)
+            if any(each.added or each.replaced for each in would):
+                raise refuse_of_one(kept, call)
     if dry_run:
-        return _join_all(incoming, find_lookup_folder(call.data), replace, accept, dry_run)
+        done = _join_all(waiting, find_lookup_folder(call.data), replace, accept, dry_run)
+        return _describe_remembered(done, remembered)
     with start_folder(call.data) as folder, hold_folder(folder):
-        done = _join_all(incoming, folder, replace, accept, dry_run)
+        done = _join_all(waiting, folder, replace, accept, dry_run)
+        if _is_mapped(call):
+            keep_mapping(call, seen, folder)
         if digest and finished_joins.hash_call(call) == digest:
             counts = {}
             for each in done:
                 counts[each.table] = each.added + each.unchanged + each.replaced
             finished_joins.keep(digest, counts, folder)
-    return done
+    return _describe_remembered(done, remembered)
+
+
+def _is_mapped(call: JoinCall) -> bool:
+    """Whether a call says how rows under other names are read."""
+    return call.mapping is not None or bool(
+        call.recipe or call.constants or call.states or call.form
+    )
+
+
+def _describe_remembered(
+    done: Sequence[Joined], remembered: Sequence[tuple[KeptMapping, str]]
+) -> list[Joined]:
+    """What a join did, with the mappings that it took from earlier ones."""
+    if not remembered or not done:
+        return list(done)
+    changed = any(each.added or each.replaced for each in done)
+    words = ["; ".join(filter(None, (kept.describe(), left))) for kept, left in remembered]
+    said = "; ".join(["nothing changed"] * (not changed) + list(dict.fromkeys(words)))
+    return [replace_fields(done[0], remembered=said), *done[1:]]
 
 
 def _check_folder(data: str | Path | None) -> None:
@@ -261,7 +320,7 @@ def _append_call(call: JoinCall) -> Iterator[None]:
         raise error.replace_next_step("\n  or ".join(lines)) from error
 
 
-def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Waiting:
+def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Incoming:
     """Rows of the sources of a call by table."""
     table = call.table
     mapping = call.mapping
@@ -269,10 +328,12 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Waiting:
     constants = call.constants
     data = call.data
     maps: list[ColumnMap | None] = [mapping if isinstance(mapping, ColumnMap) else None]
-    if maps == [None] and (mapping is not None or recipe or constants or call.states or call.form):
+    if maps == [None] and _is_mapped(call):
         content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
         maps = [*load_maps(content, table, recipe, constants, call.states, call.form)]
     waiting = Waiting()
+    seen: list[KeptMapping] = []
+    remembered: list[tuple[KeptMapping, str]] = []
 
     def hashes() -> dict[str, str]:
         held = store.load("prompts", find_lookup_folder(data), private=False)
@@ -291,10 +352,29 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Waiting:
 
     def read_source(source: Source) -> None:
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
-        given_rows = read(source)
-        using_each = (
-            find_maps(given_rows, where, data) if maps == [None] and table is None else maps
-        )
+        refused = None
+        reading = ""
+        try:
+            given_rows = read(source)
+        except UsageError as error:
+            if maps != [None] or table or not is_separated_otherwise(error):
+                raise
+            refused = error
+            by_pandas = choose_pandas_read(Path(cast(str, source)))
+            given_rows = by_pandas.read()
+            reading = by_pandas.line
+        seen.append(describe_source(given_rows))
+        using_each = maps
+        if maps == [None] and table is None:
+            kept = None if _match_tables(given_rows) else _find_remembered(given_rows, data)
+            if kept is not None:
+                given_rows, left = prepare_rows(given_rows, kept, list_model_ids())
+                remembered.append((kept, left))
+            using_each = (
+                [*kept.list_maps()] if kept else find_maps(given_rows, where, data, reading)
+            )
+            if kept is None and refused is not None:
+                raise refused
         for using in using_each:
             for name, frame in split_tables(
                 given_rows, table, using, where, hashes, models, list_model_ids
@@ -304,7 +384,12 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Waiting:
     for source in inputs:
         read_source(source)
         pa.default_memory_pool().release_unused()
-    return waiting
+    return Incoming(waiting, seen, remembered)
+
+
+def _find_remembered(frame: pd.DataFrame, data: str | Path | None) -> KeptMapping | None:
+    """How rows of the columns of a frame were read before, in the folder of a call."""
+    return find_kept(map(str, frame), find_lookup_folder(data))
 
 
 def _list_given(sources: Source | Sequence[Source]) -> list[Source]:
@@ -780,13 +865,17 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
         )
 
 
-def find_maps(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[ColumnMap | None]:
+def find_maps(
+    frame: pd.DataFrame, where: str, data: str | Path | None, reading: str = ""
+) -> list[ColumnMap | None]:
     """How rows without a mapping are read: as a table that has exactly these columns, or by our own
     names in them.
 
     Of rows under our names columns that may be empty may be left out, and gains may stand next to
     facts. Raises UsageError for other names, with a mapping filled in as far as their columns
     say.
+
+    reading: an expression that reads the file, where its rows cannot be read without.
     """
     names = [str(name) for name in frame.columns]
     if _match_tables(frame):
@@ -798,7 +887,7 @@ def find_maps(frame: pd.DataFrame, where: str, data: str | Path | None) -> list[
             return [*load_maps({"columns": {name: name for name in names}})]
     if len(ours) < len(names) / 2:
         model_ids = set(store.load("models", find_lookup_folder(data))["model_id"])
-        if step := suggest_join(frame, where, data, model_ids, _try_call):
+        if step := suggest_join(frame, where, data, model_ids, _try_call, reading):
             what = "its columns are not ours"
             raise UsageError(what, where=where, got=join_some(names), next_step=step)
     return [None]
@@ -823,7 +912,9 @@ def suggest_block_join(
 def _try_call(call: JoinCall, frame: pd.DataFrame) -> None:
     """Join rows by a call without writing; raises as `join` does."""
     incoming = _read_incoming([frame], call)
-    _join_all(incoming, find_lookup_folder(call.data), replace=False, accept=False, dry_run=True)
+    _join_all(
+        incoming.waiting, find_lookup_folder(call.data), replace=False, accept=False, dry_run=True
+    )
 
 
 def _match_tables(frame: pd.DataFrame) -> list[str]:
@@ -930,6 +1021,7 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
         if not dry_run:
             for name, of in changed.items():
                 _replace(of, name, folder)
+            forget_mappings(source, folder)
     return counts
 
 

@@ -66,6 +66,15 @@ def find_model_name(name: str, model_ids: Collection[str]) -> str:
     return bare[0] if len(bare) == 1 else name
 
 
+def list_unknown(frame: pd.DataFrame, whose: str, model_ids: Collection[str]) -> list[str]:
+    """Models of the rows that the tables do not know, in the order of the rows.
+
+    whose: the column of models.
+    """
+    names = frame[whose].dropna().astype(str).unique()
+    return [name for name in names if find_model_name(name, model_ids) not in model_ids]
+
+
 def convert_labels(values: pd.Series) -> pd.Series:
     """A column of labels as text; a label that is missing stays missing."""
     texts = []

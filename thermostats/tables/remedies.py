@@ -98,7 +98,7 @@ class JoinCall:
             return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
         if remedy.as_given:
             return self._write_source(remedy.rows)
-        if len(self.sources) > 1 or self.recipe or self._build_content().keys() & {"wide", "norms"}:
+        if len(self.sources) > 1 or self.recipe or self.build_content().keys() & {"wide", "norms"}:
             return ""
         wanted = []
         for _, name, _, _ in Formatter().parse(remedy.rows):
@@ -121,7 +121,9 @@ class JoinCall:
         source = self.sources[0]
         if isinstance(source, pd.DataFrame):
             return expression.replace("lambda df: ", "")
-        if isinstance(source, (str, Path)):
+        if isinstance(source, Code):
+            frame = source.text
+        elif isinstance(source, (str, Path)):
             frame = write_file_read(source)
         else:
             by_arrow = any(hasattr(source, name) for name in ARROW)
@@ -138,10 +140,10 @@ class JoinCall:
             source = self.sources[0]
             is_lacking = isinstance(source, pd.DataFrame) and ours not in source
             return "" if is_lacking else ours
-        columns = self._build_content().get("columns", {})
+        columns = self.build_content().get("columns", {})
         return find_name(columns, ours)
 
-    def _build_content(self) -> dict[str, Any]:
+    def build_content(self) -> dict[str, Any]:
         """The mapping as a dict of entries."""
         mapping = self.mapping
         if isinstance(mapping, (str, Path)):
@@ -155,7 +157,7 @@ class JoinCall:
     def _call(self, rows: str, remedy: Remedy) -> str:
         mapping = self.mapping
         if remedy.mapping:
-            mapping = merge_entries(self._build_content(), remedy.mapping)
+            mapping = merge_entries(self.build_content(), remedy.mapping)
         elif isinstance(mapping, Path):
             mapping = str(mapping)
         folder = None if self.data is None else str(self.data)
@@ -208,6 +210,8 @@ def write_renaming(ours: str, old: str, new: str) -> str:
 
 
 def _name_source(source: Any, name: str) -> str:
+    if isinstance(source, Code):
+        return source.text
     return write_value(str(source)) if isinstance(source, (str, Path)) else name
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -138,8 +139,13 @@ def write(data: Path, name: str, state: SpecState) -> None:
         temporary.write_text(json.dumps(asdict(state), ensure_ascii=False), encoding="utf-8")
         temporary.replace(path)  # not synced: it is worth nothing once the machine is down
     except OSError as error:
+        with suppress(OSError):  # it may be that nothing of it is there
+            temporary.unlink()
         raise DataError(
-            "cannot write what is being measured", where=path, got=describe_file_error(error)
+            "cannot write what is being measured; finished runs are whole",
+            where=path,
+            got=describe_file_error(error),
+            next_step="free space or choose a folder that can be written; the same command goes on",
         ) from error
 
 

@@ -25,7 +25,7 @@ from thermostats.next_steps import (
     write_value,
 )
 from thermostats.tables.column_map import HOOK, OTHERS, is_gain, list_columns
-from thermostats.tables.labels import find_model_name, guess_column, list_column_names, spell_name
+from thermostats.tables.labels import guess_column, list_column_names, list_unknown, spell_name
 from thermostats.tables.mapping import (
     build_mapping,
     describe_doubts,
@@ -37,7 +37,7 @@ from thermostats.tables.mapping import (
 from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
 from thermostats.tables.suggested_models import IN_CAPITALS, suggest_facts
 from thermostats.tables.validation import is_missing
-from thermostats.tables.written_numbers import PLAIN, read_written
+from thermostats.tables.written_numbers import PLAIN, convert_written, read_written
 
 LAYERS = "layers"
 MOST_ROWS = 200_000
@@ -68,15 +68,18 @@ def suggest_join(
     data: str | Path | None,
     model_ids: Collection[str],
     attempt: Callable[[JoinCall, pd.DataFrame], object],
+    reading: str = "",
 ) -> str:
     """The lines that join rows under other people's names, with what is to be checked; empty where
     no model is named.
 
-    model_ids: models of the tables. attempt: joins rows by a call without writing.
+    model_ids: models of the tables. attempt: joins rows by a call without writing. reading: an
+    expression that reads the file, where its rows cannot be read without.
     """
     is_file = bool(Path(where).suffix)
     source = Path(where).stem if is_file else "mine"
-    made = JoinCall(sources=[where if is_file else frame], data=str(data or "mine"))
+    rows = Code(reading) if reading else where
+    made = JoinCall(sources=[rows if is_file else frame], data=str(data or "mine"))
     if find_state_column(frame, HOOK):
         fixed = {"source": source, "position": "last"}
         made = replace(made, recipe="transformer-lens", constants=fixed)
@@ -95,7 +98,7 @@ def suggest_join(
     if of_models:
         return _suggest_facts(frame, made, mapping, notes, attempt)
     whose = theirs.get("model_id", "")
-    gone = _list_unknown(frame, whose, model_ids) if whose else []
+    gone = list_unknown(frame, whose, model_ids) if whose else []
     kept = frame[~frame[whose].isin(gone)] if gone else frame
     if gone and kept.empty:
         facts = f"join their facts first: {_write_facts(gone, made, frame, whose)}"
@@ -124,7 +127,7 @@ def list_block_models(frame: pd.DataFrame, model_ids: Collection[str]) -> list[s
     if not whose:
         return []
     every = [*frame[whose].dropna().astype(str).unique()]
-    gone = _list_unknown(frame, whose, model_ids)
+    gone = list_unknown(frame, whose, model_ids)
     return [name for name in every if name not in gone] or every
 
 
@@ -140,12 +143,6 @@ def suggest_line(frame: pd.DataFrame) -> str:
 
 
 WHOSE = list_column_names("model_id")
-
-
-def _list_unknown(frame: pd.DataFrame, whose: str, model_ids: Collection[str]) -> list[str]:
-    """Models of the rows that the tables do not know, in the order of the rows."""
-    names = frame[whose].dropna().astype(str).unique()
-    return [name for name in names if find_model_name(name, model_ids) not in model_ids]
 
 
 def _write_facts(models: Sequence[str], made: JoinCall, frame: pd.DataFrame, whose: str) -> str:
@@ -196,6 +193,15 @@ def _suggest_facts(
     missing, and in capitals what no column says."""
     columns = dict(mapping["columns"])
     theirs = {ours: name for name, ours in columns.items()}
+    needed = [name for name, ours in columns.items() if ours in list_columns("models")]
+    needed += [name for name, ours in columns.items() if ours.endswith("gain")]
+    blank = frame[needed].apply(convert_written).map(is_missing).any(axis=1)
+    rows = ""
+    if blank.any() and not blank.all():
+        gone = list(dict.fromkeys(frame.loc[blank, theirs["model_id"]].astype(str)))
+        rows = f"df[~df[{write_value(theirs['model_id'])}].isin({write_value(gone)})]"
+        notes = [*notes, f"leaves out {int(blank.sum())} of {len(frame)} rows, with empty cells"]
+        frame = frame[~frame[theirs["model_id"]].astype(str).isin(gone)]
     assigned = dict[str, str]()
     for ours in IN_CAPITALS:
         if ours in mapping.get("constants", {}):
@@ -222,18 +228,6 @@ def _suggest_facts(
     }
     entries = {"columns": columns, **kept, **({"ignore": ignore} if ignore else {})}
     made = replace(made, mapping=entries)
-    needed = [
-        name
-        for name, ours in columns.items()
-        if (name not in assigned and ours in list_columns("models")) or ours.endswith("gain")
-    ]
-    blank = frame[needed].map(is_missing).any(axis=1)
-    rows = ""
-    if blank.any() and not blank.all():
-        gone = list(dict.fromkeys(frame.loc[blank, theirs["model_id"]].astype(str)))
-        rows = f"df[~df[{write_value(theirs['model_id'])}].isin({write_value(gone)})]"
-        notes = [*notes, f"leaves out {int(blank.sum())} of {len(frame)} rows, with empty cells"]
-        frame = frame[~frame[theirs["model_id"]].astype(str).isin(gone)]
     if assigned:
         cells = ", ".join(f"{write_value(name)}: {each}" for name, each in assigned.items())
         rows = f"{rows or 'df'}.assign(**{{{cells}}})"

@@ -90,3 +90,12 @@ def read_written(column: pd.Series, theirs: str) -> tuple[str, str]:
             none = f", and {join_words([repr(text) for text in gone])} for none" if gone else ""
             return f"{words}{none}", f"{theirs}.astype(str).str.strip().str.lower(){left}{made}"
     return "", ""
+
+
+def convert_written(column: pd.Series) -> pd.Series:
+    """A column with numbers in the place of what `read_written` makes numbers of; as it is where
+    that is not clear, or they are numbers already."""
+    what, made = read_written(column, "cells")
+    if what in ("", PLAIN):
+        return column
+    return eval(made, {"cells": column, "np": np, "pd": pd})  # noqa: S307 (made of WRITTEN alone)

@@ -1,0 +1,30 @@
+"""What `measure` writes into a pipe is one table, or with --json one list: gains stand in the row
+of their model."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+import small
+from typer.testing import CliRunner
+
+from thermostats.cli.app import app
+
+
+def test_a_pipe_gets_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = small.save_model(Path("small"))
+    prompts = small.save_prompts(Path())
+    asked = ["measure", str(folder), "--lab", "Who", "--prompts", str(prompts), "--what", "gains"]
+    done = CliRunner().invoke(app, [*asked, "--data", "mine"])
+    assert done.exit_code == 0, done.output
+    (row,) = csv.DictReader(io.StringIO(done.stdout), delimiter="\t")
+    assert row["status"] == "measured" and float(row["last_gain"]) > 0 and None not in row
+    assert "To draw them: thermostats measure small" in done.stderr
+    again = CliRunner().invoke(app, [*asked, "--data", "mine", "--json"])
+    (listed,) = json.loads(again.stdout)
+    assert listed["last_gain"] == pytest.approx(float(row["last_gain"]), rel=1e-3)
