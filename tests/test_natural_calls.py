@@ -34,6 +34,8 @@ REFUSED = {
     "thermostats.fit_share(df)": '(df, "gain > 1", model="model", group="lab")',
     'thermostats.gain_rows(gain="last_gain")': "ESTIMAND",
     "thermostats.load_fit()": "PATH",
+    'thermostats.fit_line("gain ~ layers", data=df)': '(df, "gain ~ layers")',
+    'thermostats.fit_line(data=df, outcome="gain")': "did you mean table?",
     "thermostats.tree(df, length='equal')": "did you mean lengths?",
     "thermostats.forget()": "SOURCE",
     "thermostats.run_id()": "",
@@ -61,6 +63,12 @@ def test_a_call_with_other_arguments_is_refused_in_words(call: str, line: Fit) -
     assert REFUSED[call] in refused.value.next_step
     function = call.split("(", maxsplit=1)[0].replace("line.", "fit.")
     assert f"{function}(" in refused.value.next_step
+
+
+def test_a_formula_before_its_table_is_refused_with_the_call_that_runs() -> None:
+    with pytest.raises(UsageError, match="not a table") as refused:
+        thermostats.fit_line("gain ~ layers", DF)  # type: ignore[arg-type]
+    assert refused.value.next_step == 'thermostats.fit_line(df, "gain ~ layers")'
 
 
 def test_every_public_function_and_method_says_which_arguments_it_takes(line: Fit) -> None:

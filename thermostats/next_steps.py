@@ -44,6 +44,8 @@ OF_OTHERS |= {
     "model_id": "model",
 }
 """What other libraries and our columns call an argument."""
+OF_ROWS = ("data", "df", "frame", "dataset")
+"""What other libraries call the table that a function is of."""
 OF_ERROR_RATE = ("alpha",)
 """Words of other libraries for 1 less a level."""
 MANY = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
@@ -146,6 +148,19 @@ def get_rows() -> Any:
     return made.arguments.get(next(iter(made.signature.parameters))) if made else None
 
 
+def swap_rows() -> str:
+    """The call that is being made with its first two arguments in the other order, where the second
+    alone is a table; else empty."""
+    made = MADE.get()
+    if made is None or len(made.signature.parameters) == 1:
+        return ""
+    first, second, *_ = made.signature.parameters
+    text = made.arguments.get(first)
+    if is_table(text) or not is_table(made.arguments.get(second)):
+        return ""
+    return made.line(**{second: text})
+
+
 def list_named(value: Any) -> list[str]:
     """Texts in an argument, at any depth."""
     if isinstance(value, str):
@@ -226,9 +241,11 @@ def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Cal
 def _list_objects(args: Sequence[Any], kwargs: Mapping[str, Any], of: str) -> dict[str, Any]:
     """Fits and tables of a call, by what lines call them."""
     fit = {of: args[0]} if of and args else {}
-    first = next(iter([*args[len(fit) :], *kwargs.values()]), None)
-    tables = first if isinstance(first, (list, tuple)) else [first]
-    numbered = {f"df{i or ''}": each for i, each in enumerate(tables) if is_table(each)}
+    values = [*args[len(fit) :], *kwargs.values()]
+    tables = values[0] if values and isinstance(values[0], (list, tuple)) else values
+    numbered = {}
+    for each in filter(is_table, tables):
+        numbered[f"df{len(numbered) or ''}"] = each
     return {**fit, **numbered}
 
 
@@ -256,10 +273,15 @@ def build_misuse_error(
     of: what a method is of, such as `fit`. guess: what an argument most likely is of the rows.
     """
     names = [each for each in signature.parameters if each != "self"]
-    arguments = dict(zip(names, args[1:] if of else args, strict=False))
     strange = [word for word in kwargs if word not in names]
     free = [each for each in names if each not in kwargs]
     meant = {word: near for word in strange if (near := _guess_argument(word, free))}
+    stated = names
+    for word in set(OF_ROWS) & set(strange):
+        if is_table(kwargs[word]) and not any(map(is_table, args)):
+            meant[word] = names[0]
+            stated = names[1:]
+    arguments = dict(zip(stated, args[1:] if of else args, strict=False))
     arguments |= {
         meant.get(word, word): _convert_meant(word, value)
         for word, value in kwargs.items()

@@ -23,7 +23,7 @@ LEVEL = 0.94
 """Default level of intervals: that of the study's report."""
 LEAST_LEVEL = 0.5
 SAMPLERS = ("pymc", "pytensor", "nutpie", "arviz", "arviz-stats")
-"""Libraries that draws and what is said of their convergence depend on."""
+"""Libraries that draws and the measures of their convergence depend on."""
 
 
 class Options:

@@ -131,7 +131,7 @@ NEEDED = (
 EXTRAS = {"measure": ("torch", "transformers", "accelerate"), "ray": ("ray",)}
 PYTHONS = ((3, 11), (3, 13))
 ADVICE = ["name", "state", "found", "advice"]
-"""What is said of a thing that is installed or missing."""
+"""Columns about a thing that is installed or missing."""
 
 
 def run_checks(data: str | Path | None = None) -> list[dict[str, str]]:

@@ -46,11 +46,11 @@ def record_call(function: Callable[P, F]) -> Callable[P, F]:
             raise build_misuse_error(
                 name, signature, args, kwargs, error, guess=guess_argument
             ) from None
-        for name, value in arguments.items():
-            annotation = str(signature.parameters[name].annotation)
-            arguments[name] = _convert_argument(name, value, annotation)
         made = CallMade(function=function.__name__, arguments=arguments, signature=signature)
         with hold_call(made):
+            for name, value in arguments.items():
+                annotation = str(signature.parameters[name].annotation)
+                arguments[name] = _convert_argument(name, value, annotation)
             arguments = convert_arguments(arguments, standard)
             fit = function(**arguments)  # type: ignore[call-arg]
             drawn = fit.draws

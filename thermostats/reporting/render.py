@@ -132,7 +132,11 @@ def render_link(label: str, href: str) -> Text:
 @cache
 def build_environment() -> jinja2.Environment:
     """Templates of Markdown."""
-    made = _create_environment(escapes=False, finalize=_escape_value)
+    made = jinja2.Environment(
+        autoescape=False,  # noqa: S701
+        finalize=_escape_value,
+        **_list_options(),
+    )
     made.globals.update(signs=SIGNS, modalities=MODALITIES, newline=Text("  "))
     made.filters |= FILTERS
     made.filters.update(
@@ -147,16 +151,15 @@ def build_environment() -> jinja2.Environment:
     return made
 
 
-def _create_environment(*, escapes: bool, **more: Any) -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("thermostats.reporting"),
-        autoescape=escapes,  # noqa: S701
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        **more,
-    )
+def _list_options() -> dict[str, Any]:
+    """What both kinds of templates have."""
+    return {
+        "loader": jinja2.PackageLoader("thermostats.reporting"),
+        "undefined": jinja2.StrictUndefined,
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "keep_trailing_newline": True,
+    }
 
 
 def make_slug(text: object) -> str:
@@ -325,7 +328,7 @@ def render_body(page: Page, read: Callable[[str], bytes], links: Links, level: i
 @cache
 def build_page_environment() -> jinja2.Environment:
     """Templates of HTML, in which every value is escaped."""
-    made = _create_environment(escapes=True)
+    made = jinja2.Environment(autoescape=True, **_list_options())
     made.filters["symbols"] = set_symbols
     return made
 

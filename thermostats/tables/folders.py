@@ -301,11 +301,12 @@ def list_own_files(name: str, folder: Path) -> list[Path]:
 
     Raises DataError where a folder cannot be listed.
     """
+    table = f"{name}.csv"
     external = folder / EXTERNAL
     places = [folder, folder / "published", external]
-    places += map(external.joinpath, sorted(_list_names(external)))
-    table = f"{name}.csv"
     fixed = [place / table for place in places if table in _list_names(place)]
+    sources = map(external.joinpath, sorted(_list_names(external)))
+    fixed += [source / table for source in sources if table in _list_names(source)]
     archives = []
     for place in map(folder.joinpath, ARCHIVES):
         for file in sorted(_list_names(place)):

@@ -14,7 +14,7 @@ from pandas.api.types import is_list_like
 
 from thermostats.errors import SHOWN_OF, UsageError, join_some
 from thermostats.formatting import format_count
-from thermostats.next_steps import ARROW, is_table, write_value
+from thermostats.next_steps import ARROW, is_table, swap_rows, write_value
 
 
 def select_rows(frame: pd.DataFrame, /, **values: Any) -> pd.DataFrame:
@@ -56,7 +56,9 @@ def read_frame(table: Any) -> pd.DataFrame:
             next_step="give the whole frame, and the column by its name",
         )
     if isinstance(table, (str, bytes)) or not hasattr(table, "__len__"):
-        step = f"pd.read_csv({write_value(table)})" if isinstance(table, str) else ""
+        step = ""
+        if isinstance(table, str):
+            step = swap_rows() or f"pd.read_csv({write_value(table)})"
         step = "df.collect()" if hasattr(table, "collect") else step
         raise UsageError(
             "not a table", got=repr(table)[:60], allowed="a DataFrame, or records", next_step=step

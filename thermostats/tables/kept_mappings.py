@@ -31,7 +31,7 @@ FILE = "mappings.json"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptMapping:
-    """What a join said of rows with these columns."""
+    """How a join read rows with these columns."""
 
     columns: Sequence[str]
     mapping: Mapping[str, Any] = field(default_factory=dict)
@@ -133,21 +133,23 @@ def forget_mappings(source: str, folder: Path) -> None:
 
 
 def prepare_rows(
-    frame: pd.DataFrame, kept: KeptMapping, model_ids: Collection[str]
+    frame: pd.DataFrame, mapping: KeptMapping, model_ids: Collection[str]
 ) -> tuple[pd.DataFrame, str]:
     """Rows as the lines that are printed make them: numbers out of texts, without models of which a
     cell is missing or that no table describes; and in words what was left out.
 
     model_ids: models of the tables.
     """
-    rows = frame.assign(**{name: value for name, value in kept.filled.items() if name not in frame})
-    maps = [resolve_aliases(using, rows) for using in kept.list_maps()]
+    rows = frame.assign(
+        **{name: value for name, value in mapping.filled.items() if name not in frame}
+    )
+    maps = [resolve_aliases(using, rows) for using in mapping.list_maps()]
     for using in maps:
         dtypes = list_dtypes(using.table)
         for theirs, ours in using.columns.items():
             if theirs in rows and dtypes.get(ours) in (FLOAT, INTEGER):
                 rows = rows.assign(**{theirs: convert_written(rows[theirs])})
-    columns = {**kept.list_columns(), **maps[0].columns}
+    columns = {**mapping.list_columns(), **maps[0].columns}
     whose = next((theirs for theirs, ours in columns.items() if ours == "model_id"), "")
     if whose not in rows:
         return rows, ""
@@ -167,18 +169,18 @@ def prepare_rows(
     return rows[left], f"left out {len(rows) - left.sum()} of {len(rows)} rows, {why}: {said}"
 
 
-def refuse_of_one(kept: KeptMapping, call: JoinCall) -> UsageError:
+def refuse_of_one(mapping: KeptMapping, call: JoinCall) -> UsageError:
     """Rows that are new, by a mapping that says of which model all are: whether they are of it,
     too, nobody said."""
-    model = kept.list_constants()["model_id"]
+    model = mapping.list_constants()["model_id"]
     again = replace(
         call,
-        mapping=dict(kept.mapping) or None,
-        table=kept.table or None,
-        recipe=kept.recipe,
-        constants=kept.constants,
-        states=kept.states,
-        form=kept.form,
+        mapping=dict(mapping.mapping) or None,
+        table=mapping.table or None,
+        recipe=mapping.recipe,
+        constants=mapping.constants,
+        states=mapping.states,
+        form=mapping.form,
     )
     return UsageError(
         "rows of these columns were joined before, all of one model: of which model are these?",
