@@ -243,7 +243,7 @@ def _list_objects(args: Sequence[Any], kwargs: Mapping[str, Any], of: str) -> di
     fit = {of: args[0]} if of and args else {}
     values = [*args[len(fit) :], *kwargs.values()]
     tables = values[0] if values and isinstance(values[0], (list, tuple)) else values
-    numbered = {}
+    numbered: dict[str, Any] = {}
     for each in filter(is_table, tables):
         numbered[f"df{len(numbered) or ''}"] = each
     return {**fit, **numbered}
