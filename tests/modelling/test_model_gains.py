@@ -3,10 +3,13 @@ the same rows."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import thermostats
 from thermostats.errors import UsageError
 from thermostats.modelling.crowding import read_crowding_rows
 from thermostats.modelling.kleiber import read_bounded_rows
@@ -171,3 +174,22 @@ def test_rows_that_are_no_one_row_a_model_are_refused(
         read(table, errors)
     with pytest.raises(UsageError, match="a model stands in several rows"):
         read(PROMPTED, errors, se=0.1)
+
+
+def test_gains_of_several_revisions_are_those_of_the_last(tmp_path: Path) -> None:
+    """Steps go by their number, not by their text: 70000 comes after 5000 and before main."""
+    facts = {"model_id": "own/steps", "heritage": "own", "n_layers": 3, "n_heads": 2}
+    sizes = {"d_model": 8, "n_params": 1000, "variant": "base"}
+    gains = {"5000": 1.1, "70000": 1.3, "10000": 1.2}
+    models = [{**facts, **sizes, "revision": revision} for revision in gains]
+    data = tmp_path / "mine"
+    thermostats.join(pd.DataFrame(models), data=data)
+    layers = []
+    for revision, gain in gains.items():
+        whose = {"model_id": "own/steps", "revision": revision, "source": "own"}
+        for layer in (1, 2, 3):
+            row = {"prompt_id": "p", "layer": layer, "gain_block": gain, "position": "last"}
+            layers.append({**whose, **row})
+    thermostats.join(pd.DataFrame(layers), data=data, accept=True)
+    rows = thermostats.gain_rows("last_gain", data=data, source="own")
+    assert rows["gain"].tolist() == [1.3]

@@ -428,7 +428,8 @@ def _warn_missing_labs(models: list[str], data: Path | None) -> None:
         set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])
     ):
         labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
-        print(f"{labless}; thermostats set {unknown[0]} heritage=LAB sets it", file=sys.stderr)
+        line = write_command("set", *unknown[:MOST_LINES], "heritage=LAB", data=data)
+        print(f"{labless}; {line} sets it", file=sys.stderr)
 
 
 @app.command()

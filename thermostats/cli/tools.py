@@ -23,10 +23,16 @@ from thermostats.claims.study import NAME
 from thermostats.cli.options import NEW, Data, Json
 from thermostats.errors import ThermostatsError, UsageError, install
 from thermostats.measurement.spec import count_gpus
-from thermostats.next_steps import set_shell_lines, write_command, write_shell_command, write_value
+from thermostats.next_steps import (
+    call,
+    set_shell_lines,
+    write_command,
+    write_shell_command,
+    write_value,
+)
 from thermostats.reporting.state import versions
 from thermostats.tables import folders
-from thermostats.tables.choices import MOST_LINES, check_export
+from thermostats.tables.choices import MOST_LINES, OWN_ROWS, check_export
 from thermostats.tables.folders import write_all
 from thermostats.tables.schemas import TABLES
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
@@ -602,8 +608,8 @@ def _write_reading(path: Path, data: Path | None) -> str:
     """The command that reads a table that was written; of rows of one's own the one that writes a
     row for each model with its gains."""
     if folders.has_own_runs(data):
-        folder = "" if data is None else write_value(data)
-        code = f'import thermostats; thermostats.features({folder}).to_csv("gains.csv")'
+        rows = call("features", *([] if data is None else [data]), evidence=OWN_ROWS)
+        code = f'import thermostats; {rows}.to_csv("gains.csv", index=False)'
         return f"python -c {shlex.quote(code)}"
     reader = "read_csv" if path.suffix == ".csv" else "read_parquet"
     return write_shell_command(f"pd.{reader}({write_value(path.as_posix())})")

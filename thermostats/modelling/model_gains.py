@@ -37,6 +37,7 @@ from thermostats.tables.choices import check_gain
 from thermostats.tables.features import LAST, build_features, collect_prompt_gains
 from thermostats.tables.frames import take_logs
 from thermostats.tables.model_rows import pick_model_rows
+from thermostats.tables.reading import keep_last_revision
 from thermostats.tables.schemas import GAINS, NURSERY
 
 OF_MEAN = "of_mean"
@@ -467,6 +468,7 @@ def gain_rows(
 ) -> pd.DataFrame:
     """Give rows of base models for `fit_heritage`, each from its run with the most prompts.
 
+    Of the revisions of a model the last with the gain counts: `main`, else the highest number.
     A model whose variant is not stated counts as a base model, unless it is of the controlled
     study. `fit_heritage` warns of models and prompts that are left out (`read_remarks`).
 
@@ -532,7 +534,7 @@ def choose_rows(
     fit_for_it = (table["variant"] == "base") & table[estimand].notna() & allowed
     in_question = filter_sources(table, estimand, files, fit_for_it)
     is_fit = fit_for_it[in_question.index]
-    rows = in_question[is_fit]
+    rows = keep_last_revision(in_question[is_fit], "model_id")
     sizes = prompts.groupby("prompt_set").size()
     counted = rows[f"{estimand}_n"].fillna(0).astype("int64")
     by_prompt = counted > 0

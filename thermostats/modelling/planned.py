@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LEAST, SEVERAL = 4, 2
 """Models and labs that a study has at least."""
-FIRST: Mapping[str, list[int]] = {"models": [20, 40, 80], "labs": [10]}
+FIRST_MODELS, FIRST_LABS = [20, 40, 80], 10
 """Studies that a line asks for where none were named."""
 OF_LAB, OF_MODEL = ("heritage", "family", "recipe", "source"), ("model_id", "pair")
 """Columns of names that are a lab's own, and a model's own, in a study that is drawn."""
@@ -74,7 +74,10 @@ def plan_studies(
     grid = product(numbers.get("models", ()), numbers.get("labs", ()))
     made = [PlannedStudy.divide_evenly(n, k) for n, k in grid]
     made += [PlannedStudy(tuple(sorted(of, reverse=True))) for of in stated]
-    asked = {**FIRST, **numbers} if numbers or not stated else {}
+    asked = {}
+    if numbers or not stated:
+        asked = {"models": FIRST_MODELS, **numbers}
+        asked.setdefault("labs", [_suggest_labs(asked["models"], fewest)])
     possible = _list_possible(asked, stated, fewest)
     if not made:
         allowed = "models and labs, or sizes of labs"
@@ -90,6 +93,12 @@ def plan_studies(
                 next_step=write(**possible),
             )
     return made
+
+
+def _suggest_labs(models: Sequence[int], fewest: int) -> int:
+    """Labs of a study whose models alone are stated: one where the rows at hand are of one, else so
+    many that the smallest study has two models in each."""
+    return 1 if fewest == 1 else max(fewest, min(FIRST_LABS, min(models) // 2))
 
 
 def _list_possible(
