@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from thermostats.errors import ThermostatsError
-from thermostats.next_steps import SHELL
 
 DIGITS = 4
 """Digits of numbers that a person reads."""
@@ -151,9 +150,8 @@ def is_progress_seen() -> bool:
 
 
 def show_progress(line: str) -> None:
-    """A line on standard error for a person who waits: of a command always, in Python where
-    somebody sees it."""
-    if SHELL.get() or is_progress_seen():
+    """A line on standard error for a person who waits; nothing where nobody does."""
+    if is_progress_seen():
         print(line, file=sys.stderr, flush=True)
 
 
