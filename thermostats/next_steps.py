@@ -228,7 +228,7 @@ def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Cal
             named = _name_objects(error.replace_next_step(step), objects, user)
             if named.next_step == error.next_step:
                 raise
-            raise named from error
+            raise named from error.__cause__
         except Exception as error:
             unforeseen = build_unforeseen_error(error, public, f"help({public})")
             if unforeseen is None:
