@@ -214,7 +214,8 @@ def _combine_parts(
     rows.insert(len(RUN), "token_position", token)
     rows.insert(len(RUN) + 1, "n_prompts", rows[counts].max(axis=1))
     order = [*MODEL, "prompt_set", "dtype", "attention"]
-    return rows.sort_values(order, kind="stable", ignore_index=True)
+    ordered = rows.sort_values(order, kind="stable", ignore_index=True)
+    return ordered.copy()  # columns of a kind lie together
 
 
 def collect_prompt_gains(
