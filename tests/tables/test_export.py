@@ -153,7 +153,12 @@ def test_the_command_writes_own_rows_unless_those_shipped_are_asked_for(tmp_path
     assert line.startswith("python -c")
     run = [sys.executable, *shlex.split(line)[1:]]
     subprocess.run(run, cwd=tmp_path, check=True)
-    assert (pd.read_csv(tmp_path / "gains.csv")["model_id"] == stated["model_id"]).any()
+    written = pd.read_csv(tmp_path / "gains.csv")
+    assert written["model_id"].tolist() == [stated["model_id"]]
+    assert "Unnamed: 0" not in written
+    asked = command("export", "again", "gains", "--data", "mine", cwd=tmp_path)
+    assert asked.returncode == 2
+    assert asked.stderr.strip().rpartition("Next: ")[2] == line
 
 
 def test_an_export_that_cannot_be_written_says_what_to_do(small_store: Path) -> None:

@@ -582,6 +582,7 @@ def export(
     --partition model_id` or `thermostats export all --data mine --shipped`
     """
     folders.find_data_folder(data)
+    _check_gains(tables or (), data)
     check_export(out, tables or None, format_, partition)
     if str(out) == CONTRIBUTION:
         if tables or format_ != "csv":
@@ -604,15 +605,37 @@ def export(
         print_next_step(_write_reading(done[0].path, data))
 
 
+def _check_gains(tables: Sequence[str], data: Path | None) -> None:
+    """Raise UsageError for gains as a table, which are computed of others, with the command that
+    writes them."""
+    if made := [name for name in tables if name in GAINS_OF_MODELS]:
+        raise UsageError(
+            "no table is stored under this name: gains of models are computed of others",
+            got=made[0],
+            next_step=_write_gains(data),
+        )
+
+
+def _write_gains(data: Path | None) -> str:
+    """The command that writes a row for each model with its gains; of one's own rows where there
+    are some."""
+    own = {"evidence": OWN_ROWS} if folders.has_own_runs(data) else {}
+    rows = call("features", *([] if data is None else [data]), **own)
+    code = f'import thermostats; {rows}.to_csv("gains.csv", index=False)'
+    return f"python -c {shlex.quote(code)}"
+
+
 def _write_reading(path: Path, data: Path | None) -> str:
     """The command that reads a table that was written; of rows of one's own the one that writes a
     row for each model with its gains."""
     if folders.has_own_runs(data):
-        rows = call("features", *([] if data is None else [data]), evidence=OWN_ROWS)
-        code = f'import thermostats; {rows}.to_csv("gains.csv", index=False)'
-        return f"python -c {shlex.quote(code)}"
+        return _write_gains(data)
     reader = "read_csv" if path.suffix == ".csv" else "read_parquet"
     return write_shell_command(f"pd.{reader}({write_value(path.as_posix())})")
+
+
+GAINS_OF_MODELS = ("features", "gains", "gain_rows", "model_rows")
+"""What a table with a row for each model is asked by."""
 
 
 @app.command()
