@@ -3,6 +3,7 @@ the same rows."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -193,3 +194,14 @@ def test_gains_of_several_revisions_are_those_of_the_last(tmp_path: Path) -> Non
     thermostats.join(pd.DataFrame(layers), data=data, accept=True)
     rows = thermostats.gain_rows("last_gain", data=data, source="own")
     assert rows["gain"].tolist() == [1.3]
+
+
+def test_a_table_of_very_many_columns_is_read_without_a_warning() -> None:
+    table = PROMPTED.copy()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pd.errors.PerformanceWarning)
+        for number in range(150):
+            table[f"other_{number}"] = float(number)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(table)

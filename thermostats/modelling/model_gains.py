@@ -276,7 +276,7 @@ def _take_means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
     sd = _read_floats(rows, f"{outcome}_sd")
     geometric = _read_floats(rows, f"{outcome}_geometric")
     n = _read_floats(rows, "n_prompts")
-    rows = rows.assign(prompt_id=_read_prompts(rows))
+    rows = rows[["model_id", outcome]].assign(prompt_id=_read_prompts(rows))
     alone = ~rows["model_id"].duplicated(keep=False)
     averaged = (rows["prompt_id"] == "") & (sd.notna() | alone)
     _refuse_twice(rows[~averaged], rows.loc[averaged, "model_id"])

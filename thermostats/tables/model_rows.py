@@ -438,6 +438,7 @@ def _compute_model_rows(evidence: Selection, gain: str, *, incomparable: bool) -
     every = every.assign(n_prompts=_read_prompts(every, evidence, gain))
     rows = _add_intervals(*_estimate_models(every, evidence, gain), evidence, gain)
     chosen = rows if incomparable else rows[rows["comparable"]].reset_index(drop=True)
+    chosen = chosen.copy()  # columns of a kind lie together
     without_gain = every.loc[every[gain] <= 0, "model_id"]
     without = {
         f"its {gain} is not above 0": without_gain,
