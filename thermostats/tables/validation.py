@@ -418,7 +418,7 @@ def suggest_remedy(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> 
     name them.
     """
     rows = sorted(set(places))
-    _, columns, values, whats, _ = zip(*wrong, strict=True)
+    _, columns, values, kinds, _ = zip(*wrong, strict=True)
     column = columns[0] if len(set(columns)) == 1 else ""
     if column == "layer" and set(values) == {0}:
         return Remedy(when="if layers count from 0", rows=write_change("layer", "{n} + 1"))
@@ -427,7 +427,7 @@ def suggest_remedy(wrong: Sequence[Fault], name: str, places: Sequence[int]) -> 
         extracted = '{}.astype(str).str.extract(r"(\\d+)", expand=False).astype(int)'
         number = write_change(column, extracted)
         return Remedy(when="with the number alone", rows=number)
-    if set(whats) == {AGAIN}:
+    if set(kinds) == {AGAIN}:
         last = 'df.drop_duplicates({THESE}, keep="last")'
         these = (*list_key_columns(name), *IDENTITY)
         return Remedy(when="the last of each counts", rows=last, these=these)
