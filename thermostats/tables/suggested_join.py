@@ -37,7 +37,7 @@ from thermostats.tables.mapping import (
 from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
 from thermostats.tables.suggested_models import IN_CAPITALS, suggest_facts
 from thermostats.tables.validation import is_missing
-from thermostats.tables.written_numbers import PLAIN, convert_written, read_written
+from thermostats.tables.written_numbers import PER_CENT, PLAIN, convert_written, read_written
 
 LAYERS = "layers"
 MOST_ROWS = 200_000
@@ -244,8 +244,10 @@ def _find_per_cent_texts(frame: pd.DataFrame, mapping: Mapping[str, Any]) -> dic
             columns.append(name)
     made = {}
     for name in columns:
-        made[name] = read_written(frame[name], f"df[{write_value(name)}]")[1]
-    return {name: cells for name, cells in made.items() if cells.endswith("/ 100")}
+        words, cells = read_written(frame[name], f"df[{write_value(name)}]")
+        if words.startswith(PER_CENT):
+            made[name] = cells
+    return made
 
 
 def _write_numbers(frame: pd.DataFrame, name: str, ours: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ KINDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
 MISSING = ("", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "unknown", "tbd")
 """Texts for a number that is not known."""
 DIGITS = r"[+-]?[0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?"
-PLAIN = "numbers"
+PLAIN, PER_CENT = "numbers", "per cent"
 DATES = "dates, as days since the first"
 EXPONENTS = {" ": "", "k": "e3", "m": "e6", "b": "e9", "t": "e12"}
 
@@ -76,7 +76,7 @@ WRITTEN: Mapping[str, tuple[str, tuple[Step, ...]]] = {
         rf"{DIGITS}\s*[kmbt]?",
         (Step("replace", (EXPONENTS,), {"regex": True}), TO_FLOAT),
     ),
-    "per cent": (rf"{DIGITS}\s*%", (Step("str.rstrip", (" %",)), TO_FLOAT, Step("div", (100,)))),
+    PER_CENT: (rf"{DIGITS}\s*%", (Step("str.rstrip", (" %",)), TO_FLOAT, Step("div", (100,)))),
     "numbers with their errors": (
         rf"{DIGITS}\s*(?:±|\+/-|\+-)\s*{DIGITS}",
         (Step("str.extract", ("^([0-9.e+-]+?) *[±+]",), {"expand": False}), TO_FLOAT),
