@@ -381,10 +381,12 @@ def write(table: pd.DataFrame) -> None:
 
 
 HEADING = f"""\
-Commands of `thermostats` as processes of their own; seconds by the wall clock, gigabytes of highest resident memory.
-Small models have two layers and 160,000 random weights and are measured by the 25 prompts of `core`, all quantities but on Ray, where it is weights and gains. Killed
-commands are killed at shares of the time that they take undisturbed; full disks hold shares of what an undisturbed command
-writes. Rows are equal but for {", ".join(OF_THE_PASS)}. Made by `python benchmarks/strains.py`."""  # noqa: E501
+Commands of `thermostats` as processes of their own; seconds by the wall clock, gigabytes of highest
+resident memory. Small models have two layers and 160,000 random weights and are measured by the 25
+prompts of `core`, all quantities but on Ray, where it is weights and gains. Killed commands are
+killed at shares of the time that they take undisturbed; full disks hold shares of what an
+undisturbed command writes. Rows are equal but for {", ".join(OF_THE_PASS)}.
+Made by `python benchmarks/strains.py`."""
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ def test_a_variable_stands_in_the_place_of_df() -> None:
     with pytest.raises(ThermostatsError) as refused:
         thermostats.fit_heritage(gains)
     assert "(gains, " in refused.value.next_step and "df" not in refused.value.next_step
+    assert refused.value.__suppress_context__ and refused.value.__cause__ is None
     df = ROWS.copy()
     with pytest.raises(ThermostatsError) as refused:
         thermostats.fit_heritage(df)

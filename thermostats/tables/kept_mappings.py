@@ -78,10 +78,11 @@ def find_kept(names: Iterable[str], folder: Path) -> KeptMapping | None:
     """The mapping that rows of these columns were joined by, the latest; None where there is
     none."""
     there = {*names}
-    for kept in reversed(_read(folder)):
+    latest_first = _read(folder)[::-1]
+    for kept in latest_first:
         if there == {*kept.columns}:
             return kept
-    for kept in reversed(_read(folder)):
+    for kept in latest_first:
         lacking = {*kept.columns} - there
         if there <= {*kept.columns} and lacking <= {*kept.filled}:
             return kept
