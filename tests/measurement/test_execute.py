@@ -111,6 +111,20 @@ def test_a_failure_that_cannot_be_written_down_is_told_and_the_others_go_on(
     assert sorted(told) == ["m0", "m1", "m2"]
 
 
+def test_what_is_tried_again_without_room_to_say_so_ends_and_the_others_go_on(
+    wanted: list[RunSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(data: Path, spec: RunSpec, state: str, reason: str = "", attempt: int = 1) -> None:
+        if attempt > 1 or state == runs.FAILED:
+            raise DataError("cannot write what is being measured", got="No space left on device")
+        write_state(data, spec, state, reason, attempt)
+
+    monkeypatch.setattr(session, "write_state", full)
+    engine = Scripted({"m0": ["node 1 is gone"] * 3})
+    told = {each.model: each.status for each in run_specs(wanted, tmp_path / "d", engine=engine)}
+    assert told == {"m0": "failed", "m1": "measured", "m2": "measured"}
+
+
 def test_states_are_listed_beside_runs_while_they_last(
     wanted: list[RunSpec], tmp_path: Path
 ) -> None:

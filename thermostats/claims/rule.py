@@ -341,8 +341,7 @@ class AtLeast:
     def verdict(self, result: Result) -> Verdict:
         """SUPPORTED stands for "enough"."""
         enough = result.n_models >= self.models and result.n_groups >= self.groups
-        for name, least in self.rows.items():
-            enough &= len(result.rows[name]) >= least
+        enough &= all(len(result.rows[name]) >= least for name, least in self.rows.items())
         return SUPPORTED if enough else UNMEASURED
 
     def check_rows(self, rows: pd.DataFrame, group: str = "heritage", **words: Any) -> pd.DataFrame:

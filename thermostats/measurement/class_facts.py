@@ -55,8 +55,8 @@ def collect_facts(
     learned = has_learned_positions(entry, config)
     tables = (each for name, each in inside.items() if learned and _is_table(name, each))
     table = next(tables, None)
-    n_positions = 0 if table is None else table.numel()
-    outer = embedding * (1 if tied else 2) + bias + n_positions
+    of_positions = 0 if table is None else table.numel()
+    outer = embedding * (1 if tied else 2) + bias + of_positions
     shapes = []
     for block in (places.blocks[0], places.blocks[-1]):
         shapes.append({name: tuple(p.shape) for name, p in block.named_parameters()})

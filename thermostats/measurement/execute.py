@@ -400,7 +400,8 @@ def _measure_jobs(
                 if outcome.problem.again and job.attempt <= retries:
                     reason = outcome.problem.reason
                     again = replace(job, attempt=job.attempt + 1)
-                    session.write_state(data, job.spec, runs.WAITING, reason, again.attempt)
+                    with suppress(DataError):  # it is tried again though nothing can be written
+                        session.write_state(data, job.spec, runs.WAITING, reason, again.attempt)
                     engine.submit(again)
                     continue
                 running -= 1

@@ -164,7 +164,8 @@ def steer(
     with _begin_folder(request.data), open_model(request, reads_texts=reads_texts) as opened:
         check_gain(spec.gain, opened.base)
         display = _choose_display()
-        trainings = 1 + (2 * len(spec.targets) or len(FACTORS))
+        moved = 2 * len(spec.targets) if spec.targets else len(FACTORS)
+        trainings = 1 + moved
         announce(opened, spec, trainings, display.show)
         if dry_run:
             return _build_empty()

@@ -66,7 +66,6 @@ def _draw_shape(category: str, value: float) -> NDArray[np.float64]:
     middle = (SIDE - 1) / 2
     y, x = np.mgrid[:SIDE, :SIDE] - middle
     radius = np.hypot(x, y)
-    radius = np.hypot(x, y)
     if category == "grating":
         waves: NDArray[np.float64] = np.sin(2 * np.pi * (x + y) / value)
         return waves

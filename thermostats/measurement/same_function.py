@@ -20,7 +20,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product, starmap
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -611,7 +611,7 @@ def _match_heads(a: Block, b: Block, of: Form, of_query: NDArray[np.int64]) -> l
     for k in range(K):
         for other in range(K):
             pairs = product(groups[k].tolist(), groups[other].tolist())
-            pair_costs = list(starmap(cost, pairs))
+            pair_costs = [cost(*pair) for pair in pairs]
             table = np.reshape(pair_costs, (len(groups[k]), -1))
             rows, columns = linear_sum_assignment(table)
             costs[k, other] = table[rows, columns].sum()

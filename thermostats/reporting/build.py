@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +103,7 @@ class About:
 
     def check(self) -> None:
         """Raise DataError where two findings decide one statement both ways."""
-        check_agreement(chain.from_iterable(map(attrgetter("findings"), self._entries)))
+        check_agreement(chain.from_iterable(entry.findings for entry in self._entries))
 
     def build_files(self, name: str) -> dict[str, bytes]:
         """Files of one of these pages."""
@@ -173,7 +172,7 @@ class About:
         def read(name: str) -> bytes:
             return (out / name).read_bytes()
 
-        articles = Articles(list(map(attrgetter("name"), pages[1:])), read)
+        articles = Articles([page.name for page in pages[1:]], read)
         return {FILES[BUNDLE]: build_bundle(pages, ["atlas.html"], read, articles.render)}
 
     def _read_file(self, name: str) -> bytes | None:
@@ -314,7 +313,7 @@ class Build:
         seconds = {**load_shipped_seconds(), **read_seconds(state.out)}
         lasts = {name: seconds.get(name, 0.0) for name in jobs}
         for names in together:
-            lasts |= dict.fromkeys(names, sum(map(lasts.__getitem__, names)))
+            lasts |= dict.fromkeys(names, sum(lasts[name] for name in names))
         longest_first = sorted(jobs, key=lambda name: -lasts[name])
         digests = {name: state.build_record(name).digest for name in jobs}
         ordered = {name: jobs[name] for name in longest_first}

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -385,7 +385,7 @@ def build_claim_files(
     """
     inputs = [hash_inputs(made_of["script"], each.selections) for each in made]
     files = Files(name_folder(claim.id))
-    findings = list(map(attrgetter("finding"), made))
+    findings = [each.finding for each in made]
     parts = _build_parts(made, files)
     worlds = collect_worlds(findings)
     if worlds is not None:
@@ -411,7 +411,7 @@ def build_claim_files(
     other_sets = _list_other_sets(other_views)
     further_sets = _sort_further_sets(other_sets)
     if len(further_sets) > MOST_ROWS:
-        listed = _tabulate_other_sets(list(map(itemgetter("finding"), further_sets)), parts)
+        listed = _tabulate_other_sets([row["finding"] for row in further_sets], parts)
         files.add_rows(OTHER_SETS, listed)
     page = render_text(
         "claim.md",
@@ -465,7 +465,7 @@ def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     with_curve = (number for number, each in enumerate(made, 1) if each.finding.curve is not None)
     leading = Leading(next(with_figure, 0), next(with_curve, 0))
     lead = leading.figure
-    names = _name_files(list(map(attrgetter("finding"), made)))
+    names = _name_files([each.finding for each in made])
     parts = []
     for number, each in enumerate(made, 1):
         if not each.finding.sample.view_of:
@@ -552,7 +552,7 @@ def _list_earlier_fits(findings: Sequence[Finding]) -> dict[str, Finding]:
 def _name_files(findings: Sequence[Finding]) -> dict[str, str]:
     """What files of a finding are called after: its name, with what it is asked over where that
     tells it apart."""
-    ids = dict.fromkeys(map(attrgetter("id"), findings))
+    ids = dict.fromkeys(finding.id for finding in findings)
     asked = Counter(id_.split(".")[1] for id_ in ids)
     called = {}
     for id_ in ids:
@@ -657,7 +657,7 @@ def collect_compared_figures(parts: Sequence[Mapping[str, Any]]) -> list[formatt
     for part in reversed(parts):
         for row in part["compared"]:
             first[row] = part["number"]
-    times = Counter(map(attrgetter("name"), first))
+    times = Counter(each.name for each in first)
     rows = dict.fromkeys(row for part in parts for row in part["compared"])
     compared_figures: list[formatting.Compared] = []
     for row in rows:
@@ -782,7 +782,7 @@ def _describe_rule_date(claim: Claim, findings: Sequence[Finding]) -> str:
     study = find_study(claim.id)
     if study is None or not study.report.fixed:
         return "as the script states it"
-    fitted = any(map(attrgetter("posterior"), findings))
+    fitted = any(finding.posterior for finding in findings)
     return str(Template(study.report.fixed).render(changed=bool(claim.history), fitted=fitted))
 
 

@@ -194,7 +194,7 @@ def report(
         state = State(folder, tables, paths, manifest, all_claims=of_all, draw=draw, command=line)
         wanted = [*ids, *(state.pages if of_all else ())]
         reasons = {name: state.find_stale_reason(name) for name in wanted}
-        gone = [name for name in state.records if of_all and name not in state.names]
+        gone = [name for name in state.records if name not in state.names] if of_all else []
         if check:
             return _build_check_run(state, reasons, gone, started)
         if snapshot:

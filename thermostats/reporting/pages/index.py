@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import chain, islice, zip_longest
-from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -196,7 +195,7 @@ def index_text(
     grouped = group_entries(entries)
     rows = {entry.id: _build_row(entry, page_of) for entry in entries}
     further = list_further_statements()
-    tally = Counter(map(itemgetter("verdict"), rows.values()))
+    tally = Counter(row["verdict"] for row in rows.values())
     matrix = _build_matrix(entries)
     studies = load_studies().values()
     by_heading = {study.report.heading: study for study in studies if study.report.heading}
@@ -209,8 +208,8 @@ def index_text(
                 listed.append(rows[entry.id])
         place = {"title": title, "study": study, "rows": listed}
         groups.append({**place, **_summarise_entries(group)})
-    findings = list(chain.from_iterable(map(attrgetter("findings"), entries)))
-    worlds = list(map(attrgetter("criterion.worlds"), findings))
+    findings = [finding for entry in entries for finding in entry.findings]
+    worlds = [finding.criterion.worlds for finding in findings]
     changed = []
     for entry in entries:
         if entry.claim and entry.claim.history:
@@ -227,14 +226,14 @@ def index_text(
         further=_list_further_rows(entries, rows, page_of),
         title_of_further=ONE_OBSERVATION,
         tally=[(word, tally[word]) for word in ORDER if tally[word]],
-        short=summarise_groups(list(map(itemgetter("rows"), groups))),
+        short=summarise_groups([group["rows"] for group in groups]),
         command=Text(command),
         tried=sum(map(bool, worlds)),
         untried=worlds.count(0),
         most_false=ALPHA,
         changed=changed,
         matrix=matrix,
-        yours=any(map(itemgetter("yours"), rows.values())),
+        yours=any(row["yours"] for row in rows.values()),
         moved=_list_moved(entries, page_of),
         illustrated=illustrated,
         sets=[f"{SETS[name]} ({name})" for name in there],
@@ -318,7 +317,7 @@ def _take_turns(groups: Sequence[Sequence[dict[str, Any]]], verdict: str) -> lis
     for rows in groups:
         alike = [row for row in rows if row["verdict"] == verdict]
         best.append(sorted(alike, key=_count_models, reverse=True))
-    return list(filter(None, chain.from_iterable(zip_longest(*best))))
+    return [row for row in chain.from_iterable(zip_longest(*best)) if row is not None]
 
 
 def _count_models(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -332,7 +331,8 @@ def build_findings_table(entries: Sequence[Entry]) -> pd.DataFrame:
     rows = []
     for entry in entries:
         for number, finding in enumerate(entry.findings):
-            fit = next(iter(entry.posteriors[number:]), None) or {}
+            has_fit = number < len(entry.posteriors)
+            fit = (entry.posteriors[number] if has_fit else None) or {}
             row = {
                 **finding.columns(),
                 "finding": finding.id,
@@ -370,23 +370,21 @@ def _summarise_entries(entries: Sequence[Entry]) -> dict[str, Any]:
     for entry in entries:
         if entry.findings and not entry.error:
             primary.append(entry.findings[0])
-    counts = Counter(map(attrgetter("verdict"), primary))
+    counts = Counter(finding.verdict for finding in primary)
     reached = [verdict for verdict in VERDICTS if counts[verdict]]
     fitted = []
     for entry in entries:
-        fit = next(iter(entry.posteriors), None)
+        fit = entry.posteriors[0] if entry.posteriors else None
         if fit is not None and "passes" in fit:
             fitted.append(fit)
     passing = [fit for fit in fitted if fit["passes"]]
-    apart = 0
-    for fit in passing:
-        apart += fit["classical"] not in ("", fit["concluded"])
+    apart = sum(fit["classical"] not in ("", fit["concluded"]) for fit in passing)
     words: list[str] = []
     for verdict in reached:
         words.append(f"{counts[verdict]} {'' if words else 'came out '}as {verdict}")
-    samples = list(map(attrgetter("sample"), primary))
-    most_models = max(map(attrgetter("n_models"), samples), default=0)
-    most_groups = max(map(attrgetter("n_groups"), samples), default=0)
+    samples = [finding.sample for finding in primary]
+    most_models = max((sample.n_models for sample in samples), default=0)
+    most_groups = max((sample.n_groups for sample in samples), default=0)
     return {
         "counts": words,
         "tested": len(primary),
@@ -497,7 +495,7 @@ def _build_statement_row(entry: Entry, findings: Sequence[Finding], page_of: str
 def _build_row(entry: Entry, page_of: str) -> dict[str, Any]:
     findings = _list_findings(entry)
     primary = next(iter(findings), None)
-    caption = "; ".join(map(attrgetter("words"), place_first_findings(findings)))
+    caption = "; ".join(estimate.words for estimate in place_first_findings(findings))
     named = f"{entry.id} {entry.claim.title}" if entry.claim else entry.id
     is_built = entry.claim is not None and not entry.error
     page = page_of.format(name_folder(entry.id)) if is_built else ""

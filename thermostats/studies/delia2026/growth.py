@@ -68,7 +68,7 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
     if len(choose_spread_models(blocks, NAMED)):
         picture = draw_profiles(blocks)
         figure = made.add_figure(picture, FIGURE, describe_profiles(blocks), BLOCKS)
-        made.add(BLOCKS, _write_csv(blocks))
+        made.add_rows(BLOCKS, blocks)
     page = render_text(
         "growth.md",
         title=WORDS["title"],
@@ -79,13 +79,8 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
         figure=figure,
     )
     made.add("growth.md", page.encode())
-    made.add(GUESSES, _write_csv(guessed))
+    made.add_rows(GUESSES, guessed)
     return made.contents
-
-
-def _write_csv(rows: pd.DataFrame) -> bytes:
-    written: str = rows.to_csv(index=False, lineterminator="\n")
-    return written.encode()
 
 
 def draw_profiles(blocks: pd.DataFrame) -> bytes:
