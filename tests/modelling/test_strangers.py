@@ -207,21 +207,6 @@ def test_a_suggested_join_runs_and_reads_the_numbers_as_what_they_are(
     assert made in " ".join(lines), (column, refused.value.next_step)
 
 
-@pytest.mark.parametrize("name", JOINED)
-def test_rows_that_were_joined_are_joined_again_without_a_mapping(
-    name: str, tmp_path: Path
-) -> None:
-    df = read(name)
-    mine = tmp_path / "mine"
-    with pytest.raises(UsageError) as refused:
-        thermostats.join(df, data=mine)
-    stated = r"thermostats\.join\(\[dict\(.*"  # facts of models whose rows are left out
-    join_as_said(re.sub(stated, "", refused.value.next_step), df, mine)
-    again = thermostats.join(df, data=mine)
-    assert sum(each.unchanged for each in again) and not any(each.added for each in again)
-    assert again[0].remembered.startswith("nothing changed; no mapping given: ")
-
-
 @pytest.mark.parametrize("name", ONE_A_MODEL)
 def test_a_figure_over_depth_of_rows_of_models_is_of_their_gain(name: str) -> None:
     outcome, _, errors = ONE_A_MODEL[name]

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from conftest import layer, run, snapshot, table
 
-from thermostats.errors import DataError
+from thermostats.errors import DataError, UsageError
 from thermostats.tables import finished_joins, store
 from thermostats.tables import join as module
 from thermostats.tables.join import join
+from thermostats.tables.remedies import JoinCall
 from thermostats.tables.store import CACHE_VARIABLE
 
 
@@ -153,3 +154,37 @@ def test_rows_in_memory_have_no_hash(small_store: Path, files: list[Path]) -> No
     assert finished_joins.hash_call(module.JoinCall(sources=frames)) == ""
     join(frames, data=small_store)
     assert counts(join(frames, data=small_store)) == UNCHANGED
+
+
+def test_a_file_that_needed_a_mapping_is_known_without_it_and_no_other_is(
+    small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    theirs = tmp_path / "theirs.csv"
+    theirs.write_text("block,prompt,growth\n1,a,1.25\n2,a,1.5\n")
+    using = {
+        "table": "layers",
+        "columns": {"block": "layer", "prompt": "prompt_id", "growth": "gain_block"},
+        "constants": {"model_id": run()["model_id"], "source": "hooks", "position": "last"},
+    }
+    assert counts(join(theirs, mapping=using, data=small_store))[1] == ("layers", 2, 0, 0)
+    assert counts(join(theirs, data=small_store)) == [("runs", 0, 1, 0), ("layers", 0, 2, 0)]
+    before = snapshot(small_store)
+    with theirs.open("a") as stream:
+        stream.write("3,a,1.5\n")
+    with pytest.raises(UsageError, match="its columns do not match any table"):
+        join(theirs, data=small_store)
+    assert snapshot(small_store) == before
+
+
+def test_a_file_with_our_columns_is_read_by_what_a_call_says_of_it(
+    small_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    rows = tmp_path / "layers.csv"
+    measured = run(source="elsewhere")
+    store.save(table("layers", layer(measured, 1, 1.25)), "layers", rows)
+    join(table("runs", measured), data=small_store)
+    join(rows, table="layers", data=small_store)
+    bare = JoinCall(sources=[rows], data=small_store)
+    assert finished_joins.find_finished_rows(finished_joins.hash_call(bare), small_store) is None

@@ -209,3 +209,32 @@ def test_columns_in_a_message_are_cut_between_names(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no column holds a layer each") as refused:
         thermostats.join(rows, mapping={"table": "layers", "wide": wide}, data=tmp_path / "mine")
     assert refused.value.got.endswith("column number 0 of a log and 39 more")
+
+
+def test_a_file_with_semicolons_is_joined_by_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    MODELS.to_csv("theirs.csv", index=False, sep=";", decimal=",")
+    with set_shell_lines(), pytest.raises(UsageError) as refused:
+        thermostats.join("theirs.csv", data="mine")
+    assert 'thermostats.join(pd.read_csv("theirs.csv", sep=";", decimal=",")' in str(refused.value)
+    assert "mapping=" in refused.value.next_step
+    with pytest.raises(UsageError) as refused:
+        thermostats.join("theirs.csv", data="mine")
+    line = refused.value.next_step.partition("\n")[0]
+    assert eval(line, {"thermostats": thermostats, "pd": pd})[0].added == 2  # noqa: S307
+
+
+def test_a_row_with_an_empty_cell_is_left_out_of_a_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    heads = pd.Series([4, None, 4])
+    rows = pd.concat([MODELS, MODELS.iloc[:1].assign(model="a-3")], ignore_index=True)
+    rows.assign(heads=heads).to_csv("theirs.csv", index=False)
+    with pytest.raises(UsageError) as refused:
+        thermostats.join("theirs.csv", data="mine")
+    assert "leaves out 1 of 3 rows, with empty cells" in refused.value.next_step
+    line = refused.value.next_step.partition("\n")[0]
+    assert eval(line, {"thermostats": thermostats, "pd": pd})[0].added == 2  # noqa: S307

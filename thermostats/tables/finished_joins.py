@@ -2,8 +2,9 @@
 before they are read.
 
 Of each data folder the cache keeps what its files were after the last join, and which joins have
-all their rows in them. A file of the folder that was written, replaced or removed since makes all
-of that void: by number, size or time of the file, as version control knows changed files.
+all their rows in them; files that need a mapping are known without it, too. A file of the folder
+that was written, replaced or removed since makes all of that void: by number, size or time of the
+file, as version control knows changed files.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -64,13 +65,14 @@ def find_finished_rows(digest: str, data: str | Path | None) -> dict[str, int] |
     return {name: int(rows[name]) for name in TABLES if name in rows}
 
 
-def keep(digest: str, rows: Mapping[str, int], folder: Path) -> None:
-    """Remember that the rows of a call are all in the tables of a folder, which nobody else may be
-    writing to."""
-    path = _locate_record(folder) if digest else None
+def keep(digests: Collection[str], rows: Mapping[str, int], folder: Path) -> None:
+    """Remember that the rows of a call, known by each of these hashes, are all in the tables of a
+    folder, which nobody else may be writing to."""
+    path = _locate_record(folder)
     if path is not None:
         state = _state(folder)
-        content = {"state": state, "joins": {**_read_joins(path, state), digest: dict(rows)}}
+        done = {digest: dict(rows) for digest in digests}
+        content = {"state": state, "joins": {**_read_joins(path, state), **done}}
         if why := write_cache(path, json.dumps(content).encode()):
             warn_unkept(why)
 

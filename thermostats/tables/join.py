@@ -51,15 +51,6 @@ from thermostats.tables.folders import (
 from thermostats.tables.frames import read_arrow, select_rows
 from thermostats.tables.identities import MEASURES, check_identities, check_models
 from thermostats.tables.incoming import Source, choose_pandas_read, is_separated_otherwise, read
-from thermostats.tables.kept_mappings import (
-    KeptMapping,
-    describe_source,
-    find_kept,
-    forget_mappings,
-    keep_mapping,
-    prepare_rows,
-    refuse_of_one,
-)
 from thermostats.tables.labels import find_model_name
 from thermostats.tables.mapping import add_runs, fill_columns, fill_hashes, hash_sets, map_rows
 from thermostats.tables.plausible import check_plausible
@@ -112,9 +103,6 @@ class Joined:
     """What models do not state and claims read, and the line that states it."""
     unread: str = ""
     """How many rows enter no claim, and why."""
-    remembered: str = ""
-    """How rows were read where the call does not say it and an earlier join of the same columns
-    did."""
 
     def __repr__(self) -> str:
         counts = f"added={self.added}, unchanged={self.unchanged}, replaced={self.replaced}"
@@ -122,18 +110,16 @@ class Joined:
         return f"Joined({', '.join([f'table={self.table!r}', counts, *words])})"
 
 
-SAID = ("unstated", "unread", "remembered")
+SAID = ("unstated", "unread")
 """What a join says in words, where there is something to say."""
 
 
 class Incoming(NamedTuple):
-    """Rows of a call that wait, and how they were read."""
+    """Rows of a call that wait."""
 
     waiting: Waiting
-    seen: list[KeptMapping]
-    """Columns of each source."""
-    remembered: list[tuple[KeptMapping, str]]
-    """Mappings of earlier joins that were used, each with what it left out, in words."""
+    needs_mapping: bool
+    """Whether no source says by its columns which table it belongs to."""
 
 
 class Plan(NamedTuple):
@@ -172,8 +158,7 @@ def join(
         The table that the rows belong to.
     mapping : str, Path, dict or ColumnMap
         From other people's columns to ours, a TOML file or a dict (`tables/column_map.py`), in
-        which named gains may stand next to the facts of their models. It is kept in the folder:
-        later rows of the same columns need none.
+        which named gains may stand next to the facts of their models.
     recipe : str
         A mapping for the tables of a tool, one of `RECIPES`, over which `mapping` stands.
     constants : dict
@@ -251,25 +236,20 @@ def _run_join(
     dry_run: bool,
 ) -> list[Joined]:
     """What `join` does, its sources in a list; digest: of the call, see `finished_joins`."""
-    waiting, seen, remembered = _read_incoming(inputs, call)
-    for kept, _ in remembered:
-        if "model_id" in kept.list_constants():
-            would = _join_all(waiting, find_lookup_folder(call.data), replace, accept, dry_run=True)
-            if any(each.added or each.replaced for each in would):
-                raise refuse_of_one(kept, call)
+    waiting, needs_mapping = _read_incoming(inputs, call)
     if dry_run:
-        done = _join_all(waiting, find_lookup_folder(call.data), replace, accept, dry_run)
-        return _describe_remembered(done, remembered)
+        return _join_all(waiting, find_lookup_folder(call.data), replace, accept, dry_run)
     with start_folder(call.data) as folder, hold_folder(folder):
         done = _join_all(waiting, folder, replace, accept, dry_run)
-        if _is_mapped(call):
-            keep_mapping(call, seen, folder)
         if digest and finished_joins.hash_call(call) == digest:
             counts = {}
             for each in done:
                 counts[each.table] = each.added + each.unchanged + each.replaced
-            finished_joins.keep(digest, counts, folder)
-    return _describe_remembered(done, remembered)
+            digests = [digest]
+            if needs_mapping:  # the same files again need none: their rows are there
+                digests.append(finished_joins.hash_call(JoinCall(sources=call.sources)))
+            finished_joins.keep(digests, counts, folder)
+    return done
 
 
 def _is_mapped(call: JoinCall) -> bool:
@@ -277,18 +257,6 @@ def _is_mapped(call: JoinCall) -> bool:
     return call.mapping is not None or bool(
         call.recipe or call.constants or call.states or call.form
     )
-
-
-def _describe_remembered(
-    done: Sequence[Joined], remembered: Sequence[tuple[KeptMapping, str]]
-) -> list[Joined]:
-    """What a join did, with the mappings that it took from earlier ones."""
-    if not remembered or not done:
-        return list(done)
-    changed = any(each.added or each.replaced for each in done)
-    words = ["; ".join(filter(None, (kept.describe(), left))) for kept, left in remembered]
-    said = "; ".join(["nothing changed"] * (not changed) + list(dict.fromkeys(words)))
-    return [replace_fields(done[0], remembered=said), *done[1:]]
 
 
 def _check_folder(data: str | Path | None) -> None:
@@ -332,8 +300,7 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Incoming:
         content = {} if mapping is None or isinstance(mapping, ColumnMap) else mapping
         maps = [*load_maps(content, table, recipe, constants, call.states, call.form)]
     waiting = Waiting()
-    seen: list[KeptMapping] = []
-    remembered: list[tuple[KeptMapping, str]] = []
+    needs_mapping = True
 
     def hashes() -> dict[str, str]:
         held = store.load("prompts", find_lookup_folder(data), private=False)
@@ -351,6 +318,7 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Incoming:
         return set(_merge_rows(held, waiting.get("models"), "models")["model_id"])
 
     def read_source(source: Source) -> None:
+        nonlocal needs_mapping
         where = str(source) if isinstance(source, str | Path) else type(source).__name__
         refused = None
         reading = ""
@@ -363,17 +331,11 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Incoming:
             by_pandas = choose_pandas_read(Path(cast(str, source)))
             given_rows = by_pandas.read()
             reading = by_pandas.line
-        seen.append(describe_source(given_rows))
+        needs_mapping = needs_mapping and not _match_tables(given_rows)
         using_each = maps
         if maps == [None] and table is None:
-            kept = None if _match_tables(given_rows) else _find_remembered(given_rows, data)
-            if kept is not None:
-                given_rows, left = prepare_rows(given_rows, kept, list_model_ids())
-                remembered.append((kept, left))
-            using_each = (
-                [*kept.list_maps()] if kept else find_maps(given_rows, where, data, reading)
-            )
-            if kept is None and refused is not None:
+            using_each = find_maps(given_rows, where, data, reading)
+            if refused is not None:
                 raise refused
         for using in using_each:
             for name, frame in split_tables(
@@ -384,12 +346,7 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Incoming:
     for source in inputs:
         read_source(source)
         pa.default_memory_pool().release_unused()
-    return Incoming(waiting, seen, remembered)
-
-
-def _find_remembered(frame: pd.DataFrame, data: str | Path | None) -> KeptMapping | None:
-    """How rows of the columns of a frame were read before, in the folder of a call."""
-    return find_kept(map(str, frame), find_lookup_folder(data))
+    return Incoming(waiting, needs_mapping)
 
 
 def _list_given(sources: Source | Sequence[Source]) -> list[Source]:
@@ -1021,7 +978,6 @@ def forget(source: str, *, data: str | Path | None = None, dry_run: bool = False
         if not dry_run:
             for name, of in changed.items():
                 _replace(of, name, folder)
-            forget_mappings(source, folder)
     return counts
 
 

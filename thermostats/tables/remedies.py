@@ -98,7 +98,7 @@ class JoinCall:
             return sources[0] if len(sources) == 1 else f"[{', '.join(sources)}]"
         if remedy.as_given:
             return self._write_source(remedy.rows)
-        if len(self.sources) > 1 or self.recipe or self.build_content().keys() & {"wide", "norms"}:
+        if len(self.sources) > 1 or self.recipe or self._build_content().keys() & {"wide", "norms"}:
             return ""
         wanted = []
         for _, name, _, _ in Formatter().parse(remedy.rows):
@@ -140,10 +140,10 @@ class JoinCall:
             source = self.sources[0]
             is_lacking = isinstance(source, pd.DataFrame) and ours not in source
             return "" if is_lacking else ours
-        columns = self.build_content().get("columns", {})
+        columns = self._build_content().get("columns", {})
         return find_name(columns, ours)
 
-    def build_content(self) -> dict[str, Any]:
+    def _build_content(self) -> dict[str, Any]:
         """The mapping as a dict of entries."""
         mapping = self.mapping
         if isinstance(mapping, (str, Path)):
@@ -157,7 +157,7 @@ class JoinCall:
     def _call(self, rows: str, remedy: Remedy) -> str:
         mapping = self.mapping
         if remedy.mapping:
-            mapping = merge_entries(self.build_content(), remedy.mapping)
+            mapping = merge_entries(self._build_content(), remedy.mapping)
         elif isinstance(mapping, Path):
             mapping = str(mapping)
         folder = None if self.data is None else str(self.data)
