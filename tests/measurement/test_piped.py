@@ -13,6 +13,8 @@ import small
 from typer.testing import CliRunner
 
 from thermostats.cli.app import app
+from thermostats.errors import DataError
+from thermostats.tables import reading
 
 
 def test_a_pipe_gets_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +30,21 @@ def test_a_pipe_gets_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     again = CliRunner().invoke(app, [*asked, "--data", "mine", "--json"])
     (listed,) = json.loads(again.stdout)
     assert listed["last_gain"] == pytest.approx(float(row["last_gain"]), rel=1e-3)
+
+
+def test_what_was_measured_is_told_before_gains_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise DataError("a table is damaged")
+
+    monkeypatch.setattr(reading, "summarise_runs", refuse)
+    folder = small.save_model(Path("small"))
+    prompts = small.save_prompts(Path())
+    asked = ["measure", str(folder), "--lab", "Who", "--prompts", str(prompts), "--what", "gains"]
+    done = CliRunner().invoke(app, [*asked, "--data", "mine"])
+    assert isinstance(done.exception, DataError)
+    (row,) = csv.DictReader(io.StringIO(done.stdout), delimiter="\t")
+    assert row["status"] == "measured" and not row["last_gain"]

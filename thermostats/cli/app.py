@@ -361,7 +361,7 @@ def measure(
         _check_figure(models or [], files or [], figure, data)
     chosen = parse_settings(set_ or ())
     outcomes = measure_models(models_asked, options, data, dry_run=dry_run, shard=shard, **chosen)
-    gains = [{}] * len(outcomes) if dry_run else list_gains(outcomes, data)
+    gains, unread = ([{}] * len(outcomes), None) if dry_run else list_gains(outcomes, data)
     rows = [{**outcome.build_row(), **each} for outcome, each in zip(outcomes, gains, strict=True)]
     listed = rows
     if not as_json:
@@ -383,23 +383,26 @@ def measure(
         columns.insert(7, "disk")
     if not (dry_run or as_json or sys.stdout.isatty()):
         columns += GAINS_SHOWN
-        listed = [{**dict.fromkeys(columns), **row} for row in listed]
     print_rows(listed, columns, as_json)
     if failed := [outcome for outcome in outcomes if outcome.status == "failed"]:
         step = suggest_option(failed[0], lab, data) or suggest_model(failed[0].model, data)
         print_next_step(step, visible=bool(step) and not as_json)
         raise typer.Exit(choose_exit_code(outcomes))
+    if unread is not None:
+        raise unread
     if not (dry_run or lab):
         _warn_missing_labs([row["model"] for row in rows], data)
     if not (dry_run or as_json):
-        with_gains = [row for row in rows if "L" in row]
+        names = [name_outcome_model(outcome) for outcome in outcomes]
+        with_gains = []
+        for name, row in zip(names, rows, strict=True):
+            if row["L"] is not None:
+                with_gains.append({**row, "model": name})
         if sys.stdout.isatty():
             show_gains(with_gains)
-        names = [name_outcome_model(outcome) for outcome in outcomes]
-        names = [name for name, row in zip(names, rows, strict=True) if "L" in row] or (
-            names if figure is not None else []
-        )
-        draw_gains(list(dict.fromkeys(names)), models_asked, prompts, data, figure)
+        shown = [row["model"] for row in with_gains]
+        asked = names if figure is not None else []
+        draw_gains(list(dict.fromkeys(shown or asked)), models_asked, prompts, data, figure)
     print_next_step(OWN_ROWS, data=data, visible=not dry_run and not as_json)
 
 
@@ -429,7 +432,8 @@ def _warn_missing_labs(models: list[str], data: Path | None) -> None:
     ):
         labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
         line = write_command("set", *unknown[:MOST_LINES], "heritage=LAB", data=data)
-        print(f"{labless}; {line} sets it", file=sys.stderr)
+        which = "it" if len(unknown) <= MOST_LINES else f"that of the first {MOST_LINES}"
+        print(f"{labless}; {line} sets {which}", file=sys.stderr)
 
 
 @app.command()

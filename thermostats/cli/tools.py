@@ -46,13 +46,24 @@ if TYPE_CHECKING:
 GAINS_SHOWN = ["L", "last_gain", "penultimate_gain", "last_read_gain", "lowest_block"]
 
 
-def list_gains(outcomes: Sequence[Any], data: Path | None) -> list[dict[str, Any]]:
-    """Gains of the model of each outcome, by `GAINS_SHOWN`; nothing of one that has none."""
+def list_gains(
+    outcomes: Sequence[Any], data: Path | None
+) -> tuple[list[dict[str, Any]], ThermostatsError | None]:
+    """Gains of the model of each outcome, by `GAINS_SHOWN`, None where it has none; and why none
+    can be read, so that what was measured is told first."""
     from thermostats.tables.reading import summarise_runs  # noqa: PLC0415
 
     runs = {str(i): (*each.runs, *each.finished) for i, each in enumerate(outcomes)}
-    by_number = {row.pop("model"): row for row in summarise_runs(runs, data)}
-    return [by_number.get(str(i), {}) for i in range(len(outcomes))]
+    by_number = {}
+    unread = None
+    try:
+        by_number = {row.pop("model"): row for row in summarise_runs(runs, data)}
+    except ThermostatsError as error:
+        unread = error
+    gains = []
+    for i in range(len(outcomes)):
+        gains.append({**dict.fromkeys(GAINS_SHOWN), **by_number.get(str(i), {})})
+    return gains, unread
 
 
 def show_gains(rows: Sequence[dict[str, Any]]) -> None:
@@ -601,7 +612,7 @@ def export(
             out, tables or None, data=data, format=format_, partition=partition, shipped=shipped
         )
     print_rows([asdict(each) for each in done], ["table", "rows", "path"], as_json)
-    if done and not as_json:
+    if done and not as_json and str(out) != CONTRIBUTION:
         print_next_step(_write_reading(done[0].path, data))
 
 

@@ -326,7 +326,7 @@ def check_prior_sensitivity(table: pd.DataFrame) -> Check:
     """Whether a decided statement is no longer near under another prior; `table`: as
     `measure_sensitivity` has it."""
     unknown = table.loc[table["probability"].isna(), "alternative"].drop_duplicates()
-    reasons = _list_moved(table, "with")
+    reasons = [reason for _, reason in _list_moved(table, "with")]
     reasons += [f"weights of {name} cannot be trusted" for name in unknown]
     outcome = WARNED if reasons else PASSED
     reason = "; ".join(reasons) or "nothing moves by much"
@@ -335,8 +335,10 @@ def check_prior_sensitivity(table: pd.DataFrame) -> Check:
 
 def check_influence(table: pd.DataFrame) -> Check:
     """Whether a decided statement hangs on one unit; `table`: as `left_out` has it."""
-    reasons = _list_moved(table, "without")
-    hangs = "hangs on one unit" if len(reasons) == 1 else "hangs on each of these units"
+    moved = _list_moved(table, "without")
+    reasons = [reason for _, reason in moved]
+    units = {unit for unit, _ in moved}
+    hangs = "hangs on one unit" if len(units) == 1 else "hangs on each of these units"
     reason = f"{hangs}: {'; '.join(reasons)}" if reasons else "no unit carries it alone"
     outcome = WARNED if reasons else PASSED
     return Check(name="influence", outcome=outcome, reason=reason, table=table)
@@ -425,9 +427,9 @@ def _refit_statement(
             continue
 
 
-def _list_moved(table: pd.DataFrame, word: str) -> list[str]:
-    """Rows whose probability is no longer near that of their statement as fitted; the second column
-    names them."""
+def _list_moved(table: pd.DataFrame, word: str) -> list[tuple[str, str]]:
+    """Rows whose probability is no longer near that of their statement as fitted: what the second
+    column calls them, and the reason in words."""
     moved = []
     for statement, rows in table.groupby("statement", sort=False):
         at_all = float(rows["probability"].iloc[0])
@@ -435,5 +437,5 @@ def _list_moved(table: pd.DataFrame, word: str) -> list[str]:
         units = rows.iloc[:, 1].to_numpy()
         as_fitted = f"P({statement}) = {at_all:.2f}"
         for at in np.flatnonzero(is_no_longer_near(at_all, p)):
-            moved.append(f"{as_fitted}, {p[at]:.2f} {word} “{units[at]}”")
+            moved.append((str(units[at]), f"{as_fitted}, {p[at]:.2f} {word} “{units[at]}”"))
     return moved

@@ -43,13 +43,13 @@ class Regressors:
             return np.ones((len(self.x), 1))
         groups = self.groups[:, None] == np.unique(self.groups)
         members = groups.astype(np.float64)
-        left = len(members) - _span_columns(members, self.x).shape[1]
+        left = len(members) - _build_basis(members, self.x).shape[1]
         return members if left >= LEAST else np.ones((len(self.x), 1))
 
     @cached_property
     def basis(self) -> Array:
         """Orthonormal columns of all that is taken off."""
-        return _span_columns(self.members, self.x)
+        return _build_basis(self.members, self.x)
 
     @cached_property
     def left(self) -> Array:
@@ -71,7 +71,7 @@ class Regressors:
         return np.asarray(np.where(some, scaled, 0.0) / np.maximum(unit, LEAST_UNIT))
 
 
-def _span_columns(*columns: Array) -> Array:
+def _build_basis(*columns: Array) -> Array:
     """An orthonormal basis."""
     u, s, _ = np.linalg.svd(np.column_stack(columns), full_matrices=False)
     return u[:, s > TINY * s[0]]
@@ -101,7 +101,7 @@ def _measure_explained(design: Regressors, columns: Array) -> Statistic | None:
     beyond = columns - design.basis @ (design.basis.T @ columns)
     lengths = np.linalg.norm(columns, axis=0)
     beyond = beyond[:, np.linalg.norm(beyond, axis=0) > TINY * (1 + lengths)]
-    q = _span_columns(beyond) if beyond.size else beyond
+    q = _build_basis(beyond) if beyond.size else beyond
     if not 0 < q.shape[1] < design.freedom:
         return None
 
@@ -188,7 +188,7 @@ def measure_outlying_group(design: Regressors) -> Statistic | None:
     if members.shape[1] < 4:
         return None
     constant = np.ones(len(members))
-    off = _span_columns(constant, design.x)
+    off = _build_basis(constant, design.x)
     means = members / members.sum(axis=0)
 
     def statistic(y: Array) -> Array:

@@ -164,8 +164,8 @@ def _suggest_read_numbers(table: pd.DataFrame, holds: str) -> str:
     """The call with the numbers that texts stand for which the expression compares; empty where
     there are none."""
     for name in table:
-        if str(name) in holds and not pd.api.types.is_numeric_dtype(table[str(name)]):
-            step = suggest_numbers(str(name), table[str(name)])
+        if str(name) in holds and not pd.api.types.is_numeric_dtype(table[name]):
+            step = suggest_numbers(str(name), table[name])
             if step:
                 return step
     return ""

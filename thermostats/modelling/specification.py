@@ -206,14 +206,11 @@ def build_correlation(
     def estimator(rows: pd.DataFrame) -> Statistic:
         _check_columns(rows, column, groups)
         codes = number_groups(rows[groups] if groups else None, len(rows))
-        refusal = UsageError(
-            "too few rows for a correlation", got=f"{len(rows)} rows", allowed="4, not all alike"
-        )
-        if len(rows) - len(set(codes)) < 3:
-            raise refusal
+        is_short = len(rows) - len(set(codes)) < 3
         x = _subtract_group_means(rows[column].to_numpy(np.float64), codes)
-        if np.ptp(x) == 0:
-            raise refusal
+        if is_short or np.ptp(x) == 0:
+            what = "too few rows for a correlation"
+            raise UsageError(what, got=f"{len(rows)} rows", allowed="4, not all alike")
         x = _normalise_rows(x if method == "pearson" else stats.rankdata(x))
 
         def statistic(outcomes: Array) -> Array:
@@ -969,8 +966,8 @@ def _measure_joint(estimates: Array, draws: Array, above: bool) -> dict[str, Any
     beyond = (side * draws >= side * estimates[:, None] - 1e-12).sum(axis=1)
     by_place = np.sort(draws, axis=0)
     lower, upper = np.nanquantile(by_place, [0.025, 0.975], axis=1)
-    highest = max(float(medians.max()), median) - 1e-12
-    ties = (medians >= highest).sum() + (median >= highest)
+    bar = max(float(medians.max()), median) - 1e-12
+    ties = (medians >= bar).sum() + (median >= bar)
     is_as_far = medians >= median - 1e-12
     as_far = is_as_far.sum()
     return {

@@ -26,6 +26,8 @@ KINDS: Mapping[str, tuple[str, tuple[type, ...]]] = {
 MISSING = ("", "-", "–", "—", "?", "n/a", "na", "nan", "none", "null", "unknown", "tbd")
 """Texts for a number that is not known."""
 DIGITS = r"[+-]?[0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?"
+NUMBERS = "iuf"
+"""NumPy's kinds of columns that are numbers already."""
 PLAIN, PER_CENT = "numbers", "per cent"
 DATES = "dates, as days since the first"
 EXPONENTS = {" ": "", "k": "e3", "m": "e6", "b": "e9", "t": "e12"}
@@ -124,6 +126,8 @@ def read_written(column: pd.Series, theirs: str) -> tuple[str, str]:
 def convert_written(column: pd.Series) -> pd.Series:
     """A column with numbers in the place of what `read_written` makes numbers of; as it is where
     that is not clear, or they are numbers already."""
+    if column.dtype.kind in NUMBERS:
+        return column
     words, steps = _find_steps(column)
     if words != PLAIN:
         for step in steps:

@@ -67,13 +67,13 @@ def run_permutation_test(
     totals = {"samples": 2**n, "independent": math.comb(n, len(data[0]))}
     total = totals[kind]
     exact = total <= MOST_ARRANGEMENTS
-    counted = f"Monte Carlo, (b + 1)/({resamples} + 1)"
-    arrangements = resamples
-    batch: int | None = max(1, LARGEST // n)
-    if exact:
-        counted = f"exact, all {total} arrangements"
-        arrangements = total
-        batch = None
+    counted = f"exact, all {total} arrangements"
+    arrangements = total
+    batch = None
+    if not exact:
+        counted = f"Monte Carlo, (b + 1)/({resamples} + 1)"
+        arrangements = resamples
+        batch = max(1, LARGEST // n)
     result: Any = stats.permutation_test(
         tuple(data),
         statistic,

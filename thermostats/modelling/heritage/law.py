@@ -53,10 +53,10 @@ FAMILY, LINEAGE = "family", "lineage"
 family together."""
 
 
-def compute_indicator_sd(shares: Array) -> float:
+def compute_indicator_sd(shares: Array) -> np.float64:
     """√(1 − Σ_j share_j²): expected standard deviation of the centred indicators of groups."""
     left = 1 - np.square(shares).sum()
-    return float(np.sqrt(left))
+    return np.float64(np.sqrt(left))
 
 
 def group_basis(codes: Integers, shares: Array) -> Array:

@@ -504,7 +504,8 @@ def draw_spreads(table: pd.DataFrame, axes: Axes) -> Axes:
     """Standard deviations that BLOCKS make in the log gain with 95% intervals; the first `of` is
     drawn thickest."""
     every = table["of"].unique()
-    for place, (of, color) in enumerate(zip(every, (INK, *COLORS), strict=False)):
+    for place, of in enumerate(every):
+        color = (INK, *COLORS)[place]
         rows = table[table["of"] == of].set_index("block")
         rows = rows.loc[list(BLOCKS)]
         middle = (len(every) - 1) / 2
