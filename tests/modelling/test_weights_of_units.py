@@ -2,11 +2,12 @@
 it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from test_against_nuts import LAWS
 
 from thermostats.modelling import gaussian
-from thermostats.modelling.checks import measure_unit_influence
+from thermostats.modelling.checks import check_influence, measure_unit_influence
 from thermostats.modelling.draws import Settings
 from thermostats.modelling.leave_out import list_units
 
@@ -73,3 +74,15 @@ def test_refits_are_few_where_nothing_is_odd(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(gaussian.Gaussian, "sample", counted)
     table = measure_unit_influence(fit, fit.law.statements)
     assert len(sampled) <= 0.2 * table["left_out"].nunique()
+
+
+@pytest.mark.parametrize(
+    ("units", "said"),
+    [("aa", "hangs on one unit: "), ("ab", "hangs on each of these units: ")],
+)
+def test_statements_that_hang_on_one_unit_are_said_to_hang_on_one(units: str, said: str) -> None:
+    rows = []
+    for statement, unit in zip(("x > 0", "y > 0"), units, strict=True):
+        rows += [(statement, "nothing", 0.99), (statement, unit, 0.5)]
+    table = pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
+    assert check_influence(table).reason.startswith(said)
