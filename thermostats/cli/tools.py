@@ -50,7 +50,7 @@ def list_gains(
     outcomes: Sequence[Any], data: Path | None
 ) -> tuple[list[dict[str, Any]], ThermostatsError | None]:
     """Gains of the model of each outcome, by `GAINS_SHOWN`, None where it has none; and why none
-    can be read, so that what was measured is told first."""
+    can be read, so that what was measured is printed first."""
     from thermostats.tables.reading import summarise_runs  # noqa: PLC0415
 
     runs = {str(i): (*each.runs, *each.finished) for i, each in enumerate(outcomes)}
