@@ -8,7 +8,6 @@ tree of unit height the share of u in u + e is Pagel's λ, the heritability of q
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -288,11 +287,11 @@ def _summarise_gains(drawn: Array, level: float) -> dict[str, Array]:
 def _find_changes(fit: Fit) -> tuple[pd.DataFrame, NDArray[np.bool_]]:
     tree = _read_lineage(fit).tree
     drawn, measured = draw_node_gains(fit)
-    children = []
-    for i, parents in enumerate(tree.parents):
-        children += [i] * len(parents)
-    child = np.array(children, dtype=np.int64)
-    parent = np.array([*itertools.chain(*tree.parents)], dtype=np.int64)
+    pairs = []
+    for place, parents in enumerate(tree.parents):
+        for above in parents:
+            pairs.append((place, above))
+    child, parent = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     dampens = drawn < 0
     changed = dampens[:, child] != dampens[:, parent]
     parent_names = [tree.names[i] for i in parent]

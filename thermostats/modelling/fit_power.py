@@ -272,7 +272,13 @@ def _summarise(study: PlannedStudy, asked: Sequence[str], reached: Array) -> lis
     size = {"models": study.models, "labs": len(study.sizes), "largest": study.sizes[0]}
     rows = []
     for name, (power, against), error in zip(asked, shares, errors, strict=True):
-        row = {"asked": name, **size, "power": float(power), "against": float(against)}
-        row |= {"error": float(error), "studies": len(reached)}
+        row = {
+            "asked": name,
+            **size,
+            "power": float(power),
+            "against": float(against),
+            "error": float(error),
+            "studies": len(reached),
+        }
         rows.append(row)
     return rows

@@ -308,12 +308,14 @@ class FittedLaw:
         table = summarise_quantities(self.reported, level=level, exact=self.reported)
         by_name = table.set_index("quantity")[list(SUMMARY)]
         result = by_name.rename(self._name_elements())
-        result.attrs["law"] = self.law.name
-        result.attrs["estimand"] = self.estimand
-        result.attrs["sources"] = list(self.sources)
-        result.attrs["kind"] = KIND
-        result.attrs["level"] = level
-        result.attrs["priors"] = [list(prior) for prior in self.law.priors]
+        result.attrs |= {
+            "law": self.law.name,
+            "estimand": self.estimand,
+            "sources": list(self.sources),
+            "kind": KIND,
+            "level": level,
+            "priors": [list(prior) for prior in self.law.priors],
+        }
         if self.ranges:
             result.attrs["ranges"] = self.ranges
         return result

@@ -35,7 +35,7 @@ from thermostats.modelling.draws import (
     resample_systematically,
     split_chains,
 )
-from thermostats.modelling.importance import Squares, draw_candidates
+from thermostats.modelling.importance import Squares, draw_candidates, normalise_weights
 from thermostats.modelling.nested_groups import NestedGroups
 from thermostats.modelling.positive import LARGEST, PositivePrior
 
@@ -330,7 +330,7 @@ class Gaussian:
         log_weight, k = normalise_pareto_weights(log_ratio[None])
         if not k[0] <= PARETO_LIMIT:
             return None
-        weight = np.exp(log_weight[0] - special.logsumexp(log_weight[0]))
+        weight = normalise_weights(log_weight[0])
         chosen = resample_systematically(weight, len(theta), rng)
         effective = count_effective(weight)
         square = self._repeat_errors(len(theta)) if left is None else left[chosen]

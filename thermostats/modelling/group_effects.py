@@ -20,7 +20,7 @@ from thermostats.formatting import format_number
 from thermostats.modelling.columns import guess_columns
 from thermostats.modelling.draws import Array, find_equal_tailed, summarise_quantities
 from thermostats.modelling.fitted_law import FittedLaw
-from thermostats.modelling.mixed_model import Effects, Kind, Levels, MixedDesign
+from thermostats.modelling.mixed_model import Effects, Kind, Levels, MixedDesign, apply_effects
 from thermostats.next_steps import CallMade, write_value
 
 LAB, OURS = "lab", "heritage"
@@ -185,9 +185,7 @@ def compute_effects(values: Mapping[str, Array], design: MixedDesign, kind: Kind
     for code in range(len(effects.names)):
         rows = np.flatnonzero(effects.codes == code)
         first.append(int(rows[0]))
-    columns = effects.columns[first]
-    drawn = values[kind.block][..., : columns.shape[1]]
-    return drawn @ columns.T
+    return apply_effects(values[kind.block], effects.columns[first])
 
 
 def _count_models(design: MixedDesign, effects: Effects) -> tuple[int, ...]:
@@ -196,10 +194,8 @@ def _count_models(design: MixedDesign, effects: Effects) -> tuple[int, ...]:
     if "model_id" in table:
         models = table["model_id"].to_numpy()
     counts = pd.Series(models).groupby(effects.codes).nunique()
-    found = []
-    for code in range(len(effects.names)):
-        found.append(int(counts[code]))
-    return tuple(found)
+    of_groups = [int(counts[code]) for code in range(len(effects.names))]
+    return tuple(of_groups)
 
 
 def _check_contrast(effects: GroupEffects, first: Any, second: Any, *, named: bool) -> None:

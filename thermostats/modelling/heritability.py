@@ -20,7 +20,7 @@ from scipy import linalg, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.interval_laws import ProfileLaw
-from thermostats.modelling.classical.many import Many
+from thermostats.modelling.classical.many import Many, measure_margin
 from thermostats.modelling.draws import SEED, Array, find_equal_tailed
 from thermostats.modelling.tree_likelihood import GRID, Restricted, fit_gls
 from thermostats.settings import check_coverage
@@ -74,7 +74,7 @@ def estimate_descent_slope(
     se = made.se[at]
     df = n - p
     t = b / se
-    half = stats.t.ppf((1 + LEVEL) / 2, df) * se
+    half = measure_margin(se, df, LEVEL)
     p_value = 2 * stats.t.sf(abs(t), df)
     return DescentSlope(
         estimate=float(b),
@@ -374,12 +374,12 @@ def _score_restricted(
         own = contrasts @ errors @ contrasts.T
         none = rest * sources + (1 - rest) * own
         # at λ the covariance is `none` + λ (1 − rest) (K − own), diagonal at once for every λ
-        beyond_none = (1 - rest) * (descent - own)
-        roots, turn = linalg.eigh(beyond_none, none)
+        growth = (1 - rest) * (descent - own)
+        roots, turn = linalg.eigh(growth, none)
         spread = 1 + roots[:, None] * SHARES
         squares = np.square(w @ turn) @ (1 / spread)
-        turned = np.linalg.slogdet(turn)[1]
-        determinant = np.log(spread).sum(axis=0) - 2 * turned
-        fit = -df * np.log(squares / df)
-        values.append(fit - determinant)
+        log_det_turn = np.linalg.slogdet(turn)[1]
+        log_determinant = np.log(spread).sum(axis=0) - 2 * log_det_turn
+        twice_log_likelihood = -df * np.log(squares / df) - log_determinant
+        values.append(twice_log_likelihood)
     return np.hstack(values), np.tile(SHARES, len(values))

@@ -89,6 +89,11 @@ class Squares:
         return self.nodes[units, self.places[rows]]
 
 
+def normalise_weights(log_weight: Array) -> Array:
+    """Weights that sum to 1."""
+    return np.asarray(np.exp(log_weight - special.logsumexp(log_weight)))
+
+
 def weigh_nodes(
     error: Array, freedom: Array, square: Array, precision: Array, pulled: Array
 ) -> tuple[Array, Array]:
@@ -107,8 +112,8 @@ def weigh_nodes(
     pieces = -(-square.size * NODES // AT_ONCE)
     log_p = []
     for some in np.array_split(np.arange(len(nodes)), pieces):
-        of_draws = square[:, some], precision[:, some], pulled[:, some]
-        log_p.append(_weigh_units(nodes[some], *of_draws))
+        of_units = _weigh_units(nodes[some], square[:, some], precision[:, some], pulled[:, some])
+        log_p.append(of_units)
     return nodes, np.concatenate(log_p)
 
 
@@ -199,9 +204,10 @@ def draw_candidates(
     width = 1.0
     squares = model.moments[0][None]
     for number in ROUNDS:
-        proposal = places, squares, spread, width
-        theta, square, log_weight = _draw_proposals(model, *proposal, number, rng)
-        weight = np.exp(log_weight - special.logsumexp(log_weight))
+        theta, square, log_weight = _draw_proposals(
+            model, places, squares, spread, width, number, rng
+        )
+        weight = normalise_weights(log_weight)
         off = theta - weight @ theta
         spread = _ensure_positive(off.T @ (off * weight[:, None]))
         width = NARROW
@@ -211,8 +217,9 @@ def draw_candidates(
         if number > ROUNDS[0] and count_effective(weight) >= EVEN * number:
             break
     for times in TIMES:
-        proposal = places, squares, spread, width
-        theta, square, log_weight = _draw_proposals(model, *proposal, times * draws, rng)
+        theta, square, log_weight = _draw_proposals(
+            model, places, squares, spread, width, times * draws, rng
+        )
         smooth, pareto_k = normalise_pareto_weights(log_weight[None])
         if pareto_k[0] <= GOOD_K:
             break
@@ -247,8 +254,8 @@ def _draw_proposals(
     given = model.moments[0]
     square: Array | Squares = np.broadcast_to(given, (size, given.size))
     if model.freedom is not None:
-        precision = model.single(places, squares)
-        nodes, log_p = weigh_nodes(model.error, model.freedom, squares, *precision)
+        diagonal, pulled = model.single(places, squares)
+        nodes, log_p = weigh_nodes(model.error, model.freedom, squares, diagonal, pulled)
         square, favoured = draw_squares(nodes, log_p, size, rng)
         density = density + favoured
     return theta, square, model.log_density(theta, square) - density

@@ -282,8 +282,9 @@ class OwnDesign(Design):
     def build_new(self, rows: pd.DataFrame) -> OwnDesign:
         """Other rows; unseen values of text come after those of the fit."""
         values = np.zeros(len(rows))
-        fitted = self.declare, self.per_row, self.outcome, self.constants
-        return _build_numbered_design(*fitted, rows, values, self.levels)
+        return _build_numbered_design(
+            self.declare, self.per_row, self.outcome, self.constants, rows, values, self.levels
+        )
 
 
 def _build_own_design(

@@ -34,6 +34,7 @@ from thermostats.modelling.gaussian import (
     read_scales,
     whiten_design,
 )
+from thermostats.modelling.importance import normalise_weights
 from thermostats.modelling.sampling import Sampled
 
 SIZE = 1000
@@ -193,8 +194,7 @@ def leave_folds_out(
     for fold in distinct:
         out = names == fold
         y = model.y[out]
-        of_fold = precision[fold], weighted[:, out]
-        mean, cov, log_p = _leave_rows_out(y, *of_fold)
+        mean, cov, log_p = _leave_rows_out(y, precision[fold], weighted[:, out])
         log_w, k = normalise_pareto_weights(-log_p[None])
         if k[0] > PARETO_LIMIT or 1 < out.sum() >= LARGE * n:
             rest = model.select_rows(~out).sample(seed=seed, settings=OF_FOLD)
@@ -202,14 +202,13 @@ def leave_folds_out(
             scales = _draw_scales(model, rest.few(size), out, rng)
             alone = np.where(out, fold, "")
             again, weighted_again = _build_precision(model, *scales, alone, (fold,))
-            of_fold = again[fold], weighted_again[:, out]
-            mean, cov, log_p = _leave_rows_out(y, *of_fold)
+            mean, cov, log_p = _leave_rows_out(y, again[fold], weighted_again[:, out])
             size_again = len(log_p)
             log_w = np.full((1, size_again), -math.log(size_again))
             density[fold] = draws.log_evidence - rest.log_evidence
         else:
             density[fold] = _average_density(log_w[0], log_p)
-        weight = _normalise_weights(log_w[0])
+        weight = normalise_weights(log_w[0])
         spread = np.sqrt(np.diagonal(cov, axis1=1, axis2=2))
         pit[out] = weight @ stats.norm.cdf((y - mean) / spread)
         rows = resample_systematically(weight, len(theta), rng)
@@ -221,11 +220,6 @@ def leave_folds_out(
         residual = root @ noise
         predicted[:, out] = mean[rows] + residual[..., 0]
     return LeftOut(draws=predicted, pit=pit, log_density=density, refits=refits)
-
-
-def _normalise_weights(log_weight: Array) -> Array:
-    """Weights that sum to 1."""
-    return np.asarray(np.exp(log_weight - special.logsumexp(log_weight)))
 
 
 def _average_density(log_weight: Array, log_density: Array) -> float:
@@ -302,7 +296,7 @@ def leave_mixture_folds_out(
         of_nodes = [node.log_density[fold] for node in nodes]
         log_rest = mixture.log_joint - np.array(of_nodes)
         density[fold] = mixture.log_evidence - float(special.logsumexp(log_rest))
-        weight = _normalise_weights(log_rest)
+        weight = normalise_weights(log_rest)
         pits = [node.pit[out] for node in nodes]
         pit[out] = weight @ np.array(pits)
         chosen = rng.choice(len(nodes), len(predicted), p=weight)
@@ -352,16 +346,17 @@ def leave_one_out(
             p = alone.log_likelihood(rest)[:, 0]
             replicates = alone.replicate(rest, rng)[:, 0]
             weights = np.full(len(p), -math.log(len(p)))
-        weight = _normalise_weights(weights)
+        weight = normalise_weights(weights)
         density[str(i)] = _average_density(weights, p)
         ties = rng.random() * (replicates == y)
         pit[i] = weight @ ((replicates < y) + ties)
         drawn = resample_systematically(weight, len(predicted), rng)
         predicted[:, i] = replicates[drawn]
-    large = int(heavy.sum())
-    refits = large if refit else 0
+    n_heavy = int(heavy.sum())
+    refits = n_heavy if refit else 0
+    untrusted = 0 if refit else n_heavy
     return LeftOut(
-        draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=large - refits
+        draws=predicted, pit=pit, log_density=density, refits=refits, untrusted=untrusted
     )
 
 
@@ -409,5 +404,5 @@ def fit_stacking_weights(points: Array) -> Array:
         return -loss, -slope[:-1]
 
     start = np.zeros(points.shape[1] - 1)
-    found = optimize.minimize(negative, start, jac=True, method="BFGS")
-    return np.asarray(special.softmax(np.append(found.x, 0.0)))
+    best = optimize.minimize(negative, start, jac=True, method="BFGS")
+    return np.asarray(special.softmax(np.append(best.x, 0.0)))

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from thermostats.tables.frames import list_records
+
 LEFT_OUT = r"without block (\d+)"
 COLUMNS = ["model_id", "revision", "block", "n_blocks", "own", "product", "penultimate", "kl"]
 LEAST_DEPTH = 4
@@ -32,8 +34,7 @@ def list_left_out(rows: pd.DataFrame) -> pd.DataFrame:
     blocks = done["what"].str.extract(f"^{LEFT_OUT}$")[0]
     done = done.assign(block=blocks)[blocks.notna()]
     made = []
-    for record in done.drop_duplicates(COLUMNS[:3]).to_dict("records"):
-        row = {str(name): value for name, value in record.items()}
+    for row in list_records(done.drop_duplicates(COLUMNS[:3])):
         made.append(_measure_moves(row, int(row["block"])))
     every = pd.DataFrame(made, columns=COLUMNS)
     inner = (every["block"] > 1) & (every["block"] < every["n_blocks"])

@@ -27,6 +27,7 @@ from thermostats.modelling.heritage.law import (
     POPULATION_MEAN,
     GroupBlock,
     ShareKind,
+    compute_contribution,
     declare_numbers,
     declare_shares,
     measure_block_sds,
@@ -564,8 +565,7 @@ def compute_contributions(values: Mapping[str, Array], design: LineageDesign) ->
     instruments = [INSTRUMENT] if lineage.instrument else []
     for name in (*lineage.blocks, *instruments):
         basis = design.effects[f"u_{name}"].columns
-        effects = values[f"u_{name}"][..., : basis.shape[1]]
-        parts[name] = effects @ basis.T
+        parts[name] = compute_contribution(values, name, basis)
     return parts
 
 

@@ -52,6 +52,7 @@ from thermostats.modelling.mixed_model import (
     look_along_line,
     name_draws,
 )
+from thermostats.modelling.populations import number_groups, weigh_group_means
 from thermostats.next_steps import LEFT_OUT, Code, repeat_call
 from thermostats.plots.general import mark, place_legend
 
@@ -265,16 +266,28 @@ def declare_line(
         )
         slopes.append(slope)
     kinds = []
-    level = partial(Levels, scale=spread, why=why)
     if group:
-        effect = f"u_{group}(i)"
-        of_groups = level(column=group, symbol="τ", effect=effect, quantity="group_sd", name=LEVEL)
+        of_groups = Levels(
+            column=group,
+            scale=spread,
+            symbol="τ",
+            why=why,
+            effect=f"u_{group}(i)",
+            quantity="group_sd",
+            name=LEVEL,
+        )
         kinds.append(of_groups)
     for name in levels:
         if rows[name].nunique() > 1:
-            effect = f"v_{name}(i)"
-            quantity = f"{name}_sd"
-            kinds.append(level(column=name, symbol=f"τ_{name}", effect=effect, quantity=quantity))
+            of_values = Levels(
+                column=name,
+                scale=spread,
+                symbol=f"τ_{name}",
+                why=why,
+                effect=f"v_{name}(i)",
+                quantity=f"{name}_sd",
+            )
+            kinds.append(of_values)
     mean = Fixed(sd=2 * centre, symbol="a", why=first, quantity="mean")
     rest = Rest(scale=spread, why=why, quantity="residual_sd", error=error)
     return Mixed(
@@ -446,7 +459,7 @@ def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     rows = fit.table("rows")
     design = fit.designed(MixedDesign)
     *others, last = design.mixed.covariates or [""]
-    x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(float(len(rows)))
+    x = rows[last].to_numpy(dtype=np.float64) if last else np.arange(len(rows), dtype=np.float64)
     part = 0.0
     for name in others:
         slope = float(np.median(fit.quantities[name_slope(name)]))
@@ -480,15 +493,14 @@ def draw_points(axes: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
     for lab, part in rows.groupby("heritage"):
         name = str(lab)
         color, marker = mark(name)
-        points = part[x], part[y], part["error"]
-        axes.errorbar(*points, fmt=marker, color=color, markersize=5, label=name)
+        axes.errorbar(
+            part[x], part[y], part["error"], fmt=marker, color=color, markersize=5, label=name
+        )
 
 
 def build_lab_statistics(labs: pd.Series, x: Array, name: str) -> dict[str, Statistic]:
     """Test quantities of log gains: who dampens, how labs differ, and whether gains go with x."""
-    codes = pd.factorize(labs)[0]
-    counts = np.bincount(codes)[codes]
-    member = np.eye(codes.max() + 1)[codes] / counts[:, None]
+    member = weigh_group_means(number_groups(labs, len(labs)))
     return {
         "share of dampeners": lambda y: (y < 0).mean(axis=-1),
         "spread of labs' shares of dampeners": lambda y: ((y < 0) @ member).std(axis=-1),

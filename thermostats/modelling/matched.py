@@ -289,14 +289,14 @@ def estimate_random_ratios(outcomes: Array, cells: Cells, *, level: float = 0.95
     design = build_side_design(cells)
     n, columns = design.shape
     groups = np.unique(cells.group)
-    found = columns - 1
-    if found < LEAST_CELLS:
+    both_sides = columns - 1
+    if both_sides < LEAST_CELLS:
         allowed = f"{LEAST_CELLS} cells or more"
-        raise UsageError("too few cells that hold both sides", got=found, allowed=allowed)
+        raise UsageError("too few cells that hold both sides", got=both_sides, allowed=allowed)
     if groups.size < LEAST_GROUPS or n <= columns:
         raise UsageError(
             "too few families for a spread of families",
-            got=f"{format_count(n, 'unit')} of {groups.size} families in {found} cells",
+            got=f"{format_count(n, 'unit')} of {groups.size} families in {both_sides} cells",
             allowed=f"{LEAST_GROUPS} families or more, and units beyond the cells",
         )
     estimate, error = _fit_sides(outcomes, cells)
@@ -567,9 +567,7 @@ def _match_rows(
     cells = matched[CELL].nunique()
     if cells < LEAST_CELLS:
         words = " has wider cells, which are then of less equal models"
-        shorter = []
-        for k in range(len(shape) - 1, 0, -1):
-            shorter.append(shape[:k])
+        shorter = [shape[:k] for k in range(len(shape) - 1, 0, -1)]
         wider = [columns for columns in shorter if _count_shared(rows, columns) >= LEAST_CELLS]
         shared = f", {matched[CELL].iloc[0]}" if cells else ""
         step = f"another focal lab{words}"
@@ -659,25 +657,24 @@ def _list_cells(fit: Fit) -> pd.DataFrame:
     and who is lower."""
     rows = []
     for cell, part in fit.rows.groupby(CELL, sort=False):
-        row: dict[str, Any] = {"cell": cell}
-        sides = {}
-        means = {}
-        square = 0.0
-        for name, value in (("focal", 1), ("others", 0)):
-            is_on_side = part[FOCAL] == value
-            side = part[is_on_side]
-            sides[name] = side
-            means[name] = float(np.exp(side[LOG].mean()))
-            square += np.square(side[ERROR]).sum() / len(side) ** 2
-            row[f"{name}_models"] = len(side)
-        focal, others = sides.values()
-        their_labs = others["heritage"].astype(str)
-        labs = sorted(set(their_labs))
-        row |= {"other_labs": ", ".join(labs), **means}
-        row["ratio"] = means["focal"] / means["others"]
-        row["log_error"] = float(np.sqrt(square))
-        row["focal_lowest"] = bool(focal[LOG].max() < others[LOG].min())
-        row["opposite_sides"] = (means["focal"] < 1) != (means["others"] < 1)
+        focal = part[part[FOCAL] == 1]
+        others = part[part[FOCAL] == 0]
+        labs = sorted(set(others["heritage"].astype(str)))
+        mean = float(np.exp(focal[LOG].mean()))
+        mean_of_others = float(np.exp(others[LOG].mean()))
+        squares = [np.square(side[ERROR]).sum() / len(side) ** 2 for side in (focal, others)]
+        row = {
+            "cell": cell,
+            "focal_models": len(focal),
+            "others_models": len(others),
+            "other_labs": ", ".join(labs),
+            "focal": mean,
+            "others": mean_of_others,
+            "ratio": mean / mean_of_others,
+            "log_error": float(np.sqrt(sum(squares))),
+            "focal_lowest": bool(focal[LOG].max() < others[LOG].min()),
+            "opposite_sides": (mean < 1) != (mean_of_others < 1),
+        }
         rows.append(row)
     return pd.DataFrame(rows)
 

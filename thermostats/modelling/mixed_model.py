@@ -206,9 +206,7 @@ class SharedVariance:
 
     def rescale_shares(self, factor: float) -> SharedVariance:
         """All concentrations times a factor."""
-        several = {}
-        for name, each in self.concentrations.items():
-            several[name] = factor * each
+        several = {name: factor * each for name, each in self.concentrations.items()}
         return replace(self, concentration=factor * self.concentration, concentrations=several)
 
 
@@ -340,17 +338,13 @@ class Mixed:
 
     def scale_priors(self, factor: float) -> Mixed:
         """All prior scales times a factor."""
-        fixed = []
-        for each in self.fixed:
-            fixed.append(replace(each, sd=factor * each.sd))
-        kinds = []
-        for kind in self.kinds:
-            kinds.append(replace(kind, scale=factor * kind.scale))
+        fixed = tuple(replace(each, sd=factor * each.sd) for each in self.fixed)
+        kinds = tuple(replace(each, scale=factor * each.scale) for each in self.kinds)
         variance = self.variance
         if variance:
             variance = replace(variance, total=variance.total.rescale(factor))
         rest = replace(self.rest, scale=factor * self.rest.scale)
-        return replace(self, fixed=tuple(fixed), kinds=tuple(kinds), rest=rest, variance=variance)
+        return replace(self, fixed=fixed, kinds=kinds, rest=rest, variance=variance)
 
     def drop_kinds(self, *blocks: str) -> Mixed:
         """No effects of some kinds."""
@@ -524,9 +518,7 @@ class Declaration(Protocol):
 
 def declare_law(law: Law, mixed: Mixed, others: Mapping[str, Mixed] = {}) -> Law:
     """A law as `state_law` makes it; alternatives are other prior scales too."""
-    wider = {}
-    for name, factor in WIDER.items():
-        wider[name] = mixed.scale_priors(factor)
+    wider = {name: mixed.scale_priors(factor) for name, factor in WIDER.items()}
     return state_law(law, mixed, {**wider, **others})
 
 
@@ -539,6 +531,12 @@ def state_law(law: Law, declared: Declaration, others: Mapping[str, Declaration]
         priors = (*each.priors, *law.priors)
         stated[name] = replace(law, of=each.design_rows, equations=equations, priors=priors)
     return replace(stated.pop(""), alternatives=stated)
+
+
+def apply_effects(drawn: Array, columns: Array) -> Array:
+    """What effects, the first of those drawn, add to every outcome by their columns, … × outcome."""
+    effects = drawn[..., : columns.shape[1]]
+    return np.asarray(effects @ columns.T)
 
 
 def name_draws(values: Mapping[str, Array], design: MixedDesign) -> dict[str, Array]:

@@ -191,8 +191,8 @@ def filter_gains(table: pd.DataFrame, outcome: str) -> tuple[pd.DataFrame, list[
     warnings = warn_missing_models(table["model_id"].dropna(), rows["model_id"], f"no {outcome}")
     is_prompt = _read_prompts(table).ne("")
     has_others = table["model_id"].isin(rows["model_id"])
-    gone = table[outcome].isna() & is_prompt & has_others
-    if partly := int(gone.sum()):
+    is_partial = table[outcome].isna() & is_prompt & has_others
+    if partly := int(is_partial.sum()):
         warnings.append(
             f"{partly} of {len(table)} rows have no {outcome} and are left out; their models have "
             f"others"
@@ -284,8 +284,12 @@ def _take_means(rows: pd.DataFrame, outcome: str) -> pd.DataFrame:
     prompts = np.log(gain[~averaged]).groupby(rows["model_id"][~averaged])
     of_prompts = prompts.agg(log_gain="mean", sd="std", n_prompts="size").assign(**{OF_MEAN: False})
     stated = take_logs(geometric)
-    means = {"log_gain": stated.fillna(np.log(gain)), "sd": sd / gain, "n_prompts": n}
-    means[OF_MEAN] = sd.notna() & stated.isna()
+    means = {
+        "log_gain": stated.fillna(np.log(gain)),
+        "sd": sd / gain,
+        "n_prompts": n,
+        OF_MEAN: sd.notna() & stated.isna(),
+    }
     of_models = pd.DataFrame(means)[averaged].set_index(rows.loc[averaged, "model_id"])
     return pd.concat([part for part in (of_prompts, of_models) if len(part)])
 
@@ -367,7 +371,7 @@ class Preference:
         spreads = _measure_spreads(rows, outcome, in_set)
         if self.error_from is not None and self.error_from != outcome:
             check_columns(rows, self.error_from)
-            other = _measure_spreads(rows, self.error_from, rows["in_set"])
+            other = _measure_spreads(rows, self.error_from, in_set)
             stands = spreads["error"].isna() & other["error"].notna()
             spreads = spreads.where(~stands, other)
             if stands.any():

@@ -22,14 +22,12 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
-from thermostats.modelling.populations import indicate_groups
+from thermostats.modelling.populations import Codes, indicate_groups
 
-Codes = NDArray[np.intp]
 VERSION = 1
 """Raised by whoever changes a prior or an estimator, so that what was estimated before is old."""
 LEVEL = 0.95

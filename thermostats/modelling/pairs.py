@@ -82,8 +82,8 @@ def build_pairs(
     lab, no pair, fewer than 3 prompts of a pair, and a pair in which one gain is constant or
     follows from the other exactly.
     """
-    facts_read = ("heritage", "family", "variant", "parent", "prompt_id", "value")
-    check_columns(table, "model_id", *facts_read)
+    columns = ("heritage", "family", "variant", "parent", "prompt_id", "value")
+    check_columns(table, "model_id", *columns)
     values = read_numbers(table["value"], "value", positive=True)
     gains = table.reset_index(drop=True).assign(value=values)
     check_repeated_prompts(gains)
@@ -111,17 +111,17 @@ def build_pairs(
         missing = len(both) - len(shared)
         if missing:
             unshared.append(f"{missing} of {len(both)} in {name}")
-        facts = {
+        changes = {
             "pair": name,
             "base_id": base,
             "tuned_id": tuned,
             "related": related,
             "heritage": row["heritage"],
+            "prompt_id": shared.index,
+            "base": shared[base],
+            "change": shared[tuned] - shared[base],
         }
-        gain = {"prompt_id": shared.index, "base": shared[base]}
-        gain["change"] = shared[tuned] - shared[base]
-        changes = pd.DataFrame({**facts, **gain})
-        pairs.append(changes.reset_index(drop=True))
+        pairs.append(pd.DataFrame(changes).reset_index(drop=True))
     if not pairs:
         raise UsageError(
             "no pair of base and tuned model",

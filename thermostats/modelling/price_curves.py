@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
+from thermostats.tables.frames import list_records, select_rows
 
 Array = NDArray[np.float64]
 DRAWS = 2000
@@ -86,13 +87,8 @@ def _find_first(
     rows: pd.DataFrame, row: Mapping[str, Any], labels: Sequence[str]
 ) -> dict[str, Any] | None:
     """The first of rows that agree with a row in some columns."""
-    for label in labels:
-        rows = rows[rows[label] == row[label]]
-    return _name_record(rows.to_dict("records")[0]) if len(rows) else None
-
-
-def _name_record(record: Mapping[Any, Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in record.items()}
+    agreeing = select_rows(rows, **{label: row[label] for label in labels})
+    return list_records(agreeing)[0] if len(agreeing) else None
 
 
 CROSSING = [
@@ -117,8 +113,7 @@ def list_crossings(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
     is_steered = rows["operation"] == "steer"
     steered = rows[is_steered]
     made = []
-    for record in steered.to_dict("records"):
-        row = _name_record(record)
+    for row in list_records(steered):
         mirrored = _find_mirror(steered, row)
         floor = find_floor(rows, row)
         log_target = np.log(row["target"])
@@ -195,9 +190,9 @@ def judge_models(crossings: pd.DataFrame, limits: Mapping[str, float]) -> pd.Dat
 
 def _list_reasons(group: pd.DataFrame, limit: float) -> list[str]:
     """Why a model's crossings of one gain do not meet the rule; none: they do."""
-    guarded = group["above_floor"] | group["mirror_above_floor"]
+    is_above_floor = group["above_floor"] | group["mirror_above_floor"]
     is_cheap = group["ratio"] <= MOST_RATIO
-    near = is_cheap | ~guarded
+    near = is_cheap | ~is_above_floor
     prompts = group["prompts_beyond"]
     real = group["ce_rise"]
     across = prompts.isna() | (prompts == 1)

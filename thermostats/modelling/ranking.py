@@ -36,6 +36,7 @@ from thermostats.modelling.mixed_model import (
     Mixed,
     MixedDesign,
     Rest,
+    apply_effects,
     declare_law,
     name_draws,
 )
@@ -160,9 +161,7 @@ def list_ranks(fit: Fit) -> pd.DataFrame:
     ranks = places.argsort(axis=1) + 1
     lower, upper = find_equal_tailed(np.exp(level), fit.level)
     gains = {"gain": np.exp(np.median(level, axis=0)), "lower": lower, "upper": upper}
-    chances = {}
-    for k in range(1, len(models) + 1):
-        chances[f"p_rank_{k}"] = (ranks == k).mean(axis=0)
+    chances = {f"p_rank_{k}": (ranks == k).mean(axis=0) for k in range(1, len(models) + 1)}
     more = {"mean_rank": ranks.mean(axis=0), "p_dampens": (level < 0).mean(axis=0)}
     columns = {"model_id": models, **gains, **more, **chances}
     table = pd.DataFrame(columns)
@@ -321,8 +320,8 @@ def _compute_quantities(values: Mapping[str, Array], design: MixedDesign) -> dic
     within = np.full_like(between[0], design.table["within"].iloc[0])
     variance = np.stack([*between, within], axis=-1)
     share = variance / variance.sum(axis=-1, keepdims=True)
-    quantities = {"gain": np.exp(level), **name_draws(values, design)}
-    quantities |= {"share": share, "level": level}
+    drawn = name_draws(values, design)
+    quantities = {"gain": np.exp(level), **drawn, "share": share, "level": level}
     for name, of_model in zip(models.names, np.moveaxis(level, -1, 0), strict=True):
         quantities[name] = of_model
     return quantities
@@ -337,7 +336,7 @@ def draw_places(values: Mapping[str, Array], design: MixedDesign) -> Array:
     categories = len(design.effects["category"].names)
     basis = build_contrasts(np.arange(categories), categories)
     levels = values["model"][..., :models, None]
-    kinds = values["category"][..., : basis.shape[1]] @ basis.T
+    kinds = apply_effects(values["category"], basis)
     centre = values["beta"][..., None] + levels + kinds[..., None, :]
     y = values.get("y", design.gaussian.y)
     error = values.get("error", design.gaussian.error)

@@ -398,8 +398,8 @@ class Sampled:
             fresh = _draw_predictive(model, drawn_before, grown, rng)
             for name in grown:
                 known = values[name]
-                sizes = [slice(size) for size in known.shape[1:]]
-                fresh[name][(slice(None), *sizes)] = known
+                seen = [slice(size) for size in known.shape[1:]]
+                fresh[name][(slice(None), *seen)] = known
                 drawn_before[name] = fresh[name]
         drawn = _draw_predictive(model, drawn_before, [self.outcome], rng)
         return np.asarray(drawn[self.outcome], dtype=np.float64)

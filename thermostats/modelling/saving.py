@@ -41,9 +41,7 @@ def save(fit: FittedLaw, path: str | Path) -> Path:
     target = Path(path)
     variables = {}
     for name, values in fit.draws.values.items():
-        axes = []
-        for i in range(values.ndim - 2):
-            axes.append(f"{name}_{i}")
+        axes = [f"{name}_{i}" for i in range(values.ndim - 2)]
         variables[name] = (("chain", "draw", *axes), values)
     own = {**fit.design.declared, "units": fit.law.units}
     diagnostics = fit.draws.diagnostics.to_json(orient="table", index=False, double_precision=15)

@@ -341,9 +341,7 @@ def _draw_figure(fit: Fit, axes: Axes) -> Axes:
     groups = fit.table("groups")
     p = fit.quantities["p"].reshape(-1, len(groups))
     lower, upper = find_equal_tailed(p, fit.level)
-    names = []
-    for row in groups.itertuples():
-        names.append(f"{row.group} ({row.holds} of {row.units})")
+    names = [f"{row.group} ({row.holds} of {row.units})" for row in groups.itertuples()]
     rows = groups.assign(name=names, p=np.median(p, axis=0), lower=lower, upper=upper)
     observed = rows["holds"] / rows["units"]
     axes.scatter(observed, rows.index, marker="x", color=MUTED, zorder=4)

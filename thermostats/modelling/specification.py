@@ -646,7 +646,7 @@ class Rearranged:
             self.unit_places = draw_rearrangements(codes, m, rng)
         if null.means:
             self.groups = pd.Index(rows[null.means].unique())
-            codes = number_groups(None, len(self.groups))
+            codes = np.zeros(len(self.groups), dtype=np.int64)
             self.group_places = draw_rearrangements(codes, m, rng)
 
     def build_outcomes(self, rows: pd.DataFrame) -> Array:
@@ -1000,12 +1000,20 @@ def measure_choice_effects(
         if others:
             alike = table.groupby(others)
             rest = alike[value].transform("mean")
-        effects = {"choice": choice, "alone": 0.0, "together": 0.0}
+        alone = 0.0
+        together = 0.0
         if total > 0:
-            effects["alone"] = float(table[choice].map(means).var(ddof=0)) / total
-            effects["together"] = 1 - float(rest.var(ddof=0)) / total
-        ends = {"lowest": means.idxmin(), "lowest_mean": means.min()}
-        ends |= {"highest": means.idxmax(), "highest_mean": means.max()}
-        records.append({**effects, **ends})
+            alone = float(table[choice].map(means).var(ddof=0)) / total
+            together = 1 - float(rest.var(ddof=0)) / total
+        record = {
+            "choice": choice,
+            "alone": alone,
+            "together": together,
+            "lowest": means.idxmin(),
+            "lowest_mean": means.min(),
+            "highest": means.idxmax(),
+            "highest_mean": means.max(),
+        }
+        records.append(record)
     effects_of_all = pd.DataFrame(records)
     return effects_of_all.sort_values("alone", ascending=False, kind="stable", ignore_index=True)

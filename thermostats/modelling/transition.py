@@ -6,7 +6,7 @@ How it and its rivals predict networks that they were not fitted on is in the ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -90,13 +90,13 @@ def impute_outcomes(
         b = np.clip((upper - centre) / spread, -35, 35)
         b = np.maximum(b, a + 1e-9)
         mean, variance = stats.truncnorm.stats(a, b, centre, spread, moments="mv")
-        before = np.square(spread)
-        precision = 1 / variance - 1 / before
+        prior_variance = np.square(spread)
+        precision = 1 / variance - 1 / prior_variance
         usable = precision > LEAST_KNOWN**-2
         precision = np.where(usable, precision, LEAST_KNOWN**-2)
-        likely = mean / variance
-        weighted = likely - centre / before
-        y = np.where(usable, weighted / precision, mean)
+        truncated = mean / variance
+        difference = truncated - centre / prior_variance
+        y = np.where(usable, difference / precision, mean)
         error = precision**-0.5
     return np.asarray(y), np.asarray(error)
 
@@ -222,10 +222,10 @@ def _measure_errors(predicted: Array, star: Array, L: Array) -> dict[str, float]
     return {name: float(error) for name, error in errors.items()}
 
 
-def _read_shape(rows: pd.DataFrame) -> Iterator[Array]:
+def _read_shape(rows: pd.DataFrame) -> tuple[Array, Array]:
     """L and H."""
-    for name in SHAPE:
-        yield rows[name].to_numpy(dtype=np.float64)
+    L, H = (rows[name].to_numpy(dtype=np.float64) for name in SHAPE)
+    return L, H
 
 
 def _build_polynomial(rows: pd.DataFrame) -> Gaussian:

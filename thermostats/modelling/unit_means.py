@@ -183,7 +183,7 @@ def estimate_units(values: pd.Series, unit: Sequence[pd.Series]) -> pd.DataFrame
 def declare_units(outcome: str, group: str, scale: float) -> Mixed:
     """Means of models; `scale`: a difference that would be no surprise."""
     why = f"a difference of {scale:g} would be no surprise"
-    rest = "a twentieth of it: what the values of a mean do not show"
+    why_rest = "a twentieth of it: what the values of a mean do not show"
     population = Fixed(
         sd=2 * scale, symbol="c", why=f"twice the scale: {why}", quantity="population"
     )
@@ -196,10 +196,10 @@ def declare_units(outcome: str, group: str, scale: float) -> Mixed:
         quantity="unit_sd",
         name="unit",
     )
-    left = Rest(
+    rest = Rest(
         scale=REST * scale,
         symbol="s_0",
-        why=rest,
+        why=why_rest,
         effect="ε_m",
         error="error",
         error_symbol="e_m",
@@ -210,7 +210,7 @@ def declare_units(outcome: str, group: str, scale: float) -> Mixed:
         left="ȳ_m",
         fixed=(population,),
         kinds=(unit,),
-        rest=left,
+        rest=rest,
         tabulate=partial(tabulate_means, outcome, group),
         rowwise=False,
         labels={"mean": "unit"},

@@ -25,6 +25,12 @@ def select_rows(frame: pd.DataFrame, /, **values: Any) -> pd.DataFrame:
     return frame
 
 
+def list_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as records, by the names of their columns."""
+    records: list[dict[str, Any]] = frame.rename(columns=str).to_dict("records")
+    return records
+
+
 def read_arrow(source: Any) -> Any:
     """A frame of another library as an Arrow table, or as one of pandas where nothing else can be
     made of it; all else as it is, columns among it."""

@@ -285,9 +285,9 @@ def estimate_within_correlation(
     places = np.arange(n)
     shuffled = shuffle_values(places, resamples, rng)
     is_ranked = method == "spearman"
-    ours = stats.rankdata(a, axis=0) if is_ranked else a
-    theirs = stats.rankdata(b, axis=0) if is_ranked else b
-    null = _measure_pearson(ours[None], theirs[shuffled], 1).mean(axis=1)
+    values_of_x = stats.rankdata(a, axis=0) if is_ranked else a
+    values_of_y = stats.rankdata(b, axis=0) if is_ranked else b
+    null = _measure_pearson(values_of_x[None], values_of_y[shuffled], 1).mean(axis=1)
     prompts = rng.integers(0, n, (resamples, n))
     models = rng.integers(0, m, (resamples, m))
     every = _resample_correlations(a, b, prompts, ranked=is_ranked)
@@ -498,8 +498,8 @@ def fit_power_law(x: ArrayLike, y: ArrayLike, *, against: float = 0.0) -> PowerL
     without = []
     for i in logs.index:
         others = logs.drop(index=i)
-        left = fit_ols(others, "log10_y ~ log10_x")
-        without.append(float(left.params["log10_x"]))
+        refitted = fit_ols(others, "log10_y ~ log10_x")
+        without.append(float(refitted.params["log10_x"]))
     return PowerLaw(
         **vars(fit),
         prefactor=10**fit.intercept,

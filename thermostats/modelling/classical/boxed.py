@@ -98,11 +98,11 @@ class BoxedDesign:
         place[np.argsort(self.along, kind="stable")] = np.arange(n)
         apart = np.abs(place[:, None] - place)
         alike = (groups[:, None] == groups).astype(np.float64)
-        count = len(set(self.groups))
-        counts = np.bincount(groups)
-        few = counts[groups] <= FEW
+        n_groups = len(set(self.groups))
+        sizes = np.bincount(groups)
+        few = sizes[groups] <= FEW
         smalls = grid.smalls if 0 < few.sum() < n else grid.smalls[:1]
-        shares = grid.shares if 1 < count < n else grid.shares[:1]
+        shares = grid.shares if 1 < n_groups < n else grid.shares[:1]
         rank = rank_places(np.array(self.along))
         for ar, ratio, share, small in itertools.product(grid.ars, grid.ratios, shares, smalls):
             own = np.where(few, small, 1.0)

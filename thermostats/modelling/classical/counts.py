@@ -136,8 +136,8 @@ def measure_exceedance(
     than 2 values.
     """
     x = read_numbers(values, "values", positive=True)
-    each = np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds
-    limit = read_numbers(each, "bounds", positive=True)
+    own_bounds = np.full(x.size, bounds) if np.ndim(bounds) == 0 else bounds
+    limit = read_numbers(own_bounds, "bounds", positive=True)
     check_same_length(values=x, bounds=limit)
     is_above = x > limit
     above = int(is_above.sum())
@@ -193,7 +193,7 @@ def find_roc_threshold(
     cut. Raises UsageError for fewer than 4 points, a constant score or one outcome only.
     """
     x = read_numbers(scores, "scores", least=4, varied=True)
-    y = _read_truth_values(outcomes, "outcome", "outcomes")
+    y = _read_truth_values(outcomes)
     check_same_length(scores=x, outcomes=y)
     rng = np.random.default_rng(seed)
     tail = (1 - LEVEL) / 2
@@ -246,13 +246,13 @@ def _check_two_by_two(table: ArrayLike | pd.DataFrame) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
-def _read_truth_values(values: Sequence[bool] | pd.Series | Mask, what: str, where: str) -> Array:
+def _read_truth_values(outcomes: Sequence[bool] | pd.Series | Mask) -> Array:
     """0 and 1, both there."""
-    numbers = np.asarray(values, dtype=np.float64)
+    numbers = np.asarray(outcomes, dtype=np.float64)
     if set(numbers) != {0.0, 1.0}:
         raise UsageError(
-            f"the {what} does not vary",
-            where=where,
+            "the outcome does not vary",
+            where="outcomes",
             got=sorted(set(numbers)),
             allowed="both true and false",
         )

@@ -58,9 +58,7 @@ class Many:
 
     def shift(self, by: float) -> Many:
         """The same of a quantity that is larger by a number."""
-        ends = {}
-        for name in ("estimate", "lower", "upper"):
-            ends[name] = getattr(self, name) + by
+        ends = {name: getattr(self, name) + by for name in ("estimate", "lower", "upper")}
         return replace(self, **ends)
 
 
@@ -331,10 +329,10 @@ def measure_separations(
         low = np.sign(first.min(axis=1) - second.min(axis=1))
         high = np.sign(first.max(axis=1) - second.max(axis=1))
         straddles = (low * high < 0).astype(np.float64)
-        size = ours.size * others.size
-        by_group.append((of_group / size, straddles))
+        n_pairs = ours.size * others.size
+        by_group.append((of_group / n_pairs, straddles))
         above = above + of_group
-        pairs = pairs + size
+        pairs = pairs + n_pairs
     null = draw_chance_distances(outcomes, groups, resamples)
     distances = np.abs(above - pairs / 2)
     p = 1 - np.searchsorted(null, distances - ROUNDING) / null.size
@@ -399,16 +397,14 @@ def estimate_means(
 
 def take_group_means(outcomes: Array, groups: Labels) -> Array:
     """Means of groups, study × group, in the order in which groups are met."""
-    codes = number_groups(groups, 0)
+    codes = number_groups(groups, outcomes.shape[1])
     return outcomes @ weigh_group_means(codes)
 
 
 def transform_logs(logs: Many) -> Many:
     """Ratios of the same level: estimate and interval are exponentials."""
     law = replace(logs.law, scale="log") if isinstance(logs.law, StudentLaw) else None
-    ends = {}
-    for name in ("estimate", "lower", "upper"):
-        ends[name] = np.exp(getattr(logs, name))
+    ends = {name: np.exp(getattr(logs, name)) for name in ("estimate", "lower", "upper")}
     return replace(logs, **ends, law=law)
 
 
@@ -502,8 +498,8 @@ def estimate_grouped_shares(outcomes: Array, groups: Labels) -> Many:
     by_group = (y - p[:, None]) @ indicate_groups(codes)
     squares = np.square(by_group).sum(axis=1)
     variance = k / (k - 1) * squares / n**2
-    every = np.full_like(p, float(n))
-    independent = np.divide(p * (1 - p), variance, out=every, where=variance > 0)
+    independent = np.full_like(p, float(n))
+    np.divide(p * (1 - p), variance, out=independent, where=variance > 0)
     most = np.minimum(n, independent)
     ratio = float(stats.t.isf(tail, n - 1) / stats.t.isf(tail, k - 1))
     effective = most * ratio**2

@@ -112,8 +112,8 @@ class Profile:
     def _evaluate_ratio(self, ratio: float) -> tuple[float, Array, Array, float]:
         """−2 log L, β, the root R of the cross-products, and σ²."""
         size = self.member.sum(axis=0)
-        spread = 1 + ratio * size
-        away = (1 - 1 / np.sqrt(spread)) / size
+        inflation = 1 + ratio * size
+        away = (1 - 1 / np.sqrt(inflation)) / size
         both = np.column_stack([self.X, self.y])
         sums = away[:, None] * (self.member.T @ both)
         n, p = self.X.shape

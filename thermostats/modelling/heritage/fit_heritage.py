@@ -114,12 +114,12 @@ def list_labs(fit: Fit) -> pd.DataFrame:
     table.insert(1, "n_models", np.bincount(labs.codes))
     dampens = mean < 0
     population_dampens = centre @ means < 0
-    draws = (0, 1)
+    axes = (0, 1)
     return table.assign(
-        mean_log_gain=mean.mean(axis=draws),
-        probability_dampens=dampens.mean(axis=draws),
-        population_dampens=population_dampens.mean(axis=draws),
-        next_dampens=below.mean(axis=draws) @ means,
+        mean_log_gain=mean.mean(axis=axes),
+        probability_dampens=dampens.mean(axis=axes),
+        population_dampens=population_dampens.mean(axis=axes),
+        next_dampens=below.mean(axis=axes) @ means,
     )
 
 
@@ -131,9 +131,8 @@ def _simulate_new_models(fit: Fit) -> tuple[Array, Array]:
     parts = compute_contributions(values, design)
     model_scale = values["scale"][..., -1]
     variance = np.square(model_scale)
-    centre = values["beta"]
     kept = [part for name, part in parts.items() if name not in (FAMILY, OWN)]
-    centre = centre + sum(kept)
+    centre = values["beta"] + sum(kept)
     if FAMILY in parts:
         place = list(parts).index(FAMILY)
         scale = values["scale"][..., place]
@@ -255,15 +254,19 @@ def leave_one_out(fit: Fit, *, by: str) -> HeldOut:
     lower, upper = left.interval(fit.level)
     y = pd.Series(fit.model.y, index=fit.rows.index)
     together = pd.Series("all", index=y.index)
-    every = pd.DataFrame({"model_id": fit.rows["model_id"], "heritage": labs, "observed": y})
-    every["predicted"] = left.draws.mean(axis=0)
-    every["lower"] = lower
-    every["upper"] = upper
-    every["covered"] = y.between(lower, upper)
-    every["baseline"] = _take_mean_of_others(y, folds, together)
-    every["lab_mean"] = _take_mean_of_others(y, folds, labs)
-    every["rival"] = other.draws.mean(axis=0)
-    predictions = every[chosen].reset_index(drop=True)
+    columns = {
+        "model_id": fit.rows["model_id"],
+        "heritage": labs,
+        "observed": y,
+        "predicted": left.draws.mean(axis=0),
+        "lower": lower,
+        "upper": upper,
+        "covered": y.between(lower, upper),
+        "baseline": _take_mean_of_others(y, folds, together),
+        "lab_mean": _take_mean_of_others(y, folds, labs),
+        "rival": other.draws.mean(axis=0),
+    }
+    predictions = pd.DataFrame(columns)[chosen].reset_index(drop=True)
     scored = list(dict.fromkeys(folds[chosen]))
     densities = [left.log_density[fold] for fold in scored]
     gained = np.array(densities) - [other.log_density[fold] for fold in scored]
@@ -499,8 +502,7 @@ def summarise_orders(fit: Fit) -> pd.DataFrame:
         rows.append((order, probability, expected, factor))
     table = pd.DataFrame(rows, columns=["statement", "probability", "prior", "bayes_factor"])
     if fit.ranges:
-        ends = pd.DataFrame(fit.ranges, index=["lowest", "highest"])
-        ends = ends.T
+        ends = pd.DataFrame(fit.ranges, index=["lowest", "highest"]).T
         table = table.join(ends, on="statement")
     return table
 
@@ -665,8 +667,12 @@ def fit_heritage(
         table, estimand, chosen, blocks is None, concentration, residuals, lab_df
     )
     groups = list_groups(heritage)
-    names = list(chain(*(kind.columns for kind in groups.values())))
-    others = list(chain(*(kind.covariates for kind in heritage.kinds)))
+    names: list[str] = []
+    for block in groups.values():
+        names += block.columns
+    others: list[str] = []
+    for kind in heritage.kinds:
+        others += kind.covariates
     models = read_model_gains(
         table,
         estimand,
@@ -916,7 +922,7 @@ def build_heritage_law(
     groups = list_groups(heritage)
     parts = (*names, OWN)
     joint = ("sd_geometry_and_scale", "sd_geometry_alone", "sd_scale_alone")
-    means = (f"sd_{LINEAGE}", f"{LINEAGE}_share", "total_sd", POPULATION_MEAN)
+    of_all = (f"sd_{LINEAGE}", f"{LINEAGE}_share", "total_sd", POPULATION_MEAN)
     spreads = (f"sd_{name}" for name in parts)
     shares = (f"share_{name}" for name in parts)
     labs = groups[name_lab(heritage)].columns if groups else ()
@@ -927,7 +933,7 @@ def build_heritage_law(
         name="heritage",
         of=heritage.design_rows,
         quantities=compute_quantities,
-        reported=(*spreads, *shares, *means, *joint),
+        reported=(*spreads, *shares, *of_all, *joint),
         statements=statements,
         statistics=build_statistics,
         equations=(*describe_blocks(heritage, stated=stated), *describe_given(heritage, priors)),
@@ -961,16 +967,14 @@ def _list_tables(heritage: Mixed, rows: pd.DataFrame) -> dict[str, Callable[[Fit
 def _list_figures(heritage: Mixed) -> dict[str, Callable[[Fit, Axes], object]]:
     figures: dict[str, Callable[[Fit, Axes], object]] = {
         "blocks": draw_blocks,
-        "shares": _draw_shares,
+        "shares": lambda fit, axes: posterior.draw_variance_shares(
+            fit.summary().reset_index(), axes
+        ),
         "orders": lambda fit, axes: posterior.order_probability_bar(fit.table("orders"), axes),
     }
     if list_groups(heritage):
         figures["labs"] = lambda fit, axes: posterior.draw_lab_forest(fit.table("labs"), axes)
     return figures
-
-
-def _draw_shares(fit: Fit, axes: Axes) -> object:
-    return posterior.draw_variance_shares(fit.summary().reset_index(), axes)
 
 
 def _declare_heritage(

@@ -95,11 +95,13 @@ def _run_lab_test(
     noise = rng.standard_normal((WORLDS, len(y)))
     false = _measure_rate(sigma * noise, reduced, labs)
     powers = []
+    wanted = np.nan
     for times in TIMES:
-        powers.append(_simulate_power(times, reduced, labs, rng))
-        if powers[-1] >= WANTED:
+        power = _simulate_power(times, reduced, labs, rng)
+        powers.append(power)
+        if power >= WANTED:
+            wanted = float(times)
             break
-    wanted = float(times) if powers[-1] >= WANTED else np.nan
     return Tested(
         question=question,
         f=float(ratios[0]),
@@ -210,7 +212,7 @@ def answer(data: str | Path | None, gain: str = GAIN) -> dict[str, Any]:
     left_out = list(read_remarks(rows))
     if unstated:
         left_out.append(f"left out, since no lab is stated: {', '.join(unstated)}")
-    of_labs = rows[rows["heritage"] != ""]
+    of_labs = rows[~without_lab]
     models = _summarise_models(of_labs)
     yours = list_own_ids(find_data_folder(data))
     your_rows = models[models["model_id"].isin(yours)]

@@ -36,6 +36,7 @@ from thermostats.modelling.mixed_model import (
     MixedDesign,
     Rest,
     SharedVariance,
+    apply_effects,
 )
 from thermostats.modelling.model_gains import GEOMETRY, SCALE
 from thermostats.modelling.positive import PositivePrior
@@ -581,6 +582,7 @@ def declare_sampled(design: MixedDesign) -> Sampled:
     alpha = design.mixed.fixed[0]
     lab_df = groups[lab].df if lab else 0.0
     concentrations = variance.list_concentrations(design.effects)
+    widths = {f"n_{name}": padded.shape[1] for name, padded in arrays.items()}
     data: dict[str, Any] = {
         **arrays,
         "blocks": tuple(bases),
@@ -588,17 +590,16 @@ def declare_sampled(design: MixedDesign) -> Sampled:
         "lab_df": lab_df,
         "residuals": design.mixed.rest.shape,
         "n_models": size,
+        "intercept": np.array([alpha.mean, alpha.sd]),
+        "total": variance.total,
+        "total_scale": np.asarray(variance.total.scale),
+        "concentration": np.array(concentrations),
+        "freedom": every,
+        "model": design.before + np.arange(n),
+        "error_observed": gaussian.error,
+        "y_observed": gaussian.y,
+        **widths,
     }
-    data["intercept"] = np.array([alpha.mean, alpha.sd])
-    data["total"] = variance.total
-    data["total_scale"] = np.asarray(variance.total.scale)
-    data["concentration"] = np.array(concentrations)
-    data["freedom"] = every
-    data["model"] = design.before + np.arange(n)
-    data["error_observed"] = gaussian.error
-    data["y_observed"] = gaussian.y
-    for name, padded in arrays.items():
-        data[f"n_{name}"] = padded.shape[1]
     return Sampled(
         declare=declare_heritage_model,
         data=data,
@@ -674,11 +675,11 @@ def name_groups(rows: pd.DataFrame, columns: Sequence[str]) -> pd.Series:
     first, *inner = (rows.get(name, missing) for name in columns)
     names = first.astype(str)
     for column in inner:
-        names_of_inner = column.astype(str)
-        stated = column.notna() & (names_of_inner != "")
+        texts = column.astype(str)
+        stated = column.notna() & (texts != "")
         own = rows["model_id"].astype(str)
-        inner_names = names_of_inner.where(stated, own)
-        names = names + " / " + inner_names
+        nested = texts.where(stated, own)
+        names = names + " / " + nested
     return names
 
 
@@ -704,8 +705,7 @@ def take_effects(values: Mapping[str, Array], name: str, n: int) -> Array:
 
 def compute_contribution(values: Mapping[str, Array], name: str, basis: Array) -> Array:
     """What the block of this name and these columns contributes to every model, … × M."""
-    effects = take_effects(values, name, basis.shape[1])
-    return np.asarray(effects @ basis.T)
+    return apply_effects(values[f"u_{name}"], basis)
 
 
 def compute_contributions(
@@ -790,9 +790,9 @@ def _draw_skewed(
     slope = omega * delta
     rest = np.square(omega) * (1 - delta**2)
     mean = slope * (2 / np.pi) ** 0.5
-    blurred = rest + error
-    variance = blurred / (np.square(slope) + rest + error)
-    middle = variance * slope * (off + mean) / blurred
+    unskewed = rest + error
+    variance = unskewed / (np.square(slope) + rest + error)
+    middle = variance * slope * (off + mean) / unskewed
     sd = np.sqrt(variance)
     heights = rng.random(middle.shape)
     z = stats.truncnorm.ppf(heights, -middle / sd, np.inf, middle, sd)

@@ -61,12 +61,15 @@ def simulate_facts(
         n_params = rng.permutation(n_params)
     labs = [f"lab{j:03d}" for j in lab]
     models = [f"{name}/model{i:04d}" for i, name in enumerate(labs)]
-    facts = pd.DataFrame({"model_id": models, "heritage": labs})
-    facts["n_layers"] = n_layers
-    facts["n_heads"] = n_heads
-    facts["d_head"] = d_head
-    facts["n_params"] = n_params
-    return facts
+    columns = {
+        "model_id": models,
+        "heritage": labs,
+        "n_layers": n_layers,
+        "n_heads": n_heads,
+        "d_head": d_head,
+        "n_params": n_params,
+    }
+    return pd.DataFrame(columns)
 
 
 def simulate_heritage(
@@ -103,11 +106,12 @@ def simulate_heritage(
     prompts = [f"p{i:03d}" for i in range(n_prompts)]
     centred = effect - effect.mean()
     repeated = facts.index.repeat(n_prompts)
-    table = facts.loc[repeated].copy()
-    table["prompt_id"] = np.tile(prompts, len(facts))
-    table["category"] = [f"category {c}" for c in category]
     log_gain = means[index] + centred[category] + noise
-    table["gain"] = np.exp(log_gain)
+    table = facts.loc[repeated].assign(
+        prompt_id=np.tile(prompts, len(facts)),
+        category=[f"category {c}" for c in category],
+        gain=np.exp(log_gain),
+    )
     sds = {name: float(part.std()) for name, part in parts.items()}
     return Simulated(table=table.reset_index(drop=True), contributions=parts, means=means, sds=sds)
 

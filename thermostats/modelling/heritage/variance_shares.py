@@ -14,6 +14,7 @@ import pandas as pd
 from scipy import stats
 
 from thermostats.errors import UsageError
+from thermostats.modelling.classical.many import shuffle_values
 from thermostats.modelling.classical.mixed import fit_mixed_model
 from thermostats.modelling.columns import (
     RESAMPLES,
@@ -238,9 +239,8 @@ def run_freedman_lane(
     observed = _compute_partial_f(y, designs, blocks, block)
     full, reduced = _build_nested_bases(designs, block)
     fitted = reduced @ (reduced.T @ y)
-    residuals = np.tile(y - fitted, (permutations, 1))
     rng = np.random.default_rng(seed)
-    shuffled = rng.permuted(residuals, axis=1) + fitted
+    shuffled = shuffle_values(y - fitted, permutations, rng) + fitted
     rss_full = _measure_left(shuffled, full)
     rss_reduced = _measure_left(shuffled, reduced)
     f = (rss_reduced - rss_full) / observed.df_block / (rss_full / observed.df_residual)
@@ -345,9 +345,8 @@ def measure_dominance(
     bases = build_bases(frame, blocks)
     every = bases[frozenset(blocks)]
     refuse_saturation(y.size, every.shape[1])
-    same = np.tile(y, (permutations, 1))
     rng = np.random.default_rng(seed)
-    shuffled = rng.permuted(same, axis=1)
+    shuffled = shuffle_values(y, permutations, rng)
     outcomes = np.vstack([y, shuffled])
     r_squared = measure_r_squared(outcomes, bases)
     shares = compute_shapley(r_squared, list(blocks))
@@ -359,11 +358,15 @@ def measure_dominance(
     as_large = np.sum(null >= observed - 1e-12, axis=0)
     df = [bases[frozenset([block])].shape[1] - 1 for block in blocks]
     index = pd.Index(blocks, name="block")
-    table = pd.DataFrame({"df": df, "share": observed}, index=index)
-    table["null_mean"] = null.mean(axis=0)
-    table["null_upper"] = np.quantile(null, 0.95, axis=0)
-    table["p_value"] = (as_large + 1) / (permutations + 1)
-    table["rank"] = rank
+    columns = {
+        "df": df,
+        "share": observed,
+        "null_mean": null.mean(axis=0),
+        "null_upper": np.quantile(null, 0.95, axis=0),
+        "p_value": (as_large + 1) / (permutations + 1),
+        "rank": rank,
+    }
+    table = pd.DataFrame(columns, index=index)
     in_order = (null_orders == np.argsort(rank)).all(axis=1)
     asked_order = np.arange(len(table))
     in_asked_order = (null_orders == asked_order).all(axis=1)
