@@ -168,7 +168,7 @@ POINT: Look = {"edgecolor": "white", "linewidth": 0.45, "zorder": 3}
 INTERVAL: Look = {"color": INK, "linewidth": 1.0, "zorder": 4}
 """In front of the mark, which would hide a short one."""
 DASHED: Look = {"color": MUTED, "linestyle": "--"}
-"""A line that no rows are drawn by."""
+"""A line for comparison, of no data."""
 KINDS = ("#0072B2", "#D55E00", INK)
 """Colours of kinds of lines."""
 PAIR, MOST_LEVEL = 2.2, 5
@@ -401,8 +401,7 @@ def draw_lines_by_layer(
             if kinds:
                 place = kinds.index(drawn[by].iloc[0])
                 color = KINDS[place % len(KINDS)]
-                style = {"color": color, "linestyle": DASHES[place % 4]}
-                style["label"] = kinds[place]
+                style = {"color": color, "linestyle": DASHES[place % 4], "label": kinds[place]}
             alpha = 1.0 if apart else 0.6
             axes.plot(drawn[x], drawn[y], alpha=alpha, **style)
             last = drawn.iloc[-1]
@@ -500,8 +499,12 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 def name_models(axes: Axes, models: Iterable[object]) -> None:
     """Name the rows of a figure that has one model a row, without the models' owners."""
-    short_names = [strip_owner(str(model)) for model in models]
-    name_rows(axes, short_names)
+    name_rows(axes, shorten_names(models))
+
+
+def shorten_names(models: Iterable[object]) -> list[str]:
+    """Names of models without their owners."""
+    return [strip_owner(str(model)) for model in models]
 
 
 def place_legend(axes: Axes) -> None:
@@ -565,10 +568,10 @@ def _group_labs(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
 
 def _strip_owners(names: Iterable[object]) -> list[str]:
     """Models without their owners; what has blanks is no model's name."""
-    owners = []
+    short_names = []
     for name in map(str, names):
-        owners.append(name if " " in name else strip_owner(name))
-    return owners
+        short_names.append(name if " " in name else strip_owner(name))
+    return short_names
 
 
 def _format_label(label: str) -> str:
@@ -615,8 +618,7 @@ def add_lab_entry(axes: Axes, lab: str, **style: object) -> None:
 
 def name_points(axes: Axes, x: ArrayLike, y: ArrayLike, names: Iterable[str]) -> None:
     """Short names of models at their points."""
-    short_names = [strip_owner(str(name)) for name in names]
-    place_labels(axes, x, y, short_names, 6.0)
+    place_labels(axes, x, y, shorten_names(names), 6.0)
 
 
 HEIGHT, RESOLUTION, SHOWN = 2.5, 300, 120

@@ -286,8 +286,7 @@ def _estimate_density(
 ) -> npt.NDArray[np.float64]:
     """A normal kernel's density of draws above 0, mirrored there so that none leaks below."""
     kernel = gaussian_kde(values)
-    mirrored = kernel(-at)
-    return np.asarray(kernel(at) + mirrored)
+    return np.asarray(kernel(at) + kernel(-at))
 
 
 def _draw_intervals(axes: Axes, rows: pd.DataFrame, label: str) -> None:
@@ -328,11 +327,15 @@ def draw_causes(
         boxes[name] = axes.text(*places[name], label, zorder=1, bbox=box, **centred)
     for cause, to in arrows:
         last = to == effect
-        arrow: Look = {"arrowstyle": "-|>", "linewidth": 0.9, "mutation_scale": 9}
-        arrow["color"] = "#542788" if last else "0.55"
-        arrow["connectionstyle"] = "arc3,rad=0.06"
-        arrow["patchA"] = boxes[cause].get_bbox_patch()
-        arrow["patchB"] = boxes[to].get_bbox_patch()
+        arrow: Look = {
+            "arrowstyle": "-|>",
+            "linewidth": 0.9,
+            "mutation_scale": 9,
+            "color": "#542788" if last else "0.55",
+            "connectionstyle": "arc3,rad=0.06",
+            "patchA": boxes[cause].get_bbox_patch(),
+            "patchB": boxes[to].get_bbox_patch(),
+        }
         order = 3 if last else 2
         axes.annotate("", xy=places[to], xytext=places[cause], zorder=order, arrowprops=arrow)
     figure = axes.get_figure(root=True)
@@ -510,14 +513,14 @@ def draw_tree(
         figure.set_figheight(max(figure.get_figheight(), needed))
     axes.set_yticks([])
     axes.spines[["top", "right", "left"]].set_visible(False)
-    heights = axes.get_xticks()
-    within = (heights >= 0) & (heights <= x.max())
-    axes.set_xticks(heights[within])
+    ticks = axes.get_xticks()
+    within = (ticks >= 0) & (ticks <= x.max())
+    axes.set_xticks(ticks[within])
     axes.set_ylim(y.max() + 0.7, y.min() - 0.7)
     axes.set_xlabel(xlabel)
     bar = axes.figure.colorbar(colours, ax=axes, location="bottom", shrink=0.6, aspect=30, pad=0.02)
-    ticks = np.linspace(-most, most, 5)
-    bar.set_ticks(ticks.tolist(), labels=[f"{gain:.2f}" for gain in np.exp(ticks)])
+    bar_ticks = np.linspace(-most, most, 5)
+    bar.set_ticks(bar_ticks.tolist(), labels=[f"{gain:.2f}" for gain in np.exp(bar_ticks)])
     bar.set_label("gain")
     if bar.solids is not None:
         bar.solids.set_rasterized(False)  # a page has no pictures within its drawings

@@ -136,22 +136,25 @@ def load_published_product(tables: Evidence) -> pd.DataFrame:
     of_norm = summaries[summaries["estimand"] == "normed_gain_all_tokens"]
     normed = of_norm.set_index("model_id")["value"]
     rows = []
-    facts = ["model_id", "heritage", "family"]
-    for names, r in layers.groupby(facts):
-        row: dict[str, Any] = dict(zip(facts, names, strict=True))
+    for (model, heritage, family), r in layers.groupby(["model_id", "heritage", "family"]):
         gains = r.sort_values("layer")["gain_block"]
         g = gains.dropna().to_numpy(float)
-        every = np.append(g, normed[row["model_id"]])
+        every = np.append(g, normed[model])
         product = float(np.prod(every))
-        row["amplification"] = product
-        row["comparable"] = True
-        products_as_published = np.prod(every + OFFSET)
-        row["as_published"] = float(products_as_published)
+        as_published = np.prod(every + OFFSET)
         below = every < 1
-        row["below_1"] = 100 * float(np.mean(below))
-        row["of_block_1"] = g[0]
-        row["without_block_1"] = product / g[0]
-        row["blocks_2_to_before_last"] = float(np.prod(g[1:]))
+        row = {
+            "model_id": model,
+            "heritage": heritage,
+            "family": family,
+            "amplification": product,
+            "comparable": True,
+            "as_published": float(as_published),
+            "below_1": 100 * float(np.mean(below)),
+            "of_block_1": g[0],
+            "without_block_1": product / g[0],
+            "blocks_2_to_before_last": float(np.prod(g[1:])),
+        }
         rows.append(row)
     return pd.DataFrame(rows).sort_values("amplification", ascending=False, ignore_index=True)
 

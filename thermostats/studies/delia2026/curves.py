@@ -13,6 +13,7 @@ from matplotlib.ticker import MaxNLocator
 from thermostats.claims.evidence import EXTERNAL, POOLED, Evidence
 from thermostats.formatting import format_number, strip_owner
 from thermostats.modelling.classical.association import PowerLaw
+from thermostats.modelling.classical.many import measure_margin
 from thermostats.modelling.specification import Choices, Option, transform_normal_scores
 from thermostats.plots.general import (
     DASHED,
@@ -27,10 +28,11 @@ from thermostats.plots.general import (
     name_rows,
     place_legend,
     prepare_drawing,
+    shorten_names,
 )
 from thermostats.plots.point_names import GROUND, Look, name_ends, place_labels
 from thermostats.studies.delia2026.largest_gains import SPANS
-from thermostats.studies.delia2026.published_gains import NAMED_GAINS, find_t_quantile, load_gains
+from thermostats.studies.delia2026.published_gains import NAMED_GAINS, load_gains
 from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.tables.model_rows import model_rows
 
@@ -278,7 +280,7 @@ def prepare_bound_rows(rows: pd.DataFrame) -> pd.DataFrame:
     reach = rows["upper"] - rows["gain"]
     half = reach / rows["gain"]
     freedom = rows["n_prompts"].fillna(1) - 1
-    error = half / find_t_quantile(freedom)
+    error = half / measure_margin(1.0, freedom)
     gain = np.exp(rows["outcome"]) * bound
     return rows.assign(outcome=gain, bound=bound, error=error)
 
@@ -415,7 +417,7 @@ def draw_file_traces(axes: Axes, rows: pd.DataFrame, files: Mapping[str, str]) -
     log_axis(axes, "x")
     place_legend(axes)
     places = pd.factorize(rows["source"])[0]
-    names = [strip_owner(name) for name in rows["model_id"]]
+    names = shorten_names(rows["model_id"])
     place_labels(axes, rows["multi_head"], places, names)
 
 
@@ -435,8 +437,7 @@ def draw_transition_layers(axes: Axes, rows: pd.DataFrame, kinds: Mapping[str, s
     entry: Look = {"marker": "|", "markersize": 8, "color": INK}
     axes.plot([], [], linestyle="", label="formula", **entry)
     axes.axvline(0.5, linewidth=1, **DASHED)
-    short_names = [strip_owner(name) for name in names]
-    axes.set_yticks(range(len(names)), short_names)
+    axes.set_yticks(range(len(names)), shorten_names(names))
     lowest = len(names) - 0.5
     axes.set(xlabel="L* / L (dashed: L/2)", xlim=(-0.03, 1.03), ylim=(lowest, -0.5))
     place_legend(axes)

@@ -85,10 +85,10 @@ def check_means(tables: Evidence, rows: pd.DataFrame) -> Audit:
     gains by prompt."""
     four = build_prompt_matrix(select_four(rows))[list(ORDER)]
     names = {name: f"abstract (6) {name}" for name in (*NAMES, MEASUREMENTS)}
-    in_the_file = load_stated_models(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
     means = four.mean()
     n_measurements = four.count().sum()
     stated = check_figures(tables, names, (*means, n_measurements))
+    in_the_file = load_stated_models(tables, BENCHMARK, {IN_THE_FILE: r"/base_levels/[^/]+"})
     figures = {}
     for model, mean in means.items():
         name = IN_THE_FILE.format(strip_owner(model))

@@ -19,6 +19,7 @@ from thermostats.claims.evidence import Evidence
 from thermostats.claims.template import Template
 from thermostats.formatting import format_number, strip_owner, take_sentences
 from thermostats.modelling.classical.association import estimate_correlation
+from thermostats.modelling.classical.many import measure_margin
 from thermostats.plots.general import (
     COLUMN,
     DASHED,
@@ -37,12 +38,13 @@ from thermostats.plots.general import (
     place_legend,
     place_wide_legend,
     set_column_style,
+    shorten_names,
 )
 from thermostats.plots.point_names import Look
 from thermostats.plots.svg import reduce_svg
 from thermostats.reporting.render import Files, make_slug
 from thermostats.studies.delia2026.prompt_gains import LAST_GAIN_FILES, select_single_runs
-from thermostats.studies.delia2026.published_gains import HUNT, PYTHIA, find_t_quantile, load_gains
+from thermostats.studies.delia2026.published_gains import HUNT, PYTHIA, load_gains
 from thermostats.studies.delia2026.stated_audits import FOCAL
 from thermostats.studies.delia2026.transition_layers import (
     add_predictions,
@@ -196,7 +198,7 @@ def summarise_penultimate_gains(tables: Evidence, *files: str) -> pd.DataFrame:
     rows = load_gains(tables)
     n = rows["n_prompts"]
     half = (rows["upper"] - rows["lower"]) / 2
-    error = half / find_t_quantile(n - 1)
+    error = half / measure_margin(1.0, n - 1)
     rows["sd"] = error * np.sqrt(n)
     of_files = rows["source"].isin(files)
     return rows.loc[of_files, GAIN_COLUMNS].reset_index(drop=True)
@@ -282,12 +284,12 @@ def add_lab_means(rows: pd.DataFrame) -> pd.DataFrame:
     groups = rows.groupby("heritage")["gain"]
     labs = groups.agg(lab_mean="mean", sd="std", n_lab="size").astype(float)
     freedom = labs["n_lab"].clip(lower=2) - 1
-    quantiles = find_t_quantile(freedom)
-    spread = quantiles * labs.pop("sd")
+    spread = measure_margin(labs["sd"], freedom)
     half = spread / np.sqrt(labs["n_lab"])
     labs["lab_lower"] = labs["lab_mean"] - half
     labs["lab_upper"] = labs["lab_mean"] + half
-    return rows.join(labs, on="heritage").sort_values(["lab_mean", "gain"], ignore_index=True)
+    joined = rows.join(labs.drop(columns="sd"), on="heritage")
+    return joined.sort_values(["lab_mean", "gain"], ignore_index=True)
 
 
 def draw_labs(table: pd.DataFrame, axes: Axes) -> None:
@@ -638,8 +640,8 @@ def draw_over_depth(table: pd.DataFrame, axes: Axes, power: int = 1) -> None:
                 ends.append((1.0, height, str(model)))
                 continue
             right = (line["cut"] == W_V).all()
-            look: Look = {"marker": marker, "markersize": 3}
-            look["markerfacecolor"] = color if right else "white"
+            face = color if right else "white"
+            look: Look = {"marker": marker, "markersize": 3, "markerfacecolor": face}
             axes.plot(line["depth"], value, color=color, **look)
             last = float(line["depth"].iloc[-1])
             height = float(value.iloc[-1])
@@ -687,14 +689,13 @@ def describe_squared_norms(table: pd.DataFrame) -> dict[str, Any]:
         others = values[values.index.map(labs) != FOCAL]
         if len(focal) and len(others):
             ratios.append(f"to the {words} {_format_range(focal, others)}")
-    models = [strip_owner(str(name)) for name in focal.index]
+    models = shorten_names(focal.index)
     return {"focal": FOCAL, "models": ", ".join(models), "ratios": ratios, "cut": _cut(table)}
 
 
 def _format_range(focal: pd.Series, others: pd.Series) -> str:
     ratio = np.divide.outer(focal.to_numpy(), others.to_numpy())
-    lowest = format_number(ratio.min())
-    return f"{lowest} to {format_number(ratio.max())}"
+    return f"{format_number(ratio.min())} to {format_number(ratio.max())}"
 
 
 def _join_models(table: pd.DataFrame) -> str:

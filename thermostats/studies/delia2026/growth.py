@@ -6,7 +6,6 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +40,9 @@ Case = tuple[str, Mapping[str, Any]]
 
 def list_claims(*, weighed: bool = False) -> list[str]:
     """Claims that the page links to, in its order; weighed: those of which it weighs a finding."""
-    sentences = (part["sentence"] for part in WORDS["part"])
-    every = list(chain(*sentences))
+    every: list[Mapping[str, str]] = []
+    for part in WORDS["part"]:
+        every.extend(part["sentence"])
     listed = [sentence for sentence in every if "finding" in sentence or not weighed]
     return list(dict.fromkeys(map(_find_claim, listed)))
 
@@ -53,10 +53,11 @@ def build_files(findings: Iterable[Finding], tables: Evidence) -> dict[str, byte
     pooled = tables.named(POOLED)
     blocks = collect_block_gains(pooled)
     guessed = guess_gains(model_rows(pooled, GAIN))
-    computed: dict[str, Callable[[], Case]] = {}
-    computed["norms"] = partial(count_norms, tables)
-    computed["at_will"] = measure_gauge_moves
-    computed["guesses"] = partial(choose_best_guess, guessed)
+    computed: dict[str, Callable[[], Case]] = {
+        "norms": partial(count_norms, tables),
+        "at_will": measure_gauge_moves,
+        "guesses": partial(choose_best_guess, guessed),
+    }
     parts = {}
     for part in WORDS["part"]:
         lines = (_build_line(each, by_place, computed) for each in part["sentence"])
@@ -163,16 +164,14 @@ def guess_gains(models: pd.DataFrame) -> pd.DataFrame:
     numbers["log_n"] = models["n_params_nonembedding"]
     logs = {name: np.log(values.astype("float64")) for name, values in numbers.items()}
     rows = models.assign(**logs)
-    numbers_of_rows = rows[list(logs)]
-    finite = np.isfinite(numbers_of_rows).all(axis=1)
+    finite = np.isfinite(rows[list(logs)]).all(axis=1)
     rows = rows[rows["heritage"].ne("") & finite]
     has_relatives = rows.duplicated(FAMILY, keep=False)
     rows = rows[has_relatives].reset_index(drop=True)
     groups = {"family": FAMILY, "lab": ["heritage"], "mean": lambda row: 0}
     guessed = {}
     for name, by in groups.items():
-        groups_of_rows = rows.groupby(by)
-        guessed[f"by_{name}"] = _take_others_mean(rows["log_gain"], groups_of_rows)
+        guessed[f"by_{name}"] = _take_others_mean(rows["log_gain"], rows.groupby(by))
     guessed["by_shape"] = _fit_others_line(rows, list(logs))
     return rows[["model_id", *FAMILY, "log_gain"]].assign(**guessed)
 
@@ -221,9 +220,8 @@ def count_norms(tables: Evidence) -> Case:
     ((kind, n_below),) = below.items()
     same = kinds == kind
     n_others = int(same.sum() - n_below)
-    values = {"kind": kind, "below": int(n_below), "others": n_others}
-    values["rest"] = int((~same).sum())
-    return "one", values
+    n_rest = int((~same).sum())
+    return "one", {"kind": kind, "below": int(n_below), "others": n_others, "rest": n_rest}
 
 
 def measure_gauge_moves() -> Case:

@@ -110,8 +110,9 @@ def compare_shares(
 
 def compare_codings(rows: pd.DataFrame, outcomes: Mapping[str, Any]) -> dict[str, Any]:
     """Shape against size, by the declared coding and by the others."""
-    compare = partial(compare_shares, rows=rows, outcomes=outcomes)
-    codings = [compare(coding.blocks, ("geometry", "scale")) for coding in CODINGS]
+    codings = [
+        compare_shares(coding.blocks, ("geometry", "scale"), rows, outcomes) for coding in CODINGS
+    ]
     return {**codings[0], TABLE_OF_CODINGS: codings}
 
 

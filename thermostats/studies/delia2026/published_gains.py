@@ -12,6 +12,7 @@ from scipy import stats
 
 from thermostats.claims.claim import Case
 from thermostats.claims.evidence import PUBLISHED, VIEWS, Evidence
+from thermostats.modelling.classical.many import measure_margin
 from thermostats.modelling.model_gains import choose_rows
 from thermostats.tables.features import collect_prompt_gains, combine
 from thermostats.tables.labels import drop_unlabelled
@@ -35,11 +36,6 @@ NAMED_GAINS = tuple(Case(name, GAIN_WORDS[column], column) for name, column in C
 """The named gains that the files of penultimate gains hold; findings are declared over several."""
 
 
-def find_t_quantile(df: Any) -> Any:
-    """How many standard errors an interval of `LEVEL` reaches to either side."""
-    return stats.t.ppf((1 + LEVEL) / 2, df)
-
-
 def build_source_features(tables: Evidence, *sources: str) -> pd.DataFrame:
     """Rows of `features` for the runs of the named files only, so that other files' rows make no
     finding stale.
@@ -58,9 +54,9 @@ def select_heritage_rows(tables: Evidence, estimand: str, *sources: str) -> pd.D
     Without files: of all rows but the controlled study's, a user's own among them, as files written
     by `thermostats new heritage` ask.
     """
+    query = _build_query(sources)
     read = {}
     for name in ("runs", "layers", "summaries"):
-        query = _build_query(sources)
         read[name] = tables.table(name, **query)
     values = collect_prompt_gains(models=tables.table("models"), **read)
     rows = build_source_features(tables, *sources)
@@ -108,7 +104,7 @@ def load_gains(tables: Evidence) -> pd.DataFrame:
     of_sample = np.sqrt(n / (n - 1))
     to_sample = np.where(averaged, of_sample, 1.0)
     sd = rows["penultimate_gain_sd"] * to_sample
-    reach = find_t_quantile(n - 1) * sd
+    reach = measure_margin(sd, n - 1)
     half = reach / np.sqrt(n)
     gain = rows["penultimate_gain"]
     rows = rows.assign(gain=gain, log_gain=np.log(gain), lower=gain - half, upper=gain + half)
@@ -150,11 +146,15 @@ def expand_prompts(rows: pd.DataFrame) -> pd.DataFrame:
     for row in rows.itertuples():
         n = int(row.n_prompts)
         half = (row.upper - row.lower) / 2
-        error = half / find_t_quantile(n - 1)
+        error = half / measure_margin(1.0, n - 1)
         sd = error * math.sqrt(n)
         scores = stats.zscore(np.arange(n), ddof=1)
         gains = row.gain + sd * scores
-        facts = {"model_id": row.model_id, "heritage": row.heritage}
-        prompts = pd.DataFrame(facts, range(n))
-        made.append(prompts.assign(category="", prompt_id=range(n), gain=gains))
+        facts = {
+            "model_id": row.model_id,
+            "heritage": row.heritage,
+            "category": "",
+            "prompt_id": range(n),
+        }
+        made.append(pd.DataFrame(facts).assign(gain=gains))
     return pd.concat(made, ignore_index=True)

@@ -110,11 +110,13 @@ def summarise_layers(rows: pd.DataFrame) -> pd.DataFrame:
     of_all = rows["head"] == ""
     is_exact = rows["variant"] == "exact"
     whole = rows[of_all & is_exact]
-    logs = whole.dropna(subset=[*MEASURES, "trace"])
-    logs = logs.assign(**np.log(logs[MEASURES].astype(float)))
+    whole = whole.dropna(subset=[*MEASURES, "trace"])
+    log_measures = {name: np.log(whole[name].astype(float)) for name in MEASURES}
+    logs = whole.assign(**log_measures)
     by_layer = logs.groupby(["model_id", "heritage", "layer"], as_index=False)
     mean = by_layer[[*MEASURES, "trace"]].mean()
-    return mean.assign(**np.exp(mean[MEASURES]))
+    measures = {name: np.exp(mean[name]) for name in MEASURES}
+    return mean.assign(**measures)
 
 
 def find_patterns(layers: pd.DataFrame, models: pd.DataFrame, measure: str) -> pd.DataFrame:

@@ -120,13 +120,13 @@ def check_density(evidence: Evidence, every: pd.DataFrame, best_cut: float) -> A
         accuracies[file] = score_density_rule(rows, high).estimate
     published |= {"critical ρ, lower": low, "critical ρ, upper": high}
     rho = every.set_index("model_id")["rho"]
-    dense = float(rho[DENSE])
-    sparse = float(rho[SPARSE])
+    dense = rho[DENSE]
+    sparse = rho[SPARSE]
     reproduced = {
         "accuracy in the hunt, %": 100 * accuracies[HUNT],
-        "ρ of Pythia-6.9B": dense,
-        "ρ of GPT-J-6B": sparse,
-        "ratio of the two": dense / sparse,
+        "ρ of Pythia-6.9B": float(dense),
+        "ρ of GPT-J-6B": float(sparse),
+        "ratio of the two": float(dense / sparse),
         ACCURACY[HUNT]: accuracies[HUNT],
         ACCURACY[CLEAN]: 100 * accuracies[CLEAN],
         "best cut of ρ": best_cut,
@@ -232,12 +232,12 @@ def count_dampening(rows: pd.DataFrame, value: str) -> list[list[int]]:
     """Models below 1 and others, in EleutherAI and elsewhere."""
     inside = rows["heritage"] == FOCAL
     dampens = rows[value] < 1
-    dampening = []
+    counts = []
     for group in (inside, ~inside):
         below = dampens[group]
         n_below = int(below.sum())
-        dampening.append([n_below, len(below) - n_below])
-    return dampening
+        counts.append([n_below, len(below) - n_below])
+    return counts
 
 
 def check_lab_signs(evidence: Evidence, every: pd.DataFrame) -> Audit:

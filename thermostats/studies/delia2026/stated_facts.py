@@ -39,8 +39,9 @@ def check_figures(
     tables: Evidence, names: Mapping[str, str], values: Iterable[float], *sources: str
 ) -> Audit:
     """Figures as `load_stated` has them against those recomputed, in the same order."""
+    stated = load_stated(tables, names, *sources)
     reproduced = dict(zip(names, map(float, values), strict=True))
-    return Audit(load_stated(tables, names, *sources), reproduced)
+    return Audit(stated, reproduced)
 
 
 def index_models(tables: Evidence, *, last: bool = False) -> pd.DataFrame:
@@ -117,6 +118,8 @@ def load_known_gains(tables: Evidence, *sources: str) -> pd.DataFrame:
     rows = tables.table("statements", source=list(sources))
     copied_by_hand = rows["statistic"].str.startswith(KNOWN_GAIN)
     rows = rows[copied_by_hand].drop_duplicates("model_id")
-    copied = rows[["model_id"]].assign(known_gain=rows["value"])
-    copied["behaviour"] = rows["statistic"].str.rsplit(" ", n=1).str[-1]
+    behaviour = rows["statistic"].str.rsplit(" ", n=1).str[-1]
+    copied = pd.DataFrame(
+        {"model_id": rows["model_id"], "known_gain": rows["value"], "behaviour": behaviour}
+    )
     return copied[copied["behaviour"] != "UNKNOWN"].reset_index(drop=True)

@@ -14,8 +14,8 @@ from thermostats.modelling.classical.association import (
     estimate_one_sample,
     estimate_paired_difference,
 )
+from thermostats.modelling.classical.many import measure_margin
 from thermostats.studies.delia2026.prompt_gains import TWIN, load_every_prompt
-from thermostats.studies.delia2026.published_gains import find_t_quantile
 from thermostats.studies.delia2026.stated_facts import (
     check_figures,
     index_models,
@@ -106,17 +106,23 @@ def build_pairs(tables: Evidence, *, seed: int) -> pd.DataFrame:
     for (base, child), both in pairs.items():
         before = both[base]
         after = both[child]
-        pair: dict[str, Any] = {"model_id": base, "instruct": child, "heritage": labs[child]}
         parent = models.loc[child, "parent"]
-        pair["base_and_child"] = parent == base
-        pair["n_prompts"] = len(both)
-        pair["base_sd"] = before.std(ddof=0)
-        pair["instruct_sd"] = after.std(ddof=0)
-        pair["base_gain"] = before.mean()
-        pair["instruct_gain"] = after.mean()
-        pair |= estimate_pair_ratio(both, "instruct", level=level, seed=seed)
+        ratio = estimate_pair_ratio(both, "instruct", level=level, seed=seed)
         flips = (before > 1) != (after > 1)
-        rows.append(pair | {"prompts_that_flip": int(flips.sum())})
+        pair = {
+            "model_id": base,
+            "instruct": child,
+            "heritage": labs[child],
+            "base_and_child": parent == base,
+            "n_prompts": len(both),
+            "base_sd": before.std(ddof=0),
+            "instruct_sd": after.std(ddof=0),
+            "base_gain": before.mean(),
+            "instruct_gain": after.mean(),
+            **ratio,
+            "prompts_that_flip": int(flips.sum()),
+        }
+        rows.append(pair)
     columns = None if rows else ["model_id", "instruct", "heritage", "base_and_child"]
     return pd.DataFrame(rows, columns=columns)
 
@@ -147,7 +153,7 @@ def build_penultimate_pairs(tables: Evidence) -> pd.DataFrame:
     rows = keep_last_revision(features, "model_id")
     n = rows["n_prompts"].astype("float64")
     sd = rows[f"{gain}_sd"].astype("float64")
-    quantile = find_t_quantile((n - 1).clip(lower=1))
+    quantile = measure_margin(1.0, (n - 1).clip(lower=1))
     error = (sd / np.sqrt(n) * quantile).fillna(0.0)
     off = rows[gain] - 1
     clear = off.abs() > error
@@ -197,18 +203,21 @@ def estimate_pair_ratio(
     b = estimate_one_sample(base, against=1, log=True, seed=seed)
     c = estimate_one_sample(child, against=1, log=True, seed=seed)
     ratio = estimate_paired_difference(child, base, level=level, seed=seed)
-    figures = {}
-    for name, sample in (("base", b), (tuned, c)):
-        figures[f"{name}_geometric"] = sample.ratio
-        figures[f"{name}_lower"] = sample.ratio_lower
-        figures[f"{name}_upper"] = sample.ratio_upper
+    rises = b.upper < 0 < c.lower
     falls = c.upper < 0 < b.lower
-    figures["flips"] = falls or b.upper < 0 < c.lower
-    figures["ratio"] = ratio.ratio
-    figures["ratio_lower"] = ratio.ratio_lower
-    figures["ratio_upper"] = ratio.ratio_upper
-    figures["p"] = ratio.p_value
-    return figures
+    return {
+        "base_geometric": b.ratio,
+        "base_lower": b.ratio_lower,
+        "base_upper": b.ratio_upper,
+        f"{tuned}_geometric": c.ratio,
+        f"{tuned}_lower": c.ratio_lower,
+        f"{tuned}_upper": c.ratio_upper,
+        "flips": rises or falls,
+        "ratio": ratio.ratio,
+        "ratio_lower": ratio.ratio_lower,
+        "ratio_upper": ratio.ratio_upper,
+        "p": ratio.p_value,
+    }
 
 
 def check_counts(tables: Evidence, table: pd.DataFrame) -> Audit:

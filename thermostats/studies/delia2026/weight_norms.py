@@ -76,8 +76,9 @@ def measure_late_means(value_norms_by_layer: pd.DataFrame) -> pd.DataFrame:
     """Mean squared norm over the last quarter of each model that has layers there."""
     is_late = value_norms_by_layer["depth"] > LATE
     late = value_norms_by_layer[is_late].groupby("model_id")
-    ways = {"heritage": "first", "squared": "mean", "right": "all"}
-    return late.agg(ways).rename(columns={"squared": "late"}).reset_index()
+    return late.agg(
+        heritage=("heritage", "first"), late=("squared", "mean"), right=("right", "all")
+    ).reset_index()
 
 
 def build_squared_means(tables: Evidence) -> pd.DataFrame:
@@ -95,8 +96,11 @@ def build_pairs(
 ) -> pd.DataFrame:
     """Ratios of models to models of another lab or recipe; `inside`: rows that stand above, all
     without it."""
-    above = models if inside is None else models[inside]
-    others = models if inside is None else models[~inside]
+    above = models
+    others = models
+    if inside is not None:
+        above = models[inside]
+        others = models[~inside]
     both = above.merge(others, how="cross", suffixes=("", "_other"))
     of_others = both["heritage"] != both["heritage_other"]
     both = both[of_others]
@@ -154,5 +158,5 @@ def check_value_norms(tables: Evidence, rows: pd.DataFrame) -> Audit:
     """Mean norm of W_V of one lab over that of the other, right matrix or not; `rows` from
     `collect_norms_and_gains`."""
     means = rows.groupby("heritage")["W_V"].mean()
-    first, second = (float(means[lab]) for lab in LABS)
+    first, second = (means[lab] for lab in LABS)
     return check_figures(tables, STATED_RATIOS, [first / second])

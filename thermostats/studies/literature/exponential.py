@@ -108,9 +108,13 @@ def compare_training_steps(evidence: Evidence) -> pd.DataFrame:
     rows = []
     for revision, step in steps.items():
         at = fit_laws(build_profiles(evidence, str(revision)))
-        counts = {"step": int(step), "models": len(at)}
-        better = int(at["exponential"].sum())
-        rows.append({**counts, "exponential": better, "power": float(at["power"].median())})
+        counts = {
+            "step": int(step),
+            "models": len(at),
+            "exponential": int(at["exponential"].sum()),
+            "power": float(at["power"].median()),
+        }
+        rows.append(counts)
     return pd.DataFrame(rows)
 
 

@@ -55,8 +55,8 @@ def load_shipped_table(name: str = "design") -> pd.DataFrame:
     """
     import pandas as pd  # noqa: PLC0415
 
-    shared = name.endswith(("models", "predictions"))
-    suffix = "csv" if shared or "/" not in name else "parquet"
+    is_csv = "/" not in name or name.endswith(("models", "predictions"))
+    suffix = "csv" if is_csv else "parquet"
     path = find_shipped("data") / "nursery" / f"{name}.{suffix}"
     if not path.is_file() and path.is_relative_to(INSTALLED):
         step = "git clone the repository, and read the table in the checkout"

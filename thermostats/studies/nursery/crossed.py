@@ -32,7 +32,7 @@ from thermostats.claims.noise import Errors, Noise, Random
 from thermostats.claims.result import Estimate, Result
 from thermostats.claims.worlds import Outcomes
 from thermostats.errors import UsageError
-from thermostats.studies.delia2026.published_gains import find_t_quantile
+from thermostats.modelling.classical.many import measure_margin
 
 Array = npt.NDArray[np.float64]
 REFERENCE: Array = np.array(
@@ -208,7 +208,7 @@ def build_jackknife_intervals(estimate: Array, parts: Array) -> Array:
     off = parts - parts.mean(axis=0)
     squares = np.square(off).sum(axis=0)
     sd = np.sqrt((recipes - 1) / recipes * squares)
-    half = find_t_quantile(recipes - 1) * sd
+    half = measure_margin(sd, recipes - 1)
     return np.stack([estimate, estimate - half, estimate + half])
 
 
@@ -434,11 +434,13 @@ def list_worlds() -> list[CrossedWorld]:
         made += [CrossedWorld(name, recipe, shape, size, alike) for alike in (0.2, 0.8)]
     even = (0.03,) * 4
     edge = make_even(CrossedWorld("at the edge", (0.05,) * 4, even, even, alike=0.5))
-    slopes = "at the edge, recipe × depth three times as large"
-    made += [edge, replace(edge, name="at the edge, heavy tails", t=4)]
-    made.append(replace(edge, name="at the edge, large errors", residual=0.1))
-    made.append(replace(edge, name=slopes, slopes=0.1))
-    return made
+    return [
+        *made,
+        edge,
+        replace(edge, name="at the edge, heavy tails", t=4),
+        replace(edge, name="at the edge, large errors", residual=0.1),
+        replace(edge, name="at the edge, recipe × depth three times as large", slopes=0.1),
+    ]
 
 
 def make_even(world: CrossedWorld) -> CrossedWorld:
@@ -521,11 +523,11 @@ def _make_world(
 ) -> claims.World:
     at_bar = None
     if isinstance(size, str):
-        found = size == AS_FOUND
-        corpora = np.array(UNLIKE if found else (1.0, unlike, unlike, 1.0))
+        as_found = size == AS_FOUND
+        corpora = np.array(UNLIKE if as_found else (1.0, unlike, unlike, 1.0))
         edge = _find_edge(rule, corpora, alike)
         t = 1 / tails if tails else np.inf
-        world = replace(edge, name=size, slopes=slopes, residual=residual, t=t, scaled=found)
+        world = replace(edge, name=size, slopes=slopes, residual=residual, t=t, scaled=as_found)
         at_threshold = Estimate(THRESHOLDS[rule])
         at_bar = Result(quantities={quantity: at_threshold})
     else:

@@ -30,8 +30,9 @@ GAINS = (
 """Gains that were taken across 1."""
 DIRECTIONS = {"down": "models taken below 1", "up": "models taken above 1"}
 """Quantities of a finding: models that meet the protocol's rule, by where they were taken."""
-_ONE_EACH_WAY = [Gate(V(name) >= 1) for name in DIRECTIONS.values()]
-CROSSED = Decide(NEVER, _ONE_EACH_WAY[0] & _ONE_EACH_WAY[1])
+_TAKEN_DOWN = Gate(V(DIRECTIONS["down"]) >= 1)
+_TAKEN_UP = Gate(V(DIRECTIONS["up"]) >= 1)
+CROSSED = Decide(NEVER, _TAKEN_DOWN & _TAKEN_UP)
 """The rule of `data/nursery/fourth/protocol.md`: "cannot" is not supported where a model was taken
 across in each direction; no number of models supports it."""
 STEERED = AtLeast(models=1)
@@ -55,10 +56,14 @@ def count_crossed(judged: pd.DataFrame, gain: Case) -> Result:
     asked = _count_directions(own)
     crossed = _count_directions(met)
     prices = met["kl"]
-    words: dict[str, Any] = {"gain": gain, "asked": asked, "met": crossed}
-    words["most"] = float(prices.max())
-    words["middle"] = float(prices.median())
-    words["ratio"] = float(own["ratio"].median())
+    words: dict[str, Any] = {
+        "gain": gain,
+        "asked": asked,
+        "met": crossed,
+        "most": float(prices.max()),
+        "middle": float(prices.median()),
+        "ratio": float(own["ratio"].median()),
+    }
     corpora = own["model_id"].str.extract(r"/(c\d+)-")[0]
     return Result(
         quantities={DIRECTIONS[way]: Estimate(count) for way, count in crossed.items()},
@@ -96,7 +101,7 @@ def limit_losses(models: pd.DataFrame) -> dict[str, float]:
     is_trained = models["parent"].isna()
     learned = models[is_trained & models["learned"]]
     limits = learned["corpus"].map(medians)
-    found = {}
+    limit_by_model = {}
     for model, limit in zip(learned["model"], limits, strict=True):
-        found[f"{PREFIX}{model}"] = float(limit)
-    return found
+        limit_by_model[f"{PREFIX}{model}"] = float(limit)
+    return limit_by_model

@@ -12,8 +12,8 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.result import Estimate
+from thermostats.modelling.classical.many import measure_margin
 from thermostats.modelling.draws import Array
-from thermostats.studies.delia2026.published_gains import find_t_quantile
 from thermostats.tables.schemas import NURSERY
 
 DESIGN = [
@@ -30,6 +30,8 @@ LOGS = {
     "log_n": "n_params_nonembedding",
 }
 """Logs of geometry and scale, and the columns that they are of."""
+SIDES_OF_INTERVAL = np.array([0, -1, 1])
+"""Of an estimate, the lower and the upper end of its interval."""
 
 
 def load_checkpoints(tables: Evidence) -> pd.DataFrame:
@@ -83,7 +85,7 @@ def add_logs(rows: pd.DataFrame) -> pd.DataFrame:
 
 def build_t_estimate(value: float, error: float, df: float, interval: str) -> Estimate:
     """A value with its 95% t interval and the two-sided p that it is 0."""
-    half = find_t_quantile(df) * error
+    half = measure_margin(error, df)
     t = abs(value) / error
     p = 2 * stats.t.sf(t, df)
     ends = (float(value - half), float(value + half))
@@ -152,8 +154,7 @@ def measure_half_width(left: Array) -> Array:
     off = left - left.mean(axis=0)
     squares = np.square(off).sum(axis=0)
     error = np.sqrt((n - 1) / n * squares)
-    quantile = find_t_quantile(n - 1)
-    return np.asarray(quantile * error)
+    return measure_margin(error, n - 1)
 
 
 LATE = 0.75
@@ -201,8 +202,7 @@ def load_trained_norms(tables: Evidence) -> pd.DataFrame:
     cut = means[thirds].fillna(means["W_V"])
     gain = rows["penultimate_gain"]
     prompts = rows["penultimate_gain_n"].astype(float)
-    quantiles = find_t_quantile(prompts - 1)
-    reach = quantiles * rows["penultimate_gain_sd"]
+    reach = measure_margin(rows["penultimate_gain_sd"], prompts - 1)
     half = reach / np.sqrt(prompts)
     names = rows["model_id"]
     norms = {

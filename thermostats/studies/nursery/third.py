@@ -14,8 +14,8 @@ from scipy import stats
 
 from thermostats.claims.evidence import Evidence
 from thermostats.claims.rule import AtLeast
+from thermostats.modelling.classical.many import measure_margin
 from thermostats.modelling.draws import Array
-from thermostats.studies.delia2026.published_gains import find_t_quantile
 from thermostats.studies.nursery.crossed import (
     LOGS,
     build_table,
@@ -189,10 +189,9 @@ def add_factors(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with the numbers of FACTORS."""
     clip = rows["clip"]
     clip = clip.where(clip > 0, clip.max())
-    weakening = rows["rate"] * rows["decay"]
-    shrunk = weakening * rows["steps"]
+    decayed = rows["rate"] * rows["decay"] * rows["steps"]
     tokens = rows["steps"] * rows["batch"]
-    coded = rows.assign(log_rate=np.log(rows["rate"]), shrinking=np.log1p(shrunk))
+    coded = rows.assign(log_rate=np.log(rows["rate"]), shrinking=np.log1p(decayed))
     for name in ("init", "embed", "warmup", "batch"):
         coded[f"log_{name}"] = np.log(rows[name])
     return coded.assign(log_tokens=np.log(tokens), log_clip=np.log(clip))
@@ -317,8 +316,7 @@ def add_early(late: pd.DataFrame, then: pd.Series) -> pd.DataFrame:
 def add_sides(rows: pd.DataFrame, prompts: int) -> pd.DataFrame:
     """The rows with `side`, the sign of the log gain, 0 where its 95% t interval over so many
     prompts holds 0."""
-    quantile = find_t_quantile(prompts - 1)
-    reach = rows["log_gain_sd"] * quantile
+    reach = measure_margin(rows["log_gain_sd"], prompts - 1)
     half = reach / np.sqrt(prompts)
     gain = rows["log_gain"]
     clear = gain.abs() > half

@@ -46,6 +46,7 @@ from thermostats.studies.nursery.crossed import (
 )
 from thermostats.studies.nursery.crossed import SHAPE_OF_WORLDS as SHAPE
 from thermostats.studies.nursery.study_rows import (
+    SIDES_OF_INTERVAL,
     build_t_estimate,
     encode_levels,
     measure_half_width,
@@ -70,8 +71,6 @@ from thermostats.studies.nursery.third import (
 
 CORPUS = "corpus"
 COLUMNS_OF_TESTS = ["factor", "F", "df", "df_error", "p"]
-SIGNS = np.array([0, -1, 1])
-"""Of an estimate, the lower and the upper end of its interval."""
 
 
 def run_hotelling(y: Array) -> tuple[Any, int, int, Any]:
@@ -175,7 +174,7 @@ def measure_contrasts(
         half = stats.t.isf(tail, test.df_error)
         spread = variance * contrast @ inverse @ contrast
         reach = half * np.sqrt(spread)
-        ends = contrast @ slopes + SIGNS * reach
+        ends = contrast @ slopes + SIDES_OF_INTERVAL * reach
         explained = test.F * test.df
         share = explained / (explained + test.df_error)
         rows.append((what, *np.exp(ends), share))
@@ -212,7 +211,7 @@ def compare_factors(rows: pd.DataFrame, *, corpus: bool) -> pd.DataFrame:
     tail = (1 - LEVEL) / 2 / among / pairs
     quantile = stats.t.isf(tail, len(each) - 1)
     half = quantile * each.sem()
-    ends = np.exp(each.mean() + half * SIGNS)
+    ends = np.exp(each.mean() + half * SIDES_OF_INTERVAL)
     values = y.to_numpy(float)
     off = values.mean(axis=0) - values.mean()
     share = np.square(off).mean() / values.var()
@@ -234,12 +233,12 @@ def compare_each_corpus(rows: pd.DataFrame, factor: str) -> pd.DataFrame:
 def drop_each_corpus(rows: pd.DataFrame) -> dict[str, float]:
     """p of the corpus without each corpus in turn."""
     y = build_corpus_matrix(rows)
-    estimates = {}
+    p_values = {}
     for name in y:
         others = y.drop(columns=name).to_numpy(float)
         *_, p = run_hotelling(others)
-        estimates[str(name)] = p
-    return estimates
+        p_values[str(name)] = p
+    return p_values
 
 
 OVER_ARCHITECTURE = "SD of recipe / SD of architecture"
@@ -607,8 +606,12 @@ def _collect_tests(tests: list[tuple[str, Any, int, int, Any]]) -> dict[str, Any
     for _, f, df, rest, p in tests:
         size = len(f)
         none = np.full(size, np.nan)
-        row = {"F": Many(f, none, none, p), "df": wrap_counts(np.full(size, df))}
-        rows.append(row | {"df_error": wrap_counts(np.full(size, rest))})
+        row = {
+            "F": Many(f, none, none, p),
+            "df": wrap_counts(np.full(size, df)),
+            "df_error": wrap_counts(np.full(size, rest)),
+        }
+        rows.append(row)
     return {"factors": rows}
 
 
@@ -630,8 +633,12 @@ def add_headline(result: Result, rows: pd.DataFrame, table: pd.DataFrame) -> Res
     ends = {"value": row["ratio"], "lower": row["lower"], "upper": row["upper"]}
     ratio = replace(result.quantities[STRONGEST], interval=interval, **ends)
     factor = FACTORS_IN_WORDS.get(str(row.name), row.name)
-    words = {"factor": factor, "what": row["what"], "of_variance": row["share"]}
-    words["tests"] = len(table)
+    words = {
+        "factor": factor,
+        "what": row["what"],
+        "of_variance": row["share"],
+        "tests": len(table),
+    }
     named = table.assign(factor=table["factor"].replace(FACTORS_IN_WORDS))
     return replace(
         result,

@@ -32,13 +32,20 @@ from thermostats.claims.worlds import (
 )
 from thermostats.errors import UsageError
 from thermostats.modelling.classical.interval_laws import StudentLaw
-from thermostats.modelling.classical.many import Many, estimate_differences, wrap_counts
+from thermostats.modelling.classical.many import (
+    Many,
+    estimate_differences,
+    infer_by_student,
+    measure_margin,
+    wrap_counts,
+)
 from thermostats.modelling.draws import Array
 from thermostats.plots.general import INK, MUTED, draw_reference, place_legend
 from thermostats.plots.point_names import Look
-from thermostats.studies.delia2026.published_gains import find_t_quantile, load_gains
+from thermostats.studies.delia2026.published_gains import load_gains
 from thermostats.studies.nursery.crossed import LOGS, build_table, fit_lines
 from thermostats.studies.nursery.study_rows import (
+    SIDES_OF_INTERVAL,
     add_logs,
     encode_levels,
     fit_inner_slope,
@@ -150,7 +157,7 @@ def measure_cell_correlations(
         z = np.arctanh(bounded).T
     half = measure_half_width(z[1:])
     df = len(z) - 2
-    error = half / find_t_quantile(df)
+    error = half / measure_margin(1.0, df)
     whole = z[0]
     t = np.abs(whole) / np.maximum(error, 1e-300)
     r, lower, upper = map(np.tanh, (whole, whole - half, whole + half))
@@ -205,7 +212,7 @@ def measure_kappa(first: pd.Series, second: pd.Series, groups: pd.Series) -> Est
         agreement = (same - chance) / (1 - chance)
         values = np.where(chance < 1, agreement, np.nan)
     half = measure_half_width(values[1:])
-    reach = half * np.array([0, -1, 1])
+    reach = half * SIDES_OF_INTERVAL
     ends = (values[0] + reach).tolist()
     value, lower, upper = (None if math.isnan(end) else end for end in ends)
     return Estimate(value, lower, upper, BY_RECIPE)
@@ -322,8 +329,8 @@ def _fit_slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
     """`fit_inner_slope` of every row of `y`, given optimiser and corpus; raises UsageError where
     rows are no more than what is given and the slope."""
     given = encode_levels(rows, "optimiser", [*others, "synthetic"])
-    explained = given @ np.linalg.pinv(given)
-    off = np.eye(len(rows)) - explained
+    projection = given @ np.linalg.pinv(given)
+    off = np.eye(len(rows)) - projection
     x = off @ rows[term].to_numpy(float)
     rank = int(np.linalg.matrix_rank(given))
     df = len(rows) - rank - 1
@@ -335,10 +342,7 @@ def _fit_slopes(rows: pd.DataFrame, y: Array, term: str, *others: str) -> Many:
     left = y @ off - explained
     variance = np.square(left).sum(axis=1) / df
     error = np.sqrt(variance / (x @ x))
-    half = find_t_quantile(df) * error
-    t = np.abs(slope) / error
-    p = 2 * stats.t.sf(t, df)
-    return Many(slope, slope - half, slope + half, p, StudentLaw(df))
+    return infer_by_student(slope, error, df)
 
 
 KINDS = ("normal", "t3", "heteroscedastic labs")
@@ -462,11 +466,12 @@ def count_crossings(rows: pd.DataFrame) -> dict[str, Any]:
     crossing = rows[rows["flips"]]
     far = crossing["base"].abs()
     farthest = None
-    within = rows["base"].abs() <= 0
+    reach = 0.0
     if len(far):
         log_gain = crossing["base"].loc[far.idxmax()]
         farthest = float(np.exp(log_gain))
-        within = rows["base"].abs() <= far.max()
+        reach = far.max()
+    within = rows["base"].abs() <= reach
     downwards = crossing["base"] > 0
     return {
         "flips": len(crossing),
@@ -662,7 +667,8 @@ def measure_saved(rows: pd.DataFrame, y: Array) -> tuple[Array, dict[str, Array]
 
     halves = {}
     for unit, column in UNITS.items():
-        *_, halves[unit] = run_jackknife(rows[column], save)
+        _, _, half = run_jackknife(rows[column], save)
+        halves[unit] = half
     every = np.ones(len(rows), dtype=bool)
     return save(every), halves
 
