@@ -179,6 +179,14 @@ def test_a_report_with_own_rows_says_where_their_answers_are(tmp_path: Path) -> 
     first, second, *_ = thermostats(*asked, cwd=tmp_path).stderr.splitlines()
     assert first == "Your models are asked too: thermostats findings --evidence own --out none"
     assert second == "What your models lack: thermostats needs C20 --data mine"
+    (tmp_path / "none").rename(tmp_path / "of both")
+    (tmp_path / "mine").rename(tmp_path / "my rows")
+    spaced = ["report", "C20", "--check", "--out", "of both", "--data", "my rows"]
+    first, second, *_ = thermostats(*spaced, cwd=tmp_path).stderr.splitlines()
+    assert first == "Your models are asked too: thermostats findings --evidence own --out 'of both'"
+    assert second == "What your models lack: thermostats needs C20 --data 'my rows'"
+    (tmp_path / "of both").rename(tmp_path / "none")
+    (tmp_path / "my rows").rename(tmp_path / "mine")
     assert "Your models" not in thermostats(*asked, "--json", cwd=tmp_path).stderr
     assert "Your models" not in thermostats(*asked[:-2], cwd=tmp_path).stderr
     own = thermostats("report", "U01", "--analyses", "analyses", *asked[2:], cwd=tmp_path)

@@ -69,6 +69,27 @@ def test_what_is_written_is_read_until_it_is_forgotten(tmp_path: Path) -> None:
     ]
 
 
+def test_what_cannot_be_removed_is_left_and_the_rest_is_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs.write(tmp_path, "a", state_of("running"))
+    half = tmp_path / ".measuring" / "a.host.7"
+    half.write_text('{"model": "la')
+    unlink = Path.unlink
+
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".json":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    runs.clear(tmp_path, "a")
+    assert [path.name for path in half.parent.iterdir()] == ["a.json"]
+    monkeypatch.undo()
+    runs.clear(tmp_path, "a")
+    assert list(half.parent.iterdir()) == []
+
+
 @pytest.mark.parametrize("state", ["waiting", "running"])
 def test_a_spec_whose_process_has_ended_was_interrupted(tmp_path: Path, state: str) -> None:
     gone = state_of(state, pid=ended())

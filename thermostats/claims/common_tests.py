@@ -114,11 +114,11 @@ def count_rows(
     holds = holds.astype(bool)
     size = np.full(len(holds), holds.shape[1])
     counts = {true: holds.sum(axis=1), false: (~holds).sum(axis=1), n: size}
-    shares: dict[str, Many] = {quantity: estimate_shares(holds)}
+    quantities: dict[str, Many] = {quantity: estimate_shares(holds)}
     for name, each in counts.items():
         if name:
-            shares[name] = wrap_counts(each)
-    return shares
+            quantities[name] = wrap_counts(each)
+    return quantities
 
 
 def count_share_in_groups(quantity: str, column: str, group: str) -> Test:

@@ -794,8 +794,8 @@ def _prepare_finding(
     question: Question, evidence: Evidence, first: Finding | None, group: str
 ) -> Finding:
     """The finding of a question on another set, before its rows are read."""
-    sample = Sample(question.scope.evidence)
-    first = first or Finding(question.id, question.name, UNMEASURED, "", sample=sample)
+    first_sample = Sample(question.scope.evidence)
+    first = first or Finding(question.id, question.name, UNMEASURED, "", sample=first_sample)
     rule = first.criterion
     criterion = Criterion(words=rule.words, above=rule.above, below=rule.below)
     plain = f"The same question for {SETS[evidence.name]}."

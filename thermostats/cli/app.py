@@ -90,9 +90,9 @@ AFTER_JOIN = {
 """What the rows of a table, joined, can be used for; the first that applies."""
 FACTS_ALONE = "thermostats ls columns layers"
 """What says how gains of models are joined, where only models or prompts were."""
-ASKED_TOO = "Your models are asked too: thermostats findings --evidence own --out {out}"
-LACKING = "What your models lack: thermostats needs {claim} --data {data}"
-"""What a report of a user's rows says of them."""
+ASKED_TOO = "Your models are asked too"
+LACKING = "What your models lack"
+"""What a report of a user's rows says of them, before the command that shows it."""
 
 
 def print_version(wanted: bool) -> None:
@@ -214,9 +214,16 @@ def join(
         raise UsageError(
             "a constant is a column and its value", got=wrong[0], allowed="COLUMN=VALUE"
         )
-    how: dict[str, Any] = {"mapping": mapping, "recipe": recipe, "states": states, "form": form}
-    how["constants"] = dict(constant.split("=", 1) for constant in constants or ())
-    how |= {"replace": replace, "accept": accept, "dry_run": dry_run}
+    how: dict[str, Any] = {
+        "mapping": mapping,
+        "recipe": recipe,
+        "states": states,
+        "form": form,
+        "constants": dict(constant.split("=", 1) for constant in constants or ()),
+        "replace": replace,
+        "accept": accept,
+        "dry_run": dry_run,
+    }
     from thermostats.next_steps import set_shell_lines  # noqa: PLC0415
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
@@ -698,9 +705,11 @@ def report(
         shipped = [outcome.claim for outcome in result.outcomes if not is_own(outcome.claim)]
         if folders.has_own_runs(data) and shipped:
             if has_own_findings(out):
-                print(ASKED_TOO.format(out=out), file=sys.stderr)
+                line = write_command("findings", evidence="own", out=out)
+                print(f"{ASKED_TOO}: {line}", file=sys.stderr)
             folder = folders.find_data_folder(data)
-            print(LACKING.format(claim=shipped[0], data=folder), file=sys.stderr)
+            line = write_command("needs", shipped[0], data=folder)
+            print(f"{LACKING}: {line}", file=sys.stderr)
     if not result.ok:
         print_next_step("the same command without --check", visible=check_only and not as_json)
         raise typer.Exit(1)

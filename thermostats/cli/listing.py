@@ -174,9 +174,15 @@ def _list_runs(data: str | Path | None, alone: bool) -> Rows:
         rows.append({**run, "state": spec_states.DONE, "reason": ""})
     empty = dict.fromkeys(TABLES["runs"].columns) | {"run_id": "", "source": ""}
     for spec in spec_states.read(find_data_folder(data)):
-        row = {**empty, "model_id": spec.model, "prompt_set": spec.prompts}
-        for label in ("revision", "dtype", "state", "reason"):
-            row[label] = getattr(spec, label)
+        row = {
+            **empty,
+            "model_id": spec.model,
+            "revision": spec.revision,
+            "dtype": spec.dtype,
+            "prompt_set": spec.prompts,
+            "state": spec.state,
+            "reason": spec.reason,
+        }
         rows.append(row)
     return rows, columns
 
@@ -269,10 +275,13 @@ def _list_claims(analyses: Path, *, rules: bool) -> Rows:
     listed: list[dict[str, Any]] = []
     for script in list_scripts(analyses).values():
         words = Template.read(script.with_suffix(".md"))
-        reads = words.facts.get("rows", "")
-        needs = words.facts.get("needs", "")
-        values = (words.id, reads, needs, words.title)
-        listed.append(dict(zip(CLAIMED, values, strict=True)))
+        row = {
+            "claim": words.id,
+            "reads": words.facts.get("rows", ""),
+            "needs": words.facts.get("needs", ""),
+            "title": words.title,
+        }
+        listed.append(row)
     if rules:
         from thermostats.claims.run import load_claims  # noqa: PLC0415
 
@@ -344,13 +353,14 @@ def _list_architectures() -> Rows:
 
     listed: list[dict[str, Any]] = []
     for entry in ARCHITECTURES:
-        row: dict[str, Any] = {
+        row = {
             "architecture": entry.name,
             "model_type": entry.model_type,
             "values": entry.layout,
+            "parallel": entry.parallel,
+            "additive": entry.additive,
+            "when": ", ".join(f"{name} = {value}" for name, value in entry.when),
         }
-        row |= {"parallel": entry.parallel, "additive": entry.additive}
-        row["when"] = ", ".join(f"{name} = {value}" for name, value in entry.when)
         listed.append(row)
     tower = dict.fromkeys(("values", "parallel", "additive"), "its text tower's")
     for name in sorted(TEXT_TOWERS):

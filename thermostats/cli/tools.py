@@ -535,12 +535,13 @@ def _prepare_costs(model: Lacking) -> dict[str, str]:
     """A model that lacks rows, with its costs rounded for reading."""
     gib = 2**30
     minutes = 60
-    costs = {"model_id": model.model_id + " (yours)" * model.own}
-    costs["lacks"] = ", ".join(model.lacks)
-    costs["disk"] = f"{model.disk / gib:.2g} GiB"
-    costs["memory"] = f"{model.memory / gib:.2g} GiB"
-    costs["minutes"] = f"{model.seconds / minutes:.2g}"
-    return costs
+    return {
+        "model_id": model.model_id + " (yours)" * model.own,
+        "lacks": ", ".join(model.lacks),
+        "disk": f"{model.disk / gib:.2g} GiB",
+        "memory": f"{model.memory / gib:.2g} GiB",
+        "minutes": f"{model.seconds / minutes:.2g}",
+    }
 
 
 CONTRIBUTION = "contribution"

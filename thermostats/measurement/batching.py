@@ -95,7 +95,7 @@ def plan_batches(lengths: Sequence[int], *, budget: int, overhead: int) -> list[
     No batch holds more than `budget` tokens, padding included, unless one prompt alone does. The
     order by length makes the best partition one of consecutive prompts, found exactly in O(n²).
     """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    order = sorted(range(len(lengths)), key=lambda i: lengths[i])  # equal ones as they were given
     best = [0.0]
     start_of = [0]
     for end in range(1, len(order) + 1):
@@ -123,7 +123,8 @@ def plan_packs(lengths: Sequence[int], *, budget: int) -> list[list[int]]:
     The longest prompt first, each into the pack that is least full; a pack more where one went over
     `budget` tokens. Only a prompt alone may be longer.
     """
-    order = sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True)
+    prompts = range(len(lengths))
+    order = sorted(prompts, key=lambda i: lengths[i], reverse=True)  # equal ones as they were given
     for n in range(max(1, -(-sum(lengths) // budget)), len(lengths) + 1):
         packed: list[list[int]] = [[] for _ in range(n)]
         filled = [0] * n

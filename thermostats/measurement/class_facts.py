@@ -61,16 +61,25 @@ def collect_facts(
     for block in (places.blocks[0], places.blocks[-1]):
         shapes.append({name: tuple(p.shape) for name, p in block.named_parameters()})
     width = measure_feed_forward(entry, config, shapes)
-    facts: dict[str, Any] = {"n_layers": len(places.blocks)}
+    of_embedding: dict[str, int] = {}
     if ends is not None:
-        facts["vocab_size"], facts["d_embed"] = ends.embedding.shape
+        vocab_size, d_embed = ends.embedding.shape
+        of_embedding = {"vocab_size": vocab_size, "d_embed": d_embed}
+    of_mlp: dict[str, Any] = {}
     if width is not None:
-        facts["d_ff"], facts["gated_mlp"] = width
-    facts["n_positions"] = 0 if table is None else table.shape[-2]
-    facts["tied_embeddings"] = tied
-    facts |= {"n_params": total, "n_params_nonembedding": total - outer}
-    facts["norm_kind"] = _name_norm_kind(places)
-    return facts | _read_heads(places)
+        d_ff, is_gated = width
+        of_mlp = {"d_ff": d_ff, "gated_mlp": is_gated}
+    return {
+        "n_layers": len(places.blocks),
+        **of_embedding,
+        **of_mlp,
+        "n_positions": 0 if table is None else table.shape[-2],
+        "tied_embeddings": tied,
+        "n_params": total,
+        "n_params_nonembedding": total - outer,
+        "norm_kind": _name_norm_kind(places),
+        **_read_heads(places),
+    }
 
 
 class Ends(NamedTuple):

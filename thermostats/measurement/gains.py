@@ -524,12 +524,15 @@ def build_layer_rows(
     unmeasured = {}
     for column in (*RATIOS, *SINGLE):
         unmeasured[column] = np.full(shape, np.nan)
-    columns: Columns = {"layer": np.broadcast_to(layers[:, None], shape)}
-    columns["prompt_id"] = np.full(shape, prompt_id, dtype=object)
-    columns["position"] = np.broadcast_to(positions, shape)
-    columns["n_tokens"] = np.full(shape, n)
-    columns["missing"] = missing
-    columns |= unmeasured | values
+    columns: Columns = {
+        "layer": np.broadcast_to(layers[:, None], shape),
+        "prompt_id": np.full(shape, prompt_id, dtype=object),
+        "position": np.broadcast_to(positions, shape),
+        "n_tokens": np.full(shape, n),
+        "missing": missing,
+        **unmeasured,
+        **values,
+    }
     return {name: column.ravel() for name, column in columns.items()}
 
 
@@ -604,10 +607,13 @@ def build_output_rows(
     p = log_p.exp()
     top_p, top = p.max(-1)
     terms = torch.where(p > 0, p * log_p, 0.0)
-    columns = {"entropy": -terms.sum(-1), "top_probability": top_p}
-    columns["logit_mean"] = wide.mean(-1)
-    columns["logit_sd"] = wide.std(-1, correction=0)
-    columns["logit_range"] = wide.amax(-1) - wide.amin(-1)
+    columns = {
+        "entropy": -terms.sum(-1),
+        "top_probability": top_p,
+        "logit_mean": wide.mean(-1),
+        "logit_sd": wide.std(-1, correction=0),
+        "logit_range": wide.amax(-1) - wide.amin(-1),
+    }
     finite = torch.isfinite(wide).all(-1)
     rows: dict[str, Any] = {"prompt_id": prompt_ids, "top_token": [], "missing": []}
     for token, is_finite in zip(top.tolist(), finite.tolist(), strict=True):

@@ -218,9 +218,12 @@ def _list_left_out(architecture: str, keys: Mapping[str, Any], made: Converted) 
         if here not in (None, []) and not match_value(meant, here):
             found.append(f"{key}, which stands for {meant} and not for {here}")
     n_heads = read_geometry(made.entry, made.config).n_heads
-    has = {"*": True, "attention": bool(n_heads)}
-    has["experts"] = bool(made.find_first("num_experts_per_tok"))
-    has["scores"] = made.find_first("scoring_func") is not None
+    has = {
+        "*": True,
+        "attention": bool(n_heads),
+        "experts": bool(made.find_first("num_experts_per_tok")),
+        "scores": made.find_first("scoring_func") is not None,
+    }
     for names, kind in NEEDED.items():
         if has[kind] and not any(name in keys for name in names):
             found.append(f"{names[0]}, which llama.cpp needs")

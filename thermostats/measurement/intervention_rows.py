@@ -97,10 +97,17 @@ class Subject:
         real = self._read_real_texts(changed, gain)
         n_tokens = int(self.held_out.lengths.max())
         n_train = 0 if self.trained is None else len(self.trained)
-        row: Row = {"size": measure_change(self.base, changed), "n_held_out": len(self.held_out)}
-        row |= {"n_tokens": n_tokens, "n_train": n_train}
-        row["gain_start"] = self.start(gain) if gain else None
-        return {**row, **price, **real, **facts, "missing": ""}
+        return {
+            "size": measure_change(self.base, changed),
+            "n_held_out": len(self.held_out),
+            "n_tokens": n_tokens,
+            "n_train": n_train,
+            "gain_start": self.start(gain) if gain else None,
+            **price,
+            **real,
+            **facts,
+            "missing": "",
+        }
 
     def _read_real_texts(self, changed: Decoder, gain: str) -> Row:
         if self.real is None or self.real_before is None:
@@ -156,8 +163,15 @@ def name_steering(goal: Goal, spec: SteeringSpec, rate: float) -> str:
 def describe_action(text: str, gain: str, settings: SteeringSettings, seed: int) -> Row:
     """Columns that say what a change without training was."""
     words = f"do {text}; {gain}; {settings.held_out} texts of {settings.tokens}; seed {seed}"
-    facts: Row = {"intervention": words, "operation": "do", "what": text, "gain": gain}
-    return {**facts, "seed": seed, "steps": 0, "every": ""}
+    return {
+        "intervention": words,
+        "operation": "do",
+        "what": text,
+        "gain": gain,
+        "seed": seed,
+        "steps": 0,
+        "every": "",
+    }
 
 
 def describe_tuning(
@@ -165,8 +179,15 @@ def describe_tuning(
 ) -> Row:
     """Columns that say what a model was tuned on, with no gain in mind."""
     name = f"tune {words}; {gain}; {settings.held_out} texts of {settings.tokens}; seed {seed}"
-    facts: Row = {"intervention": name, "operation": "tune", "what": words, "gain": gain}
-    return {**facts, "seed": seed, "steps": steps, "every": ""}
+    return {
+        "intervention": name,
+        "operation": "tune",
+        "what": words,
+        "gain": gain,
+        "seed": seed,
+        "steps": steps,
+        "every": "",
+    }
 
 
 def describe_run(planned: MeasurementPlan, *, sampled: bool, source: str) -> Row:
@@ -174,10 +195,17 @@ def describe_run(planned: MeasurementPlan, *, sampled: bool, source: str) -> Row
     folder = planned.folder
     prompt_set = "" if sampled else str(planned.prompts["prompt_set"].iloc[0])
     prompt_sha = "" if sampled else hash_prompts(planned.prompts)
-    row: Row = {"model_id": folder.model_id, "revision": folder.revision}
-    row |= {"dtype": planned.spec.dtype, "attention": "default"}
-    row |= {"prompt_set": prompt_set, "prompt_sha": prompt_sha}
-    row |= {"measure_version": VERSION, "source": source, "model_sha": planned.sha}
+    row: Row = {
+        "model_id": folder.model_id,
+        "revision": folder.revision,
+        "dtype": planned.spec.dtype,
+        "attention": "default",
+        "prompt_set": prompt_set,
+        "prompt_sha": prompt_sha,
+        "measure_version": VERSION,
+        "source": source,
+        "model_sha": planned.sha,
+    }
     return {"run_id": run_id(row), **row}
 
 
@@ -228,14 +256,19 @@ class RowKeeper:
         if not self.sampled and self.run["prompt_set"] not in sets:
             yield planned.prompts
         versions = [f"{name}={version(name)}" for name in PACKAGES]
-        recorded: Row = {"special_tokens": "", "proof": ""}
-        recorded["differences"] = "; ".join(planned.differences)
-        recorded["versions"] = " ".join(versions)
-        recorded["device"] = self.device
-        recorded["seconds"] = seconds
-        recorded["measured_at"] = datetime.now(UTC).isoformat(timespec="seconds")
-        facts = dict.fromkeys(("instrument", "licence", "confirmed_sha"), "")
-        yield store.validate(pd.DataFrame([{**self.run, **facts, **recorded}]), "runs")
+        recorded: Row = {
+            "instrument": "",
+            "licence": "",
+            "confirmed_sha": "",
+            "special_tokens": "",
+            "proof": "",
+            "differences": "; ".join(planned.differences),
+            "versions": " ".join(versions),
+            "device": self.device,
+            "seconds": seconds,
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        yield store.validate(pd.DataFrame([{**self.run, **recorded}]), "runs")
 
 
 def build_frame(rows: list[Row]) -> pd.DataFrame:

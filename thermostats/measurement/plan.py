@@ -165,8 +165,11 @@ def _check_labels(spec: RunSpec, folder: ModelFolder, prompts: pd.DataFrame, dat
     sets = store.load("prompts", data)["prompt_set"]
     set_name = str(prompts["prompt_set"].iloc[0])
     models = store.load("models", data)["model_id"]
-    labels = {"name": (folder.model_id, models), "prompts": (set_name, sets)}
-    labels["source"] = (spec.source, runs["source"])
+    labels = {
+        "name": (folder.model_id, models),
+        "prompts": (set_name, sets),
+        "source": (spec.source, runs["source"]),
+    }
     for option, (value, held) in labels.items():
         there = set(held) - {""}
         if value not in there and (apart := find_misspelt([value], sorted(there))):
@@ -230,8 +233,11 @@ def fetch_folder(spec: RunSpec) -> ModelFolder:
     """The folder of a spec's model, downloaded where it is not on this machine; raises as
     `fetch_model_folder` does."""
     cache = None if spec.cache is None else Path(spec.cache)
-    how: dict[str, Any] = {"download": spec.download, "code": spec.trust_remote_code}
-    how["pickles"] = spec.pickles
+    how: dict[str, Any] = {
+        "download": spec.download,
+        "code": spec.trust_remote_code,
+        "pickles": spec.pickles,
+    }
     folder = fetch_model_folder(spec.model, revision=spec.revision, cache=cache, **how)
     return replace(folder, model_id=spec.name) if spec.name else folder
 

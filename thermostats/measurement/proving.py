@@ -310,8 +310,11 @@ def open_folder(model: str, prompts: str | None, options: Mapping[str, Any]) -> 
     folder = planned.folder
     reads_words = any(next(folder.path.glob(pattern), None) for pattern in WORDS)
     drawn = prompts is None and not reads_words
-    how: dict[str, Any] = {"dtype": spec.dtype, "device": spec.device}
-    how["trust_remote_code"] = spec.trust_remote_code
+    how: dict[str, Any] = {
+        "dtype": spec.dtype,
+        "device": spec.device,
+        "trust_remote_code": spec.trust_remote_code,
+    }
     loaded = load(folder, tokenizer=not drawn, **how)
     decoder = loaded.decoder
     config = spectra.read_config(folder.path, folder.reads)

@@ -208,14 +208,15 @@ def measure_plan(
         report = None if progress is None else partial(progress, label)
         frames = MEASURE[run.kind](planned, run, report)
         apart = [*planned.differences, *frames.pop("differences", ())]
-        facts: dict[str, Any] = {}
-        for name in ("special_tokens", "proof"):
-            facts[name] = str(frames.pop(name, ""))
-        facts["differences"] = "; ".join(apart)
-        facts["versions"] = " ".join(versions)
-        facts["device"] = str(frames.pop("device", "cpu"))
-        facts["seconds"] = perf_counter() - tick
-        facts["measured_at"] = datetime.now(UTC).isoformat(timespec="seconds")
+        facts = {
+            "special_tokens": str(frames.pop("special_tokens", "")),
+            "proof": str(frames.pop("proof", "")),
+            "differences": "; ".join(apart),
+            "versions": " ".join(versions),
+            "device": str(frames.pop("device", "cpu")),
+            "seconds": perf_counter() - tick,
+            "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
         differences += apart
         for done in join(_build_tables(planned, run, facts, frames, data), data=data):
             rows[done.table] = rows.get(done.table, 0) + done.added

@@ -263,12 +263,17 @@ def measure_identity_residuals(
         outside = np.abs(np.where(inside, 0.0, dense))
         by_head = by_formula / traces
         as_printed = measure_printed_trace(A, spectra) / total
-        row: dict[str, Any] = {"n": n, "H": H, "d_h": d_h, "d": d}
-        row["trace_of_the_dense_operator"] = total
-        row["outside_the_blocks"] = outside.max() / np.abs(dense).max()
-        row["trace_by_formula"] = np.abs(by_head - 1).max()
-        row["trace_as_printed"] = abs(as_printed - 1)
-        row["traces_add"] = abs(by_formula.sum() / total - 1)
+        row = {
+            "n": n,
+            "H": H,
+            "d_h": d_h,
+            "d": d,
+            "trace_of_the_dense_operator": total,
+            "outside_the_blocks": outside.max() / np.abs(dense).max(),
+            "trace_by_formula": np.abs(by_head - 1).max(),
+            "trace_as_printed": abs(as_printed - 1),
+            "traces_add": abs(by_formula.sum() / total - 1),
+        }
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -637,10 +637,10 @@ def _parse_toml(text: str, path: Path) -> Records:
     ):
         got = ", ".join(parsed) or repr(entries)[:60]
         raise DataError("a file of specs may hold only [[spec]] tables", where=path, got=got)
-    toml = []
+    records = []
     for number, entry in enumerate(entries, 1):
-        toml.append((f"{path}, spec {number}", entry))
-    return toml
+        records.append((f"{path}, spec {number}", entry))
+    return records
 
 
 def _parse_csv(text: str, path: Path) -> Records:

@@ -302,8 +302,8 @@ def _name_stored_types(
         )
         stored = [head or find(tensors, entry.list_tensor_names(entry.embedding))]
     else:
-        of_output = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}
-        modules = of_output.get(matrix, (entry.value,))
+        modules_by_matrix = {"W_O": (entry.output,), "OV": (entry.output, entry.value)}
+        modules = modules_by_matrix.get(matrix, (entry.value,))
         stored = []
         for module in modules:
             stored.append(find(tensors, entry.list_tensor_names(module, layer - 1)))

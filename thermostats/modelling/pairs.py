@@ -647,14 +647,7 @@ def paired(
     a = read_values(first, quantity, position, data)
     b = read_values(second, quantity, position, data)
     together = _join_shared_runs(a, b, str(first), str(second), data)
-    depths = [int(side["layer"].max()) for side in (a, b)]
-    if depths[0] != depths[1]:
-        what = "the models have different numbers of blocks"
-        allowed = "models of one depth, as a base and a tuned one"
-        models = [str(first), str(second)]
-        step = f"thermostats.profile({models}) draws both over relative depth"
-        got = f"{depths[0]} and {depths[1]}"
-        raise UsageError(what, got=got, allowed=allowed, next_step=step)
+    _check_depths(a, b, [str(first), str(second)])
     together["difference"] = together["second"] - together["first"]
     groups = together.groupby("layer")
     table = groups[["first", "second", "difference"]].mean()
@@ -674,6 +667,17 @@ def paired(
         "level": inside,
     }
     return table
+
+
+def _check_depths(first: pd.DataFrame, second: pd.DataFrame, models: list[str]) -> None:
+    """Raise UsageError where two models have different numbers of blocks."""
+    depths = [int(side["layer"].max()) for side in (first, second)]
+    if depths[0] != depths[1]:
+        what = "the models have different numbers of blocks"
+        allowed = "models of one depth, as a base and a tuned one"
+        step = f"thermostats.profile({models}) draws both over relative depth"
+        got = f"{depths[0]} and {depths[1]}"
+        raise UsageError(what, got=got, allowed=allowed, next_step=step)
 
 
 def _join_shared_runs(

@@ -77,19 +77,19 @@ def describe_universes(
     for choice, options in curve.labels.items():
         choices.append(f"{choice} ({len(options)})")
     still = curve.moves.loc[curve.moves["together"] < STILL, "choice"]
-    shown: dict[str, Any] = {
+    reasons = curve.failed["why"].unique()
+    empty = [f"“{option}”" for option in _list_empty_options(curve)]
+    return {
         "curve": curve,
         "figure": figure,
         "moves": moves,
         "file": name,
         "of": of,
+        "choices": join_words(choices),
+        "still": join_words(list(map(str, still))),
+        "why": join_words(list(map(str, reasons))),
+        "empty": join_words(empty),
     }
-    lists = {"choices": choices, "still": list(map(str, still))}
-    lists["why"] = list(map(str, curve.failed["why"].unique()))
-    lists["empty"] = [f"“{option}”" for option in _list_empty_options(curve)]
-    for what, words in lists.items():
-        shown[what] = join_words(words)
-    return shown
 
 
 def _list_empty_options(curve: SpecificationCurve) -> list[str]:
@@ -388,12 +388,8 @@ def build_claim_files(
     findings = [each.finding for each in made]
     parts = _build_parts(made, files)
     worlds = collect_worlds(findings)
-    if worlds is not None:
-        files.add_rows(WORLDS_TABLE, worlds)
     whole = _list_whole_parts(findings)
     compared = collect_compared_figures(parts)
-    if len(compared) > FOLDED:
-        files.add_rows("figures.csv", pd.DataFrame(compared))
     views = _list_views(findings)
     notes = dict.fromkeys(note for view in views for note in view.notes)
     shown: set[int] = set()
@@ -410,9 +406,7 @@ def build_claim_files(
         other_verdicts = [view for view in other_verdicts if view is not every_set]
     other_sets = _list_other_sets(other_views)
     further_sets = _sort_further_sets(other_sets)
-    if len(further_sets) > MOST_ROWS:
-        listed = _tabulate_other_sets([row["finding"] for row in further_sets], parts)
-        files.add_rows(OTHER_SETS, listed)
+    _add_tables(files, worlds, compared, further_sets, parts)
     page = render_text(
         "claim.md",
         claim=claim,
@@ -458,6 +452,24 @@ def build_claim_files(
     return files.contents
 
 
+def _add_tables(
+    files: Files,
+    worlds: pd.DataFrame | None,
+    compared: Sequence[formatting.Compared],
+    further_sets: Sequence[Mapping[str, Any]],
+    parts: Sequence[Mapping[str, Any]],
+) -> None:
+    """Add the table of worlds, and those of published figures and of other sets where the page does
+    not show all of them."""
+    if worlds is not None:
+        files.add_rows(WORLDS_TABLE, worlds)
+    if len(compared) > FOLDED:
+        files.add_rows("figures.csv", pd.DataFrame(compared))
+    if len(further_sets) > MOST_ROWS:
+        listed = _tabulate_other_sets([row["finding"] for row in further_sets], parts)
+        files.add_rows(OTHER_SETS, listed)
+
+
 def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
     """A part of the page for every finding on its own set; the first figure that one has heads the
     page."""
@@ -488,9 +500,15 @@ def _build_parts(made: Sequence[Made], files: Files) -> list[dict[str, Any]]:
         p_of = part["number"]
         if is_long:
             p_of = first_with.setdefault(of_p, p_of)
-        at = {"ruled_by": rules.index(rule) + 1, "fit_shown": part["number"] == fitted}
-        at |= {"of_p": of_p, "p_of": p_of}
-        built.append(part | at | {"notes": notes})
+        whole = {
+            **part,
+            "ruled_by": rules.index(rule) + 1,
+            "fit_shown": part["number"] == fitted,
+            "of_p": of_p,
+            "p_of": p_of,
+            "notes": notes,
+        }
+        built.append(whole)
     return built
 
 

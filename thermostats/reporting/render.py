@@ -297,8 +297,13 @@ def wrap_content(
     frames."""
     texts = [load_script(name) for name in scripts]
     policy = hash_scripts([*texts, *map(load_script, framed)])
-    shared: dict[str, Any] = {"content": content, "page": anchor, "title": title, "policy": policy}
-    shared["scripts"] = map(Markup, texts)
+    shared = {
+        "content": content,
+        "page": anchor,
+        "title": title,
+        "policy": policy,
+        "scripts": map(Markup, texts),
+    }
     html = build_page_environment().get_template("page.html").render(values | shared)
     return _deduplicate_letters(html).encode()
 

@@ -522,10 +522,10 @@ class State:
     def about(self) -> tuple[str, ...]:
         """Pages about all claims that this report has, of those that are made at once, in their
         order."""
-        made = {*ABOUT} if self.all_claims else {*ALWAYS, *self.records}
-        if GROWTH in made and not self.account:
-            made.discard(GROWTH)
-        return tuple(name for name in ABOUT if name in made)
+        page_names = {*ABOUT} if self.all_claims else {*ALWAYS, *self.records}
+        if GROWTH in page_names and not self.account:
+            page_names.discard(GROWTH)
+        return tuple(name for name in ABOUT if name in page_names)
 
     @cached_property
     def account(self) -> str:
@@ -614,7 +614,7 @@ class State:
         """What a claim's page, or a page about all claims, is made of, but for rows and the
         package."""
         if path := self.scripts.get(name):
-            contents = list(map(Path.read_bytes, list_script_files(path)))
+            contents = [file.read_bytes() for file in list_script_files(path)]
             return b"\0".join([*contents, self._collect_rates(name)])
         if module := self.pages.get(name):
             if module.startswith(f"{PACKAGE}."):

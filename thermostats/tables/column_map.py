@@ -164,13 +164,13 @@ def split_mapping(content: Mapping[str, Any], entries: Sequence[str]) -> list[di
     mappings = [of_models] if set(facts.values()) - set(IDENTITY) else []
     for theirs, gain in gains.items():
         used = {**named, theirs: "value"}
-        of_gain: dict[str, Any] = {
+        of_gain = {
             "table": "summaries",
             "columns": used,
             "constants": {**of_runs, "estimand": gain, "prompt_id": ""},
+            "factors": {"value": factors[gain]} if gain in factors else {},
+            "ignore": _list_ignored(rest, drop_names(columns, used)),
         }
-        of_gain["factors"] = {"value": factors[gain]} if gain in factors else {}
-        of_gain["ignore"] = _list_ignored(rest, drop_names(columns, used))
         mappings.append(of_gain)
     return mappings
 

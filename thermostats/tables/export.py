@@ -263,16 +263,17 @@ def _describe_resource(of: Resource, targets: Collection[str]) -> dict[str, Any]
             foreign.append({"fields": fields, "reference": reference})
     if foreign:
         schema["foreignKeys"] = foreign
-    resource: dict[str, Any] = {
+    encoding = {"encoding": "utf-8"} if is_csv else {}
+    return {
         "profile": "tabular-data-resource",
         "name": of.name,
         "description": TABLES[of.table].description,
+        "path": of.paths[0] if len(of.paths) == 1 else of.paths,
+        "format": of.format,
+        "mediatype": MEDIA[of.format],
+        **encoding,
+        "schema": schema,
     }
-    resource["path"] = of.paths[0] if len(of.paths) == 1 else of.paths
-    resource |= {"format": of.format, "mediatype": MEDIA[of.format]}
-    if is_csv:
-        resource["encoding"] = "utf-8"
-    return {**resource, "schema": schema}
 
 
 def _describe_field(column: Column) -> dict[str, Any]:

@@ -285,10 +285,15 @@ def _compute_layer_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.Dat
     number, prompts = index_rows(measured, where)
     depth = depths.reindex(prompts["run_id"]).to_numpy("int64")
     gain = measured["gain_block"].to_numpy()
-    rows = pd.DataFrame({"prompt": number, "layer": measured["layer"].to_numpy("int64")})
-    rows["L"] = depth[number]
-    rows["gain_block"] = gain
-    rows["log"] = np.log(gain)
+    rows = pd.DataFrame(
+        {
+            "prompt": number,
+            "layer": measured["layer"].to_numpy("int64"),
+            "L": depth[number],
+            "gain_block": gain,
+            "log": np.log(gain),
+        }
+    )
     layer = rows["layer"]
     L = rows["L"]
     inner = rows[layer >= 2]
@@ -305,11 +310,11 @@ def _compute_layer_gains(layers: pd.DataFrame, depths: pd.Series[int]) -> pd.Dat
         "penultimate_gain": gain_of[(layer == L - 1).to_numpy()],
         "geometric_gain": geometric,
         "max_gain": largest,
+        "geometric_gain_to_penultimate": geometric_before,
+        "max_gain_to_penultimate": largest_before,
+        "total_amplification": total,
+        "total_amplification_from_input": total * first.reindex(total.index),
     }
-    gains["geometric_gain_to_penultimate"] = geometric_before
-    gains["max_gain_to_penultimate"] = largest_before
-    gains["total_amplification"] = total
-    gains["total_amplification_from_input"] = total * first.reindex(total.index)
     wide = pd.DataFrame(gains)
     for place, label in enumerate(where):
         wide.insert(place, label, prompts[label].to_numpy()[wide.index])
@@ -383,10 +388,13 @@ def _summarise_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.Data
     groups = Groups.build(number)
     value = single["value"].to_numpy()
     log = np.log(np.where(value > 0, value, np.nan))  # a stated gain may be what no gain is
-    each = pd.DataFrame({"mean": groups.mean(value)}, index=pd.MultiIndex.from_frame(named))
-    each["log"] = groups.mean(log)
-    each["sd"] = groups.std(value)
-    each["n"] = groups.sizes
+    over_prompts = {
+        "mean": groups.mean(value),
+        "log": groups.mean(log),
+        "sd": groups.std(value),
+        "n": groups.sizes,
+    }
+    each = pd.DataFrame(over_prompts, index=pd.MultiIndex.from_frame(named))
     averaged = select_rows(values, prompt_id="").set_index(by)["value"]
     published_sd = select_rows(summaries, prompt_id="")
     published_sd = published_sd[published_sd["estimand"].str.endswith("_sd")]
@@ -394,15 +402,18 @@ def _summarise_prompts(values: pd.DataFrame, summaries: pd.DataFrame) -> pd.Data
     index = each.index.union(averaged.index)
     stated_sd = published_sd.set_index(by)["value"].reindex(index)
     each = each.reindex(index)
-    rests = pd.DataFrame({"": each["mean"].fillna(averaged.reindex(index))}, index=index)
-    rests["_geometric"] = np.exp(each["log"])
-    rests["_sd"] = each["sd"].where(each["n"].notna(), stated_sd)
-    rests["_n"] = each["n"].fillna(0.0)
-    wide = rests.unstack("gain")
+    by_ending = {
+        "": each["mean"].fillna(averaged.reindex(index)),
+        "_geometric": np.exp(each["log"]),
+        "_sd": each["sd"].where(each["n"].notna(), stated_sd),
+        "_n": each["n"].fillna(0.0),
+    }
+    statistics = pd.DataFrame(by_ending, index=index)
+    wide = statistics.unstack("gain")
     wide.columns = [f"{gain}{statistic}" for statistic, gain in wide.columns]
     labels = []
     for gain in (*GAINS, *READ_GAINS):
-        for statistic in rests.columns:
+        for statistic in by_ending:
             labels.append(f"{gain}{statistic}")
     return _index_runs(wide.reindex(columns=labels).astype("float64"))
 

@@ -448,12 +448,10 @@ POSITION = "last"
 def find_free_name(name: str) -> str:
     """A name of a file that is not there yet."""
     path = Path(name)
-    free = path
-    for number in count(2):
-        if not free.exists():
-            break
-        free = path.with_stem(f"{path.stem}-{number}")
-    return str(free)
+    if not path.exists():
+        return str(path)
+    others = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return str(next(other for other in others if not other.exists()))
 
 
 def describe_doubts(frame: pd.DataFrame) -> str:
@@ -541,10 +539,10 @@ def build_mapping(frame: pd.DataFrame, source: str) -> dict[str, Any]:
         "columns": columns,
         "factors": factors,
         "constants": drop_names(constants, columns.values()),
+        "wide": _wide_entry(wide, norms) if wide else {},
+        "norms": norms,
+        "ignore": [name for name in names if name not in used],
     }
-    mapping["wide"] = _wide_entry(wide, norms) if wide else {}
-    mapping["norms"] = norms
-    mapping["ignore"] = [name for name in names if name not in used]
     return drop_empty(mapping)
 
 

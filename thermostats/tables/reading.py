@@ -689,9 +689,13 @@ def summarise_runs(
         depth = int(means.index.max())
         gains = means["gain_block"]
         last_read_gain = means["gain_read"].iloc[-1]
-        row = {"model": model, "L": depth, "last_gain": float(gains.iloc[-1])}
-        row["penultimate_gain"] = float(gains.iloc[-2]) if depth > 1 else None
-        row["last_read_gain"] = None if pd.isna(last_read_gain) else float(last_read_gain)
-        row["lowest_block"] = int(gains.idxmin())
+        row = {
+            "model": model,
+            "L": depth,
+            "last_gain": float(gains.iloc[-1]),
+            "penultimate_gain": float(gains.iloc[-2]) if depth > 1 else None,
+            "last_read_gain": None if pd.isna(last_read_gain) else float(last_read_gain),
+            "lowest_block": int(gains.idxmin()),
+        }
         table.append(row)
     return table

@@ -150,10 +150,11 @@ def write(data: Path, name: str, state: SpecState) -> None:
 
 
 def clear(data: Path, name: str) -> None:
-    """Forget a spec's state, as it is measured, and what a killed process left half-written of
-    it."""
+    """Forget a spec's state, as it is measured, and what a killed process left half-written of it;
+    what cannot be removed stays, and the next call tries it again."""
     for path in (data / FOLDER).glob(f"{name}.*"):
-        path.unlink(missing_ok=True)
+        with suppress(OSError):  # another process removed it, or nobody may
+            path.unlink()
 
 
 def read(data: Path) -> list[SpecState]:

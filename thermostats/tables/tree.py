@@ -326,24 +326,22 @@ class Tree:
             if len(children) > 1:
                 break
             order = order[1:]
-        new = dict(zip(order, range(len(order)), strict=True))
+        new = {old: i for i, old in enumerate(order)}
         lengths = self.lengths[order].copy()
         lengths[0] = 0.0
-        kept = [self.names[i] for i in order]
-        parents: list[tuple[int, ...]] = [()]
-        shares: list[tuple[float, ...]] = [()]
-        kinds = [""]
-        for i in order[1:]:
+        below_root = order[1:]
+        parents = []
+        for i in below_root:
             parents.append(tuple(new[parent] for parent in self.parents[i]))
-            shares.append(self.shares[i])
-            kinds.append(self.kinds[i])
+        shares = [self.shares[i] for i in below_root]
+        kinds = [self.kinds[i] for i in below_root]
         return replace(
             self,
-            names=tuple(kept),
-            parents=tuple(parents),
-            shares=tuple(shares),
+            names=tuple(self.names[i] for i in order),
+            parents=((), *parents),
+            shares=((), *shares),
             lengths=lengths,
-            kinds=tuple(kinds),
+            kinds=("", *kinds),
         )
 
     def clades(self, names: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -553,14 +554,11 @@ def _find_middle(branches: Sequence[Branch], names: Sequence[str]) -> tuple[str,
     first, _ = _find_farthest(branches, names[0], names)
     _, path = _find_farthest(branches, first, names)
     half = path[-1][1] / 2
-    place = next(i for i, (_, distance) in enumerate(path) if i and distance >= half)
-    near, at = path[place - 1]
-    far, end = path[place]
+    (near, at), (far, end) = next(
+        (before, after) for before, after in pairwise(path) if after[1] >= half
+    )
     root = ROOT_NODE if ROOT_NODE not in names else _name_node(0, names)
-    rest = []
-    for branch in branches:
-        if {branch[0], branch[1]} != {near, far}:
-            rest.append(branch)
+    rest = [branch for branch in branches if {branch[0], branch[1]} != {near, far}]
     rest += [(near, root, half - at), (far, root, end - half)]
     return root, rest
 

@@ -91,9 +91,13 @@ def _completed(own: pd.DataFrame, file: Path) -> pd.DataFrame:
     """Rows of one's own with every column of the table; what is not stated follows, or is what most
     have."""
     size = own["n_params"].astype(float)
-    follows = {"n_kv_heads": own["n_heads"], "d_head": own["d_model"] // own["n_heads"]}
-    follows |= {"d_ff": 4 * own["d_model"], "n_params_nonembedding": size}
-    follows["download_gb"] = BYTES * size / 1e9
+    follows = {
+        "n_kv_heads": own["n_heads"],
+        "d_head": own["d_model"] // own["n_heads"],
+        "d_ff": 4 * own["d_model"],
+        "n_params_nonembedding": size,
+        "download_gb": BYTES * size / 1e9,
+    }
     given = {}
     for name, value in follows.items():
         if name in own:

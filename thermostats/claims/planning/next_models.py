@@ -197,9 +197,8 @@ def find_advice(
     asked = asked_question(claim, terms.finding)
     if asked is None:
         return plan_claim(claim, evidence, candidates, terms)
-    key = digest_rule(asked[0], candidates)
-    store = Stored(f"next-{claim.id}", key)
     question, set_name = asked
+    store = Stored(f"next-{claim.id}", digest_rule(question, candidates))
     settings = (question.id, terms.budget, terms.looks, str(terms.data), terms.seed)
     part = (str(settings), set_name)
     make = partial(plan_claim, claim, candidates=candidates, terms=terms)
@@ -227,8 +226,8 @@ def judge_together(
     asked = asked_question(claim, terms.finding)
     if asked is None:
         return None
-    store = Stored(f"next-{claim.id}", digest_rule(asked[0], candidates))
     question, set_name = asked
+    store = Stored(f"next-{claim.id}", digest_rule(question, candidates))
     settings = (question.id, terms.looks, terms.seed, sorted(names))
     part = (str(settings), set_name)
 

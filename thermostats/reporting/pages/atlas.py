@@ -104,9 +104,14 @@ def collect_rows(tables: Evidence) -> pd.DataFrame:
     both["quantity"] = pd.Categorical(both["quantity"], list(QUANTITIES))
     both = both.reindex(columns=COLUMNS).dropna(subset=["value", "depth"])
     both = both.sort_values(["quantity", *MODEL, "layer"], ignore_index=True)
-    types: dict[str, type] = dict.fromkeys(("family", "quantity"), str)
-    types |= dict.fromkeys(("layer", "n_layers"), int)
-    types |= dict.fromkeys(("value", "norm"), float)
+    types = {
+        "family": str,
+        "quantity": str,
+        "layer": int,
+        "n_layers": int,
+        "value": float,
+        "norm": float,
+    }
     return both.astype(types)
 
 
@@ -123,10 +128,12 @@ def choose_contrasting(drawn: pd.DataFrame, most: int) -> list[str]:
     trained = study if study["heritage"].nunique() >= most else trained
     gains = _select_gains(trained)
     by_model = trained.groupby("model_id")
-    facts = {"gain": np.log(gains["value"]).groupby(gains["model_id"]).mean()}
-    facts["quantities"] = by_model["quantity"].nunique()
-    facts["layers"] = by_model["layer"].nunique()
-    facts["lab"] = by_model["heritage"].first()
+    facts = {
+        "gain": np.log(gains["value"]).groupby(gains["model_id"]).mean(),
+        "quantities": by_model["quantity"].nunique(),
+        "layers": by_model["layer"].nunique(),
+        "lab": by_model["heritage"].first(),
+    }
     table = pd.DataFrame(facts).dropna()
     table = table.sort_values(["quantities", "layers"], ascending=False, kind="stable")
     table = table.drop_duplicates("lab")
