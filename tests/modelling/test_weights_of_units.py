@@ -77,8 +77,7 @@ def test_refits_are_few_where_nothing_is_odd(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(
-    ("units", "said"),
-    [("aa", "hangs on one unit: "), ("ab", "hangs on each of these units: ")],
+    ("units", "said"), [("aa", "hangs on one unit: "), ("ab", "hangs on each of these units: ")]
 )
 def test_statements_that_hang_on_one_unit_are_said_to_hang_on_one(units: str, said: str) -> None:
     rows = []

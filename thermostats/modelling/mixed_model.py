@@ -534,7 +534,7 @@ def state_law(law: Law, declared: Declaration, others: Mapping[str, Declaration]
 
 
 def apply_effects(drawn: Array, columns: Array) -> Array:
-    """What effects, the first of those drawn, add to every outcome by their columns, … × outcome."""
+    """What effects, the first of those drawn, add to outcomes by their columns, … × outcome."""
     effects = drawn[..., : columns.shape[1]]
     return np.asarray(effects @ columns.T)
 
