@@ -28,6 +28,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.planned import PlannedStudy, draw_rows, plan_studies
 from thermostats.tables.folders import find_shipped
+from thermostats.tables.join import join
 
 MEAN = V("mean")
 RULE = Decide((MEAN > 0) & (MEAN.p <= ALPHA), (MEAN < 0) & (MEAN.p <= ALPHA))
@@ -249,7 +250,7 @@ def test_the_command_line_says_what_to_do_with_a_file(tmp_path: Path) -> None:
         power(str(tmp_path / "empty.csv"))
 
 
-def test_that_studies_are_drawn_from_others_models_is_said(
+def test_where_studies_are_of_others_models_a_line_plans_from_the_users(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Of a finding on the study's own files, where the user has models."""
@@ -257,7 +258,26 @@ def test_that_studies_are_drawn_from_others_models_is_said(
     of_files = load_claim(scripts["C01"]).questions[0]
     of_all = load_claim(scripts["H01"]).questions[0]
     assert (of_files.scope.evidence, of_all.scope.evidence) == ("published", "pooled")
-    assert not planning.name_others_rows(of_files, None)
-    monkeypatch.setattr(planning, "has_own_runs", lambda _: True)
-    assert "not from your models" in planning.name_others_rows(of_files, tmp_path)
-    assert not planning.name_others_rows(of_all, tmp_path)
+    assert planning.suggest_own_plan(of_files, None, {}) == []
+    own = tmp_path / "own rows"
+    names = [f"own/m{number}" for number in range(9)]
+    labs = [f"lab {number % 3}" for number in range(9)]
+    facts = {"heritage": labs, "n_layers": range(8, 17), "n_heads": [4, 6, 8] * 3, "d_model": 96}
+    gains = {
+        "n_params": np.arange(1, 10) * 10**6,
+        "last_gain": np.linspace(0.9, 1.1, 9),
+        "source": "own",
+    }
+    join(pd.DataFrame({"model_id": names, **facts, **gains}), data=own)
+    assert planning.suggest_own_plan(of_all, own, {}) == []
+    others, line = planning.suggest_own_plan(of_files, own, {"models": [20, 40], "labs": [9]})
+    assert "not from your models" in others
+    asked: list[dict[str, Any]] = []
+    fitted: list[int] = []
+    monkeypatch.setattr(
+        Fit, "power", lambda self, **sizes: (fitted.append(len(self.rows)), asked.append(sizes))
+    )
+    *_, code = shlex.split(line[line.index("python -c") :])
+    exec(code, {})  # noqa: S102
+    assert asked == [{"models": [20, 40], "labs": [9]}]
+    assert fitted == [9]

@@ -23,6 +23,7 @@ from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_percent
 from thermostats.modelling.fit_calls import suggest_call
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
+from thermostats.modelling.heritage.lab_tests import choose_gain
 from thermostats.modelling.planned import (
     SEVERAL,
     Numbers,
@@ -49,9 +50,10 @@ from thermostats.plots.general import (
     write_figure,
 )
 from thermostats.tables.choices import CALLED, MEASURED, OWN_ROWS, POOLED
-from thermostats.tables.folders import find_shipped, has_own_runs
+from thermostats.tables.folders import find_data_folder, find_shipped, has_own_runs
 from thermostats.tables.incoming import choose_pandas_read
 from thermostats.tables.join import suggest_block_join
+from thermostats.tables.model_rows import model_rows
 from thermostats.terminal import show_progress
 
 DRAWS = 10
@@ -62,8 +64,9 @@ SECONDS = 20.0
 CPU-seconds of a world."""
 WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
 """The world in which a side is true: the size that the claim states, and none."""
-FEWEST, GAIN = 8, "penultimate_gain"
-"""Models from which on a table is planned by alone; the gain that joined blocks are planned by."""
+FEWEST, GAIN, JOINED = 8, "penultimate_gain", "mine"
+"""Models from which on a table is planned by alone; the gain that joined blocks are planned by, and
+the folder that they are joined to."""
 PLANNED_BY_FIT = "studies like a table are planned by a fit to it"
 COLUMNS = [
     "side",
@@ -170,17 +173,23 @@ def read_design(
         ) from error
 
 
-def name_others_rows(question: Question, data: str | Path | None) -> str:
-    """That studies are drawn from other models than the user's, and what plans with these; empty
-    where the user has none, or they are among the models that are asked."""
+def suggest_own_plan(
+    question: Question, data: str | Path | None, sizes: Mapping[str, Any]
+) -> list[str]:
+    """That studies are drawn from other models than the user's, and the command that plans with
+    these; empty where the user has none, or they are among the models that are asked."""
     name = question.scope.evidence
     if name in (POOLED, MEASURED) or not has_own_runs(data):
-        return ""
+        return []
     asked_of = CALLED.get(name or "", name)
-    return (
-        f"asked of {asked_of}, so that studies are drawn from these and not from your models; "
-        f"a fit of yours plans with fit.power"
-    )
+    gain = choose_gain(data)
+    folder = find_data_folder(data)
+    models = model_rows(OWN_ROWS, gain, data=folder)["model_id"].tolist()
+    line, note = _write_fit_of_models(models, _write_asked(sizes), gain, folder)
+    return [
+        f"asked of {asked_of}, so that studies are drawn from these and not from your models",
+        f"Studies like your models: {note}{write_shell_command(line)}",
+    ]
 
 
 def plan_like(
@@ -226,12 +235,7 @@ def check_claim(claim: Any, sizes: Mapping[str, Any], *, is_shell: bool = False)
     is_file = isinstance(claim, str) and is_file_of_rows(claim)
     if isinstance(claim, str) and not is_file:
         return
-    stated = {}
-    for name, value in sizes.items():
-        if value not in ((), []):
-            stated[name] = value
-    stated = stated or {"models": [40, 80], "labs": 9}
-    said = ", ".join(f"{name}={write_value(value)}" for name, value in stated.items())
+    said = _write_asked(sizes)
     what = "a claim is named by its id"
     got = f"{type(claim).__name__} in the place of a claim"
     step = f'thermostats.power("C05", {said})'
@@ -249,6 +253,16 @@ def check_claim(claim: Any, sizes: Mapping[str, Any], *, is_shell: bool = False)
     raise UsageError(what, got=got, allowed=allowed, next_step=step)
 
 
+def _write_asked(sizes: Mapping[str, Any]) -> str:
+    """The sizes that are asked for, as arguments; an example's where none is."""
+    stated = {}
+    for name, value in sizes.items():
+        if value not in ((), []):
+            stated[name] = value
+    stated = stated or {"models": [40, 80], "labs": 9}
+    return ", ".join(f"{name}={write_value(value)}" for name, value in stated.items())
+
+
 def _plan_by_file(file: str, said: str, is_shell: bool) -> str:
     """The lines that read a file, fit its rows and plan studies like theirs."""
     made = choose_pandas_read(Path(file))
@@ -260,9 +274,9 @@ def _plan_by_file(file: str, said: str, is_shell: bool) -> str:
     if not joining:
         line, *notes = _write_fit(rows, said)
         return "\n".join([write_shell_command(line, first), *notes])
-    line, note = _write_fit_of_blocks(models, said)
+    line, note = _write_fit_of_models(models, said)
     command = write_shell_command(line)
-    return f"{write_command('join', file, data='mine')}\n# then {note}{command}"
+    return f"{write_command('join', file, data=JOINED)}\n# then {note}{command}"
 
 
 def _plan_by_fit(rows: pd.DataFrame, said: str) -> str:
@@ -274,7 +288,7 @@ def _plan_by_fit(rows: pd.DataFrame, said: str) -> str:
     joining, models = suggest_block_join(rows)
     if not joining:
         return "\n".join(_write_fit(rows, said))
-    line, note = _write_fit_of_blocks(models, said)
+    line, note = _write_fit_of_models(models, said)
     return f"{joining}\n# then {note}{line}"
 
 
@@ -284,13 +298,15 @@ def _write_fit(rows: pd.DataFrame, said: str) -> list[str]:
     return [f"{line}.power({said})", *notes]
 
 
-def _write_fit_of_blocks(models: Sequence[str], said: str) -> tuple[str, str]:
-    """The line that fits models whose blocks are joined and plans studies like them, and a note
-    before it."""
+def _write_fit_of_models(
+    models: Sequence[str], said: str, gain: str = GAIN, data: str | Path = JOINED
+) -> tuple[str, str]:
+    """The line that fits models of a user's folder and plans studies like them, and a note before
+    it."""
     few = len(models) < FEWEST
-    taken = call("model_rows", POOLED if few else OWN_ROWS, GAIN, data="mine")
+    taken = call("model_rows", POOLED if few else OWN_ROWS, gain, data=str(data))
     stated = {} if few else {"geometry": ["n_layers", "n_heads"]}
-    line = call("fit_heritage", Code(taken), outcome=GAIN, **stated)
+    line = call("fit_heritage", Code(taken), outcome=gain, **stated)
     note = f"yours are {len(models)}: with all others that are measured, " * few
     return f"{line}.power({said})", note
 

@@ -344,8 +344,8 @@ def power(
     path = check_figure_file(figure)
     try:
         question, here = planning.read_design(claim, finding, data, analyses)
-        if said := planning.name_others_rows(question, data):
-            print(f"{claim.upper()}: {said}", file=sys.stderr, flush=True)
+        if lines := planning.suggest_own_plan(question, data, named):
+            print(f"{claim.upper()}:", "\n".join(lines), file=sys.stderr, flush=True)
         asked = planning.plan_like(here, named, write)
         sizes_asked = ", ".join(study.words for study in asked)
         print(f"{claim.upper()}: studies of {sizes_asked} are simulated", file=sys.stderr)
