@@ -28,7 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.claims.noise import Random
-from thermostats.claims.question import Question, Trial, convert_numpy
+from thermostats.claims.question import Question, Test, Trial, convert_numpy
 from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdict
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
 from thermostats.claims.worlds import CLAIMED, NULL, Array, Point, World, Worlds, take_half
@@ -130,6 +130,8 @@ def measure_attained(
     units = rows[trial.unit].drop_duplicates()
     if not 1 < len(units) <= MANY:
         return found
+    if isinstance(trial.test, Test):
+        rows = convert_numpy(rows)
     for unit in units:
         try:
             rest = trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True))

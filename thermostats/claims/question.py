@@ -176,7 +176,7 @@ def convert_numpy(rows: pd.DataFrame) -> pd.DataFrame:
             is_number = pd.api.types.is_float_dtype(kind) or pd.api.types.is_integer_dtype(kind)
             lacks = np.float64 if is_number else object
             kinds[name] = getattr(kind, "numpy_dtype", object) if not rows[name].hasnans else lacks
-    return rows.astype(kinds).copy()
+    return rows.astype(kinds).copy() if kinds else rows
 
 
 SEED = 35
@@ -230,7 +230,7 @@ def build_curve(
         return {**ends, "n_models": result.n_models, "verdict": str(rule.verdict(result))}
 
     return specification_curve(
-        rows,
+        convert_numpy(rows),
         curve.choices,
         curve.estimate,
         null=curve.null,

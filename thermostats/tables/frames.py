@@ -20,9 +20,14 @@ from thermostats.next_steps import ARROW, is_table, swap_rows, write_value
 def select_rows(frame: pd.DataFrame, /, **values: Any) -> pd.DataFrame:
     """Rows whose columns have these values: one, or one of several."""
     for label, wanted in values.items():
-        cells = frame[label]
-        frame = frame[cells.isin(wanted) if is_list_like(wanted) else cells == wanted]
+        frame = frame[mark_rows(frame, label, wanted)]
     return frame
+
+
+def mark_rows(frame: pd.DataFrame, label: str, wanted: Any) -> pd.Series[bool]:
+    """Which rows have a value, or one of several, in a column."""
+    cells = frame[label]
+    return cells.isin(wanted) if is_list_like(wanted) else cells == wanted
 
 
 def list_records(frame: pd.DataFrame) -> list[dict[str, Any]]:

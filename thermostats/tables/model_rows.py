@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from thermostats.errors import (
     DataError,
@@ -240,20 +241,34 @@ def estimate_variances(rows: pd.DataFrame) -> dict[str, float]:
     """
     from scipy import optimize  # noqa: PLC0415
 
+    y = rows["y"].to_numpy(np.float64)
+    variance = np.square(rows["e"].to_numpy(np.float64))
+    levels = [rows[name].to_numpy(object) for name in LEVELS]
     design = []
     seen = []
-    for _, measured in rows.groupby("model_id"):
-        pairs = list(combinations(measured.to_dict("records"), 2))
-        for a, b in pairs:
-            weight = len(pairs) ** -0.5
-            differs = [weight * (a[name] != b[name]) for name in LEVELS]
-            design.append([weight, *differs])
-            excess = (a["y"] - b["y"]) ** 2 - a["e"] ** 2 - b["e"] ** 2
-            seen.append(weight * excess / 2)
+    for places in _split_models(rows, sort=True).values():
+        first, second = np.triu_indices(len(places), 1)
+        if not len(first):
+            continue
+        a = places[first]
+        b = places[second]
+        weight = len(a) ** -0.5
+        differs = [weight * (values[a] != values[b]) for values in levels]
+        design.append(np.column_stack([np.full(len(a), weight), *differs]))
+        excess = np.square(y[a] - y[b]) - variance[a] - variance[b]
+        seen.append(weight * excess / 2)
     fitted = np.zeros(len(LEVELS) + 1)
     if seen:
-        fitted = optimize.nnls(np.array(design), np.array(seen))[0]
+        fitted = optimize.nnls(np.concatenate(design), np.concatenate(seen))[0]
     return dict(zip(("run", *LEVELS), map(float, fitted), strict=True))
+
+
+def _split_models(rows: pd.DataFrame, *, sort: bool) -> dict[str, NDArray[np.intp]]:
+    """Places of the rows of every model, in the order of names or in that in which they are met."""
+    codes, names = pd.factorize(rows["model_id"], sort=sort)
+    order = np.argsort(codes, kind="stable")
+    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
+    return dict(zip(names, np.split(order, ends[:-1]), strict=True))
 
 
 def combine_measurements(
@@ -268,14 +283,16 @@ def combine_measurements(
     """
     components = estimate_variances(rows) if components is None else components
     columns = ["model_id", "y", "e", "measurements"]
+    log_values = rows["y"].to_numpy(np.float64)
+    variances = np.square(rows["e"].to_numpy(np.float64))
+    levels = {name: rows[name].to_numpy(object) for name in LEVELS}
     estimates = []
-    for model, measured in rows.groupby("model_id", sort=False):
-        n = len(measured)
-        y = measured["y"].to_numpy(np.float64)
-        own = measured["e"].to_numpy(np.float64) ** 2
-        covariance = np.diag(own + components["run"])
-        for name in LEVELS:
-            value = measured[name].to_numpy()
+    for model, places in _split_models(rows, sort=False).items():
+        n = len(places)
+        y = log_values[places]
+        covariance = np.diag(variances[places] + components["run"])
+        for name, values in levels.items():
+            value = values[places]
             is_same = value[:, None] == value[None, :]
             covariance = covariance + components[name] * is_same
         weights = np.linalg.solve(covariance + EXACT * np.eye(n), np.ones(n))
@@ -550,11 +567,12 @@ def _combine_gains(rows: pd.DataFrame, files: set[str], wanted: str) -> dict[str
 
 def _prepare_gain(rows: pd.DataFrame, files: set[str], gain: str) -> pd.DataFrame:
     """Log of a gain and its error, by model and level."""
-    origin = find_origin(rows["source"], files)
-    measured = rows.assign(source=origin)[rows[gain] > 0]
+    columns = ["model_id", *LEVELS, gain, f"{gain}_sd", "n_prompts"]
+    measured = rows.loc[rows[gain] > 0, columns]
     y = np.log(measured[gain])
     e = _estimate_error(measured, gain).fillna(0.0)
-    return measured[["model_id", *LEVELS]].assign(y=y, e=e)
+    source = find_origin(measured["source"], files)
+    return measured[["model_id", *LEVELS]].assign(source=source, y=y, e=e)
 
 
 def _estimate_error(rows: pd.DataFrame, gain: str) -> pd.Series:

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from thermostats.errors import (
@@ -34,7 +35,7 @@ from thermostats.tables.choices import (
     split_revision,
 )
 from thermostats.tables.features import LAST, combine
-from thermostats.tables.frames import select_rows
+from thermostats.tables.frames import mark_rows, select_rows
 from thermostats.tables.runs import mark_superseded
 from thermostats.tables.schemas import GAINS, NURSERY, RUN_TABLES, TABLES, list_key_columns
 
@@ -508,28 +509,34 @@ class Selection:
 
     def _select(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         frame = self._join_table(name)
+        if self.name == NURSERY and {"heritage", "family"} <= set(frame):
+            frame = frame.assign(heritage=frame["family"])
         is_own = self.name == OWN_ROWS
+        conditions = []
         if "source" in frame and (is_own or "source" not in equals) and name != OF_FACTS:
             published = set(self._select_table("sources")["file"])
             runs = self._select_table("runs")
-            frame = frame[mark_set(self.name or POOLED, frame, published, runs)]
+            conditions.append(mark_set(self.name or POOLED, frame, published, runs))
         if is_own and "run_id" in frame:
-            frame = select_rows(frame, run_id=self._load_own_runs()["run_id"])
+            conditions.append(frame["run_id"].isin(self._load_own_runs()["run_id"]))
         if self.left_out and {"run_id", "source"} <= set(frame):
             published = set(self._select_table("sources")["file"])
-            frame = frame[find_origin(frame["source"], published) != self.left_out]
+            conditions.append(find_origin(frame["source"], published) != self.left_out)
+        spare = []
         if "modality" in frame and name != "prompts" and "modality" not in equals:
-            is_decoder = frame["modality"].fillna(DECODER) == DECODER
-            frame = frame[is_decoder].drop(columns="modality")
-        if self.name == NURSERY and {"heritage", "family"} <= set(frame):
-            frame = frame.assign(heritage=frame["family"])
-        for label in equals:
+            conditions.append(frame["modality"].fillna(DECODER) == DECODER)
+            spare.append("modality")
+        for label, wanted in equals.items():
             if label not in frame:
                 raise UsageError(
                     f"table {name} cannot be selected by {label!r}",
                     allowed=join_some(frame.columns, label),
                 )
-        chosen = select_rows(frame, **equals)
+            conditions.append(mark_rows(frame, label, wanted))
+        kept = np.ones(len(frame), dtype=bool)
+        for condition in conditions:
+            kept &= condition.to_numpy(bool, na_value=False)
+        chosen = frame.loc[kept, frame.columns.difference(spare, sort=False)]
         return chosen.reset_index(drop=True).copy()  # shares no array with what is kept
 
     def _join_table(self, name: str) -> pd.DataFrame:

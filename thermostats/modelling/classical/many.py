@@ -467,13 +467,15 @@ def estimate_shares(outcomes: Array, against: float = 0.5) -> Many:
         none = np.full(len(outcomes), math.nan)
         return Many(none, np.zeros(len(none)), np.ones(len(none)), none, law)
     tail = (1 - LEVEL) / 2
-    counts = np.arange(n + 1)
-    some = counts[1:]
-    not_all = counts[:-1]
-    lower = np.r_[0.0, stats.beta.ppf(tail, some, n - some + 1)]
-    upper = np.r_[stats.beta.isf(tail, not_all + 1, n - not_all), 1.0]
+    counts, place = np.unique(k, return_inverse=True)
+    lower = np.zeros(len(counts))
+    some = counts[counts > 0]
+    lower[counts > 0] = stats.beta.ppf(tail, some, n - some + 1)
+    upper = np.ones(len(counts))
+    not_all = counts[counts < n]
+    upper[counts < n] = stats.beta.isf(tail, not_all + 1, n - not_all)
     p = np.array([stats.binomtest(int(count), n, against).pvalue for count in counts])
-    return Many(k / n, lower[k], upper[k], p[k], law)
+    return Many(k / n, lower[place], upper[place], p[place], law)
 
 
 def estimate_grouped_shares(outcomes: Array, groups: Labels) -> Many:
