@@ -13,12 +13,14 @@ import pytest
 from thermostats.errors import UsageError
 from thermostats.measurement.steering_spec import FACTORS
 from thermostats.modelling.price_curves import (
+    OF_FLOOR,
     STEPS,
     compare_prices,
     estimate_stiffness,
-    find_floor,
+    group_floors,
     judge_models,
     list_crossings,
+    take_values,
 )
 
 SAME = {"model_id": "m", "revision": "main", "run_id": "r", "seed": 1, "steps": 200, "rate": 1e-3}
@@ -124,7 +126,9 @@ def test_differences_are_of_the_same_texts() -> None:
     other = {**second, "kl_texts": "[0.1, 0.2]"}
     with pytest.raises(UsageError, match="other texts"):
         compare_prices(first, other)
-    assert find_floor(pd.DataFrame([first, {**second, "seed": 2}]), first) is None
+    of_other_texts = group_floors(pd.DataFrame([first, {**second, "seed": 2}]))
+    assert take_values(second, OF_FLOOR) not in of_other_texts
+    assert [*group_floors(pd.DataFrame([first, second]))] == [take_values(first, OF_FLOOR)]
 
 
 def test_the_stiffness_of_a_parabola_is_its_curvature() -> None:

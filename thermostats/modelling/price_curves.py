@@ -22,7 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from thermostats.errors import UsageError
-from thermostats.tables.frames import list_records, select_rows
+from thermostats.tables.frames import list_records
 
 Array = NDArray[np.float64]
 DRAWS = 2000
@@ -33,6 +33,9 @@ MODEL = ["model_id", "revision", "run_id", "seed"]
 """What rows share that were made on the same texts."""
 SETTINGS = ["steps", "rate", "n_train", "n_tokens", "what"]
 """What a row and its floor share besides."""
+OF_FLOOR = (*MODEL, *SETTINGS)
+OF_MIRROR = (*OF_FLOOR, "gain", "penalty", "every")
+"""What a row shares with its floor, which has no target, and with its mirror."""
 MARGIN = 1.05
 """How far beyond 1 a crossing goes: from above to 1/1.05, from below to 1.05."""
 STEPS = (0.1, 0.2, 0.4)
@@ -75,20 +78,22 @@ def _resample_means(values: Array) -> Array:
     return means
 
 
-def find_floor(rows: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The floor of a row: the same model, texts and steps without a target; None where there is
-    none."""
-    is_floor = rows["operation"] == "floor"
-    floors = rows[is_floor]
-    return _find_first(floors, row, (*MODEL, *SETTINGS))
+Records = list[dict[str, Any]]
 
 
-def _find_first(
-    rows: pd.DataFrame, row: Mapping[str, Any], labels: Sequence[str]
-) -> dict[str, Any] | None:
-    """The first of rows that agree with a row in some columns."""
-    agreeing = select_rows(rows, **{label: row[label] for label in labels})
-    return list_records(agreeing)[0] if len(agreeing) else None
+def group_records(rows: pd.DataFrame, labels: Sequence[str]) -> dict[tuple[Any, ...], Records]:
+    """Rows in their order by what they share in some columns; a row that lacks one is left out."""
+    return {key: list_records(group) for key, group in rows.groupby(list(labels))}
+
+
+def group_floors(rows: pd.DataFrame) -> dict[tuple[Any, ...], Records]:
+    """Floors by model, texts and steps: those of a row are under `take_values(row, OF_FLOOR)`."""
+    return group_records(rows[rows["operation"] == "floor"], OF_FLOOR)
+
+
+def take_values(row: Mapping[str, Any], labels: Sequence[str]) -> tuple[Any, ...]:
+    """What a row has in some columns."""
+    return tuple(row[label] for label in labels)
 
 
 CROSSING = [
@@ -112,25 +117,29 @@ def list_crossings(rows: pd.DataFrame, margin: float = MARGIN) -> pd.DataFrame:
     """
     is_steered = rows["operation"] == "steer"
     steered = rows[is_steered]
+    floors = group_floors(rows)
+    alike = group_records(steered, OF_MIRROR)
     made = []
     for row in list_records(steered):
-        mirrored = _find_mirror(steered, row)
-        floor = find_floor(rows, row)
         log_target = np.log(row["target"])
         crosses = np.log(row["gain_before"]) * log_target < 0
         crosses &= abs(abs(log_target) / np.log(margin) - 1) < SAME
-        if crosses and mirrored is not None and floor is not None:
-            crossing = _describe_crossing(row, mirrored, floor)
+        mirrored = _find_mirror(alike.get(take_values(row, OF_MIRROR), []), row)
+        of_row = floors.get(take_values(row, OF_FLOOR), [])
+        if crosses and mirrored is not None and of_row:
+            crossing = _describe_crossing(row, mirrored, of_row[0])
             made.append(crossing)
     return pd.DataFrame(made, columns=CROSSING)
 
 
-def _find_mirror(steered: pd.DataFrame, row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The row whose target is as far on the other side of where the gain started; None where there
-    is none."""
+def _find_mirror(alike: Records, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The first of rows whose target is as far on the other side of where the gain started; None
+    where there is none."""
     wanted = row["gain_start"] ** 2 / row["target"]
-    opposite = steered[(steered["target"] / wanted - 1).abs() < SAME]
-    return _find_first(opposite, row, (*MODEL, *SETTINGS, "gain", "penalty", "every"))
+    for other in alike:
+        if abs(other["target"] / wanted - 1) < SAME:
+            return other
+    return None
 
 
 def _describe_crossing(
@@ -217,14 +226,13 @@ def estimate_stiffness(rows: pd.DataFrame, gain: str = "penultimate_gain") -> pd
     n_targets.
     """
     steered = rows[(rows["operation"] == "steer") & (rows["gain"] == gain)]
+    floors = group_floors(rows)
     made = []
-    for _, group in steered.groupby([*MODEL, *SETTINGS]):
-        records = group.to_dict("records")
-        floor = find_floor(rows, records[0])
+    for key, records in group_records(steered, OF_FLOOR).items():
         near = _select_curve(records)
-        if floor is None or len(near) < 3:
+        if key not in floors or len(near) < 3:
             continue
-        made.append(_fit_stiffness(near, floor))
+        made.append(_fit_stiffness(near, floors[key][0]))
     return pd.DataFrame(made)
 
 

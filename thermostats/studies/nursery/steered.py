@@ -3,6 +3,7 @@ real texts."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -41,6 +42,10 @@ STEERED = AtLeast(models=1)
 def judge_steered(evidence: Evidence) -> pd.DataFrame:
     """Models with RMSNorms that were taken across 1, a row a model and gain, and whether they meet
     the protocol's rule."""
+    return evidence.computed(("steered models",), partial(_judge_models, evidence))
+
+
+def _judge_models(evidence: Evidence) -> pd.DataFrame:
     models = evidence.table("models", norm_kind=RMS)
     ids = models["model_id"].unique().tolist()
     rows = evidence.table("interventions", model_id=ids)
