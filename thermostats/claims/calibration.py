@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 import pandas as pd
@@ -78,8 +78,12 @@ class Side:
         0 where the rule was tried, but not in a world in which this side is false: it is never
         given.
         """
-        of_box = self.rows[self.rows["box"] == box]
-        return float(of_box["bound_05"].min()) if len(of_box) else 0.0 if self.tried else math.nan
+        return self._limits.get(box, 0.0 if self.tried else math.nan)
+
+    @cached_property
+    def _limits(self) -> dict[str, float]:
+        lowest = self.rows.groupby("box")["bound_05"].min()
+        return {str(box): float(low) for box, low in lowest.items()}
 
     def gives(self, level: float, box: str = PLAUSIBLE) -> bool:
         """Whether a level is small enough; of a rule that was not tried 5% alone decides."""
@@ -125,7 +129,7 @@ class Side:
             (words for words, column in classes if level < of_box[column].min()), "above .05"
         )
 
-    @property
+    @cached_property
     def worst(self) -> pd.Series | None:
         """The world in which the side is falsely given most often at 5%."""
         of_box = self.rows[self.rows["box"] == PLAUSIBLE]
@@ -185,7 +189,12 @@ class Calibration:
 
     def side(self, verdict: Verdict) -> Side:
         """One side of the rule."""
-        return Side(self.rows[self.rows["side"] == verdict], self.tried)
+        return self._sides[verdict]
+
+    @cached_property
+    def _sides(self) -> dict[Verdict, Side]:
+        of_side = self.rows["side"]
+        return {verdict: Side(self.rows[of_side == verdict], self.tried) for verdict in SIDES}
 
     @property
     def tried(self) -> bool:

@@ -52,6 +52,8 @@ ROWS: Mapping[str, frozenset[str]] = {
 its findings and views may then have. A user's rows are measured ones."""
 VIEWS = (*(name for name in MEASUREMENTS if name != PUBLISHED), OWN_ROWS)
 """Sets that a question about published models is put to as well."""
+MOST_KEPT = 200_000
+"""Cells of a selection up to which it is kept."""
 TIMINGS = ("sheaf-exponents", "sheaf-dense")
 """Times that an analysis shows, of one machine: `benchmarks/sheaf_cost.py` writes them to
 data/timings."""
@@ -99,6 +101,8 @@ class Evidence(Selection):
         self._digests: dict[str, str] = {}
         self._frames: dict[tuple[Hashable, ...], tuple[pd.DataFrame, dict[str, str]]] = {}
         """Rows that several claims compute alike, and the selections that they were made of."""
+        self._chosen: dict[tuple[str, ...], pd.DataFrame] = {}
+        """Selections of few rows, of all sets."""
         self._told: dict[str, str] = {}
         """Digests of selections that another process read of the same folder."""
         self._store: ValueStore | None = None
@@ -116,6 +120,7 @@ class Evidence(Selection):
         other._loaded = self._loaded
         other._digests = self._digests
         other._frames = self._frames
+        other._chosen = self._chosen
         other._told = self._told
         other._store = self._store
         return other
@@ -272,10 +277,20 @@ class Evidence(Selection):
     def _rows_of(self, parts: list[Any]) -> pd.DataFrame:
         name, equals = parts[:2]
         if name not in BESIDE:
-            return self._select(name, equals)
+            return self._select_once(name, equals)
         if name not in self._files:
             self._files[name] = BESIDE[name](self._folder)
         return self._files[name]
+
+    def _select_once(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
+        """Rows of a selection, kept where they are few; whoever changes them changes a copy."""
+        place = (name, json.dumps(equals, sort_keys=True), self.name, self.left_out)
+        rows = self._chosen.get(place)
+        if rows is None:
+            rows = self._select(name, equals)
+            if rows.size <= MOST_KEPT:
+                self._chosen[place] = rows
+        return rows.copy(deep=False)
 
     def _read(self, name: str) -> pd.DataFrame:
         beside = _read_extra_table(name)
@@ -291,6 +306,7 @@ class Planned(Evidence):
         other._files = self._files
         other._loaded = self._loaded
         other._frames = self._frames
+        other._chosen = self._chosen
         return other
 
     def _hand_out(self, parts: list[Any]) -> pd.DataFrame:

@@ -72,7 +72,7 @@ class Test:
         own = convert_numpy(rows)
         measured = {}
         for name in self.outcomes:
-            measured[name] = own[[name]].to_numpy().T
+            measured[name] = own[name].to_numpy()[None]
         made = self.many(own, measured, **self.finely)
         tables = {}
         numbers = {}
