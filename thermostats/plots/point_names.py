@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -238,6 +239,7 @@ def _make_interval_boxes(kind: Collection, scale: float) -> Iterator[Box]:
             yield x.min() - 1, y.min() - 1, x.max() + 1, y.max() + 1
 
 
+@cache
 def _measure_name(name: str, size: float = SIZE) -> tuple[float, float]:
     plain = name.replace("$", "S") or "-"
     font = FontProperties(family="DejaVu Sans")
