@@ -267,8 +267,10 @@ def _split_models(rows: pd.DataFrame, *, sort: bool) -> dict[str, NDArray[np.int
     """Places of the rows of every model, in the order of names or in that in which they are met."""
     codes, names = pd.factorize(rows["model_id"], sort=sort)
     order = np.argsort(codes, kind="stable")
-    ends = np.cumsum(np.bincount(codes, minlength=len(names)))
-    return dict(zip(names, np.split(order, ends[:-1]), strict=True))
+    counts = np.bincount(codes, minlength=len(names))
+    ends = np.cumsum(counts)
+    places = map(slice, ends - counts, ends)
+    return {name: order[place] for name, place in zip(names, places, strict=True)}
 
 
 def combine_measurements(
