@@ -150,9 +150,8 @@ def is_progress_seen() -> bool:
 
 
 def show_progress(line: str) -> None:
-    """A line on standard error for a person who waits; nothing where nobody does."""
-    if is_progress_seen():
-        print(line, file=sys.stderr, flush=True)
+    """A line on standard error, without a terminal too, for whoever waits or reads a log."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def refuse(error: ThermostatsError, *, as_json: bool = False) -> None:

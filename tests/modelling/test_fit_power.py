@@ -93,6 +93,16 @@ def test_what_is_stopped_keeps_what_it_has_and_says_what_it_lacks(
     assert made.sentences[-1] == made.stopped
 
 
+def test_what_is_simulated_is_said_without_a_terminal(
+    line: Fit, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line.power([20, 40], studies=10)
+    assert capsys.readouterr().err.splitlines() == [
+        "20 models: 10 studies are simulated and fitted",
+        "40 models: 10 studies are simulated and fitted",
+    ]
+
+
 def test_what_has_no_power_is_refused_with_the_call_that_has(line: Fit) -> None:
     with pytest.raises(
         UsageError, match=r"plans studies by its own law.*fit\.power\(models=40, la"
@@ -115,7 +125,7 @@ def test_what_has_no_power_is_refused_with_the_call_that_has(line: Fit) -> None:
 
 def test_a_sentence_says_how_often_studies_are_sure_of_the_opposite() -> None:
     rows = {"asked": "P(slope > 0) ≥ 0.95", "models": [20, 40], "labs": 1, "largest": [20, 40]}
-    table = pd.DataFrame({**rows, "power": [0.0, 0.4], "against": [0.4, 0.0], "error": 0.03})
+    table = pd.DataFrame({**rows, "power": [0.0, 0.4], "against": [0.4, 0.005], "error": 0.03})
     assert planning.FitPower(table, "line").sentences == [
         "P(slope > 0) ≥ 0.95: 0% of studies of 20 models (40% are as sure of the opposite), "
         "40% of studies of 40 models"

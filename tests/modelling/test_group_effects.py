@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from test_heritage import rows
 
 import thermostats
 from thermostats.errors import UsageError
+from thermostats.formatting import format_number
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.group_effects import GroupContrast, GroupEffects
 
@@ -49,6 +51,22 @@ def test_a_contrast_is_the_difference_of_two_effects(fitted: Fit) -> None:
     back = fitted.contrast(second, first)
     assert back.estimate == pytest.approx(-contrast.estimate)
     assert f"{first} − {second}: " in repr(contrast)
+
+
+def test_a_contrast_of_logs_is_a_ratio_too(fitted: Fit) -> None:
+    counts = fitted.effects().table["n_models"]
+    contrast = fitted.contrast(*counts.index[counts > 1][:2])
+    ratios = np.exp(contrast.draws)
+    assert contrast.ratio is not None
+    assert contrast.ratio == pytest.approx(
+        (np.median(ratios), *np.quantile(ratios, [0.03, 0.97])), rel=1e-3
+    )
+    printed = "{} [{}, {}]".format(*map(format_number, contrast.ratio))
+    assert f" on the log scale, a ratio of {printed}, median and 94%" in repr(contrast)
+    tens = replace(contrast, scale="log10", draws=contrast.draws / np.log(10))
+    assert tens.ratio == pytest.approx(contrast.ratio)
+    given = replace(contrast, scale="")
+    assert given.ratio is None and "ratio" not in repr(given)
 
 
 def test_families_and_labs_by_any_of_their_names() -> None:

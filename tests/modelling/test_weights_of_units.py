@@ -6,9 +6,11 @@ import pandas as pd
 import pytest
 from test_against_nuts import LAWS
 
+from thermostats.errors import UsageError
 from thermostats.modelling import gaussian
-from thermostats.modelling.checks import check_influence, measure_unit_influence
+from thermostats.modelling.checks import check_influence
 from thermostats.modelling.draws import Settings
+from thermostats.modelling.fitted_law import measure_unit_influence
 from thermostats.modelling.leave_out import list_units
 
 ERRORS = 4.5
@@ -85,3 +87,40 @@ def test_statements_that_hang_on_one_unit_are_said_to_hang_on_one(units: str, sa
         rows += [(statement, "nothing", 0.99), (statement, unit, 0.5)]
     table = pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
     assert check_influence(table).reason.startswith(said)
+
+
+def test_the_first_statement_is_said_with_the_unit_that_moves_it_most() -> None:
+    """Whether or not it, or another statement, is said to hang on a unit."""
+    rows = [("x > 0", "nothing", 0.992), ("x > 0", "a", 0.95), ("x > 0", "b", 0.846)]
+    others = [("y > 0", "nothing", 0.96), ("y > 0", "a", 0.7), ("y > 0", "b", 0.96)]
+    columns = ["statement", "left_out", "probability"]
+    said = "P(x > 0) is 0.992, and 0.846 without “b”"
+    passed = check_influence(pd.DataFrame(rows, columns=columns))
+    assert (passed.outcome, passed.reason) == ("passed", f"no unit carries it alone; {said}")
+    warned = check_influence(pd.DataFrame(rows + others, columns=columns))
+    assert warned.outcome == "warned"
+    assert warned.reason == f"hangs on one unit: P(y > 0) = 0.96, 0.70 without “a”; {said}"
+    hangs = check_influence(pd.DataFrame([*rows, ("x > 0", "c", 0.7)], columns=columns))
+    assert hangs.reason == "hangs on one unit: P(x > 0) = 0.99, 0.70 without “c”"
+    alone = check_influence(pd.DataFrame(rows[:1], columns=columns))
+    assert alone.reason == "no unit carries it alone"
+    nothing = check_influence(pd.DataFrame(columns=columns))
+    assert nothing.reason == "no unit carries it alone"
+
+
+def test_statements_without_each_unit_are_a_table_of_every_fit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That of the check, of the same refits."""
+    fit = LAWS["line"](np.random.default_rng(1))
+    last = fit.check().checks[-1]
+    monkeypatch.setattr(type(fit), "exclude_rows", None)  # nothing is fitted again
+    pd.testing.assert_frame_equal(fit.table("influence"), last.table)
+
+
+def test_a_table_without_a_name_is_refused_with_one_that_is_there() -> None:
+    fit = LAWS["line"](np.random.default_rng(1))
+    with pytest.raises(UsageError) as refused:
+        fit.table()
+    assert refused.value.next_step == 'fit.table("rows")'
+    assert len(eval(refused.value.next_step, {"fit": fit})) == len(fit.rows)  # noqa: S307

@@ -8,7 +8,7 @@ about. Everything else warns: it is shown and closes nothing.
 from __future__ import annotations
 
 from collections import Counter, UserDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from thermostats.formatting import format_number
 from thermostats.modelling import regressors
 from thermostats.modelling.draws import (
     ESS_LIMIT,
@@ -31,7 +32,12 @@ from thermostats.modelling.draws import (
     measure_convergence,
     normalise_pareto_weights,
 )
-from thermostats.modelling.fitted_law import FittedLaw
+from thermostats.modelling.fitted_law import (
+    INFLUENCE,
+    FittedLaw,
+    evaluate_refits,
+    measure_unit_influence,
+)
 from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.leave_out import LeftOut
 
@@ -334,14 +340,31 @@ def check_prior_sensitivity(table: pd.DataFrame) -> Check:
 
 
 def check_influence(table: pd.DataFrame) -> Check:
-    """Whether a decided statement hangs on one unit; `table`: as `left_out` has it."""
+    """Whether a decided statement hangs on one unit, and what the first statement is without the
+    unit that moves it most; `table`: as `measure_unit_influence` has it."""
     moved = _list_moved(table, "without")
     reasons = [reason for _, reason in moved]
     units = {unit for unit, _ in moved}
     hangs = "hangs on one unit" if len(units) == 1 else "hangs on each of these units"
     reason = f"{hangs}: {'; '.join(reasons)}" if reasons else "no unit carries it alone"
     outcome = WARNED if reasons else PASSED
-    return Check(name="influence", outcome=outcome, reason=reason, table=table)
+    said = "; ".join([reason, *_describe_most_moved(table)])
+    return Check(name=INFLUENCE, outcome=outcome, reason=said, table=table)
+
+
+def _describe_most_moved(table: pd.DataFrame) -> list[str]:
+    """What the first statement is, and what it is without the unit that moves it most; nothing
+    where no unit is left out, or where the statement is said to hang on that one."""
+    rows = table[table["statement"].isin(table["statement"].head(1))]
+    without = rows.iloc[1:]
+    if without.empty:
+        return []
+    as_fitted = rows["probability"].iloc[0]
+    most = without.loc[(without["probability"] - as_fitted).abs().idxmax()]
+    if is_no_longer_near(as_fitted, most["probability"]):
+        return []
+    now, then = map(format_number, (as_fitted, most["probability"]))
+    return [f"P({most['statement']}) is {now}, and {then} without “{most['left_out']}”"]
 
 
 def measure_sensitivity(
@@ -365,26 +388,9 @@ def measure_sensitivity(
             p = float(np.exp(log_weight[0]) @ truth) if trusted else np.nan
             power_in_words = f"prior to the power {power:g}"
             rows.append((name, power_in_words, p, float(k[0])))
-        for other, p in _refit_statement(statement, others.items()):
+        for other, p in evaluate_refits(statement, others.items()):
             rows.append((name, other, p, np.nan))
     return pd.DataFrame(rows, columns=["statement", "alternative", "probability", "pareto_k"])
-
-
-def measure_unit_influence(fit: FittedLaw, statements: Mapping[str, Statement]) -> pd.DataFrame:
-    """Probabilities of statements with nothing left out and without each unit: statement, left_out,
-    probability.
-
-    Of exact draws by their weights, by a refit where these cannot be trusted. A unit without which
-    the statement cannot be put is passed over.
-    """
-    rest = fit.reduced_quantities
-    rows = []
-    for name, statement in statements.items():
-        as_fitted = float(fit.truth(statement).mean())
-        rows.append((name, "nothing", as_fitted))
-        for unit, p in _refit_statement(statement, rest):
-            rows.append((name, unit, p))
-    return pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
 
 
 def list_quantities_read(statements: Mapping[str, Statement], quantities: Quantities) -> list[str]:
@@ -412,19 +418,6 @@ class _Reader(UserDict[str, Array]):
     def __getitem__(self, name: str) -> Array:
         self.names[name] = None
         return self.data[name]
-
-
-def _refit_statement(
-    statement: Statement, refits: Iterable[tuple[str, Quantities]]
-) -> Iterator[tuple[str, float]]:
-    """The probability of a statement in every refit that it can be put to."""
-    if isinstance(statement, np.ndarray):
-        return
-    for name, quantities in refits:
-        try:
-            yield name, float(evaluate_statement(statement, quantities).mean())
-        except KeyError:
-            continue
 
 
 def _list_moved(table: pd.DataFrame, word: str) -> list[tuple[str, str]]:

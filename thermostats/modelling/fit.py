@@ -104,7 +104,7 @@ class Fit(FittedLaw):
         Returns
         -------
         GroupContrast
-            Estimate, interval and P > 0.
+            Estimate, interval and P > 0; of logs also the ratio with its interval.
 
         Raises
         ------

@@ -33,7 +33,7 @@ from thermostats.terminal import show_progress
 
 SURE = 0.95
 """A probability that a study reports as an answer."""
-SELDOM = 0.005
+SELDOM = 0.01
 """Share of studies that are sure of the opposite, below which no sentence has it."""
 STUDIES, DESIGNS = 200, 10
 """Simulated studies of a size, and sets of rows that these have."""

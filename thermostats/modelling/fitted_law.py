@@ -7,7 +7,7 @@ brings together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Self
@@ -59,6 +59,8 @@ REFIT_SAMPLED = 1000
 right to ±0.013."""
 DIVISIONS = "divisions"
 """The table of a law whose statements hang on names of columns."""
+INFLUENCE = "influence"
+"""The check without each unit, and its table, which a fit of every law has."""
 
 
 def keep_rows(rows: pd.DataFrame) -> pd.DataFrame:
@@ -638,13 +640,14 @@ class FittedLaw:
             return self.loo()
         return leave_one_out(self.model, self.draws, seed=self.seed, together=False)
 
-    def table(self, name: str) -> pd.DataFrame:
+    def table(self, name: str = "") -> pd.DataFrame:
         """Give one of the law's tables, computed when first asked for.
 
         Parameters
         ----------
         name : str
-            One of `fit.law.tables`.
+            One of `fit.law.tables`, or `influence`: the probability of every statement without each
+            unit, as `check` asks it (statement, left_out, probability).
 
         Returns
         -------
@@ -654,7 +657,7 @@ class FittedLaw:
         Raises
         ------
         UsageError
-            For a table that the law does not have.
+            For a table that the law does not have, and without a name.
 
         Examples
         --------
@@ -664,13 +667,18 @@ class FittedLaw:
         >>> list(fit.law.tables), len(fit.table("rows")) == len(fit.rows)
         (['rows'], True)
         """
-        if name not in self.law.tables:
+        tables = {**self.law.tables, INFLUENCE: _tabulate_influence}
+        if name not in tables:
             raise build_unknown_error(
-                "no such table of the fit", name, self.law.tables, where=self.law.name
+                "no such table of the fit",
+                name,
+                tables,
+                where=self.law.name,
+                line='fit.table("{}")',
             )
         if name not in self._tables:
             with set_level(self.level):
-                self._tables[name] = self.law.tables[name](self)
+                self._tables[name] = tables[name](self)
         return self._tables[name].copy()
 
     @cached_property
@@ -685,6 +693,41 @@ class FittedLaw:
         for each in fields(self):
             values[each.name] = getattr(self, each.name)
         return _rebuild_fit, (type(self), cloudpickle.dumps(values))
+
+
+def _tabulate_influence(fit: FittedLaw) -> pd.DataFrame:
+    """What becomes of the law's statements without each unit."""
+    return measure_unit_influence(fit, fit.law.statements)
+
+
+def measure_unit_influence(fit: FittedLaw, statements: Mapping[str, Statement]) -> pd.DataFrame:
+    """Probabilities of statements with nothing left out and without each unit: statement, left_out,
+    probability.
+
+    Of exact draws by their weights, by a refit where these cannot be trusted. A unit without which
+    the statement cannot be put is passed over.
+    """
+    rest = fit.reduced_quantities
+    rows = []
+    for name, statement in statements.items():
+        as_fitted = float(fit.truth(statement).mean())
+        rows.append((name, "nothing", as_fitted))
+        for unit, p in evaluate_refits(statement, rest):
+            rows.append((name, unit, p))
+    return pd.DataFrame(rows, columns=["statement", "left_out", "probability"])
+
+
+def evaluate_refits(
+    statement: Statement, refits: Iterable[tuple[str, Quantities]]
+) -> Iterator[tuple[str, float]]:
+    """The probability of a statement in every refit that it can be put to."""
+    if isinstance(statement, np.ndarray):
+        return
+    for name, quantities in refits:
+        try:
+            yield name, float(evaluate_statement(statement, quantities).mean())
+        except KeyError:
+            continue
 
 
 def _rebuild_fit(kind: type[FittedLaw], written: bytes) -> FittedLaw:

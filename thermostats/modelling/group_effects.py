@@ -7,6 +7,7 @@ log. Where labs and shape go together, effects are the labs' beyond shape.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +21,7 @@ from thermostats.formatting import format_number
 from thermostats.modelling.columns import guess_columns
 from thermostats.modelling.draws import Array, find_equal_tailed, summarise_quantities
 from thermostats.modelling.fitted_law import FittedLaw
+from thermostats.modelling.laws import BASES
 from thermostats.modelling.mixed_model import Effects, Kind, Levels, MixedDesign, apply_effects
 from thermostats.next_steps import CallMade, write_value
 
@@ -90,11 +92,24 @@ class GroupContrast:
         """P(difference > 0)."""
         return float((self.draws > 0).mean())
 
+    @property
+    def ratio(self) -> tuple[float, float, float] | None:
+        """By what the outcomes differ as a factor, the estimate and the ends of the interval, where
+        the scale is a log; else None."""
+        if self.scale not in BASES:
+            return None
+        unit = BASES[self.scale]
+        lower, upper = self.interval
+        return math.exp(unit * self.estimate), math.exp(unit * lower), math.exp(unit * upper)
+
     def __repr__(self) -> str:
         estimate = format_number(self.estimate)
         lower, upper = map(format_number, self.interval)
         above = format_number(self.probability)
         unit = f" on the {self.scale} scale" if self.scale else ""
+        if self.ratio is not None:
+            times, least, most = map(format_number, self.ratio)
+            unit += f", a ratio of {times} [{least}, {most}]"
         return (
             f"{self.first} − {self.second}: {estimate} [{lower}, {upper}]{unit}, "
             f"median and {self.level:.0%} equal-tailed interval; P > 0 = {above}"

@@ -6,6 +6,7 @@ A `Law` says how rows become a `Design` and what is reported of its draws; `fit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,6 +42,8 @@ class OutcomeScale:
 
 
 AS_GIVEN = OutcomeScale()
+BASES = {"log": 1.0, "log10": math.log(10), "log2": math.log(2)}
+"""By what a log of each word is multiplied to be a natural one."""
 LOG = OutcomeScale(word="log", back=np.exp, bound=1.0)
 LOG10 = OutcomeScale(word="log10", back=lambda drawn: np.power(10.0, drawn), bound=1.0)
 

@@ -8,7 +8,6 @@ the counterpart of a t test.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +38,7 @@ from thermostats.modelling.fit import Fit, build_fit
 from thermostats.modelling.fit_calls import record_call
 from thermostats.modelling.gaussian import Gaussian, Mixture
 from thermostats.modelling.labelled import read_formula
-from thermostats.modelling.laws import AS_GIVEN, Law, OutcomeScale
+from thermostats.modelling.laws import AS_GIVEN, BASES, Law, OutcomeScale
 from thermostats.modelling.leave_out import leave_mixture_folds_out
 from thermostats.modelling.mixed_model import (
     LEVEL,
@@ -64,7 +63,6 @@ ERROR = "standard error of the outcome"
 """Column of the errors that a line has, whatever they were called."""
 LOG_OF = re.compile(r"^(?:np\.)?(log|log10|log2)\(([^()]+)\)$")
 """The log of one column, as a formula has it."""
-BASES = {"log": 1.0, "log10": math.log(10), "log2": math.log(2)}
 MOST_NAMED = 10
 """Groups that a legend can still tell apart."""
 
