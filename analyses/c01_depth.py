@@ -105,7 +105,7 @@ def infer_line(evidence: Evidence, gain: Case) -> Inference:
     )
 
 
-VIEWS = Views(models=5, fit=infer_line)
+VIEWS = Views(models=5, fit=infer_line, covariate="n_layers")
 
 
 def build_trial(gain: Case) -> Trial:

@@ -26,6 +26,7 @@ from thermostats.claims.study import list_scripts
 from thermostats.claims.worlds import build_mean_worlds
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.fit import Fit
+from thermostats.modelling.fit_power import FitPower
 from thermostats.modelling.planned import PlannedStudy, draw_rows, plan_studies
 from thermostats.tables.folders import find_shipped
 from thermostats.tables.join import join
@@ -250,34 +251,94 @@ def test_the_command_line_says_what_to_do_with_a_file(tmp_path: Path) -> None:
         power(str(tmp_path / "empty.csv"))
 
 
-def test_where_studies_are_of_others_models_a_line_plans_from_the_users(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Of a finding on the study's own files, where the user has models."""
-    scripts = list_scripts(find_shipped("analyses"))
-    of_files = load_claim(scripts["C01"]).questions[0]
-    of_all = load_claim(scripts["H01"]).questions[0]
-    assert (of_files.scope.evidence, of_all.scope.evidence) == ("published", "pooled")
-    assert planning.suggest_own_plan(of_files, None, {}) == []
-    own = tmp_path / "own rows"
+def join_models(folder: Path, labs: int) -> Path:
+    """A folder of nine models of a user's, of so many labs."""
     names = [f"own/m{number}" for number in range(9)]
-    labs = [f"lab {number % 3}" for number in range(9)]
-    facts = {"heritage": labs, "n_layers": range(8, 17), "n_heads": [4, 6, 8] * 3, "d_model": 96}
+    of_labs = [f"lab {number % labs}" for number in range(9)]
+    facts = {"heritage": of_labs, "n_layers": range(8, 17), "n_heads": [4, 6, 8] * 3, "d_model": 96}
     gains = {
         "n_params": np.arange(1, 10) * 10**6,
         "last_gain": np.linspace(0.9, 1.1, 9),
         "source": "own",
     }
-    join(pd.DataFrame({"model_id": names, **facts, **gains}), data=own)
-    assert planning.suggest_own_plan(of_all, own, {}) == []
-    others, line = planning.suggest_own_plan(of_files, own, {"models": [20, 40], "labs": [9]})
-    assert "not from your models" in others
-    asked: list[dict[str, Any]] = []
-    fitted: list[int] = []
-    monkeypatch.setattr(
-        Fit, "power", lambda self, **sizes: (fitted.append(len(self.rows)), asked.append(sizes))
-    )
+    join(pd.DataFrame({"model_id": names, **facts, **gains}), data=folder)
+    return folder
+
+
+def run_line(line: str) -> None:
+    """Run the code of a printed command."""
     *_, code = shlex.split(line[line.index("python -c") :])
     exec(code, {})  # noqa: S102
-    assert asked == [{"models": [20, 40], "labs": [9]}]
-    assert fitted == [9]
+
+
+SEVERAL_LABS, ONE_LAB = {"models": [20, 40], "labs": [9]}, {"models": [10, 20], "labs": [1]}
+
+
+@pytest.mark.parametrize(
+    ("claim", "labs", "asked", "sizes", "name"),
+    [
+        ("C01", 3, SEVERAL_LABS, SEVERAL_LABS, "line"),
+        ("C01", 3, ONE_LAB, {"models": [10, 20]}, "line"),
+        ("C01", 1, ONE_LAB, {"models": [10, 20]}, "line"),
+        ("C01", 1, {"sizes": [[12], [6, 4]]}, {"models": [12, 10]}, "line"),
+        ("C03", 3, SEVERAL_LABS, SEVERAL_LABS, "heritage"),
+        ("C03", 3, ONE_LAB, None, ""),
+        ("C03", 1, SEVERAL_LABS, None, ""),
+    ],
+)
+def test_where_studies_are_of_others_models_a_line_plans_from_the_users(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    claim: str,
+    labs: int,
+    asked: dict[str, Any],
+    sizes: dict[str, Any] | None,
+    name: str,
+) -> None:
+    """By a line where that asks what the claim does, of studies of one lab or of several; else of
+    labs, where there are some."""
+    question = load_claim(list_scripts(find_shipped("analyses"))[claim]).questions[0]
+    own = join_models(tmp_path / "own rows", labs)
+    others, *lines = planning.suggest_own_plan(question, own, asked)
+    assert "not from your models" in others
+    made: list[tuple[str, int, dict[str, Any], FitPower]] = []
+    power_of_fit = Fit.power
+
+    def simulate_few(self: Fit, **stated: Any) -> None:
+        planned = power_of_fit(self, **stated, studies=2)
+        made.append((self.law.name, len(self.rows), stated, planned))
+
+    monkeypatch.setattr(Fit, "power", simulate_few)
+    for line in lines:
+        run_line(line)
+    assert len(made) == bool(sizes)
+    for law, rows, stated, planned in made:
+        assert (law, rows, stated) == (name, 9, sizes)
+        assert not planned.table.empty
+
+
+def test_where_studies_are_of_the_users_models_too_no_line_is_needed(tmp_path: Path) -> None:
+    scripts = list_scripts(find_shipped("analyses"))
+    of_files = load_claim(scripts["C01"]).questions[0]
+    of_all = load_claim(scripts["H01"]).questions[0]
+    assert (of_files.scope.evidence, of_all.scope.evidence) == ("published", "pooled")
+    own = join_models(tmp_path / "own", 3)
+    assert planning.suggest_own_plan(of_files, None, SEVERAL_LABS) == []
+    assert planning.suggest_own_plan(of_all, own, SEVERAL_LABS) == []
+    assert planning.name_others_rows(of_files, None) == ""
+    assert planning.name_others_rows(of_all, own) == ""
+    assert planning.name_others_rows(of_files, own) == "the study’s own files"
+
+
+def test_sentences_say_whose_models_studies_are_drawn_from() -> None:
+    size = {"models": [20], "labs": [1], "limit": [0.05], "least": [0.001]}
+    table = pd.DataFrame({"side": ["supported"], "power": [0.97], **size})
+    others = "the study’s own files"
+    assert planning.write_sentences(table, others) == [
+        "20 models of 1 lab, drawn from the study’s own files, would say “supported” where it is "
+        "true in 97% of simulations."
+    ]
+    assert planning.write_sentences(table.assign(power=0.1), others) == [
+        "No study of these sizes, drawn from the study’s own files, says “supported” where it is "
+        "true in 80% of simulations."
+    ]

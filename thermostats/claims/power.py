@@ -173,23 +173,55 @@ def read_design(
         ) from error
 
 
+def name_others_rows(question: Question, data: str | Path | None) -> str:
+    """What studies are drawn from, in words, where the user has models that are not among it; else
+    empty."""
+    name = question.scope.evidence
+    if name in (POOLED, MEASURED) or not has_own_runs(data):
+        return ""
+    return CALLED.get(name, name)
+
+
 def suggest_own_plan(
     question: Question, data: str | Path | None, sizes: Mapping[str, Any]
 ) -> list[str]:
     """That studies are drawn from other models than the user's, and the command that plans with
-    these; empty where the user has none, or they are among the models that are asked."""
-    name = question.scope.evidence
-    if name in (POOLED, MEASURED) or not has_own_runs(data):
+    these where there is one; empty where the user has none, or they are among the models that are
+    asked."""
+    others = name_others_rows(question, data)
+    if not others:
         return []
-    asked_of = CALLED.get(name or "", name)
-    gain = choose_gain(data)
-    folder = find_data_folder(data)
-    models = model_rows(OWN_ROWS, gain, data=folder)["model_id"].tolist()
-    line, note = _write_fit_of_models(models, _write_asked(sizes), gain, folder)
+    line = _write_own_plan(question, find_data_folder(data), sizes)
     return [
-        f"asked of {asked_of}, so that studies are drawn from these and not from your models",
-        f"Studies like your models: {note}{write_shell_command(line)}",
+        f"asked of {others}, so that studies are drawn from these and not from your models",
+        *([f"Studies like your models: {line}"] if line else []),
     ]
+
+
+def _write_own_plan(question: Question, data: Path, sizes: Mapping[str, Any]) -> str:
+    """The command that plans with the user's models: by the line that asks what the question asks,
+    else by the fit of labs, shape and size where there are several labs; empty where neither is."""
+    gain = choose_gain(data)
+    own = model_rows(OWN_ROWS, gain, data=data)
+    taken, note = _write_rows(own["model_id"].tolist(), gain, data)
+    rows = own if not note else model_rows(POOLED, gain, data=data)
+    stated = [*sizes.get("labs", ()), *map(len, sizes.get("sizes", ()))]
+    has_labs = rows["heritage"].ne("").all() and rows["heritage"].nunique() >= SEVERAL
+    of_labs = has_labs and min(stated, default=SEVERAL) >= SEVERAL
+    said = _write_asked(sizes)
+    covariate = question.views.covariate if question.views else ""
+    if covariate and rows[covariate].notna().all():
+        line = call(
+            "fit_line", taken, "log_gain", covariate, **({} if of_labs else {"group": None})
+        )
+        if not of_labs:
+            models = [*sizes.get("models", ()), *map(sum, sizes.get("sizes", ()))]
+            said = _write_asked({"models": models})
+    elif of_labs:
+        line = _write_heritage_fit(taken, gain, few=bool(note))
+    else:
+        return ""
+    return f"{note}{write_shell_command(f'{line}.power({said})')}"
 
 
 def plan_like(
@@ -303,12 +335,22 @@ def _write_fit_of_models(
 ) -> tuple[str, str]:
     """The line that fits models of a user's folder and plans studies like them, and a note before
     it."""
+    taken, note = _write_rows(models, gain, data)
+    return f"{_write_heritage_fit(taken, gain, few=bool(note))}.power({said})", note
+
+
+def _write_rows(models: Sequence[str], gain: str, data: str | Path) -> tuple[Code, str]:
+    """The call that gives models of a user's folder, with all others that are measured where they
+    are few, and a note that says so."""
     few = len(models) < FEWEST
     taken = call("model_rows", POOLED if few else OWN_ROWS, gain, data=str(data))
+    return Code(taken), f"yours are {len(models)}: with all others that are measured, " * few
+
+
+def _write_heritage_fit(taken: Code, gain: str, *, few: bool) -> str:
+    """The call that fits labs, shape and size to rows."""
     stated = {} if few else {"geometry": ["n_layers", "n_heads"]}
-    line = call("fit_heritage", Code(taken), outcome=gain, **stated)
-    note = f"yours are {len(models)}: with all others that are measured, " * few
-    return f"{line}.power({said})", note
+    return call("fit_heritage", taken, outcome=gain, **stated)
 
 
 def simulate_planned_power(
@@ -388,16 +430,19 @@ def _simulate_designs(
             yield np.ones(n)
 
 
-def write_sentences(table: pd.DataFrame) -> list[str]:
-    """For each side the smallest study that gives it mostly, or that none does."""
+def write_sentences(table: pd.DataFrame, others: str = "") -> list[str]:
+    """For each side the smallest study that gives it mostly, or that none does.
+
+    others: what studies are drawn from, where that is not the user's models.
+    """
     lines = []
+    drawn = f", drawn from {others}," * bool(others)
     for side, rows in table.groupby("side", sort=False):
         enough = rows[rows["power"] >= WANTED].sort_values(["models", "labs"])
         what = f"“{side}” where it is true"
         if enough.empty:
-            lines.append(
-                f"No study of these sizes says {what} in {format_percent(WANTED)} of simulations."
-            )
+            share = format_percent(WANTED)
+            lines.append(f"No study of these sizes{drawn} says {what} in {share} of simulations.")
             if (rows["least"] >= rows["limit"]).all():
                 end = (
                     f"No simulated test attains a level below α*: the least is "
@@ -410,13 +455,14 @@ def write_sentences(table: pd.DataFrame) -> list[str]:
         least = enough.iloc[0]
         models = format_count(int(least["models"]), "model")
         size = f"{models} of {format_count(int(least['labs']), 'lab')}"
-        lines.append(f"{size} would say {what} in {format_percent(least['power'])} of simulations.")
+        share = format_percent(least["power"])
+        lines.append(f"{size}{drawn} would say {what} in {share} of simulations.")
     return lines
 
 
-def draw_power(table: pd.DataFrame, path: Path) -> None:
+def draw_power(table: pd.DataFrame, path: Path, others: str = "") -> None:
     """Write a figure of power against the number of models, a line for each side and number of
-    labs."""
+    labs; others: as `write_sentences` has it."""
     with set_column_style():
         axes = start_axes(figsize=(COLUMN, HEIGHT))
         for (side, labs), rows in table.groupby(["side", "labs"], sort=False):
@@ -429,6 +475,6 @@ def draw_power(table: pd.DataFrame, path: Path) -> None:
         draw_reference(axes, WANTED)
         axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
         axes.set_xlabel(f"models, power of {table['finding'].iloc[0]}")
-        set_title(axes, write_sentences(table)[0])
+        set_title(axes, write_sentences(table, others)[0])
         axes.legend(loc="best")
         write_figure(axes, path)

@@ -254,6 +254,9 @@ class Views(AtLeast):
     fit: Callable[..., Inference] | None = None
     """The fit that accompanies the test on all evidence, of the evidence and of what the question
     is asked over; None: there is none."""
+    covariate: str = ""
+    """Column of models on which a line of the log gain asks the same of a user's models; empty: no
+    line does."""
 
     def name_sets(self, first: str | None, where: str) -> Views:
         """The same with the sets named, for a finding that is asked of `first`; raises DataError

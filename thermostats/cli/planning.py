@@ -344,9 +344,9 @@ def power(
     path = check_figure_file(figure)
     try:
         question, here = planning.read_design(claim, finding, data, analyses)
+        asked = planning.plan_like(here, named, write)
         if lines := planning.suggest_own_plan(question, data, named):
             print(f"{claim.upper()}:", "\n".join(lines), file=sys.stderr, flush=True)
-        asked = planning.plan_like(here, named, write)
         sizes_asked = ", ".join(study.words for study in asked)
         print(f"{claim.upper()}: studies of {sizes_asked} are simulated", file=sys.stderr)
         table = planning.simulate_planned_power(question, here, asked, most=studies)
@@ -354,10 +354,11 @@ def power(
         print("\nthermostats: stopped before anything was simulated", file=sys.stderr)
         raise typer.Exit(1) from None
     print_rows(table.to_dict("records"), list(table), as_json)
+    others = planning.name_others_rows(question, data)
     if path is not None:
-        planning.draw_power(table, path)
+        planning.draw_power(table, path, others)
     if not as_json:
-        print(*planning.write_sentences(table), sep="\n")
+        print(*planning.write_sentences(table, others), sep="\n")
     if stopped := table.attrs.get("stopped"):
         print(f"thermostats: {stopped} What was simulated stands above.", file=sys.stderr)
         raise typer.Exit(1)
