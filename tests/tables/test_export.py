@@ -155,7 +155,10 @@ def test_the_command_writes_own_rows_unless_those_shipped_are_asked_for(tmp_path
     subprocess.run(run, cwd=tmp_path, check=True)
     written = pd.read_csv(tmp_path / "gains.csv")
     assert written["model_id"].tolist() == [stated["model_id"]]
-    assert "Unnamed: 0" not in written
+    assert list(written) == [
+        *("model_id", "heritage", "n_layers"),
+        *("penultimate_gain", "penultimate_gain_n"),
+    ]
     asked = command("export", "again", "gains", "--data", "mine", cwd=tmp_path)
     assert asked.returncode == 2
     assert asked.stderr.strip().rpartition("Next: ")[2] == line

@@ -34,7 +34,7 @@ from thermostats.reporting.state import versions
 from thermostats.tables import folders
 from thermostats.tables.choices import MOST_LINES, OWN_ROWS, check_export
 from thermostats.tables.folders import write_all
-from thermostats.tables.schemas import TABLES
+from thermostats.tables.schemas import GAINS, TABLES
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
 if TYPE_CHECKING:
@@ -629,11 +629,13 @@ def _check_gains(tables: Sequence[str], data: Path | None) -> None:
 
 
 def _write_gains(data: Path | None) -> str:
-    """The command that writes a row for each model with its gains; of one's own rows where there
-    are some."""
+    """The command that writes a row for each model with its lab, its blocks and the named gains
+    that there are, for a spreadsheet; of one's own rows where there are some."""
     own = {"evidence": OWN_ROWS} if folders.has_own_runs(data) else {}
     rows = call("features", *([] if data is None else [data]), **own)
-    code = f'import thermostats; {rows}.to_csv("gains.csv", index=False)'
+    columns = f"^({'|'.join([*OF_MODELS, *GAINS])})(_sd|_n)?$"
+    shown = f'{rows}.filter(regex={write_value(columns)}).dropna(axis=1, how="all")'
+    code = f'import thermostats; {shown}.to_csv("gains.csv", index=False)'
     return f"python -c {shlex.quote(code)}"
 
 
@@ -646,6 +648,8 @@ def _write_reading(path: Path, data: Path | None) -> str:
     return write_shell_command(f"pd.{reader}({write_value(path.as_posix())})")
 
 
+OF_MODELS = ("model_id", "heritage", "n_layers")
+"""Columns that say of which model gains are, in a table for a spreadsheet."""
 GAINS_OF_MODELS = ("features", "gains", "gain_rows", "model_rows")
 """What a table with a row for each model is asked by."""
 
