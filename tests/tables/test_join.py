@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import shlex
+import subprocess
+import sys
 from multiprocessing import get_context
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from conftest import layer, model, run, snapshot, table
+from conftest import command, layer, model, run, snapshot, table
 
+import thermostats
 from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders, store
 from thermostats.tables.features import build_features
 from thermostats.tables.folders import prepare_folder
-from thermostats.tables.join import count_unread, join
+from thermostats.tables.join import Joined, count_unread, join
 
 
 def new_run(gain: float = 1.25, **fields: object) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -225,3 +229,39 @@ def test_rows_at_a_position_that_no_claim_reads_are_counted_with_the_reason() ->
     assert said.startswith("3 rows enter no claim: their position is all (")
     assert "pooled over all tokens" in said and "last real token" in said
     assert count_unread(layers.head(1)) == ""
+
+
+def join_steps(folder: Path, *revisions: str) -> dict[str, Joined]:
+    """One model at some revisions, joined."""
+    rows = []
+    for place, revision in enumerate(revisions):
+        facts = {"heritage": "me", "n_layers": 3, "n_heads": 2, "d_model": 8, "n_params": 1000}
+        gains = {"last_gain": 1.1 + place / 100, "source": "mine"}
+        rows.append({"model_id": "me/tiny", "revision": revision, **facts, **gains})
+    return {each.table: each for each in join(pd.DataFrame(rows), data=folder)}
+
+
+def test_a_join_of_several_revisions_says_what_shows_them(tmp_path: Path) -> None:
+    several = join_steps(tmp_path / "several", "step2", "step10", "step1")["runs"]
+    assert several.revisions.startswith("1 model came at several revisions")
+    line = several.revisions.rpartition(": ")[2]
+    assert several.revisions in repr(several)
+    shown = eval(line, {"thermostats": thermostats})  # noqa: S307
+    assert shown["revision"].tolist() == ["step1", "step2", "step10"]
+    alone = join_steps(tmp_path / "alone", "step2")["runs"]
+    assert alone.revisions == "" and "revisions" not in repr(alone)
+
+
+def test_the_command_says_what_shows_several_revisions(tmp_path: Path) -> None:
+    frame = tmp_path / "steps.csv"
+    rows = [f"me/tiny,step{step},mine,3,2,8,1000,1.{step}" for step in (1, 2)]
+    head = "model_id,revision,source,n_layers,n_heads,d_model,n_params,last_gain"
+    frame.write_text("\n".join([head, *rows]) + "\n")
+    done = command("join", str(frame), "--data", "mine", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = [each for each in done.stderr.splitlines() if "several revisions" in each]
+    _, code = shlex.split(said[0].partition("python ")[2])
+    shown = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True
+    ).stdout
+    assert "step1" in shown and "step2" in shown and "1.2" in shown

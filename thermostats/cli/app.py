@@ -233,8 +233,9 @@ def join(
     for row in rows:
         if row["unstated"]:
             print(f"not stated: {row['unstated']}", file=sys.stderr)
-        if row["unread"]:
-            print(row["unread"], file=sys.stderr)
+        for said in (row["unread"], row["revisions"]):
+            if said:
+                print(said, file=sys.stderr)
     changed = any(row["added"] or row["replaced"] for row in rows)
     if dry_run:
         print("nothing was written: --dry-run", file=sys.stderr)

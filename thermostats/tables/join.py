@@ -31,8 +31,8 @@ from thermostats.errors import (
     join_some,
     suggest_nearest,
 )
-from thermostats.formatting import strip_owner
-from thermostats.next_steps import Code, is_table, write_command
+from thermostats.formatting import format_count, strip_owner
+from thermostats.next_steps import SHELL, Code, is_table, write_command, write_shell_command
 from thermostats.next_steps import call as write_call
 from thermostats.tables import finished_joins, store
 from thermostats.tables.column_map import READ, REFUSED, ColumnMap, is_gain, list_columns, load_maps
@@ -103,6 +103,8 @@ class Joined:
     """What models do not state and claims read, and the line that states it."""
     unread: str = ""
     """How many rows enter no claim, and why."""
+    revisions: str = ""
+    """How many models came at several revisions, and the line that shows all of one."""
 
     def __repr__(self) -> str:
         counts = f"added={self.added}, unchanged={self.unchanged}, replaced={self.replaced}"
@@ -110,7 +112,9 @@ class Joined:
         return f"Joined({', '.join([f'table={self.table!r}', counts, *words])})"
 
 
-SAID = ("unstated", "unread")
+REVISIONS = "^(model_id|revision)$|_gain$"
+"""Columns that show how gains change over revisions."""
+SAID = ("unstated", "unread", "revisions")
 """What a join says in words, where there is something to say."""
 
 
@@ -426,9 +430,26 @@ def _join_all(
     if not dry_run:
         for name in names:
             store.remove_replaced(name, folder)
-    if unread:
-        done["layers"] = replace_fields(done["layers"], unread=count_unread(pd.concat(unread)))
+    done |= _add_words(done, unread, None if dry_run else new["runs"], folder)
     return [done.get(name, Joined(name, 0, 0, 0, ())) for name in names]
+
+
+def _add_words(
+    done: Mapping[str, Joined],
+    unread: Sequence[pd.DataFrame],
+    runs: pd.DataFrame | None,
+    data: Path,
+) -> dict[str, Joined]:
+    """What was done to layers and runs, with what is to be said of all turns together.
+
+    unread: positions of rows of layers, where no claim reads them. runs: those that are written.
+    """
+    told = {}
+    if unread:
+        told["layers"] = replace_fields(done["layers"], unread=count_unread(pd.concat(unread)))
+    if runs is not None:
+        told["runs"] = replace_fields(done["runs"], revisions=describe_revisions(runs, data))
+    return told
 
 
 def _add_joined(one: Joined, more: Joined) -> Joined:
@@ -493,6 +514,23 @@ def count_unread(layers: pd.DataFrame) -> str:
     return (
         f"{len(places)} rows enter no claim: their position is {', '.join(each)}. Claims read "
         f"{POSITIONS['last']} (last)."
+    )
+
+
+def describe_revisions(runs: pd.DataFrame, data: Path) -> str:
+    """How many models of runs are there at several revisions, and the line that shows all of the
+    first; empty where there is none."""
+    each = runs.groupby("model_id", sort=False)["revision"].nunique()
+    several = each.index[each > 1].tolist()
+    if not several:
+        return ""
+    line = write_call("features", str(data), model=several[0], every=True)
+    if SHELL.get():
+        shown = f'{line}.filter(regex="{REVISIONS}").dropna(axis=1, how="all")'
+        line = write_shell_command(shown)
+    return (
+        f"{format_count(len(several), 'model')} came at several revisions, of which features gives "
+        f"the last. All of {several[0]}, in their order: {line}"
     )
 
 

@@ -245,9 +245,9 @@ def features(
     A gain is missing where its rows do not allow it.
 
     Of a model that a source measured at several revisions the last counts (`main`, else the highest
-    number), and of its runs the one with most prompts; transition layers that it lacks are those of
-    the source's other runs. The controlled study (the nursery) is left out unless it is asked for
-    by lab, model or source. `model_rows` gives one row a model.
+    number; `every=True` gives all), and of its runs the one with most prompts; transition layers
+    that it lacks are those of the source's other runs. The controlled study (the nursery) is left
+    out unless it is asked for by lab, model or source. `model_rows` gives one row a model.
 
     Parameters
     ----------
@@ -265,7 +265,8 @@ def features(
     comparable : bool
         Without models that norm after the residual sum, whose gains are near 1 by construction.
     every : bool
-        A row for each revision, prompt set and precision, the controlled study's too.
+        A row for each revision, in the order of their numbers, prompt set and precision, the
+        controlled study's too: how gains change over the checkpoints of a training.
 
     Returns
     -------
