@@ -79,3 +79,18 @@ def test_a_fit_is_named_and_texts_stay() -> None:
     with pytest.raises(ThermostatsError) as refused:
         thermostats.fit_line(named, "df", lab="lab")
     assert '(named, "df"' in refused.value.next_step
+
+
+def test_a_line_goes_on_with_the_methods_that_were_asked() -> None:
+    """Of the call that was refused, over lines too; a line of another function ends as it is."""
+    gains = ROWS.copy()
+    with pytest.raises(ThermostatsError) as refused:
+        (
+            thermostats.fit_line(gains, "gain", covariate="x", model="model", group="lab")
+            .power(models=[20], labs=[4])
+            .plot()
+        )
+    assert refused.value.next_step.endswith('group="lab").power(models=[20], labs=[4]).plot()')
+    with pytest.raises(ThermostatsError) as refused:
+        thermostats.power(ROWS, models=20, labs=4).head()
+    assert ".head()" not in refused.value.next_step

@@ -101,18 +101,72 @@ def _find_expression(ours: str, user: FrameType) -> str:
     return made if made and len(made) <= LONGEST and "\n" not in made else ""
 
 
+def repeat_chain(step: str, function: str, user: FrameType) -> str:
+    """A next step in which the call of a function goes on as the user's did that was refused, such
+    as with `.power(models=20)`."""
+    chain = _read_chain(user)
+    lines = []
+    for line in step.split("\n"):
+        start = line.rfind(f"{function}(")
+        goes_on = bool(chain) and start >= 0 and _is_call(line[start:], function)
+        lines.append(line + chain if goes_on else line)
+    return "\n".join(lines)
+
+
+def _is_call(text: str, function: str) -> bool:
+    """Whether text is the call of a function, and nothing more."""
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return False
+    return isinstance(tree, ast.Call) and ast.unparse(tree.func) == function
+
+
+def _read_chain(user: FrameType) -> str:
+    """What is asked of the value of the call that a frame is at, as methods of it; empty where
+    nothing is, or the code cannot be seen."""
+    place = _find_place(user)
+    try:
+        tree = ast.parse("".join(_read_lines(user)))
+    except SyntaxError:
+        return ""
+    asked: dict[ast.expr, ast.expr] = {}
+    made: ast.expr | None = None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            asked[node.value] = node
+        elif isinstance(node, ast.Call):
+            asked[node.func] = node
+            ends = node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+            made = node if ends == place else made
+    if made is None:
+        return ""
+    last = made
+    while last in asked:
+        last = asked[last]
+    chain = ast.unparse(last).removeprefix(ast.unparse(made))
+    return chain if len(chain) <= LONGEST else ""
+
+
+def _find_place(user: FrameType) -> tuple[int | None, int | None, int | None, int | None]:
+    """First and last line of the call that a frame is at, and where it begins and ends in them."""
+    return list(user.f_code.co_positions())[user.f_lasti // 2]
+
+
+def _read_lines(user: FrameType) -> list[str]:
+    """The lines of the code that a frame is of; none where they cannot be seen."""
+    code = user.f_code
+    if code.co_filename == "<string>" and sys.orig_argv[1:2] == ["-c"]:
+        return sys.orig_argv[2].splitlines(keepends=True)
+    return linecache.getlines(code.co_filename, user.f_globals)
+
+
 def _read_call(user: FrameType) -> str:
     """The source of the call that a frame is at; empty where it cannot be seen."""
-    code = user.f_code
-    positions = list(code.co_positions())[user.f_lasti // 2]
-    first, last, start, end = positions
+    first, last, start, end = _find_place(user)
     if first is None or last is None or start is None or end is None:
         return ""
-    if code.co_filename == "<string>" and sys.orig_argv[1:2] == ["-c"]:
-        lines = sys.orig_argv[2].splitlines(keepends=True)
-    else:
-        lines = linecache.getlines(code.co_filename, user.f_globals)
-    chosen = [line.encode() for line in lines[first - 1 : last]]
+    chosen = [line.encode() for line in _read_lines(user)[first - 1 : last]]
     if len(chosen) != last - first + 1:
         return ""
     chosen[-1] = chosen[-1][:end]

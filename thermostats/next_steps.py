@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
-from thermostats.callers import find_user, name_objects
+from thermostats.callers import find_user, name_objects, repeat_chain
 from thermostats.errors import ThermostatsError, UsageError, build_unforeseen_error, find_nearest
 from thermostats.public_names import PUBLIC, find_study
 
@@ -220,12 +220,12 @@ def wrap_function(function: Callable[P, T], of: str = "", name: str = "") -> Cal
                 of,
                 getattr(function, "guess", None),
             )
-            raise _name_objects(misused, objects, user) from None
+            raise _name_objects(misused, objects, user, public) from None
         try:
             return function(*args, **kwargs)
         except ThermostatsError as error:
             step = error.next_step or f"help({public})"
-            named = _name_objects(error.replace_next_step(step), objects, user)
+            named = _name_objects(error.replace_next_step(step), objects, user, public)
             if named.next_step == error.next_step:
                 raise
             raise named from error.__cause__
@@ -250,12 +250,14 @@ def _list_objects(args: Sequence[Any], kwargs: Mapping[str, Any], of: str) -> di
 
 
 def _name_objects(
-    error: ThermostatsError, objects: Mapping[str, Any], user: FrameType | None
+    error: ThermostatsError, objects: Mapping[str, Any], user: FrameType | None, public: str
 ) -> ThermostatsError:
-    """An error whose lines name tables and fits as the user does, where the user called."""
+    """An error whose lines name tables and fits as the user does, and go on as the user's call of
+    `public` did, where the user called."""
     if user is None or SHELL.get() or not error.next_step:
         return error
-    return error.replace_next_step(name_objects(error.next_step, objects, user))
+    step = name_objects(error.next_step, objects, user)
+    return error.replace_next_step(repeat_chain(step, public, user))
 
 
 def build_misuse_error(
