@@ -44,7 +44,6 @@ REFUSED = {
     "line.conf_int(prob=0.9)": "did you mean level?",
     "line.predict()": "fit.predict(df)",
     "line.probability()": "STATEMENT",
-    "line.table()": "NAME",
     "line.plot(figsize=(3, 3))": "without figsize",
     "line.save()": "PATH",
     "line.loo(pointwise=True)": "without pointwise",
