@@ -202,9 +202,10 @@ def _write_own_plan(question: Question, data: Path, sizes: Mapping[str, Any]) ->
     """The command that plans with the user's models: by the line that asks what the question asks,
     else by the fit of labs, shape and size where there are several labs; empty where neither is."""
     gain = choose_gain(data)
-    own = model_rows(OWN_ROWS, gain, data=data)
+    evidence = Evidence(data)
+    own = model_rows(evidence.named(OWN_ROWS), gain)
     taken, note = _write_rows(own["model_id"].tolist(), gain, data)
-    rows = own if not note else model_rows(POOLED, gain, data=data)
+    rows = own if not note else model_rows(evidence.named(POOLED), gain)
     stated = [*sizes.get("labs", ()), *map(len, sizes.get("sizes", ()))]
     has_labs = rows["heritage"].ne("").all() and rows["heritage"].nunique() >= SEVERAL
     of_labs = has_labs and min(stated, default=SEVERAL) >= SEVERAL
