@@ -59,6 +59,7 @@ def test_nothing_is_said_before_the_study_is_measured(claim: str) -> None:
     empty = {f"third_{name}": pd.DataFrame(columns=list(names)) for name, names in columns.items()}
     tables = shipped().fork()
     tables._loaded = dict(tables._loaded) | empty
+    tables._frames = {}
     assert {
         found.verdict for found in judged(by_rules_alone(claim), tables, *FINDINGS[claim]).values()
     } == {UNMEASURED}

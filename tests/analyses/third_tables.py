@@ -186,6 +186,7 @@ def with_third(tables: dict[str, pd.DataFrame]) -> Evidence:
     """The shipped tables with what is read of those of a third study."""
     evidence = shipped().fork()
     read = {"models": tables["models"]} | extract(**tables)
+    evidence._frames = {}
     evidence._loaded = dict(evidence._loaded) | {
         f"third_{name}": frame for name, frame in read.items()
     }

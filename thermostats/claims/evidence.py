@@ -100,9 +100,8 @@ class Evidence(Selection):
         """What was computed once for all findings, and the selections that it read."""
         self._digests: dict[str, str] = {}
         self._frames: dict[tuple[Hashable, ...], tuple[pd.DataFrame, dict[str, str]]] = {}
-        """Rows that several claims compute alike, and the selections that they were made of."""
-        self._chosen: dict[tuple[str, ...], pd.DataFrame] = {}
-        """Selections of few rows, of all sets."""
+        """Rows that several claims compute or select alike, and the selections that they were made
+        of."""
         self._told: dict[str, str] = {}
         """Digests of selections that another process read of the same folder."""
         self._store: ValueStore | None = None
@@ -120,7 +119,6 @@ class Evidence(Selection):
         other._loaded = self._loaded
         other._digests = self._digests
         other._frames = self._frames
-        other._chosen = self._chosen
         other._told = self._told
         other._store = self._store
         return other
@@ -284,12 +282,14 @@ class Evidence(Selection):
 
     def _select_once(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
         """Rows of a selection, kept where they are few; whoever changes them changes a copy."""
-        place = (name, json.dumps(equals, sort_keys=True), self.name, self.left_out)
-        rows = self._chosen.get(place)
-        if rows is None:
-            rows = self._select(name, equals)
-            if rows.size <= MOST_KEPT:
-                self._chosen[place] = rows
+        place = (self.name, self.left_out, "selection", name, json.dumps(equals, sort_keys=True))
+        if place in self._frames:
+            rows, _ = self._frames[place]
+            return rows.copy(deep=False)
+        rows = self._select(name, equals)
+        if rows.size > MOST_KEPT:
+            return rows
+        self._frames[place] = rows, {}
         return rows.copy(deep=False)
 
     def _read(self, name: str) -> pd.DataFrame:
@@ -306,7 +306,6 @@ class Planned(Evidence):
         other._files = self._files
         other._loaded = self._loaded
         other._frames = self._frames
-        other._chosen = self._chosen
         return other
 
     def _hand_out(self, parts: list[Any]) -> pd.DataFrame:

@@ -440,7 +440,7 @@ def _add_words(
     runs: pd.DataFrame | None,
     data: Path,
 ) -> dict[str, Joined]:
-    """What was done to layers and runs, with what is to be said of all turns together.
+    """What was done to layers and runs, with what all turns together lead to.
 
     unread: positions of rows of layers, where no claim reads them. runs: those that are written.
     """
