@@ -17,7 +17,7 @@ from thermostats.errors import DataError, UsageError
 from thermostats.tables import folders, store
 from thermostats.tables.features import build_features
 from thermostats.tables.folders import prepare_folder
-from thermostats.tables.join import Joined, count_unread, join
+from thermostats.tables.join import Joined, describe_unread, join
 
 
 def new_run(gain: float = 1.25, **fields: object) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -224,11 +224,10 @@ def test_rows_that_refer_to_nothing_are_refused(
 
 
 def test_rows_at_a_position_that_no_claim_reads_are_counted_with_the_reason() -> None:
-    layers = pd.DataFrame({"position": ["last", "all", "all", "unstated"]})
-    said = count_unread(layers)
+    said = describe_unread(pd.Series({"last": 1, "all": 2, "unstated": 1}))
     assert said.startswith("3 rows enter no claim: their position is all (")
     assert "pooled over all tokens" in said and "last real token" in said
-    assert count_unread(layers.head(1)) == ""
+    assert describe_unread(pd.Series({"last": 1})) == ""
 
 
 def join_steps(folder: Path, *revisions: str) -> dict[str, Joined]:
@@ -250,6 +249,47 @@ def test_a_join_of_several_revisions_says_what_shows_them(tmp_path: Path) -> Non
     assert shown["revision"].tolist() == ["step1", "step2", "step10"]
     alone = join_steps(tmp_path / "alone", "step2")["runs"]
     assert alone.revisions == "" and "revisions" not in repr(alone)
+
+
+def test_revisions_are_shown_at_a_position_that_they_have(tmp_path: Path) -> None:
+    models, rows = [], []
+    for name in ("me/a", "me/b"):
+        for revision in ("step2", "step10"):
+            one = {"model_id": name, "revision": revision}
+            shape = {"n_layers": 3, "n_heads": 2, "d_model": 8, "n_params": 1000}
+            models.append({**one, "heritage": "me", **shape})
+            for number in (1, 2, 3):
+                rows.append({**one, "layer": number, "prompt_id": "p", "gain_block": 1.1})
+    data = tmp_path / "mine"
+    join(pd.DataFrame(models), table="models", data=data)
+    layers = pd.DataFrame(rows).assign(position="unstated", source="mine")
+    said = {each.table: each for each in join(layers, table="layers", data=data)}["runs"].revisions
+    assert said.startswith("2 models came at several revisions")
+    shown = eval(said.rpartition(": ")[2], {"thermostats": thermostats})  # noqa: S307
+    assert shown["model_id"].tolist() == ["me/a", "me/a", "me/b", "me/b"]
+    assert shown["last_gain"].notna().all()
+
+
+def test_a_recipe_that_does_not_fit_leads_to_the_join_without_it(tmp_path: Path) -> None:
+    export = Path(__file__).parents[1] / "readers" / "wandb_export.csv"
+    with pytest.raises(UsageError, match="the column of norms is missing") as refused:
+        join(export, recipe="hidden-states", data=tmp_path / "mine")
+    line = refused.value.next_step.partition(": ")[2]
+    with pytest.raises(UsageError, match="its columns are not ours"):
+        eval(line, {"thermostats": thermostats})  # noqa: S307
+    done = command("join", str(export), "--as", "hidden-states", "--data", "mine", cwd=tmp_path)
+    assert (
+        f"Next: without the recipe: thermostats join {shlex.quote(str(export))} --data mine"
+        in done.stderr
+    )
+
+
+def test_all_models_that_are_lacking_are_asked_for_at_once(tmp_path: Path) -> None:
+    names = ["me/a", "me/b", "me/c"]
+    facts = {"layer": 1, "prompt_id": "p", "position": "last", "gain_block": 1.1, "source": "mine"}
+    with pytest.raises(DataError, match="does not have") as refused:
+        join(pd.DataFrame({"model_id": names, **facts}), table="layers", data=tmp_path / "mine")
+    assert [name for name in names if f'model_id="{name}"' in refused.value.next_step] == names
 
 
 def test_the_command_says_what_shows_several_revisions(tmp_path: Path) -> None:

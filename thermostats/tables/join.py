@@ -70,7 +70,7 @@ from thermostats.tables.schemas import (
 )
 from thermostats.tables.store import is_archive
 from thermostats.tables.suggested_join import list_block_models, suggest_join
-from thermostats.tables.suggested_models import check_filled
+from thermostats.tables.suggested_models import MOST_NAMED, check_filled
 from thermostats.tables.validation import (
     compare_columns,
     convert_rows,
@@ -86,8 +86,8 @@ Tables = Mapping[str, pd.DataFrame]
 KINDS = (str, Path, pd.DataFrame, pa.Table)
 
 
-UNREAD = ("all", "mean_norm", "unstated")
-"""Positions of other people's files that no claim reads."""
+AT_LAST, UNREAD = "last", ("all", "mean_norm", "unstated")
+"""The position that claims read, and those of other people's files that none does."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -342,15 +342,32 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Incoming:
             if refused is not None:
                 raise refused
         for using in using_each:
-            for name, frame in split_tables(
-                given_rows, table, using, where, hashes, models, list_model_ids
-            ):
-                waiting.add(name, convert_rows(frame, name, where), where)
+            with _suggest_without_recipe(call, source):
+                for name, frame in split_tables(
+                    given_rows, table, using, where, hashes, models, list_model_ids
+                ):
+                    waiting.add(name, convert_rows(frame, name, where), where)
 
     for source in inputs:
         read_source(source)
         pa.default_memory_pool().release_unused()
     return Incoming(waiting, needs_mapping)
+
+
+@contextmanager
+def _suggest_without_recipe(call: JoinCall, source: Source) -> Iterator[None]:
+    """Where a recipe does not fit rows and nothing else is said of them, the same join without it
+    comes next: it says how their columns may be read."""
+    try:
+        yield
+    except UsageError as error:
+        if error.next_step or error.remedy or not call.recipe or call.mapping is not None:
+            raise
+        rows = source if isinstance(source, str | Path) else Code("df")
+        again = write_call("join", str(rows) if rows is source else rows, data=str(call.data))
+        if SHELL.get():
+            again = write_command("join", str(source), data=call.data)
+        raise error.replace_next_step(f"without the recipe: {again}") from error
 
 
 def _list_given(sources: Source | Sequence[Source]) -> list[Source]:
@@ -402,7 +419,7 @@ def _join_all(
         store.check_prompts(new["runs"], after["prompts"])
     names = incoming.list_tables()
     done: dict[str, Joined] = {}
-    unread: list[pd.DataFrame] = []
+    positions: list[pd.Series] = []
     with stage_files(folder) as staged:
         for rows in incoming.split_turns(after["runs"]):
             texts, plans = _plan_turn(rows, existing, after, folder, replace, accept)
@@ -421,8 +438,7 @@ def _join_all(
                 turn = Joined(name, added, plan.unchanged, replaced, files, unstated)
                 done[name] = _add_joined(done[name], turn) if name in done else turn
                 if name == "layers":
-                    is_unread = fresh["position"].isin(UNREAD)
-                    unread.append(fresh.loc[is_unread, ["position"]])
+                    positions.append(fresh["position"].value_counts())
                 del fresh
             del rows, plans, contents
             pa.default_memory_pool().release_unused()
@@ -430,25 +446,24 @@ def _join_all(
     if not dry_run:
         for name in names:
             store.remove_replaced(name, folder)
-    done |= _add_words(done, unread, None if dry_run else new["runs"], folder)
+    rows_at = pd.concat(positions).groupby(level=0).sum() if positions else pd.Series(dtype=int)
+    done |= _add_words(done, rows_at, None if dry_run else new["runs"], folder)
     return [done.get(name, Joined(name, 0, 0, 0, ())) for name in names]
 
 
 def _add_words(
-    done: Mapping[str, Joined],
-    unread: Sequence[pd.DataFrame],
-    runs: pd.DataFrame | None,
-    data: Path,
+    done: Mapping[str, Joined], rows_at: pd.Series[int], runs: pd.DataFrame | None, data: Path
 ) -> dict[str, Joined]:
     """What was done to layers and runs, with what all turns together lead to.
 
-    unread: positions of rows of layers, where no claim reads them. runs: those that are written.
+    rows_at: rows of layers by position. runs: those that are written.
     """
     told = {}
-    if unread:
-        told["layers"] = replace_fields(done["layers"], unread=count_unread(pd.concat(unread)))
+    if "layers" in done:
+        told["layers"] = replace_fields(done["layers"], unread=describe_unread(rows_at))
     if runs is not None:
-        told["runs"] = replace_fields(done["runs"], revisions=describe_revisions(runs, data))
+        revisions = describe_revisions(runs, rows_at, data)
+        told["runs"] = replace_fields(done["runs"], revisions=revisions)
     return told
 
 
@@ -502,35 +517,40 @@ def _plan_turn(
     return texts, plans
 
 
-def count_unread(layers: pd.DataFrame) -> str:
-    """How many rows of the table `layers` stand at a position that no claim reads, and why;
-    empty where there are none."""
-    places = layers["position"][layers["position"].isin(UNREAD)]
-    if places.empty:
+def describe_unread(rows_at: pd.Series[int]) -> str:
+    """How many rows of the table `layers` stand at a position that no claim reads, and why; empty
+    where there are none.
+
+    rows_at: their numbers by position.
+    """
+    unread = rows_at[rows_at.index.isin(UNREAD)].sort_index()
+    if unread.empty:
         return ""
-    each = []
-    for name in sorted(set(places)):
-        each.append(f"{name} ({POSITIONS[name]})")
+    each = [f"{name} ({POSITIONS[str(name)]})" for name in unread.index]
     return (
-        f"{len(places)} rows enter no claim: their position is {', '.join(each)}. Claims read "
-        f"{POSITIONS['last']} (last)."
+        f"{unread.sum()} rows enter no claim: their position is {', '.join(each)}. Claims read "
+        f"{POSITIONS[AT_LAST]} ({AT_LAST})."
     )
 
 
-def describe_revisions(runs: pd.DataFrame, data: Path) -> str:
-    """How many models of runs are there at several revisions, and the line that shows all of the
-    first; empty where there is none."""
+def describe_revisions(runs: pd.DataFrame, rows_at: pd.Series[int], data: Path) -> str:
+    """How many models of runs are there at several revisions, and the line that shows all of
+    these, at a position that they have; empty where there is none."""
     each = runs.groupby("model_id", sort=False)["revision"].nunique()
     several = each.index[each > 1].tolist()
     if not several:
         return ""
-    line = write_call("features", str(data), model=several[0], every=True)
+    shown = several[:MOST_NAMED]
+    at = {} if AT_LAST in rows_at or rows_at.empty else {"position": str(rows_at.idxmax())}
+    model = shown[0] if len(shown) == 1 else shown
+    line = write_call("features", str(data), model=model, every=True, **at)
     if SHELL.get():
-        shown = f'{line}.filter(regex="{REVISIONS}").dropna(axis=1, how="all")'
-        line = write_shell_command(shown)
+        columns = f'filter(regex="{REVISIONS}").dropna(axis=1, how="all")'
+        line = write_shell_command(f"{line}.{columns}")
+    whose = "these" if len(shown) == len(several) else f"the first {len(shown)}"
     return (
         f"{format_count(len(several), 'model')} came at several revisions, of which features gives "
-        f"the last. All of {several[0]}, in their order: {line}"
+        f"the last. All of {whose}, in their order: {line}"
     )
 
 

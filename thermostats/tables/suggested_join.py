@@ -35,15 +35,13 @@ from thermostats.tables.mapping import (
     write_toml,
 )
 from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
-from thermostats.tables.suggested_models import IN_CAPITALS, suggest_facts
+from thermostats.tables.suggested_models import IN_CAPITALS, MOST_NAMED, suggest_facts
 from thermostats.tables.validation import is_missing
 from thermostats.tables.written_numbers import PER_CENT, PLAIN, convert_written, read_written
 
 LAYERS = "layers"
 MOST_ROWS = 200_000
 """Rows above which a call is printed without a try."""
-MOST_NAMED = 5
-"""Models that are named one by one in a line of their facts."""
 DEEPEST = 3
 """Questions that one try after another may find."""
 

@@ -16,6 +16,8 @@ from thermostats.tables.frames import select_rows
 
 IN_CAPITALS = drop_names(PLACEHOLDERS, ("family",))
 """Facts that a model must come with, besides its name, and the words that stand for them."""
+MOST_NAMED = 5
+"""Models that are named one by one in a line of their facts."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -30,18 +32,18 @@ def suggest_models(lacking: Sequence[tuple[str, ...]], models: pd.DataFrame) -> 
     """Rows for models and revisions that are lacking, as an expression of a list.
 
     Where some are further revisions of models that are known, these with their facts; else the
-    first alone, with what only the user knows in capitals.
+    first of all, with what only the user knows in capitals.
     """
     revisions = dict[str, list[str]]()
     for model, revision in lacking:
         revisions.setdefault(model, []).append(revision)
     known = select_rows(models, model_id=revisions).drop_duplicates("model_id")
     facts = {row.pop("model_id"): _drop_missing(row) for row in known.to_dict("records")}
-    asked = [*facts] or [lacking[0][0]]
     rows = []
-    for model in asked:
+    for model in facts or [*revisions][:MOST_NAMED]:
         rows.append(suggest_facts(model, revisions[model], facts.get(model, NOTHING)))
-    return " + ".join(rows)
+    more = " + MORE" * (not facts and len(revisions) > MOST_NAMED)
+    return " + ".join(rows) + more
 
 
 def _drop_missing(row: Mapping[str, Any]) -> dict[str, Any]:
