@@ -356,8 +356,8 @@ def _read_incoming(inputs: Sequence[Source], call: JoinCall) -> Incoming:
 
 @contextmanager
 def _suggest_without_recipe(call: JoinCall, source: Source) -> Iterator[None]:
-    """Where a recipe does not fit rows and nothing else is said of them, the same join without it
-    comes next: it says how their columns may be read."""
+    """Where a recipe does not fit rows and no other remedy is known, the same join without it comes
+    next: it says how their columns may be read."""
     try:
         yield
     except UsageError as error:
