@@ -14,7 +14,7 @@ from conftest import command, layer, model, run, table
 
 import thermostats
 from thermostats.cli import tools
-from thermostats.cli.tools import create_claim, create_heritage
+from thermostats.cli.tools import create_claim, create_heritage, print_dampening
 from thermostats.errors import UsageError
 from thermostats.modelling.model_gains import gain_rows
 from thermostats.reporting import snapshot as citing
@@ -336,3 +336,14 @@ def test_new_heritage_answers_at_once_on_the_models_at_hand(tmp_path: Path) -> N
     assert 'GAIN = "last_gain"' in (tmp_path / made["path"]).read_text()
     said = command("new", "heritage", "again", cwd=tmp_path).stdout
     assert "Does the lab matter at all?" in said and "facebook/opt-350m" in said
+
+
+def test_models_whose_last_block_dampens_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    gains = [("a", 0.97312), ("b", 1.0), ("c", None)]
+    print_dampening([{"model": model, "last_gain": gain} for model, gain in gains])
+    words = "below 1 in the last block, by the mean over prompts"
+    assert capsys.readouterr().err == f"{words}: 1 of 2 models: a (0.973)\n"
+    print_dampening([{"model": "b", "last_gain": 1.2}])
+    assert capsys.readouterr().err == f"{words}: 0 of 1 model\n"
+    print_dampening([{"model": "c", "last_gain": None}])
+    assert capsys.readouterr().err == ""

@@ -136,6 +136,15 @@ def get_argument(name: str) -> Any:
     return made.arguments.get(name) if made else None
 
 
+def list_texts() -> set[str]:
+    """Texts in all arguments of the call that is being made, such as columns that it names."""
+    made = MADE.get()
+    texts: set[str] = set()
+    for value in made.arguments.values() if made else ():
+        texts.update(list_named(value))
+    return texts
+
+
 def has_argument(name: str) -> bool:
     """Whether the call that is being made takes such an argument."""
     made = MADE.get()

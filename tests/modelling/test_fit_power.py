@@ -68,7 +68,8 @@ def test_labs_that_differ_are_found_and_labs_that_do_not_are_not() -> None:
 def test_a_number_is_a_list_of_one_and_numbers_are_the_labs_of_one_study(line: Fit) -> None:
     made = line.power(20, studies=20)
     assert made.table["models"].tolist() == [20] * 3 and made.table["labs"].eq(1).all()
-    assert made.sentences[0].endswith("% of studies of 20 models")
+    assert made.sentences[0].startswith("P(slope on x > 0) ≥ 0.95: ")
+    assert made.sentences[0].endswith("% of studies of 20 models; 80% from 20 models on")
     assert repr(made).startswith(made.sentences[0])
     assert made.plot().get_title().startswith("P(slope on x > 0)")
 
@@ -128,8 +129,12 @@ def test_a_sentence_says_how_often_studies_are_sure_of_the_opposite() -> None:
     table = pd.DataFrame({**rows, "power": [0.0, 0.4], "against": [0.4, 0.005], "error": 0.03})
     assert planning.FitPower(table, "line").sentences == [
         "P(slope > 0) ≥ 0.95: 0% of studies of 20 models (40% are as sure of the opposite), "
-        "40% of studies of 40 models"
+        "40% of studies of 40 models; no study of these sizes reaches 80%"
     ]
+    labs = {"models": [40, 40, 80], "labs": [9, 4, 4], "power": [0.85, 0.7, 0.81]}
+    more = pd.DataFrame({"asked": "P(slope > 0) ≥ 0.95", **labs, "against": 0.0, "error": 0.03})
+    (sentence,) = planning.FitPower(more, "line").sentences
+    assert sentence.endswith("; 80% from 40 models of 9 labs on")
 
 
 def test_the_likelier_direction_is_asked_first() -> None:

@@ -311,3 +311,21 @@ def test_an_error_that_is_neither_a_column_nor_a_number_is_refused(se: Any) -> N
         fit_line(BCG, "y", se=se, group=None)
     with pytest.raises(UsageError, match="errors of such an outcome are not known"):
         fit_line(GAINS, "np.sqrt(gain) ~ 1", se="gain_se", group=None)
+
+
+def test_errors_that_a_table_has_and_a_fit_does_not_read_are_named() -> None:
+    rng = np.random.default_rng(5)
+    gains = np.exp(rng.normal(0, 0.1, 12))
+    models = [f"m{number}" for number in range(12)]
+    columns = {"model": models, "lab": ["a", "b", "c"] * 4, "gain": gains, "x": range(1, 13)}
+    rows = pd.DataFrame(columns).assign(**{"Gain SE": 0.01})
+    said = 'Gain SE is not read: se="Gain SE" takes it as known'
+    asked = {"outcome": "gain", "model": "model", "lab": "lab", "geometry": ["x"], "scale": []}
+    assert said in thermostats.fit_heritage(rows, **asked).warnings
+    assert said not in thermostats.fit_heritage(rows, **asked, se="Gain SE").warnings
+    line = thermostats.fit_line(rows, "gain", "x", model="model", group=None)
+    assert said in line.warnings
+    errors = np.linspace(0.01, 0.02, 12)
+    of_errors = rows.assign(**{"Gain SE": errors})
+    of_it = thermostats.fit_line(of_errors, "gain", "Gain SE", model="model", group=None)
+    assert said not in of_it.warnings

@@ -35,6 +35,7 @@ from thermostats.cli.tools import (
     draw_gains,
     list_gains,
     name_outcome_model,
+    print_dampening,
     show_gains,
 )
 from thermostats.cli.tools import app as tools
@@ -408,6 +409,7 @@ def measure(
                 with_gains.append({**row, "model": name})
         if sys.stdout.isatty():
             show_gains(with_gains)
+        print_dampening(with_gains)
         shown = [row["model"] for row in with_gains]
         asked = names if figure is not None else []
         draw_gains(list(dict.fromkeys(shown or asked)), models_asked, prompts, data, figure)

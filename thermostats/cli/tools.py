@@ -22,6 +22,7 @@ import thermostats
 from thermostats.claims.study import NAME
 from thermostats.cli.options import NEW, Data, Json
 from thermostats.errors import ThermostatsError, UsageError, install
+from thermostats.formatting import format_count, format_number
 from thermostats.measurement.spec import count_gpus
 from thermostats.next_steps import (
     call,
@@ -64,6 +65,21 @@ def list_gains(
     for i in range(len(outcomes)):
         gains.append({**dict.fromkeys(GAINS_SHOWN), **by_number.get(str(i), {})})
     return gains, unread
+
+
+def print_dampening(gains: Sequence[dict[str, Any]]) -> None:
+    """Say which models have a mean gain below 1 in their last block; nothing where no gain is
+    known."""
+    known = [row for row in gains if row["last_gain"] is not None]
+    below = []
+    for row in known:
+        if row["last_gain"] < 1:
+            below.append(f"{row['model']} ({format_number(row['last_gain'])})")
+    if known:
+        counted = f"{len(below)} of {format_count(len(known), 'model')}"
+        named = f": {', '.join(below)}" * bool(below)
+        words = "below 1 in the last block, by the mean over prompts"
+        print(f"{words}: {counted}{named}", file=sys.stderr)
 
 
 def show_gains(rows: Sequence[dict[str, Any]]) -> None:

@@ -27,6 +27,7 @@ from thermostats.next_steps import (
     is_none_allowed,
     list_named,
     list_named_columns,
+    list_texts,
     repeat_call,
     write_value,
 )
@@ -482,8 +483,9 @@ def warn_unread_errors(
 ) -> list[str]:
     """What a table says of errors and the fit does not read."""
     if se is None:
-        column = f"{outcome}_se"
-        return [f'{column} is not read: se="{column}" takes it as known'] if column in table else []
+        free = [name for name in map(str, table) if name not in list_texts()]
+        column = f"{outcome}_se" if f"{outcome}_se" in free else guess_column("se", free)
+        return [f'{column} is not read: se="{column}" takes it as known'] if column else []
     if left := [name for name in others if name in table]:
         return [f"not read with se: {', '.join(left)}"]
     return []

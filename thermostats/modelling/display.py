@@ -48,7 +48,7 @@ def format_lines(fit: FittedLaw) -> list[str]:
     warned = []
     if fit.warnings:
         number = format_count(len(fit.warnings), "warning")
-        warned.append(f"{number}, first: {fit.warnings[0]}")
+        warned.append(f"{number} (fit.warnings), first: {fit.warnings[0]}")
     lines: list[str] = []
     for line in [format_headline(fit), *few, *rows]:
         lines += wrap(line, WIDTH, subsequent_indent="    ")

@@ -39,6 +39,8 @@ STUDIES, DESIGNS = 200, 10
 """Simulated studies of a size, and sets of rows that these have."""
 DRAWS = 250
 """Of a chain, of the fit to a simulated study."""
+WANTED = 0.8
+"""Share of studies in which a study that is large enough reaches what is asked."""
 FITS = "fit_heritage and fit_line, with normal residuals and effects"
 COLUMNS = ["asked", "models", "labs", "largest", "power", "against", "error", "studies"]
 LAB, MODEL = "heritage", "model_id"
@@ -66,7 +68,7 @@ class FitPower:
         lines = []
         for asked, rows in self.table.groupby("asked", sort=False):
             parts = [_write_share(row) for row in rows.to_dict("records")]
-            lines.append(f"{asked}: {', '.join(parts)}")
+            lines.append(f"{asked}: {', '.join(parts)}; {_describe_enough(rows)}")
         return [*lines, self.stopped] if self.stopped else lines
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -79,7 +81,7 @@ class FitPower:
             label = f"{asked}, {labs} labs" if several else str(asked)
             x, y, error = at[["models", "power", "error"]].to_numpy(np.float64).T
             axes.errorbar(x, y, error, label=label, marker="o", capsize=2)
-        draw_reference(axes, 0.8)
+        draw_reference(axes, WANTED)
         axes.set(xlabel="models", ylabel="share of simulated studies", ylim=(0, 1))
         first = self.sentences[0] if len(self.table) else self.stopped
         set_title(axes, first)
@@ -89,6 +91,15 @@ class FitPower:
     def __repr__(self) -> str:
         table = self.table.to_string(index=False, float_format=lambda x: f"{x:.3f}")
         return "\n".join([*self.sentences, table])
+
+
+def _describe_enough(rows: pd.DataFrame) -> str:
+    """The smallest study that reaches what is asked mostly, or that none does."""
+    enough = rows[rows["power"] >= WANTED].sort_values(["models", "labs"], kind="stable")
+    often = format_percent(WANTED)
+    if enough.empty:
+        return f"no study of these sizes reaches {often}"
+    return f"{often} from {_write_size(enough.iloc[0].to_dict())} on"
 
 
 def _write_share(row: Mapping[Any, Any]) -> str:

@@ -165,7 +165,7 @@ def refuse_placeholder(fact: str, value: object) -> None:
             where=fact,
             got=value,
             allowed="a name, or nothing where nobody knows it",
-            next_step=f"write the name in the place of {value}, or leave it out",
+            next_step=f"write the name in the place of {value}, or leave {fact} out",
         )
 
 
