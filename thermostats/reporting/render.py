@@ -555,6 +555,9 @@ class _Renderer(RendererHTML):
             f'aria-label="{label}">{escape(tokens[i].content)}</pre>\n'
         )
 
+    def fence(self, tokens: Sequence[Token], i: int, options: Any, env: Env) -> str:
+        return self.code_block(tokens, i, options, env)
+
     def _name_part(self, *parts: str) -> str:
         """What a screen reader calls a part of the page."""
         words = [self.page.anchor.upper(), *filter(None, parts)]

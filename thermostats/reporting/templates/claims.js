@@ -41,6 +41,8 @@
   form.append(shownOf);
   tables[0].closest(".scroll").before(form);
 
+  // a claim of two questions has a row for each, of which the second's name begins with the claim's
+  const countClaims = (some) => new Set(some.map((row) => row.id.split(".")[0])).size;
   let key = listed;
   let direction = 1;
   const arrange = (by, towards) => {
@@ -65,8 +67,9 @@
       const text = row.textContent.toLowerCase();
       row.hidden = (chosen.value && verdict(row) !== chosen.value) || !wanted.every((word) => text.includes(word));
     });
-    const shown = rows.filter((row) => !row.hidden).length;
-    shownOf.textContent = `${shown} of ${rows.length} claim${rows.length === 1 ? "" : "s"} shown`;
+    const shown = countClaims(rows.filter((row) => !row.hidden));
+    const all = countClaims(rows);
+    shownOf.textContent = `${shown} of ${all} claim${all === 1 ? "" : "s"} shown`;
   };
 
   tables.forEach((table) => {
