@@ -611,7 +611,7 @@ FALSELY = "5% of studies simulated with “supported” false reach"
     ("changed", "said"),
     [
         ({}, f"In the worst plausible case (errors alike) {FALSELY} p ≤ 0.0020; it needs less."),
-        ({"limit": 0.08}, f"At most {FALSELY} p ≤ 0.05, even in the worst plausible case (errors"),
+        ({"limit": 0.08}, f"At most {FALSELY} p ≤ 0.05, in the worst plausible case (errors"),
         (
             {"limit": 0.0},
             "(errors alike) even the smallest p comes too often, so it is never given.",
@@ -619,7 +619,7 @@ FALSELY = "5% of studies simulated with “supported” false reach"
         ({"limit": None}, "No simulated study says what that is worth, so 5% decides."),
         (
             {"full_level": 0.002},
-            "“supported” p is 0.00200, without EleutherAI 0.0400 (4 times as much is allowed, so "
+            "“supported” p is 0.00200, without EleutherAI 0.0400 (4 times as much is allowed: "
             "0.0100 counts).",
         ),
         ({}, "For “supported” p is 0.0100."),
