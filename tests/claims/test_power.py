@@ -16,7 +16,7 @@ from scipy import stats
 
 from thermostats.claims import power as planning
 from thermostats.claims.calibration import ORDER, Calibration
-from thermostats.claims.levels import POWER, WANTED
+from thermostats.claims.levels import POWER
 from thermostats.claims.power import power, simulate_planned_power, write_sentences
 from thermostats.claims.question import Question, Trial
 from thermostats.claims.result import SUPPORTED, Estimate, Result
@@ -27,7 +27,7 @@ from thermostats.claims.worlds import build_mean_worlds
 from thermostats.errors import DataError, UsageError
 from thermostats.modelling.fit import Fit
 from thermostats.modelling.fit_power import FitPower
-from thermostats.modelling.planned import PlannedStudy, draw_rows, plan_studies
+from thermostats.modelling.planned import WANTED, PlannedStudy, draw_rows, plan_studies
 from thermostats.tables.folders import find_shipped
 from thermostats.tables.join import join
 

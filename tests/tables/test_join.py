@@ -270,7 +270,9 @@ def test_revisions_are_shown_at_a_position_that_they_have(tmp_path: Path) -> Non
     assert shown["last_gain"].notna().all()
 
 
-def test_a_recipe_that_does_not_fit_leads_to_the_join_without_it(tmp_path: Path) -> None:
+def test_a_recipe_that_does_not_fit_leads_to_the_join_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     export = Path(__file__).parents[1] / "readers" / "wandb_export.csv"
     with pytest.raises(UsageError, match="the column of norms is missing") as refused:
         join(export, recipe="hidden-states", data=tmp_path / "mine")
@@ -278,10 +280,14 @@ def test_a_recipe_that_does_not_fit_leads_to_the_join_without_it(tmp_path: Path)
     with pytest.raises(UsageError, match="its columns are not ours"):
         eval(line, {"thermostats": thermostats})  # noqa: S307
     done = command("join", str(export), "--as", "hidden-states", "--data", "mine", cwd=tmp_path)
-    assert (
-        f"Next: without the recipe: thermostats join {shlex.quote(str(export))} --data mine"
-        in done.stderr
-    )
+    _, option, code = shlex.split(done.stderr.partition("without the recipe: ")[2])
+    assert option == "-c"
+    with pytest.raises(UsageError, match="its columns are not ours"):
+        exec(code, {})  # noqa: S102
+    monkeypatch.setenv("THERMOSTATS_DATA", str(tmp_path / "other"))
+    with pytest.raises(UsageError, match="the column of norms is missing") as refused:
+        join(export, recipe="hidden-states")
+    assert "None" not in refused.value.next_step
 
 
 def test_all_models_that_are_lacking_are_asked_for_at_once(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from thermostats.claims.levels import (
     POWER,
     SIDES,
     TIPPING,
-    WANTED,
     Search,
     calibrate_rule,
     name_point,
@@ -36,6 +35,7 @@ from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import SUPPORTED, Verdict
 from thermostats.claims.rule import ALPHA
 from thermostats.formatting import format_count
+from thermostats.modelling.planned import WANTED
 from thermostats.tables.folders import find_shipped
 
 TINY = 1e-6

@@ -37,7 +37,6 @@ from thermostats.claims.levels import (
     PLAUSIBLE,
     SIDES,
     TOLERANCE,
-    WANTED,
     WITHOUT,
     Attained,
     measure_attained,
@@ -62,6 +61,7 @@ from thermostats.claims.template import Template
 from thermostats.errors import DataError, UsageError
 from thermostats.formatting import format_count, format_declared, join_words
 from thermostats.modelling.draws import PASSED
+from thermostats.modelling.planned import WANTED
 from thermostats.settings import is_calibrating, is_drawing
 from thermostats.tables.choices import OWN_ROWS, POOLED, PUBLISHED
 from thermostats.tables.schemas import NURSERY

@@ -33,6 +33,7 @@ from thermostats.claims.result import AGAINST, SUPPORTED, Result, TooFew, Verdic
 from thermostats.claims.rule import ALPHA, NEVER, Condition, Decide, Given, Rule
 from thermostats.claims.worlds import CLAIMED, NULL, Array, Point, World, Worlds, take_half
 from thermostats.errors import DataError, UsageError
+from thermostats.modelling.planned import WANTED
 
 SIDES = (SUPPORTED, AGAINST)
 PLAUSIBLE = "plausible"
@@ -65,8 +66,6 @@ DECIDES = 3
 """Times as many studies of the world that decides: of 4,000 a limit may be met in 6% of others."""
 LONGER = 10
 """Times that a worst world may take as long as another of its search."""
-WANTED = 0.8
-"""Power that a larger study should have."""
 LARGER, TRIED = (2, 3, 4, 6, 8, 12, 18), 100
 """How many times as large it is tried, in so many studies."""
 BOUNDS = {"bound_05": 0.05, "bound_01": 0.01, "bound_001": 0.001}
@@ -131,7 +130,7 @@ def measure_attained(
     if not 1 < len(units) <= MANY:
         return found
     if isinstance(trial.test, Test):
-        rows = convert_numpy(rows)
+        rows = convert_numpy(rows)  # as the test would for every unit; of others types are theirs
     for unit in units:
         try:
             rest = trial.test(rows[rows[trial.unit] != unit].reset_index(drop=True))

@@ -12,7 +12,7 @@ import pandas as pd
 
 from thermostats.claims.calibration import Calibration, Side, calibrate_rows
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import POWER, SIDES, WANTED, simulate_side
+from thermostats.claims.levels import POWER, SIDES, simulate_side
 from thermostats.claims.question import Question, convert_numpy
 from thermostats.claims.result import AGAINST, SUPPORTED, TooFew, Verdict
 from thermostats.claims.rule import ALPHA
@@ -26,6 +26,7 @@ from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.lab_tests import choose_gain
 from thermostats.modelling.planned import (
     SEVERAL,
+    WANTED,
     Numbers,
     PlannedStudy,
     Sizes,
@@ -307,7 +308,7 @@ def _plan_by_file(file: str, said: str, is_shell: bool) -> str:
     if not joining:
         line, *notes = _write_fit(rows, said)
         return "\n".join([write_shell_command(line, first), *notes])
-    line, note = _write_fit_of_models(models, said)
+    line, note = _write_fit_of_blocks(models, said)
     command = write_shell_command(line)
     return f"{write_command('join', file, data=JOINED)}\n# then {note}{command}"
 
@@ -321,7 +322,7 @@ def _plan_by_fit(rows: pd.DataFrame, said: str) -> str:
     joining, models = suggest_block_join(rows)
     if not joining:
         return "\n".join(_write_fit(rows, said))
-    line, note = _write_fit_of_models(models, said)
+    line, note = _write_fit_of_blocks(models, said)
     return f"{joining}\n# then {note}{line}"
 
 
@@ -331,13 +332,11 @@ def _write_fit(rows: pd.DataFrame, said: str) -> list[str]:
     return [f"{line}.power({said})", *notes]
 
 
-def _write_fit_of_models(
-    models: Sequence[str], said: str, gain: str = GAIN, data: str | Path = JOINED
-) -> tuple[str, str]:
-    """The line that fits models of a user's folder and plans studies like them, and a note before
-    it."""
-    taken, note = _write_rows(models, gain, data)
-    return f"{_write_heritage_fit(taken, gain, few=bool(note))}.power({said})", note
+def _write_fit_of_blocks(models: Sequence[str], said: str) -> tuple[str, str]:
+    """The line that fits models whose blocks are joined and plans studies like them, and a note
+    before it."""
+    taken, note = _write_rows(models, GAIN, JOINED)
+    return f"{_write_heritage_fit(taken, GAIN, few=bool(note))}.power({said})", note
 
 
 def _write_rows(models: Sequence[str], gain: str, data: str | Path) -> tuple[Code, str]:

@@ -72,6 +72,7 @@ from thermostats.modelling.model_gains import (
     read_model_gains,
     read_remarks,
 )
+from thermostats.modelling.planned import WANTED
 from thermostats.modelling.tree_likelihood import (
     BROWNIAN,
     COMMON,
@@ -83,7 +84,6 @@ from thermostats.modelling.tree_likelihood import (
     RATES,
     REML,
     TOLD,
-    WANTED,
     Maximum,
     Restricted,
     build_level_columns,

@@ -21,6 +21,7 @@ from thermostats.modelling.gaussian import Gaussian
 from thermostats.modelling.mixed_model import MixedDesign
 from thermostats.modelling.planned import (
     LEAST,
+    WANTED,
     Numbers,
     PlannedStudy,
     Sizes,
@@ -39,8 +40,6 @@ STUDIES, DESIGNS = 200, 10
 """Simulated studies of a size, and sets of rows that these have."""
 DRAWS = 250
 """Of a chain, of the fit to a simulated study."""
-WANTED = 0.8
-"""Share of studies in which a study that is large enough reaches what is asked."""
 FITS = "fit_heritage and fit_line, with normal residuals and effects"
 COLUMNS = ["asked", "models", "labs", "largest", "power", "against", "error", "studies"]
 LAB, MODEL = "heritage", "model_id"

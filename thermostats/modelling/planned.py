@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LEAST, SEVERAL = 4, 2
 """Models and labs that a study has at least."""
+WANTED = 0.8
+"""Share of studies in which one that is large enough shows what it is made for."""
 FIRST_MODELS, FIRST_LABS = [20, 40, 80], 10
 """Studies that a line asks for where none were named."""
 OF_LAB, OF_MODEL = ("heritage", "family", "recipe", "source"), ("model_id", "pair")

@@ -18,6 +18,7 @@ from scipy import optimize, stats
 
 from thermostats.errors import UsageError
 from thermostats.modelling.draws import Array
+from thermostats.modelling.planned import WANTED
 from thermostats.modelling.populations import Codes
 from thermostats.settings import check_coverage
 from thermostats.tables.tree import Tree
@@ -26,8 +27,8 @@ REML = "REML"
 ML = "ML"
 GRID = np.concatenate([np.linspace(0, 0.9, 19), [0.925, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999]])
 """λ that a maximum is sought between, and of the test."""
-TOLD, WANTED, TRIED = 0.6, 0.8, 400
-"""Share of descent that a study should tell from none, how often, and simulations a size."""
+TOLD, TRIED = 0.6, 400
+"""Share of descent that a study should tell from none, and simulations a size."""
 TIMES = (1, 2, 3, 4, 6, 8, 12, 18, 27, 40)
 MOST = 1_000
 SIMULATIONS = 10_000

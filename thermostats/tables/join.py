@@ -69,7 +69,7 @@ from thermostats.tables.schemas import (
     list_references,
 )
 from thermostats.tables.store import is_archive
-from thermostats.tables.suggested_join import list_block_models, suggest_join
+from thermostats.tables.suggested_join import Suggestion, list_block_models, suggest_join
 from thermostats.tables.suggested_models import MOST_NAMED, check_filled
 from thermostats.tables.validation import (
     compare_columns,
@@ -104,7 +104,7 @@ class Joined:
     unread: str = ""
     """How many rows enter no claim, and why."""
     revisions: str = ""
-    """How many models came at several revisions, and the line that shows all of one."""
+    """How many models came at several revisions, and the line that shows all of these."""
 
     def __repr__(self) -> str:
         counts = f"added={self.added}, unchanged={self.unchanged}, replaced={self.replaced}"
@@ -363,10 +363,7 @@ def _suggest_without_recipe(call: JoinCall, source: Source) -> Iterator[None]:
     except UsageError as error:
         if error.next_step or error.remedy or not call.recipe or call.mapping is not None:
             raise
-        rows = source if isinstance(source, str | Path) else Code("df")
-        again = write_call("join", str(rows) if rows is source else rows, data=str(call.data))
-        if SHELL.get():
-            again = write_command("join", str(source), data=call.data)
+        again = Suggestion(made=replace_fields(call, sources=[source], recipe="")).write()
         raise error.replace_next_step(f"without the recipe: {again}") from error
 
 

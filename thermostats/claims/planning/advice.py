@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from thermostats.claims.levels import SIDES, WANTED
+from thermostats.claims.levels import SIDES
 from thermostats.claims.planning.scoring import Looks, Verdicts
 from thermostats.claims.planning.search import Budget
 from thermostats.claims.result import SUPPORTED
@@ -18,6 +18,7 @@ from thermostats.formatting import (
     join_words,
     strip_owner,
 )
+from thermostats.modelling.planned import WANTED
 
 UNKNOWN = "—"
 NOT_STATED = "not stated"

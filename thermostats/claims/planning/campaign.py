@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 
 from thermostats.claims.evidence import Evidence
-from thermostats.claims.levels import WANTED
 from thermostats.claims.machine_speed import describe_speed
 from thermostats.claims.planning.advice import (
     NextModel,
@@ -34,6 +33,7 @@ from thermostats.claims.planning.shipped_advice import COLUMNS, OWN_SET
 from thermostats.claims.run import load_claim
 from thermostats.claims.study import list_scripts
 from thermostats.formatting import format_count, join_words
+from thermostats.modelling.planned import WANTED
 from thermostats.tables.folders import find_shipped
 
 MEASURES = ("gains", "weights", "outputs", "attention")

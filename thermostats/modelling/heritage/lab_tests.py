@@ -16,13 +16,14 @@ from thermostats.errors import UsageError
 from thermostats.formatting import format_count, format_number
 from thermostats.modelling.draws import Array
 from thermostats.modelling.model_gains import gain_rows, read_remarks
+from thermostats.modelling.planned import WANTED
 from thermostats.tables.folders import find_data_folder
 from thermostats.tables.model_rows import list_own_ids
 from thermostats.tables.reading import features
 from thermostats.tables.schemas import GAIN_WORDS, GAINS
 
-WORLDS, ALPHA, WANTED = 200, 0.05, 0.8
-"""Simulated studies, the level of the tests, and the power that a study should have."""
+WORLDS, ALPHA = 200, 0.05
+"""Simulated studies, and the level of the tests."""
 TIMES = (1, 2, 3, 4, 6, 8, 12)
 """How many times as many labs are tried."""
 SPARE = 4

@@ -10,12 +10,8 @@ from matplotlib.axes import Axes
 from thermostats.claims.evidence import POOLED, Evidence
 from thermostats.claims.shared import build_tree
 from thermostats.errors import ThermostatsError
-from thermostats.modelling.tree_likelihood import (
-    TOLD,
-    WANTED,
-    estimate_ancestors,
-    simulate_power_by_size,
-)
+from thermostats.modelling.planned import WANTED
+from thermostats.modelling.tree_likelihood import TOLD, estimate_ancestors, simulate_power_by_size
 from thermostats.plots.posterior import draw_tree
 from thermostats.plots.svg import render_svg
 from thermostats.reporting.render import Files
