@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 
 import thermostats
+from thermostats.claims.evidence import Evidence
 from thermostats.tables import store
+from thermostats.tables.model_rows import model_rows
 from thermostats.tables.reading import Selection
 from thermostats.tables.schemas import TABLES
 
@@ -55,14 +57,26 @@ def test_a_table_that_was_written_into_is_loaded_as_it_was(name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_A_SELECTION)
 @pytest.mark.parametrize("asked", [{}, {"heritage": "EleutherAI"}])
-def test_rows_of_a_selection_are_handed_out_anew(name: str, asked: dict[str, str]) -> None:
+@pytest.mark.parametrize("kind", [Selection, Evidence])
+def test_rows_of_a_selection_are_handed_out_anew(
+    kind: type[Selection], name: str, asked: dict[str, str]
+) -> None:
     if asked and name == "runs":
         return
-    tables = Selection()
+    tables = kind()
     first = tables.table(name, **asked)
     wanted = first.copy()
     write_into(first)
     pd.testing.assert_frame_equal(tables.table(name, **asked), wanted)
+    pd.testing.assert_frame_equal(tables.table(name, **asked), wanted)
+
+
+def test_rows_of_models_are_handed_out_anew() -> None:
+    evidence = Evidence().named("pooled")
+    first = model_rows(evidence, "last_gain")
+    wanted = first.copy()
+    write_into(first)
+    pd.testing.assert_frame_equal(model_rows(evidence, "last_gain"), wanted)
 
 
 def small_fit() -> thermostats.Fit:

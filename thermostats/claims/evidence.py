@@ -181,9 +181,10 @@ class Evidence(Selection):
     def computed_rows(
         self, key: tuple[Hashable, ...], compute: Callable[[], pd.DataFrame]
     ) -> pd.DataFrame:
-        """The same of rows, for all claims that ask; whoever changes them changes a copy."""
+        """The same of rows, for all claims that ask: a copy that shares no array with what is
+        kept."""
         rows: pd.DataFrame = self._compute(self._frames, key, compute)
-        return rows.copy(deep=False)
+        return rows.copy()
 
     def _compute(
         self,
@@ -281,16 +282,17 @@ class Evidence(Selection):
         return self._files[name]
 
     def _select_once(self, name: str, equals: Mapping[str, str | list[str]]) -> pd.DataFrame:
-        """Rows of a selection, kept where they are few; whoever changes them changes a copy."""
+        """Rows of a selection, kept where they are few; a copy, which shares no array with what is
+        kept."""
         place = (self.name, self.left_out, "selection", name, json.dumps(equals, sort_keys=True))
         if place in self._frames:
             rows, _ = self._frames[place]
-            return rows.copy(deep=False)
+            return rows.copy()
         rows = self._select(name, equals)
         if rows.size > MOST_KEPT:
             return rows
         self._frames[place] = rows, {}
-        return rows.copy(deep=False)
+        return rows.copy()
 
     def _read(self, name: str) -> pd.DataFrame:
         beside = _read_extra_table(name)

@@ -42,7 +42,7 @@ STEERED = AtLeast(models=1)
 def judge_steered(evidence: Evidence) -> pd.DataFrame:
     """Models with RMSNorms that were taken across 1, a row a model and gain, and whether they meet
     the protocol's rule."""
-    return evidence.computed(("steered models",), partial(_judge_models, evidence))
+    return evidence.computed_rows(("steered models",), partial(_judge_models, evidence))
 
 
 def _judge_models(evidence: Evidence) -> pd.DataFrame:
