@@ -63,7 +63,8 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
     one = LAYERS.drop(columns="prompt").assign(model="a-2")
     assert pasted(refusal(one, tmp_path / "mine"), one)[-1].added == 4
     growth = "check whether growth is the gain of a block, n_l / n_(l-1)"
-    growth = f"{growth}, which token's gains these are"
+    last = "whether these are gains of the last token (position; else mean, all, unstated)"
+    growth = f"{growth}, {last}"
     assert describe_doubts(one) == f"{growth}, whether they are means over prompts"
     several = pd.concat([LAYERS, LAYERS.assign(prompt="r")], ignore_index=True).assign(unit="x")
     for name in ("sentence", "Item no."):
@@ -75,9 +76,7 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
         MODELS
     )
     assert describe_doubts(LAYERS) == growth
-    assert describe_doubts(LAYERS.rename(columns={"growth": "gain"})) == (
-        "check which token's gains these are"
-    )
+    assert describe_doubts(LAYERS.rename(columns={"growth": "gain"})) == f"check {last}"
 
 
 def test_a_column_in_per_cent_is_divided_and_asked_about(tmp_path: Path) -> None:

@@ -89,6 +89,8 @@ AFTER_JOIN = {
     "runs": "thermostats ls runs --own",
 }
 """What the rows of a table, joined, can be used for; the first that applies."""
+MOST_SET = 24
+"""Most models that a suggested line sets a fact of."""
 FACTS_ALONE = "thermostats ls columns layers"
 """What says how gains of models are joined, where only models or prompts were."""
 ASKED_TOO = "Your models are asked too"
@@ -441,8 +443,8 @@ def _warn_missing_labs(models: list[str], data: Path | None) -> None:
         set(rows.loc[rows["heritage"].eq("") & rows["model_id"].isin(models), "model_id"])
     ):
         labless = f"no lab is known of {', '.join(unknown)}: no question about labs counts them"
-        line = write_command("set", *unknown[:MOST_LINES], "heritage=LAB", data=data)
-        which = "it" if len(unknown) <= MOST_LINES else f"that of the first {MOST_LINES}"
+        line = write_command("set", *unknown[:MOST_SET], "heritage=LAB", data=data)
+        which = "it" if len(unknown) <= MOST_SET else f"that of the first {MOST_SET}"
         print(f"{labless}; {line} sets {which}", file=sys.stderr)
 
 

@@ -152,7 +152,11 @@ def _list_models(data: str | Path | None, alone: bool) -> Rows:
         "d_head",
         "n_params",
     ]
-    return _load_own_last("models", data, alone), columns
+    rows = _load_own_last("models", data, alone)
+    names = [row["model_id"] for row in rows]
+    if len(names) > len(set(names)):
+        columns.insert(1, "revision")
+    return rows, columns
 
 
 def _list_prompts(data: str | Path | None, _alone: bool) -> Rows:

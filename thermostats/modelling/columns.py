@@ -32,6 +32,7 @@ from thermostats.next_steps import (
     write_value,
 )
 from thermostats.tables.column_map import is_gain
+from thermostats.tables.entries import drop_names
 from thermostats.tables.labels import (
     OF_BLOCKS,
     SYNONYMS,
@@ -653,12 +654,7 @@ class Columns:
             made[str(outcome)] = f"df[{write_value(outcome)}] / 100"
         unset = {name for name, value in chosen.items() if value is None}
         unsaid = unset - {*NONE_SAYS}
-        stated = {}
-        plain = {}
-        for name, value in chosen.items():
-            stated[name] = LEFT_OUT if name in unsaid else value
-            if name not in unsaid:
-                plain[name] = value
+        plain = drop_names(chosen, unsaid)
         said = [f"without {join_words(left)}: no column is called so"] if left else []
         chain = "df"
         if made:
@@ -673,23 +669,37 @@ class Columns:
             model = chosen.get("model", OURS["model"])
             models = model if isinstance(model, str) else ""
             said.append(_describe_gone(table, gone, models))
-        said += _describe_errors(table, used)
+        may_take = guessed and outcome not in made
+        taken, remarks = _take_errors(table[~gone], used, may_take=may_take)
+        said += remarks
         rows = Code(chain)
-        line = repeat_call(rows, **stated) or call(self.call, rows, **plain)
+        stated = {**chosen, **dict.fromkeys(unsaid, LEFT_OUT), **taken}
+        line = repeat_call(rows, **stated) or call(self.call, rows, **plain, **taken)
         return "\n# ".join([line, *said])
 
 
-def _describe_errors(table: pd.DataFrame, used: Collection[str]) -> list[str]:
-    """What takes standard errors that a table has and the call that is being made leaves out; none
-    where it takes none.
+WITH_ERRORS = "with the standard errors of the outcome"
+TAKEN_AS_ERRORS = "check whether se holds the standard errors of the outcome, in its unit"
 
-    used: columns that the call names.
+
+def _take_errors(
+    table: pd.DataFrame, used: Collection[str], *, may_take: bool
+) -> tuple[dict[str, str], list[str]]:
+    """The argument of standard errors that the call that is being made leaves out, and a remark on
+    it; both empty where the table has none, and where the call takes none.
+
+    used: columns that the call names. may_take: else they are only named, as they are where a cell
+    is no number.
     """
     if get_argument("se") is not None or not has_argument("se"):
-        return []
+        return {}, []
     unused = [column for column in map(str, table) if column not in used]
     name = guess_column("se", unused)
-    return [f"with the standard errors of the outcome: se={write_value(name)}"] if name else []
+    if not name:
+        return {}, []
+    if may_take and pd.api.types.is_numeric_dtype(table[name]) and (table[name] > 0).all():
+        return {"se": name}, [TAKEN_AS_ERRORS]
+    return {}, [f"{WITH_ERRORS}: se={write_value(name)}"]
 
 
 def build_gain_columns(

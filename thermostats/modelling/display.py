@@ -28,6 +28,8 @@ WIDTH = 80
 """Characters of a line of a fit at a prompt."""
 FIRST = 4
 """Quantities, and probabilities, that are among them."""
+CLASSICAL = "classical"
+"""The table with the block tests, of a law that has it."""
 FEW_LABS = 3
 """So many say nothing of the spread of labs that there could be."""
 MOST_ROWS = 20
@@ -37,8 +39,9 @@ MOST_ROWS = 20
 def format_lines(fit: FittedLaw) -> list[str]:
     """A fit in a few lines of at most `WIDTH` characters, the last with what it can be asked."""
     few = say_few_labs(fit)
+    tested = [] if few else _say_test(fit)
     rows = []
-    for quantity, row in fit.summary().head(FIRST - len(few)).iterrows():
+    for quantity, row in fit.summary().head(FIRST - len(few) - len(tested)).iterrows():
         median, lower, upper = map(format_number, row[["median", "lower", "upper"]])
         rows.append(f"  {quantity}: {median} [{lower}, {upper}]")
     chances = format_chances(fit)[:2]
@@ -55,7 +58,15 @@ def format_lines(fit: FittedLaw) -> list[str]:
     lines.append(_cut(ends))
     for line in chances:
         lines += wrap(line, WIDTH, subsequent_indent="    ")
-    return [*lines, *map(_cut, warned), write_methods(fit)]
+    return [*lines, *tested, *map(_cut, warned), write_methods(fit)]
+
+
+def _say_test(fit: FittedLaw) -> list[str]:
+    """Where the test stands that asks whether labs differ at all, which is less than that they
+    matter most."""
+    if CLASSICAL not in fit.law.tables or LAB not in list_group_kinds(fit):
+        return []
+    return [f'whether labs differ at all, given the rest: fit.table("{CLASSICAL}")']
 
 
 def _cut(line: str) -> str:

@@ -443,6 +443,8 @@ NUMBERED = re.compile(r"(?P<before>.*?)[0-9]+")
 LEAST = 3
 """Columns with a number in their names that are taken for one quantity, a column a layer."""
 POSITION = "last"
+OF_POSITION = "of the last token (position; else mean, all, unstated)"
+"""What is asked of the position that a suggested mapping states."""
 
 
 def find_free_name(name: str) -> str:
@@ -458,7 +460,7 @@ def describe_doubts(frame: pd.DataFrame) -> str:
     """What a suggested mapping takes for granted, and what it leaves out that looks like more."""
     mapping = build_mapping(frame, "mine")
     if find_state_column(frame, HOOK):
-        return "check which token's norms these are"
+        return f"check whether these are norms {OF_POSITION}"
     doubts = []
     for theirs, ours in _guessed(mapping).items():
         doubts.append(f"whether {theirs} is {MEANT[ours]}")
@@ -467,7 +469,8 @@ def describe_doubts(frame: pd.DataFrame) -> str:
     if "last_gain" in mapping.get("columns", {}).values():
         doubts.append("which gain it is (last_gain, penultimate_gain, …)")
     if "position" in mapping.get("constants", {}):
-        doubts.append(f"which token's {'norms' if 'norms' in mapping else 'gains'} these are")
+        what = "norms" if "norms" in mapping else "gains"
+        doubts.append(f"whether these are {what} {OF_POSITION}")
     if "prompt_id" in mapping.get("constants", {}):
         doubts.append("whether they are means over prompts")
     if "norms" in mapping:

@@ -35,7 +35,7 @@ from thermostats.tables.mapping import (
     write_toml,
 )
 from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
-from thermostats.tables.suggested_models import IN_CAPITALS, MOST_NAMED, suggest_facts
+from thermostats.tables.suggested_models import IN_CAPITALS, MOST_NAMED, YOURS, suggest_facts
 from thermostats.tables.validation import is_missing
 from thermostats.tables.written_numbers import PER_CENT, PLAIN, convert_written, read_written
 
@@ -100,7 +100,7 @@ def suggest_join(
     kept = frame[~frame[whose].isin(gone)] if gone else frame
     if gone and kept.empty:
         facts = f"join their facts first: {_write_facts(gone, made, frame, whose)}"
-        return "\n# ".join([facts, f"then {Suggestion(made=made).write()}", *notes])
+        return "\n# ".join([facts, f"then {Suggestion(made=made).write()}", YOURS, *notes])
     rows = ""
     if gone:
         rows = f"df[~df[{write_value(whose)}].isin({write_value(gone)})]"

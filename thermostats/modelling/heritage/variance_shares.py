@@ -645,8 +645,8 @@ def build_model_frame(fit: Fit) -> tuple[pd.DataFrame, ColumnsByBlock]:
 
 
 def run_block_tests(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
-    """Block tests on the models' means: method, block, statistic, df, df_residual, p_value, p_holm,
-    sd, note.
+    """Block tests on the models' means: method, block, p_value, p_holm, statistic, df, df_residual,
+    sd, residual_sd, note.
 
     Partial F and Freedman–Lane of every block given the others; a mixed model with a random
     intercept a lab, its standard deviations by REML and likelihood-ratio tests (χ²) of geometry and
@@ -672,10 +672,10 @@ def run_block_tests(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     columns = [
         "method",
         "block",
+        "p_value",
         "statistic",
         "df",
         "df_residual",
-        "p_value",
         "sd",
         "residual_sd",
         "note",
@@ -685,7 +685,7 @@ def run_block_tests(fit: Fit, permutations: int = PERMUTATIONS) -> pd.DataFrame:
     for _, p in table["p_value"].dropna().groupby(table["method"]):
         in_order = apply_holm(p.to_dict())
         adjusted[p.index] = list(in_order.values())
-    table.insert(6, "p_holm", adjusted)
+    table.insert(3, "p_holm", adjusted)
     return table
 
 
