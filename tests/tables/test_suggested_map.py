@@ -62,9 +62,9 @@ def test_rows_in_memory_get_a_call_that_works(tmp_path: Path) -> None:
         assert {each.table: each.added for each in done}["layers"] == 4
     one = LAYERS.drop(columns="prompt").assign(model="a-2")
     assert pasted(refusal(one, tmp_path / "mine"), one)[-1].added == 4
-    growth = "check whether growth is the gain of a block, n_l / n_(l-1)"
+    growth = "whether growth is the gain of a block, n_l / n_(l-1)"
     last = "whether these are gains of the last token (position; else mean, all, unstated)"
-    growth = f"{growth}, {last}"
+    growth = f"check {last}, {growth}"
     assert describe_doubts(one) == f"{growth}, whether they are means over prompts"
     several = pd.concat([LAYERS, LAYERS.assign(prompt="r")], ignore_index=True).assign(unit="x")
     for name in ("sentence", "Item no."):

@@ -68,6 +68,9 @@ WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
 FEWEST, GAIN, JOINED = 8, "penultimate_gain", "mine"
 """Models from which on a table is planned by alone; the gain that joined blocks are planned by, and
 the folder that they are joined to."""
+OUTCOME = "OUTCOME"
+"""What stands in a suggested fit where no column is called like a gain."""
+LIKE_YOURS = "Studies like your models, by a fit to them with its own slope and its own question"
 PLANNED_BY_FIT = "studies like a table are planned by a fit to it"
 COLUMNS = [
     "side",
@@ -195,7 +198,7 @@ def suggest_own_plan(
     line = _write_own_plan(question, find_data_folder(data), sizes)
     return [
         f"asked of {others}, so that studies are drawn from these and not from your models",
-        *([f"Studies like your models: {line}"] if line else []),
+        *([f"{LIKE_YOURS}: {line}"] if line else []),
     ]
 
 
@@ -311,6 +314,20 @@ def _plan_by_file(file: str, said: str, is_shell: bool) -> str:
     line, note = _write_fit_of_blocks(models, said)
     command = write_shell_command(line)
     return f"{write_command('join', file, data=JOINED)}\n# then {note}{command}"
+
+
+def suggest_file_fit(file: Path) -> str:
+    """The command that fits the rows of a file, a row a model, and notes; empty where they are rows
+    of blocks, and where columns would have to be filled in."""
+    made = choose_pandas_read(file)
+    rows = made.read()
+    joining, _ = suggest_block_join(rows)
+    if joining:
+        return ""
+    line, *notes = suggest_call(fit_heritage, rows).split("\n")
+    if OUTCOME in line or not line:
+        return ""
+    return "\n".join([write_shell_command(line, f"df = {made.line}"), *notes])
 
 
 def _plan_by_fit(rows: pd.DataFrame, said: str) -> str:

@@ -91,6 +91,7 @@ AFTER_JOIN = {
 """What the rows of a table, joined, can be used for; the first that applies."""
 MOST_SET = 24
 """Most models that a suggested line sets a fact of."""
+FIT_ALONE = "to ask these rows alone whether the lab matters, no join is needed"
 FACTS_ALONE = "thermostats ls columns layers"
 """What says how gains of models are joined, where only models or prompts were."""
 ASKED_TOO = "Your models are asked too"
@@ -231,7 +232,10 @@ def join(
     from thermostats.tables.join import join as join_tables  # noqa: PLC0415
 
     with set_shell_lines():
-        rows = [asdict(done) for done in join_tables(files, data=data, **how)]
+        try:
+            rows = [asdict(done) for done in join_tables(files, data=data, **how)]
+        except UsageError as refused:
+            raise _offer_fit(refused, files) from None
     print_rows(rows, ["table", "added", "unchanged", "replaced"], as_json)
     for row in rows:
         if row["unstated"]:
@@ -245,6 +249,20 @@ def join(
     steps = keep_names(AFTER_JOIN, {row["table"] for row in rows})
     step = next(iter(steps.values()), FACTS_ALONE)
     print_next_step(step, data=data, visible=changed and not as_json and not dry_run)
+
+
+def _offer_fit(refused: UsageError, files: list[Path]) -> UsageError:
+    """The refusal of a table of models under names of its own, with the fit that takes it as it
+    is."""
+    from thermostats.claims.power import suggest_file_fit  # noqa: PLC0415
+    from thermostats.tables.join import NOT_OURS  # noqa: PLC0415
+
+    if refused.what != NOT_OURS or len(files) > 1:
+        return refused
+    fit = suggest_file_fit(files[0])
+    if not fit:
+        return refused
+    return refused.replace_next_step(f"{refused.next_step}\n# {FIT_ALONE}: {fit}")
 
 
 @app.command()

@@ -19,6 +19,7 @@ from thermostats.errors import UsageError, build_missing_error
 from thermostats.modelling.planned import plan_studies
 from thermostats.next_steps import is_file_of_rows, write_command
 from thermostats.tables import folders
+from thermostats.tables.choices import CALLED
 from thermostats.tables.entries import drop_names
 from thermostats.terminal import is_watched, print_json, print_next_step, print_rows
 
@@ -345,10 +346,12 @@ def power(
     try:
         question, here = planning.read_design(claim, finding, data, analyses)
         asked = planning.plan_like(here, named, write)
-        if lines := planning.suggest_own_plan(question, data, named):
-            print(f"{claim.upper()}:", "\n".join(lines), file=sys.stderr, flush=True)
+        whose, *like_yours = planning.suggest_own_plan(question, data, named) or [""]
+        if whose:
+            print(f"{claim.upper()}: {whose}", file=sys.stderr, flush=True)
         sizes_asked = ", ".join(study.words for study in asked)
-        print(f"{claim.upper()}: studies of {sizes_asked} are simulated", file=sys.stderr)
+        drawn = f"studies of {sizes_asked}, drawn from {CALLED[question.scope.evidence]},"
+        print(f"{claim.upper()}: {drawn} are simulated", file=sys.stderr)
         table = planning.simulate_planned_power(question, here, asked, most=studies)
     except KeyboardInterrupt:
         print("\nthermostats: stopped before anything was simulated", file=sys.stderr)
@@ -359,6 +362,7 @@ def power(
         planning.draw_power(table, path, others)
     if not as_json:
         print(*planning.write_sentences(table, others), sep="\n")
+    print(*like_yours, sep="\n", file=sys.stderr)
     if stopped := table.attrs.get("stopped"):
         print(f"thermostats: {stopped} What was simulated stands above.", file=sys.stderr)
         raise typer.Exit(1)

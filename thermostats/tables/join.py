@@ -540,10 +540,10 @@ def describe_revisions(runs: pd.DataFrame, rows_at: pd.Series[int], data: Path) 
     shown = several[:MOST_NAMED]
     at = {} if AT_LAST in rows_at or rows_at.empty else {"position": str(rows_at.idxmax())}
     model = shown[0] if len(shown) == 1 else shown
-    line = write_call("features", str(data), model=model, every=True, **at)
+    every = write_call("features", str(data), model=model, every=True, **at)
+    line = f'{every}.filter(regex="{REVISIONS}").dropna(axis=1, how="all")'
     if SHELL.get():
-        columns = f'filter(regex="{REVISIONS}").dropna(axis=1, how="all")'
-        line = write_shell_command(f"{line}.{columns}")
+        line = write_shell_command(line)
     whose = "these" if len(shown) == len(several) else f"the first {len(shown)}"
     return (
         f"{format_count(len(several), 'model')} came at several revisions, of which features gives "
@@ -877,6 +877,9 @@ def _check_columns(rows: pd.DataFrame, name: str, where: str) -> None:
         )
 
 
+NOT_OURS = "its columns are not ours"
+
+
 def find_maps(
     frame: pd.DataFrame, where: str, data: str | Path | None, reading: str = ""
 ) -> list[ColumnMap | None]:
@@ -900,8 +903,7 @@ def find_maps(
     if len(ours) < len(names) / 2:
         model_ids = set(store.load("models", find_lookup_folder(data))["model_id"])
         if step := suggest_join(frame, where, data, model_ids, _try_call, reading):
-            what = "its columns are not ours"
-            raise UsageError(what, where=where, got=join_some(names), next_step=step)
+            raise UsageError(NOT_OURS, where=where, got=join_some(names), next_step=step)
     return [None]
 
 

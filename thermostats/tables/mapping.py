@@ -462,15 +462,15 @@ def describe_doubts(frame: pd.DataFrame) -> str:
     if find_state_column(frame, HOOK):
         return f"check whether these are norms {OF_POSITION}"
     doubts = []
+    if "position" in mapping.get("constants", {}):
+        what = "norms" if "norms" in mapping else "gains"
+        doubts.append(f"whether these are {what} {OF_POSITION}")
     for theirs, ours in _guessed(mapping).items():
         doubts.append(f"whether {theirs} is {MEANT[ours]}")
     if alike := _rows_alike(frame, mapping):
         doubts.append(f"what {alike} says, by which alone rows of a block differ")
     if "last_gain" in mapping.get("columns", {}).values():
         doubts.append("which gain it is (last_gain, penultimate_gain, …)")
-    if "position" in mapping.get("constants", {}):
-        what = "norms" if "norms" in mapping else "gains"
-        doubts.append(f"whether these are {what} {OF_POSITION}")
     if "prompt_id" in mapping.get("constants", {}):
         doubts.append("whether they are means over prompts")
     if "norms" in mapping:

@@ -25,6 +25,7 @@ from thermostats.next_steps import (
     write_value,
 )
 from thermostats.tables.column_map import HOOK, OTHERS, is_gain, list_columns
+from thermostats.tables.entries import keep_values
 from thermostats.tables.labels import guess_column, list_column_names, list_unknown, spell_name
 from thermostats.tables.mapping import (
     build_mapping,
@@ -35,7 +36,13 @@ from thermostats.tables.mapping import (
     write_toml,
 )
 from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
-from thermostats.tables.suggested_models import IN_CAPITALS, MOST_NAMED, YOURS, suggest_facts
+from thermostats.tables.suggested_models import (
+    IN_CAPITALS,
+    MOST_NAMED,
+    NO_LAB,
+    YOURS,
+    suggest_facts,
+)
 from thermostats.tables.validation import is_missing
 from thermostats.tables.written_numbers import PER_CENT, PLAIN, convert_written, read_written
 
@@ -100,7 +107,8 @@ def suggest_join(
     kept = frame[~frame[whose].isin(gone)] if gone else frame
     if gone and kept.empty:
         facts = f"join their facts first: {_write_facts(gone, made, frame, whose)}"
-        return "\n# ".join([facts, f"then {Suggestion(made=made).write()}", YOURS, *notes])
+        then = f"then {Suggestion(made=made).write()}"
+        return "\n# ".join([facts, then, f"{YOURS}; {NO_LAB}", *notes])
     rows = ""
     if gone:
         rows = f"df[~df[{write_value(whose)}].isin({write_value(gone)})]"
@@ -226,6 +234,8 @@ def _suggest_facts(
     }
     entries = {"columns": columns, **kept, **({"ignore": ignore} if ignore else {})}
     made = replace(made, mapping=entries)
+    if keep_values(assigned, [*IN_CAPITALS.values()]):
+        notes = [YOURS, *notes]
     if assigned:
         cells = ", ".join(f"{write_value(name)}: {each}" for name, each in assigned.items())
         rows = f"{rows or 'df'}.assign(**{{{cells}}})"

@@ -16,8 +16,9 @@ from thermostats.tables.frames import select_rows
 
 IN_CAPITALS = drop_names(PLACEHOLDERS, ("family",))
 """Facts that a model must come with, besides its name, and the words that stand for them."""
-YOURS = "write your own in the place of words in capitals; where nobody knows the lab, leave it out"
-"""The remark on lines with words in capitals."""
+YOURS = "write your own in the place of words in capitals"
+NO_LAB = "where nobody knows the lab, leave it out"
+"""Remarks on lines with words in capitals."""
 MOST_NAMED = 5
 """Models that are named one by one in a line of their facts."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
