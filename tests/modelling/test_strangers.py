@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from pasted import OF_THE_USER, TEXT, code_in
 
 import thermostats
+from thermostats.claims.power import suggest_file_fit
 from thermostats.errors import ThermostatsError, UsageError
 from thermostats.modelling.fit import Fit
 
@@ -144,6 +146,38 @@ def test_errors_that_a_line_leaves_out_are_named_with_what_takes_them(name: str)
     errors = ONE_A_MODEL[name][2]
     way = follow("thermostats.fit_heritage(df)", read(name), {})
     assert f"se={json.dumps(errors, ensure_ascii=False)}" in way.said
+
+
+@pytest.mark.parametrize("name", ONE_A_MODEL)
+def test_a_refused_join_names_the_fit_that_takes_the_file(name: str) -> None:
+    """Its line runs in a shell, on every row or with those that it leaves out named."""
+    said = suggest_file_fit(FOLDER / f"{name}.csv")
+    command, *code = shlex.split(said.split("\n")[0])[1:]
+    assert command == "-c"
+    with pytest.raises(ReachedError) as reached:
+        exec(code[0], {})  # noqa: S102
+    assert reached.value.fit.estimand == ONE_A_MODEL[name][0]
+    assert len(reached.value.fit.rows) == len(read(name)) or "leaves out" in said
+
+
+@pytest.mark.parametrize("name", OF_BLOCKS)
+def test_rows_of_blocks_have_no_fit_without_a_join(name: str) -> None:
+    assert suggest_file_fit(FOLDER / f"{name}.csv") == ""
+
+
+def test_errors_without_a_gap_are_taken_where_the_outcome_is_guessed() -> None:
+    table = pd.DataFrame({"Model": list("abcdef"), "Lab": list("xxyyzz"), "Layers": [4] * 6})
+    table = table.assign(Gain=np.linspace(1, 1.5, 6), SE=0.1, Heads=range(2, 8), Params=1e6)
+    assert ', se="SE")' in refuse(table, "")
+    assert "se=" not in refuse(table, ', outcome="Gain"').split("\n")[0]
+    holed = refuse(table.assign(SE=[0.1, None] * 3), "")
+    assert "se=" not in holed.split("\n")[0] and 'se="SE"' in holed
+
+
+def refuse(df: pd.DataFrame, words: str) -> str:
+    with pytest.raises(UsageError) as refused:
+        eval(f"thermostats.fit_heritage(df{words})", {"thermostats": thermostats, "df": df})  # noqa: S307
+    return refused.value.next_step
 
 
 @pytest.mark.parametrize("function", CALLS)
