@@ -4,17 +4,20 @@ beside their goals.
     python benchmarks/report.py                  # all but the tests; half an hour
     python benchmarks/report.py commands cold    # some of it
     python benchmarks/report.py tests            # `make test`, where it is set up
+    python benchmarks/report.py cold --before OTHER/benchmarks/results/report.csv
 
 Parts: `commands`, which take seconds; `cold`, the report from nothing, again and with rows joined;
 `drawn`, with --draw; `many`, with 500 models; `memory`; `large`, millions of rows and large fits.
 Nothing else should run beside it; the load while a line was measured is written beside it. Results
 go to results/report.csv and report.md; a line that is measured again replaces the old one. The
 lines of the sampler and of spectral norms are read from what modelling.py and measurement.py
-wrote.
+wrote. `--before`: figures of another checkout, measured by its own script on the same machine just
+before, stand beside ours.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import os
 import resource
@@ -385,9 +388,22 @@ def elsewhere() -> list[dict[str, Any]]:
     return rows
 
 
-def main(parts: Sequence[str]) -> None:
+def read_before(path: Path) -> dict[str, str]:
+    """What another checkout's results have, by line: CPU-seconds, or gigabytes of a line of
+    memory."""
+    figures = {}
+    for line in pd.read_csv(path).to_dict("records"):
+        what, _, held = line["what"].partition(": ")
+        figures[what] = held or f"{line['cpu seconds']:.3g}, {line['seconds']:.3g} s wall"
+    return figures
+
+
+def main(parts: Sequence[str], before_file: Path | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = tests(Path(folder)) if "tests" in parts else measured(parts, Path(folder))
+    figures = read_before(before_file) if before_file else {}
+    for line in made:
+        line["before"] = figures.get(line["what"].partition(": ")[0], line["before"])
     rows = pd.DataFrame([*made, *elsewhere()])
     path = RESULTS / "report.csv"
     before = pd.read_csv(path) if path.is_file() else rows.iloc[:0]
@@ -398,4 +414,10 @@ def main(parts: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, "tests"])
+    parser.add_argument("--before", type=Path)
+    given = parser.parse_args()
+    main(given.parts, given.before)

@@ -259,16 +259,20 @@ def check_chains(
     return judge_diagnostics(rows), min(least_bulk, least_tail)
 
 
+AT_MOST = {"R-hat", "divergences", "Pareto k"}
+"""Diagnostics that hold at or below their limits; the others do at or above."""
+
+
 def judge_diagnostics(rows: Sequence[tuple[str, float, float, str, str]]) -> pd.DataFrame:
     """Diagnostics, limits and whether they hold; the last entry of a row is its failure in
     words."""
-    table = pd.DataFrame(rows, columns=["diagnostic", "worst", "limit", "quantity", "failure"])
-    at_most = table["diagnostic"].isin(["R-hat", "divergences", "Pareto k"])
-    worst = table["worst"]
-    limit = table["limit"]
-    passes = np.where(at_most, worst <= limit, worst >= limit)
-    failures = [words.format(*row) for *row, words in rows]
-    return table.assign(passes=passes.astype(bool), failure=failures)
+    judged = []
+    for diagnostic, worst, limit, quantity, failure in rows:
+        passes = worst <= limit if diagnostic in AT_MOST else worst >= limit
+        words = failure.format(diagnostic, worst, limit, quantity)
+        judged.append((diagnostic, worst, limit, quantity, words, passes))
+    columns = ["diagnostic", "worst", "limit", "quantity", "failure", "passes"]
+    return pd.DataFrame(judged, columns=columns)
 
 
 def measure_convergence(columns: Array) -> dict[str, Array]:
