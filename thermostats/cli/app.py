@@ -52,8 +52,8 @@ from thermostats.terminal import is_watched, print_json, print_next_step, print_
 app = typer.Typer(
     name="thermostats",
     help="Put claims about residual-stream gains in transformers to the test.",
-    epilog="Fits of one's own table are Python: `thermostats.fit_heritage(df)` asks whether the lab "
-    "matters. Where its columns have other names, the refusal says the call.",
+    epilog="Fits of one's own table are Python: `thermostats.fit_heritage(df)` asks whether the "
+    "lab matters. Where its columns have other names, the refusal says the call.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,

@@ -112,6 +112,7 @@ def draw_gains(
         some = f"{MOST_LINES} of them, the most of a figure"
         which = "them" if len(models) <= MOST_LINES else some
         print(f"To draw {which}: {again}", file=sys.stderr)
+        print(f"A row a model, for a spreadsheet: {_write_gains(data)}", file=sys.stderr)
 
 
 def name_outcome_model(outcome: Any) -> str:

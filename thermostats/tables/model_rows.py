@@ -723,7 +723,7 @@ def count_set(name: str, rows: pd.DataFrame) -> dict[str, object]:
     row: dict[str, object] = {"evidence": name}
     for kind, of in (("", rows), ("comparable_", comparable), ("last_token_", last)):
         row[f"{kind}models"] = of["model_id"].nunique()
-        row[f"{kind}labs"] = of["heritage"].nunique()
+        row[f"{kind}labs"] = of.loc[of["heritage"] != "", "heritage"].nunique()
     return {**row, "what": SETS[name]}
 
 

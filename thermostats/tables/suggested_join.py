@@ -37,7 +37,9 @@ from thermostats.tables.mapping import (
 )
 from thermostats.tables.remedies import JoinCall, Remedy, merge_entries
 from thermostats.tables.suggested_models import (
+    APART,
     IN_CAPITALS,
+    LOOP,
     MOST_NAMED,
     NO_LAB,
     YOURS,
@@ -108,7 +110,8 @@ def suggest_join(
     if gone and kept.empty:
         facts = f"join their facts first: {_write_facts(gone, made, frame, whose)}"
         then = f"then {Suggestion(made=made).write()}"
-        return "\n# ".join([facts, then, f"{YOURS}; {NO_LAB}", *notes])
+        remarks = [YOURS, NO_LAB, *([APART] if LOOP in facts else [])]
+        return "\n# ".join([facts, then, "; ".join(remarks), *notes])
     rows = ""
     if gone:
         rows = f"df[~df[{write_value(whose)}].isin({write_value(gone)})]"
@@ -176,7 +179,10 @@ def _write_facts(models: Sequence[str], made: JoinCall, frame: pd.DataFrame, who
     revisions: dict[str, list[str]] = {}
     for name, of_model in frame.groupby(frame[whose].astype(str)):
         revisions[str(name)] = of_model[steps].astype(str).unique().tolist() if steps else []
-    stated = " + ".join(suggest_facts(name, revisions[name]) for name in some)
+    together: dict[tuple[str, ...], list[str]] = {}
+    for name in some:
+        together.setdefault(tuple(revisions[name]) or (name,), []).append(name)
+    stated = " + ".join(suggest_facts(names, revisions[names[0]]) for names in together.values())
     more = " + MORE" * (len(models) > len(some))
     line = call("join", Code(f"{stated}{more}"), data=str(made.data))
     return write_shell_command(line) if SHELL.get() else line

@@ -19,6 +19,10 @@ IN_CAPITALS = drop_names(PLACEHOLDERS, ("family",))
 YOURS = "write your own in the place of words in capitals"
 NO_LAB = "where nobody knows the lab, leave it out"
 """Remarks on lines with words in capitals."""
+LOOP = " for name in "
+"""What makes rows of several models of the same facts."""
+APART = "models of other facts need a list of their own"
+"""The remark on such a line."""
 MOST_NAMED = 5
 """Models that are named one by one in a line of their facts."""
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -44,7 +48,7 @@ def suggest_models(lacking: Sequence[tuple[str, ...]], models: pd.DataFrame) -> 
     facts = {row.pop("model_id"): _drop_missing(row) for row in known.to_dict("records")}
     rows = []
     for model in facts or [*revisions][:MOST_NAMED]:
-        rows.append(suggest_facts(model, revisions[model], facts.get(model, NOTHING)))
+        rows.append(suggest_facts([model], revisions[model], facts.get(model, NOTHING)))
     more = " + MORE" * (not facts and len(revisions) > MOST_NAMED)
     return " + ".join(rows) + more
 
@@ -59,10 +63,10 @@ def _drop_missing(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def suggest_facts(
-    model: str, revisions: Sequence[str] = (), facts: Mapping[str, Any] = NOTHING
+    models: Sequence[str], revisions: Sequence[str] = (), facts: Mapping[str, Any] = NOTHING
 ) -> str:
-    """Rows of a model as an expression of a list, one a revision, with what only the user knows in
-    capitals.
+    """Rows of models with the same facts and revisions as an expression of a list, one a model and
+    revision, with what only the user knows in capitals.
 
     facts: those that are known.
     """
@@ -70,9 +74,14 @@ def suggest_facts(
     for name, value in facts.items():
         written[name] = write_value(value)
     words = [f"{name}={value}" for name, value in written.items()]
-    name = f"model_id={write_value(model)}"
-    if not {*revisions} - {MAIN}:
-        return f"[dict({', '.join([name, *words])})]"
-    each = ", ".join([name, "revision=step", *words])
-    steps = sorted(revisions, key=lambda step: (len(step), step))
-    return f"[dict({each}) for step in {write_value(steps)}]"
+    loops = ""
+    name = write_value(models[0])
+    if len(models) > 1:
+        name = "name"
+        loops += f"{LOOP}{write_value(list(models))}"
+    entries = [f"model_id={name}", *words]
+    if {*revisions} - {MAIN}:
+        steps = sorted(revisions, key=lambda step: (len(step), step))
+        entries.insert(1, "revision=step")
+        loops += f" for step in {write_value(steps)}"
+    return f"[dict({', '.join(entries)}){loops}]"
