@@ -98,15 +98,21 @@ class Shares:
 
     def log_density(self, theta: Array) -> Array:
         log_total, log_phi = self._split_total(theta)
+        density = self._score_split(log_total, log_phi) + log_total / 2
+        return np.asarray(density + log_phi.sum(axis=1) + self._log_constant)
+
+    def log_prior(self, theta: Array) -> Array:
+        return self._score_split(*self._split_total(theta))
+
+    @cached_property
+    def _log_constant(self) -> float:
         free_shares = len(self.concentrations) - 1
         constant = self.total.log_constant + free_shares * math.log(2)
         constant += special.gammaln(sum(self.concentrations))
-        constant -= special.gammaln(self.concentrations).sum()
-        density = self.log_prior(theta) + log_total / 2
-        return np.asarray(density + log_phi.sum(axis=1) + constant)
+        return float(constant - special.gammaln(self.concentrations).sum())
 
-    def log_prior(self, theta: Array) -> Array:
-        log_total, log_phi = self._split_total(theta)
+    def _score_split(self, log_total: Array, log_phi: Array) -> Array:
+        """log p of τ² and φ, up to a constant."""
         powers = np.array(self.concentrations) - 1
         return np.asarray(self.total.log_kernel(log_total) + log_phi @ powers)
 
@@ -117,7 +123,7 @@ class Shares:
 
     def _split_total(self, theta: Array) -> tuple[Array, Array]:
         """log τ² and log φ of rows of θ."""
-        log_total = special.logsumexp(2 * theta, axis=1)
+        log_total = np.logaddexp.reduce(2 * theta, axis=1)
         return log_total, 2 * theta - log_total[:, None]
 
 

@@ -91,7 +91,8 @@ class Squares:
 
 def normalise_weights(log_weight: Array) -> Array:
     """Weights that sum to 1."""
-    return np.asarray(np.exp(log_weight - special.logsumexp(log_weight)))
+    weight = np.exp(log_weight - log_weight.max())
+    return np.asarray(weight / weight.sum())
 
 
 def weigh_nodes(
@@ -145,6 +146,10 @@ def draw_squares(
     return Squares(nodes, places), np.concatenate(favoured)
 
 
+STEP = math.sqrt(np.finfo(float).eps)
+"""Of forward differences."""
+DIGITS = 5
+"""Decimals of the first proposal, so that the rounding of a processor makes no other draws."""
 ROUNDS = (1000, 1500, 3000, 6000)
 """Candidates of the rounds in which the proposal is laid."""
 TIMES, GOOD_K = (2, 6, 20), 0.5
@@ -195,12 +200,14 @@ def draw_candidates(
     k = len(model.blocks) + 1
     start = np.full(k, math.log(model.unit / k**0.5))
 
-    def negative(theta: Array) -> float:
-        return float(-model.log_density(theta[None])[0])
+    def negative(theta: Array) -> tuple[float, Array]:
+        at_steps = np.vstack([theta, theta + STEP * np.eye(k)])
+        here, *there = model.log_density(at_steps)
+        return -here, (here - np.array(there)) / STEP
 
-    mode = optimize.minimize(negative, start, method="BFGS", options={"gtol": 1e-2})
-    places = mode.x[None]
-    spread = _ensure_positive(np.atleast_2d(mode.hess_inv))
+    mode = optimize.minimize(negative, start, method="BFGS", jac=True, options={"gtol": 1e-2})
+    places = np.round(mode.x, DIGITS)[None]
+    spread = _ensure_positive(np.round(np.atleast_2d(mode.hess_inv), DIGITS))
     width = 1.0
     squares = model.moments[0][None]
     for number in ROUNDS:
