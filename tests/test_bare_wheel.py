@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_every_verb_and_every_function_works_or_says_that_it_needs_torch(tmp_path: Path) -> None:
     """What it installs comes from the index that pip knows."""
     build = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(ROOT)]
