@@ -118,8 +118,10 @@ WORDS = """# The report and the commands of every day
 CPU-seconds of a command and all its processes, and wall-clock seconds. Caches of draws and of compiled code are empty
 at first; of what takes less than some seconds the least of five runs. Made by `python benchmarks/report.py`; where a
 cold report goes is in [report-profile.md](report-profile.md). `before` is commit 3b11c0bb: of a cold report and of rows
-joined to it measured minutes before (`--before`), on the same machine, else on an earlier day. When the goals were set, its
-cold report took 141 CPU-seconds, one joined model 14.4 and five 85; the machine varies by a third within hours."""  # noqa: E501
+joined to it measured within the same hour on the same machine (`--before`), else on an earlier day. On that day its cold
+report took {cold} CPU-seconds, one joined model {one} and five {five}; this machine varies by a third within hours.""".format(  # noqa: E501
+    cold=BEFORE[COLD].partition(",")[0], one=BEFORE[ONE], five=BEFORE[JOINED]
+)
 
 
 def alone(cache: Path) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """`measure --what weights` of this checkout beside that of another one, such as of an earlier
 version.
 
-    git worktree add /tmp/earlier v0.3.0
+    git worktree add /tmp/earlier e39505a9           # version 0.3.0
     python benchmarks/weights.py /tmp/earlier        # three random models, three rounds
 
 Random models of a GPT-2, a GPT-NeoX and a Llama with grouped keys are written to a temporary
@@ -12,8 +12,6 @@ imports included. Results go to results/weights.csv.
 from __future__ import annotations
 
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from report import THERMOSTATS, timed
 from results import RESULTS
 from transformers import (
     AutoModelForCausalLM,
@@ -64,13 +63,10 @@ def save_random_model(configuration: PretrainedConfig, folder: Path) -> Path:
 def time_command(checkout: Path, model: Path, place: Path) -> float:
     """CPU-seconds of the command with a checkout's package, into a new folder of rows."""
     with tempfile.TemporaryDirectory(dir=place) as data:
-        command = [sys.executable, "-m", "thermostats", "measure", str(model)]
-        command += ["--what", "weights", "--data", f"{data}/mine"]
-        environment = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(command, cwd=place, env=environment, capture_output=True, check=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        command = [*THERMOSTATS, "measure", str(model), "--what", "weights"]
+        command += ["--data", f"{data}/mine"]
+        alone = {"PYTHONPATH": str(checkout), "PYTHONSAFEPATH": "1"}
+        return timed(command, place / "cache", **alone)[0]
 
 
 def compare_checkouts(other: Path, place: Path) -> list[dict[str, Any]]:

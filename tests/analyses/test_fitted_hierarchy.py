@@ -69,16 +69,10 @@ def test_the_default_division_is_among_those_over_which_it_ranges(
     row = pooled.orders.loc[ORDER]
     assert row["lowest"] - 0.02 <= fit.probability(ORDER) <= row["highest"] + 0.02
     assert row["lowest"] <= row["probability"] <= row["highest"]
-    logs = {
-        "log_L": np.log(rows["n_layers"].astype(float)),
-        "log_H": np.log(rows["n_heads"].astype(float)),
-        "log_d_h": np.log(rows["d_head"].astype(float)),
-        "log_n_all": np.log(rows["n_params"].astype(float)),
-    }
-    named = thermostats.fit_heritage(
-        rows.assign(**logs), outcome=GAIN, estimand=GAIN, blocks=WHOLE_SHAPE.blocks, seed=4
-    )
-    assert named.probability(ORDER) == pytest.approx(fit.probability(ORDER), abs=1e-12)
+    c04 = analysis("c04")
+    ranged = c04.fit_division(shipped().fork().named("pooled"), c04.GAIN, WHOLE_SHAPE)
+    assert pooled.divisions == len({*CODINGS, WHOLE_SHAPE})
+    assert ranged.probability(ORDER) == pytest.approx(fit.probability(ORDER), abs=1e-12)
 
 
 def test_the_prior_is_that_of_an_independent_simulation(

@@ -317,6 +317,19 @@ def test_where_studies_are_of_others_models_a_line_plans_from_the_users(
         assert not planned.table.empty
 
 
+def test_power_says_whose_models_studies_are_of_and_ends_with_the_plan_of_ones_own(
+    tmp_path: Path,
+) -> None:
+    asked = ("power", "C01", "--models", "10", "--labs", "1", "--studies", "20")
+    shipped = command(*asked).stderr.splitlines()
+    assert "" not in shipped and not shipped[-1].startswith(planning.LIKE_YOURS)
+    drawn = [line for line in shipped if "drawn from the study’s own files" in line]
+    assert len(drawn) == 1
+    own = command(*asked, "--data", join_models(tmp_path / "own", 1)).stderr.splitlines()
+    assert own[-1].startswith(f"{planning.LIKE_YOURS}: python -c ") and "" not in own
+    assert sum("studies are drawn" in line or "drawn from" in line for line in own) == 1
+
+
 def test_where_studies_are_of_the_users_models_too_no_line_is_needed(tmp_path: Path) -> None:
     scripts = list_scripts(find_shipped("analyses"))
     of_files = load_claim(scripts["C01"]).questions[0]

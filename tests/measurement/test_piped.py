@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,10 @@ def test_a_pipe_gets_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (row,) = csv.DictReader(io.StringIO(done.stdout), delimiter="\t")
     assert row["status"] == "measured" and float(row["last_gain"]) > 0 and None not in row
     assert "To draw them: thermostats measure small" in done.stderr
+    line = done.stderr.partition("for a spreadsheet: ")[2].splitlines()[0]
+    exec(shlex.split(line)[2], {})  # noqa: S102
+    (gains,) = csv.DictReader(Path("gains.csv").read_text().splitlines())
+    assert float(gains["last_gain"]) == pytest.approx(float(row["last_gain"]), rel=1e-3)
     again = CliRunner().invoke(app, [*asked, "--data", "mine", "--json"])
     (listed,) = json.loads(again.stdout)
     assert listed["last_gain"] == pytest.approx(float(row["last_gain"]), rel=1e-3)

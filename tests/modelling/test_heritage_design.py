@@ -253,6 +253,8 @@ def test_few_labs_are_said_to_be_no_sample_of_labs() -> None:
             "next: summary() effects() contrast() check() predict() power() plot() to_latex()"
         )
         assert lines[1].startswith(f"{labs} labs: what labs differ by") == said
+        test = 'whether labs differ at all, given the rest: fit.table("classical")'
+        assert (test in lines) != said
     assert "2 labs: what labs differ by" in fitted(facts(12, 2))._repr_html_()
 
 

@@ -48,6 +48,28 @@ def test_many_rows_and_errors_that_rows_share_give_the_same_sums(
         assert alike.weighted(weights) == pytest.approx(direct, abs=1e-12)
 
 
+def test_the_mode_is_where_the_density_is_flat() -> None:
+    """By central differences of single densities; the spread is that of its curvature."""
+    facts = simulate_facts(40, 12, np.random.default_rng(1))
+    table = simulate_heritage(
+        facts, shares={"heritage": 0.6, "geometry": 0.2}, n_prompts=5, seed=1
+    ).table
+    model = fit_heritage(table, estimand="simulated").model
+    assert isinstance(model, gaussian.Gaussian)
+    mode, spread = importance.find_mode(model)
+
+    def density(theta: np.ndarray) -> float:
+        return float(model.log_density(theta[None])[0])
+
+    sides = 1e-4 * np.eye(mode.size)
+    slopes = [(density(mode + side) - density(mode - side)) / 2e-4 for side in sides]
+    assert np.abs(slopes).max() < 2e-2, "BFGS stops below a hundredth"
+    heights = [density(mode + 0.5 * side) for side in np.eye(mode.size)]
+    assert max(heights) < density(mode)
+    assert np.array_equal(mode, np.round(mode, importance.DIGITS))
+    assert (np.linalg.eigvalsh(spread) > 0).all()
+
+
 def test_a_large_study_is_drawn_and_summarised_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same draws, but for rounding, whatever is held at a time."""
     facts = simulate_facts(40, 12, np.random.default_rng(1))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import command
 from pasted import OF_THE_USER, TEXT, code_in
 
 import thermostats
@@ -163,6 +164,33 @@ def test_a_refused_join_names_the_fit_that_takes_the_file(name: str) -> None:
 @pytest.mark.parametrize("name", OF_BLOCKS)
 def test_rows_of_blocks_have_no_fit_without_a_join(name: str) -> None:
     assert suggest_file_fit(FOLDER / f"{name}.csv") == ""
+
+
+@pytest.mark.parametrize("ending", ["json", "jsonl", "parquet", "tsv"])
+def test_files_of_every_kind_are_joined_or_fitted_as_said(ending: str, tmp_path: Path) -> None:
+    df = read("text_sizes")
+    path = tmp_path / f"table.{ending}"
+    writers: dict[str, Callable[[], object]] = {
+        "json": lambda: df.to_json(path, orient="records"),
+        "jsonl": lambda: df.to_json(path, orient="records", lines=True),
+        "parquet": lambda: df.to_parquet(path),
+        "tsv": lambda: df.to_csv(path, sep="\t", index=False),
+    }
+    writers[ending]()
+    refused = command("join", path, "--data", "mine", cwd=tmp_path)
+    assert refused.returncode == 2
+    line = refused.stderr.partition("no join is needed: ")[2].splitlines()[0]
+    with pytest.raises(ReachedError) as reached:
+        exec(shlex.split(line)[2], {})  # noqa: S102
+    assert reached.value.fit.estimand == ONE_A_MODEL["text_sizes"][0]
+    assert len(reached.value.fit.rows) == len(df) or "leaves out" in refused.stderr
+
+
+def test_a_refused_join_of_blocks_or_of_several_files_offers_no_fit(tmp_path: Path) -> None:
+    models = FOLDER / "text_sizes.csv"
+    for files in ([FOLDER / "wandb.csv"], [models, models]):
+        refused = command("join", *files, "--data", "mine", cwd=tmp_path)
+        assert refused.returncode == 2 and "no join is needed" not in refused.stderr
 
 
 def test_errors_without_a_gap_are_taken_where_the_outcome_is_guessed() -> None:

@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from thermostats.tables.model_rows import (
+    count_labs,
     count_models,
+    count_set,
     list_gain_pairs,
     profile_pairs,
     summarise_profiles,
@@ -63,6 +65,13 @@ def test_profiles_are_compared_over_the_inner_blocks_that_both_have() -> None:
         0.0, abs=1e-12
     )
     assert row["largest_d"] == pytest.approx(math.log(1.1))
+
+
+def test_models_of_no_known_lab_are_of_none() -> None:
+    rows = features(("am", "a.json", 1.0), ("bm", "a.json", 1.0))
+    assert count_labs(rows) == rows["heritage"].nunique() > 0
+    assert count_labs(rows.assign(heritage="")) == 0
+    assert count_set("own", rows.assign(heritage=""))["labs"] == 0
 
 
 def test_sets_are_counted_by_model_and_lab() -> None:

@@ -3,11 +3,13 @@ run."""
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import command
 
 import thermostats
 from thermostats.errors import DataError, UsageError
@@ -58,6 +60,22 @@ def test_steps_are_revisions_in_the_lines_that_are_proposed(
         log.loc[3, f"resid_norm/layer_{LAYERS}"] / log.loc[3, f"resid_norm/layer_{LAYERS - 1}"]
     )
     assert last.loc[last["layer"] == LAYERS, "gain_block"].item() == pytest.approx(expected)
+    listed = command("ls", "models", "--own", "--data", "mine", cwd=tmp_path)
+    named = [row["revision"] for row in csv.DictReader(listed.stdout.splitlines(), delimiter="\t")]
+    assert sorted(named) == sorted(map(str, 2 * STEPS))
+
+
+def test_trainings_of_the_same_steps_are_one_list_and_others_have_their_own(
+    log: pd.DataFrame, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        thermostats.join(log, data=tmp_path / "mine")
+    assert read_lines(refused)[0].count("[dict(") == 1
+    assert "models of other facts need a list of their own" in str(refused.value)
+    with pytest.raises(UsageError) as refused:
+        thermostats.join(log.iloc[:-1], data=tmp_path / "mine")
+    assert read_lines(refused)[0].count("[dict(") == 2
+    assert "a list of their own" not in str(refused.value)
 
 
 def test_revisions_of_a_known_model_are_proposed_with_its_facts(

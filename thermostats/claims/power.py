@@ -21,6 +21,7 @@ from thermostats.claims.study import choose_claims, list_scripts
 from thermostats.claims.worlds import CLAIMED, NULL, Array
 from thermostats.errors import UsageError, build_unknown_error
 from thermostats.formatting import format_count, format_number, format_percent
+from thermostats.modelling.columns import name_asked
 from thermostats.modelling.fit_calls import suggest_call
 from thermostats.modelling.heritage.fit_heritage import fit_heritage
 from thermostats.modelling.heritage.lab_tests import choose_gain
@@ -68,9 +69,7 @@ WORLD = {SUPPORTED: CLAIMED, AGAINST: NULL}
 FEWEST, GAIN, JOINED = 8, "penultimate_gain", "mine"
 """Models from which on a table is planned by alone; the gain that joined blocks are planned by, and
 the folder that they are joined to."""
-OUTCOME = "OUTCOME"
-"""What stands in a suggested fit where no column is called like a gain."""
-LIKE_YOURS = "Studies like your models, by a fit to them with its own slope and its own question"
+LIKE_YOURS = "Studies like your models, by a fit to them, which asks its own question"
 PLANNED_BY_FIT = "studies like a table are planned by a fit to it"
 COLUMNS = [
     "side",
@@ -325,7 +324,7 @@ def suggest_file_fit(file: Path) -> str:
     if joining:
         return ""
     line, *notes = suggest_call(fit_heritage, rows).split("\n")
-    if OUTCOME in line or not line:
+    if name_asked("outcome") in line or not line:
         return ""
     return "\n".join([write_shell_command(line, f"df = {made.line}"), *notes])
 

@@ -299,7 +299,7 @@ def _list_evidence(data: str | Path | None) -> Rows:
     from thermostats.tables import store  # noqa: PLC0415
     from thermostats.tables.choices import DECODER, SETS, of_interventions  # noqa: PLC0415
     from thermostats.tables.features import build_features  # noqa: PLC0415
-    from thermostats.tables.model_rows import count_models, count_set  # noqa: PLC0415
+    from thermostats.tables.model_rows import count_labs, count_models, count_set  # noqa: PLC0415
     from thermostats.tables.schemas import INTERVENED  # noqa: PLC0415
 
     rows_of_table = build_features(data)
@@ -319,7 +319,7 @@ def _list_evidence(data: str | Path | None) -> Rows:
     row: dict[str, Any] = {"evidence": INTERVENED}
     for kind, of in kinds.items():
         row[f"{kind}models"] = of["model_id"].nunique()
-        row[f"{kind}labs"] = of["heritage"].nunique()
+        row[f"{kind}labs"] = count_labs(of)
     listed.append({**row, "what": SETS[INTERVENED]})
     return listed, list(listed[0])
 

@@ -350,8 +350,8 @@ def power(
         if whose:
             print(f"{claim.upper()}: {whose}", file=sys.stderr, flush=True)
         sizes_asked = ", ".join(study.words for study in asked)
-        drawn = f"studies of {sizes_asked}, drawn from {CALLED[question.scope.evidence]},"
-        print(f"{claim.upper()}: {drawn} are simulated", file=sys.stderr)
+        drawn = "" if whose else f", drawn from {CALLED[question.scope.evidence]},"
+        print(f"{claim.upper()}: studies of {sizes_asked}{drawn} are simulated", file=sys.stderr)
         table = planning.simulate_planned_power(question, here, asked, most=studies)
     except KeyboardInterrupt:
         print("\nthermostats: stopped before anything was simulated", file=sys.stderr)
@@ -362,7 +362,8 @@ def power(
         planning.draw_power(table, path, others)
     if not as_json:
         print(*planning.write_sentences(table, others), sep="\n")
-    print(*like_yours, sep="\n", file=sys.stderr)
+    for line in like_yours:
+        print(line, file=sys.stderr)
     if stopped := table.attrs.get("stopped"):
         print(f"thermostats: {stopped} What was simulated stands above.", file=sys.stderr)
         raise typer.Exit(1)

@@ -521,6 +521,13 @@ USUAL = {
 """Columns of ours that arguments mean, which others call otherwise (`tables/labels.py`)."""
 ASKED = {"se": "ERRORS"}
 """What stands for an argument that only the user knows, where it is not its own name."""
+
+
+def name_asked(argument: str) -> str:
+    """The word in capitals that stands for a column which only the user knows."""
+    return ASKED.get(argument, argument.upper())
+
+
 SEVERAL = ("geometry", "scale", "covariates", "levels", "shape")
 """Arguments that name one column or more."""
 OF_THE_FITTED = ("outcome", "holds", "model", "prompt", "se")
@@ -641,7 +648,7 @@ class Columns:
                     likely = [column] if name in SEVERAL else column
                 may_be_none = name in NONE_SAYS and is_none_allowed(name)
                 spared = may_be_none or (name in SEVERAL and name != "shape")
-                asked = Code(ASKED.get(name, name.upper()))
+                asked = Code(name_asked(name))
                 chosen[name] = likely if likely or spared else asked
                 left += [name] * (not likely and spared)
             elif name not in OURS or names != OURS[name]:

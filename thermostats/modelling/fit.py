@@ -80,12 +80,14 @@ class Fit(FittedLaw):
         >>> import thermostats
         >>> rows = thermostats.model_rows("published", "penultimate_gain")
         >>> fit = thermostats.fit_line(rows, "log_gain", "n_layers", scale=0.5)
-        >>> fit.effects("lab").table[["n_models", "mean"]].head(3).round(2)
-                    n_models  mean
+        >>> fit.effects("lab").table[["n_models", "mean"]].round(3)
+                     n_models   mean
         lab
-        BigScience         4  0.03
-        EleutherAI        12 -0.05
-        Meta               4  0.03
+        BigScience          4  0.026
+        EleutherAI         12 -0.047
+        Meta                4  0.033
+        StabilityAI         1 -0.015
+        TII                 1  0.006
         """
         return measure_group_effects(self, group)
 

@@ -188,6 +188,21 @@ class Target(Protocol):
     def single(self, theta: Array, square: Array) -> tuple[Array, Array]: ...
 
 
+def find_mode(model: Target) -> tuple[Array, Array]:
+    """The mode of θ, and the spread there by BFGS, both rounded."""
+    k = len(model.blocks) + 1
+    start = np.full(k, math.log(model.unit / k**0.5))
+
+    def negative(theta: Array) -> tuple[float, Array]:
+        at_steps = np.vstack([theta, theta + STEP * np.eye(k)])
+        here, *there = model.log_density(at_steps)
+        return -here, (here - np.array(there)) / STEP
+
+    found = optimize.minimize(negative, start, method="BFGS", jac=True, options={"gtol": 1e-2})
+    spread = _ensure_positive(np.round(np.atleast_2d(found.hess_inv), DIGITS))
+    return np.round(found.x, DIGITS), spread
+
+
 def draw_candidates(
     model: Target, draws: int, rng: np.random.Generator
 ) -> tuple[Array, Array | Squares, Array, Array, float]:
@@ -197,17 +212,8 @@ def draw_candidates(
     And smooth weights, and Pareto k. There are more candidates where the tail of the weights asks
     for it.
     """
-    k = len(model.blocks) + 1
-    start = np.full(k, math.log(model.unit / k**0.5))
-
-    def negative(theta: Array) -> tuple[float, Array]:
-        at_steps = np.vstack([theta, theta + STEP * np.eye(k)])
-        here, *there = model.log_density(at_steps)
-        return -here, (here - np.array(there)) / STEP
-
-    mode = optimize.minimize(negative, start, method="BFGS", jac=True, options={"gtol": 1e-2})
-    places = np.round(mode.x, DIGITS)[None]
-    spread = _ensure_positive(np.round(np.atleast_2d(mode.hess_inv), DIGITS))
+    mode, spread = find_mode(model)
+    places = mode[None]
     width = 1.0
     squares = model.moments[0][None]
     for number in ROUNDS:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from thermostats.errors import UsageError, join_some, take_first_line
-from thermostats.modelling.columns import guess_columns
+from thermostats.modelling.columns import guess_columns, name_asked
 from thermostats.next_steps import Code, repeat_call
 from thermostats.tables.frames import check_single_values
 from thermostats.tables.labels import (
@@ -299,7 +299,7 @@ def _list_lacking(written: Any, table: pd.DataFrame) -> list[str]:
 
 
 def _build_refusal(text: str, why: str, table: pd.DataFrame) -> UsageError:
-    outcome = guess_columns(table, "outcome") or "OUTCOME"
+    outcome = guess_columns(table, "outcome") or name_asked("outcome")
     covariate = guess_columns(table, "depth")
     if not covariate:
         others = [str(name) for name in table.select_dtypes("number") if name != outcome]

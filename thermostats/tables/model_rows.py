@@ -723,8 +723,13 @@ def count_set(name: str, rows: pd.DataFrame) -> dict[str, object]:
     row: dict[str, object] = {"evidence": name}
     for kind, of in (("", rows), ("comparable_", comparable), ("last_token_", last)):
         row[f"{kind}models"] = of["model_id"].nunique()
-        row[f"{kind}labs"] = of.loc[of["heritage"] != "", "heritage"].nunique()
+        row[f"{kind}labs"] = count_labs(of)
     return {**row, "what": SETS[name]}
+
+
+def count_labs(rows: pd.DataFrame) -> int:
+    """Labs of rows; a model whose lab nobody knows is of none."""
+    return int(rows.loc[rows["heritage"] != "", "heritage"].nunique())
 
 
 def list_measurements(features: pd.DataFrame, published: set[str]) -> pd.DataFrame:
