@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -145,6 +147,24 @@ def test_a_download_is_told_in_lines_without_a_terminal(address: str, tmp_path: 
     assert len(sizes) >= 5 and sizes == sorted(sizes), told
     again = run(["-c", f"{slow}{ASK}", "good/model"], address, tmp_path)
     assert "good/model: " not in again.stderr  # what is here is not told
+
+
+def test_lines_of_files_that_come_at_once_never_go_back(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Eight threads, and a format that lets another one run before the line is printed."""
+
+    def format_slowly(count: float) -> str:
+        time.sleep(0.001)
+        return str(count)
+
+    monkeypatch.setattr(hub, "TOLD_AFTER", 0.0)
+    monkeypatch.setattr(hub, "format_bytes", format_slowly)
+    bar = hub.Bar(total=80, unit="B", disable=True)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(bar.update, [1] * 80))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "downloaded" in line]
+    assert lines == [f": downloaded {float(each)} of 80" for each in range(1, 81)]
 
 
 def test_without_network_the_cache_serves_what_it_has(address: str, tmp_path: Path) -> None:

@@ -120,12 +120,18 @@ class Bar(tqdm):
                 f"the server breaks off and does not resume: downloads were restarted {AFRESH} "
                 f"times"
             )
-        self.came += n or 0
-        if self.disable and self.of_bytes and perf_counter() - self.told >= TOLD_AFTER:
-            self.told = perf_counter()
-            of_all = f" of {format_bytes(self.total)}" if self.total else ""
-            print(f"{self.model}: downloaded {format_bytes(self.came)}{of_all}", file=sys.stderr)
+        with self.get_lock():  # files come in threads, and what came must not go back
+            self.came += n or 0
+            self._print_line()
         return super().update(n)
+
+    def _print_line(self) -> None:
+        """What came, where nobody sees a bar and the last line is some seconds old."""
+        if not (self.disable and self.of_bytes and perf_counter() - self.told >= TOLD_AFTER):
+            return
+        self.told = perf_counter()
+        of_all = f" of {format_bytes(self.total)}" if self.total else ""
+        print(f"{self.model}: downloaded {format_bytes(self.came)}{of_all}", file=sys.stderr)
 
 
 def fetch_model_folder(
