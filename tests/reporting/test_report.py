@@ -536,6 +536,21 @@ def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> N
         )  # what the user has set stays
 
 
+def test_processes_of_a_report_give_back_memory_that_tables_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(runner.ARROW_POOL, raising=False)
+    ask = "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+    with runner._split_cores("1"):
+        said = subprocess.run(
+            [sys.executable, "-c", ask], capture_output=True, text=True, check=True
+        )
+    assert said.stdout.strip() == "system"
+    monkeypatch.setenv(runner.ARROW_POOL, "mimalloc")
+    with runner._split_cores("1"):
+        assert os.environ[runner.ARROW_POOL] == "mimalloc"  # what the user has set stays
+
+
 HOW = """
 import os, sys
 from thermostats.reporting import report as engine

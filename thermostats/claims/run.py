@@ -46,6 +46,9 @@ from thermostats.tables.invariants import BALANCED, READ, find_unread
 from thermostats.tables.reading import keep_last_revision
 from thermostats.tables.schemas import NURSERY, OURS
 
+ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+"""The variable by which Arrow chooses who gives it memory. Its own pool keeps what is free, a sixth
+of what a report holds."""
 BEGIN = (
     "a store created by thermostats includes them: name a new folder with --data to measure or join"
 )
@@ -286,11 +289,12 @@ def _suggest_column(error: BaseException, columns: set[str]) -> str:
 
 
 def _split_cores(cores: str) -> AbstractContextManager[None]:
-    """Processes started meanwhile compute in one thread each, fits in their share of the cores.
+    """Processes started meanwhile compute in one thread each, fits in their share of the cores, and
+    give memory back that tables held.
 
     They do not fight, and sums come in one order. What the user has set stays.
     """
-    wanted = {**dict.fromkeys(ONE_THREAD, "1"), CORES_VARIABLE: cores}
+    wanted = {**dict.fromkeys(ONE_THREAD, "1"), CORES_VARIABLE: cores, ARROW_POOL: "system"}
     settings = {name: os.environ.get(name) or value for name, value in wanted.items()}
     return set_variables(settings)
 
