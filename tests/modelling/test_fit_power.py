@@ -129,12 +129,38 @@ def test_a_sentence_says_how_often_studies_are_sure_of_the_opposite() -> None:
     table = pd.DataFrame({**rows, "power": [0.0, 0.4], "against": [0.4, 0.005], "error": 0.03})
     assert planning.FitPower(table, "line").sentences == [
         "P(slope > 0) ≥ 0.95: 0% of studies of 20 models (40% are as sure of the opposite), "
-        "40% of studies of 40 models; no study of these sizes reaches 80%"
+        "40% of studies of 40 models; no study of these sizes reaches 80%; next: "
+        "fit.power(models=80)"
     ]
-    labs = {"models": [40, 40, 80], "labs": [9, 4, 4], "power": [0.85, 0.7, 0.81]}
-    more = pd.DataFrame({"asked": "P(slope > 0) ≥ 0.95", **labs, "against": 0.0, "error": 0.03})
+    few = planning.FitPower(table, "line", chances={"P(slope > 0) ≥ 0.95": 0.62}).sentences
+    assert few[0].endswith(
+        "; no study of these sizes reaches 80%, nor would a larger one: in the fit itself P = 0.620"
+    )
+    likely = {"P(slope > 0) ≥ 0.95": 0.97}
+    labs = planning.FitPower(table.assign(labs=[4, 9]), "line", chances=likely).sentences
+    assert labs[0].endswith("reaches 80%; next: fit.power(models=80, labs=18)")
+    enough = {"models": [40, 40, 80], "labs": [9, 4, 4], "power": [0.85, 0.7, 0.81]}
+    more = pd.DataFrame({"asked": "P(slope > 0) ≥ 0.95", **enough, "against": 0.0, "error": 0.03})
     (sentence,) = planning.FitPower(more, "line").sentences
     assert sentence.endswith("; 80% from 40 models of 9 labs on")
+
+
+def test_power_comes_to_what_the_fit_gives_a_statement_and_goes_no_further() -> None:
+    """Outcomes without a slope; the smallest seed whose fit finds one side P of .6 to .75."""
+    rng = np.random.default_rng(3)
+    for seed in range(40):
+        rows = draw_line(20, np.random.default_rng(seed)).assign(y=rng.normal(0, 1, 20))
+        fit = thermostats.fit_line(rows, "y", "x", model="name", group=None)
+        chance = fit.probability("slope on x > 0")
+        if 0.6 < chance < 0.75:
+            break
+    made = fit.power([100, 1000], studies=60)
+    asked = "P(slope on x > 0) ≥ 0.95"
+    assert made.chances[asked] == chance
+    rows = made.table[made.table["asked"] == asked]
+    first, last = rows["power"]
+    assert first < last < chance + 3 * rows["error"].max()
+    assert f"nor would a larger one: in the fit itself P = {chance:.3f}" in made.sentences[0]
 
 
 def test_the_likelier_direction_is_asked_first() -> None:

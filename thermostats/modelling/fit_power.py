@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thermostats.errors import UsageError
-from thermostats.formatting import format_count, format_percent
+from thermostats.formatting import format_count, format_percent, format_statement_chance
 from thermostats.modelling.draws import Array, find_equal_tailed
 from thermostats.modelling.fitted_law import FittedLaw
 from thermostats.modelling.gaussian import Gaussian
@@ -60,6 +60,9 @@ class FitPower:
     law: str
     stopped: str = ""
     """What was not simulated, where it was stopped."""
+    chances: Mapping[str, float] = field(default_factory=dict)
+    """P of each statement by the fit that studies are drawn from. However large, a study finds what
+    is so in the draw that it is of: power comes to this share and goes no further."""
 
     @property
     def sentences(self) -> list[str]:
@@ -67,7 +70,8 @@ class FitPower:
         lines = []
         for asked, rows in self.table.groupby("asked", sort=False):
             parts = [_write_share(row) for row in rows.to_dict("records")]
-            lines.append(f"{asked}: {', '.join(parts)}; {_describe_enough(rows)}")
+            chance = self.chances.get(str(asked), 1.0)
+            lines.append(f"{asked}: {', '.join(parts)}; {_describe_enough(rows, chance)}")
         return [*lines, self.stopped] if self.stopped else lines
 
     def plot(self, axes: Axes | None = None) -> Axes:
@@ -92,13 +96,28 @@ class FitPower:
         return "\n".join([*self.sentences, table])
 
 
-def _describe_enough(rows: pd.DataFrame) -> str:
-    """The smallest study that reaches what is asked mostly, or that none does."""
+def _describe_enough(rows: pd.DataFrame, chance: float) -> str:
+    """The smallest study that reaches what is asked mostly, or that none does, with the next size
+    to ask for where a larger one could; chance: that the fit gives it."""
     enough = rows[rows["power"] >= WANTED].sort_values(["models", "labs"], kind="stable")
     often = format_percent(WANTED)
+    if enough.empty and chance < WANTED:
+        return (
+            f"no study of these sizes reaches {often}, nor would a larger one: in the fit itself "
+            f"{format_statement_chance('P', chance)}"
+        )
     if enough.empty:
-        return f"no study of these sizes reaches {often}"
+        return f"no study of these sizes reaches {often}; next: {_write_larger(rows)}"
     return f"{often} from {_write_size(enough.iloc[0].to_dict())} on"
+
+
+def _write_larger(rows: pd.DataFrame) -> str:
+    """The call for a study with twice the models of the largest, and twice its labs."""
+    largest = rows.sort_values(["models", "labs"], kind="stable").iloc[-1]
+    sizes = {"models": 2 * int(largest["models"])}
+    if largest["labs"] > 1:
+        sizes["labs"] = 2 * int(largest["labs"])
+    return _write_call(**sizes)
 
 
 def _write_share(row: Mapping[Any, Any]) -> str:
@@ -149,7 +168,8 @@ def simulate_power(
     table = pd.DataFrame(rows, columns=COLUMNS)
     order = list(asked)
     table = table.sort_values("asked", key=lambda names: names.map(order.index), kind="stable")
-    return FitPower(table.reset_index(drop=True), fit.law.name, stopped)
+    chances = _find_chances(fit)
+    return FitPower(table.reset_index(drop=True), fit.law.name, stopped, chances)
 
 
 def is_planned(fit: FittedLaw) -> bool:
@@ -205,12 +225,25 @@ def _list_questions(fit: FittedLaw, design: MixedDesign) -> Asked:
     asked = {}
     for name in dict.fromkeys([*of_slopes, *statements]):
         likelier, turned = _choose_direction(fit, name)
-        words = f"P({likelier}) ≥ {SURE:g}"
-        asked[words] = partial(_is_sure, statements[name], turned)
+        asked[_write_question(likelier)] = partial(_is_sure, statements[name], turned)
     for name in slopes:
         words = f"{fit.level:.0%} interval of {name} excludes 0"
         asked[words] = partial(_excludes_zero, name, fit.level)
     return asked
+
+
+def _find_chances(fit: FittedLaw) -> dict[str, float]:
+    """P of each statement that studies are asked, by the fit itself."""
+    chances = {}
+    for name in fit.law.statements:
+        likelier, turned = _choose_direction(fit, name)
+        chance = fit.probability(name)
+        chances[_write_question(likelier)] = 1 - chance if turned else chance
+    return chances
+
+
+def _write_question(statement: str) -> str:
+    return f"P({statement}) ≥ {SURE:g}"
 
 
 def _choose_direction(fit: FittedLaw, name: str) -> tuple[str, bool]:
