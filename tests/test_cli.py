@@ -73,6 +73,26 @@ def test_check_and_lists_print_data_on_standard_output_alone(small_store: Path) 
     assert "lab/small" in damaged.stderr
 
 
+def test_check_counts_own_rows_and_names_disagreements_of_own_models_alone(tmp_path: Path) -> None:
+    """Gains of a model that others measured, far from theirs; the package has more that disagree,
+    which its own check names."""
+    model_id, mine = "EleutherAI/pythia-160m", tmp_path / "mine"
+    depth = store.load("models").set_index("model_id").loc[model_id, "n_layers"].max()
+    rows = pd.DataFrame({"layer": range(1, depth + 1), "gain_block": 3.0})
+    facts = {"prompt_id": "a", "position": "last", "model_id": model_id, "source": "far off"}
+    join(rows.assign(**facts), table="layers", data=mine)
+    done = thermostats("check", "--data", mine)
+    lines = done.stdout.splitlines()
+    assert lines[0].split("\t") == ["table", "rows", "yours"]
+    yours = {line.split("\t")[0]: line.split("\t")[2] for line in lines[1:]}
+    assert (yours["runs"], yours["layers"], yours["weights"]) == ("1", str(depth), "0")
+    named = [line for line in done.stderr.splitlines() if "disagree" in line]
+    assert named and all(f"kept: {model_id}:" in line for line in named)
+    assert any("far off" in line for line in named)
+    others = thermostats("check").stderr
+    assert "Mistral-7B" in others and "Mistral-7B" not in done.stderr
+
+
 def test_join_twice_from_the_shell(small_store: Path, tmp_path: Path) -> None:
     measured = run(source="elsewhere")
     (tmp_path / "r.csv").write_bytes(store.encode_csv(table("runs", measured), "runs"))

@@ -289,7 +289,7 @@ def forget(
     from thermostats.tables.join import forget as forget_rows  # noqa: PLC0415
 
     removed = forget_rows(source, data=folder, dry_run=dry_run)
-    _print_counts(removed, "removed", as_json)
+    _print_counts({"removed": removed}, as_json)
     print_next_step("thermostats ls runs --own", data=data, visible=is_watched(as_json))
 
 
@@ -438,10 +438,14 @@ def measure(
     print_next_step(OWN_ROWS, data=data, visible=not dry_run and not as_json)
 
 
-def _print_counts(counts: Mapping[str, int], what: str, as_json: bool) -> None:
-    """A row for each table with a number of rows."""
-    rows = [{"table": name, what: count} for name, count in counts.items()]
-    print_rows(rows, ["table", what], as_json)
+def _print_counts(counts: Mapping[str, Mapping[str, int]], as_json: bool) -> None:
+    """A row for each table with its numbers of rows, by what they are of."""
+    first = next(iter(counts.values()))
+    rows = []
+    for name in first:
+        of_table = {what: numbers[name] for what, numbers in counts.items()}
+        rows.append({"table": name, **of_table})
+    print_rows(rows, ["table", *counts], as_json)
 
 
 def _check_figure(models: list[str], files: list[str], figure: Path, data: Path | None) -> None:
@@ -471,26 +475,31 @@ def _warn_missing_labs(models: list[str], data: Path | None) -> None:
 @app.command()
 def check(data: Data = None, as_json: Json = False) -> None:
     """Check every table against its schema, keys and cross-references; name measurements of one
-    model that disagree.
+    model that disagree, with a folder of yours those of models that you measured.
 
     Names what an older version measured and this one would measure differently, or cannot tell the
     weights of.
 
     Example: `thermostats check --data mine`
     """
-    folders.find_data_folder(data)
+    folder = folders.find_data_folder(data)
     from thermostats.tables.store import check as check_tables  # noqa: PLC0415
+    from thermostats.tables.store import count_own_rows  # noqa: PLC0415
 
-    _print_counts(check_tables(data), "rows", as_json)
-    from thermostats.tables.model_rows import find_disagreements  # noqa: PLC0415
+    counts = {"rows": check_tables(data)}
+    if own := count_own_rows(data):
+        counts["yours"] = own
+    _print_counts(counts, as_json)
+    from thermostats.tables.model_rows import find_disagreements, select_own_models  # noqa: PLC0415
     from thermostats.tables.reading import features  # noqa: PLC0415
 
+    rows = features(data)
     if folders.has_own_runs(data):
         from thermostats.measurement.versions import find_outdated_rows  # noqa: PLC0415
 
         for line in find_outdated_rows(data):
             print(f"Measured by an older version: {line}", file=sys.stderr)
-    rows = features(data)
+        rows = select_own_models(rows, folder)
     for gain in ("penultimate_gain", "last_gain"):
         for line in find_disagreements(rows, gain):
             print(f"Two measurements disagree; both are kept: {line}", file=sys.stderr)

@@ -199,6 +199,13 @@ def list_own_ids(folder: Path) -> set[str]:
     return set() if folder == find_shipped("data") else set(read_own_models(folder)["model_id"])
 
 
+def select_own_models(features: pd.DataFrame, folder: Path) -> pd.DataFrame:
+    """Rows of the table `features` of models that the user measured, whoever else measured them."""
+    runs = store.load("runs", folder)
+    own = runs["run_id"].isin(store.read_own_runs(folder)["run_id"])
+    return features[features["model_id"].isin(runs.loc[own, "model_id"])]
+
+
 def find_other_spelling(heritage: str, folder: Path) -> str:
     """A lab of the tables that differs from a name by capitals, spaces or dashes alone, if there is
     one."""

@@ -683,6 +683,18 @@ def read_own_runs(folder: Path) -> pd.DataFrame:
     return pd.concat(ids) if ids else pd.DataFrame({"run_id": []}, dtype="str")
 
 
+def count_own_rows(data: str | Path | None = None) -> dict[str, int]:
+    """Rows of every table in a user's own folder; none where the folder stands for itself, as the
+    package's does."""
+    folder = find_data_folder(data)
+    if len(list_layers(folder)) < 2:
+        return {}
+    return {
+        name: sum(read(path, name).num_rows for path in list_own_files(name, folder))
+        for name in TABLES
+    }
+
+
 def has_run(name: str, run_id: str, folder: Path) -> bool:
     """Whether rows of table `name` that a run measured are in a data folder, or beneath it."""
     for layer in list_layers(folder):
