@@ -129,16 +129,20 @@ def test_a_sentence_says_how_often_studies_are_sure_of_the_opposite() -> None:
     table = pd.DataFrame({**rows, "power": [0.0, 0.4], "against": [0.4, 0.005], "error": 0.03})
     assert planning.FitPower(table, "line").sentences == [
         "P(slope > 0) ≥ 0.95: 0% of studies of 20 models (40% are as sure of the opposite), "
-        "40% of studies of 40 models; no study of these sizes reaches 80%; next: "
-        "fit.power(models=80)"
+        "40% of studies of 40 models; no study of these sizes reaches 80%",
+        "next: fit.power(models=80)",
     ]
-    few = planning.FitPower(table, "line", chances={"P(slope > 0) ≥ 0.95": 0.62}).sentences
-    assert few[0].endswith(
+    (few,) = planning.FitPower(table, "line", chances={"P(slope > 0) ≥ 0.95": 0.62}).sentences
+    assert few.endswith(
         "; no study of these sizes reaches 80%, nor would a larger one: in the fit itself P = 0.620"
     )
+    hardly = planning.FitPower(table, "line", chances={"P(slope > 0) ≥ 0.95": 0.795}).sentences
+    assert hardly[-1] == "next: fit.power(models=80)", ".795 + .05 × .205 is above .8"
     likely = {"P(slope > 0) ≥ 0.95": 0.97}
     labs = planning.FitPower(table.assign(labs=[4, 9]), "line", chances=likely).sentences
-    assert labs[0].endswith("reaches 80%; next: fit.power(models=80, labs=18)")
+    assert labs[-1] == "next: fit.power(models=80, labs=18)"
+    stopped = planning.FitPower(table, "line", "Stopped.", likely).sentences
+    assert stopped[1:] == ["Stopped."]
     enough = {"models": [40, 40, 80], "labs": [9, 4, 4], "power": [0.85, 0.7, 0.81]}
     more = pd.DataFrame({"asked": "P(slope > 0) ≥ 0.95", **enough, "against": 0.0, "error": 0.03})
     (sentence,) = planning.FitPower(more, "line").sentences
@@ -146,7 +150,7 @@ def test_a_sentence_says_how_often_studies_are_sure_of_the_opposite() -> None:
 
 
 def test_power_comes_to_what_the_fit_gives_a_statement_and_goes_no_further() -> None:
-    """Outcomes without a slope; the smallest seed whose fit finds one side P of .6 to .75."""
+    """Outcomes without a slope; the smallest seed whose fit finds P(slope > 0) of .6 to .75."""
     rng = np.random.default_rng(3)
     for seed in range(40):
         rows = draw_line(20, np.random.default_rng(seed)).assign(y=rng.normal(0, 1, 20))
@@ -154,6 +158,8 @@ def test_power_comes_to_what_the_fit_gives_a_statement_and_goes_no_further() -> 
         chance = fit.probability("slope on x > 0")
         if 0.6 < chance < 0.75:
             break
+    else:
+        raise AssertionError("no fit is that undecided")
     made = fit.power([100, 1000], studies=60)
     asked = "P(slope on x > 0) ≥ 0.95"
     assert made.chances[asked] == chance

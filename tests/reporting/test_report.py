@@ -525,12 +525,12 @@ def test_fits_side_by_side_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> N
     from thermostats.modelling import sampling
 
     monkeypatch.delenv(sampling.CORES_VARIABLE, raising=False)
-    with runner._split_cores("1"):
+    with runner._prepare_workers("1"):
         assert sampling._build_options(sampling.Settings())["cores"] == 1
     alone = sampling._build_options(sampling.Settings())["cores"]
     assert alone == min(4, count_cores())
     monkeypatch.setenv(sampling.CORES_VARIABLE, "2")
-    with runner._split_cores("1"):
+    with runner._prepare_workers("1"):
         assert (
             sampling._build_options(sampling.Settings())["cores"] == 2
         )  # what the user has set stays
@@ -541,13 +541,13 @@ def test_processes_of_a_report_give_back_memory_that_tables_held(
 ) -> None:
     monkeypatch.delenv(runner.ARROW_POOL, raising=False)
     ask = "import pyarrow; print(pyarrow.default_memory_pool().backend_name)"
-    with runner._split_cores("1"):
+    with runner._prepare_workers("1"):
         said = subprocess.run(
             [sys.executable, "-c", ask], capture_output=True, text=True, check=True
         )
     assert said.stdout.strip() == "system"
     monkeypatch.setenv(runner.ARROW_POOL, "mimalloc")
-    with runner._split_cores("1"):
+    with runner._prepare_workers("1"):
         assert os.environ[runner.ARROW_POOL] == "mimalloc"  # what the user has set stays
 
 

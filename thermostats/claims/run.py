@@ -47,8 +47,8 @@ from thermostats.tables.reading import keep_last_revision
 from thermostats.tables.schemas import NURSERY, OURS
 
 ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
-"""The variable by which Arrow chooses who gives it memory. Its own pool keeps what is free, a sixth
-of what a report holds."""
+"""The variable by which Arrow chooses who gives it memory. Its own pool keeps what is free, a
+seventh of what a report holds."""
 BEGIN = (
     "a store created by thermostats includes them: name a new folder with --data to measure or join"
 )
@@ -116,7 +116,7 @@ def run_all(
         return
     share = str(max(1, cores // count))
     with (
-        _split_cores(share),
+        _prepare_workers(share),
         ProcessPoolExecutor(count, get_context("spawn"), _ignore_interrupts) as pool,
     ):
         run = partial(_run_beside, data=data, anew=anew, digests=dict(tables.digests))
@@ -288,7 +288,7 @@ def _suggest_column(error: BaseException, columns: set[str]) -> str:
     return f". Next: {meant}" if meant else ""
 
 
-def _split_cores(cores: str) -> AbstractContextManager[None]:
+def _prepare_workers(cores: str) -> AbstractContextManager[None]:
     """Processes started meanwhile compute in one thread each, fits in their share of the cores, and
     give memory back that tables held.
 

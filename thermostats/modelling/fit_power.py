@@ -62,17 +62,22 @@ class FitPower:
     """What was not simulated, where it was stopped."""
     chances: Mapping[str, float] = field(default_factory=dict)
     """P of each statement by the fit that studies are drawn from. However large, a study finds what
-    is so in the draw that it is of: power comes to this share and goes no further."""
+    is so in the draw that it is of: power comes to this share."""
 
     @property
     def sentences(self) -> list[str]:
-        """For each thing asked a line, from the smallest study to the largest."""
+        """For each thing asked a line, from the smallest study to the largest; then the next call,
+        where none was large enough and a larger one could be."""
         lines = []
+        short = False
         for asked, rows in self.table.groupby("asked", sort=False):
             parts = [_write_share(row) for row in rows.to_dict("records")]
             chance = self.chances.get(str(asked), 1.0)
             lines.append(f"{asked}: {', '.join(parts)}; {_describe_enough(rows, chance)}")
-        return [*lines, self.stopped] if self.stopped else lines
+            short |= rows["power"].max() < WANTED <= _bound_power(chance)
+        if self.stopped:
+            return [*lines, self.stopped]
+        return [*lines, f"next: {_write_larger(self.table)}"] if short else lines
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw power against the number of models, a line for each thing asked and number of labs,
@@ -97,18 +102,24 @@ class FitPower:
 
 
 def _describe_enough(rows: pd.DataFrame, chance: float) -> str:
-    """The smallest study that reaches what is asked mostly, or that none does, with the next size
-    to ask for where a larger one could; chance: that the fit gives it."""
+    """The smallest study that reaches what is asked mostly, or that none does, nor would; chance:
+    that the fit gives it."""
     enough = rows[rows["power"] >= WANTED].sort_values(["models", "labs"], kind="stable")
     often = format_percent(WANTED)
-    if enough.empty and chance < WANTED:
+    if enough.empty and _bound_power(chance) < WANTED:
         return (
             f"no study of these sizes reaches {often}, nor would a larger one: in the fit itself "
             f"{format_statement_chance('P', chance)}"
         )
     if enough.empty:
-        return f"no study of these sizes reaches {often}; next: {_write_larger(rows)}"
+        return f"no study of these sizes reaches {often}"
     return f"{often} from {_write_size(enough.iloc[0].to_dict())} on"
+
+
+def _bound_power(chance: float) -> float:
+    """What power comes to at most, P + (1 − 0.95) (1 − P): every study of what is so is sure of it,
+    and of what is not so no more than its error allows."""
+    return chance + (1 - SURE) * (1 - chance)
 
 
 def _write_larger(rows: pd.DataFrame) -> str:

@@ -481,6 +481,14 @@ def load_pieces(name: str, data: str | Path | None, *, shipped: bool = True) -> 
     return Pieces(rows, columns, _read_pieces(checked, sealed, name))
 
 
+def count_own_rows(data: str | Path | None = None) -> dict[str, int]:
+    """Rows of every table in a user's own folder, sealed runs by what their files state; none where
+    the folder stands for itself, as the package's does."""
+    if len(list_layers(find_data_folder(data))) < 2:
+        return {}
+    return {name: load_pieces(name, data, shipped=False).rows for name in TABLES}
+
+
 def _read_pieces(
     checked: pd.DataFrame, sealed: Sequence[Path], name: str
 ) -> Iterator[pd.DataFrame]:
@@ -681,18 +689,6 @@ def read_own_runs(folder: Path) -> pd.DataFrame:
     paths = list_own_files("runs", folder) if has_own_runs(folder) else []
     ids = [read_typed(path, "runs")[["run_id"]] for path in paths]
     return pd.concat(ids) if ids else pd.DataFrame({"run_id": []}, dtype="str")
-
-
-def count_own_rows(data: str | Path | None = None) -> dict[str, int]:
-    """Rows of every table in a user's own folder; none where the folder stands for itself, as the
-    package's does."""
-    folder = find_data_folder(data)
-    if len(list_layers(folder)) < 2:
-        return {}
-    return {
-        name: sum(read(path, name).num_rows for path in list_own_files(name, folder))
-        for name in TABLES
-    }
 
 
 def has_run(name: str, run_id: str, folder: Path) -> bool:
